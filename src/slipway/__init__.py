@@ -1,0 +1,1 @@
+"""Slipway: one `pulumi up` launches a whole LLM serving platform."""
