@@ -1,0 +1,137 @@
+"""Prometheus: its configuration and its Nomad job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from components.nomad.jobspec import File, Group, HttpCheck, Job, Service, Task
+from slipway.plan.platform import PlatformPlan
+
+JOB_ID = "prometheus"
+CONSUL_PORT = 8500
+NOMAD_PORT = 4646
+
+
+def prometheus_job(plan: PlatformPlan) -> Job:
+    monitoring = plan.monitoring
+    return Job(
+        id=JOB_ID,
+        datacenter=plan.datacenter,
+        node_pool=monitoring.pool,
+        group=Group(
+            name="prometheus",
+            count=1,
+            ports={"http": monitoring.port},
+            disk_mb=1024,
+            services=(
+                Service(
+                    name="prometheus",
+                    port="http",
+                    tags=("metrics",),
+                    meta={"metrics_path": "/metrics"},
+                    checks=(HttpCheck(path="/-/ready", port="http"),),
+                ),
+            ),
+            tasks=(
+                Task(
+                    name="prometheus",
+                    command="${meta.runtime}/tools/bin/"
+                    f"prometheus-{plan.tools['prometheus']}/prometheus",
+                    args=(
+                        "--config.file=local/prometheus.yml",
+                        "--storage.tsdb.path=${NOMAD_ALLOC_DIR}/data/prometheus",
+                        "--storage.tsdb.retention.time=7d",
+                        "--storage.tsdb.retention.size=900MB",
+                        f"--web.listen-address={monitoring.address}:{monitoring.port}",
+                    ),
+                    files=(File(path="local/prometheus.yml", content=prometheus_config(plan)),),
+                    consul_identity=True,
+                    cpu_mhz=100,
+                    memory_mb=256,
+                ),
+            ),
+        ),
+    )
+
+
+def prometheus_config(plan: PlatformPlan) -> str:
+    """prometheus.yml: everything is found through Consul, with the task's own token."""
+    interval_s = plan.monitoring.scrape_interval_s
+    config = {
+        "global": {
+            "scrape_interval": f"{interval_s}s",
+            "scrape_timeout": f"{min(interval_s, 5)}s",
+            "external_labels": {"environment": plan.environment},
+        },
+        "scrape_configs": [_services(plan), _consul_agents(plan), _nomad_agents(plan)],
+    }
+    return yaml.safe_dump(config, sort_keys=True)
+
+
+def _consul_discovery(plan: PlatformPlan, **selection: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            "server": f"{plan.monitoring.address}:{CONSUL_PORT}",
+            "authorization": _consul_token(),
+            "refresh_interval": "5s",
+            **selection,
+        }
+    ]
+
+
+def _consul_token() -> dict[str, str]:
+    # Relative to the configuration file in local/; Nomad writes the workload's token there.
+    return {"credentials_file": "../secrets/consul_token"}
+
+
+def _services(plan: PlatformPlan) -> dict[str, Any]:
+    """Whatever registers with the tag `metrics` and says where they are."""
+    return {
+        "job_name": "services",
+        "consul_sd_configs": _consul_discovery(plan, tags=["metrics"]),
+        "relabel_configs": [
+            # Agents want a token; they have jobs of their own below.
+            _drop("__meta_consul_service", "consul-agent"),
+            _copy("__meta_consul_service_metadata_metrics_path", "__metrics_path__", "(.+)"),
+            _copy("__meta_consul_service_metadata_metrics_format", "__param_format", "(.+)"),
+            # Envoy: without it every unused statistic is sent, about 196 series a cluster.
+            _copy("__meta_consul_service_metadata_metrics_used_only", "__param_usedonly", "(.+)"),
+            _copy("__meta_consul_service", "service"),
+            _copy("__meta_consul_node", "node"),
+            _copy("__meta_consul_service_metadata_model", "model", "(.+)"),
+        ],
+    }
+
+
+def _consul_agents(plan: PlatformPlan) -> dict[str, Any]:
+    return {
+        "job_name": "consul",
+        "metrics_path": "/v1/agent/metrics",
+        "params": {"format": ["prometheus"]},
+        "authorization": _consul_token(),
+        "consul_sd_configs": _consul_discovery(plan, services=["consul-agent"]),
+        "relabel_configs": [_copy("__meta_consul_node", "node")],
+    }
+
+
+def _nomad_agents(plan: PlatformPlan) -> dict[str, Any]:
+    return {
+        "job_name": "nomad",
+        "metrics_path": "/v1/metrics",
+        "params": {"format": ["prometheus"]},
+        "consul_sd_configs": _consul_discovery(
+            plan, services=["nomad", "nomad-client"], tags=["http"]
+        ),
+        "relabel_configs": [_copy("__meta_consul_node", "node")],
+    }
+
+
+def _copy(source: str, target: str, regex: str | None = None) -> dict[str, Any]:
+    rule: dict[str, Any] = {"source_labels": [source], "target_label": target}
+    return rule | ({"regex": regex} if regex else {})
+
+
+def _drop(source: str, regex: str) -> dict[str, Any]:
+    return {"source_labels": [source], "regex": regex, "action": "drop"}

@@ -1,0 +1,269 @@
+"""A small typed subset of Nomad's job API, rendered as API JSON.
+
+No HCL: JSON has one reading, is known whole at preview and diffs structurally. Field names follow
+Nomad's API documentation; durations are seconds here and nanoseconds in the document.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+NANOSECONDS_PER_S = 1_000_000_000
+
+# Consul-template's own delimiters `{{ }}` occur in Lua and in alert texts; these occur nowhere.
+LEFT_DELIMITER = "<%"
+RIGHT_DELIMITER = "%>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpCheck:
+    """A health check by HTTP GET. `port` is a port label of the group."""
+
+    path: str
+    port: str
+    interval_s: float = 2
+    timeout_s: float = 5  # checks of 1 s flap when both cores are busy
+    failures_before_critical: int = 2
+    restart_after_failures: int = 0  # 0: a failing check takes out of rotation, never restarts
+    restart_grace_s: float = 0
+
+    def render(self) -> dict[str, Any]:
+        check: dict[str, Any] = {
+            "Name": f"http-{self.port}",
+            "Type": "http",
+            "Path": self.path,
+            "PortLabel": self.port,
+            "Interval": _ns(self.interval_s),
+            "Timeout": _ns(self.timeout_s),
+            "FailuresBeforeCritical": self.failures_before_critical,
+        }
+        if self.restart_after_failures:
+            check["CheckRestart"] = {
+                "Limit": self.restart_after_failures,
+                "Grace": _ns(self.restart_grace_s),
+            }
+        return check
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A registration in Consul under the node's own address."""
+
+    name: str
+    port: str
+    checks: tuple[HttpCheck, ...] = ()
+    tags: tuple[str, ...] = ()
+    meta: Mapping[str, str] = field(default_factory=dict)
+
+    def render(self) -> dict[str, Any]:
+        return _present(
+            {
+                "Name": self.name,
+                "Provider": "consul",
+                "PortLabel": self.port,
+                # Every node shares the interface lo: Nomad would register 127.0.0.1.
+                "Address": "${meta.address}",
+                "Tags": list(self.tags),
+                "Meta": dict(self.meta),
+                "Checks": [check.render() for check in self.checks],
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file written into the task's directory before it starts."""
+
+    path: str  # "local/prometheus.yml"
+    content: str
+
+    def render(self) -> dict[str, Any]:
+        return {
+            "DestPath": self.path,
+            "EmbeddedTmpl": self.content,
+            "LeftDelim": LEFT_DELIMITER,
+            "RightDelim": RIGHT_DELIMITER,
+            "ChangeMode": "noop",
+            "Perms": "0600",
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One process under raw_exec."""
+
+    name: str
+    command: str
+    args: tuple[str, ...]
+    cpu_mhz: int
+    memory_mb: int
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[File, ...] = ()
+    runs_before_the_others: bool = False
+    kill_timeout_s: float = 10
+    consul_identity: bool = False  # a Consul token by workload identity
+    nomad_identity: bool = False  # a Nomad token by workload identity, in NOMAD_TOKEN
+
+    def render(self) -> dict[str, Any]:
+        task: dict[str, Any] = {
+            "Name": self.name,
+            "Driver": "raw_exec",
+            "Config": {"command": self.command, "args": list(self.args)},
+            "Env": dict(self.env),
+            "Resources": {"CPU": self.cpu_mhz, "MemoryMB": self.memory_mb},
+            "Templates": [file.render() for file in self.files],
+            "KillSignal": "SIGTERM",  # raw_exec's own default is SIGINT
+            "KillTimeout": _ns(self.kill_timeout_s),
+            "LogConfig": {"MaxFiles": 3, "MaxFileSizeMB": 10},
+        }
+        if self.runs_before_the_others:
+            task["Lifecycle"] = {"Hook": "prestart", "Sidecar": False}
+        if self.consul_identity:
+            task["Consul"] = {}
+        if self.nomad_identity:
+            task["Identity"] = {"Env": True, "File": True}
+        return _present(task, keep=("Consul",))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """How a task that ends comes back on its node.
+
+    The mode `delay` parks a task for the rest of the interval after `attempts`; with enough
+    attempts for the interval a crash is followed by a start after `delay_s`, whatever the load
+    time.
+    """
+
+    attempts: int = 60
+    interval_s: float = 600
+    delay_s: float = 1
+
+    def render(self) -> dict[str, Any]:
+        return {
+            "Attempts": self.attempts,
+            "Interval": _ns(self.interval_s),
+            "Delay": _ns(self.delay_s),
+            "Mode": "delay",
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """The envelope of a group and the policy the Nomad Autoscaler reads."""
+
+    min_count: int
+    max_count: int
+    policy: Mapping[str, Any]
+
+    def render(self) -> dict[str, Any]:
+        return {
+            "Type": "horizontal",
+            "Enabled": True,
+            "Min": self.min_count,
+            "Max": self.max_count,
+            "Policy": dict(self.policy),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Tasks placed together. `ports` maps a label to a fixed port, or to None for a dynamic one."""
+
+    name: str
+    count: int
+    ports: Mapping[str, int | None]
+    tasks: tuple[Task, ...]
+    services: tuple[Service, ...] = ()
+    shutdown_delay_s: float = 0
+    restart: Restart = field(default_factory=Restart)
+    scaling: Scaling | None = None
+    disk_mb: int = 150
+
+    def render(self) -> dict[str, Any]:
+        group: dict[str, Any] = {
+            "Name": self.name,
+            "Count": self.count,
+            "Networks": [_network(self.ports)] if self.ports else [],
+            "Services": [service.render() for service in self.services],
+            "Tasks": [task.render() for task in self.tasks],
+            "RestartPolicy": self.restart.render(),
+            "ReschedulePolicy": {
+                "DelayFunction": "constant",
+                "Delay": _ns(5),
+                "Unlimited": True,
+            },
+            "EphemeralDisk": {"SizeMB": self.disk_mb, "Sticky": True},
+        }
+        if self.shutdown_delay_s:
+            group["ShutdownDelay"] = _ns(self.shutdown_delay_s)
+        if self.scaling:
+            group["Scaling"] = self.scaling.render()
+        return _present(group)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A service job without deployments.
+
+    `max_parallel = 0`: a deployment in progress would make Nomad refuse every scaling request, and
+    a model's replicas are exchanged between two jobs anyway (docs/architecture.md).
+    """
+
+    id: str
+    datacenter: str
+    node_pool: str
+    group: Group
+    meta: Mapping[str, str] = field(default_factory=dict)
+    priority: int = 50
+
+    def render(self) -> dict[str, Any]:
+        return {
+            "Job": _present(
+                {
+                    "ID": self.id,
+                    "Name": self.id,
+                    "Type": "service",
+                    "Namespace": "default",
+                    "Region": "global",
+                    "Datacenters": [self.datacenter],
+                    "NodePool": self.node_pool,
+                    "Priority": self.priority,
+                    "Meta": dict(self.meta),
+                    "Update": {"MaxParallel": 0},
+                    "TaskGroups": [self.group.render()],
+                },
+            )
+        }
+
+
+def to_json(job: Job) -> str:
+    """The document given to `nomad.Job(jobspec=…, json=True)`: stable, ends with a newline."""
+    return json.dumps(job.render(), indent=2, sort_keys=True) + "\n"
+
+
+def _network(ports: Mapping[str, int | None]) -> dict[str, Any]:
+    return _present(
+        {
+            "Mode": "host",
+            "ReservedPorts": [
+                {"Label": label, "Value": port} for label, port in sorted(ports.items()) if port
+            ],
+            "DynamicPorts": [
+                {"Label": label} for label, port in sorted(ports.items()) if port is None
+            ],
+        }
+    )
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * NANOSECONDS_PER_S)
+
+
+def _present(values: dict[str, Any], keep: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Without empty lists and maps: Nomad returns them as null and would see a change for ever."""
+    return {
+        key: value for key, value in values.items() if key in keep or value not in ([], {}, None)
+    }
