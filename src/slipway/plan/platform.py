@@ -7,7 +7,7 @@ below waits for a cluster.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 JsonObject = Mapping[str, Any]
@@ -120,6 +120,9 @@ class ModelPlan:
     memory: MemoryEstimate
     goal: LatencyGoal
     route: JsonObject  # schemas/route.schema.json
+    # Replicas that fit beside every model at its maximum. A changed spec starts its replicas
+    # next to the old ones: with fewer free places than running replicas the change takes turns.
+    surge_replicas: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,3 +180,6 @@ class PlatformPlan:
     node_agent: NodeAgentPlan
     tools: Mapping[str, str]  # tool name -> version, e.g. {"envoy": "1.40.0"}
     schema_version: int = SCHEMA_VERSION
+    # Node -> model -> replicas: proof that all models fit at their maximum. Where replicas really
+    # run is the scheduler's choice.
+    placement: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

@@ -1,0 +1,123 @@
+"""Digests of the code and environments that replicas run: a change of either is a new replica."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import ConfigError, Problem
+
+DIGEST_LENGTH = 12
+
+SERVICES = ("engine_sim", "node", "triton_vllm", "xds")
+
+# What runs of a service on a node, of those that replicas run; relative to its folder.
+ENTRYPOINTS = {"engine_sim": "engine_sim.py", "triton_vllm": "replica.py"}
+
+# name of a Python environment -> its fully pinned requirements
+REQUIREMENTS = {
+    "engine_sim": "services/engine_sim/requirements.txt",
+    "node": "services/node/requirements.txt",
+    "triton": "services/triton_vllm/requirements-triton.txt",
+    "vllm": "services/triton_vllm/requirements-vllm.txt",
+    "xds": "services/xds/requirements.txt",
+}
+
+TOOL_PINS = "toolchain/pins.json"
+SIMULATOR_PROFILES = "services/engine_sim/profiles.json"
+
+_SKIPPED_FOLDERS = {"tests", "__pycache__"}
+_SKIPPED_PREFIXES = (".", "README", "requirements")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifacts:
+    """Folder names under bundles/ and envs/ of the runtime folder, and facts of what runs there."""
+
+    bundles: Mapping[str, str]  # "xds" -> "xds-1a2b3c4d5e6f"
+    environments: Mapping[str, str]  # "vllm" -> "vllm-1a2b3c4d5e6f"
+    tools: Mapping[str, str]  # "envoy" -> "1.40.0"
+    simulator_kv_bytes: Mapping[str, int]  # profile of the simulator -> KV cache bytes per token
+
+
+def read_artifacts(root: Path) -> Artifacts:
+    """Hash the services and requirement files of a checkout.
+
+    Raises ConfigError when a part is missing: the checkout is not whole.
+    """
+    missing = [
+        Problem(
+            source=path,
+            key="",
+            message="is missing from this checkout",
+            fix="restore it with git",
+        )
+        for path in _wanted_paths()
+        if not (root / path).exists()
+    ]
+    if missing:
+        raise ConfigError(missing)
+    return Artifacts(
+        bundles={service: f"{service}-{bundle_digest(root, service)}" for service in SERVICES},
+        environments={
+            name: f"{name}-{requirements_digest(root, name)}" for name in sorted(REQUIREMENTS)
+        },
+        tools=_tool_versions(root),
+        simulator_kv_bytes=_simulator_kv_bytes(root),
+    )
+
+
+def bundle_files(root: Path, service: str) -> list[Path]:
+    """The files of services/<service> that run on nodes: paths relative to it, sorted.
+
+    Left out: tests, READMEs, requirements, caches and dotfiles. The bundle's digest covers
+    exactly these files.
+    """
+    folder = root / "services" / service
+    files = (path for path in folder.rglob("*") if path.is_file())
+    relative = (path.relative_to(folder) for path in files)
+    return sorted((path for path in relative if _runs_on_nodes(path)), key=Path.as_posix)
+
+
+def bundle_digest(root: Path, service: str) -> str:
+    """First 12 hex characters of SHA-256 over the paths and contents of `bundle_files`."""
+    digest = hashlib.sha256()
+    for path in bundle_files(root, service):
+        content = (root / "services" / service / path).read_bytes()
+        digest.update(f"{path.as_posix()}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()[:DIGEST_LENGTH]
+
+
+def requirements_digest(root: Path, environment: str) -> str:
+    """First 12 hex characters of SHA-256 over the requirements file of a Python environment."""
+    content = (root / REQUIREMENTS[environment]).read_bytes()
+    return hashlib.sha256(content).hexdigest()[:DIGEST_LENGTH]
+
+
+def _wanted_paths() -> list[str]:
+    services = [f"services/{service}" for service in SERVICES]
+    programs = [f"services/{service}/{program}" for service, program in ENTRYPOINTS.items()]
+    return [*services, *programs, *REQUIREMENTS.values(), TOOL_PINS, SIMULATOR_PROFILES]
+
+
+def _tool_versions(root: Path) -> dict[str, str]:
+    pins = json.loads((root / TOOL_PINS).read_text(encoding="utf-8"))
+    return {tool: pin["version"] for tool, pin in sorted(pins["tools"].items())}
+
+
+def _simulator_kv_bytes(root: Path) -> dict[str, int]:
+    document = json.loads((root / SIMULATOR_PROFILES).read_text(encoding="utf-8"))
+    profiles = sorted(document["profiles"].items())
+    return {name: profile["kv_bytes_per_token"] for name, profile in profiles}
+
+
+def _runs_on_nodes(path: Path) -> bool:
+    return not (
+        _SKIPPED_FOLDERS.intersection(path.parts)
+        or any(part.startswith(".") for part in path.parts)
+        or path.name.startswith(_SKIPPED_PREFIXES)
+    )

@@ -1,0 +1,145 @@
+"""YAML files with the line of every key, so that a mistake can name its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .errors import ConfigError, Problem
+
+KeyPath = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a value came from: turns a key path into file, line and dotted key.
+
+    `namespace` is put before the dotted key ("slipway:" in a stack file).
+    """
+
+    source: str
+    lines: Mapping[KeyPath, int] = field(default_factory=dict)
+    namespace: str = ""
+
+    def problem(self, path: KeyPath, message: str, *, fix: str, value: Any = None) -> Problem:
+        dotted = ".".join(str(part) for part in path)
+        return Problem(
+            source=self.source,
+            line=self._line(path),
+            key=f"{self.namespace}{dotted}" if dotted else "",
+            message=message,
+            fix=fix,
+            value=value,
+        )
+
+    def under(self, path: KeyPath, *, namespace: str, rename: Mapping[str, str]) -> Origin:
+        """The part below `path`; its first key is replaced as `rename` says."""
+        depth = len(path)
+        lines = {
+            (rename.get(str(key[depth]), key[depth]), *key[depth + 1 :]): line
+            for key, line in self.lines.items()
+            if key[:depth] == path and len(key) > depth
+        }
+        return Origin(source=self.source, lines=lines, namespace=namespace)
+
+    def _line(self, path: KeyPath) -> int | None:
+        while path:
+            if path in self.lines:
+                return self.lines[path]
+            path = path[:-1]
+        return self.lines.get(())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    values: Mapping[str, Any]
+    origin: Origin
+
+
+def read_document(path: Path, *, source: str) -> Document:
+    """Read a YAML mapping. Raises ConfigError for a missing, broken or repeating file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise _whole_file(source, f"cannot be read: {error.strerror}", "check the path") from None
+    except UnicodeDecodeError:
+        raise _whole_file(source, "is not UTF-8 text", "save it as UTF-8") from None
+    return _parse(text, source)
+
+
+def _parse(text: str, source: str) -> Document:
+    loader = _LOADER(text)
+    try:
+        root = loader.get_single_node()
+        values = {} if root is None else loader.construct_document(root)
+    except yaml.YAMLError as error:
+        raise _broken_yaml(source, error) from None
+    finally:
+        loader.dispose()
+    if not isinstance(values, dict):
+        raise _whole_file(source, "must be a mapping of keys to values", "write `key: value` lines")
+    walk = _Walk(source)
+    if root is not None:
+        walk.visit(root, ())
+    if walk.problems:
+        raise ConfigError(walk.problems)
+    return Document(values=values, origin=Origin(source=source, lines=walk.lines))
+
+
+class _Walk:
+    """Collects the line of every key, and keys written twice (YAML keeps the last in silence)."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.lines: dict[KeyPath, int] = {}
+        self.problems: list[Problem] = []
+
+    def visit(self, node: yaml.Node, path: KeyPath) -> None:
+        self.lines.setdefault(path, node.start_mark.line + 1)
+        if isinstance(node, yaml.MappingNode):
+            self._mapping(node, path)
+        elif isinstance(node, yaml.SequenceNode):
+            for index, item in enumerate(node.value):
+                self.visit(item, (*path, index))
+
+    def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> None:
+        seen: dict[str, int] = {}
+        for key_node, value_node in node.value:
+            key, line = str(key_node.value), key_node.start_mark.line + 1
+            if key in seen:
+                self.problems.append(
+                    Problem(
+                        source=self.source,
+                        line=line,
+                        key=".".join(str(part) for part in (*path, key)),
+                        message=f"is written twice, first on line {seen[key]}",
+                        fix="keep one of the two",
+                    )
+                )
+            seen.setdefault(key, line)
+            self.lines[(*path, key)] = line
+            self.visit(value_node, (*path, key))
+
+
+def _broken_yaml(source: str, error: yaml.YAMLError) -> ConfigError:
+    mark = getattr(error, "problem_mark", None)
+    reason = getattr(error, "problem", None) or str(error).splitlines()[0]
+    problem = Problem(
+        source=source,
+        line=None if mark is None else mark.line + 1,
+        key="",
+        message=f"is not valid YAML: {reason}",
+        fix="check indentation, quotes and brackets at that line",
+    )
+    return ConfigError([problem])
+
+
+def _whole_file(source: str, message: str, fix: str) -> ConfigError:
+    return ConfigError([Problem(source=source, key="", message=message, fix=fix)])
+
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -1,0 +1,65 @@
+"""Mistakes in what a user wrote: what is wrong, where, and how to put it right."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+VALUE_WIDTH = 60  # a problem quotes at most this many characters of the value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One mistake.
+
+    `key` is the dotted path a user would look for ("slipway:pools.cpu.nodes"), empty for the
+    file as a whole. `line` counts from 1. `value` is what was found, None when nothing was.
+    """
+
+    source: str
+    key: str
+    message: str
+    fix: str
+    line: int | None = None
+    value: Any = None
+
+    def __str__(self) -> str:
+        place = self.source if self.line is None else f"{self.source}:{self.line}"
+        found = "" if self.value is None else f" (found {quoted(self.value)})"
+        subject = f"{self.key}: " if self.key else ""
+        return f"{place}: {subject}{self.message}{found}\n    fix: {self.fix}"
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used. Carries every problem found, in file order."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems: tuple[Problem, ...] = tuple(
+            sorted(problems, key=lambda problem: (problem.source, problem.line or 0, problem.key))
+        )
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+def raise_if_any(problems: Sequence[Problem]) -> None:
+    if problems:
+        raise ConfigError(problems)
+
+
+def quoted(value: Any) -> str:
+    """The value as JSON, shortened to VALUE_WIDTH characters."""
+    text = json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= VALUE_WIDTH else f"{text[: VALUE_WIDTH - 1]}…"
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """What the user may have meant: the nearest of `known`, else all of them."""
+    names = sorted(known)
+    near = difflib.get_close_matches(word, names, n=1)
+    if near:
+        return f'did you mean "{near[0]}"?'
+    if not names:
+        return "there is none to choose from yet"
+    return f"use one of: {', '.join(names)}"

@@ -1,0 +1,174 @@
+"""Everything the planner needs, read from a checkout once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .artifacts import Artifacts, read_artifacts
+from .catalog import Catalog, load_catalog
+from .document import read_document
+from .environment import NAMESPACE, Environment, parse_environment
+from .errors import ConfigError, Problem, raise_if_any, suggestion
+from .machine import MachineFacts, read_machine
+from .model import Model, parse_model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanInputs:
+    """`models` holds the models the environment deploys, by name."""
+
+    environment: Environment
+    models: Mapping[str, Model]
+    catalog: Catalog
+    artifacts: Artifacts
+    machine: MachineFacts
+
+
+def load_inputs(
+    root: Path, environment: str, *, values: Mapping[str, Any] | None = None
+) -> PlanInputs:
+    """Read the inputs of a plan from the checkout at `root`.
+
+    `values` is the configuration Pulumi hands to its program; without it the stack file is read.
+    Raises ConfigError with the problems of all files together.
+    """
+    problems: list[Problem] = []
+    chosen: Environment | None = None
+    library: Mapping[str, Model] = {}
+    folder = "models"
+    try:
+        chosen = (
+            load_environment(root, environment)
+            if values is None
+            else parse_environment(values, name=environment, source=stack_file(environment))
+        )
+        folder = chosen.settings.models_dir
+    except ConfigError as error:
+        problems.extend(error.problems)
+    try:
+        library = load_models(root, folder)
+    except ConfigError as error:
+        problems.extend(error.problems)
+    if chosen is None or problems:
+        raise ConfigError(problems)
+    return PlanInputs(
+        environment=chosen,
+        models=deployed_models(chosen, library),
+        catalog=load_catalog(root),
+        artifacts=read_artifacts(root),
+        machine=read_machine(),
+    )
+
+
+def stack_file(environment: str) -> str:
+    return f"Pulumi.{environment}.yaml"
+
+
+def load_environment(root: Path, name: str) -> Environment:
+    """Read Pulumi.<name>.yaml. Raises ConfigError."""
+    source = stack_file(name)
+    if not (root / source).exists():
+        known = [path.name.split(".")[1] for path in root.glob("Pulumi.*.yaml")]
+        raise ConfigError(
+            [
+                Problem(
+                    source=source,
+                    key="",
+                    message=f'there is no environment "{name}"',
+                    fix=suggestion(name, known),
+                )
+            ]
+        )
+    document = read_document(root / source, source=source)
+    values = document.values.get("config")
+    if not isinstance(values, Mapping):
+        raise ConfigError(
+            [
+                document.origin.problem(
+                    ("config",),
+                    "must be a mapping of slipway:<key> to values",
+                    fix="copy Pulumi.dev.yaml and change it",
+                    value=values,
+                )
+            ]
+        )
+    keys = {key: key.removeprefix(NAMESPACE) for key in map(str, values)}
+    problems = [
+        document.origin.problem(("config", key), "has no namespace", fix=f"write {NAMESPACE}{key}")
+        for key in keys
+        if ":" not in key
+    ]
+    origin = document.origin.under(("config",), namespace=NAMESPACE, rename=keys)
+    named = {key: value for key, value in values.items() if ":" in str(key)}
+    try:
+        environment = parse_environment(named, name=name, source=source, origin=origin)
+    except ConfigError as error:
+        raise ConfigError([*problems, *error.problems]) from None
+    raise_if_any(problems)
+    return environment
+
+
+def load_models(root: Path, folder: str) -> Mapping[str, Model]:
+    """Read every *.yaml of the models folder, by model name. Raises ConfigError."""
+    models: dict[str, Model] = {}
+    problems: list[Problem] = []
+    for path in sorted((root / folder).glob("*.yaml")):
+        source = f"{folder}/{path.name}"
+        try:
+            document = read_document(path, source=source)
+            model = parse_model(document.values, origin=document.origin)
+        except ConfigError as error:
+            problems.extend(error.problems)
+            continue
+        name = model.settings.name
+        if name in models:
+            problems.append(
+                model.origin.problem(
+                    ("name",),
+                    f"is already the name of the model in {models[name].origin.source}",
+                    value=name,
+                    fix="give one of the two another name",
+                )
+            )
+        models.setdefault(name, model)
+    raise_if_any(problems)
+    return models
+
+
+def deployed_models(environment: Environment, library: Mapping[str, Model]) -> Mapping[str, Model]:
+    """The models the environment names. Raises ConfigError for unknown ones and shared aliases."""
+    names = sorted(environment.settings.models)
+    problems = [
+        environment.origin.problem(
+            ("models", name),
+            f"there is no model of this name in {environment.settings.models_dir}/",
+            fix=suggestion(name, library),
+        )
+        for name in names
+        if name not in library
+    ]
+    chosen = {name: library[name] for name in names if name in library}
+    raise_if_any([*problems, *_shared_names(chosen)])
+    return chosen
+
+
+def _shared_names(models: Mapping[str, Model]) -> list[Problem]:
+    """Two models that answer to one name: the gateway could not tell them apart."""
+    owners = {name: model.origin.source for name, model in models.items()}
+    problems = []
+    for model in models.values():
+        for index, alias in enumerate(model.settings.aliases):
+            if alias in owners:
+                problems.append(
+                    model.origin.problem(
+                        ("aliases", index),
+                        f"is already a name or an alias in {owners[alias]}",
+                        value=alias,
+                        fix="use another alias",
+                    )
+                )
+            owners.setdefault(alias, model.origin.source)
+    return problems

@@ -1,0 +1,138 @@
+"""pydantic's errors in the words of Slipway: what is allowed, and how to put it right."""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from .base import CUSTOM_ERROR, Tagged
+from .document import KeyPath, Origin
+from .errors import ConfigError, Problem, suggestion
+
+T = TypeVar("T", bound=BaseModel)
+
+_TABLE = "a mapping of keys to values"
+_WANTED_TYPES = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "string_type": "text",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "date_type": "a date such as 2026-11-21",
+    "model_type": _TABLE,
+    "model_attributes_type": _TABLE,
+    "mapping_type": _TABLE,
+    "dict_type": _TABLE,
+    "tuple_type": "a list",
+}
+
+# pydantic's error type -> (what is allowed, the fix), filled from the error's context.
+_WORDS = {
+    CUSTOM_ERROR: ("{message}", "{fix}"),
+    "missing": ("is required", "add `{key}:`"),
+    "literal_error": ("must be {expected}", "use an allowed value"),
+    "union_tag_invalid": ("kind must be one of {expected_tags}", "correct `kind`"),
+    "union_tag_not_found": ("has no `kind`", "add `kind:`"),
+    "greater_than_equal": ("must be at least {ge}", "use {ge} or more"),
+    "less_than_equal": ("must be at most {le}", "use {le} or less"),
+    "greater_than": ("must be more than {gt:g}", "use more than {gt:g}"),
+    "string_too_short": ("must not be empty", "give a value"),
+    "too_short": ("must not be empty", "add at least one entry"),
+    "too_long": ("must have at most {max_length} entries", "remove some"),
+    **{kind: (f"must be {wanted}", f"give {wanted}") for kind, wanted in _WANTED_TYPES.items()},
+}
+
+
+_QUOTED = re.compile("'([^']*)'")
+
+
+def validated(model: type[T], values: Mapping[str, Any], origin: Origin) -> T:
+    """`values` as a `model`. Raises ConfigError with every problem, placed by `origin`."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(_problems(model, error.errors(include_url=False), origin)) from None
+
+
+def _problems(
+    model: type[BaseModel], errors: list[ErrorDetails], origin: Origin
+) -> Iterator[Problem]:
+    for error in errors:
+        path, owner = _place(model, error["loc"])
+        message, fix = _words(error, path, owner)
+        missing = error["type"] == "missing"
+        value = None if missing or isinstance(error["input"], BaseModel) else error["input"]
+        yield origin.problem(path, message, value=value, fix=fix)
+
+
+def _words(error: ErrorDetails, path: KeyPath, owner: type[BaseModel] | None) -> tuple[str, str]:
+    """(what is wrong and allowed, how to fix it) for one pydantic error."""
+    key = str(path[-1]) if path else ""
+    if error["type"] == "extra_forbidden":
+        return "unknown key", suggestion(key, owner.model_fields if owner else ())
+    if error["type"] == "literal_error" and isinstance(error["input"], str):
+        expected = error["ctx"]["expected"]
+        return f"must be {expected}", suggestion(error["input"], _QUOTED.findall(expected))
+    message, fix = _WORDS.get(error["type"], ("{msg}", "correct the value"))
+    context = {"key": key, "msg": error["msg"].lower(), **error.get("ctx", {})}
+    return message.format_map(context), fix.format_map(context)
+
+
+def _place(
+    model: type[BaseModel], location: tuple[int | str, ...]
+) -> tuple[KeyPath, type[BaseModel] | None]:
+    """The key path as the user wrote it, and the model its last key belongs to.
+
+    pydantic's location also names union members ("engine", "vllm", "dtype") and marks bad
+    mapping keys with "[key]": neither is in the file.
+    """
+    path: list[str | int] = []
+    owner: type[BaseModel] | None = model
+    annotation: Any = model
+    for part in location:
+        if part == "[key]":
+            continue
+        members = _union_members(annotation)
+        if part in members:
+            annotation = members[str(part)]
+            continue
+        owner = annotation if _is_model(annotation) else None
+        path.append(part)
+        annotation = _below(annotation, part)
+    return tuple(path), owner
+
+
+def _below(annotation: Any, key: str | int) -> Any:
+    """The annotation of what `key` holds, None when unknown."""
+    if _is_model(annotation):
+        field = annotation.model_fields.get(str(key))
+        return None if field is None else _plain(field.annotation)
+    arguments = get_args(annotation)
+    return _plain(arguments[-1]) if get_origin(annotation) and arguments else None
+
+
+def _plain(annotation: Any) -> Any:
+    """Without Annotated and Optional."""
+    if get_origin(annotation) is Annotated:
+        return _plain(get_args(annotation)[0])
+    if get_origin(annotation) in {Union, types.UnionType}:
+        members = [item for item in get_args(annotation) if item is not type(None)]
+        return _plain(members[0]) if len(members) == 1 else annotation
+    return annotation
+
+
+def _union_members(annotation: Any) -> dict[str, type[BaseModel]]:
+    """Members of a discriminated union by tag; the tag is the class's TAG."""
+    if get_origin(annotation) not in {Union, types.UnionType}:
+        return {}
+    members = [_plain(member) for member in get_args(annotation)]
+    return {m.TAG: m for m in members if isinstance(m, type) and issubclass(m, Tagged)}
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

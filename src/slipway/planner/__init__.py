@@ -1,0 +1,1 @@
+"""Decides what a platform looks like: (configuration, catalog) -> PlatformPlan, without effects."""

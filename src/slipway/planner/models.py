@@ -1,0 +1,118 @@
+"""One model as it will be served: its job, its envelope, its route."""
+
+from __future__ import annotations
+
+from slipway.config.artifacts import ENTRYPOINTS, Artifacts
+from slipway.config.environment import AutoscalingSettings, DeploymentSettings
+from slipway.config.model import ModelSettings
+from slipway.plan.digest import digest
+from slipway.plan.platform import JsonObject, LatencyGoal, ModelPlan, ReplicaSpec, ScalingSpec
+
+from .engine import DOCUMENT_VERSION, EnginePlan
+from .memory import MIB
+from .placement import Resources
+
+SPEC_DIGEST_LENGTH = 6
+ROUTE_VERSION = 1
+PORTS = ("openai", "grpc", "http", "metrics")
+
+# Requests the gateway lets wait on one replica before it answers 503: enough to keep the
+# engine's batch full while the autoscaler reacts.
+MIN_CONCURRENT_REQUESTS = 64
+CONCURRENT_REQUESTS_PER_SEQUENCE = 2
+
+
+def plan_model(
+    settings: ModelSettings,
+    deployment: DeploymentSettings,
+    engine: EnginePlan,
+    artifacts: Artifacts,
+    autoscaling: AutoscalingSettings,
+) -> ModelPlan:
+    """The model's plan; `surge_replicas` is filled in once every model is placed."""
+    replica = _replica(settings, engine, artifacts)
+    # All that a running replica cannot change: the pool and the whole spec, aliases included
+    # (the engine answers to them). Replica counts are not here: scaling is no new spec.
+    spec_digest = digest(
+        {"model": settings.name, "pool": deployment.pool, "replica": replica},
+        length=SPEC_DIGEST_LENGTH,
+    )
+    job_id = f"model-{settings.name}-{spec_digest}"
+    return ModelPlan(
+        name=settings.name,
+        aliases=settings.aliases,
+        pool=deployment.pool,
+        spec_digest=spec_digest,
+        job_id=job_id,
+        replica=replica,
+        scaling=_scaling(settings, deployment, autoscaling),
+        memory=engine.memory,
+        goal=LatencyGoal(
+            ttft_p95_ms=settings.slo.ttft_p95_ms, tpot_p95_ms=settings.slo.tpot_p95_ms
+        ),
+        route=_route(settings, job_id),
+    )
+
+
+def demand(replica: ReplicaSpec) -> Resources:
+    """What one replica takes from a node."""
+    return Resources(
+        memory_bytes=replica.memory_bytes,
+        cpu_mhz=replica.cpu_mhz,
+        ports=len(replica.ports),
+        accelerators=replica.accelerators,
+    )
+
+
+def _replica(settings: ModelSettings, engine: EnginePlan, artifacts: Artifacts) -> ReplicaSpec:
+    document = {
+        "schema_version": DOCUMENT_VERSION,
+        "model": settings.name,
+        "aliases": list(settings.aliases),
+        "engine": engine.document,
+        "load_timeout_s": settings.timeouts.load_s,
+        "drain_timeout_s": settings.timeouts.drain_s,
+    }
+    if engine.weights is not None:
+        document["weights"] = engine.weights.directory
+    return ReplicaSpec(
+        bundle=artifacts.bundles[engine.service],
+        entrypoint=ENTRYPOINTS[engine.service],
+        python=engine.python,
+        environments={name: artifacts.environments[name] for name in engine.environments},
+        document=document,
+        weights=engine.weights,
+        ports=PORTS,
+        cpu_mhz=engine.cpu_mhz,
+        memory_bytes=-(-engine.memory.total_bytes // MIB) * MIB,
+        accelerators=0,
+        load_timeout_s=settings.timeouts.load_s,
+        drain_timeout_s=settings.timeouts.drain_s,
+    )
+
+
+def _scaling(
+    settings: ModelSettings, deployment: DeploymentSettings, autoscaling: AutoscalingSettings
+) -> ScalingSpec:
+    half_batch = max(1, settings.engine.max_num_seqs // 2)
+    return ScalingSpec(
+        min_replicas=deployment.replicas.min,
+        max_replicas=deployment.replicas.max,
+        target_inflight_per_replica=autoscaling.target_inflight_per_replica or half_batch,
+        cooldown_s=autoscaling.cooldown_s,
+    )
+
+
+def _route(settings: ModelSettings, job_id: str) -> JsonObject:
+    sequences = settings.engine.max_num_seqs
+    return {
+        "schema_version": ROUTE_VERSION,
+        "model": settings.name,
+        "aliases": list(settings.aliases),
+        "backends": [{"service": job_id, "weight": 100}],
+        "max_concurrent_requests_per_replica": max(
+            MIN_CONCURRENT_REQUESTS, CONCURRENT_REQUESTS_PER_SEQUENCE * sequences
+        ),
+        "stream_idle_timeout_s": settings.timeouts.stream_idle_s,
+        "max_stream_duration_s": settings.timeouts.drain_s,
+    }

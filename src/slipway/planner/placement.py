@@ -1,0 +1,78 @@
+"""Do all replicas fit? First-fit decreasing over the nodes of one pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What a replica takes or a node has."""
+
+    memory_bytes: int
+    cpu_mhz: int
+    ports: int
+    accelerators: int = 0
+
+    def __sub__(self, other: Resources) -> Resources:
+        return Resources(
+            memory_bytes=self.memory_bytes - other.memory_bytes,
+            cpu_mhz=self.cpu_mhz - other.cpu_mhz,
+            ports=self.ports - other.ports,
+            accelerators=self.accelerators - other.accelerators,
+        )
+
+    def holds(self, other: Resources) -> bool:
+        return all(have >= need for have, need in zip(astuple(self), astuple(other), strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """`replicas` says, per node, how many replicas of each model; `unplaced` what found no room."""
+
+    replicas: Mapping[str, Mapping[str, int]]
+    unplaced: Mapping[str, int]
+    free: Mapping[str, Resources]
+
+
+def place(
+    nodes: Mapping[str, Resources], demands: Mapping[str, tuple[Resources, int]]
+) -> Placement:
+    """Place `count` replicas of each model, the largest first, on the first node with room.
+
+    Nodes and models are taken in a fixed order (size, then name), so the result does not depend
+    on the order of the mappings. First-fit decreasing can miss a packing that exists; it never
+    claims one that does not.
+    """
+    free = {name: nodes[name] for name in sorted(nodes)}
+    replicas: dict[str, dict[str, int]] = {name: {} for name in free}
+    unplaced: dict[str, int] = {}
+    for model in sorted(demands, key=lambda name: (*_largest_first(demands[name][0]), name)):
+        need, count = demands[model]
+        for _ in range(count):
+            node = _first_fit(free, need)
+            if node is None:
+                unplaced[model] = unplaced.get(model, 0) + 1
+                continue
+            free[node] -= need
+            replicas[node][model] = replicas[node].get(model, 0) + 1
+    return Placement(replicas=replicas, unplaced=unplaced, free=free)
+
+
+def room_for(nodes: Iterable[Resources], need: Resources, *, at_most: int) -> int:
+    """How many further replicas the free space holds, counted up to `at_most`."""
+    room = 0
+    for free in nodes:
+        while room < at_most and free.holds(need):
+            free -= need  # noqa: PLW2901 - what is left of this node
+            room += 1
+    return room
+
+
+def _first_fit(free: Mapping[str, Resources], need: Resources) -> str | None:
+    return next((name for name, left in free.items() if left.holds(need)), None)
+
+
+def _largest_first(need: Resources) -> tuple[int, ...]:
+    return (-need.accelerators, -need.memory_bytes, -need.cpu_mhz, -need.ports)

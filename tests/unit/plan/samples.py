@@ -1,0 +1,52 @@
+"""The dev environment of this checkout on a machine and with artifacts that never change."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from slipway.config.artifacts import REQUIREMENTS, SERVICES, Artifacts
+from slipway.config.catalog import load_catalog
+from slipway.config.document import read_document
+from slipway.config.environment import parse_environment
+from slipway.config.inputs import PlanInputs, deployed_models, load_models
+from slipway.config.machine import MachineFacts
+from slipway.plan.document import plan_to_json
+from slipway.plan.platform import PlatformPlan
+from slipway.planner.platform import make_plan
+
+ROOT = Path(__file__).parents[3]
+GIB = 2**30
+
+MACHINE = MachineFacts(cpu_cores=2, memory_bytes=24 * GIB)
+ARTIFACTS = Artifacts(
+    bundles={service: f"{service}-0123456789ab" for service in SERVICES},
+    environments={name: f"{name}-0123456789ab" for name in REQUIREMENTS},
+    tools={"envoy": "1.40.0", "prometheus": "3.14.0"},
+    simulator_kv_bytes={"h100-fp8-llama-3.1-8b": 131_072},
+)
+
+
+def dev_inputs(
+    *, machine: MachineFacts = MACHINE, artifacts: Artifacts = ARTIFACTS, **changes: Any
+) -> PlanInputs:
+    """The inputs of Pulumi.dev.yaml; `changes` replace values of slipway:<key>."""
+    file = read_document(ROOT / "Pulumi.dev.yaml", source="Pulumi.dev.yaml")
+    values = file.values["config"] | {f"slipway:{key}": value for key, value in changes.items()}
+    environment = parse_environment(values, name="dev", source="Pulumi.dev.yaml")
+    return PlanInputs(
+        environment=environment,
+        models=deployed_models(environment, load_models(ROOT, "models")),
+        catalog=load_catalog(ROOT),
+        artifacts=artifacts,
+        machine=machine,
+    )
+
+
+def dev_plan(**changes: Any) -> PlatformPlan:
+    return make_plan(dev_inputs(**changes))
+
+
+if __name__ == "__main__":  # python -m tests.unit.plan.samples > tests/unit/plan/dev_plan.json
+    sys.stdout.write(plan_to_json(dev_plan()))

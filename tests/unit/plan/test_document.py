@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from slipway.plan import platform
+from slipway.plan.document import plan_to_json
+from slipway.plan.platform import SCHEMA_VERSION
+from tests.unit.plan.samples import ROOT, dev_plan
+
+GOLDEN = Path(__file__).with_name("dev_plan.json")
+SCHEMA = json.loads((ROOT / "schemas/plan.schema.json").read_text())
+
+
+def _valid(document: Any) -> bool:
+    checker = jsonschema.Draft202012Validator.FORMAT_CHECKER
+    return jsonschema.Draft202012Validator(SCHEMA, format_checker=checker).is_valid(document)
+
+
+def test_the_plan_of_dev_is_the_one_in_the_golden_file() -> None:
+    """When the change is meant: python -m tests.unit.plan.samples > the golden file."""
+    assert plan_to_json(dev_plan()) == GOLDEN.read_text()
+
+
+def test_the_document_ends_with_a_newline_and_sorts_its_keys() -> None:
+    text = plan_to_json(dev_plan())
+    assert text.endswith("}\n")
+    assert text == json.dumps(json.loads(text), sort_keys=True, indent=2) + "\n"
+
+
+def test_the_schema_itself_is_valid() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_the_plan_of_dev_is_valid() -> None:
+    assert _valid(json.loads(plan_to_json(dev_plan())))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("schema_version",), SCHEMA_VERSION + 1),
+        (("extra",), 1),
+        (("gateway", "port"), 0),
+        (("servers", 0, "address"), "localhost"),
+        (("models", 0, "job_id"), "smollm2"),
+        (("models", 0, "replica", "memory_bytes"), "4GiB"),
+        (("models", 0, "replica", "weights"), 3),
+        (("placement",), []),
+    ],
+)
+def test_the_schema_refuses_what_no_plan_says(path: tuple[str | int, ...], value: Any) -> None:
+    document = json.loads(plan_to_json(dev_plan()))
+    part = document
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = value
+    assert not _valid(document)
+
+
+def test_the_schema_has_exactly_the_fields_of_the_plan() -> None:
+    kinds = {
+        name: kind
+        for name, kind in vars(platform).items()
+        if dataclasses.is_dataclass(kind) and name != "PlatformPlan"
+    }
+    assert SCHEMA["$defs"].keys() == kinds.keys()
+    for name, kind in [*kinds.items(), ("PlatformPlan", platform.PlatformPlan)]:
+        schema = SCHEMA if name == "PlatformPlan" else SCHEMA["$defs"][name]
+        fields = {field.name for field in dataclasses.fields(kind)}
+        assert schema["properties"].keys() == fields, name
+        assert set(schema["required"]) == fields, name
+        assert schema["additionalProperties"] is False, name

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from slipway.cli.plan_table import plan_table
+from slipway.plan.platform import PlatformPlan
+from tests.unit.plan.samples import dev_plan
+
+
+def _rendered(plan: PlatformPlan) -> str:
+    console = Console(file=io.StringIO(), width=160, color_system=None)
+    with console.capture() as capture:
+        console.print(plan_table(plan))
+    return capture.get()
+
+
+def _row(text: str, first: str) -> list[str]:
+    (line,) = [line for line in text.splitlines() if line.split()[:1] == [first]]
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
+
+
+def test_the_table_shows_pools_models_and_the_gateway() -> None:
+    plan = dev_plan()
+    text = _rendered(plan)
+    assert _row(text, "cpu")[:4] == ["cpu", "local", "2", "127.77.0.16 to 127.77.0.17"]
+    assert _row(text, "edge")[3] == "127.77.0.32"
+    smollm2 = _row(text, "smollm2")
+    assert smollm2[:7] == ["smollm2", "cpu", "1-2", "513 MiB", "1.0 GiB", "23,301", "4.5 GiB"]
+    assert smollm2[-1] == plan.models[0].job_id
+    assert "http://127.77.0.32:8080" in text
+
+
+def test_the_table_says_when_a_change_has_no_room_beside() -> None:
+    roomy = dev_plan()
+    tight = dev_plan(
+        pools={
+            "cpu": {"kind": "local", "nodes": 2, "memory": "5GiB"},
+            "edge": {"kind": "local", "nodes": 1},
+        }
+    )
+    assert "2 fit, and as many beside them" in _rendered(roomy)
+    assert "2 fit, 0 more beside them" in _rendered(tight)
