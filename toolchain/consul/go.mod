@@ -1,6 +1,6 @@
 module slipway.dev/toolchain/consul
 
-go 1.26.8
+go 1.26.0
 
 exclude (
 	github.com/hashicorp/go-msgpack v1.1.5

@@ -1,6 +1,6 @@
 module slipway.dev/toolchain/nomad-autoscaler
 
-go 1.26.8
+go 1.26.0
 
 tool github.com/hashicorp/nomad-autoscaler
 

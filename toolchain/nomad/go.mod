@@ -1,6 +1,6 @@
 module slipway.dev/toolchain/nomad
 
-go 1.26.8
+go 1.26.0
 
 replace github.com/Microsoft/go-winio => github.com/endocrimes/go-winio v0.4.13-0.20190628114223-fb47a8b41948
 

@@ -1,6 +1,6 @@
 module slipway.dev/toolchain/prometheus
 
-go 1.26.8
+go 1.26.0
 
 exclude github.com/linode/linodego v1.0.0
 

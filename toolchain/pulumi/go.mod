@@ -1,6 +1,6 @@
 module slipway.dev/toolchain/pulumi
 
-go 1.26.8
+go 1.26.0
 
 replace github.com/atotto/clipboard => github.com/tgummerer/clipboard v0.0.0-20241001131231-d02d263e614e
 

@@ -1,0 +1,73 @@
+"""The arrows of docs/architecture.md, read from the imports."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# folder -> the packages of this project it may import, besides its own
+ALLOWED = {
+    "src/slipway/plan": set[str](),
+    "src/slipway/config": set[str](),
+    "src/slipway/planner": {"slipway.config", "slipway.plan"},
+    "components": {"slipway.plan"},
+    "stacks": {"slipway.plan", "components"},
+    "services": set[str](),
+    "toolchain": set[str](),
+    "policies": set[str](),
+}
+PROJECT_PACKAGES = ("slipway", "components", "stacks", "toolchain", "policies")
+MAY_IMPORT_PULUMI = ("component.py", "components/base.py", "stacks/", "__main__.py", "toolchain/")
+
+
+def python_files(folder: str) -> Iterator[Path]:
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        if "tests" not in path.relative_to(ROOT).parts:
+            yield path
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
+def within(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+@pytest.mark.parametrize("folder", sorted(ALLOWED))
+def test_a_folder_imports_only_what_the_rule_allows(folder: str) -> None:
+    own = folder.removeprefix("src/").replace("/", ".")
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in python_files(folder)
+        for module in imports(path)
+        if any(within(module, package) for package in PROJECT_PACKAGES)
+        and not any(within(module, package) for package in ALLOWED[folder] | {own})
+    ]
+    assert wrong == []
+
+
+def test_only_components_stacks_and_the_program_import_pulumi() -> None:
+    wrong = []
+    for folder in ("src", "components", "services"):
+        for path in python_files(folder):
+            name = str(path.relative_to(ROOT))
+            allowed = any(name.endswith(part) or part in name for part in MAY_IMPORT_PULUMI[:2])
+            if not allowed and any(
+                module.split(".")[0].startswith("pulumi") for module in imports(path)
+            ):
+                wrong.append(name)
+    assert wrong == []
+
+
+def test_the_rule_sees_imports_at_all() -> None:
+    assert "slipway.plan.platform" in set(imports(ROOT / "components/serving/nomad_job.py"))

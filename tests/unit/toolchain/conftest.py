@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from toolchain.environments import find_uv
+from toolchain.progress import Step, silent
+from toolchain.settings import default_cache
+
+
+@dataclass
+class ArchiveServer:
+    """Serves `files` by name. A name in `cut` breaks off in the middle that many times."""
+
+    base: str = ""
+    files: dict[str, bytes] = field(default_factory=dict)
+    cut: dict[str, int] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+
+@pytest.fixture
+def archive_server() -> Iterator[ArchiveServer]:
+    server = ArchiveServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            name = self.path.rpartition("/")[2]
+            server.asked.append(name)
+            if name not in server.files:
+                self.send_error(404)
+                return
+            content = server.files[name]
+            self.send_response(200)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            if server.cut.get(name, 0) > 0:
+                server.cut[name] -= 1
+                content = content[: len(content) // 2]
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    http = ThreadingHTTPServer(("127.90.0.1", 0), Handler)
+    server.base = f"http://127.90.0.1:{http.server_port}"
+    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield server
+    http.shutdown()
+    thread.join()
+    http.server_close()
+
+
+@pytest.fixture(scope="session")
+def uv_folder() -> Path:
+    """The folder of the pinned uv; the first test run on a machine fetches it."""
+    return find_uv(default_cache(), Step("uv", silent)).parent
+
+
+@pytest.fixture
+def with_uv(uv_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{uv_folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("UV_OFFLINE", "1")

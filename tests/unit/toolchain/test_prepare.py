@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.unit.toolchain.stand_ins import build_of, pin, put_go
+from tests.unit.toolchain.wheels import put_wheel
+from toolchain import prepare as preparation
+from toolchain import progress
+from toolchain.errors import ToolchainError
+from toolchain.lanes import side_by_side
+from toolchain.prepare import EnvironmentJob, Job, ToolJob, prepare
+from toolchain.progress import Step, silent
+
+Events = list[tuple[str, str]]
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    monkeypatch.setenv("SLIPWAY_TOOL_SOURCES", "module")
+    pins = {name: pin(tmp_path / name, name=name) for name in ("claw", "mallet")}
+    monkeypatch.setattr(preparation, "tool_pin", pins.__getitem__)
+
+
+def recorded(jobs: list[Job], cache: Path) -> tuple[dict[str, Path], Events]:
+    events: Events = []
+    done = prepare(jobs, cache, lambda name, state, _elapsed, _detail: events.append((name, state)))
+    return done, events
+
+
+@pytest.mark.usefixtures("tools", "with_uv")
+def test_tools_and_environments_are_made_and_returned_by_name(tmp_path: Path) -> None:
+    put_go(tmp_path / "bin", build=build_of())
+    environment = EnvironmentJob(name="nail", requirements=put_wheel(tmp_path))
+    done, events = recorded([ToolJob(name="claw"), environment], tmp_path / "cache")
+    assert done["claw"] == tmp_path / "cache/tools/bin/claw-1.2.3/hammer"
+    assert done["nail"].parent == tmp_path / "cache/envs"
+    assert {("claw", "ready"), ("nail", "ready")} <= set(events)
+
+
+def test_two_jobs_of_one_name_are_refused(tmp_path: Path) -> None:
+    environment = EnvironmentJob(name="claw", requirements=put_wheel(tmp_path))
+    with pytest.raises(ValueError, match="two jobs have one name"):
+        prepare([ToolJob(name="claw"), environment], tmp_path / "cache")
+
+
+@pytest.mark.usefixtures("tools")
+def test_builds_go_one_after_the_other(tmp_path: Path) -> None:
+    only_one = f"mkdir {tmp_path}/busy || exit 1\nsleep 0.2\nrmdir {tmp_path}/busy\n{build_of()}"
+    put_go(tmp_path / "bin", build=only_one)
+    _, events = recorded([ToolJob(name="claw"), ToolJob(name="mallet")], tmp_path / "cache")
+    assert sorted(name for name, state in events if state == "building") == ["claw", "mallet"]
+    assert len([name for name, state in events if state == "queued"]) == 1
+
+
+@pytest.mark.usefixtures("tools")
+def test_a_long_build_is_never_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "HEARTBEAT_S", 0.1)
+    put_go(tmp_path / "bin", build=f"echo compiling anvil\nsleep 1.2\n{build_of()}")
+    details = []
+    prepare(
+        [ToolJob(name="claw")],
+        tmp_path / "cache",
+        lambda _name, state, _elapsed, detail: details.append((state, detail)),
+    )
+    assert details.count(("building", "compiling anvil")) >= 2
+
+
+def test_the_first_failure_calls_the_rest_off_and_is_the_one_raised() -> None:
+    events: Events = []
+    started = threading.Event()
+
+    def waits(step: Step) -> None:
+        started.set()
+        while True:
+            step.tick()
+
+    def fails(_step: Step) -> None:
+        started.wait(10)
+        raise ToolchainError("the anvil broke", fix="buy another")
+
+    with pytest.raises(ToolchainError, match="the anvil broke"):
+        side_by_side(
+            {"waits": waits, "fails": fails},
+            lambda name, state, _elapsed, detail: events.append((name, f"{state}: {detail}")),
+        )
+    assert set(events) == {("fails", "failed: the anvil broke"), ("waits", "failed: called off")}
+
+
+def test_no_work_is_no_work() -> None:
+    assert side_by_side({}, silent) == {}

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from tests.unit.toolchain.stand_ins import put_program
+from tests.unit.toolchain.wheels import put_wheel
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+PATIENCE_S = 60
+PROGRAM = """
+import nail, os, sys
+print(nail.VERSION, sys.prefix, os.environ["PYTHONPATH"], *sys.argv[1:])
+"""
+
+# The real uv, but its installation says in one pipe that it began and waits for the file `gate`.
+GATED_UV = """#!/bin/sh
+if [ "$1" = pip ]; then
+    echo began > {began}
+    n=0
+    while [ ! -e {gate} ] && [ $n -lt 400 ]; do sleep 0.05; n=$((n+1)); done
+    exit 1
+fi
+exec {uv} "$@"
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with the real script and toolchain, and a program of three lines."""
+    folder = tmp_path / "checkout"
+    (folder / "src/slipway").mkdir(parents=True)
+    (folder / "src/slipway/__init__.py").touch()
+    (folder / "src/slipway/cli.py").write_text(PROGRAM)
+    shutil.copy2(CHECKOUT / "slipway", folder / "slipway")
+    (folder / "toolchain").symlink_to(CHECKOUT / "toolchain")
+    put_wheel(folder)
+    return folder
+
+
+def start(checkout: Path, *arguments: str, **environ: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, checkout / "slipway", *arguments],
+        cwd=checkout.parent,
+        env={**os.environ, "SLIPWAY_CACHE": str(checkout.parent / "cache"), **environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for(run: subprocess.Popen[str], words: str) -> None:
+    assert run.stderr is not None
+    assert any(words in line for line in run.stderr)
+
+
+def environments(checkout: Path) -> list[Path]:
+    return sorted((checkout.parent / "cache/envs").glob("root-*/"))
+
+
+@pytest.mark.usefixtures("with_uv")
+class TestTheRootEnvironment:
+    def test_is_made_once_and_runs_the_program_with_its_arguments(self, checkout: Path) -> None:
+        out, progress = start(checkout, "up", "--json").communicate(timeout=PATIENCE_S)
+        (environment,) = environments(checkout)
+        path = f"{checkout}/src:{checkout}"
+        assert out.split() == ["1.0", str(environment), path, "up", "--json"]
+        assert "making the root Python environment" in progress
+        again, silence = start(checkout, "up", "--json").communicate(timeout=PATIENCE_S)
+        assert (again, silence) == (out, "")
+
+    def test_is_what_dot_venv_points_at_and_follows_the_requirements(self, checkout: Path) -> None:
+        start(checkout).communicate(timeout=PATIENCE_S)
+        first = (checkout / ".venv").resolve()
+        put_wheel(checkout, version="2.0")
+        out, _ = start(checkout).communicate(timeout=PATIENCE_S)
+        assert out.split()[0] == "2.0"
+        assert {first, (checkout / ".venv").resolve()} == set(environments(checkout))
+
+    def test_is_made_by_one_of_two_commands_at_once(self, checkout: Path) -> None:
+        runs = [start(checkout) for _ in range(2)]
+        results = [run.communicate(timeout=PATIENCE_S) for run in runs]
+        assert [run.returncode for run in runs] == [0, 0]
+        assert results[0][0] == results[1][0]
+        assert sum("from requirements.txt" in progress for _, progress in results) == 1
+
+    def test_is_made_after_a_killed_attempt(self, checkout: Path, uv_folder: Path) -> None:
+        bin_ = checkout.parent / "bin"
+        began, gate = checkout.parent / "began", checkout.parent / "gate"
+        put_program(bin_ / "uv", GATED_UV.format(uv=uv_folder / "uv", began=began, gate=gate))
+        os.mkfifo(began)
+        path = f"{bin_}{os.pathsep}{os.environ['PATH']}"
+        killed = start(checkout, PATH=path)
+        assert began.read_text() == "began\n"
+        killed.kill()
+        killed.communicate(timeout=PATIENCE_S)
+        assert not (checkout / ".venv").is_symlink()
+
+        again = start(checkout)
+        wait_for(again, "waiting")  # the orphaned installation still writes there
+        gate.touch()
+        out, _ = again.communicate(timeout=PATIENCE_S)
+        assert out.split()[:2] == ["1.0", str(environments(checkout)[0])]
+
+    def test_does_not_take_the_place_of_a_users_own(self, checkout: Path) -> None:
+        (checkout / ".venv").mkdir()
+        run = start(checkout)
+        _, message = run.communicate(timeout=PATIENCE_S)
+        assert run.returncode == 1
+        assert "fix: move it away" in message
+        assert (checkout / ".venv").is_dir()
+
+    def test_a_module_in_the_current_folder_is_not_imported(self, checkout: Path) -> None:
+        (checkout.parent / "nail.py").write_text("raise SystemExit('the wrong nail')\n")
+        run = start(checkout)
+        run.communicate(timeout=PATIENCE_S)
+        assert run.returncode == 0
+
+    def test_an_unwritable_cache_says_what_to_set(self, checkout: Path) -> None:
+        (checkout.parent / "file").touch()
+        run = start(checkout, SLIPWAY_CACHE=str(checkout.parent / "file"))
+        _, message = run.communicate(timeout=PATIENCE_S)
+        assert run.returncode == 1
+        assert "set SLIPWAY_CACHE to a folder" in message
+        assert "Traceback" not in message
+
+
+@pytest.fixture
+def script() -> ModuleType:
+    loader = SourceFileLoader("root_script", str(CHECKOUT / "slipway"))
+    spec = importlib.util.spec_from_loader("root_script", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("target", "value", "words"),
+    [
+        ("sys.platform", "darwin", "runs on Linux x86-64; this is darwin"),
+        (
+            "os.uname",
+            lambda: SimpleNamespace(machine="aarch64"),
+            "runs on Linux x86-64; this is linux aarch64",
+        ),
+        ("sys.version_info", (3, 10, 13), r"needs Python 3\.11 or newer"),
+        ("os.confstr", lambda _: "glibc 2.31", r"glibc 2\.35 or newer.*has glibc 2\.31"),
+        ("os.confstr", lambda _: None, "has an unknown C library"),
+    ],
+)
+def test_an_unsupported_machine_is_refused_with_a_sentence_and_a_fix(
+    target: str,
+    value: object,
+    words: str,
+    script: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    script.refuse_unsupported_machine()  # this machine is supported
+    with monkeypatch.context() as patch:
+        patch.setattr(target, value)
+        with pytest.raises(SystemExit) as exit_:
+            script.refuse_unsupported_machine()
+    assert exit_.value.code == 1
+    message = capsys.readouterr().err
+    assert "\n  fix: " in message
+    assert re.search(words, message)

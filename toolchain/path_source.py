@@ -1,0 +1,42 @@
+"""Tools that are already on PATH in the pinned version."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+from toolchain.errors import UnavailableError
+from toolchain.pins import ToolPin
+from toolchain.sources import Attempt, check_versions
+
+KEY_PREFIX = "path-"
+
+
+def find(pin: ToolPin, path: str, cache: Path) -> dict[str, Path]:
+    """Binary name to file, for all of the tool's; raises UnavailableError when one is missing."""
+    # The cache's own folders are no finding: `slipway env` puts them on PATH.
+    folders = [entry for entry in path.split(os.pathsep) if not entry.startswith(str(cache))]
+    search = os.pathsep.join(folders)
+    found = {binary: shutil.which(binary, path=search) for binary in pin.binaries}
+    missing = [binary for binary, file in found.items() if file is None]
+    if missing:
+        raise UnavailableError(f"no {' and no '.join(missing)} on PATH")
+    return {binary: Path(file).absolute() for binary, file in found.items() if file is not None}
+
+
+def fetch(attempt: Attempt) -> str:
+    """Links the binaries found on PATH; returns the key."""
+    found = find(attempt.pin, attempt.settings.path, attempt.settings.cache)
+    attempt.step.enter("checking", f"the version of {found[attempt.pin.binaries[0]]}")
+    for binary, file in found.items():
+        (attempt.staging / binary).symlink_to(file)
+    check_versions(attempt.pin, attempt.staging)
+    return key(found)
+
+
+def key(found: dict[str, Path]) -> str:
+    """Names one set of files on PATH."""
+    names = "\0".join(str(file) for _, file in sorted(found.items()))
+    return KEY_PREFIX + hashlib.sha256(names.encode()).hexdigest()[:12]

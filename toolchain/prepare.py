@@ -1,0 +1,67 @@
+"""Everything a platform needs on this machine, side by side.
+
+Go builds go one after the other (each uses every core); archives, wheels and Python environments,
+which wait for the network and the disk, go beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from toolchain import environments
+from toolchain.lanes import side_by_side
+from toolchain.pins import tool_pin
+from toolchain.progress import Progress, Step, silent
+from toolchain.resolve import resolve
+from toolchain.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolJob:
+    """A pinned tool by name."""
+
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentJob:
+    """The Python environment `<cache>/envs/<name>-<digest of requirements>`."""
+
+    name: str
+    requirements: Path
+
+
+Job = ToolJob | EnvironmentJob
+
+
+def prepare(jobs: Iterable[Job], cache: Path, progress: Progress = silent) -> dict[str, Path]:
+    """Does all jobs; returns the main program of each tool and the folder of each environment.
+
+    The first failure calls the others off and is raised (ToolchainError). What was finished or
+    compiled until then is kept.
+    """
+    settings = Settings.read(cache)
+    jobs = list(jobs)
+    names = [job.name for job in jobs]
+    if len(set(names)) < len(names):
+        raise ValueError(f"two jobs have one name: {sorted(names)}")
+    return side_by_side({job.name: _call(job, settings) for job in jobs}, progress)
+
+
+def environment_folder(name: str, requirements: Path, cache: Path) -> Path:
+    """Where the environment of a requirements file lies."""
+    return cache / "envs" / f"{name}-{environments.digest(requirements)}"
+
+
+def _call(job: Job, settings: Settings) -> Callable[[Step], Path]:
+    if isinstance(job, ToolJob):
+        return partial(_tool, job.name, settings)
+    target = environment_folder(job.name, job.requirements, settings.cache)
+    return partial(environments.install, job.requirements, target)
+
+
+def _tool(name: str, settings: Settings, step: Step) -> Path:
+    return resolve(tool_pin(name), settings, step).path

@@ -1,0 +1,52 @@
+"""How long work tells that it is alive. Standard library only."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from toolchain.errors import CancelledError
+
+Progress = Callable[[str, str, float, str], None]
+"""Called with (name, state, elapsed_s, detail), from any thread.
+
+States: queued, waiting (for another run), checking, downloading, building, installing, ready,
+failed. A name's last call is ready or failed.
+"""
+
+HEARTBEAT_S = 5.0
+
+
+def silent(_name: str, _state: str, _elapsed_s: float, _detail: str) -> None:
+    """A Progress for callers that show nothing."""
+
+
+class Step:
+    """One named piece of work: reports each new state, and its state again every HEARTBEAT_S."""
+
+    def __init__(
+        self, name: str, report: Progress, cancelled: threading.Event | None = None
+    ) -> None:
+        self.name = name
+        self._report = report
+        self._cancelled = cancelled
+        self._started_s = time.monotonic()
+        self._reported_s = self._started_s
+        self._state = ""
+
+    def enter(self, state: str, detail: str = "") -> None:
+        """Reports a new state at once."""
+        self._state = state
+        self._emit(detail)
+
+    def tick(self, detail: str = "") -> None:
+        """To be called about every second of a wait. Raises CancelledError when called off."""
+        if self._cancelled is not None and self._cancelled.is_set():
+            raise CancelledError(self.name)
+        if time.monotonic() - self._reported_s >= HEARTBEAT_S:
+            self._emit(detail)
+
+    def _emit(self, detail: str) -> None:
+        self._reported_s = time.monotonic()
+        self._report(self.name, self._state, self._reported_s - self._started_s, detail)

@@ -1,0 +1,93 @@
+"""What a person can set about the toolchain, all by environment variables.
+
+SLIPWAY_CACHE             folder of everything that can be made again
+SLIPWAY_TOOL_SOURCES      which sources, in which order: path,archive,wheel,module
+SLIPWAY_MIRROR            base address that serves the vendors' archives under their own file names
+SLIPWAY_MIRROR_CHECKSUMS  file of `<sha256>  <file name>` lines (the form of the vendors' own
+                          checksum files); else <config>/slipway/checksums.txt
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from toolchain.errors import ToolchainError
+
+SOURCES = ("path", "archive", "wheel", "module")
+_CHECKSUM_LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](\S+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """`checksums` maps an archive's file name to its SHA-256 in lower-case hex."""
+
+    cache: Path
+    sources: tuple[str, ...] = SOURCES
+    mirror: str | None = None
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    path: str = ""
+
+    @classmethod
+    def read(cls, cache: Path, environ: Mapping[str, str] = os.environ) -> Settings:
+        """Raises ToolchainError (exit code 2) on a value that makes no sense."""
+        return cls(
+            cache=cache,
+            sources=_sources(environ.get("SLIPWAY_TOOL_SOURCES", "")),
+            mirror=environ.get("SLIPWAY_MIRROR", "").rstrip("/") or None,
+            checksums=_checksums(environ),
+            path=environ.get("PATH", os.defpath),
+        )
+
+
+def default_cache(environ: Mapping[str, str] = os.environ) -> Path:
+    """SLIPWAY_CACHE, else XDG_CACHE_HOME/slipway, else ~/.cache/slipway; absolute."""
+    base = environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(environ.get("SLIPWAY_CACHE") or Path(base) / "slipway").absolute()
+
+
+def _sources(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    unknown = sorted(set(names) - set(SOURCES))
+    if unknown:
+        raise ToolchainError(
+            f"SLIPWAY_TOOL_SOURCES={text}: no source is called {', '.join(unknown)}",
+            fix=f"use some of: {','.join(SOURCES)}",
+            exit_code=2,
+        )
+    return names or SOURCES
+
+
+def _checksums(environ: Mapping[str, str]) -> Mapping[str, str]:
+    given = environ.get("SLIPWAY_MIRROR_CHECKSUMS")
+    config = environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    path = Path(given) if given else Path(config) / "slipway" / "checksums.txt"
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        if given is None:
+            return {}
+        raise ToolchainError(
+            f"SLIPWAY_MIRROR_CHECKSUMS: there is no file {path}",
+            fix="name a file of `<sha256>  <file name>` lines",
+            exit_code=2,
+        ) from None
+    return dict(_checksum(path, number, line) for number, line in _lines(text))
+
+
+def _lines(text: str) -> list[tuple[int, str]]:
+    return [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+
+
+def _checksum(path: Path, number: int, line: str) -> tuple[str, str]:
+    match = _CHECKSUM_LINE.fullmatch(line.strip())
+    if match is None:
+        raise ToolchainError(
+            f"{path}, line {number}: not a checksum line: {line.strip()!r}",
+            fix="write `<64 hex digits of the SHA-256>  <file name>`, as the vendors do",
+            exit_code=2,
+        )
+    return match[2], match[1].lower()

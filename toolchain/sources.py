@@ -1,0 +1,57 @@
+"""What every source of a tool has in common.
+
+A source fills a staging folder with the tool's binaries, or raises UnavailableError with the
+reason: the next one is tried then. Anything else it raises ends the search.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolchain.errors import UnavailableError
+from toolchain.pins import ToolPin
+from toolchain.progress import Step
+from toolchain.settings import Settings
+
+_VERSION = re.compile(r"(?<![\w.])v?(\d+\.\d+\.\d+[-+.\w]*)")
+_VERSION_TIMEOUT_S = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One try of one source. `lock` is the descriptor that child processes inherit."""
+
+    pin: ToolPin
+    settings: Settings
+    staging: Path
+    step: Step
+    lock: int
+    log: Path
+
+
+def check_versions(pin: ToolPin, folder: Path) -> None:
+    """Runs each binary in `folder`. UnavailableError unless all report the pinned version."""
+    for binary in pin.binaries:
+        version = _reported_version([str(folder / binary), *pin.version_arguments])
+        if version != pin.version:
+            raise UnavailableError(f"{binary} is version {version or 'unknown'}")
+
+
+def _reported_version(command: list[str]) -> str | None:
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_VERSION_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = _VERSION.search(done.stdout)
+    return match[1] if match else None

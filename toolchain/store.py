@@ -1,0 +1,118 @@
+"""Where resolved tools lie: content-keyed folders, and a stable name for each.
+
+<cache>/tools/<tool>/<version>-<key>/<binary>   filled aside, then renamed: complete or absent
+<cache>/tools/bin/<tool>-<version>              symlink to the one in use
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from toolchain.errors import explained
+from toolchain.pins import ToolPin
+
+_PROVENANCE = "provenance.json"
+
+
+class ToolStore:
+    """The tools under one cache folder. Writers hold the tool's lock (`lock_path`)."""
+
+    def __init__(self, cache: Path) -> None:
+        self._tools = cache / "tools"
+        self._locks = cache / "locks"
+
+    def lock_path(self, pin: ToolPin) -> Path:
+        return self._locks / f"tool-{pin.name}.lock"
+
+    def log_path(self, pin: ToolPin) -> Path:
+        return self._tools / pin.name / "build.log"
+
+    def link(self, pin: ToolPin) -> Path:
+        """The stable folder name."""
+        return self._tools / "bin" / f"{pin.name}-{pin.version}"
+
+    def cached_source(self, pin: ToolPin, keys: frozenset[str]) -> str | None:
+        """Which source filled the tool in use, or None unless it is whole and of one of `keys`."""
+        provenance = _whole(pin, self.link(pin).resolve())
+        return provenance["source"] if provenance and provenance["key"] in keys else None
+
+    def reuse(self, pin: ToolPin, keys: frozenset[str]) -> bool:
+        """Puts a whole tool of one of `keys` in use again, after a change of pins and back."""
+        for key in sorted(keys):
+            folder = self._folder(pin, key)
+            if _whole(pin, folder):
+                _point(self.link(pin), folder)
+                return True
+        return False
+
+    @contextmanager
+    def staging(self, pin: ToolPin) -> Iterator[Path]:
+        """An empty folder to fill; what interrupted runs left behind is removed first."""
+        home = self._tools / pin.name
+        folder = home / ".staging"
+        with explained(home):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def publish(self, pin: ToolPin, staging: Path, *, source: str, key: str) -> Path:
+        """Makes the filled `staging` the tool in use, in two atomic steps."""
+        provenance: dict[str, Any] = {
+            "source": source,
+            "key": key,
+            "binaries": _stamps(pin, staging),
+        }
+        (staging / _PROVENANCE).write_text(json.dumps(provenance, indent=2, sort_keys=True) + "\n")
+        for file in staging.iterdir():
+            if not file.is_symlink():
+                _flush(file)
+        folder = self._folder(pin, key)
+        # Present only when it is not whole, or `reuse` had found it.
+        shutil.rmtree(folder, ignore_errors=True)
+        staging.rename(folder)
+        _point(self.link(pin), folder)
+        return folder
+
+    def _folder(self, pin: ToolPin, key: str) -> Path:
+        return self._tools / pin.name / f"{pin.version}-{key}"
+
+
+def _whole(pin: ToolPin, folder: Path) -> dict[str, Any] | None:
+    """The provenance of a folder whose binaries are as they were when it was filled."""
+    try:
+        provenance: dict[str, Any] = json.loads((folder / _PROVENANCE).read_text())
+    except (OSError, ValueError):
+        return None
+    runnable = all(os.access(folder / binary, os.X_OK) for binary in pin.binaries)
+    return provenance if runnable and provenance["binaries"] == _stamps(pin, folder) else None
+
+
+def _stamps(pin: ToolPin, folder: Path) -> dict[str, list[int]]:
+    """Size and change time of each binary: one replaced on PATH by another version shows."""
+    stats = {binary: (folder / binary).stat() for binary in pin.binaries}
+    return {binary: [stat.st_size, stat.st_mtime_ns] for binary, stat in stats.items()}
+
+
+def _flush(file: Path) -> None:
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _point(link: Path, folder: Path) -> None:
+    link.parent.mkdir(parents=True, exist_ok=True)
+    partial = link.parent / f".{link.name}.partial"
+    partial.unlink(missing_ok=True)
+    partial.symlink_to(os.path.relpath(folder, link.parent))
+    partial.replace(link)
