@@ -218,6 +218,7 @@ class Job:
     group: Group
     meta: Mapping[str, str] = field(default_factory=dict)
     priority: int = 50
+    progress_deadline_s: float = 600  # Nomad wants it longer than every task's kill timeout
 
     def render(self) -> dict[str, Any]:
         return {
@@ -232,7 +233,10 @@ class Job:
                     "NodePool": self.node_pool,
                     "Priority": self.priority,
                     "Meta": dict(self.meta),
-                    "Update": {"MaxParallel": 0},
+                    "Update": {
+                        "MaxParallel": 0,
+                        "ProgressDeadline": _ns(self.progress_deadline_s),
+                    },
                     "TaskGroups": [self.group.render()],
                 },
             )

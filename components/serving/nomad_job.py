@@ -30,17 +30,19 @@ SHUTDOWN_DELAY_S = 5
 def model_job(model: ModelPlan, *, datacenter: str, autoscaling: AutoscalingPlan) -> Job:
     """The job of one spec of a model; a changed spec is a job of another name beside it."""
     replica = model.replica
+    kill_timeout_s = replica.drain_timeout_s + 30  # the drain ends before the scheduler's patience
     return Job(
         id=model.job_id,
         datacenter=datacenter,
         node_pool=model.pool,
+        progress_deadline_s=kill_timeout_s + replica.load_timeout_s,
         meta={"slipway_model": model.name, "slipway_digest": model.spec_digest},
         group=Group(
             name=GROUP,
             count=model.scaling.min_replicas,
             ports=dict.fromkeys(replica.ports),
             services=_services(model),
-            tasks=(*_weights_task(replica), _server_task(replica)),
+            tasks=(*_weights_task(replica), _server_task(replica, kill_timeout_s)),
             shutdown_delay_s=SHUTDOWN_DELAY_S,
             scaling=Scaling(
                 min_count=model.scaling.min_replicas,
@@ -84,7 +86,7 @@ def _services(model: ModelPlan) -> tuple[Service, ...]:
     )
 
 
-def _server_task(replica: ReplicaSpec) -> Task:
+def _server_task(replica: ReplicaSpec, kill_timeout_s: int) -> Task:
     return Task(
         name="server",
         command=f"{RUNTIME}/envs/{replica.environments[replica.python]}/bin/python",
@@ -97,7 +99,7 @@ def _server_task(replica: ReplicaSpec) -> Task:
         files=(File(path="local/replica.json", content=_document(replica.document)),),
         cpu_mhz=replica.cpu_mhz,
         memory_mb=replica.memory_bytes // MEBIBYTE,
-        kill_timeout_s=replica.drain_timeout_s + 30,  # the drain itself ends before the scheduler's
+        kill_timeout_s=kill_timeout_s,
     )
 
 
@@ -123,9 +125,7 @@ def _weights_task(replica: ReplicaSpec) -> tuple[Task, ...]:
 
 
 def _environment(replica: ReplicaSpec) -> dict[str, str]:
-    ports = {
-        f"SLIPWAY_PORT_{label.upper()}": f"${{NOMAD_PORT_{label}}}" for label in replica.ports
-    }
+    ports = {f"SLIPWAY_PORT_{label.upper()}": f"${{NOMAD_PORT_{label}}}" for label in replica.ports}
     folders = {
         f"SLIPWAY_ENV_{name.upper()}": f"{RUNTIME}/envs/{folder}"
         for name, folder in replica.environments.items()

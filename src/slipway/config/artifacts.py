@@ -15,7 +15,7 @@ DIGEST_LENGTH = 12
 SERVICES = ("engine_sim", "node", "triton_vllm", "xds")
 
 # What runs of a service on a node, of those that replicas run; relative to its folder.
-ENTRYPOINTS = {"engine_sim": "engine_sim.py", "triton_vllm": "replica.py"}
+ENTRYPOINTS = {"engine_sim": "engine_sim.py", "triton_vllm": "launcher.py"}
 
 # name of a Python environment -> its fully pinned requirements
 REQUIREMENTS = {

@@ -206,7 +206,7 @@ def _vllm(
     threads = engine.threads or min(MAX_DEFAULT_THREADS, pool.cpu_mhz // MHZ_PER_CORE)
     return EnginePlan(
         service="triton_vllm",
-        python="vllm",
+        python="triton",  # light: the launcher and the stub; vLLM has an interpreter of its own
         environments=("triton", "vllm"),
         document={
             "kind": "vllm",

@@ -1,0 +1,124 @@
+"""Consul agents as documents: servers, and the client every node has.
+
+Everything but the secrets is here and known at preview. Options that are Consul's defaults are
+left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components import seeds
+from components.consul import acl
+from components.node_pool.host_document import (
+    CONFIGURATION_FILE,
+    CONSUL_CLIENT,
+    CONSUL_SERVER,
+    DATA_DIRECTORY,
+    SECRETS_FILE,
+    AgentDocument,
+    binary,
+)
+from slipway.plan.platform import Node, PlatformPlan, Server
+
+NAME = "consul"
+HTTP_PORT = 8500
+SERVICE = "consul-agent"  # how Prometheus finds the agents
+# Tasks poll and watch from one address; the default of 200 is reached by some tens of models.
+MAX_CONNECTIONS_PER_ADDRESS = 2000
+
+
+def server_agent(plan: PlatformPlan, server: Server) -> AgentDocument:
+    others = [other.address for other in plan.servers if other != server]
+    configuration = {
+        **_common(plan, server.name, server.address),
+        "server": True,
+        "bootstrap_expect": len(plan.servers),
+        # Election timeouts in units of Consul's own: a lone server waits for nobody.
+        "performance": {"raft_multiplier": 1 if not others else 5},
+        **({"retry_join": others} if others else {}),
+    }
+    return _agent(plan, CONSUL_SERVER, server.address, configuration)
+
+
+def client_agent(plan: PlatformPlan, node: Node) -> AgentDocument:
+    configuration = {
+        **_common(plan, node.name, node.address),
+        "retry_join": [server.address for server in plan.servers],
+        # A restart keeps the node's services in the catalog: leaving would take every endpoint of
+        # the node out of Envoy. A node that goes for good is removed by services/node.
+        "leave_on_terminate": False,
+        "skip_leave_on_interrupt": True,
+    }
+    return _agent(plan, CONSUL_CLIENT, node.address, configuration)
+
+
+def server_secrets(seed: str, host: str) -> dict[str, Any]:
+    """The secret part of a server's configuration. Consul makes the management token itself."""
+    secrets = client_secrets(seed, host)
+    secrets["acl"]["tokens"]["initial_management"] = seeds.token(seed, acl.MANAGEMENT)
+    return secrets
+
+
+def client_secrets(seed: str, host: str) -> dict[str, Any]:
+    token = seeds.token(seed, acl.agent_token_name(host))
+    return {
+        "encrypt": seeds.gossip_key(seed),
+        "acl": {"tokens": {"agent": token, "config_file_service_registration": token}},
+    }
+
+
+def http_address(address: str) -> str:
+    return f"http://{address}:{HTTP_PORT}"
+
+
+def _agent(
+    plan: PlatformPlan, stage: int, address: str, configuration: dict[str, Any]
+) -> AgentDocument:
+    return AgentDocument(
+        name=NAME,
+        stage=stage,
+        command=(
+            binary(NAME, plan.tools[NAME]),
+            "agent",
+            f"-config-file={CONFIGURATION_FILE}",
+            f"-config-file={SECRETS_FILE}",
+        ),
+        configuration=configuration,
+        # Of a server: it answers, alone or not. Of a client: it has found the servers.
+        ready_url=f"{http_address(address)}/v1/status/leader",
+    )
+
+
+def _common(plan: PlatformPlan, name: str, address: str) -> dict[str, Any]:
+    return {
+        "node_name": name,
+        "datacenter": plan.datacenter,
+        "data_dir": DATA_DIRECTORY,
+        "bind_addr": address,
+        "client_addr": address,
+        "advertise_addr": address,
+        # Every agent has an address of its own, so these are Consul's standard ports; what the
+        # platform does not use is closed.
+        "ports": {
+            "http": HTTP_PORT,
+            "dns": -1,
+            "grpc": -1,
+            "grpc_tls": -1,
+            "serf_wan": -1,
+        },
+        "acl": {"enabled": True, "default_policy": "deny", "enable_token_persistence": True},
+        "connect": {"enabled": False},  # no service mesh: Envoy gets its clusters from our xDS
+        "disable_update_check": True,
+        "limits": {"http_max_conns_per_client": MAX_CONNECTIONS_PER_ADDRESS},
+        "telemetry": {"prometheus_retention_time": "5m", "disable_hostname": True},
+        "services": [
+            {
+                "name": SERVICE,
+                "address": address,
+                "port": HTTP_PORT,
+                "tags": ["metrics"],
+                "meta": {"metrics_path": "/v1/agent/metrics", "metrics_format": "prometheus"},
+            }
+        ],
+    }

@@ -1,0 +1,155 @@
+"""Envoy's bootstrap: where to listen for its operator, and where its control plane is.
+
+Listeners, clusters and routes are not here: they come over ADS (services/xds).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from slipway.plan.platform import GatewayPlan
+
+XDS_CLUSTER = "xds"
+RUNTIME_LAYER = "slipway"  # the Runtime resource that services/xds serves
+
+MAX_HEAP_BYTES = 1024 * 1024 * 1024
+MAX_DOWNSTREAM_CONNECTIONS = 10_000
+
+# A generation lasts up to minutes; Envoy's default buckets serve web pages.
+_LATENCY_BUCKETS_MS = [1, 5, 10, 25, 50, 100, 250, 500]
+_LATENCY_BUCKETS_MS += [1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 120_000, 300_000, 600_000]
+
+_TYPE = "type.googleapis.com/envoy"
+_Json = dict[str, Any]
+
+
+def envoy_bootstrap(
+    gateway: GatewayPlan, *, xds_addresses: Sequence[str] = (), cluster: str = "slipway"
+) -> _Json:
+    """The bootstrap document in Envoy's JSON form.
+
+    `xds_addresses` are the IP addresses of the control plane's replicas, by default the one
+    beside the gateway. The node id is the gateway's address; `--service-node` overrides it.
+    """
+    return {
+        "node": {"id": f"gateway-{gateway.address}", "cluster": cluster},
+        "admin": {"address": _socket_address(gateway.address, gateway.admin_port)},
+        "dynamic_resources": _dynamic_resources(),
+        "static_resources": {
+            "clusters": [_xds_cluster(tuple(xds_addresses) or (gateway.address,), gateway.xds_port)]
+        },
+        "layered_runtime": _layered_runtime(),
+        "overload_manager": _overload_manager(),
+        "stats_config": _stats_config(),
+    }
+
+
+def _dynamic_resources() -> _Json:
+    over_ads = {"ads": {}, "resource_api_version": "V3"}
+    return {
+        "ads_config": {
+            "api_type": "DELTA_GRPC",
+            "transport_api_version": "V3",
+            "set_node_on_first_message_only": True,
+            "grpc_services": [
+                {
+                    "envoy_grpc": {
+                        "cluster_name": XDS_CLUSTER,
+                        # Back within a second of the control plane's return; the default takes
+                        # up to ten.
+                        "retry_policy": {
+                            "retry_back_off": {"base_interval": "0.1s", "max_interval": "1s"}
+                        },
+                    }
+                }
+            ],
+        },
+        "cds_config": over_ads,
+        "lds_config": over_ads,
+    }
+
+
+def _xds_cluster(addresses: tuple[str, ...], port: int) -> _Json:
+    protocol: _Json = {
+        "@type": f"{_TYPE}.extensions.upstreams.http.v3.HttpProtocolOptions",
+        "explicit_http_config": {
+            "http2_protocol_options": {
+                "connection_keepalive": {"interval": "10s", "timeout": "5s"},
+            }
+        },
+    }
+    members = [{"endpoint": {"address": _socket_address(a, port)}} for a in addresses]
+    return {
+        "name": XDS_CLUSTER,
+        "type": "STATIC",
+        "connect_timeout": "1s",
+        "load_assignment": {"cluster_name": XDS_CLUSTER, "endpoints": [{"lb_endpoints": members}]},
+        "typed_extension_protocol_options": {
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": protocol
+        },
+    }
+
+
+def _layered_runtime() -> _Json:
+    """The control plane's layer carries request limits; an operator's override wins."""
+    rtds_config = {"ads": {}, "resource_api_version": "V3"}
+    return {
+        "layers": [
+            {
+                "name": "static",
+                "static_layer": {
+                    # A router's own timeout is no UNAVAILABLE, which clients would retry.
+                    "envoy.reloadable_features.grpc_timeout_returns_deadline_exceeded": True,
+                },
+            },
+            {
+                "name": RUNTIME_LAYER,
+                "rtds_layer": {"name": RUNTIME_LAYER, "rtds_config": rtds_config},
+            },
+            {"name": "admin", "admin_layer": {}},
+        ]
+    }
+
+
+def _overload_manager() -> _Json:
+    """Sheds load before the kernel ends the process."""
+    heap = "envoy.resource_monitors.fixed_heap"
+    connections = "envoy.resource_monitors.global_downstream_max_connections"
+    monitors = f"{_TYPE}.extensions.resource_monitors"
+    return {
+        "refresh_interval": "0.25s",
+        "resource_monitors": [
+            {
+                "name": heap,
+                "typed_config": {
+                    "@type": f"{monitors}.fixed_heap.v3.FixedHeapConfig",
+                    "max_heap_size_bytes": MAX_HEAP_BYTES,
+                },
+            },
+            {
+                "name": connections,
+                "typed_config": {
+                    "@type": f"{monitors}.downstream_connections.v3.DownstreamConnectionsConfig",
+                    "max_active_downstream_connections": MAX_DOWNSTREAM_CONNECTIONS,
+                },
+            },
+        ],
+        "actions": [
+            _action("envoy.overload_actions.shrink_heap", heap, 0.95),
+            _action("envoy.overload_actions.stop_accepting_requests", heap, 0.98),
+        ],
+    }
+
+
+def _action(name: str, monitor: str, threshold: float) -> _Json:
+    return {"name": name, "triggers": [{"name": monitor, "threshold": {"value": threshold}}]}
+
+
+def _stats_config() -> _Json:
+    settings = {"match": {"suffix": "_rq_time"}, "buckets": _LATENCY_BUCKETS_MS}
+    return {"histogram_bucket_settings": [settings]}
+
+
+def _socket_address(address: str, port: int) -> _Json:
+    return {"socket_address": {"address": address, "port_value": port}}

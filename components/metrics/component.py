@@ -1,0 +1,38 @@
+"""Monitoring: Prometheus over everything that registers metrics in Consul."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_nomad as nomad
+
+from components.base import SlipwayComponent
+from components.metrics.prometheus import prometheus_job
+from components.nomad.jobspec import to_json
+from slipway.plan.platform import PlatformPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitoringArgs:
+    plan: PlatformPlan
+
+
+class Monitoring(SlipwayComponent):
+    """The Prometheus job. Its samples live with the allocation; a replace starts without them."""
+
+    def __init__(
+        self, name: str, args: MonitoringArgs, *, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        monitoring = args.plan.monitoring
+        address = f"http://{monitoring.address}:{monitoring.port}"
+        super().__init__("Monitoring", name, {"prometheus": address}, opts)
+        job = prometheus_job(args.plan)
+        nomad.Job(
+            job.id,
+            jobspec=to_json(job),
+            json=True,
+            purge_on_destroy=True,
+            opts=self.child_options(),
+        )
+        self.register_outputs({"prometheus": address})

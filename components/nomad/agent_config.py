@@ -1,0 +1,153 @@
+"""Nomad agents as documents: servers, and the client every node has.
+
+Everything but the secrets is here and known at preview. Options that are Nomad's defaults are left
+out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components import seeds
+from components.consul import acl
+from components.node_pool.host_document import (
+    CONFIGURATION_FILE,
+    DATA_DIRECTORY,
+    NOMAD_CLIENT,
+    NOMAD_SERVER,
+    SECRETS_FILE,
+    AgentDocument,
+    binary,
+)
+from slipway.plan.platform import Node, PlatformPlan, Pool, Server
+
+NAME = "nomad"
+HTTP_PORT = 4646
+RPC_PORT = 4647
+CONSUL_PORT = 8500
+MANAGEMENT = "management"
+IDENTITY_TTL = "1h"
+BYTES_PER_MB = 1024 * 1024  # Nomad's "MB"
+# The cap on a task's kill_timeout; Nomad's own is 30 s, a generation may take minutes.
+MAX_KILL_TIMEOUT = "30m"
+# Busy cores delay heartbeats; a node that is given up has its replicas started elsewhere.
+HEARTBEAT_GRACE = "30s"
+# Metadata services of clouds: each probe would wait for an address that nobody has.
+CLOUD_FINGERPRINTS = "env_aws,env_gce,env_azure,env_digitalocean"
+# Ended allocations keep their logs for a while; a full disk is for `slipway doctor` to find.
+KEPT_ALLOCATIONS = 30
+DISK_USAGE_PERCENT = 95
+
+
+def server_agent(plan: PlatformPlan, server: Server) -> AgentDocument:
+    others = [other.address for other in plan.servers if other != server]
+    configuration = {
+        **_common(plan, server.name, server.address),
+        "server": {
+            "enabled": True,
+            "bootstrap_expect": len(plan.servers),
+            "heartbeat_grace": HEARTBEAT_GRACE,
+            **({"server_join": {"retry_join": others}} if others else {}),
+        },
+    }
+    # Answers before there is a leader: with several servers, none could wait for the others.
+    ready_url = f"{http_address(server.address)}/v1/status/peers"
+    return _agent(plan, NOMAD_SERVER, configuration, ready_url)
+
+
+def client_agent(plan: PlatformPlan, pool: Pool, node: Node) -> AgentDocument:
+    configuration = {
+        **_common(plan, node.name, node.address),
+        "client": {
+            "enabled": True,
+            "servers": [f"{server.address}:{RPC_PORT}" for server in plan.servers],
+            "node_pool": pool.name,
+            # Documents of jobs name no path of a machine; these are what they are filled in with.
+            "meta": {"address": node.address, "runtime": "@cache@", "scratch": "@scratch@"},
+            # All nodes of the machine share lo and Nomad sees its first address: a port range each.
+            "network_interface": "lo",
+            "min_dynamic_port": node.min_dynamic_port,
+            "max_dynamic_port": node.max_dynamic_port,
+            "cpu_total_compute": pool.cpu_mhz,
+            "memory_total_mb": pool.memory_bytes // BYTES_PER_MB,
+            "max_kill_timeout": MAX_KILL_TIMEOUT,
+            "gc_max_allocs": KEPT_ALLOCATIONS,
+            "gc_disk_usage_threshold": DISK_USAGE_PERCENT,
+            "gc_inode_usage_threshold": DISK_USAGE_PERCENT,
+            "options": {
+                "driver.allowlist": "raw_exec",
+                "fingerprint.denylist": CLOUD_FINGERPRINTS,
+            },
+        },
+        "plugin": [{"raw_exec": {"config": [{"enabled": True}]}}],
+    }
+    ready_url = f"{http_address(node.address)}/v1/agent/health?type=client"
+    return _agent(plan, NOMAD_CLIENT, configuration, ready_url)
+
+
+def server_secrets(seed: str, consul_seed: str, host: str) -> dict[str, Any]:
+    """The secret part of a server's configuration."""
+    return {
+        "server": {"encrypt": seeds.gossip_key(seed)},
+        **client_secrets(consul_seed, host),
+    }
+
+
+def client_secrets(consul_seed: str, host: str) -> dict[str, Any]:
+    """The secret part of a client's configuration: only the way to its Consul agent."""
+    return {"consul": {"token": seeds.token(consul_seed, acl.nomad_token_name(host))}}
+
+
+def http_address(address: str) -> str:
+    return f"http://{address}:{HTTP_PORT}"
+
+
+def jwks_url(plan: PlatformPlan) -> str:
+    """Where the keys that sign workload identities are published."""
+    return f"{http_address(plan.servers[0].address)}/.well-known/jwks.json"
+
+
+def _agent(
+    plan: PlatformPlan, stage: int, configuration: dict[str, Any], ready_url: str
+) -> AgentDocument:
+    return AgentDocument(
+        name=NAME,
+        stage=stage,
+        command=(
+            binary(NAME, plan.tools[NAME]),
+            "agent",
+            f"-config={CONFIGURATION_FILE}",
+            f"-config={SECRETS_FILE}",
+        ),
+        configuration=configuration,
+        ready_url=ready_url,
+    )
+
+
+def _common(plan: PlatformPlan, name: str, address: str) -> dict[str, Any]:
+    identity = {"aud": [acl.IDENTITY_AUDIENCE], "ttl": IDENTITY_TTL}
+    return {
+        "name": name,
+        "datacenter": plan.datacenter,
+        "data_dir": DATA_DIRECTORY,
+        "bind_addr": address,
+        # Explicit: Nomad refuses to guess an address to advertise when bound to loopback.
+        "advertise": {"http": address, "rpc": address, "serf": address},
+        "acl": {"enabled": True},
+        "consul": {
+            "address": f"{address}:{CONSUL_PORT}",
+            "checks_use_advertise": True,
+            "client_auto_join": False,
+            "server_auto_join": False,
+            "service_identity": identity,
+            "task_identity": identity,
+        },
+        "disable_update_check": True,
+        "telemetry": {
+            "prometheus_metrics": True,
+            "publish_allocation_metrics": True,
+            "publish_node_metrics": True,
+            "disable_hostname": True,
+            "collection_interval": "5s",
+        },
+    }

@@ -1,0 +1,31 @@
+"""Secrets derived from one random seed, so that a cluster keeps one secret resource in the state.
+
+HMAC-SHA256 of the purpose under the seed: knowing one derived secret tells nothing of another.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import uuid
+
+NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "slipway")
+
+
+def token(seed: str, purpose: str) -> str:
+    """A secret UUID, the form of Consul's and Nomad's tokens."""
+    return str(uuid.UUID(bytes=_derive(seed, purpose)[:16], version=4))
+
+
+def gossip_key(seed: str) -> str:
+    """32 bytes in base64, the form of Serf's encryption key (AES-256)."""
+    return base64.b64encode(_derive(seed, "gossip")).decode()
+
+
+def public_id(name: str) -> str:
+    """A stable UUID that is no secret: the accessor id of a token, known at preview."""
+    return str(uuid.uuid5(NAMESPACE, name))
+
+
+def _derive(seed: str, purpose: str) -> bytes:
+    return hmac.digest(seed.encode(), purpose.encode(), "sha256")

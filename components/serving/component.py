@@ -1,0 +1,107 @@
+"""ModelService: one model as it is served."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_consul as consul
+import pulumi_nomad as nomad
+
+from components.base import HostProgram, SlipwayComponent
+from components.nomad.jobspec import to_json
+from components.serving.nomad_job import GROUP, model_job
+from slipway.plan.platform import AutoscalingPlan, ModelPlan
+
+ROUTE_PREFIX = "slipway/routes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelServiceArgs:
+    model: ModelPlan
+    autoscaling: AutoscalingPlan
+    datacenter: str
+    node_bundle: str  # the folder name of services/node's code
+    nomad_address: str
+    consul_address: str
+    nomad_token: pulumi.Input[str]
+    consul_token: pulumi.Input[str]
+
+
+class ModelService(SlipwayComponent):
+    """A model's job, the gate that waits for its replicas, and its entry in the routing table.
+
+    Owns the job of the current spec, the envelope of its count and its route. Leaves the count
+    itself to the autoscaler. A changed spec replaces the job by one of another name, created and
+    answering before the route moves and the old one drains; no request is lost. Removing the
+    model removes its route first. Prepared weights stay on the nodes.
+    """
+
+    def __init__(
+        self, name: str, args: ModelServiceArgs, *, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("ModelService", name, _facts(args.model), opts)
+        job = nomad.Job(
+            name,
+            jobspec=to_json(
+                model_job(args.model, datacenter=args.datacenter, autoscaling=args.autoscaling)
+            ),
+            json=True,
+            preserve_counts=True,  # the autoscaler's count survives an update
+            purge_on_destroy=True,  # a dead job of the same ID would be found again
+            detach=True,  # without deployments there is nothing to wait for; the gate below waits
+            opts=self.child_options(),
+        )
+        ready = HostProgram(
+            bundle=args.node_bundle,
+            script="model_ready.py",
+            document=_gate_document(args),
+            secrets=pulumi.Output.all(args.nomad_token, args.consul_token).apply(_gate_secrets),
+            removes=False,
+            timeout_s=2 * args.model.replica.load_timeout_s,
+        ).register(f"{name}-ready", self, depends_on=[job])
+        consul.Keys(
+            f"{name}-route",
+            keys=[
+                consul.KeysKeyArgs(
+                    path=f"{ROUTE_PREFIX}/{args.model.name}",
+                    value=json.dumps(args.model.route, indent=2, sort_keys=True) + "\n",
+                    delete=True,
+                )
+            ],
+            opts=self.child_options(depends_on=[ready]),
+        )
+        self.register_outputs({"job_id": args.model.job_id})
+
+
+def _gate_document(args: ModelServiceArgs) -> dict[str, object]:
+    return {
+        "schema_version": 1,
+        "model": args.model.name,
+        "job_id": args.model.job_id,
+        "group": GROUP,
+        "max_replicas": args.model.scaling.max_replicas,
+        "deadline_s": args.model.replica.load_timeout_s * 2,
+        "nomad": args.nomad_address,
+        "consul": args.consul_address,
+    }
+
+
+def _gate_secrets(tokens: list[str]) -> dict[str, object]:
+    nomad_token, consul_token = tokens
+    return {"schema_version": 1, "nomad_token": nomad_token, "consul_token": consul_token}
+
+
+def _facts(model: ModelPlan) -> dict[str, object]:
+    """What policies read at preview: plain values of the plan."""
+    return {
+        "model": model.name,
+        "aliases": list(model.aliases),
+        "pool": model.pool,
+        "spec_digest": model.spec_digest,
+        "scaling": dataclasses.asdict(model.scaling),
+        "memory": dataclasses.asdict(model.memory),
+        "goal": dataclasses.asdict(model.goal),
+    }

@@ -1,0 +1,1 @@
+"""A simulated inference engine with the doors of services/triton_vllm."""

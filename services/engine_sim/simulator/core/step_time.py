@@ -1,0 +1,68 @@
+"""How long a forward pass takes: constants and sources in profiles.json.
+
+    step = max(base, prefill_token x prefill tokens)
+           + sequence x decoding sequences + context_token x tokens whose KV they read
+
+`base` is reading the weights once, which a pass does however little it computes; a prefill of
+many tokens is bound by arithmetic instead, hence the maximum and not a sum.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from simulator.core.scheduler import Step
+
+
+class UnknownProfileError(Exception):
+    """No profile of that name; the message lists the known ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Constants of one accelerator with one model. All times are for one forward pass."""
+
+    name: str
+    kv_bytes_per_token: int
+    base_ms: float
+    prefill_token_ms: float
+    sequence_ms: float
+    context_token_ms: float
+    source: str
+    date: str
+
+    def step_ms(self, step: Step) -> float:
+        weights_or_prefill_ms = max(self.base_ms, self.prefill_token_ms * step.prefill_tokens)
+        return (
+            weights_or_prefill_ms
+            + self.sequence_ms * step.decode_sequences
+            + self.context_token_ms * step.context_tokens
+        )
+
+
+def load_profile(path: Path, *, profile: str, architecture: str) -> Profile:
+    """The row called `profile`, or else `<profile>-<architecture>`, of profiles.json.
+
+    Raises:
+        UnknownProfileError: there is no such row.
+    """
+    rows: Mapping[str, Mapping[str, Any]] = json.loads(path.read_text("utf-8"))["profiles"]
+    name = profile if profile in rows else f"{profile}-{architecture}"
+    if name not in rows:
+        known = ", ".join(sorted(rows))
+        raise UnknownProfileError(f"no profile {name!r} in {path.name}; there are: {known}")
+    row = rows[name]
+    return Profile(
+        name=name,
+        kv_bytes_per_token=int(row["kv_bytes_per_token"]),
+        base_ms=float(row["base_ms"]),
+        prefill_token_ms=float(row["prefill_token_ms"]),
+        sequence_ms=float(row["sequence_ms"]),
+        context_token_ms=float(row["context_token_ms"]),
+        source=str(row["source"]),
+        date=str(row["date"]),
+    )

@@ -1,0 +1,144 @@
+"""The process: opens the doors, waits for SIGTERM, drains, ends."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+from aiohttp import web
+
+from simulator.core.step_time import UnknownProfileError, load_profile
+from simulator.document import BadInputError, Doors, Replica, read_doors, read_replica
+from simulator.engine import Engine
+from simulator.inflight import InFlight
+from simulator.openai import app as openai_door
+from simulator.triton import grpc_service, http_app
+from simulator.triton.metrics import TritonMetrics
+
+_LOG = logging.getLogger("engine_sim")
+_PROFILES = Path(__file__).parent.parent / "profiles.json"
+_CLOSE_S = 1.0  # after the drain, for the last bytes and for idle connections
+
+
+class DoorError(Exception):
+    """An address or port that cannot be listened on."""
+
+
+def main() -> int:
+    """Exit codes: 0 drained, 1 a port is taken or the engine failed, 2 wrong input."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(message)s")
+    logging.getLogger("grpc").setLevel(logging.ERROR)
+    parser = argparse.ArgumentParser(description="A simulated inference engine.")
+    parser.add_argument("--document", type=Path, required=True, help="replica.json")
+    arguments = parser.parse_args()
+    try:
+        replica = read_replica(arguments.document)
+        doors = read_doors(os.environ)
+        engine = _make_engine(replica)
+    except BadInputError as error:
+        _LOG.error("%s", error)
+        return 2
+    gc.freeze()  # what is loaded by now lives for ever: keep the collector out of it
+    try:
+        return asyncio.run(_serve(replica, doors, engine))
+    except DoorError as error:
+        _LOG.error("%s", error)
+        return 1
+
+
+def _make_engine(replica: Replica) -> Engine:
+    settings = replica.engine
+    try:
+        profile = load_profile(
+            _PROFILES, profile=settings.profile, architecture=settings.architecture
+        )
+    except UnknownProfileError as error:
+        raise BadInputError(f"engine.profile: {error}") from error
+    return Engine(replica, profile)
+
+
+async def _serve(replica: Replica, doors: Doors, engine: Engine) -> int:
+    in_flight = InFlight()
+    terminated = _terminated()
+    async with _open(doors, engine, in_flight):
+        _LOG.info("%s simulates %s on %s", replica.model, engine.profile.name, doors.address)
+        running = asyncio.create_task(engine.run())
+        waiting = asyncio.create_task(terminated.wait())
+        await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            _LOG.error("the engine failed", exc_info=running.exception())
+            return 1
+        _LOG.info("draining %d requests", in_flight.count)
+        if not await in_flight.wait_idle(replica.drain_timeout_s):
+            _LOG.warning("%d requests cut after %s s", in_flight.count, replica.drain_timeout_s)
+        running.cancel()
+    return 0
+
+
+def _terminated() -> asyncio.Event:
+    """Set by the first SIGTERM or SIGINT; the second one ends the process at once."""
+    loop = asyncio.get_running_loop()
+    terminated = asyncio.Event()
+
+    def first(number: signal.Signals) -> None:
+        terminated.set()
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_DFL)  # Python's own handler for SIGINT only raises
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, first, number)
+    return terminated
+
+
+@contextlib.asynccontextmanager
+async def _open(doors: Doors, engine: Engine, in_flight: InFlight) -> AsyncIterator[None]:
+    metrics = TritonMetrics(engine.replica.model, lambda: len(engine.scheduler.waiting))
+    apps = (
+        (openai_door.make_app(engine, in_flight), doors.openai),
+        (http_app.make_app(engine, metrics, in_flight), doors.http),
+        (http_app.make_metrics_app(metrics), doors.metrics),
+    )
+    server = grpc_service.make_server(engine, metrics, in_flight)
+    async with contextlib.AsyncExitStack() as stack:
+        for app, port in apps:
+            await stack.enter_async_context(_http(app, doors.address, port))
+        await stack.enter_async_context(_grpc(server, doors.address, doors.grpc))
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _http(app: web.Application, address: str, port: int) -> AsyncIterator[None]:
+    runner = web.AppRunner(
+        app, access_log=None, handler_cancellation=True, shutdown_timeout=_CLOSE_S
+    )
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, address, port).start()
+    except OSError as error:
+        raise DoorError(f"{address}:{port}: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        await runner.cleanup()
+
+
+@contextlib.asynccontextmanager
+async def _grpc(server: grpc.aio.Server, address: str, port: int) -> AsyncIterator[None]:
+    try:
+        server.add_insecure_port(f"{address}:{port}")
+    except RuntimeError as error:
+        raise DoorError(f"{address}:{port}: {error}") from error
+    await server.start()
+    try:
+        yield
+    finally:
+        await server.stop(grace=_CLOSE_S)

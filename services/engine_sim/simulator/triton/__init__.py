@@ -1,0 +1,1 @@
+"""The Triton doors: gRPC, HTTP and the metrics port."""

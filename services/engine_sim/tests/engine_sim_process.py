@@ -1,0 +1,165 @@
+"""A simulated replica as a real process, on a loopback address of its own."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal
+
+from prometheus_client.parser import text_string_to_metric_families
+
+_SERVICE = Path(__file__).parent.parent
+_LAST_BYTE = itertools.count(2)
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def document(**engine: Any) -> dict[str, Any]:
+    """A replica.json of a small Llama; the arguments override its engine's keys."""
+    drain_timeout_s = engine.pop("drain_timeout_s", 20)
+    settings = {
+        "kind": "sim",
+        "architecture": "llama-3.1-8b",
+        "profile": "h100-fp8",
+        "max_model_len": 4096,
+        "max_num_seqs": 64,
+        "kv_cache_bytes": 4096 * 16 * 131072,
+        "startup_s": 0,
+        "engine_args": {},
+    }
+    return {
+        "schema_version": 1,
+        "model": "llama",
+        "aliases": ["small"],
+        "engine": {**settings, **engine},
+        "load_timeout_s": 60,
+        "drain_timeout_s": drain_timeout_s,
+    }
+
+
+class SimProcess:
+    """Starts on entry, and waits as told; ends by SIGKILL at the latest."""
+
+    def __init__(
+        self, *, wait_for: Literal["ready", "doors", "end"] = "ready", **engine: Any
+    ) -> None:
+        self.address = f"127.93.0.{next(_LAST_BYTE)}"
+        self.openai = f"http://{self.address}:8000"
+        self.grpc = f"{self.address}:8001"
+        self.http = f"http://{self.address}:8002"
+        self.metrics = f"http://{self.address}:8003"
+        self._document = document(**engine)
+        self._wait_for = wait_for
+
+    def __enter__(self) -> SimProcess:
+        self._folder = tempfile.TemporaryDirectory(prefix="engine-sim-")
+        path = Path(self._folder.name) / "replica.json"
+        path.write_text(json.dumps(self._document), "utf-8")
+        self._log = (Path(self._folder.name) / "log").open("w+b")
+        self.process = subprocess.Popen(
+            [sys.executable, str(_SERVICE / "engine_sim.py"), "--document", str(path)],
+            env={**os.environ, **self.environment()},
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+        )
+        if self._wait_for == "end":
+            self.process.wait(15)
+        else:
+            self.wait_for(self.openai + "/health", 200 if self._wait_for == "ready" else None)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._log.close()
+        self._folder.cleanup()
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "SLIPWAY_ADDRESS": self.address,
+            "SLIPWAY_PORT_OPENAI": "8000",
+            "SLIPWAY_PORT_GRPC": "8001",
+            "SLIPWAY_PORT_HTTP": "8002",
+            "SLIPWAY_PORT_METRICS": "8003",
+        }
+
+    def log(self) -> str:
+        self._log.seek(0)
+        return self._log.read().decode()
+
+    def terminate(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+
+    def wait_for(self, url: str, status: int | None, timeout_s: float = 15) -> None:
+        """Until `url` answers with `status`, or with anything when it is None."""
+        deadline = time.monotonic() + timeout_s
+        seen: object = "nothing"
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise AssertionError(f"ended with {self.process.returncode}:\n{self.log()}")
+            try:
+                seen = self.call(url)[0]
+            except OSError as error:
+                seen = error
+            if seen == status or (status is None and isinstance(seen, int)):
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"{url}: wanted {status}, saw {seen}\n{self.log()}")
+
+    def call(
+        self,
+        url: str,
+        body: object = None,
+        *,
+        method: str | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> tuple[int, str]:
+        """Status and body; POST when there is a body."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(url, data, headers or {}, method=method)
+        try:
+            with _OPENER.open(request, timeout=20) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def set_faults(self, **faults: object) -> None:
+        status, text = self.call(self.openai + "/sim/faults", faults, method="PUT")
+        assert status == 200, text
+
+    def clear_faults(self) -> None:
+        assert self.call(self.openai + "/sim/faults", method="DELETE")[0] == 200
+
+    def samples(self, url: str) -> dict[str, float]:
+        """A metrics page as {name: value}, `name{reason}` where a reason tells samples apart."""
+        _, text = self.call(url + "/metrics")
+        values: dict[str, float] = {}
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                reason = sample.labels.get("finished_reason") or sample.labels.get("reason")
+                bound = sample.labels.get("le")
+                # The parser adds _total to counters that do not have it.
+                name = sample.name if sample.name in text else sample.name.removesuffix("_total")
+                if bound is None:
+                    values[f"{name}{{{reason}}}" if reason else name] = sample.value
+        return values
+
+    def wait_for_sample(self, url: str, name: str, value: float, timeout_s: float = 10) -> None:
+        deadline = time.monotonic() + timeout_s
+        while (seen := self.samples(url)[name]) != value:
+            assert time.monotonic() < deadline, f"{name}: wanted {value}, last seen {seen}"
+            time.sleep(0.02)

@@ -1,0 +1,94 @@
+"""replica.json and the environment: what is wrong is said with its place."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_sim_process import SimProcess, document
+from simulator.document import BadInputError, read_doors, read_replica
+from simulator.faults import BadFaultError, Faults, parse_json, parse_text
+
+ENTRYPOINT = Path(__file__).parent.parent / "engine_sim.py"
+
+
+def write(folder: Path, value: object) -> Path:
+    path = folder / "replica.json"
+    path.write_text(json.dumps(value), "utf-8")
+    return path
+
+
+def test_a_document_is_read_with_its_defaults(tmp_path: Path) -> None:
+    replica = read_replica(write(tmp_path, document()))
+    assert replica.names == ("llama", "small")
+    assert replica.drain_timeout_s == 20
+    assert replica.engine.max_num_batched_tokens == 2048
+    assert replica.engine.faults == Faults()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"max_num_seqs": 0}, "engine.max_num_seqs: 0 must be an integer >= 1"),
+        ({"kind": "vllm"}, "engine.kind: 'vllm'; this program runs 'sim'"),
+        ({"profile": None}, "engine.profile: is missing"),
+        ({"engine_args": {"colour": 1}}, "engine.engine_args.colour: unknown"),
+        ({"engine_args": {"faults": {"slow": -1}}}, "engine.engine_args.faults: slow=-1"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_key(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(BadInputError, match=message):
+        read_replica(write(tmp_path, document(**change)))
+
+
+def test_another_schema_version_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError, match="schema_version: 2"):
+        read_replica(write(tmp_path, {**document(), "schema_version": 2}))
+
+
+def test_a_port_that_is_no_port_is_refused() -> None:
+    environment = {**SimProcess().environment(), "SLIPWAY_PORT_GRPC": "70000"}
+    with pytest.raises(BadInputError, match="SLIPWAY_PORT_GRPC='70000'"):
+        read_doors(environment)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"profile": "tpu"}, "no profile 'tpu-llama-3.1-8b'"),
+        ({"kv_cache_bytes": 1 << 20}, "engine.kv_cache_bytes: 1048576 holds 0 tokens"),
+    ],
+)
+def test_wrong_input_ends_the_process_with_2_and_no_traceback(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    ended = subprocess.run(
+        [sys.executable, ENTRYPOINT, "--document", write(tmp_path, document(**change))],
+        env={**os.environ, **SimProcess().environment()},
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert message in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_faults_are_read_from_text_and_from_json() -> None:
+    assert parse_text("slow=2.5, die=3") == Faults(slow=2.5, die=3)
+    assert parse_text("hang,error") == Faults(hang=0, error=1.0)
+    assert parse_json({"error": 0.25, "kv_full": True}) == Faults(error=0.25, kv_full=True)
+
+
+@pytest.mark.parametrize("text", ["explode", "slow", "die=soon", "error=2", "kv_full"])
+def test_a_fault_that_makes_no_sense_is_refused(text: str) -> None:
+    with pytest.raises(BadFaultError):
+        parse_text(text)

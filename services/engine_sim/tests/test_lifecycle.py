@@ -1,0 +1,157 @@
+"""Start, drain and end of the process, and what it weighs."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+from engine_sim_process import SimProcess
+from simulator.text import answer
+
+
+def start_stream(replica: SimProcess, tokens: int, fault: str = "") -> http.client.HTTPConnection:
+    connection = http.client.HTTPConnection(replica.address, 8000, timeout=15)
+    body = {"prompt": "x", "max_tokens": tokens, "stream": True, "slipway_fault": fault}
+    connection.request("POST", "/v1/completions", json.dumps(body))
+    return connection
+
+
+def text_of(events: bytes) -> str:
+    lines = [line[6:] for line in events.decode().splitlines() if line.startswith("data: {")]
+    return "".join(json.loads(line)["choices"][0]["text"] for line in lines)
+
+
+def test_it_is_ready_within_two_seconds_and_weighs_less_than_80_mb() -> None:
+    start = time.monotonic()
+    with SimProcess() as replica:
+        ready_s = time.monotonic() - start
+        assert ready_s < 2
+        assert psutil.Process(replica.process.pid).memory_info().rss < 80e6
+
+
+def test_while_it_loads_it_is_alive_and_not_ready() -> None:
+    with SimProcess(wait_for="doors", startup_s=0.8) as replica:
+        assert replica.call(replica.openai + "/health")[0] == 503
+        assert replica.call(replica.http + "/v2/health/live")[0] == 200
+        assert replica.call(replica.http + "/v2/health/ready")[0] == 400
+        status, text = replica.call(replica.openai + "/v1/completions", {"prompt": "x"})
+        assert (status, "not ready" in text) == (503, True)
+        replica.wait_for(replica.openai + "/health", 200)
+
+
+def test_sigterm_lets_streams_finish_and_answers_new_requests_meanwhile() -> None:
+    with SimProcess() as replica:
+        connection = start_stream(replica, 150)  # 0.8 s
+        response = connection.getresponse()
+        replica.terminate()
+        status, _ = replica.call(replica.openai + "/v1/completions", {"prompt": "y"})
+        assert status == 200
+        assert replica.process.poll() is None
+        events = response.read()
+        assert text_of(events) == answer("x").text(0, 150)
+        assert events.endswith(b"data: [DONE]\n\n")
+        assert replica.process.wait(5) == 0
+
+
+def test_without_requests_sigterm_ends_at_once() -> None:
+    with SimProcess() as replica:
+        start = time.monotonic()
+        replica.terminate()
+        assert replica.process.wait(5) == 0
+        assert time.monotonic() - start < 1
+
+
+def test_a_drain_ends_at_its_time_limit() -> None:
+    with SimProcess(drain_timeout_s=0.5) as replica:
+        connection = start_stream(replica, 5, "hang=1")
+        connection.getresponse()
+        replica.terminate()
+        start = time.monotonic()
+        assert replica.process.wait(10) == 0
+        assert 0.4 < time.monotonic() - start < 5
+        assert "1 requests cut" in replica.log()
+        connection.close()
+
+
+def test_a_second_sigterm_ends_at_once() -> None:
+    with SimProcess() as replica:
+        connection = start_stream(replica, 5, "hang=1")
+        connection.getresponse()
+        replica.terminate()
+        while "draining" not in replica.log():
+            time.sleep(0.01)
+        replica.terminate()
+        assert replica.process.wait(1) == -signal.SIGTERM
+        connection.close()
+
+
+@pytest.mark.parametrize("port", [8000, 8001])
+def test_a_taken_port_ends_the_process_with_1(port: int) -> None:
+    replica = SimProcess(wait_for="end")
+    with socket.create_server((replica.address, port)), replica:
+        assert replica.process.returncode == 1
+        assert f"{replica.address}:{port}" in replica.log()
+        assert "Traceback" not in replica.log()
+
+
+def test_a_client_that_leaves_frees_the_engine() -> None:
+    with SimProcess() as replica:
+        connection = start_stream(replica, 3000)
+        response = connection.getresponse()
+        response.read(10)
+        assert replica.samples(replica.openai)["vllm:num_requests_running"] == 1
+        response.close()
+        connection.close()
+        replica.wait_for_sample(replica.openai, "vllm:num_requests_running", 0)
+        assert replica.samples(replica.openai)["vllm:request_success_total{abort}"] == 1
+
+
+_LEAVING_CLIENT = """
+import asyncio, sys, numpy
+import tritonclient.grpc.aio as triton
+
+received = 0
+
+async def request():
+    prompt = triton.InferInput("text_input", [1], "BYTES")
+    prompt.set_data_from_numpy(numpy.array(["x"], dtype=object))
+    stream = triton.InferInput("stream", [1], "BOOL")
+    stream.set_data_from_numpy(numpy.array([True]))
+    parameters = {"max_tokens": 4000}
+    yield {"model_name": "llama", "inputs": [prompt, stream], "parameters": parameters}
+
+async def read(client):
+    global received
+    async for _ in client.stream_infer(request()):
+        received += 1
+        if received == 50:
+            print("receiving", flush=True)
+
+async def main():
+    client = triton.InferenceServerClient(sys.argv[1])
+    await asyncio.gather(*[read(client) for _ in range(24)])
+
+asyncio.run(main())
+"""
+
+
+def test_a_grpc_client_that_is_killed_leaves_no_sequence_and_no_traceback() -> None:
+    # A fifth of the time a token takes: there is always a message on its way.
+    with SimProcess(engine_args={"time_scale": 0.2}) as replica:
+        command = [sys.executable, "-c", _LEAVING_CLIENT, replica.grpc]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
+            assert client.stdout is not None
+            assert client.stdout.readline() == b"receiving\n"
+            replica.wait_for_sample(replica.openai, "vllm:num_requests_running", 24)
+            client.kill()
+        replica.wait_for_sample(replica.openai, "vllm:num_requests_running", 0)
+        failures = replica.samples(replica.metrics)
+        assert failures["nv_inference_request_failure{CANCELED}"] == 24
+        assert "Traceback" not in replica.log()

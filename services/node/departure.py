@@ -1,0 +1,62 @@
+"""A host leaves for good: its work moves away first, and the cluster forgets it afterwards.
+
+Both are courtesies of a cluster that goes on. Where it is already gone, or nobody has a token for
+it any more, a line says so and the removal continues.
+"""
+
+from __future__ import annotations
+
+import urllib.parse
+from typing import Any
+
+from document import Departure
+from folders import Folders
+from http_json import Api, ApiError
+from waiting import say, wait_until
+
+NANOSECONDS_PER_S = 1_000_000_000
+ENDED = ("complete", "failed", "lost")
+
+
+def drain(folders: Folders, host: str, departure: Departure) -> None:
+    """Have Nomad move the host's allocations to other nodes and wait until none is left."""
+    try:
+        nomad = _nomad(folders, departure)
+        for node in _nodes(nomad, host):
+            if node["Status"] == "ready":
+                _drain(nomad, node["ID"], host, departure.drain_timeout_s)
+    except (ApiError, FileNotFoundError) as error:
+        say(f"{host}: not drained: {error}")
+
+
+def forget(folders: Folders, host: str, departure: Departure) -> None:
+    """Remove the host from Nomad's and Consul's lists of members."""
+    try:
+        nomad = _nomad(folders, departure)
+        for node in _nodes(nomad, host):
+            nomad.put(f"/v1/node/{node['ID']}/purge")
+        token = folders.token("consul").read_text()
+        consul = Api(departure.consul, {"X-Consul-Token": token})
+        consul.put(f"/v1/agent/force-leave/{urllib.parse.quote(host)}?prune")
+    except (ApiError, FileNotFoundError) as error:
+        say(f"{host}: still listed in the cluster: {error}")
+
+
+def _drain(nomad: Api, node_id: str, host: str, timeout_s: int) -> None:
+    deadline = {"Deadline": timeout_s * NANOSECONDS_PER_S}
+    nomad.post(f"/v1/node/{node_id}/drain", {"DrainSpec": deadline, "MarkEligible": False})
+    wait_until(f"{host} drains", lambda: _still_running(nomad, node_id), timeout_s + 30)
+
+
+def _still_running(nomad: Api, node_id: str) -> str | None:
+    allocations: list[dict[str, Any]] = nomad.get(f"/v1/node/{node_id}/allocations") or []
+    left = [a["Name"] for a in allocations if a["ClientStatus"] not in ENDED]
+    return f"{len(left)} allocations run: {', '.join(sorted(left))}" if left else None
+
+
+def _nodes(nomad: Api, host: str) -> list[dict[str, Any]]:
+    return [node for node in nomad.get("/v1/nodes") or [] if node["Name"] == host]
+
+
+def _nomad(folders: Folders, departure: Departure) -> Api:
+    return Api(departure.nomad, {"X-Nomad-Token": folders.token("nomad").read_text()})

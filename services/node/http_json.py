@@ -1,0 +1,71 @@
+"""JSON over HTTP to the agents' APIs, from the standard library: hosts install nothing for it."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+
+from errors import HostError
+
+TIMEOUT_S = 10
+
+
+class ApiError(HostError):
+    """A request that got no good answer. `status` is None when nothing answered at all."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Api:
+    """One agent's HTTP API. `headers` carry the token; no error text ever repeats them."""
+
+    def __init__(self, address: str, headers: Mapping[str, str] | None = None) -> None:
+        self.address = address
+        self._headers = dict(headers or {})
+
+    def get(self, path: str) -> Any:
+        return self._request("GET", path)[0]
+
+    def put(self, path: str, body: Any = None) -> Any:
+        return self._request("PUT", path, body)[0]
+
+    def post(self, path: str, body: Any = None) -> Any:
+        return self._request("POST", path, body)[0]
+
+    def delete(self, path: str) -> Any:
+        return self._request("DELETE", path)[0]
+
+    def watch(self, path: str, index: int, wait_s: int) -> tuple[Any, int]:
+        """A blocking query: returns at a change after `index`, or after `wait_s`."""
+        separator = "&" if "?" in path else "?"
+        blocking = f"{path}{separator}index={index}&wait={wait_s}s"
+        body, headers = self._request("GET", blocking, timeout_s=wait_s + TIMEOUT_S)
+        newest = int(headers.get("X-Consul-Index") or headers.get("X-Nomad-Index") or 0)
+        # An index that went backwards means the server's state was restored: start over.
+        return body, newest if newest >= index else 0
+
+    def _request(
+        self, method: str, path: str, body: Any = None, timeout_s: float = TIMEOUT_S
+    ) -> tuple[Any, Mapping[str, str]]:
+        request = urllib.request.Request(  # noqa: S310  (the address is always http:// of an agent)
+            self.address + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers=self._headers,
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=timeout_s) as response:  # noqa: S310
+                content = response.read()
+                return (json.loads(content) if content.strip() else None), response.headers
+        except urllib.error.HTTPError as error:
+            detail = error.read().decode(errors="replace").strip()
+            raise ApiError(
+                f"{method} {self.address}{path}: HTTP {error.code} {detail}", error.code
+            ) from None
+        except (OSError, ValueError) as error:
+            raise ApiError(f"{method} {self.address}{path}: {error}") from None

@@ -1,0 +1,213 @@
+"""Apply, start, stop and remove the agents of hosts under the environment's supervisor."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import shutil
+import urllib.error
+import urllib.request
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from departure import drain, forget
+from document import Agent, Host, read_agent
+from errors import HostError, InputError
+from folders import Folders, to_json, write_private
+from mounts import unmount_below
+from processes import Process, end_all, running
+from supervision import MARK, Supervisor, log_file
+from waiting import say, wait_until
+
+PROBE_TIMEOUT_S = 2
+TASK_GRACE_S = 15
+HELPER_GRACE_S = 3
+
+
+def apply(folders: Folders, host: Host, secrets: dict[str, Any]) -> None:
+    """Bring a host's agents to the document; an agent whose files are the same keeps running."""
+    folders.prepare()
+    supervisor = Supervisor(folders, host.supervisor)
+    for agent in host.agents:
+        with supervisor.locked():
+            if supervisor.ensure_running():
+                start_in_stages(supervisor, agents_on_disk(folders))
+            changed = _write_agent(supervisor, agent, host.configurations[agent.name], secrets)
+        if changed:
+            supervisor.stop(agent)
+        supervisor.start(agent)
+        _wait_until_ready(supervisor, agent)
+
+
+def start(folders: Folders) -> None:
+    """Start every agent known on disk: after `stop`, a reboot, or the death of supervisord."""
+    supervisor = _known_supervisor(folders)
+    folders.prepare()
+    with supervisor.locked():
+        supervisor.ensure_running()
+        for agent in agents_on_disk(folders):
+            if supervisor.state(agent) is None:
+                supervisor.load(agent)
+    start_in_stages(supervisor, agents_on_disk(folders))
+
+
+def stop(folders: Folders) -> None:
+    """End all agents and tasks of the environment and unmount what they mounted.
+
+    Works without supervisord and without Pulumi. Data on disk stays: `start` goes on from there.
+    """
+    supervisor = Supervisor.of(folders)
+    if supervisor is not None:
+        with supervisor.locked():
+            if supervisor.answers():
+                for agent in reversed(agents_on_disk(folders)):
+                    supervisor.stop(agent)
+            supervisor.shut_down()
+    reap(folders.nodes)
+    say("all agents and tasks of this environment have ended")
+
+
+def remove(folders: Folders, host: Host) -> None:
+    """End a host's agents and their tasks, tell the cluster, and delete the host's data."""
+    if host.departure:
+        drain(folders, host.name, host.departure)
+    supervisor = Supervisor.of(folders)
+    if supervisor is not None:
+        with supervisor.locked():
+            for agent in reversed(host.agents):
+                supervisor.unload(agent)
+    for agent in reversed(host.agents):
+        folder = folders.agent(agent.host, agent.name)
+        reap(folder)
+        shutil.rmtree(folder, ignore_errors=not folder.exists())
+        say(f"{agent.name} on {agent.host}: removed")
+    with suppress(OSError):  # the host's other agents are in documents of their own
+        (folders.nodes / host.name).rmdir()
+    if host.departure:
+        forget(folders, host.name, host.departure)
+    _remove_last(folders, supervisor)
+
+
+def status(folders: Folders) -> list[dict[str, Any]]:
+    """One record an agent: host, agent, state, pid, uptime_s, ready. Empty before `apply`."""
+    supervisor = Supervisor.of(folders)
+    answers = supervisor is not None and supervisor.answers()
+    records = []
+    for agent in agents_on_disk(folders):
+        state = supervisor.state(agent) if supervisor is not None and answers else None
+        up = state is not None and state["statename"] == "RUNNING"
+        records.append(
+            {
+                "host": agent.host,
+                "agent": agent.name,
+                "state": state["statename"] if state else "STOPPED",
+                "pid": state["pid"] if state and up else None,
+                "uptime_s": state["now"] - state["start"] if state and up else None,
+                "ready": _not_ready(agent.ready_url) is None,
+            }
+        )
+    return records
+
+
+def agents_on_disk(folders: Folders) -> list[Agent]:
+    """Every agent applied here, in the order of starting."""
+    records = folders.nodes.glob("*/*/program.json")
+    agents = [read_agent(json.loads(record.read_text())) for record in records]
+    return sorted(agents, key=lambda agent: (agent.stage, agent.host))
+
+
+def start_in_stages(supervisor: Supervisor, agents: Iterable[Agent]) -> None:
+    for _, group in itertools.groupby(agents, key=lambda agent: agent.stage):
+        stage = list(group)
+        for agent in stage:
+            supervisor.start(agent)
+        for agent in stage:
+            _wait_until_ready(supervisor, agent)
+
+
+def reap(folder: Path) -> None:
+    """End what runs out of an agent's folder (tasks outlive their agent), then unmount below it.
+
+    Tasks first, so that they may end in order; then the processes that kept them.
+    """
+    end_all(lambda: [p for p in running() if _is_task(p, folder)], TASK_GRACE_S)
+    end_all(lambda: [p for p in running() if _descends(p, folder)], HELPER_GRACE_S)
+    unmount_below(folder)
+
+
+def _is_task(process: Process, folder: Path) -> bool:
+    return process.has_variable("NOMAD_ALLOC_DIR", below=folder)
+
+
+def _descends(process: Process, folder: Path) -> bool:
+    return _is_task(process, folder) or process.has_variable(MARK, below=folder)
+
+
+def _write_agent(
+    supervisor: Supervisor, agent: Agent, configuration: Any, secrets: dict[str, Any]
+) -> bool:
+    """Write an agent's files. Returns whether it has to start anew to read them."""
+    folder = supervisor.folders.agent(agent.host, agent.name)
+    if agent.name not in secrets.get("agents", {}):
+        raise InputError(f"standard input holds no secrets of the agent {agent.name}")
+    changed = write_private(folder / "config.json", to_json(configuration))
+    changed |= write_private(folder / "secrets.json", to_json(secrets["agents"][agent.name]))
+    write_private(folder / "program.json", to_json(dataclasses.asdict(agent)))
+    program_changed = supervisor.write_program(agent)
+    if program_changed or supervisor.state(agent) is None:
+        supervisor.load(agent)
+    return changed
+
+
+def _wait_until_ready(supervisor: Supervisor, agent: Agent) -> None:
+    what = f"{agent.name} on {agent.host}"
+    took_s = wait_until(what, lambda: _missing(supervisor, agent), agent.ready_timeout_s)
+    say(f"{what}: answers after {took_s:.1f} s")
+
+
+def _missing(supervisor: Supervisor, agent: Agent) -> str | None:
+    state = supervisor.state(agent)
+    if state is None or state["statename"] in ("FATAL", "EXITED", "STOPPED"):
+        raise HostError(f"{agent.name} on {agent.host} ended:\n{_log_end(supervisor, agent)}")
+    if state["statename"] == "BACKOFF":
+        return f"it ends at once and is tried again: {_log_end(supervisor, agent, lines=1)}"
+    return _not_ready(agent.ready_url)
+
+
+def _not_ready(url: str) -> str | None:
+    try:
+        with urllib.request.urlopen(url, timeout=PROBE_TIMEOUT_S) as response:  # noqa: S310
+            response.read()
+            return None
+    except urllib.error.HTTPError as error:
+        return f"{url}: HTTP {error.code} {error.read(200).decode(errors='replace').strip()}"
+    except OSError as error:
+        return f"{url}: {error}"
+
+
+def _log_end(supervisor: Supervisor, agent: Agent, lines: int = 8) -> str:
+    path = log_file(supervisor.folders, agent)
+    if not path.exists():
+        return "it wrote no log"
+    return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+
+
+def _known_supervisor(folders: Folders) -> Supervisor:
+    supervisor = Supervisor.of(folders)
+    if supervisor is None:
+        raise InputError(f"{folders.run} holds no agents: run `slipway up` first")
+    return supervisor
+
+
+def _remove_last(folders: Folders, supervisor: Supervisor | None) -> None:
+    """With the last agent gone, supervisord goes too."""
+    if supervisor is None or agents_on_disk(folders):
+        return
+    with supervisor.locked():
+        if not agents_on_disk(folders):
+            supervisor.shut_down()
+            shutil.rmtree(folders.supervisor)
+            shutil.rmtree(folders.nodes)

@@ -1,0 +1,289 @@
+"""supervisord: one per environment, restarting agents that die and rotating their logs.
+
+It listens on the environment's own address behind a generated password. It is started with a
+cleaned environment, because everything a task of this environment inherits comes from here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import secrets
+import shlex
+import subprocess
+import sys
+import xmlrpc.client
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from fcntl import LOCK_EX, flock
+from pathlib import Path
+from typing import Any
+
+from document import Agent, Endpoint
+from errors import HostError
+from folders import Folders, make_private_folder, to_json, write_private
+from processes import Process, end_all, running
+from waiting import wait_until
+
+USER = "slipway"
+LOG_BYTES = "10MB"
+LOG_BACKUPS = 3
+OPEN_FILES = 65536  # Envoy and the engines inherit it
+START_TIMEOUT_S = 15
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# What tasks need of the operator's environment: who they are and how to reach a package index.
+INHERITED = ("HOME", "USER", "LOGNAME", "LANG", "TZ")
+INHERITED_PREFIXES = ("PIP_", "UV_", "SSL_CERT_", "REQUESTS_CA_")
+INHERITED_SUFFIXES = ("_PROXY", "_proxy")
+# Its own folder, in an agent's environment: what the agent starts inherits it and is found by it.
+MARK = "SLIPWAY_AGENT"
+
+
+class Supervisor:
+    """The environment's supervisord, whether or not it runs at the moment."""
+
+    def __init__(self, folders: Folders, endpoint: Endpoint) -> None:
+        self.folders = folders
+        self.endpoint = endpoint
+        self.configuration = folders.supervisor / "supervisord.conf"
+        self.programs = folders.supervisor / "conf.d"
+
+    @staticmethod
+    def of(folders: Folders) -> Supervisor | None:
+        """The supervisor this environment was set up with; None before the first `apply`."""
+        path = _endpoint_file(folders)
+        if not path.exists():
+            return None
+        return Supervisor(folders, Endpoint(**json.loads(path.read_text())))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One change of supervisord's set of programs at a time: hosts are applied in parallel."""
+        make_private_folder(self.folders.supervisor)
+        with (self.folders.supervisor / "lock").open("w") as file:
+            flock(file, LOCK_EX)
+            yield
+
+    def ensure_running(self) -> bool:
+        """Start supervisord unless it answers. Returns whether it was started."""
+        self._refuse_to_move()
+        if self.answers():
+            return False
+        self._write_configuration()
+        self.end_orphans()
+        # It becomes a daemon by itself, in a session of its own: it outlives this program.
+        # Before that it has bound its address, so a failure to do so is an exit code here.
+        started = subprocess.run(
+            [sys.executable, "-m", "supervisor.supervisord", "-c", str(self.configuration)],
+            env=clean_environment(os.environ),
+            cwd=self.folders.supervisor,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if started.returncode:
+            said = (started.stderr or started.stdout).strip()
+            raise HostError(
+                f"supervisord did not start on {self.endpoint.address}:{self.endpoint.port}: {said}"
+            )
+        wait_until(
+            "supervisord", lambda: None if self.answers() else "does not answer", START_TIMEOUT_S
+        )
+        return True
+
+    def end_orphans(self) -> None:
+        """End what a killed supervisord left behind: a new one cannot adopt it.
+
+        Tasks are not touched: they are not agents, and Nomad finds its own again.
+        """
+        folders = self.folders
+        end_all(
+            lambda: [
+                process
+                for process in running()
+                if process.has_argument(str(self.configuration)) or is_agent(process, folders)
+            ],
+            grace_s=20,
+        )
+
+    def answers(self) -> bool:
+        try:
+            return bool(self._rpc().supervisor.getIdentification() == str(self.folders.run))
+        except (OSError, xmlrpc.client.ProtocolError):
+            return False  # nothing listens, or another program that does not take our password
+
+    def shut_down(self) -> None:
+        """End supervisord and whatever it still runs."""
+        if self.answers():
+            self._rpc().supervisor.shutdown()
+        self.end_orphans()
+
+    def write_program(self, agent: Agent) -> bool:
+        """Write an agent's program section. Returns whether it differs from the one before."""
+        return write_private(self._program_file(agent), program_section(agent, self.folders))
+
+    def load(self, agent: Agent) -> None:
+        """Make supervisord take up the agent's program section as it is on disk."""
+        self._rpc().supervisor.reloadConfig()
+        if self.state(agent) is not None:
+            self.stop(agent)
+            self._rpc().supervisor.removeProcessGroup(agent.program)
+        self._rpc().supervisor.addProcessGroup(agent.program)
+
+    def unload(self, agent: Agent) -> None:
+        self._program_file(agent).unlink(missing_ok=True)
+        if self.answers() and self.state(agent) is not None:
+            self.stop(agent)
+            self._rpc().supervisor.removeProcessGroup(agent.program)
+
+    def start(self, agent: Agent) -> None:
+        """Start an agent that is stopped, or that supervisord had given up."""
+        try:
+            self._rpc().supervisor.startProcess(agent.program, False)
+        except xmlrpc.client.Fault as fault:
+            if "ALREADY_STARTED" not in fault.faultString:
+                raise HostError(f"{agent.program} does not start: {fault.faultString}") from None
+
+    def stop(self, agent: Agent) -> None:
+        try:
+            self._rpc().supervisor.stopProcess(agent.program, True)
+        except xmlrpc.client.Fault as fault:
+            if "NOT_RUNNING" not in fault.faultString:
+                raise HostError(f"{agent.program} does not stop: {fault.faultString}") from None
+
+    def state(self, agent: Agent) -> dict[str, Any] | None:
+        """supervisord's record of a program: statename, pid, description; None if unknown."""
+        try:
+            record: Any = self._rpc().supervisor.getProcessInfo(agent.program)
+        except xmlrpc.client.Fault:
+            return None
+        return dict(record)
+
+    def runs(self, agent: Agent) -> bool:
+        state = self.state(agent)
+        return state is not None and state["statename"] in ("RUNNING", "STARTING", "BACKOFF")
+
+    def _rpc(self) -> Any:
+        password = self._password()
+        address = f"{self.endpoint.address}:{self.endpoint.port}"
+        return xmlrpc.client.ServerProxy(f"http://{USER}:{password}@{address}/RPC2")
+
+    def _password(self) -> str:
+        path = self.folders.supervisor / "password"
+        if not path.exists():
+            write_private(path, secrets.token_urlsafe(32))
+        return path.read_text()
+
+    def _program_file(self, agent: Agent) -> Path:
+        return self.programs / f"{agent.program}.conf"
+
+    def _refuse_to_move(self) -> None:
+        before = Supervisor.of(self.folders)
+        if before is not None and before.endpoint != self.endpoint:
+            raise HostError(
+                f"supervisord of this environment listens on {before.endpoint.address}, the "
+                f"configuration now says {self.endpoint.address}: run `slipway down` first"
+            )
+
+    def _write_configuration(self) -> None:
+        self.folders.prepare()
+        write_private(_endpoint_file(self.folders), to_json(self.endpoint.__dict__))
+        write_private(
+            self.configuration,
+            supervisor_configuration(self.folders, self.endpoint, self._password()),
+        )
+
+
+def is_agent(process: Process, folders: Folders) -> bool:
+    """Whether a process is an agent of this environment (its tasks and their helpers are not)."""
+    return process.has_argument(f"-config={folders.nodes}/") or process.has_argument(
+        f"-config-file={folders.nodes}/"
+    )
+
+
+def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """What agents, and by them every task, inherit: no passphrase and no credential of a cloud."""
+    kept = {
+        name: value
+        for name, value in environment.items()
+        if name in INHERITED
+        or name.startswith(INHERITED_PREFIXES)
+        or name.endswith(INHERITED_SUFFIXES)
+    }
+    return {**kept, "PATH": PATH, "LANG": environment.get("LANG", "C.UTF-8")}
+
+
+def supervisor_configuration(folders: Folders, endpoint: Endpoint, password: str) -> str:
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    open_files = OPEN_FILES if hard_limit == resource.RLIM_INFINITY else min(OPEN_FILES, hard_limit)
+    return _ini(
+        ("supervisord", _supervisord_options(folders, open_files)),
+        (
+            "inet_http_server",
+            {
+                "port": f"{endpoint.address}:{endpoint.port}",
+                "username": USER,
+                "password": password,
+            },
+        ),
+        (
+            "rpcinterface:supervisor",
+            {"supervisor.rpcinterface_factory": ("supervisor.rpcinterface:make_main_rpcinterface")},
+        ),
+        ("include", {"files": "conf.d/*.conf"}),
+    )
+
+
+def program_section(agent: Agent, folders: Folders) -> str:
+    folder = folders.agent(agent.host, agent.name)
+    # Unix sockets of Nomad's plugins, and engines' own, must not exceed 107 characters.
+    environment = {**agent.environment, MARK: str(folder), "TMPDIR": str(folders.scratch)}
+    options = {
+        "command": shlex.join(agent.command),
+        "directory": str(folder),
+        "environment": ",".join(
+            f"{name}={json.dumps(value)}" for name, value in sorted(environment.items())
+        ),
+        "autostart": "false",  # stages: a Nomad client that starts before Consul never sees it
+        "autorestart": "true",
+        "startsecs": "1",
+        "startretries": "8",  # with growing pauses: half a minute
+        "stopsignal": "TERM",
+        "stopwaitsecs": str(agent.stop_timeout_s),
+        "umask": "022",
+        "redirect_stderr": "true",
+        "stdout_logfile": str(log_file(folders, agent)),
+        "stdout_logfile_maxbytes": LOG_BYTES,
+        "stdout_logfile_backups": str(LOG_BACKUPS),
+    }
+    return _ini((f"program:{agent.program}", options))
+
+
+def log_file(folders: Folders, agent: Agent) -> Path:
+    return folders.logs / f"{agent.program}.log"
+
+
+def _supervisord_options(folders: Folders, open_files: int) -> dict[str, str]:
+    return {
+        "identifier": str(folders.run),
+        "logfile": str(folders.logs / "supervisord.log"),
+        "logfile_maxbytes": LOG_BYTES,
+        "logfile_backups": str(LOG_BACKUPS),
+        "pidfile": str(folders.supervisor / "supervisord.pid"),
+        "childlogdir": str(folders.logs),
+        "umask": "077",
+        "minfds": str(open_files),
+    }
+
+
+def _ini(*sections: tuple[str, Mapping[str, str]]) -> str:
+    return "\n".join(
+        "\n".join([f"[{name}]", *(f"{key}={value}" for key, value in options.items()), ""])
+        for name, options in sections
+    )
+
+
+def _endpoint_file(folders: Folders) -> Path:
+    return folders.supervisor / "endpoint.json"

@@ -1,0 +1,274 @@
+"""The programs against real Consul, Nomad and supervisord: permissions, deaths, and clean ends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import mounts
+import processes
+import pytest
+from cluster import Cluster, passing, running_cluster, wait_until_passing, web_job
+from http_json import Api, ApiError
+from waiting import wait_until
+
+pytestmark = [pytest.mark.binaries, pytest.mark.timeout(120)]
+
+NOBODY = 65534
+JOB = "prometheus"  # a job whose tasks have a role in Consul
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with running_cluster("127.95.0.") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def job(cluster: Cluster) -> Iterator[str]:
+    """A running job with one task."""
+    nomad, consul = managers(cluster)
+    nomad.put("/v1/jobs", web_job(JOB))
+    wait_until_passing(consul, JOB)
+    yield JOB
+    nomad.delete(f"/v1/job/{JOB}?purge=true")
+    wait_until("deregistration", lambda: "listed" if passing(consul, JOB) else None, 20)
+
+
+def managers(cluster: Cluster) -> tuple[Api, Api]:
+    """Nomad and Consul with the tokens the command line reads."""
+    tokens = {name: (cluster.run_folder / "tokens" / name).read_text() for name in cluster.keys}
+    return cluster.nomad(tokens["nomad"]), cluster.consul(tokens["consul"])
+
+
+def tasks(cluster: Cluster) -> list[processes.Process]:
+    folder = cluster.run_folder / "nodes"
+    return [p for p in processes.running() if p.has_variable("NOMAD_ALLOC_DIR", below=folder)]
+
+
+def of_environment(cluster: Cluster) -> list[processes.Process]:
+    """Every process that has anything to do with the environment's folder."""
+    folder = str(cluster.run_folder)
+    return [
+        process
+        for process in processes.running()
+        if process.has_argument(folder) or any(folder in text for text in process.environment)
+        if process.pid != os.getpid() and not process.has_argument("agents.py")
+    ]
+
+
+def metrics(cluster: Cluster, token: str) -> bytes:
+    """A Consul agent's metrics as Prometheus reads them."""
+    url = cluster.address(16, 8500) + "/v1/agent/metrics?format=prometheus"
+    request = urllib.request.Request(url, headers={"X-Consul-Token": token})
+    with urllib.request.urlopen(request, timeout=10) as response:
+        content: bytes = response.read()
+    return content
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/nodes", "/v1/agent/members"])
+def test_nomad_refuses_a_request_without_a_token(cluster: Cluster, path: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        cluster.nomad().get(path)
+    assert refused.value.status == 403
+
+
+def test_nomad_refuses_a_job_without_a_token(cluster: Cluster) -> None:
+    with pytest.raises(ApiError) as refused:
+        cluster.nomad().put("/v1/jobs", web_job("intruder"))
+    assert refused.value.status == 403
+
+
+def test_consul_refuses_to_read_and_write_without_a_token(cluster: Cluster) -> None:
+    consul = cluster.consul()
+    assert consul.get("/v1/catalog/services") == {}
+    with pytest.raises(ApiError) as refused:
+        consul.put("/v1/kv/slipway/routes/intruder", {})
+    assert refused.value.status == 403
+
+
+def test_a_task_gets_the_role_of_its_job_and_no_more(cluster: Cluster, job: str) -> None:
+    task = next(p for p in tasks(cluster) if p.has_argument("http.server"))
+    token = dict(v.partition("=")[::2] for v in task.environment)["CONSUL_TOKEN"]
+    consul = cluster.consul(token)
+    assert job in consul.get("/v1/catalog/services")
+    assert b"consul_" in metrics(cluster, token)
+    for forbidden in ("/v1/kv/slipway/routes/any", "/v1/acl/tokens"):
+        with pytest.raises(ApiError) as refused:
+            consul.get(forbidden)
+        assert refused.value.status == 403
+
+
+def test_a_task_inherits_nothing_of_the_operators_environment(cluster: Cluster, job: str) -> None:
+    inherited = [p.environment for p in tasks(cluster)]
+    assert inherited
+    assert not [v for variables in inherited for v in variables if v.startswith("A_PASSPHRASE=")]
+
+
+def test_the_permissions_can_be_applied_again(cluster: Cluster) -> None:
+    _, consul = managers(cluster)
+    before = {kind: consul.get(f"/v1/acl/{kind}") for kind in ("policies", "binding-rules")}
+    cluster.apply_permissions()
+    cluster.apply_bootstrap()
+    for kind, items in before.items():
+        assert [item["ID"] for item in consul.get(f"/v1/acl/{kind}")] == [i["ID"] for i in items]
+
+
+def test_what_leaves_the_document_leaves_consul_and_what_others_made_stays(
+    cluster: Cluster,
+) -> None:
+    _, consul = managers(cluster)
+    consul.put("/v1/acl/policy", {"Name": "by-hand", "Rules": 'node_prefix "" {policy = "read"}'})
+    document = cluster.golden("consul-acl")
+    extra = {"Name": "once", "Description": "slipway: once", "Rules": ""}
+    secrets = {**cluster.operator("consul"), "tokens": cluster.secrets}
+    grown = {**document, "policies": [*document["policies"], extra]}
+    cluster.apply("consul_acl.py", grown, secrets)
+    assert "once" in {policy["Name"] for policy in consul.get("/v1/acl/policies")}
+    cluster.apply("consul_acl.py", document, secrets)
+    names = {policy["Name"] for policy in consul.get("/v1/acl/policies")}
+    assert "once" not in names
+    assert "by-hand" in names
+
+
+def test_another_management_token_is_refused_and_not_stored(cluster: Cluster) -> None:
+    address = cluster.address(1, 4646)
+    document = {"schema_version": 1, "address": address, "leader_timeout_s": 5}
+    token = "5f0bb9b1-0000-4000-8000-000000000000"
+    secrets = {"schema_version": 1, "management_token": token}
+    done = cluster.program("nomad_acl.py", "apply", document=document, secrets=secrets)
+    assert done.returncode == 1
+    assert "bootstrapped with another token" in done.stderr
+    assert token not in done.stdout + done.stderr
+    stored = (cluster.run_folder / "tokens/nomad").read_text()
+    assert stored == cluster.management["nomad"]
+
+
+def test_no_file_of_the_environment_can_be_read_by_others(cluster: Cluster, job: str) -> None:
+    root = cluster.run_folder
+    assert root.stat().st_mode & 0o777 == 0o700
+    secret = [*root.glob("tokens/*"), *root.glob("supervisor/*"), *root.glob("nodes/*/*/*.json")]
+    assert len(secret) >= 10
+    assert [path for path in secret if path.is_file() and path.stat().st_mode & 0o077] == []
+
+
+def test_no_secret_is_on_a_command_line_or_in_a_log(cluster: Cluster, job: str) -> None:
+    secrets = {*cluster.management.values(), *cluster.keys.values(), *cluster.secrets.values()}
+    secrets.add((cluster.run_folder / "supervisor/password").read_text())
+    lines = " ".join(argument for p in of_environment(cluster) for argument in p.argv)
+    logs = "".join(path.read_text() for path in (cluster.run_folder / "logs").iterdir())
+    assert [secret for secret in secrets if secret in lines] == []
+    assert [secret for secret in secrets if secret in logs] == []
+
+
+def test_applying_the_same_document_restarts_nothing(cluster: Cluster) -> None:
+    before = cluster.pids()
+    cluster.apply("agents.py", cluster.golden("cpu-0"), cluster.agent_secrets("cpu-0"))
+    assert cluster.pids() == before
+
+
+def test_a_changed_configuration_restarts_its_own_agent_and_the_task_goes_on(
+    cluster: Cluster, job: str
+) -> None:
+    before, task = cluster.pids(), tasks(cluster)[0].pid
+    document = cluster.golden("cpu-0")
+    document["agents"][1]["configuration"]["client"]["meta"]["shelf"] = "7"
+    cluster.apply("agents.py", document, cluster.agent_secrets("cpu-0"))
+    changed = {name for name, pid in cluster.pids().items() if before[name] != pid}
+    assert changed == {"cpu-0-nomad"}
+    _, consul = managers(cluster)
+    wait_until_passing(consul, job)
+    assert [p.pid for p in tasks(cluster)] == [task]
+
+
+@pytest.mark.parametrize("program", ["cpu-0-consul", "cpu-0-nomad", "server-0-nomad"])
+def test_a_killed_agent_comes_back_and_the_task_goes_on(
+    cluster: Cluster, job: str, program: str
+) -> None:
+    before, task = cluster.pids()[program], tasks(cluster)[0].pid
+    os.kill(before, signal.SIGKILL)
+
+    def missing() -> str | None:
+        record = cluster.status()[program]
+        came_back = record["pid"] not in (None, before) and record["ready"]
+        return None if came_back else str(record)
+
+    wait_until(program, missing, 30)
+    _, consul = managers(cluster)
+    wait_until_passing(consul, job)
+    assert [p.pid for p in tasks(cluster)] == [task]
+
+
+def test_start_recovers_from_a_killed_supervisor_and_the_task_goes_on(
+    cluster: Cluster, job: str
+) -> None:
+    before, task = cluster.pids(), tasks(cluster)[0].pid
+    os.kill(cluster.supervisor_pid(), signal.SIGKILL)
+    cluster.succeed("agents.py", "start")
+    after = cluster.pids()
+    assert set(after) == set(before)
+    assert set(after.values()).isdisjoint(before.values())
+    assert not [pid for pid in before.values() if processes.read(pid)]
+    _, consul = managers(cluster)
+    wait_until_passing(consul, job)
+    assert [p.pid for p in tasks(cluster)] == [task]
+
+
+def test_stop_leaves_no_process_no_mount_and_no_port_and_start_goes_on(
+    cluster: Cluster, job: str
+) -> None:
+    bystander = processes.read(os.getpid())
+    cluster.succeed("agents.py", "stop")
+    assert of_environment(cluster) == []
+    assert mounts.below(cluster.run_folder.resolve()) == []
+    for port in (8500, 8300, 8301, 4646, 4647, 4648, 9001):
+        with socket.socket() as free:
+            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            free.bind((f"{cluster.prefix}1", port))
+    assert bystander is not None
+    shutil.rmtree(cluster.scratch)  # as a reboot does
+    (cluster.run_folder / "supervisor/supervisord.pid").write_text("1\n")
+    cluster.succeed("agents.py", "start")
+    _, consul = managers(cluster)
+    wait_until_passing(consul, job, timeout_s=60)
+
+
+def test_a_task_whose_agents_were_all_killed_is_ended_by_stop(cluster: Cluster, job: str) -> None:
+    task = tasks(cluster)[0].pid
+    for pid in (cluster.supervisor_pid(), *cluster.pids().values()):
+        os.kill(pid, signal.SIGKILL)
+    assert processes.read(task) is not None
+    cluster.succeed("agents.py", "stop")
+    assert of_environment(cluster) == []
+    assert mounts.below(cluster.run_folder.resolve()) == []
+    cluster.succeed("agents.py", "start")
+    _, consul = managers(cluster)
+    wait_until_passing(consul, job, timeout_s=60)
+
+
+def test_a_removed_node_leaves_the_cluster_and_the_others_stay(cluster: Cluster) -> None:
+    nomad, consul = managers(cluster)
+    cluster.succeed("agents.py", "remove", document=cluster.golden("cpu-0"))
+    assert nomad.get("/v1/nodes") == []
+    members = {node["Node"] for node in consul.get("/v1/catalog/nodes")}
+    assert members == {"server-0"}
+    assert set(cluster.status()) == {"server-0-consul", "server-0-nomad"}
+    assert not (cluster.run_folder / "nodes/cpu-0").exists()
+    cluster.apply("agents.py", cluster.golden("cpu-0"), cluster.agent_secrets("cpu-0"))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_everything_works_as_an_ordinary_user() -> None:
+    with running_cluster("127.95.0.1", owner=NOBODY) as cluster:
+        nomad, consul = managers(cluster)
+        nomad.put("/v1/jobs", web_job(JOB))
+        wait_until_passing(consul, JOB)
+        assert Path(f"/proc/{tasks(cluster)[0].pid}").stat().st_uid == NOBODY
+        cluster.succeed("agents.py", "stop")
+        assert of_environment(cluster) == []
+        assert mounts.below(cluster.run_folder.resolve()) == []

@@ -1,0 +1,84 @@
+"""supervisord's configuration: what agents inherit, and paths of any form."""
+
+from __future__ import annotations
+
+import configparser
+from pathlib import Path
+
+import pytest
+from document import Agent, Endpoint
+from folders import Folders
+from supervision import clean_environment, program_section, supervisor_configuration
+from supervisor.options import ServerOptions  # type: ignore[import-untyped]
+
+AGENT = Agent(
+    host="cpu-0",
+    name="consul",
+    stage=2,
+    command=("/a cache/consul", "agent", "-config-file=/a run/config.json"),
+    environment={"GOGC": "50"},
+    ready_url="http://127.0.0.1:1/",
+    ready_timeout_s=1,
+    stop_timeout_s=30,
+)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    folders = Folders(run=tmp_path / "a run", cache=tmp_path, scratch=tmp_path / "s")
+    folders.prepare()
+    return folders
+
+
+def parsed(folders: Folders) -> ServerOptions:
+    """The configuration as supervisord itself understands it."""
+    main = folders.supervisor / "supervisord.conf"
+    endpoint = Endpoint(address="127.0.0.1", port=9001)
+    main.write_text(supervisor_configuration(folders, endpoint, "password"))
+    (folders.supervisor / "conf.d").mkdir()
+    section = program_section(AGENT, folders)
+    (folders.supervisor / "conf.d/cpu-0-consul.conf").write_text(section)
+    options = ServerOptions()
+    options.realize(["-c", str(main)])
+    return options
+
+
+def test_supervisord_reads_paths_with_spaces(folders: Folders) -> None:
+    options = parsed(folders)
+    assert options.logfile == str(folders.logs / "supervisord.log")
+    [group] = options.process_group_configs
+    [program] = group.process_configs
+    assert program.name == "cpu-0-consul"
+    assert program.command == ("'/a cache/consul' agent '-config-file=/a run/config.json'")
+    assert program.stdout_logfile == str(folders.logs / "cpu-0-consul.log")
+    assert program.environment == {
+        "GOGC": "50",
+        "SLIPWAY_AGENT": str(folders.agent("cpu-0", "consul")),
+        "TMPDIR": str(folders.scratch),
+    }
+
+
+def test_a_dead_agent_is_started_again_but_none_starts_by_itself(folders: Folders) -> None:
+    options = configparser.RawConfigParser()
+    options.read_string(program_section(AGENT, folders))
+    section = options["program:cpu-0-consul"]
+    assert section["autorestart"] == "true"
+    assert section["autostart"] == "false"
+
+
+def test_agents_inherit_the_way_to_a_package_index_and_no_secret() -> None:
+    operator = {
+        "HOME": "/home/x",
+        "PATH": "/home/x/bin",
+        "PIP_INDEX_URL": "http://127.0.0.1/simple",
+        "HTTPS_PROXY": "http://127.0.0.1:3128",
+        "https_proxy": "http://127.0.0.1:3128",
+        "PULUMI_CONFIG_PASSPHRASE": "secret",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "CONSUL_HTTP_TOKEN": "secret",
+    }
+    inherited = clean_environment(operator)
+    assert sorted(inherited) == [
+        "HOME", "HTTPS_PROXY", "LANG", "PATH", "PIP_INDEX_URL", "https_proxy",
+    ]  # fmt: skip
+    assert inherited["PATH"].startswith("/usr/local/sbin")

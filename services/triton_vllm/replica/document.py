@@ -1,0 +1,112 @@
+"""The replica's document (schemas/replica.schema.json) as typed values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from replica.errors import InputError
+
+# This version and the one before are read: nodes and program are upgraded one after the other.
+SCHEMA_VERSION = 1
+ACCEPTED_VERSIONS = (SCHEMA_VERSION - 1, SCHEMA_VERSION)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSpec:
+    """vLLM's settings. `threads` counts OpenMP threads per worker and matters on CPUs only."""
+
+    dtype: str
+    max_model_len: int
+    max_num_seqs: int
+    kv_cache_bytes: int
+    tensor_parallel_size: int
+    pipeline_parallel_size: int
+    threads: int
+    engine_args: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaDocument:
+    model: str
+    aliases: tuple[str, ...]
+    weights: str  # folder, relative to the runtime folder
+    engine: EngineSpec
+    load_timeout_s: int
+    drain_timeout_s: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name that clients may use; the model's own comes first."""
+        return (self.model, *self.aliases)
+
+
+def load_document(path: Path) -> ReplicaDocument:
+    """Read a document. Raises InputError naming the file and the field."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: expected an object")
+    try:
+        return _document(content)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _document(content: Mapping[str, Any]) -> ReplicaDocument:
+    version = _field(content, "schema_version", int)
+    if version not in ACCEPTED_VERSIONS:
+        raise InputError(f"schema_version {version} is not one of {ACCEPTED_VERSIONS}")
+    aliases = _field(content, "aliases", list, default=[])
+    if not all(isinstance(alias, str) and alias for alias in aliases):
+        raise InputError("aliases: expected a list of names")
+    return ReplicaDocument(
+        model=_field(content, "model", str),
+        aliases=tuple(aliases),
+        weights=_field(content, "weights", str),
+        engine=_engine(_field(content, "engine", dict)),
+        load_timeout_s=_positive(content, "load_timeout_s"),
+        drain_timeout_s=_positive(content, "drain_timeout_s"),
+    )
+
+
+def _engine(content: Mapping[str, Any]) -> EngineSpec:
+    kind = _field(content, "kind", str)
+    if kind != "vllm":
+        raise InputError(f"engine.kind {kind!r}: this service runs 'vllm' only")
+    return EngineSpec(
+        dtype=_field(content, "dtype", str),
+        max_model_len=_positive(content, "max_model_len"),
+        max_num_seqs=_positive(content, "max_num_seqs"),
+        kv_cache_bytes=_positive(content, "kv_cache_bytes"),
+        tensor_parallel_size=_positive(content, "tensor_parallel_size", default=1),
+        pipeline_parallel_size=_positive(content, "pipeline_parallel_size", default=1),
+        threads=_positive(content, "threads", default=1),
+        engine_args=_field(content, "engine_args", dict, default={}),
+    )
+
+
+def _field(content: Mapping[str, Any], name: str, kind: type[T], *, default: T | None = None) -> T:
+    value = content.get(name, default)
+    if value is None:
+        raise InputError(f"{name}: missing")
+    # bool is an int to Python, never to a reader of JSON
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+        raise InputError(f"{name}: expected {kind.__name__}, got {type(value).__name__}")
+    return value
+
+
+def _positive(content: Mapping[str, Any], name: str, *, default: int | None = None) -> int:
+    value = _field(content, name, int, default=default)
+    if value <= 0:
+        raise InputError(f"{name}: {value} is not above 0")
+    return value

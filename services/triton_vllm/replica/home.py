@@ -1,0 +1,113 @@
+"""The replica's folder under the scratch folder, and what dead launchers left in theirs."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from replica.errors import InputError, RunError
+from replica.journal import Journal
+from replica.processes import (
+    end_marked_processes,
+    incarnation_of,
+    launcher_lives,
+    marked_processes,
+)
+from replica.settings import Settings
+from replica.shared_memory import SharedMemoryLedger
+
+# A unix socket's path has 107 bytes; vLLM's are <folder>/<36 characters>.
+MAX_TEMPORARY_PATH_BYTES = 107 - 37
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaHome:
+    """`incarnation` is empty in a folder whose launcher died before writing it."""
+
+    folder: Path
+    incarnation: str
+
+    @property
+    def temporary(self) -> Path:
+        return self.folder / "tmp"
+
+    @property
+    def repository(self) -> Path:
+        return self.folder / "models"
+
+    @property
+    def backends(self) -> Path:
+        return self.folder / "backends"
+
+    @property
+    def shared_memory_prefix(self) -> str:
+        """Of Triton's regions: unique per incarnation, and short, as regions' names are."""
+        return f"slipway-{hashlib.sha256(self.incarnation.encode()).hexdigest()[:12]}-"
+
+    def ledger(self) -> SharedMemoryLedger:
+        return SharedMemoryLedger(self.folder / "shared-memory.json", self.shared_memory_prefix)
+
+    def processes(self) -> list[int]:
+        return marked_processes(self.incarnation) if self.incarnation else []
+
+    def clear(self, spare: Iterable[int] = ()) -> dict[str, object]:
+        """End what is left of the processes, then remove shared memory and the folder.
+
+        Returns what was found, empty if there was nothing. Doing it twice is harmless.
+        """
+        found: dict[str, object] = {}
+        if self.incarnation:
+            ledger = self.ledger()
+            with contextlib.suppress(FileNotFoundError):  # the folder, cleared by someone else
+                ledger.observe(self.processes())
+            if ended := end_marked_processes(self.incarnation, spare):
+                found["processes_ended"] = ended
+            if removed := ledger.sweep():
+                found["shared_memory_removed"] = removed
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return found
+
+
+def claim_home(settings: Settings, journal: Journal) -> ReplicaHome:
+    """Clear every dead launcher's folder on this host, then make this replica's.
+
+    Raises RunError if this replica already runs.
+    """
+    folder = settings.scratch / f"r-{settings.replica_id}"
+    _check_length(folder / "tmp")
+    settings.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for other in settings.scratch.glob("r-*"):
+        home = _existing_home(other)
+        if home.incarnation and launcher_lives(home.incarnation):
+            if other == folder:
+                raise RunError(f"this replica already runs: {home.incarnation}")
+            continue
+        if not home.incarnation and other != folder:
+            continue  # being made right now, or its own replica's to clear
+        if found := home.clear():
+            journal.warning("leftovers of a dead launcher", folder=other.name, **found)
+    folder.mkdir(mode=0o700)
+    home = ReplicaHome(folder, incarnation_of(settings.replica_id, os.getpid()))
+    (folder / "incarnation").write_text(home.incarnation, encoding="utf-8")
+    home.temporary.mkdir()
+    return home
+
+
+def _existing_home(folder: Path) -> ReplicaHome:
+    try:
+        return ReplicaHome(folder, (folder / "incarnation").read_text(encoding="utf-8"))
+    except OSError:
+        return ReplicaHome(folder, "")
+
+
+def _check_length(temporary: Path) -> None:
+    if len(os.fsencode(temporary)) > MAX_TEMPORARY_PATH_BYTES:
+        raise InputError(
+            f"environment: SLIPWAY_SCRATCH is too long: {temporary} has more than "
+            f"{MAX_TEMPORARY_PATH_BYTES} bytes, which the engine's sockets do not survive"
+        )

@@ -1,0 +1,37 @@
+"""What a program of this service says: one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+
+class Journal:
+    """Writes events to a stream, each with the seconds since the program started."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream if stream is not None else sys.stdout
+        self._started_at = time.monotonic()
+
+    def progress(self, phase: str, **facts: Any) -> None:
+        """A phase was reached, or still lasts."""
+        self._write("info", "progress", phase=phase, **facts)
+
+    def warning(self, message: str, **facts: Any) -> None:
+        self._write("warning", "warning", message=message, **facts)
+
+    def error(self, message: str, **facts: Any) -> None:
+        self._write("error", "error", message=message, **facts)
+
+    def _write(self, level: str, event: str, **facts: Any) -> None:
+        line = {
+            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "level": level,
+            "event": event,
+            "elapsed_s": round(time.monotonic() - self._started_at, 3),
+            **facts,
+        }
+        print(json.dumps(line), file=self._stream, flush=True)

@@ -1,0 +1,220 @@
+"""The life of one replica: clear, load, serve, drain, end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+import aiohttp
+import psutil
+
+from replica.document import ReplicaDocument
+from replica.doors import Doors
+from replica.engine import engine_command, engine_environment
+from replica.errors import RunError
+from replica.guard import Guard
+from replica.home import claim_home
+from replica.journal import Journal
+from replica.processes import MARKER
+from replica.settings import Settings
+from replica.triton import (
+    triton_command,
+    triton_environment,
+    write_backend_folder,
+    write_model_repository,
+)
+from replica.watch import ProcessWatch
+
+READY_POLL_S = 0.25
+HEARTBEAT_S = 10.0
+LEDGER_PERIOD_S = 1.0
+DRAIN_POLL_S = 0.25
+# One look may fall between Triton's taking a request and the engine's counting it.
+IDLE_LOOKS = 3
+TERMINATE_TIMEOUT_S = 20.0
+
+
+class Launcher:
+    """Runs one replica to its end. Use once."""
+
+    def __init__(self, document: ReplicaDocument, settings: Settings, journal: Journal) -> None:
+        self._document = document
+        self._settings = settings
+        self._journal = journal
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    async def run(self) -> None:
+        """Serve until SIGTERM and the drain after it. Raises RunError otherwise."""
+        command = engine_command(self._document, self._settings)  # a wrong document costs nothing
+        self._home = claim_home(self._settings, self._journal)
+        self._stop_asked = asyncio.Event()
+        self._part_ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._ending = False
+        self._watch = ProcessWatch()
+        self._handle_signals()
+        guard = Guard(self._home, self._watch, self._journal)
+        try:
+            async with aiohttp.ClientSession() as session, self._ledger_kept():
+                self._doors = Doors(self._settings, session)
+                ready = await self._until_stopped(self._load(command))
+                if ready:
+                    await self._until_stopped(asyncio.Event().wait())
+                if not ready or await self._drain():
+                    await self._terminate()
+        finally:
+            self._clear(guard)
+
+    def _handle_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop_asked.set)
+
+    async def _until_stopped(self, work: Awaitable[object]) -> bool:
+        """Run `work` until it is done (True) or a stop is asked (False).
+
+        Raises RunError as soon as a part of the replica ends.
+        """
+        task = asyncio.ensure_future(work)
+        stop = asyncio.ensure_future(self._stop_asked.wait())
+        try:
+            await asyncio.wait((task, stop, self._part_ended), return_when=asyncio.FIRST_COMPLETED)
+            if self._part_ended.done():
+                raise RunError(f"{self._part_ended.result()} ended")
+            if task.done():
+                task.result()
+                return True
+            return False
+        finally:
+            for pending in (task, stop):
+                pending.cancel()
+            await asyncio.gather(task, stop, return_exceptions=True)
+
+    async def _load(self, command: list[str]) -> None:
+        """Bring both doors up. The engine first, so that Triton's model is never ready without."""
+        names = self._document.names
+        try:
+            async with asyncio.timeout(self._document.load_timeout_s):
+                self._journal.progress("engine_starting", model=names[0])
+                environment = engine_environment(
+                    self._document, self._settings, self._environment(), self._home.temporary
+                )
+                self._start("vllm", command, environment)
+                await self._poll(self._doors.engine_is_healthy, "engine_loading")
+                self._journal.progress("engine_warming_up")
+                await self._poll(partial(self._doors.generates, names[0]), "engine_warming_up")
+                self._journal.progress("triton_starting")
+                self._start_triton()
+                for name in names:
+                    await self._poll(partial(self._doors.model_is_ready, name), "triton_loading")
+        except TimeoutError as error:
+            limit_s = self._document.load_timeout_s
+            raise RunError(f"not ready after load_timeout_s={limit_s}") from error
+        self._watch_descendants()
+        self._journal.progress("ready", names=names, openai=self._settings.engine_url)
+
+    def _start_triton(self) -> None:
+        home, settings = self._home, self._settings
+        write_backend_folder(home.backends, settings)
+        write_model_repository(home.repository, self._document.names, settings.engine_url)
+        command = triton_command(
+            settings, home.repository, home.backends, home.shared_memory_prefix
+        )
+        self._start("tritonserver", command, triton_environment(settings, self._environment()))
+
+    def _start(self, name: str, command: list[str], environment: dict[str, str]) -> None:
+        # Their own words go to standard error; standard output is the journal's.
+        child = subprocess.Popen(
+            command, env=environment, cwd=self._home.folder, stdin=subprocess.DEVNULL, stdout=2
+        )
+        self._children[name] = child
+        self._watch.add(child.pid, name, self._on_part_end)
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, MARKER: self._home.incarnation}
+
+    def _watch_descendants(self) -> None:
+        """Engine, workers, stubs: the doors' own checks do not notice the end of a stub."""
+        for name, child in self._children.items():
+            for process in psutil.Process(child.pid).children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    part = Path(process.cmdline()[0].strip()).name
+                    self._watch.add(process.pid, f"{part} of {name}", self._on_part_end)
+
+    def _on_part_end(self, name: str) -> None:
+        if not self._ending and not self._part_ended.done():
+            self._journal.error(f"{name} ended")
+            self._part_ended.set_result(name)
+
+    async def _poll(self, condition: Callable[[], Awaitable[bool]], phase: str) -> None:
+        """Ask until true; say every ten seconds that the phase still lasts."""
+        next_heartbeat = time.monotonic() + HEARTBEAT_S
+        while not await condition():
+            if time.monotonic() >= next_heartbeat:
+                self._journal.progress(phase)
+                next_heartbeat += HEARTBEAT_S
+            await asyncio.sleep(READY_POLL_S)
+
+    @contextlib.asynccontextmanager
+    async def _ledger_kept(self) -> AsyncIterator[None]:
+        """Note the replica's shared memory as it comes: after a crash it is too late to ask."""
+        ledger = self._home.ledger()
+
+        async def keep() -> None:
+            while True:
+                await asyncio.to_thread(lambda: ledger.observe(self._home.processes()))
+                await asyncio.sleep(LEDGER_PERIOD_S)
+
+        task = asyncio.create_task(keep())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _drain(self) -> bool:
+        """Wait until both doors are idle, at most `drain_timeout_s`. New requests still count.
+
+        False when the time is over. Then all is ended by force: in order, Triton would wait again
+        for the requests that are left.
+        """
+        self._journal.progress("draining")
+        deadline = time.monotonic() + self._document.drain_timeout_s
+        idle_looks = 0
+        while idle_looks < IDLE_LOOKS:
+            if self._part_ended.done():
+                raise RunError(f"{self._part_ended.result()} ended while draining")
+            if time.monotonic() >= deadline:
+                self._journal.warning("drain_timeout_s passed with requests in flight")
+                self._ending = True
+                return False
+            with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+                idle_looks = 0 if await self._doors.requests_in_flight() else idle_looks + 1
+            await asyncio.sleep(DRAIN_POLL_S)
+        self._journal.progress("drained")
+        return True
+
+    async def _terminate(self) -> None:
+        """SIGTERM, Triton first: it needs the engine until its last request is answered."""
+        self._ending = True
+        for name in ("tritonserver", "vllm"):
+            if child := self._children.get(name):
+                child.terminate()
+                try:
+                    await asyncio.to_thread(child.wait, TERMINATE_TIMEOUT_S)
+                except subprocess.TimeoutExpired:
+                    self._journal.warning(f"{name} did not end on SIGTERM")
+
+    def _clear(self, guard: Guard) -> None:
+        if found := self._home.clear(spare=[guard.pid]):
+            self._journal.warning("ended by force", **found)
+        for child in self._children.values():
+            child.wait()
+        guard.release()
+        self._journal.progress("stopped")

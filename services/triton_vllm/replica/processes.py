@@ -1,0 +1,102 @@
+"""Finding and ending every process of one replica, however it is related to the launcher.
+
+A process belongs to a replica if its environment carries the replica's marker. Environments are
+inherited through forks, sessions and re-parenting, so that orphans are found too; a process
+group or a parent link would lose them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import psutil
+
+MARKER = "SLIPWAY_REPLICA"
+
+# Python's resource tracker removes semaphores and segments when the last of its users is gone.
+RESOURCE_TRACKER = "multiprocessing.resource_tracker"
+TRACKER_GRACE_S = 3.0
+KILL_GRACE_S = 1.0  # gigabytes of memory take a moment to unmap
+POLL_S = 0.02
+
+
+def incarnation_of(replica_id: str, pid: int) -> str:
+    """Marks what one launcher process started: pids come again, start times do not."""
+    started_at = int(psutil.Process(pid).create_time() * 1000)
+    return f"{replica_id}/{pid}-{started_at}"
+
+
+def launcher_lives(incarnation: str) -> bool:
+    """Whether the launcher that made this incarnation still runs."""
+    replica_id, _, launcher = incarnation.partition("/")
+    pid = int(launcher.partition("-")[0])
+    try:
+        return incarnation_of(replica_id, pid) == incarnation
+    except psutil.NoSuchProcess:
+        return False
+
+
+def marked_processes(incarnation: str) -> list[int]:
+    """Pids, this process excluded. Zombies have no environment and do not count."""
+    marker = f"{MARKER}={incarnation}".encode()
+    found = []
+    for pid in psutil.pids():
+        # Gone meanwhile, or another user's: not ours either way.
+        with contextlib.suppress(OSError):
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+            if pid != os.getpid() and marker in environment.split(b"\0"):
+                found.append(pid)
+    return found
+
+
+def end_marked_processes(incarnation: str, spare: Iterable[int] = ()) -> int:
+    """SIGKILL everything of an incarnation, and return how many processes that took.
+
+    Resource trackers get a moment to clean up after the rest first.
+    """
+    spared = set(spare)
+    ended: set[int] = set()
+
+    def others() -> list[int]:
+        return [pid for pid in marked_processes(incarnation) if pid not in spared]
+
+    # Again until nothing is left: a process may fork while the others are being ended.
+    while rest := [pid for pid in others() if not _is_resource_tracker(pid)]:
+        ended |= _kill(rest)
+    _wait_until(lambda: not others(), TRACKER_GRACE_S)
+    while rest := others():
+        ended |= _kill(rest)
+    return len(ended)
+
+
+def _is_resource_tracker(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return RESOURCE_TRACKER.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
+def _kill(pids: Iterable[int]) -> set[int]:
+    """SIGKILL, and wait for the kernel to have taken each process apart."""
+    killed = set(pids)
+    for pid in killed:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    _wait_until(lambda: not any(map(_runs, killed)), KILL_GRACE_S)
+    return killed
+
+
+def _runs(pid: int) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
+def _wait_until(condition: Callable[[], bool], timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(POLL_S)

@@ -1,0 +1,62 @@
+"""What the scheduler tells a replica through its environment."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from replica.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    address: str
+    port_openai: int
+    port_grpc: int
+    port_http: int
+    port_metrics: int
+    runtime: Path
+    scratch: Path  # short, on a local disk: sockets are made below it
+    env_triton: Path
+    env_vllm: Path
+    replica_id: str  # 12 hexadecimal digits, stable over restarts of one allocation
+    accelerator: bool
+
+    @property
+    def engine_url(self) -> str:
+        return f"http://{self.address}:{self.port_openai}"
+
+
+def read_settings(environment: Mapping[str, str]) -> Settings:
+    """Raises InputError naming the variable that is missing or wrong."""
+
+    def text(name: str) -> str:
+        value = environment.get(name, "")
+        if not value:
+            raise InputError(f"environment: {name} is not set")
+        return value
+
+    def port(name: str) -> int:
+        value = text(name)
+        if not value.isdecimal() or not 0 < int(value) < 65536:
+            raise InputError(f"environment: {name}={value} is not a port")
+        return int(value)
+
+    address = text("SLIPWAY_ADDRESS")
+    port_openai = port("SLIPWAY_PORT_OPENAI")
+    identity = environment.get("NOMAD_ALLOC_ID") or f"{address}:{port_openai}"
+    return Settings(
+        address=address,
+        port_openai=port_openai,
+        port_grpc=port("SLIPWAY_PORT_GRPC"),
+        port_http=port("SLIPWAY_PORT_HTTP"),
+        port_metrics=port("SLIPWAY_PORT_METRICS"),
+        runtime=Path(text("SLIPWAY_RUNTIME")),
+        scratch=Path(text("SLIPWAY_SCRATCH")),
+        env_triton=Path(text("SLIPWAY_ENV_TRITON")),
+        env_vllm=Path(text("SLIPWAY_ENV_VLLM")),
+        replica_id=hashlib.sha256(identity.encode()).hexdigest()[:12],
+        accelerator=environment.get("NVIDIA_VISIBLE_DEVICES", "void") not in ("", "void", "none"),
+    )

@@ -1,0 +1,73 @@
+"""Which entries of /dev/shm belong to a replica, and their removal after its processes are gone.
+
+Triton's regions carry a prefix of ours. vLLM's (Python's `psm_*` and `sem.mp-*`) have random
+names: they are known by the inodes that the replica's processes have mapped or open. Names alone
+would not do, since a named semaphore is mapped under the name of its temporary file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
+
+
+class SharedMemoryLedger:
+    """Names of shared memory seen in use, kept in a file for whoever has to clean up.
+
+    A name is forgotten together with the file only: it is harmless to remember one too long,
+    because removal asks for the same inode as well.
+    """
+
+    def __init__(self, file: Path, prefix: str) -> None:
+        self._file = file
+        self._prefix = prefix
+        self._seen: dict[str, int] = {}
+        with contextlib.suppress(OSError, ValueError):
+            self._seen = json.loads(file.read_text(encoding="utf-8"))
+
+    def observe(self, pids: Iterable[int]) -> None:
+        """Remember what these processes use now."""
+        inodes = {inode for pid in pids for inode in _used_inodes(pid)}
+        seen = {name: inode for name, inode in _entries().items() if inode in inodes}
+        if not seen.items() <= self._seen.items():
+            self._seen |= seen
+            temporary = self._file.with_suffix(".new")
+            temporary.write_text(json.dumps(self._seen, sort_keys=True), encoding="utf-8")
+            temporary.replace(self._file)
+
+    def sweep(self) -> list[str]:
+        """Remove what is still there, and return the names. No process may use it any more."""
+        removed = []
+        for name, inode in _entries().items():
+            if name.startswith(self._prefix) or self._seen.get(name) == inode:
+                with contextlib.suppress(FileNotFoundError):
+                    (SHARED_MEMORY / name).unlink()
+                    removed.append(name)
+        return sorted(removed)
+
+
+def _entries() -> dict[str, int]:
+    """Name to inode of everything in /dev/shm."""
+    with os.scandir(SHARED_MEMORY) as entries:
+        return {entry.name: entry.inode() for entry in entries}
+
+
+def _used_inodes(pid: int) -> set[int]:
+    inodes: set[int] = set()
+    with contextlib.suppress(OSError):
+        # address perms offset dev inode path
+        for line in Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines():
+            fields = line.split(maxsplit=5)
+            if len(fields) == 6 and fields[5].startswith(f"{SHARED_MEMORY}/"):
+                inodes.add(int(fields[4]))
+    with contextlib.suppress(OSError):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                if descriptor.readlink().is_relative_to(SHARED_MEMORY):
+                    inodes.add(descriptor.stat().st_ino)
+    return inodes

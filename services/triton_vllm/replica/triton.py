@@ -1,0 +1,127 @@
+"""How Triton is started: model repository, private backend folder, command line, environment."""
+
+from __future__ import annotations
+
+import shutil
+import sysconfig
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from replica.errors import RunError
+from replica.settings import Settings
+
+PYTHON_VERSION = sysconfig.get_python_version()
+BACKEND_SOURCE = Path(__file__).resolve().parent.parent / "backend"
+
+# name, Triton type, dims, optional: the tensors of Triton's own vLLM backend
+INPUTS: tuple[tuple[str, str, int, bool], ...] = (
+    ("text_input", "TYPE_STRING", 1, False),
+    ("image", "TYPE_STRING", -1, True),
+    ("stream", "TYPE_BOOL", 1, True),
+    ("sampling_parameters", "TYPE_STRING", 1, True),
+    ("exclude_input_in_output", "TYPE_BOOL", 1, True),
+    ("return_finish_reason", "TYPE_BOOL", 1, True),
+    ("return_cumulative_logprob", "TYPE_BOOL", 1, True),
+    ("return_logprobs", "TYPE_BOOL", 1, True),
+    ("return_num_input_tokens", "TYPE_BOOL", 1, True),
+    ("return_num_output_tokens", "TYPE_BOOL", 1, True),
+    ("embedding_request", "TYPE_STRING", 1, True),
+)
+OUTPUTS: tuple[tuple[str, str, int], ...] = (
+    ("text_output", "TYPE_STRING", -1),
+    ("finish_reason", "TYPE_STRING", -1),
+    ("cumulative_logprob", "TYPE_FP32", -1),
+    ("logprobs", "TYPE_STRING", -1),
+    ("num_input_tokens", "TYPE_UINT32", 1),
+    ("num_output_tokens", "TYPE_UINT32", -1),
+)
+
+
+def model_config(name: str, engine_url: str) -> str:
+    """`config.pbtxt` of one model name."""
+    blocks = [
+        f'name: "{name}"',
+        'backend: "python"',
+        "max_batch_size: 0",  # the engine batches
+        "model_transaction_policy { decoupled: true }",
+        "instance_group [{ kind: KIND_CPU count: 1 }]",
+        f'parameters {{ key: "engine_url" value {{ string_value: "{engine_url}" }} }}',
+    ]
+    for tensor, data_type, dims, optional in INPUTS:
+        suffix = " optional: true" if optional else ""
+        blocks.append(
+            f'input {{ name: "{tensor}" data_type: {data_type} dims: [ {dims} ]{suffix} }}'
+        )
+    for tensor, data_type, dims in OUTPUTS:
+        blocks.append(f'output {{ name: "{tensor}" data_type: {data_type} dims: [ {dims} ] }}')
+    return "\n".join(blocks) + "\n"
+
+
+def write_model_repository(folder: Path, names: Sequence[str], engine_url: str) -> None:
+    """One Triton model per name: Triton knows no aliases."""
+    for name in names:
+        model = folder / name
+        model.mkdir(parents=True)
+        (model / "config.pbtxt").write_text(model_config(name, engine_url), encoding="utf-8")
+        shutil.copytree(BACKEND_SOURCE, model / "1", ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def write_backend_folder(folder: Path, settings: Settings) -> None:
+    """The Python backend with the stub of this Python version beside it, as Triton wants it.
+
+    The package keeps the stubs of all Python versions apart from the backend, so that its own
+    folder cannot be used as it is.
+    """
+    package = _site_packages(settings) / "pytriton/tritonserver"
+    backend = package / "backends/python"
+    sources = [
+        backend / "libtriton_python.so",
+        backend / "triton_python_backend_utils.py",
+        package / "python_backend_stubs" / PYTHON_VERSION / "triton_python_backend_stub",
+    ]
+    (folder / "python").mkdir(parents=True)
+    for source in sources:
+        if not source.exists():
+            raise RunError(f"{source} is missing: {settings.env_triton} is not complete")
+        (folder / "python" / source.name).symlink_to(source)
+
+
+def triton_command(
+    settings: Settings, repository: Path, backends: Path, shared_memory_prefix: str
+) -> list[str]:
+    return [
+        str(_site_packages(settings) / "pytriton/tritonserver/bin/tritonserver"),
+        f"--model-repository={repository}",
+        f"--backend-directory={backends}",
+        # The configuration is complete, and the stub that would complete it looks like a crash.
+        "--disable-auto-complete-config",
+        f"--backend-config=python,shm-region-prefix-name={shared_memory_prefix}",
+        f"--http-address={settings.address}",
+        f"--http-port={settings.port_http}",
+        f"--grpc-address={settings.address}",
+        f"--grpc-port={settings.port_grpc}",
+        f"--metrics-address={settings.address}",
+        f"--metrics-port={settings.port_metrics}",
+        "--reuse-grpc-port=0",
+        "--allow-gpu-metrics=false",
+        "--exit-timeout-secs=5",  # nothing is in flight by then
+    ]
+
+
+def triton_environment(settings: Settings, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The stub takes its packages from the first python3 on PATH; PYTHONPATH is ignored."""
+    libraries = [
+        str(_site_packages(settings) / "nvidia_pytriton.libs"),
+        str(sysconfig.get_config_var("LIBDIR")),
+    ]
+    if inherited.get("LD_LIBRARY_PATH"):
+        libraries.append(inherited["LD_LIBRARY_PATH"])
+    return {
+        **inherited,
+        "PATH": f"{settings.env_triton / 'bin'}:{inherited.get('PATH', '/usr/bin:/bin')}",
+        "LD_LIBRARY_PATH": ":".join(libraries),
+    }
+
+
+def _site_packages(settings: Settings) -> Path:
+    return settings.env_triton / f"lib/python{PYTHON_VERSION}/site-packages"

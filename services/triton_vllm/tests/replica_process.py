@@ -1,0 +1,155 @@
+"""A launcher under test, its processes and its shared memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from replica.processes import marked_processes
+
+SERVICE = Path(__file__).resolve().parent.parent
+MODEL, ALIAS = "smollm2", "small"
+GRPC_PORT, HTTP_PORT, METRICS_PORT, OPENAI_PORT = 8001, 8002, 8003, 8000
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    """A valid replica document."""
+    return {
+        "schema_version": 1,
+        "model": MODEL,
+        "aliases": [ALIAS],
+        "weights": "weights/none",
+        "engine": {
+            "kind": "vllm",
+            "dtype": "float32",
+            "max_model_len": 2048,
+            "max_num_seqs": 8,
+            "kv_cache_bytes": 1 << 30,
+            "threads": 2,
+            "engine_args": {},
+        },
+        "load_timeout_s": 30,
+        "drain_timeout_s": 30,
+        **changes,
+    }
+
+
+class ReplicaProcess:
+    """Runs `launcher.py` on an address of its own; the fake engine unless told otherwise."""
+
+    def __init__(self, folder: Path, address: str, **changes: Any) -> None:
+        self.folder = folder
+        self.address = address
+        self.document = document(**changes)
+        self.environment = {
+            **os.environ,
+            "SLIPWAY_ADDRESS": address,
+            "SLIPWAY_PORT_OPENAI": str(OPENAI_PORT),
+            "SLIPWAY_PORT_GRPC": str(GRPC_PORT),
+            "SLIPWAY_PORT_HTTP": str(HTTP_PORT),
+            "SLIPWAY_PORT_METRICS": str(METRICS_PORT),
+            "SLIPWAY_RUNTIME": str(folder),
+            "SLIPWAY_SCRATCH": str(folder / "s"),
+            "SLIPWAY_ENV_TRITON": sys.prefix,
+            "SLIPWAY_ENV_VLLM": str(fake_environment(folder)),
+        }
+        self.incarnation = ""
+
+    def start(self) -> ReplicaProcess:
+        file = self.folder / "replica.json"
+        file.write_text(json.dumps(self.document), encoding="utf-8")
+        self.log = self.folder / "stdout"
+        with self.log.open("ab") as stdout, (self.folder / "stderr").open("ab") as stderr:
+            self.process = subprocess.Popen(
+                [sys.executable, str(SERVICE / "launcher.py"), "--document", str(file)],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+            )
+        return self
+
+    def wait_for(self, phase: str, timeout_s: float = 30) -> ReplicaProcess:
+        wait_until(lambda: phase in self.phases() or self.process.poll() is not None, timeout_s)
+        assert phase in self.phases(), (self.folder / "stderr").read_text(errors="replace")[-3000:]
+        (file,) = (self.folder / "s").glob("r-*/incarnation")
+        self.incarnation = file.read_text(encoding="utf-8")
+        return self
+
+    def phases(self) -> list[str]:
+        return [event["phase"] for event in self.events() if event["event"] == "progress"]
+
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    def parts(self) -> dict[str, int]:
+        """Every process of the replica by what it is; stubs and trackers are numbered."""
+        found: dict[str, int] = {}
+        for pid in sorted(self.marked()):
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            name = next((n for n, sign in PART_SIGNS.items() if sign in command), command)
+            while name in found:
+                name += "+"
+            found[name] = pid
+        return found
+
+    def marked(self) -> list[int]:
+        return marked_processes(self.incarnation)
+
+    def shared_memory(self) -> set[str]:
+        """What the replica noted as its own and still is in /dev/shm."""
+        (ledger,) = (self.folder / "s").glob("r-*/shared-memory.json")
+        return set(json.loads(ledger.read_text())) & shared_memory_names()
+
+    def is_gone(self) -> bool:
+        return not self.marked() and not any((self.folder / "s").glob("r-*"))
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(30)
+
+    def end(self) -> None:
+        """Whatever the test left."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        if self.incarnation:
+            wait_until(self.is_gone, 20)
+
+
+PART_SIGNS = {
+    "guard": "guard.py",
+    "tritonserver": "bin/tritonserver",
+    "stub": "triton_python_backend_stub",
+    "tracker": "resource_tracker",
+    "engine": "spawn_main",
+    "api_server": "fake_vllm.py",
+}
+
+
+def fake_environment(folder: Path) -> Path:
+    """An environment folder whose python runs the fake engine whatever it is asked to run."""
+    python = folder / "fake-env/bin/python"
+    python.parent.mkdir(parents=True, exist_ok=True)
+    fake = Path(__file__).with_name("fake_vllm.py")
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{fake}" "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    return folder / "fake-env"
+
+
+def shared_memory_names() -> set[str]:
+    """Everything in /dev/shm, whoever it belongs to."""
+    return {entry.name for entry in Path("/dev/shm").iterdir()}
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float = 10) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true in time"
+        time.sleep(0.02)

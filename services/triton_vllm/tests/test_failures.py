@@ -1,0 +1,139 @@
+"""SIGKILL of each part: the launcher ends and nothing stays behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from replica.processes import marked_processes
+from replica_process import GRPC_PORT, ReplicaProcess, shared_memory_names, wait_until
+from triton_stream import Answer, TritonStream, sampling
+
+NewReplica = Callable[..., ReplicaProcess]
+
+# the fake engine's worker is the second process that multiprocessing spawned
+PARTS = ["api_server", "engine", "engine+", "tracker", "tritonserver", "stub", "stub+"]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_killed_part_ends_the_replica_and_leaves_nothing(
+    new_replica: NewReplica, part: str
+) -> None:
+    replica = new_replica().start().wait_for("ready")
+    before = replica.shared_memory()
+    assert Counter(re.match("psm_|sem.mp-|slipway-", name)[0] for name in before) == {
+        "psm_": 1,
+        "sem.mp-": 6,  # the engine's lock, and five of the event it was waited for with
+        "slipway-": 2,  # one per stub
+    }
+
+    os.kill(replica.parts()[part], signal.SIGKILL)
+
+    assert replica.process.wait(10) == 1
+    assert replica.is_gone()
+    assert not before & shared_memory_names()
+    assert replica.events()[-1]["level"] == "error"
+    assert "ended" in replica.events()[-1]["message"]
+
+
+def test_a_killed_launcher_is_cleaned_up_after_by_the_guard(new_replica: NewReplica) -> None:
+    replica = new_replica().start().wait_for("ready")
+    before = replica.shared_memory()
+    replica.process.kill()
+    wait_until(replica.is_gone, 10)
+    assert not before & shared_memory_names()
+
+
+def test_a_launcher_killed_while_loading_is_cleaned_up_after_too(new_replica: NewReplica) -> None:
+    replica = new_replica().start().wait_for("engine_starting")
+    wait_until(lambda: "engine" in replica.parts())
+    replica.process.kill()
+    wait_until(replica.is_gone, 10)
+
+
+def test_a_killed_guard_is_replaced_and_the_new_one_guards(new_replica: NewReplica) -> None:
+    replica = new_replica().start().wait_for("ready")
+    first = replica.parts()["guard"]
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: replica.parts().get("guard", first) != first)
+    assert replica.process.poll() is None
+    replica.process.kill()
+    wait_until(replica.is_gone, 10)
+
+
+def test_a_start_clears_what_launcher_and_guard_left_when_killed_together(
+    new_replica: NewReplica,
+) -> None:
+    replica = new_replica().start().wait_for("ready")
+    old, before = replica.incarnation, replica.shared_memory()
+    os.kill(replica.parts()["guard"], signal.SIGSTOP)  # or it would do the work
+    replica.process.kill()
+    replica.process.wait()
+
+    replica.start()
+    wait_until(lambda: replica.phases().count("ready") == 2, 30)
+    replica.wait_for("ready")
+
+    assert replica.incarnation != old
+    assert not marked_processes(old)
+    assert not before & shared_memory_names()
+    assert any("leftovers" in event.get("message", "") for event in replica.events())
+
+
+def test_a_second_launcher_of_the_same_replica_is_refused(new_replica: NewReplica) -> None:
+    replica = new_replica().start().wait_for("ready")
+    first, pids = replica.process, set(replica.marked())
+    replica.start()
+    assert replica.process.wait(10) == 1
+    assert "already runs" in replica.events()[-1]["message"]
+    replica.process = first
+    assert set(replica.marked()) == pids
+
+
+def test_two_replicas_on_a_host_do_not_touch_each_others_parts(new_replica: NewReplica) -> None:
+    killed, other = new_replica().start(), new_replica()
+    other.environment["SLIPWAY_SCRATCH"] = killed.environment["SLIPWAY_SCRATCH"]
+    killed.wait_for("ready")
+    other.start()
+    wait_until(lambda: other.phases()[-1:] == ["ready"], 30)
+    with TritonStream(f"{other.address}:{GRPC_PORT}") as stream:
+        stream.send("a", stream=True, sampling_parameters=sampling(max_tokens=100))
+        os.kill(killed.parts()["stub"], signal.SIGKILL)
+        assert killed.process.wait(10) == 1
+        answer = Answer()
+        while stream.receive(answer):
+            pass
+    assert answer.text == " a" * 100
+    assert other.stop() == 0
+
+
+def test_a_dying_engine_is_an_error_in_band_and_ends_the_replica(new_replica: NewReplica) -> None:
+    replica = new_replica().start().wait_for("ready")
+    with TritonStream(f"{replica.address}:{GRPC_PORT}") as stream:
+        answer = stream.ask("die mid-stream", stream=True)
+    assert answer.error is not None
+    assert replica.process.wait(10) == 1
+    assert replica.is_gone()
+
+
+def test_an_engine_that_never_answers_fails_the_load_in_time(new_replica: NewReplica) -> None:
+    replica = new_replica(load_timeout_s=1)
+    python = Path(replica.environment["SLIPWAY_ENV_VLLM"]) / "bin/python"
+    python.write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
+    replica.start()
+    assert replica.process.wait(10) == 1
+    assert replica.events()[-1]["message"] == "not ready after load_timeout_s=1"
+
+
+def test_a_port_in_use_ends_the_replica_instead_of_sharing_it(new_replica: NewReplica) -> None:
+    first, second = new_replica(), new_replica()
+    first.start().wait_for("ready")
+    second.environment["SLIPWAY_ADDRESS"] = first.address
+    second.start()
+    assert second.process.wait(20) == 1
+    assert first.process.poll() is None

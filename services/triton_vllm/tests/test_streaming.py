@@ -1,0 +1,132 @@
+"""Tokens as they come, many streams at once, cancellation, text, errors."""
+
+from __future__ import annotations
+
+import time
+import urllib.request
+from contextlib import ExitStack
+
+import pytest
+from replica.doors import sum_in_flight
+from replica_process import (
+    ALIAS,
+    GRPC_PORT,
+    METRICS_PORT,
+    OPENAI_PORT,
+    ReplicaProcess,
+    wait_until,
+)
+from triton_stream import Answer, TritonStream, sampling
+
+
+def in_flight(replica: ReplicaProcess, port: int) -> float:
+    url = f"http://{replica.address}:{port}/metrics"
+    with urllib.request.urlopen(url, timeout=10) as page:
+        return sum_in_flight(page.read().decode())
+
+
+def test_tokens_arrive_one_by_one_and_the_last_carries_the_final_flag(stream: TritonStream) -> None:
+    answer = stream.ask("a b", stream=True, sampling_parameters=sampling(max_tokens=10))
+    assert answer.text == " a b" * 5
+    assert answer.final_flags == [False] * 9 + [True]
+    # nine intervals of 20 ms lie between the first and the last token
+    assert answer.seconds[-1] - answer.seconds[0] > 0.15
+
+
+def test_the_alias_answers_like_the_model(stream: TritonStream) -> None:
+    answer = stream.ask("a", model=ALIAS, stream=True, sampling_parameters=sampling(max_tokens=1))
+    assert answer.text == " a"
+
+
+def test_many_streams_share_one_stub_without_waiting_for_each_other(
+    replica: ReplicaProcess,
+) -> None:
+    started_at = time.monotonic()
+    with ExitStack() as opened:
+        url = f"{replica.address}:{GRPC_PORT}"
+        streams = [opened.enter_context(TritonStream(url)) for _ in range(24)]
+        for number, stream in enumerate(streams):
+            stream.send(f"w{number}", stream=True, sampling_parameters=sampling(max_tokens=20))
+        for number, stream in enumerate(streams):
+            answer = Answer()
+            while stream.receive(answer):
+                pass
+            assert answer.text == f" w{number}" * 20
+    # one after the other they would take 24 x 0.4 s
+    assert time.monotonic() - started_at < 6
+
+
+def test_a_cancelled_stream_leaves_the_engine_within_half_a_second(
+    replica: ReplicaProcess, stream: TritonStream
+) -> None:
+    stream.send("a", stream=True, sampling_parameters=sampling(max_tokens=2000))
+    stream.receive(Answer())
+    assert in_flight(replica, OPENAI_PORT) == 1
+    assert in_flight(replica, METRICS_PORT) == 1
+    stream.client.stop_stream(cancel_requests=True)
+    wait_until(lambda: in_flight(replica, OPENAI_PORT) == 0, 0.5)
+    wait_until(lambda: in_flight(replica, METRICS_PORT) == 0, 0.5)
+
+
+def test_a_cancelled_whole_answer_leaves_the_engine_too(
+    replica: ReplicaProcess, stream: TritonStream
+) -> None:
+    stream.send("a", sampling_parameters=sampling(max_tokens=2000))
+    wait_until(lambda: in_flight(replica, OPENAI_PORT) == 1, 2)
+    stream.client.stop_stream(cancel_requests=True)
+    wait_until(lambda: in_flight(replica, OPENAI_PORT) == 0, 0.5)
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_text_of_any_script_survives_both_ways(stream: TritonStream, streamed: bool) -> None:
+    text = "é 漢字 🚀 Ω שלום"
+    answer = stream.ask(
+        text,
+        stream=streamed,
+        exclude_input_in_output=True,
+        sampling_parameters=sampling(max_tokens=5),
+    )
+    assert answer.text == f" {text}"
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ({"sampling_parameters": sampling(max_tokens=-3)}, "max_tokens must be at least 1, got -3"),
+        ({"sampling_parameters": sampling(warmth=1)}, "sampling_parameters: unknown warmth"),
+        ({"sampling_parameters": "{"}, "sampling_parameters: not JSON"),
+        ({"image": "aGVsbG8="}, "image: this model takes text only"),
+        ({"embedding_request": "{}"}, "it makes no embeddings"),
+        ({"stream": True, "exclude_input_in_output": False}, "cannot be combined with stream"),
+    ],
+)
+def test_a_wrong_request_is_refused_in_band_with_the_reason(
+    stream: TritonStream, tensors: dict[str, object], message: str
+) -> None:
+    answer = stream.ask("a", **tensors)
+    assert answer.responses == []
+    assert answer.error is not None
+    assert message in answer.error
+    assert stream.ask("still here", exclude_input_in_output=True).error is None
+
+
+def test_text_that_is_not_utf8_is_refused(stream: TritonStream) -> None:
+    answer = stream.ask("a", sampling_parameters=b"\xff\xfe")
+    assert answer.error is not None
+    assert "sampling_parameters: not UTF-8" in answer.error
+
+
+@pytest.mark.parametrize(
+    ("prompt", "message"),
+    [
+        ("fail mid-stream", "out of blocks"),
+        ("break off mid-stream", "ended the stream before it was complete"),
+    ],
+)
+def test_an_error_after_the_first_tokens_comes_after_them(
+    stream: TritonStream, prompt: str, message: str
+) -> None:
+    answer = stream.ask(prompt, stream=True)
+    assert len(answer.responses) == 2
+    assert answer.error is not None
+    assert message in answer.error

@@ -1,0 +1,137 @@
+"""Wires Consul, the snapshot, gRPC and HTTP together, and runs them until SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import grpc
+from aiohttp import web
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from . import http_api, protobuf
+from .hub import Hub
+from .metrics import Metrics
+from .resources.listener import GatewayAddress
+from .server import DiscoveryService
+from .settings import Settings, parse
+from .snapshot import build
+from .sources.catalog import Catalog
+from .sources.consul import ConsulSource
+from .sources.reachability import Reachability
+from .status import status
+
+_STOP_GRACE_S = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class ControlPlane:
+    """The program's parts. `run` returns when cancelled and raises OSError if a port is taken."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._gateway = GatewayAddress(settings.gateway.host, settings.gateway.port)
+        self._metrics = Metrics()
+        self._hub = Hub()
+        self._catalog = Catalog()
+        self._reachability = Reachability(time.monotonic)
+        self._service = DiscoveryService(self._hub, self._metrics)
+        self._health = health.aio.HealthServicer()
+        self._metrics.consul_stale_seconds.set_function(self._reachability.stale_s)
+        self._metrics.refused_routes.set_function(lambda: len(self._catalog.problems))
+
+    async def run(self) -> None:
+        await self._health.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
+        async with self._http(), self._grpc(), self._consul() as source:
+            await source.run()
+
+    @contextlib.asynccontextmanager
+    async def _consul(self) -> AsyncIterator[ConsulSource]:
+        token = self._settings.consul_token
+        async with aiohttp.ClientSession(
+            self._settings.consul,
+            headers={"X-Consul-Token": token} if token else {},
+            connector=aiohttp.TCPConnector(limit=0),  # one blocked connection per query
+        ) as session:
+            yield ConsulSource(session, self._catalog, self._reachability, self._publish)
+
+    @contextlib.asynccontextmanager
+    async def _grpc(self) -> AsyncIterator[None]:
+        server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        server.add_generic_rpc_handlers((protobuf.discovery_handler(self._service.delta),))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)  # type: ignore[no-untyped-call]
+        server.add_insecure_port(str(self._settings.listen))
+        await server.start()
+        log.info("delta ADS on %s", self._settings.listen)
+        try:
+            yield
+        finally:
+            await server.stop(_STOP_GRACE_S)
+
+    @contextlib.asynccontextmanager
+    async def _http(self) -> AsyncIterator[None]:
+        app = http_api.application(
+            registry=self._metrics.registry,
+            is_synced=lambda: self._hub.current is not None,
+            status=self._status,
+        )
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, self._settings.http.host, self._settings.http.port).start()
+        log.info("status on http://%s", self._settings.http)
+        try:
+            yield
+        finally:
+            await runner.cleanup()
+
+    def _publish(self) -> None:
+        table = self._catalog.table()
+        if table is None:
+            return
+        first = self._hub.current is None
+        snapshot = build(table, self._gateway, created_s=time.monotonic())
+        if self._hub.publish(snapshot):
+            for resource_type, resources in snapshot.resources.items():
+                self._metrics.resources.labels(resource_type.name.lower()).set(len(resources))
+        if first:
+            serving = self._health.set("", health_pb2.HealthCheckResponse.SERVING)
+            self._becoming_healthy = asyncio.ensure_future(serving)
+
+    def _status(self) -> dict[str, Any]:
+        return status(
+            self._catalog.table(),
+            self._hub.current,
+            self._service.envoys,
+            problems=self._catalog.problems,
+            consul_stale_s=self._reachability.stale_s(),
+            now_s=time.monotonic(),
+        )
+
+
+def main() -> int:
+    """0 after SIGTERM or SIGINT, 1 when an address cannot be bound, 2 for wrong settings."""
+    settings = parse(sys.argv[1:])
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    try:
+        asyncio.run(_run_until_signalled(ControlPlane(settings)))
+    except (OSError, RuntimeError) as error:
+        log.error("%s", error)
+        return 1
+    return 0
+
+
+async def _run_until_signalled(control_plane: ControlPlane) -> None:
+    running = asyncio.ensure_future(control_plane.run())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, running.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await running

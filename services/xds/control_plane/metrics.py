@@ -1,0 +1,44 @@
+"""What Prometheus sees of the control plane. Labels are resource types only: a fixed number."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+class Metrics:
+    """Instruments on a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.envoys = Gauge("slipway_xds_envoys", "Connected Envoys", registry=self.registry)
+        self.resources = Gauge(
+            "slipway_xds_resources", "Resources served", ["type"], registry=self.registry
+        )
+        self.responses = self._counter("responses", "Responses sent")
+        self.response_bytes = self._counter("response_bytes", "Bytes of responses sent")
+        self.rejections = self._counter("rejections", "Responses an Envoy rejected")
+        self.unanswered = self._counter("unanswered", "Responses not answered in time")
+        self.ack_seconds = self._histogram("ack_seconds", "Response sent to acknowledged")
+        self.convergence_seconds = self._histogram(
+            "convergence_seconds", "Change seen in Consul to acknowledged by an Envoy"
+        )
+        self.consul_stale_seconds = Gauge(
+            "slipway_xds_consul_stale_seconds",
+            "Since when a query to Consul has been failing",
+            registry=self.registry,
+        )
+        self.refused_routes = Gauge(
+            "slipway_xds_refused_routes",
+            "Route documents that are not valid",
+            registry=self.registry,
+        )
+
+    def _counter(self, name: str, text: str) -> Counter:
+        return Counter(f"slipway_xds_{name}", text, ["type"], registry=self.registry)
+
+    def _histogram(self, name: str, text: str) -> Histogram:
+        return Histogram(
+            f"slipway_xds_{name}", text, ["type"], buckets=_SECONDS, registry=self.registry
+        )

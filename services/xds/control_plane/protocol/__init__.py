@@ -1,0 +1,1 @@
+"""The incremental xDS protocol of one stream as a pure state machine: no network, no clock."""

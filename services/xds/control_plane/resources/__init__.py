@@ -1,0 +1,1 @@
+"""Pure builders, one module per resource type: (routing table, settings) -> Envoy's JSON form."""

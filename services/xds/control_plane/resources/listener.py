@@ -1,0 +1,158 @@
+"""The gateway's one listener: OpenAI over HTTP/1.1 and h2c, Triton's gRPC over h2c.
+
+The filters find the model's name where each protocol has it (a JSON body, the first message of a
+gRPC stream) and put it in one header for the routes. Nothing here depends on the routing table,
+so a running listener is never drained for a new model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from . import access_log, local_replies
+from .routes import MODEL_HEADER, ROUTE_CONFIG
+from .triton import descriptor_set_base64, model_name_fields
+
+LISTENER = "gateway"
+HEALTH_PATH = "/healthz"
+
+_FILTERS = "type.googleapis.com/envoy.extensions.filters"
+_JSON_NAMESPACE = "slipway"
+_GRPC_NAMESPACE = "envoy.filters.http.grpc_field_extraction"
+_Json = dict[str, Any]
+
+# One header, from whichever filter found a name; a client's own header is never believed.
+_MODEL_HEADER_LUA = f"""\
+function envoy_on_request(handle)
+  handle:headers():remove("{MODEL_HEADER}")
+  local metadata = handle:streamInfo():dynamicMetadata()
+  local json = metadata:get("{_JSON_NAMESPACE}")
+  local grpc = metadata:get("{_GRPC_NAMESPACE}")
+  local name = json and json["model"]
+  if grpc then
+    for _, values in pairs(grpc) do name = values[1] end
+  end
+  if name and name ~= "" then
+    handle:headers():add("{MODEL_HEADER}", name)
+    handle:clearRouteCache()
+  end
+end
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayAddress:
+    """Where Envoy listens for clients."""
+
+    address: str
+    port: int
+
+
+def listener(gateway: GatewayAddress) -> _Json:
+    socket_address = {"address": gateway.address, "port_value": gateway.port}
+    return {
+        "name": LISTENER,
+        "address": {"socket_address": socket_address},
+        "per_connection_buffer_limit_bytes": 32768,
+        "filter_chains": [
+            {
+                "filters": [
+                    {
+                        "name": "envoy.filters.network.http_connection_manager",
+                        "typed_config": _connection_manager(),
+                    }
+                ]
+            }
+        ],
+    }
+
+
+def _connection_manager() -> _Json:
+    return {
+        "@type": f"{_FILTERS}.network.http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": LISTENER,
+        "codec_type": "AUTO",
+        "rds": {
+            "route_config_name": ROUTE_CONFIG,
+            "config_source": {"ads": {}, "resource_api_version": "V3"},
+        },
+        "http_filters": _http_filters(),
+        "access_log": access_log.stdout_json(),
+        "local_reply_config": local_replies.local_reply_config(),
+        **_edge_hardening(),
+    }
+
+
+def _edge_hardening() -> _Json:
+    """Envoy's "Configuring Envoy as an edge proxy", less what must be off for streaming."""
+    return {
+        "use_remote_address": True,
+        "normalize_path": True,
+        "merge_slashes": True,
+        # Not a redirect: gRPC clients cannot follow one.
+        "path_with_escaped_slashes_action": "REJECT_REQUEST",
+        "common_http_protocol_options": {
+            "idle_timeout": "3600s",
+            "headers_with_underscores_action": "REJECT_REQUEST",
+            "max_headers_count": 100,
+        },
+        "http2_protocol_options": {
+            "max_concurrent_streams": 512,
+            "initial_stream_window_size": 65536,
+            "initial_connection_window_size": 1048576,
+        },
+        "request_headers_timeout": "10s",
+        # Until a route with its own idle timeout is known: a gRPC stream waits for its first
+        # message, an HTTP request for its body.
+        "stream_idle_timeout": "300s",
+    }
+
+
+def _http_filters() -> list[_Json]:
+    return [
+        _filter("health_check", "http.health_check.v3.HealthCheck", _health_check()),
+        _filter("json_to_metadata", "http.json_to_metadata.v3.JsonToMetadata", _model_in_json()),
+        _filter(
+            "grpc_field_extraction",
+            "http.grpc_field_extraction.v3.GrpcFieldExtractionConfig",
+            _model_in_first_message(),
+        ),
+        _filter(
+            "lua",
+            "http.lua.v3.Lua",
+            {"default_source_code": {"inline_string": _MODEL_HEADER_LUA}},
+        ),
+        _filter("router", "http.router.v3.Router", {}),
+    ]
+
+
+def _filter(name: str, type_name: str, config: _Json) -> _Json:
+    typed_config = {"@type": f"{_FILTERS}.{type_name}", **config}
+    return {"name": f"envoy.filters.http.{name}", "typed_config": typed_config}
+
+
+def _health_check() -> _Json:
+    """200 while Envoy serves, 503 once it drains: what Consul's check of the gateway reads."""
+    path = {"name": ":path", "string_match": {"exact": HEALTH_PATH}}
+    return {"pass_through_mode": False, "headers": [path]}
+
+
+def _model_in_json() -> _Json:
+    """The `model` of a JSON body, wherever in the document it stands."""
+    rule = {
+        "selectors": [{"key": "model"}],
+        "on_present": {"metadata_namespace": _JSON_NAMESPACE, "key": "model", "type": "STRING"},
+    }
+    return {"request_rules": {"rules": [rule], "allow_content_types": ["application/json"]}}
+
+
+def _model_in_first_message() -> _Json:
+    """The model name of a Triton request; of a stream, of its first message."""
+    return {
+        "descriptor_set": {"inline_bytes": descriptor_set_base64()},
+        "extractions_by_method": {
+            method: {"request_field_extractions": {field: {}}}
+            for method, field in model_name_fields().items()
+        },
+    }

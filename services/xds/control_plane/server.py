@@ -1,0 +1,146 @@
+"""The gRPC service: each stream of DeltaAggregatedResources drives one DeltaStream."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import protobuf
+from .hub import Hub
+from .metrics import Metrics
+from .protocol.messages import Acked, Action, Rejected, Request, Send, Silent
+from .protocol.stream import DeltaStream
+from .snapshot import ResourceType, Snapshot
+
+TICK_S = 1.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Envoy:
+    """A connected Envoy. `node` is empty until its first request."""
+
+    stream: DeltaStream
+    peer: str
+    connected_s: float
+    node: str = ""
+
+
+@dataclass(slots=True)
+class DiscoveryService:
+    """Aggregated discovery, incremental form only. `envoys` are the streams open now."""
+
+    hub: Hub
+    metrics: Metrics
+    envoys: set[Envoy] = field(default_factory=set)
+
+    async def delta(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+        """One stream: DeltaDiscoveryRequests in, DeltaDiscoveryResponses out."""
+        now_s = time.monotonic()
+        envoy = Envoy(stream=DeltaStream(now_s=now_s), peer=context.peer(), connected_s=now_s)
+        inbox: asyncio.Queue[Any] = asyncio.Queue()
+        reader = asyncio.create_task(_read(requests, inbox))
+        self.envoys.add(envoy)
+        self.metrics.envoys.set(len(self.envoys))
+        self.hub.subscribe(inbox.put_nowait)
+        try:
+            async for event in _events(inbox):
+                for action in self._react(envoy, event):
+                    if isinstance(action, Send):
+                        yield self._response(action)
+                    else:
+                        self._observe(envoy, action)
+        finally:
+            self.hub.unsubscribe(inbox.put_nowait)
+            self.envoys.discard(envoy)
+            self.metrics.envoys.set(len(self.envoys))
+            reader.cancel()
+            log.info("envoy %s (%s) disconnected", envoy.node, envoy.peer)
+
+    def _react(self, envoy: Envoy, event: Any) -> list[Action]:
+        now_s = time.monotonic()
+        if event is None:
+            return envoy.stream.on_tick(now_s)
+        if isinstance(event, Snapshot):
+            return envoy.stream.on_snapshot(event, now_s)
+        if event.node.id and not envoy.node:
+            envoy.node = event.node.id
+            log.info("envoy %s (%s) connected", envoy.node, envoy.peer)
+        request = _request(event)
+        if request is None:
+            log.warning("envoy %s asks for %s, which is not served", envoy.node, event.type_url)
+            return []
+        return envoy.stream.on_request(request, now_s)
+
+    def _response(self, send: Send) -> Any:
+        response = protobuf.delta_response(
+            type_url=send.resource_type.value,
+            nonce=send.nonce,
+            resources=[(r.name, r.version, r.body) for r in send.resources],
+            removed=send.removed,
+        )
+        label = send.resource_type.name.lower()
+        self.metrics.responses.labels(label).inc()
+        self.metrics.response_bytes.labels(label).inc(response.ByteSize())
+        return response
+
+    def _observe(self, envoy: Envoy, event: Acked | Rejected | Silent) -> None:
+        label = event.resource_type.name.lower()
+        match event:
+            case Acked(latency_s=latency_s, convergence_s=convergence_s):
+                self.metrics.ack_seconds.labels(label).observe(latency_s)
+                if convergence_s is not None:
+                    self.metrics.convergence_seconds.labels(label).observe(convergence_s)
+            case Rejected(names=names, detail=detail, culprit=culprit):
+                self.metrics.rejections.labels(label).inc()
+                verdict = f"{culprit} is quarantined" if culprit else f"searching {len(names)}"
+                log.error("envoy %s rejects %s: %s: %s", envoy.node, label, verdict, detail)
+            case Silent(names=names):
+                self.metrics.unanswered.labels(label).inc()
+                log.error("envoy %s does not answer for %s: %s", envoy.node, label, names)
+
+
+async def _read(requests: AsyncIterator[Any], inbox: asyncio.Queue[Any]) -> None:
+    """Requests into the inbox; `_END` once the client has closed its side or is gone."""
+    try:
+        async for request in requests:
+            inbox.put_nowait(request)
+    finally:
+        inbox.put_nowait(_END)
+
+
+async def _events(inbox: asyncio.Queue[Any]) -> AsyncIterator[Any]:
+    """What the inbox holds, and None for each second in which nothing comes."""
+    while True:
+        try:
+            async with asyncio.timeout(TICK_S):
+                event = await inbox.get()
+        except TimeoutError:
+            event = None
+        if event is _END:
+            return
+        yield event
+
+
+def _request(message: Any) -> Request | None:
+    """None for a type that is not served."""
+    try:
+        resource_type = ResourceType(message.type_url)
+    except ValueError:
+        return None
+    return Request(
+        resource_type=resource_type,
+        subscribe=tuple(message.resource_names_subscribe),
+        unsubscribe=tuple(message.resource_names_unsubscribe),
+        initial_versions=dict(message.initial_resource_versions),
+        nonce=message.response_nonce,
+        error=message.error_detail.message if message.HasField("error_detail") else None,
+    )
+
+
+_END = object()

@@ -1,0 +1,1 @@
+"""Where routes and endpoints come from."""

@@ -1,0 +1,96 @@
+"""Consul blocking queries: one endpoint, watched for as long as the iterator is read.
+
+Rules: https://developer.hashicorp.com/consul/api-docs/features/blocking
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+from aiolimiter import AsyncLimiter
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
+
+from .reachability import Reachability
+
+WAIT_S = 60
+_TIMEOUT_S = WAIT_S * (1 + 1 / 16) + 10  # Consul adds up to a sixteenth of jitter
+_BURST = 2
+_QUERIES_PER_S = 20
+
+log = logging.getLogger(__name__)
+
+
+class ConsulError(Exception):
+    """Consul answered, but not with data: no leader, no permission, too many requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`document` is None where Consul says 404. `lost`: empty, and with a lower index than what
+    was seen before. Consul's state is gone, which is not somebody's wish to remove all of it."""
+
+    document: Any
+    lost: bool
+
+
+class BlockingQuery:
+    """Watches one path of Consul's HTTP API. Failures are retried for ever, never yielded."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        path: str,
+        params: Mapping[str, str],
+        reachability: Reachability,
+    ) -> None:
+        self._session = session
+        self._path = path
+        self._params = params
+        self._reachability = reachability
+        self._limiter = AsyncLimiter(_BURST, _BURST / _QUERIES_PER_S)
+        self._index = 0
+        self._seen_index = 0  # of the last answer believed; survives failures
+
+    async def answers(self) -> AsyncIterator[Answer]:
+        """Every answer of Consul; one that says nothing new is possible."""
+        while True:
+            async for attempt in self._retrying():
+                with attempt:
+                    document, index = await self._fetch()
+            self._reachability.reached(self._path)
+            lost = not document and index < self._seen_index
+            if not lost:
+                self._seen_index = index
+            self._index = 0 if index < self._index else index
+            yield Answer(document, lost)
+
+    def _retrying(self) -> AsyncRetrying:
+        return AsyncRetrying(
+            retry=retry_if_exception_type((aiohttp.ClientError, TimeoutError, ConsulError)),
+            wait=wait_random_exponential(multiplier=0.1, max=2),
+            before_sleep=self._failed,
+        )
+
+    async def _fetch(self) -> tuple[Any, int]:
+        async with self._limiter:
+            params = {**self._params, "index": str(self._index), "wait": f"{WAIT_S}s"}
+            timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
+            async with self._session.get(self._path, params=params, timeout=timeout) as response:
+                if response.status not in (HTTPStatus.OK, HTTPStatus.NOT_FOUND):
+                    reason = (await response.text()).strip()[:200]
+                    raise ConsulError(f"HTTP {response.status}: {reason}")
+                index = max(1, int(response.headers.get("X-Consul-Index", 1)))
+                found = response.status == HTTPStatus.OK
+                return (await response.json() if found else None), index
+
+    def _failed(self, state: RetryCallState) -> None:
+        """After a failure ask from the start: a blocked query would sleep over what was missed."""
+        self._index = 0
+        error = state.outcome.exception() if state.outcome else None
+        if self._reachability.failed(self._path):
+            log.warning("consul: %s: %s (the last known state stays)", self._path, error)

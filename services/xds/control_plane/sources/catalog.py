@@ -1,0 +1,63 @@
+"""What is known of routes and endpoints, and from it the table that is fit to be served. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ..routing import Endpoint, Route, RoutingTable
+
+
+class Catalog:
+    """Collects what the source learns.
+
+    A route is served once the endpoints of all its clusters are known; until then the model's
+    previous route stays, so that traffic never moves to a backend nobody has looked at.
+    """
+
+    def __init__(self) -> None:
+        self._wanted: dict[str, Route] | None = None
+        self._served: dict[str, Route] = {}
+        self._endpoints: dict[str, tuple[Endpoint, ...]] = {}
+        self.problems: dict[str, str] = {}
+
+    def put_routes(self, routes: Iterable[Route], problems: Mapping[str, str]) -> None:
+        """All routes there are. A model with a problem (keyed by model) keeps its last route."""
+        previous = self._wanted or {}
+        kept = {model: previous[model] for model in problems if model in previous}
+        self._wanted = {**kept, **{route.model: route for route in routes}}
+        self.problems = dict(problems)
+        self._settle()
+
+    def put_endpoints(self, cluster: str, endpoints: tuple[Endpoint, ...]) -> None:
+        self._endpoints[cluster] = endpoints
+        self._settle()
+
+    def clusters(self) -> frozenset[str]:
+        """Clusters whose endpoints must be watched: of the routes wanted and those served."""
+        routes = [*(self._wanted or {}).values(), *self._served.values()]
+        return frozenset(cluster for route in routes for cluster in route.clusters())
+
+    def forget(self, clusters: Iterable[str]) -> None:
+        for cluster in clusters:
+            self._endpoints.pop(cluster, None)
+
+    def table(self) -> RoutingTable | None:
+        """None until there is a first complete view: nothing is served rather than a part."""
+        if self._wanted is None:
+            return None
+        if not self._served and not all(map(self._known, self._wanted.values())):
+            return None
+        routes = tuple(route for _, route in sorted(self._served.items()))
+        names = {cluster for route in routes for cluster in route.clusters()}
+        return RoutingTable(routes, {name: self._endpoints[name] for name in sorted(names)})
+
+    def _settle(self) -> None:
+        wanted = self._wanted or {}
+        if not self._served and not all(map(self._known, wanted.values())):
+            return
+        current = {model: route for model, route in self._served.items() if model in wanted}
+        fresh = {model: route for model, route in wanted.items() if self._known(route)}
+        self._served = {**current, **fresh}
+
+    def _known(self, route: Route) -> bool:
+        return all(cluster in self._endpoints for cluster in route.clusters())

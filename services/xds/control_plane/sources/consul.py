@@ -1,0 +1,90 @@
+"""The routing table from Consul: KV documents under slipway/routes/, and service health."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import aiohttp
+
+from .blocking_query import BlockingQuery
+from .catalog import Catalog
+from .documents import ROUTES_PREFIX, BadRouteError, endpoints_from_health, route_from_kv
+from .reachability import Reachability
+
+log = logging.getLogger(__name__)
+
+
+class ConsulSource:
+    """Keeps a Catalog up to date and says when it changed. Runs until cancelled.
+
+    When Consul cannot be reached, or has lost its state and answers with nothing, the catalog
+    stays as it is.
+    """
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        catalog: Catalog,
+        reachability: Reachability,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._session = session
+        self._catalog = catalog
+        self._reachability = reachability
+        self._on_change = on_change
+        self._watches: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            query = self._query(f"/v1/kv/{ROUTES_PREFIX}", {"recurse": "true"})
+            async for answer in query.answers():
+                if answer.lost:
+                    log.error("%s: consul lost its state; the last known one stays", ROUTES_PREFIX)
+                    continue
+                self._put_routes(answer.document or [])
+                self._changed(tasks)
+
+    def _put_routes(self, entries: list[dict[str, Any]]) -> None:
+        routes, problems = [], {}
+        for entry in entries:
+            model = str(entry["Key"]).removeprefix(ROUTES_PREFIX)
+            if not model:
+                continue  # the folder itself, as Consul's UI creates it
+            try:
+                routes.append(route_from_kv(entry))
+            except BadRouteError as error:
+                problems[model] = str(error)
+                log.error("route refused, the model's last good one stays: %s", error)
+        self._catalog.put_routes(routes, problems)
+
+    async def _watch(self, cluster: str, tasks: asyncio.TaskGroup) -> None:
+        query = self._query(_health_path(cluster), {})
+        async for answer in query.answers():
+            if answer.lost:
+                log.error("%s: consul lost its state; the last known one stays", cluster)
+                continue
+            endpoints = endpoints_from_health(answer.document or [])
+            self._catalog.put_endpoints(cluster, endpoints)
+            self._changed(tasks)
+
+    def _changed(self, tasks: asyncio.TaskGroup) -> None:
+        """Watch exactly the clusters of the catalog, then tell."""
+        wanted = self._catalog.clusters()
+        for cluster in sorted(wanted - self._watches.keys()):
+            self._watches[cluster] = tasks.create_task(self._watch(cluster, tasks), name=cluster)
+        unwanted = self._watches.keys() - wanted
+        for cluster in unwanted:
+            self._watches.pop(cluster).cancel()
+            self._reachability.forget(_health_path(cluster))
+        self._catalog.forget(unwanted)
+        self._on_change()
+
+    def _query(self, path: str, params: dict[str, str]) -> BlockingQuery:
+        return BlockingQuery(self._session, path, params, self._reachability)
+
+
+def _health_path(cluster: str) -> str:
+    return f"/v1/health/service/{cluster}"

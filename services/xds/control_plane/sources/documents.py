@@ -1,0 +1,59 @@
+"""Consul's JSON as values: routes from KV entries, endpoints from health entries. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from ..routing import Endpoint, Route
+
+ROUTES_PREFIX = "slipway/routes/"
+
+
+class BadRouteError(ValueError):
+    """A document under the prefix is no route. The message says where and why."""
+
+
+def route_from_kv(entry: Mapping[str, Any]) -> Route:
+    """One KV entry (Key, base64 Value). Raises BadRouteError."""
+    key = str(entry["Key"])
+    try:
+        route = Route.model_validate_json(base64.b64decode(entry["Value"] or "", validate=True))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise BadRouteError(f"{key}: {where}: {first['msg']}") from error
+    except binascii.Error as error:
+        raise BadRouteError(f"{key}: the value is not base64: {error}") from error
+    if key != ROUTES_PREFIX + route.model:
+        raise BadRouteError(f"{key}: the key must end with the model's name, {route.model!r}")
+    return route
+
+
+def endpoints_from_health(entries: Iterable[Mapping[str, Any]]) -> tuple[Endpoint, ...]:
+    """Entries of /v1/health/service. Passing is healthy, warning and critical are not.
+
+    An instance whose address is no IP is left out: Envoy would reject the whole assignment.
+    """
+    endpoints = []
+    for entry in entries:
+        service = entry["Service"]
+        address = service.get("Address") or entry["Node"]["Address"]
+        if not _is_ip(address):
+            continue
+        healthy = all(check["Status"] == "passing" for check in entry["Checks"])
+        endpoints.append(Endpoint(address, int(service["Port"]), healthy))
+    return tuple(sorted(set(endpoints)))
+
+
+def _is_ip(address: str) -> bool:
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return True

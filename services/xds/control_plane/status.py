@@ -1,0 +1,113 @@
+"""GET /status: each model, its backends and endpoints, and what every Envoy has acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from .resources.routes import ROUTE_CONFIG
+from .routing import DOORS, Route, RoutingTable
+from .server import Envoy
+from .snapshot import ResourceType, Snapshot
+
+SCHEMA_VERSION = 1
+_Json = dict[str, Any]
+
+
+def status(
+    table: RoutingTable | None,
+    snapshot: Snapshot | None,
+    envoys: Collection[Envoy],
+    *,
+    problems: dict[str, str],
+    consul_stale_s: float,
+    now_s: float,
+) -> _Json:
+    """The document that readiness gates and `slipway status` read.
+
+    A model is `acknowledged` when at least one Envoy is connected and every connected one holds
+    the current route and, for each backend, the current cluster and endpoints. It is `ready` when
+    moreover each door of a backend with weight has a healthy endpoint.
+    """
+    models: _Json = {}
+    if table is not None and snapshot is not None:
+        models = {route.model: _model(route, table, snapshot, envoys) for route in table.routes}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "consul": {"stale_s": round(consul_stale_s, 3), "synced": table is not None},
+        "envoys": [_envoy(envoy, now_s) for envoy in sorted(envoys, key=lambda e: e.node)],
+        "models": models,
+        "refused_routes": dict(sorted(problems.items())),
+    }
+
+
+def _model(
+    route: Route, table: RoutingTable, snapshot: Snapshot, envoys: Collection[Envoy]
+) -> _Json:
+    clusters = {name: _cluster(name, table, snapshot, envoys) for name in route.clusters()}
+    routed = _holders(envoys, snapshot, ResourceType.ROUTE, ROUTE_CONFIG)
+    acknowledged = bool(envoys) and all(
+        [*routed.values(), *(ok for c in clusters.values() for ok in c["acknowledged_by"].values())]
+    )
+    serving = all(
+        clusters[backend.cluster(door)]["healthy"]
+        for backend in route.backends
+        for door in DOORS
+        if backend.weight
+    )
+    return {
+        "aliases": list(route.aliases),
+        "acknowledged": acknowledged,
+        "ready": acknowledged and serving,
+        "route": {
+            "version": snapshot.version(ResourceType.ROUTE, ROUTE_CONFIG),
+            "acknowledged_by": routed,
+        },
+        "backends": [
+            {
+                "service": backend.service,
+                "weight": backend.weight,
+                "clusters": {
+                    backend.cluster(door): clusters[backend.cluster(door)] for door in DOORS
+                },
+            }
+            for backend in route.backends
+        ],
+    }
+
+
+def _cluster(
+    name: str, table: RoutingTable, snapshot: Snapshot, envoys: Collection[Envoy]
+) -> _Json:
+    endpoints = table.endpoints.get(name, ())
+    warm = _holders(envoys, snapshot, ResourceType.CLUSTER, name)
+    fed = _holders(envoys, snapshot, ResourceType.ENDPOINTS, name)
+    return {
+        "version": snapshot.version(ResourceType.ENDPOINTS, name),
+        "healthy": sum(endpoint.healthy for endpoint in endpoints),
+        "endpoints": [
+            {"address": e.address, "port": e.port, "healthy": e.healthy} for e in endpoints
+        ],
+        "acknowledged_by": {node: warm[node] and fed[node] for node in warm},
+    }
+
+
+def _holders(
+    envoys: Collection[Envoy], snapshot: Snapshot, kind: ResourceType, name: str
+) -> dict[str, bool]:
+    """Node id -> whether all its streams acknowledged the current version."""
+    version = snapshot.version(kind, name)
+    holders: dict[str, bool] = {}
+    for envoy in sorted(envoys, key=lambda envoy: envoy.node):
+        holds = version is not None and envoy.stream.acknowledged(kind, name) == version
+        holders[envoy.node] = holders.get(envoy.node, True) and holds
+    return holders
+
+
+def _envoy(envoy: Envoy, now_s: float) -> _Json:
+    return {
+        "node": envoy.node,
+        "peer": envoy.peer,
+        "connected_s": round(now_s - envoy.connected_s, 3),
+        "quarantined": dict(sorted(envoy.stream.quarantined().items())),
+    }

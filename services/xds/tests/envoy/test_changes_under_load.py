@@ -1,0 +1,130 @@
+"""Changes of the routing table while requests run: nobody may notice."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+import tritonclient.grpc.aio as triton
+from support.fake_replica import FakeReplica
+from support.gateway import Gateway, route
+from support.load import load
+from support.waiting import eventually
+
+pytestmark = pytest.mark.binaries
+
+SWAPS = 20
+
+
+async def test_swapping_a_models_backend_under_load_fails_no_request(
+    gateway: Gateway, blue: FakeReplica, green: FakeReplica
+) -> None:
+    replicas = (blue, green)
+    await gateway.apply(route("tiny", "model-0"), model_0_openai=(blue.openai(),))
+
+    async with load(gateway.url, "tiny") as outcomes:
+        for number in range(1, SWAPS + 1):
+            service, replica = f"model-{number}", replicas[number % 2]
+            before = outcomes[replica.marker]
+            await gateway.apply_table(
+                (route("tiny", service),), {f"{service}-openai": (replica.openai(),)}
+            )
+            await eventually(
+                lambda marker=replica.marker, before=before: outcomes[marker] > before,
+                "traffic reaches the new backend",
+            )
+
+    assert set(outcomes) == {"blue", "green"}
+    assert sum(outcomes.values()) > SWAPS
+
+
+async def test_replicas_that_come_and_go_under_load_fail_no_request(
+    gateway: Gateway, blue: FakeReplica, green: FakeReplica
+) -> None:
+    both, one = (blue.openai(), green.openai()), (blue.openai(),)
+    await gateway.apply(route("tiny"), model_tiny_1_openai=both)
+
+    async with load(gateway.url, "tiny") as outcomes:
+        for number in range(100):
+            await gateway.apply(route("tiny"), model_tiny_1_openai=one if number % 2 else both)
+
+    assert set(outcomes) == {"blue", "green"}
+
+
+async def test_a_changed_cluster_is_warm_at_once(gateway: Gateway, blue: FakeReplica) -> None:
+    await gateway.apply(route("tiny"), model_tiny_1_openai=(blue.openai(),))
+
+    started = time.monotonic()
+    changed = route("tiny", max_concurrent_requests_per_replica=7)
+    await gateway.apply(changed, model_tiny_1_openai=(blue.openai(),))
+
+    assert time.monotonic() - started < 2, "the 15 s of a cluster whose endpoints are not resent"
+
+
+async def test_an_endpoint_that_left_gets_no_new_request(
+    gateway: Gateway, blue: FakeReplica, green: FakeReplica
+) -> None:
+    await gateway.apply(route("tiny"), model_tiny_1_openai=(blue.openai(), green.openai()))
+    await gateway.apply(route("tiny"), model_tiny_1_openai=(green.openai(),))
+    assert await gateway.stat("cluster.model-tiny-1-openai.membership_total") == 1
+
+    async with load(gateway.url, "tiny") as outcomes:
+        await eventually(lambda: outcomes["green"] > 100, "some requests are done")
+
+    assert set(outcomes) == {"green"}
+    assert blue.requests == []
+
+
+@pytest.mark.parametrize("departure", ["endpoint", "cluster", "model"])
+async def test_streams_in_flight_survive_that_their_replica_leaves_the_table(
+    gateway: Gateway, blue: FakeReplica, green: FakeReplica, departure: str
+) -> None:
+    """SSE and gRPC, when the endpoint, its cluster, or the whole model goes."""
+    await gateway.apply(
+        route("tiny", "model-old"),
+        model_old_openai=(blue.openai(),),
+        model_old_grpc=(blue.grpc(),),
+    )
+    questions: asyncio.Queue[str | None] = asyncio.Queue()
+
+    async def requests() -> AsyncIterator[dict[str, Any]]:
+        while (name := await questions.get()) is not None:
+            yield {"model_name": "tiny", "inputs": [], "request_id": name}
+
+    async with (
+        aiohttp.ClientSession() as session,
+        triton.InferenceServerClient(gateway.target) as client,
+    ):
+        url = f"{gateway.url}/v1/completions"
+        sse = await session.post(url, json={"model": "tiny", "stream": True})
+        assert await sse.content.readuntil(b"\n\n") == b"data: blue\n\n"
+        answers = aiter(client.stream_infer(requests()))
+        await questions.put("before")
+        assert (await anext(answers))[0].get_response().id == "before"
+
+        if departure == "endpoint":
+            await gateway.apply(route("tiny", "model-old"))
+        elif departure == "cluster":
+            await gateway.apply(route("tiny", "model-new"), model_new_openai=(green.openai(),))
+        else:
+            await gateway.apply()
+        if departure != "endpoint":
+            await eventually(lambda: _gone(gateway, "model-old-openai"), "the cluster is removed")
+        await asyncio.sleep(0.5)  # anything that cuts streams would have done so by now
+
+        await questions.put("after")
+        result, error = await asyncio.wait_for(anext(answers), 5)
+        assert (error, result.get_response().id) == (None, "after")
+        await questions.put(None)
+        with pytest.raises(StopAsyncIteration):
+            await asyncio.wait_for(anext(answers), 5)
+        blue.release.set()
+        assert await asyncio.wait_for(sse.read(), 5) == b"data: [DONE]\n\n"
+
+
+async def _gone(gateway: Gateway, cluster: str) -> bool:
+    return f"{cluster}::" not in await gateway.admin("/clusters")

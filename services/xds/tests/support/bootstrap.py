@@ -1,0 +1,34 @@
+"""The bootstrap that the platform renders, from its plan's values."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+_ROOT = Path(__file__).parents[4]
+
+
+def bootstrap(address: str, *, admin_port: int, xds_port: int) -> dict[str, Any]:
+    """components/gateway/envoy_bootstrap.py applied to a gateway at this address.
+
+    The one place where this service's tests read the rest of the repository: what Envoy runs with
+    in the tests is what it runs with in production.
+    """
+    for folder in (_ROOT, _ROOT / "src"):
+        if str(folder) not in sys.path:
+            sys.path.append(str(folder))
+    plan = importlib.import_module("slipway.plan.platform")
+    renderer = importlib.import_module("components.gateway.envoy_bootstrap")
+    gateway = plan.GatewayPlan(
+        pool="edge",
+        address=address,
+        port=0,
+        admin_port=admin_port,
+        xds_port=xds_port,
+        xds_metrics_port=0,
+        xds_bundle="",
+        xds_environment="",
+    )
+    return dict(renderer.envoy_bootstrap(gateway))

@@ -1,0 +1,101 @@
+"""A replica without a model: both doors answer with the replica's marker, as slowly as told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+from aiohttp import web
+from control_plane.routing import Endpoint
+from support.waiting import ADDRESS
+from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+_END = object()
+
+
+class FakeReplica(service_pb2_grpc.GRPCInferenceServiceServicer):
+    """`release` lets held streams finish; a request with `stream` is held after its first token.
+
+    A gRPC stream answers each message with one response that names the marker and the model.
+    """
+
+    def __init__(self, marker: str) -> None:
+        self.marker = marker
+        self.release = asyncio.Event()
+        self.status = 200
+        self.requests: list[dict[str, Any]] = []
+        self.in_flight = 0
+
+    async def __aenter__(self) -> FakeReplica:
+        app = web.Application(client_max_size=64 * 1024 * 1024)
+        app.router.add_route("*", "/{path:.*}", self._openai)
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, ADDRESS, 0, shutdown_timeout=0.1)
+        await site.start()
+        self.http_port = int(self._runner.addresses[0][1])
+        self._grpc = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(self, self._grpc)
+        self.grpc_port = self._grpc.add_insecure_port(f"{ADDRESS}:0")
+        await self._grpc.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._grpc.stop(0)
+        await self._runner.cleanup()
+
+    def openai(self, *, healthy: bool = True) -> Endpoint:
+        return Endpoint(ADDRESS, self.http_port, healthy)
+
+    def grpc(self, *, healthy: bool = True) -> Endpoint:
+        return Endpoint(ADDRESS, self.grpc_port, healthy)
+
+    async def _openai(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        document = json.loads(body) if body else {}
+        self.requests.append({"path": request.path, "bytes": len(body), **document})
+        if not document.get("stream"):
+            answer = {"marker": self.marker, "model": document.get("model")}
+            return web.json_response(answer, status=self.status)
+        self.in_flight += 1
+        try:
+            response = web.StreamResponse(headers={"content-type": "text/event-stream"})
+            await response.prepare(request)
+            await response.write(f"data: {self.marker}\n\n".encode())
+            await self.release.wait()
+            await response.write(b"data: [DONE]\n\n")
+            return response
+        finally:
+            self.in_flight -= 1
+
+    async def ModelStreamInfer(  # noqa: N802
+        self, requests: AsyncIterator[Any], context: Any
+    ) -> AsyncIterator[Any]:
+        self.in_flight += 1
+        try:
+            async for request in requests:
+                yield service_pb2.ModelStreamInferResponse(
+                    infer_response=self._infer_response(request)
+                )
+        finally:
+            self.in_flight -= 1
+
+    async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802
+        return self._infer_response(request)
+
+    async def ModelReady(self, request: Any, context: Any) -> Any:  # noqa: N802
+        return service_pb2.ModelReadyResponse(ready=request.name in ("tiny", "small"))
+
+    async def ModelMetadata(self, request: Any, context: Any) -> Any:  # noqa: N802
+        return service_pb2.ModelMetadataResponse(name=request.name, platform=self.marker)
+
+    async def RepositoryIndex(self, request: Any, context: Any) -> Any:  # noqa: N802
+        return service_pb2.RepositoryIndexResponse()
+
+    def _infer_response(self, request: Any) -> Any:
+        return service_pb2.ModelInferResponse(
+            model_name=request.model_name, id=request.id, model_version=self.marker
+        )

@@ -1,0 +1,148 @@
+"""A real Envoy fed by the control plane's gRPC server, which runs in the test's own loop."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import grpc
+from control_plane import protobuf
+from control_plane.hub import Hub
+from control_plane.metrics import Metrics
+from control_plane.resources.listener import GatewayAddress
+from control_plane.routing import Backend, Endpoint, Route, RoutingTable
+from control_plane.server import DiscoveryService
+from control_plane.snapshot import build
+from support import tools
+from support.bootstrap import bootstrap
+from support.processes import running
+from support.waiting import ADDRESS, eventually, free_port
+
+
+def route(
+    model: str = "tiny",
+    *backends: str,
+    aliases: tuple[str, ...] = (),
+    weights: Mapping[str, int] | None = None,
+    max_concurrent_requests_per_replica: int = 64,
+    stream_idle_timeout_s: int = 120,
+) -> Route:
+    weights = weights or {}
+    return Route(
+        schema_version=1,
+        model=model,
+        aliases=aliases,
+        backends=tuple(
+            Backend(service=service, weight=weights.get(service, 100))
+            for service in backends or (f"model-{model.replace('/', '-')}-1",)
+        ),
+        max_concurrent_requests_per_replica=max_concurrent_requests_per_replica,
+        stream_idle_timeout_s=stream_idle_timeout_s,
+        max_stream_duration_s=600,
+    )
+
+
+class Gateway:
+    """`apply` publishes a table and returns once Envoy has acknowledged all of it."""
+
+    def __init__(self) -> None:
+        self.address = GatewayAddress(ADDRESS, free_port())
+        self.admin_port = free_port()
+        self.xds_port = free_port()
+        self.hub = Hub()
+        self.url = f"http://{ADDRESS}:{self.address.port}"
+        self.target = f"{ADDRESS}:{self.address.port}"
+
+    async def start_control_plane(self) -> None:
+        """A new process, as far as Envoy can tell: new streams, no memory of versions."""
+        self.metrics = Metrics()
+        self.service = DiscoveryService(self.hub, self.metrics)
+        self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        handler = protobuf.discovery_handler(self.service.delta)
+        self._server.add_generic_rpc_handlers((handler,))
+        self._server.add_insecure_port(f"{ADDRESS}:{self.xds_port}")
+        await self._server.start()
+
+    async def stop_control_plane(self) -> None:
+        await self._server.stop(0)
+
+    async def restart_control_plane(self) -> None:
+        await self.stop_control_plane()
+        await self.start_control_plane()
+
+    async def apply(self, *routes: Route, **endpoints: tuple[Endpoint, ...]) -> None:
+        """Endpoints by cluster name with `_` for `-`; clusters not named have none."""
+        given = {name.replace("_", "-"): members for name, members in endpoints.items()}
+        await self.apply_table(routes, given)
+
+    async def apply_table(
+        self, routes: tuple[Route, ...], endpoints: Mapping[str, tuple[Endpoint, ...]]
+    ) -> None:
+        clusters = {cluster for route in routes for cluster in route.clusters()}
+        table = RoutingTable(routes, {name: endpoints.get(name, ()) for name in clusters})
+        self.hub.publish(build(table, self.address))
+        await eventually(self.settled, "Envoy acknowledges the snapshot")
+
+    def settled(self) -> bool:
+        """Every connected Envoy holds exactly the current snapshot."""
+        snapshot = self.hub.current
+        envoys = self.service.envoys
+        if snapshot is None or not envoys:
+            return False
+        return all(
+            envoy.stream.acknowledged(resource_type, name) == resource.version
+            for envoy in envoys
+            for resource_type, resources in snapshot.resources.items()
+            for name, resource in resources.items()
+        )
+
+    async def admin(self, path: str) -> str:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"http://{ADDRESS}:{self.admin_port}{path}") as response,
+        ):
+            return await response.text()
+
+    async def stat(self, name: str) -> int | None:
+        """A counter or gauge; None while Envoy does not know it."""
+        for line in (await self.admin(f"/stats?filter=^{name}$")).splitlines():
+            return int(line.rsplit(": ", 1)[1])
+        return None
+
+
+@contextlib.asynccontextmanager
+async def gateway(folder: Path, *, concurrency: int = 2) -> AsyncIterator[Gateway]:
+    """Envoy starts with an empty table and is ready when this returns."""
+    envoy = tools.find("envoy")
+    result = Gateway()
+    await result.start_control_plane()
+    config = folder / "envoy.json"
+    document = bootstrap(ADDRESS, admin_port=result.admin_port, xds_port=result.xds_port)
+    config.write_text(json.dumps(document), encoding="utf-8")
+    command = [envoy, "-c", str(config), "--concurrency", str(concurrency)]
+    command += ["--use-dynamic-base-id", "-l", "warning"]
+    try:
+        async with running(*command, log=folder / "envoy.log"):
+            await result.apply()
+            await eventually(_answers(result), "Envoy opens its listener")
+            yield result
+    finally:
+        await result.stop_control_plane()
+
+
+def _answers(gateway: Gateway) -> Any:
+    async def check() -> bool:
+        try:
+            async with (
+                aiohttp.ClientSession() as session,
+                session.get(f"{gateway.url}/healthz") as response,
+            ):
+                return response.status == 200
+        except aiohttp.ClientError:
+            return False
+
+    return check

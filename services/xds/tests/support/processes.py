@@ -1,0 +1,30 @@
+"""A child process whose output is kept for the message of a failing test."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+
+@contextlib.asynccontextmanager
+async def running(
+    *command: str, log: Path, environment: dict[str, str] | None = None
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Ended on exit: politely first, by force after 5 s."""
+    with log.open("ab") as output:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=output, stderr=output, env=environment
+        )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            try:
+                async with asyncio.timeout(5):
+                    await process.wait()
+            except TimeoutError:
+                process.kill()
+                await process.wait()

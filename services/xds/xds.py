@@ -1,0 +1,11 @@
+"""Slipway's Envoy control plane: Consul in, delta ADS out. `python xds.py --help`."""
+
+import sys
+
+# xds-protos owns the top-level package `xds`: installed packages must be found before this file.
+sys.path.append(sys.path.pop(0))
+
+from control_plane.main import main  # noqa: E402
+
+if __name__ == "__main__":
+    sys.exit(main())

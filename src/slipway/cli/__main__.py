@@ -1,0 +1,5 @@
+"""`python -m slipway.cli`."""
+
+from slipway.cli.app import main
+
+main()

@@ -1,0 +1,64 @@
+"""The agents of this machine's hosts, through the program of services/node that keeps them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from slipway.cli.applied import Applied
+from slipway.cli.console import say
+from slipway.cli.environment import Environment
+from slipway.cli.errors import CliError
+
+PROGRAM = "agents.py"
+
+
+def has_agents(environment: Environment) -> bool:
+    """Whether agents were ever started here (and not taken down since)."""
+    return (environment.run / "supervisor").is_dir()
+
+
+def start(environment: Environment, applied: Applied | None) -> None:
+    """Starts every agent known on disk and waits until each answers. CliError when one does not."""
+    _run(environment, applied, "start", fix="read the lines above, then slipway start again")
+
+
+def stop(environment: Environment, applied: Applied | None) -> None:
+    """Ends all agents, tasks and mounts of the environment; needs neither Nomad nor Pulumi."""
+    _run(environment, applied, "stop", fix="read the lines above, then run the same command again")
+
+
+def _run(environment: Environment, applied: Applied | None, action: str, *, fix: str) -> None:
+    command = [str(_python(environment, applied)), str(_program(environment, applied)), action]
+    with subprocess.Popen(
+        command,
+        env=environment.child_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        for line in process.stdout or ():
+            say(f"  {line.rstrip()}")
+    if process.returncode:
+        raise CliError(f"the agents did not {action}", fix=fix)
+
+
+def _python(environment: Environment, applied: Applied | None) -> Path:
+    """The interpreter that was applied; this one when the cache was emptied meanwhile."""
+    if applied is not None:
+        applied_python = environment.cache / "envs" / applied.node_environment / "bin" / "python"
+        if applied_python.exists():
+            return applied_python
+    return environment.node_python if environment.node_python.exists() else Path(sys.executable)
+
+
+def _program(environment: Environment, applied: Applied | None) -> Path:
+    """The program that was applied; the checkout's own when the cache was emptied meanwhile."""
+    if applied is not None:
+        bundle = environment.cache / "bundles" / applied.node_bundle / PROGRAM
+        if bundle.is_file():
+            return bundle
+    return environment.checkout / "services" / "node" / PROGRAM

@@ -1,0 +1,82 @@
+"""The `slipway` command: a table of commands, each loaded when it is used."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from slipway.cli.console import say
+from slipway.cli.errors import explained, text_of
+
+# In the order of --help. Each name is a module of this package with an `app` of one command, whose
+# first docstring line is the summary here (a test compares them).
+COMMANDS: Mapping[str, str] = {
+    "up": "Bring the environment to what its files say, and ask every model a question.",
+    "preview": "Show what `up` would change (pulumi preview; takes its arguments).",
+    "plan": "Show what would run where, and whether it fits, without a cluster.",
+    "status": "Show nodes, jobs, replicas, endpoints and metrics targets.",
+    "chat": "Ask a model through the gateway and stream its answer.",
+    "logs": "Show what a job's newest allocation prints.",
+    "stop": "End all processes of the environment; its state stays.",
+    "start": "Bring a stopped environment back, without Pulumi.",
+    "down": "End the environment and remove its state.",
+    "tools": "Show each tool with its version, source and path.",
+    "doctor": "Check whether this machine is ready, and say what to do.",
+    "env": "Print exports for plain pulumi commands.",
+    "test": "Run the project's own tests (takes pytest arguments).",
+}
+
+
+class CommandGroup(TyperGroup):
+    """Knows all commands by their summaries, loads one, and explains how it failed."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, _loaded(name) if name else command, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise typer.Exit(0) from None  # the reader of a pipe has seen enough
+        except (Exception, KeyboardInterrupt) as error:
+            failure = explained(error, ctx.invoked_subcommand or "")
+            if failure is None:
+                raise
+            say(f"slipway: {text_of(failure)}", style="red")
+            raise typer.Exit(failure.exit_code) from None
+
+
+def _loaded(name: str) -> Any:
+    module = importlib.import_module(f"slipway.cli.{name}")
+    command = typer.main.get_command(module.app)
+    command.name = name
+    return command
+
+
+def _placeholder(name: str) -> Callable[[], None]:
+    def replaced_before_it_runs() -> None:
+        raise AssertionError(f"{name} was not loaded")
+
+    return replaced_before_it_runs
+
+
+app = typer.Typer(
+    name="slipway",
+    add_completion=False,
+    cls=CommandGroup,
+    help="One `pulumi up` launches a whole LLM serving platform.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # they would print local variables, tokens among them
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _name, _summary in COMMANDS.items():
+    app.command(_name, help=_summary)(_placeholder(_name))
+
+
+def main() -> None:
+    app(prog_name="slipway")

@@ -1,0 +1,53 @@
+"""Code of services on its way to nodes: content-named copies, never the working tree."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import psutil
+
+from slipway.config.artifacts import bundle_files
+
+_ASIDE = ".partial-"
+
+
+def copy_bundles(checkout: Path, cache: Path, bundles: Iterable[tuple[str, str]]) -> list[str]:
+    """Makes `<cache>/bundles/<name>` of services/<service> for each (service, name) that is not
+    there; returns the names made. Each appears whole or not at all."""
+    home = cache / "bundles"
+    home.mkdir(parents=True, exist_ok=True)
+    _sweep(home)
+    made = []
+    for service, name in bundles:
+        if (home / name).is_dir():
+            continue
+        _copy(checkout, service, home, name)
+        made.append(name)
+    return made
+
+
+def _copy(checkout: Path, service: str, home: Path, name: str) -> None:
+    aside = home / f"{_ASIDE}{os.getpid()}-{name}"
+    try:
+        for relative in bundle_files(checkout, service):
+            target = aside / relative
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(checkout / "services" / service / relative, target)
+        try:
+            aside.rename(home / name)
+        except OSError:
+            if not (home / name).is_dir():  # else another run was first, with the same content
+                raise
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _sweep(home: Path) -> None:
+    """Removes what killed runs left aside."""
+    for path in home.glob(f"{_ASIDE}*"):
+        pid = path.name.removeprefix(_ASIDE).partition("-")[0]
+        if not (pid.isdigit() and psutil.pid_exists(int(pid))):
+            shutil.rmtree(path, ignore_errors=True)

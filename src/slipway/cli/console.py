@@ -1,0 +1,33 @@
+"""Where output goes: results to stdout, everything about the way there to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from rich.console import Console, RenderableType
+
+# Paths and addresses are copied from the output: never broken over lines, never coloured by guess.
+results = Console(highlight=False, soft_wrap=True)
+notes = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+UNBOUNDED_WIDTH = 160  # of tables in a file or a pipe, where nobody's window is too narrow
+
+
+def print_tables(tables: RenderableType) -> None:
+    """Tables as a result: in the width of the terminal, if there is one."""
+    console = results if results.is_terminal else Console(width=UNBOUNDED_WIDTH, highlight=False)
+    console.print(tables, soft_wrap=False)
+
+
+def say(text: str, *, style: str | None = None) -> None:
+    """A line about the work in hand."""
+    notes.print(text, style=style, markup=False)
+
+
+def write_json(document: Any, *, indent: int | None = 2) -> None:
+    """A result for scripts; `indent=None` puts it on one line."""
+    sys.stdout.write(json.dumps(document, indent=indent, sort_keys=indent is not None) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,51 @@
+"""What the gateway knows: endpoints as Envoy sees them, models as the control plane sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """One member of one of Envoy's clusters."""
+
+    cluster: str
+    address: str
+    healthy: bool
+    active_requests: int
+
+
+def endpoints(envoy_admin: str) -> list[Endpoint]:
+    """From Envoy's admin interface. Raises httpx.HTTPError."""
+    response = httpx.get(
+        f"{envoy_admin}/clusters", params={"format": "json"}, timeout=TIMEOUT_S, trust_env=False
+    )
+    return list(_endpoints(response.raise_for_status().json()))
+
+
+def model_states(xds: str) -> Mapping[str, Any]:
+    """`models` of the control plane's /status document. Raises httpx.HTTPError."""
+    response = httpx.get(f"{xds}/status", timeout=TIMEOUT_S, trust_env=False)
+    models: Mapping[str, Any] = response.raise_for_status().json()["models"]
+    return models
+
+
+def _endpoints(document: Mapping[str, Any]) -> Iterator[Endpoint]:
+    for cluster in document.get("cluster_statuses", []):
+        for host in cluster.get("host_statuses", []):
+            socket = host["address"]["socket_address"]
+            health = host.get("health_status", {})
+            stats = {stat.get("name"): stat.get("value", 0) for stat in host.get("stats", [])}
+            yield Endpoint(
+                cluster=cluster["name"],
+                address=f"{socket['address']}:{socket['port_value']}",
+                healthy=health.get("eds_health_status") == "HEALTHY"
+                and not health.get("failed_outlier_check", False),
+                active_requests=int(stats.get("rq_active", 0)),
+            )

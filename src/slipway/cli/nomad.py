@@ -1,0 +1,128 @@
+"""The few calls of Nomad's HTTP API that commands need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+import httpx
+
+from slipway.cli.applied import Applied
+from slipway.cli.environment import Environment
+
+TIMEOUT_S = 10.0
+ENDED = frozenset({"complete", "failed", "lost"})
+
+
+class Nomad:
+    """A server's API with the environment's management token.
+
+    Methods raise httpx.HTTPError (`errors.explained` knows it).
+    """
+
+    def __init__(self, address: str, token: str | None) -> None:
+        self._http = httpx.Client(
+            base_url=address,
+            headers={"X-Nomad-Token": token} if token else {},
+            timeout=TIMEOUT_S,
+            trust_env=False,  # loopback: a proxy of the user's has no part in it
+        )
+
+    @classmethod
+    def of(cls, environment: Environment, applied: Applied) -> Self:
+        return cls(applied.nomad, environment.token("nomad"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def has_leader(self) -> bool:
+        """Whether the cluster answers; never raises."""
+        try:
+            response = self._http.get("/v1/status/leader", timeout=2)
+            return response.is_success and bool(response.json())
+        except httpx.HTTPError:
+            return False
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return self._list("/v1/nodes")
+
+    def jobs(self) -> list[dict[str, Any]]:
+        return self._list("/v1/jobs", meta="true")
+
+    def allocations(self) -> list[dict[str, Any]]:
+        return self._list("/v1/allocations", resources="true")
+
+    def allocations_of(self, job_id: str) -> list[dict[str, Any]]:
+        """Newest first."""
+        found = self._list(f"/v1/job/{job_id}/allocations")
+        return sorted(found, key=lambda allocation: -int(allocation["CreateIndex"]))
+
+    def allocation(self, allocation_id: str) -> dict[str, Any]:
+        allocation: dict[str, Any] = self._get(f"/v1/allocation/{allocation_id}").json()
+        return allocation
+
+    def remove_job(self, job_id: str) -> None:
+        """Stops and forgets a job, without the delay that lets the gateway move traffic away."""
+        path = f"/v1/job/{job_id}"
+        parameters = {"purge": "true", "no_shutdown_delay": "true"}
+        self._http.delete(path, params=parameters).raise_for_status()
+
+    def watch_running(self, index: int, wait_s: int) -> tuple[int, int]:
+        """(allocations not ended, index): returns at a change after `index`, or after `wait_s`."""
+        response = self._http.get(
+            "/v1/allocations",
+            params={"index": str(index), "wait": f"{wait_s}s"},
+            timeout=wait_s + TIMEOUT_S,
+        )
+        response.raise_for_status()
+        running = sum(item["ClientStatus"] not in ENDED for item in response.json())
+        return running, int(response.headers.get("X-Nomad-Index", 0))
+
+    def log(self, allocation_id: str, task: str, stream: str, *, follow: bool) -> Iterator[bytes]:
+        """What a task printed, from the start; with `follow` also what it prints from now on."""
+        parameters = {
+            "task": task,
+            "type": stream,
+            "plain": "true",
+            "follow": str(follow).lower(),
+        }
+        path = f"/v1/client/fs/logs/{allocation_id}"
+        timeout = httpx.Timeout(TIMEOUT_S, read=None if follow else TIMEOUT_S)
+        with self._http.stream("GET", path, params=parameters, timeout=timeout) as response:
+            response.raise_for_status()
+            yield from response.iter_bytes()
+
+    def _list(self, path: str, **parameters: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._get(path, parameters).json()
+        return found
+
+    def _get(self, path: str, parameters: Mapping[str, str] | None = None) -> httpx.Response:
+        return self._http.get(path, params=parameters or {}).raise_for_status()
+
+
+def cluster_answers(environment: Environment, applied: Applied | None) -> bool:
+    """Whether the environment's Nomad runs and has a leader."""
+    if applied is None:
+        return False
+    with Nomad.of(environment, applied) as nomad:
+        return nomad.has_leader()
+
+
+def task_names(allocation: Mapping[str, Any]) -> list[str]:
+    """The tasks of an allocation, in the order of its job."""
+    return [str(task["Name"]) for task in _tasks(allocation)]
+
+
+def main_task(allocation: Mapping[str, Any]) -> str:
+    """The task that serves: the first one that is not a prestart step."""
+    serving = [task for task in _tasks(allocation) if not task.get("Lifecycle")]
+    return str((serving or _tasks(allocation))[0]["Name"])
+
+
+def _tasks(allocation: Mapping[str, Any]) -> list[dict[str, Any]]:
+    groups = {group["Name"]: group["Tasks"] for group in allocation["Job"]["TaskGroups"]}
+    tasks: list[dict[str, Any]] = groups[allocation["TaskGroup"]]
+    return tasks

@@ -1,0 +1,53 @@
+"""Show what `up` would change."""
+
+from __future__ import annotations
+
+import typer
+
+from slipway.cli.applied import recorded
+from slipway.cli.console import say
+from slipway.cli.environment import Environment, find
+from slipway.cli.errors import FAILED
+from slipway.cli.nomad import cluster_answers
+from slipway.cli.options import DEFAULT_STACK, PASS_THROUGH, Json, Stack
+from slipway.cli.plugins import DESCRIPTION, prepare_plugins
+from slipway.cli.progress import ToolchainProgress
+from slipway.cli.pulumi import Pulumi
+from slipway.cli.state import read_state
+from slipway.config.inputs import load_inputs
+from slipway.planner.platform import make_plan
+from toolchain import resolve
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command(context_settings=PASS_THROUGH)
+def preview(context: typer.Context, stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
+    """Show what `up` would change (pulumi preview; takes its arguments)."""
+    environment = find(stack)
+    make_plan(load_inputs(environment.checkout, environment.name))  # mistakes in files come first
+    resolve.tools(["pulumi"], environment.cache, ToolchainProgress())
+    environment.make_folders()
+    say(f"Pulumi uses {DESCRIPTION[prepare_plugins(environment)]}")
+    pulumi = Pulumi(environment=environment)
+    pulumi.prepare_stack()
+    arguments = [*(["--json"] if json else []), *_refresh(environment, context.args), *context.args]
+    if pulumi.preview(arguments):
+        raise typer.Exit(FAILED)
+
+
+def _refresh(environment: Environment, given: list[str]) -> list[str]:
+    """A refresh asks Nomad and Consul; of a stopped environment it could only fail."""
+    if any(argument.startswith(("--refresh", "-r")) for argument in given):
+        return []
+    state = read_state(environment)
+    if state is None or not state.needs_cluster:
+        return []
+    if cluster_answers(environment, recorded(environment)):
+        return []
+    say(
+        "the environment is stopped: compared with its last known state, without a refresh"
+        f" (slipway start -s {environment.name} brings it back)",
+        style="yellow",
+    )
+    return ["--refresh=false"]

@@ -1,0 +1,67 @@
+"""What Pulumi's file backend holds of an environment, read without starting Pulumi."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from slipway.cli.environment import Environment
+
+PROJECT = "slipway"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackState:
+    """`resource_types` has one entry per resource. `interrupted` are the names of resources whose
+    creation was under way when an earlier run ended."""
+
+    resource_types: tuple[str, ...] = ()
+    interrupted: tuple[str, ...] = ()
+
+    @property
+    def needs_cluster(self) -> bool:
+        """Whether a refresh asks Nomad or Consul."""
+        return any(kind.startswith(("nomad:", "consul:")) for kind in self.resource_types)
+
+
+def read_state(environment: Environment) -> StackState | None:
+    """None when the stack does not exist."""
+    try:
+        document = json.loads(_checkpoint(environment).read_text())
+    except FileNotFoundError:
+        return None
+    latest = document["checkpoint"].get("latest") or {}
+    return StackState(
+        resource_types=tuple(resource["type"] for resource in latest.get("resources") or []),
+        interrupted=tuple(
+            operation["resource"]["urn"].rpartition("::")[2]
+            for operation in latest.get("pending_operations") or []
+            if operation["type"] == "creating"
+        ),
+    )
+
+
+def lock_files(environment: Environment) -> Iterator[Path]:
+    """Pulumi's locks of this stack."""
+    folder = environment.state / ".pulumi" / "locks" / "organization" / PROJECT / environment.name
+    yield from sorted(folder.glob("*.json"))
+
+
+def forget(environment: Environment) -> None:
+    """Removes the stack, as `pulumi stack rm --force` does, with its backups and history.
+
+    Without Pulumi: it may be gone from the cache, or unable to read what an accident left.
+    """
+    current = _checkpoint(environment)
+    for file in current.parent.glob(f"{environment.name}.json*"):
+        file.unlink(missing_ok=True)
+    for kept in ("backups", "history"):
+        folder = environment.state / ".pulumi" / kept / PROJECT / environment.name
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _checkpoint(environment: Environment) -> Path:
+    return environment.state / ".pulumi" / "stacks" / PROJECT / f"{environment.name}.json"

@@ -1,0 +1,93 @@
+"""A status document as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+Document = dict[str, Any]
+
+
+def status_table(document: Document) -> RenderableType:
+    """Everything `snapshot.take_snapshot` found. Prints nothing itself."""
+    parts: list[RenderableType] = [_headline(document), _models(document)]
+    if document["nodes"]:
+        parts += [_nodes(document), _jobs(document), _replicas(document)]
+    if document["endpoints"]:
+        parts.append(_endpoints(document))
+    if document["targets"]:
+        parts.append(_targets(document))
+    parts += [
+        Text(f"{part} does not answer: {reason}", style="yellow")
+        for part, reason in document["unreachable"].items()
+    ]
+    return Group(*parts)
+
+
+def _headline(document: Document) -> Text:
+    name, http = document["environment"], document["gateway"]["http"]
+    if document["running"]:
+        return Text(f"{name}: runs   gateway {http}  (OpenAI HTTP, Triton gRPC)", style="bold")
+    return Text(f"{name}: stopped   (slipway start -s {name} brings it back)", style="bold red")
+
+
+def _models(document: Document) -> Table:
+    rows = (
+        (name, _yes(model["ready"]), _yes(model["acknowledged"]))
+        for name, model in sorted(document["models"].items())
+    )
+    return _table("models", ("model", "ready", "route in Envoy"), rows)
+
+
+def _nodes(document: Document) -> Table:
+    rows = (
+        (n["name"], n["pool"], n["address"], n["status"], _yes(n["eligible"]))
+        for n in document["nodes"]
+    )
+    return _table("nodes", ("node", "pool", "address", "status", "takes work"), rows)
+
+
+def _jobs(document: Document) -> Table:
+    rows = ((j["id"], j["status"], str(j["running"]), str(j["waiting"])) for j in document["jobs"])
+    return _table("jobs", ("job", "status", "running", "starting or queued"), rows)
+
+
+def _replicas(document: Document) -> Table:
+    rows = (
+        (r["name"], r["node"], r["status"], str(r["restarts"]), r["allocation"][:8], r["said"])
+        for r in document["replicas"]
+    )
+    headings = ("replica", "node", "status", "restarts", "allocation", "last event")
+    return _table("replicas", headings, rows)
+
+
+def _endpoints(document: Document) -> Table:
+    rows = (
+        (e["cluster"], e["address"], _yes(e["healthy"]), str(e["active_requests"]))
+        for e in document["endpoints"]
+    )
+    return _table(
+        "endpoints, as Envoy sees them", ("cluster", "address", "healthy", "active"), rows
+    )
+
+
+def _targets(document: Document) -> Table:
+    rows = ((t["service"], t["address"], _yes(t["up"]), t["error"]) for t in document["targets"])
+    return _table("targets of Prometheus", ("service", "address", "up", "error"), rows)
+
+
+def _yes(value: bool) -> str:
+    return "[green]yes[/green]" if value else "[red]no[/red]"
+
+
+def _table(title: str, headings: Iterable[str], rows: Iterable[tuple[str, ...]]) -> Table:
+    table = Table(*headings, title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for row in rows:
+        table.add_row(*(cell if cell.startswith("[") else escape(cell) for cell in row))
+    return table

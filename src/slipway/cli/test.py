@@ -1,0 +1,154 @@
+"""Run the project's own tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slipway.cli.console import results, say
+from slipway.cli.environment import CHECKOUT
+from slipway.cli.errors import FAILED
+from slipway.cli.options import PASS_THROUGH
+from slipway.cli.progress import ToolchainProgress
+from slipway.config.artifacts import REQUIREMENTS
+from toolchain.pins import tool_pins
+from toolchain.prepare import EnvironmentJob, Job, ToolJob, prepare
+from toolchain.settings import default_cache
+
+app = typer.Typer(add_completion=False)
+
+FAST = "not binaries and not live"
+NO_TESTS_COLLECTED = 5  # pytest's exit code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suite:
+    """A command with an exit code and a last line worth repeating."""
+
+    name: str
+    command: tuple[str, ...]
+    folder: Path
+
+
+@app.command(context_settings={**PASS_THROUGH, "help_option_names": ["--help"]})
+def test(
+    context: typer.Context,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="Only what needs no binaries, and the linters.")
+    ] = False,  # noqa: PT028  (a command, not a test)
+) -> None:
+    """Run the project's own tests (takes pytest arguments).
+
+    Paths choose suites: `slipway test tests/unit`, `slipway test services/xds -k delta`.
+    """
+    cache = default_cache()
+    suites = list(_fast_suites(context.args) if fast else _suites(context.args, cache))
+    outcomes = [(suite, *_run(suite)) for suite in suites]
+    results.print()
+    for suite, code, line in outcomes:
+        results.print(f"{suite.name}: {line}", style="red" if code else "green", markup=False)
+    if any(code for _, code, _ in outcomes):
+        raise typer.Exit(FAILED)
+
+
+def _fast_suites(arguments: Sequence[str]) -> Iterator[Suite]:
+    yield _own_suite("-m", FAST, *arguments)
+    if not arguments:
+        yield from _linters()
+
+
+def _suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
+    """Everything, or what the paths among the pytest arguments choose."""
+    paths = [argument for argument in arguments if _exists(argument)]
+    options = [argument for argument in arguments if argument not in paths]
+    services = [service for service in _tested_services() if _chosen(service, paths)]
+    own = [path for path in paths if not _relative(path).startswith("services/")]
+    made = prepare(_jobs(services, whole=not paths), cache, ToolchainProgress())
+    if not paths:
+        yield from _linters()
+    for service in services:
+        chosen = [str(Path(path).absolute()) for path in paths if _belongs(path, service)]
+        python = made[f"{service}-test"] / "bin" / "python"
+        # In its own folder: a service has settings of its own, and imports itself from there.
+        yield Suite(
+            name=f"services/{service}",
+            command=_pytest(str(python), *options, *chosen),
+            folder=CHECKOUT / "services" / service,
+        )
+    if own or not paths:
+        yield _own_suite(*options, *own)
+
+
+def _own_suite(*arguments: str) -> Suite:
+    return Suite(name="tests", command=_pytest(sys.executable, *arguments), folder=CHECKOUT)
+
+
+def _linters() -> Iterator[Suite]:
+    tools = Path(sys.executable).parent
+    for name, *arguments in (("ruff check", "check"), ("ruff format", "format", "--check")):
+        yield Suite(name=name, command=(str(tools / "ruff"), *arguments, "."), folder=CHECKOUT)
+
+
+def _jobs(services: Sequence[str], *, whole: bool) -> Iterator[Job]:
+    for service in services:
+        requirements = CHECKOUT / "services" / service / "requirements-test.txt"
+        yield EnvironmentJob(name=f"{service}-test", requirements=requirements)
+    if whole:
+        for tool in tool_pins():
+            yield ToolJob(name=tool)
+        for name, path in REQUIREMENTS.items():
+            yield EnvironmentJob(name=name, requirements=CHECKOUT / path)
+
+
+def _tested_services() -> list[str]:
+    found = (CHECKOUT / "services").glob("*/requirements-test.txt")
+    return sorted(path.parent.name for path in found)
+
+
+def _chosen(service: str, paths: Sequence[str]) -> bool:
+    return not paths or any(_belongs(path, service) for path in paths)
+
+
+def _belongs(path: str, service: str) -> bool:
+    return f"{_relative(path)}/".startswith(f"services/{service}/")
+
+
+def _exists(argument: str) -> bool:
+    """Whether an argument is a path, perhaps with a test's name behind it."""
+    return not argument.startswith("-") and Path(argument.partition("::")[0]).exists()
+
+
+def _relative(path: str) -> str:
+    return os.path.relpath(Path(path.partition("::")[0]).resolve(), CHECKOUT)
+
+
+def _pytest(python: str, *arguments: str) -> tuple[str, ...]:
+    return (python, "-m", "pytest", *arguments)
+
+
+def _run(suite: Suite) -> tuple[int, str]:
+    """Runs a suite on the terminal; returns its exit code and its last line."""
+    say(f"── {suite.name}")
+    last = ""
+    with subprocess.Popen(
+        suite.command,
+        cwd=suite.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        bufsize=1,
+    ) as process:
+        for line in process.stdout or ():
+            results.print(line, end="", markup=False)
+            last = line.strip() or last
+    none_of_these = process.returncode == NO_TESTS_COLLECTED
+    return (0 if none_of_these else process.returncode), last

@@ -1,0 +1,96 @@
+"""Nomad's agents as documents, and what the real Nomad says of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.consul import acl
+from components.nomad import agent_config as nomad
+from tests.components.binaries import find
+from tests.components.cluster_plan import cluster_plan
+
+SEED = "a seed of no cluster"
+
+
+def client_configuration() -> dict[str, Any]:
+    plan = cluster_plan()
+    return dict(nomad.client_agent(plan, plan.pools[0], plan.pools[0].nodes[0]).configuration)
+
+
+def server_configuration(servers: int = 1) -> dict[str, Any]:
+    plan = cluster_plan(servers=servers)
+    return dict(nomad.server_agent(plan, plan.servers[0]).configuration)
+
+
+def test_a_client_offers_what_the_pool_says() -> None:
+    client = client_configuration()["client"]
+    assert client["cpu_total_compute"] == 4000
+    assert client["memory_total_mb"] == 4096
+
+
+def test_a_client_keeps_its_tasks_when_it_restarts() -> None:
+    configuration = client_configuration()
+    assert "drain_on_shutdown" not in configuration["client"]
+    assert not configuration.get("leave_on_terminate", False)
+
+
+def test_a_server_runs_no_tasks_and_a_client_serves_nobody() -> None:
+    server, client = server_configuration(), client_configuration()
+    assert "client" not in server
+    assert "plugin" not in server
+    assert "server" not in client
+
+
+def test_agents_hold_the_consul_token_made_for_their_host() -> None:
+    made = acl.acl_secrets(cluster_plan(), SEED)["tokens"].values()
+    tokens = {
+        nomad.client_secrets(SEED, "cpu-0")["consul"]["token"],
+        nomad.client_secrets(SEED, "cpu-1")["consul"]["token"],
+        nomad.server_secrets("other", SEED, "server-0")["consul"]["token"],
+    }
+    assert len(tokens) == 3
+    assert tokens <= set(made)
+
+
+def test_a_client_does_not_know_the_gossip_key() -> None:
+    key = nomad.server_secrets(SEED, "other", "server-0")["server"]["encrypt"]
+    assert key not in json.dumps(nomad.client_secrets(SEED, "cpu-0"))
+
+
+@pytest.mark.binaries
+@pytest.mark.parametrize("servers", [1, 3])
+def test_nomad_accepts_a_server(tmp_path: Path, servers: int) -> None:
+    secrets = nomad.server_secrets(SEED, SEED, "server-0")
+    assert_valid(tmp_path, server_configuration(servers), secrets)
+
+
+@pytest.mark.binaries
+def test_nomad_accepts_a_client(tmp_path: Path) -> None:
+    assert_valid(tmp_path, client_configuration(), nomad.client_secrets(SEED, "cpu-0"))
+
+
+@pytest.mark.binaries
+def test_nomad_refuses_a_misspelt_option(tmp_path: Path) -> None:
+    wrong = client_configuration() | {"data_dri": "/nowhere"}
+    assert validate(tmp_path, wrong, {}).returncode != 0
+
+
+def assert_valid(folder: Path, configuration: Any, secrets: Any) -> None:
+    result = validate(folder, configuration, secrets)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def validate(folder: Path, configuration: Any, secrets: Any) -> subprocess.CompletedProcess[str]:
+    filled = json.dumps(configuration)
+    for placeholder in ("@agent@", "@cache@", "@scratch@"):
+        filled = filled.replace(placeholder, str(folder))
+    (folder / "config.json").write_text(filled)
+    (folder / "secrets.json").write_text(json.dumps(secrets))
+    files = [str(folder / "config.json"), str(folder / "secrets.json")]
+    command = [str(find("nomad")), "config", "validate", *files]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

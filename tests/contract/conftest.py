@@ -1,0 +1,81 @@
+"""The real tools of the contract tests: looked up once, agents started once."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.agents import Agent, consul_agent, nomad_agent
+from tests.contract.stack import Stack
+from toolchain.language_host.install import install as install_language_host
+from toolchain.plugins.install import install as install_plugins
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def _binary(tool: str) -> Path:
+    """The tool in SLIPWAY_TEST_BIN, else the newest in the cache; skips where there is none."""
+    if folder := os.environ.get("SLIPWAY_TEST_BIN"):
+        candidates = [Path(folder) / tool]
+    else:
+        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        cache = Path(os.environ.get("SLIPWAY_CACHE") or caches / "slipway")
+        candidates = sorted((cache / "tools" / "bin").glob(f"{tool}-[0-9]*/{tool}"), reverse=True)
+    found = next((path for path in candidates if path.is_file()), None)
+    if found is None:
+        pytest.skip(f"no {tool}: set SLIPWAY_TEST_BIN or run `slipway tools`")
+    return found
+
+
+@pytest.fixture(scope="session")
+def pulumi(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The CLI with the language host beside it, under a long path with a space."""
+    folder = tmp_path_factory.mktemp("a folder with a name " + "as long as it may get" * 5)
+    binary = folder / "pulumi"
+    source = _binary("pulumi").resolve()
+    try:
+        os.link(source, binary)
+    except OSError:
+        shutil.copy2(source, binary)
+    install_language_host(folder, Path(sys.executable), CHECKOUT)
+    return binary
+
+
+@pytest.fixture(scope="session")
+def pulumi_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """PULUMI_HOME with the registry-only plugins, under a path with a space."""
+    home = tmp_path_factory.mktemp("pulumi home")
+    install_plugins(home, Path(sys.executable), CHECKOUT)
+    return home
+
+
+@pytest.fixture(scope="session")
+def empty_stack(tmp_path_factory: pytest.TempPathFactory, pulumi: Path, pulumi_home: Path) -> Path:
+    """An initialised stack without resources, to copy: making one costs half a second."""
+    stack = Stack(tmp_path_factory.mktemp("empty"), pulumi, pulumi_home)
+    stack.initialise()
+    return stack.folder
+
+
+@pytest.fixture
+def stack(tmp_path: Path, empty_stack: Path, pulumi: Path, pulumi_home: Path) -> Stack:
+    """An empty stack."""
+    shutil.copytree(empty_stack, tmp_path / "stack")
+    return Stack(tmp_path / "stack", pulumi, pulumi_home)
+
+
+@pytest.fixture(scope="session")
+def consul(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+    """A Consul agent shared by all tests."""
+    with consul_agent(_binary("consul"), tmp_path_factory.mktemp("consul")) as agent:
+        yield agent
+
+
+@pytest.fixture(scope="session")
+def nomad(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+    """A Nomad agent shared by all tests."""
+    with nomad_agent(_binary("nomad"), tmp_path_factory.mktemp("nomad")) as agent:
+        yield agent

@@ -1,0 +1,128 @@
+"""consul.Keys through the official SDK, the real CLI and a real Consul with ACLs."""
+
+import base64
+
+import pytest
+
+from tests.contract.agents import MANAGEMENT_TOKEN, Agent
+from tests.contract.stack import Stack
+from toolchain.plugins.consul_keys import ConsulKeys
+from toolchain.plugins.json_api import JsonApi
+from toolchain.plugins.resource import ProviderError
+
+pytestmark = pytest.mark.binaries
+
+CANARY = "canary-77ab03"
+PROGRAM = """
+import pulumi_consul
+provider = pulumi_consul.Provider("consul", address=address, scheme="http", token=token)
+pulumi_consul.Keys(
+    "keys",
+    keys=[
+        pulumi_consul.KeysKeyArgs(path=path, value=pulumi.Output.secret(value), delete=delete)
+        for path, value, delete in keys
+    ],
+    opts=pulumi.ResourceOptions(provider=provider),
+)
+"""
+UNREACHABLE = "127.91.0.9:8500"
+
+
+def _value(consul: Agent, path: str) -> str:
+    (entry,) = consul.call("GET", f"/v1/kv/{path}")
+    return base64.b64decode(entry["Value"]).decode()
+
+
+def test_keys_are_written_kept_moved_and_removed(stack: Stack, consul: Agent) -> None:
+    access = {"address": consul.address.removeprefix("http://"), "token": MANAGEMENT_TOKEN}
+    keys = [("t/one", "1-" + CANARY, True), ("t/two words", "2", False)]
+    stack.program(PROGRAM, **access, keys=keys)
+    created = stack.up()
+    assert created.ok, created.output
+    assert created.steps == [("create", "keys")]
+    assert _value(consul, "t/one") == "1-" + CANARY
+    assert _value(consul, "t/two%20words") == "2"
+    assert stack.state()["keys"]["id"] == "consul"
+    assert stack.outputs("keys")["datacenter"] == "dc1"
+    assert stack.outputs("keys")["var"] == {}
+
+    moved = [("t/three", "3", True), ("t/two words", "2b", False)]
+    stack.program(PROGRAM, **access, keys=moved)
+    assert stack.up().steps == [("update", "keys")]
+    assert consul.status("/v1/kv/t/one") == 404
+    assert _value(consul, "t/three") == "3"
+    assert _value(consul, "t/two%20words") == "2b"
+
+    consul.call("PUT", "/v1/kv/t/three", b"changed outside")
+    consul.call("DELETE", "/v1/kv/t/two%20words")
+    assert stack.up().steps == []  # without a refresh nothing is seen
+    assert stack.up("--refresh").steps == [("update", "keys")]
+    assert _value(consul, "t/three") == "3"
+    assert _value(consul, "t/two%20words") == "2b"
+
+    assert stack.destroy().ok
+    assert consul.status("/v1/kv/t/three") == 404
+    assert _value(consul, "t/two%20words") == "2b"  # no `delete`: it stays
+    for secret in (CANARY, MANAGEMENT_TOKEN):
+        assert stack.files_with(secret) == []
+    assert stack.files_with("t/three") == []  # a secret value makes the whole list secret
+
+
+def test_a_wrong_token_is_an_error_and_not_an_absence(consul: Agent) -> None:
+    api = JsonApi(address=consul.address, token_header="X-Consul-Token", token="wrong")
+    recorded = {"datacenter": "dc1", "keys": [{"path": "t/denied"}]}
+    with pytest.raises(ProviderError, match="403"):
+        ConsulKeys(api, "").read("consul", recorded, recorded)
+
+
+def test_an_unreachable_consul_stops_only_what_needs_it(stack: Stack, consul: Agent) -> None:
+    stack.program(
+        """
+        import pulumi_consul
+        pulumi_consul.Keys("keys", keys=[pulumi_consul.KeysKeyArgs(path="t/down", value="1")])
+        """
+    )
+    reachable = {"CONSUL_HTTP_ADDR": consul.address, "CONSUL_HTTP_TOKEN": MANAGEMENT_TOKEN}
+    unreachable = {**reachable, "CONSUL_HTTP_ADDR": UNREACHABLE}
+
+    stack.variables = unreachable
+    assert stack.preview().steps == [("create", "keys")]
+    stack.variables = reachable
+    assert stack.up().ok
+    stack.variables = unreachable
+    failed = stack.refresh()
+    assert not failed.ok
+    assert "connection refused" in failed.text
+    assert "keys" in stack.state()
+    assert stack.preview("--expect-no-changes").ok
+
+
+def test_a_provider_configured_by_a_later_value_can_be_previewed(stack: Stack) -> None:
+    stack.program(
+        """
+        import pulumi_command
+        import pulumi_consul
+        found = pulumi_command.local.Command("find", create="echo 127.91.0.1:8500")
+        provider = pulumi_consul.Provider("consul", address=found.stdout)
+        pulumi_consul.Keys(
+            "keys",
+            keys=[pulumi_consul.KeysKeyArgs(path="t/later", value=found.stdout)],
+            opts=pulumi.ResourceOptions(provider=provider),
+        )
+        """
+    )
+    planned = stack.preview()
+    assert planned.ok, planned.output
+    assert planned.steps == [("create", "find"), ("create", "keys")]
+
+
+def test_a_setting_that_the_plugin_does_not_know_is_refused_by_name(stack: Stack) -> None:
+    stack.program(
+        """
+        import pulumi_consul
+        pulumi_consul.Provider("consul", address="127.91.0.1:8500", ca_file="/ca.pem")
+        """
+    )
+    refused = stack.preview()
+    assert not refused.ok
+    assert "caFile" in refused.text

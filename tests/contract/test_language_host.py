@@ -1,0 +1,272 @@
+"""The registry-only language host under the real CLI: programs and policy packs."""
+
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import grpc  # type: ignore[import-untyped]
+import pytest
+from google.protobuf.empty_pb2 import Empty  # type: ignore[import-untyped]
+from pulumi.runtime.proto import language_pb2 as pb
+from pulumi.runtime.proto import language_pb2_grpc
+
+from tests.contract.stack import Stack
+from toolchain.plugins.install import sdk_version
+
+pytestmark = pytest.mark.binaries
+
+PACK = """
+from pulumi_policy import EnforcementLevel, PolicyPack, ResourceValidationPolicy
+
+
+def no_short_passwords(args, report_violation):
+    if args.props.get("length", 16) < 16:
+        report_violation(f"{args.name} is shorter than 16")
+
+
+PolicyPack(
+    name="pack",
+    enforcement_level=EnforcementLevel.MANDATORY,
+    policies=[
+        ResourceValidationPolicy(
+            name="no-short-passwords", description="d", validate=no_short_passwords
+        )
+    ],
+)
+"""
+PASSWORD = """
+import pulumi_random
+pulumi_random.RandomPassword("password", length=length)
+"""
+
+
+@pytest.fixture(scope="session")
+def policy_environment() -> Path:
+    """An environment with pulumi_policy, which cannot live in the root environment."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache = Path(os.environ.get("SLIPWAY_CACHE") or caches / "slipway")
+    named = os.environ.get("SLIPWAY_TEST_POLICY_ENV")
+    candidates = [Path(named)] if named else sorted((cache / "envs").glob("policies-*"))
+    found = next((path for path in candidates if (path / "bin" / "python").exists()), None)
+    if found is None:
+        pytest.skip("no environment with pulumi_policy: set SLIPWAY_TEST_POLICY_ENV")
+    return found
+
+
+@pytest.fixture
+def pack(tmp_path: Path, policy_environment: Path) -> Path:
+    """A policy pack with one mandatory rule and an environment of its own."""
+    folder = tmp_path / "pack"
+    folder.mkdir()
+    runtime = {"name": "python", "options": {"virtualenv": str(policy_environment)}}
+    (folder / "PulumiPolicy.yaml").write_text(json.dumps({"runtime": runtime}))
+    (folder / "__main__.py").write_text(PACK)
+    return folder
+
+
+def test_a_policy_pack_in_its_own_environment_judges_a_preview_without_delay(
+    stack: Stack, pack: Path
+) -> None:
+    stack.program(PASSWORD, length=8)
+    started = time.monotonic()
+    refused = stack.preview(f"--policy-pack={pack}")
+    assert not refused.ok
+    assert "password is shorter than 16" in refused.output
+    stack.program(PASSWORD, length=16)
+    accepted = stack.preview(f"--policy-pack={pack}")
+    assert accepted.ok, accepted.output
+    # Each of two previews would take 5 s more if a pack did not end when it is told to.
+    assert time.monotonic() - started < 12
+
+
+def test_a_program_sees_its_configuration_arguments_and_folder(stack: Stack) -> None:
+    stack.program(
+        """
+        import os, sys
+        from pathlib import Path
+        config = pulumi.Config()
+        pulumi.export("plain", config.require_int("number"))
+        pulumi.export("secret", config.require_secret("word"))
+        place = [pulumi.get_organization(), pulumi.get_project(), pulumi.get_stack()]
+        pulumi.export("stack", place)
+        pulumi.export("here", Path.cwd() == Path(sys.argv[0]).resolve())
+        pulumi.export("prefix", sys.prefix)
+        pulumi.export("hidden", [path for path in sys.path if "language_host" in path])
+        pulumi.export("virtualenv", os.environ["VIRTUAL_ENV"])
+        """
+    )
+    stack.run("config", "set", "--stack=s", "number", "7")
+    stack.run("config", "set", "--stack=s", "--secret", "word", "canary-word")
+    done = stack.up()
+    assert done.ok, done.output
+    outputs = stack.stack_outputs()
+    assert outputs.pop("secret")["ciphertext"]
+    assert outputs == {
+        "plain": 7,
+        "stack": ["organization", "t", "s"],
+        "here": True,
+        "prefix": sys.prefix,
+        "hidden": [],
+        "virtualenv": sys.prefix,
+    }
+    assert stack.files_with("canary-word") == []
+
+
+def test_a_resource_hook_runs_in_the_program_and_its_failure_fails_the_update(
+    stack: Stack, tmp_path: Path
+) -> None:
+    stack.program(
+        """
+        import pulumi_random
+        from pathlib import Path
+
+        def note(args):
+            Path(journal).write_text(args.name)
+            raise RuntimeError("the cluster has no leader")
+
+        pulumi_random.RandomPassword(
+            "gate",
+            length=8,
+            opts=pulumi.ResourceOptions(
+                hooks=pulumi.ResourceHookBinding(after_create=[pulumi.ResourceHook("note", note)])
+            ),
+        )
+        """,
+        journal=str(tmp_path / "journal"),
+    )
+    failed = stack.up()
+    assert (tmp_path / "journal").read_text() == "gate"
+    assert not failed.ok
+    assert "the cluster has no leader" in failed.output
+
+
+@pytest.mark.parametrize(
+    ("source", "shown", "hidden"),
+    [
+        ('raise pulumi.RunError("models/x.yaml: no such pool")', "no such pool", "Traceback"),
+        ("{}['missing']", "KeyError: 'missing'", "executor.py"),
+    ],
+)
+def test_a_failing_program_shows_its_own_error_and_nothing_of_the_host(
+    stack: Stack, source: str, shown: str, hidden: str
+) -> None:
+    stack.program(source)
+    failed = stack.preview()
+    assert not failed.ok
+    assert shown in failed.text
+    assert hidden not in failed.output
+
+
+def test_a_missing_virtual_environment_is_named_in_the_error(stack: Stack) -> None:
+    stack.settings(virtualenv="../nowhere")
+    stack.program("")
+    failed = stack.preview()
+    assert not failed.ok
+    assert str(stack.folder / "nowhere") in failed.output
+
+
+@pytest.mark.parametrize("how", ["interrupt", "end of input"])
+def test_the_host_prints_one_port_and_ends_at_once(pulumi: Path, how: str) -> None:
+    host = subprocess.Popen(
+        [pulumi.with_name("pulumi-language-python"), "127.0.0.1:1"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert host.stdin is not None
+    assert host.stdout is not None
+    assert 0 < int(host.stdout.readline()) < 65536
+    if how == "interrupt":
+        host.send_signal(signal.SIGINT)
+    else:
+        host.stdin.close()
+    assert host.wait(timeout=2) == 0
+    assert host.stdout.read() == b""
+
+
+@pytest.fixture
+def host(pulumi: Path) -> Iterator[language_pb2_grpc.LanguageRuntimeStub]:
+    """The service of a running host."""
+    process = subprocess.Popen(
+        [pulumi.with_name("pulumi-language-python"), "127.0.0.1:1"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    port = int(process.stdout.readline())
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        yield language_pb2_grpc.LanguageRuntimeStub(channel)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=6) == 0
+
+
+def _info(folder: Path, virtualenv: str) -> pb.ProgramInfo:
+    info = pb.ProgramInfo(
+        root_directory=str(folder), program_directory=str(folder), entry_point="."
+    )
+    info.options.update({"virtualenv": virtualenv})
+    return info
+
+
+def test_the_host_tells_what_an_environment_holds(
+    host: language_pb2_grpc.LanguageRuntimeStub, tmp_path: Path
+) -> None:
+    info = _info(tmp_path, sys.prefix)
+    required = host.GetRequiredPackages(pb.GetRequiredPackagesRequest(info=info)).packages
+    versions = {package.name: package.version for package in required}
+    assert {"command", "consul", "nomad", "random"} <= set(versions)
+    assert versions["random"] == "v" + sdk_version(Path(sys.executable), "random")
+    assert host.About(pb.AboutRequest(info=info)).version == platform.python_version()
+    installed = host.GetProgramDependencies(pb.GetProgramDependenciesRequest(info=info))
+    pulumi_version = metadata.version("pulumi")
+    assert ("pulumi", pulumi_version) in [(d.name, d.version) for d in installed.dependencies]
+    assert host.GetPluginInfo(Empty()).version == pulumi_version
+
+
+def test_the_host_runs_a_plugin_folder_and_passes_its_outputs_and_status_on(
+    host: language_pb2_grpc.LanguageRuntimeStub, tmp_path: Path
+) -> None:
+    source = "import os, sys; print(sys.argv[1], os.environ['A'], flush=True); sys.exit('bad')"
+    (tmp_path / "__main__.py").write_text(source)
+    request = pb.RunPluginRequest(
+        info=_info(tmp_path, sys.prefix),
+        pwd=str(tmp_path),
+        args=["argument"],
+        env=["A=b=c"],
+        kind="resource",
+    )
+    answers = list(host.RunPlugin(request))
+    assert b"".join(answer.stdout for answer in answers) == b"argument b=c\n"
+    assert b"".join(answer.stderr for answer in answers) == b"bad\n"
+    assert answers[-1].WhichOneof("output") == "exitcode"
+    assert answers[-1].exitcode == 1
+
+
+def test_a_plugin_ends_when_the_engine_drops_the_call(
+    host: language_pb2_grpc.LanguageRuntimeStub, tmp_path: Path
+) -> None:
+    source = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+    (tmp_path / "__main__.py").write_text(source)
+    call = host.RunPlugin(
+        pb.RunPluginRequest(info=_info(tmp_path, sys.prefix), pwd=str(tmp_path), kind="resource")
+    )
+    pid = int(next(call).stdout)
+    call.cancel()
+    deadline = time.monotonic() + 5
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_installing_dependencies_makes_the_declared_environment(
+    host: language_pb2_grpc.LanguageRuntimeStub, tmp_path: Path
+) -> None:
+    info = _info(tmp_path, "venv")
+    list(host.InstallDependencies(pb.InstallDependenciesRequest(info=info)))
+    assert (tmp_path / "venv" / "bin" / "python").exists()

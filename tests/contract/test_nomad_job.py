@@ -1,0 +1,200 @@
+"""nomad.Job through the official SDK, the real CLI and a real Nomad with ACLs."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.contract.agents import MANAGEMENT_TOKEN, Agent
+from tests.contract.jobs import sleeper
+from tests.contract.stack import Stack
+
+pytestmark = pytest.mark.binaries
+
+PROGRAM = """
+import pulumi_nomad
+provider = pulumi_nomad.Provider("nomad", address=address, secret_id=token)
+pulumi_nomad.Job(
+    "job",
+    jobspec=jobspec,
+    json=True,
+    detach=False,
+    preserve_counts=True,
+    purge_on_destroy=True,
+    opts=pulumi.ResourceOptions(
+        provider=provider,
+        custom_timeouts=pulumi.CustomTimeouts(create="20s", update="20s"),
+        import_=import_id,
+    ),
+)
+"""
+UNREACHABLE = "http://127.91.0.9:4646"
+# What the official plugin recorded of the same job; the rest differs from run to run.
+CONSTANT_OUTPUTS = {
+    "allocationIds": [],
+    "constraints": [],
+    "datacenters": ["*"],
+    "deploymentId": "",
+    "deploymentStatus": "",
+    "deregisterOnDestroy": True,
+    "deregisterOnIdChange": True,
+    "detach": False,
+    "json": True,
+    "name": "drift",
+    "namespace": "default",
+    "periodicConfigs": [],
+    "preserveCounts": True,
+    "priority": 50,
+    "purgeOnDestroy": True,
+    "readAllocationIds": False,
+    "region": "global",
+    "rerunIfDead": False,
+    "stop": False,
+    "type": "service",
+}
+
+
+@pytest.fixture
+def deploy(nomad: Agent) -> Callable[..., None]:
+    """Writes the program for a jobspec into a stack."""
+
+    def write(
+        stack: Stack, jobspec: str, address: str = nomad.address, import_id: Any = None
+    ) -> None:
+        stack.program(
+            PROGRAM, jobspec=jobspec, address=address, token=MANAGEMENT_TOKEN, import_id=import_id
+        )
+
+    return write
+
+
+@pytest.fixture(autouse=True)
+def no_jobs_are_left(nomad: Agent) -> Iterator[None]:
+    """Purge what a failed test has left, so that the next one starts alone."""
+    yield
+    for job in nomad.call("GET", "/v1/jobs"):
+        nomad.call("DELETE", f"/v1/job/{job['ID']}?purge=true")
+
+
+def _count(nomad: Agent, job_id: str) -> int:
+    count: int = nomad.call("GET", f"/v1/job/{job_id}")["TaskGroups"][0]["Count"]
+    return count
+
+
+def _constant(outputs: dict[str, Any]) -> dict[str, Any]:
+    assert isinstance(outputs["modifyIndex"], str)
+    assert isinstance(outputs["submitTime"], str)
+    assert outputs["taskGroups"][0]["tasks"][0]["driver"] == "raw_exec"
+    return {name: outputs.get(name) for name in CONSTANT_OUTPUTS}
+
+
+def _scale(nomad: Agent, job_id: str, count: int) -> None:
+    body = {"Count": count, "Target": {"Group": "main"}, "Message": "by a test"}
+    nomad.call("POST", f"/v1/job/{job_id}/scale", body)
+
+
+def test_a_job_lives_with_an_autoscaler_from_creation_to_purge(
+    stack: Stack, nomad: Agent, deploy: Callable[..., None]
+) -> None:
+    deploy(stack, sleeper("life"))
+    created = stack.up()
+    assert created.ok, created.output
+    assert created.steps == [("create", "job")]
+    assert stack.state()["job"]["id"] == "life"
+
+    _scale(nomad, "life", 3)
+    assert stack.up().steps == []  # an unchanged spec leaves the count alone
+
+    deploy(stack, sleeper("life", cpu_mhz=25))
+    blind = stack.up()
+    assert not blind.ok
+    assert "job modify index has changed since last refresh" in blind.text
+    assert _count(nomad, "life") == 3
+
+    seeing = stack.up("--refresh")
+    assert seeing.ok, seeing.output
+    assert seeing.steps == [("update", "job")]
+    assert _count(nomad, "life") == 3
+
+    deploy(stack, sleeper("life-2", cpu_mhz=25))
+    replaced = stack.up()
+    assert [operation for operation, _ in replaced.steps] == [
+        "create-replacement",
+        "replace",
+        "delete-replaced",
+    ]
+    assert nomad.status("/v1/job/life") == 404
+    assert nomad.status("/v1/job/life-2") == 200
+
+    assert stack.destroy().ok
+    assert nomad.status("/v1/job/life-2") == 404
+    assert stack.files_with(MANAGEMENT_TOKEN) == []
+
+
+def test_a_job_made_outside_is_imported_and_what_happens_outside_is_seen_by_a_refresh(
+    stack: Stack, nomad: Agent, deploy: Callable[..., None]
+) -> None:
+    spec = sleeper("drift")
+    submission = {"Source": spec, "Format": "json"}
+    nomad.call("POST", "/v1/jobs", json.loads(spec) | {"Submission": submission})
+    deploy(stack, spec, import_id="drift")
+    adopted = stack.up()
+    # The update records this resource's settings; Nomad has the same spec and restarts nothing.
+    assert adopted.steps == [("import", "job"), ("update", "job")], adopted.output
+    assert len(nomad.call("GET", "/v1/job/drift/allocations?all=true")) == 1
+    deploy(stack, spec)
+    assert _constant(stack.outputs("job")) == CONSTANT_OUTPUTS
+    _scale(nomad, "drift", 2)
+    assert stack.up("--refresh", "--expect-no-changes").ok
+
+    submission = {"Source": sleeper("drift", cpu_mhz=30), "Format": "json"}
+    foreign = json.loads(str(submission["Source"])) | {"Submission": submission}
+    nomad.call("POST", "/v1/jobs", foreign)
+    assert stack.up("--refresh").steps == [("update", "job")]  # somebody else's spec is undone
+
+    nomad.call("DELETE", "/v1/job/drift?purge=true")
+    assert stack.up("--refresh").steps == [("create", "job")]
+    assert nomad.status("/v1/job/drift") == 200
+
+
+def test_an_unreachable_nomad_loses_nothing(stack: Stack, nomad: Agent) -> None:
+    stack.program(
+        """
+        import pulumi_nomad
+        pulumi_nomad.Job("job", jobspec=jobspec, json=True, purge_on_destroy=True)
+        """,
+        jobspec=sleeper("unreachable"),
+    )
+    reachable = {"NOMAD_ADDR": nomad.address, "NOMAD_TOKEN": MANAGEMENT_TOKEN}
+    unreachable = {**reachable, "NOMAD_ADDR": UNREACHABLE}
+
+    stack.variables = unreachable
+    assert stack.preview().steps == [("create", "job")]
+    stack.variables = reachable
+    assert stack.up().ok
+    stack.variables = unreachable
+    assert stack.preview("--expect-no-changes").ok
+    for failed, complaint in (
+        (stack.refresh(), "error checking for job"),
+        (stack.destroy(), "error deregistering job"),
+    ):
+        assert not failed.ok
+        assert complaint in failed.text
+        assert "connection refused" in failed.text
+        assert "job" in stack.state()
+
+
+def test_a_failed_deployment_is_an_error_that_keeps_the_job_in_the_state(
+    stack: Stack, nomad: Agent, deploy: Callable[..., None]
+) -> None:
+    deploy(stack, sleeper("failing", deployed=True, command="/bin/false", arguments=()))
+    failed = stack.up()
+    assert not failed.ok
+    assert "terminated with status 'failed'" in failed.text
+    assert stack.state()["job"]["id"] == "failing"
+
+    deploy(stack, sleeper("failing", deployed=True))
+    mended = stack.up("--refresh")
+    assert mended.ok, mended.output
+    assert stack.outputs("job")["deploymentStatus"] == "successful"

@@ -1,0 +1,165 @@
+"""The parts of the registry-only plugins that need neither the CLI nor a server."""
+
+from typing import Any
+
+import pytest
+from google.protobuf.struct_pb2 import Struct  # type: ignore[import-untyped]
+
+from tests.contract.jobs import sleeper
+from tests.contract.operations import idle_operation
+from toolchain.plugins.consul_keys import ConsulKeys
+from toolchain.plugins.json_api import JsonApi
+from toolchain.plugins.local_command import LocalCommand
+from toolchain.plugins.nomad_acl_policy import NomadAclPolicy
+from toolchain.plugins.nomad_job import NomadJob
+from toolchain.plugins.random_password import RandomPassword
+from toolchain.plugins.resource import ProviderError, Resource
+from toolchain.plugins.wire import UNKNOWN, decode, encode
+
+NOWHERE = JsonApi(address="http://127.91.0.9:1", token_header="X-Token", token="")
+JOB = NomadJob(NOWHERE)
+
+
+def test_decoding_unwraps_secrets_drops_nulls_and_leaves_the_message_alone() -> None:
+    secret = {
+        "4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270",
+        "value": ["s", {"n": 2.0}],
+    }
+    struct = Struct()
+    struct.update({"a": secret, "b": None, "c": {"d": 1.5, "e": True}, "f": 3})
+    before = struct.SerializeToString(deterministic=True)
+    assert decode(struct) == {"a": ["s", {"n": 2}], "c": {"d": 1.5, "e": True}, "f": 3}
+    assert struct.SerializeToString(deterministic=True) == before
+
+
+def test_encoding_gives_back_what_was_decoded() -> None:
+    properties = {"a": [1, "x", {"b": False}], "c": {}, "d": []}
+    assert decode(encode(properties)) == properties
+
+
+@pytest.mark.parametrize(
+    ("resource", "inputs", "complaint"),
+    [
+        (RandomPassword(), {"length": 2, "minNumeric": 3}, "length"),
+        (RandomPassword(), {"length": 0}, "length"),
+        (
+            RandomPassword(),
+            {"length": 9, "lower": False, "upper": False, "numeric": False, "special": False},
+            "length",
+        ),
+        (LocalCommand(), {"create": "true", "assetPaths": ["*"]}, "assetPaths"),
+        (JOB, {"jobspec": "job {}"}, "json"),
+        (JOB, {"jobspec": "job {}", "json": True}, "jobspec"),
+        (JOB, {"jobspec": '{"Job": {"Name": "x"}}', "json": True}, "jobspec"),
+        (NomadAclPolicy(NOWHERE), {"rulesHcl": ""}, "name"),
+        (ConsulKeys(NOWHERE, ""), {"keys": [{"path": "a", "name": "read"}]}, "keys"),
+    ],
+)
+def test_inputs_that_cannot_work_are_refused_at_preview(
+    resource: Resource, inputs: dict[str, Any], complaint: str
+) -> None:
+    assert list(resource.check(inputs)) == [complaint]
+
+
+@pytest.mark.parametrize(
+    ("resource", "inputs"),
+    [
+        (RandomPassword(), {"length": UNKNOWN}),
+        (JOB, {"jobspec": UNKNOWN, "json": True}),
+        (ConsulKeys(NOWHERE, ""), {"keys": UNKNOWN}),
+        (ConsulKeys(NOWHERE, ""), {"keys": [{"path": "a", "value": UNKNOWN}]}),
+        (LocalCommand(), {"create": UNKNOWN, "environment": {"A": UNKNOWN}}),
+    ],
+)
+def test_unknown_inputs_pass_a_preview_of_create_and_update_without_network(
+    resource: Resource, inputs: dict[str, Any]
+) -> None:
+    assert resource.check(inputs) == {}
+    assert UNKNOWN in str(resource.planned(inputs, None))
+    recorded = {"jobspec": sleeper("a"), "namespace": "default", "keys": [], "stdout": ""}
+    assert resource.diff("id", {}, recorded, inputs).changed
+    assert UNKNOWN in str(resource.planned(inputs, recorded))
+
+
+def test_every_class_of_a_password_keeps_its_minimum() -> None:
+    inputs = {"length": 8, "minLower": 2, "minUpper": 2, "minNumeric": 2, "minSpecial": 2}
+    _, outputs = RandomPassword().create({**inputs, "overrideSpecial": "%"}, idle_operation())
+    result = outputs["result"]
+    assert len(result) == 8
+    assert sum(character.islower() for character in result) == 2
+    assert sum(character.isupper() for character in result) == 2
+    assert sum(character.isdigit() for character in result) == 2
+    assert result.count("%") == 2
+
+
+def test_a_jobspec_written_differently_is_no_change() -> None:
+    old = {"jobspec": '{"ID": "a", "Priority": 50, "Meta": null}', "json": True}
+    same = {"jobspec": '{"Job": {"Priority": 50,  "ID": "a"}}', "json": True}
+    assert not JOB.diff("a", old, {**old, "namespace": "default"}, same).changed
+
+
+def test_a_changed_jobspec_is_shown_even_when_nomad_does_not_answer() -> None:
+    old = {"jobspec": '{"ID": "a"}', "json": True, "namespace": "default", "modifyIndex": "7"}
+    difference = JOB.diff("a", old, old, {"jobspec": '{"ID": "a", "Priority": 1}', "json": True})
+    assert difference.changed == {"jobspec"}
+    assert not difference.replaces
+
+
+def test_another_namespace_or_id_is_a_replacement() -> None:
+    old = {"jobspec": '{"ID": "a"}', "json": True, "namespace": "default", "modifyIndex": "7"}
+    for spec in ('{"ID": "b"}', '{"ID": "a", "Namespace": "other"}'):
+        assert JOB.diff("a", old, old, {"jobspec": spec, "json": True}).replaces == {"jobspec"}
+
+
+def test_a_refused_connection_is_an_error_and_never_an_absence() -> None:
+    recorded = {"namespace": "default", "keys": [{"path": "a"}], "datacenter": "dc1"}
+    for resource in (JOB, NomadAclPolicy(NOWHERE), ConsulKeys(NOWHERE, "")):
+        with pytest.raises(ProviderError, match="connection refused"):
+            resource.read("id", {}, recorded)
+
+
+def test_a_command_that_does_not_read_its_input_still_succeeds() -> None:
+    inputs = {"create": "echo done", "stdin": "x" * 1_000_000}
+    resource_id, outputs = LocalCommand().create(inputs, idle_operation())
+    assert outputs["stdout"] == "done"
+    assert resource_id.startswith("name")
+
+
+def test_a_command_that_cannot_be_started_is_a_plain_error() -> None:
+    with pytest.raises(ProviderError, match="cannot run 'true'"):
+        LocalCommand().create({"create": "true", "dir": "/nonexistent"}, idle_operation())
+
+
+@pytest.mark.parametrize(
+    ("logging", "expected"),
+    [
+        (None, {"out", "aside"}),
+        ("stdoutAndStderr", {"out", "aside"}),
+        ("stdout", {"out"}),
+        ("stderr", {"aside"}),
+        ("none", set()),
+    ],
+)
+def test_logging_chooses_what_is_shown_and_not_what_is_kept(
+    logging: str | None, expected: set[str]
+) -> None:
+    shown: list[str] = []
+    inputs = {"create": "echo out; echo aside >&2", "logging": logging}
+    _, outputs = LocalCommand().create(inputs, idle_operation(shown))
+    assert set(shown) == expected
+    assert (outputs["stdout"], outputs["stderr"]) == ("out", "aside")
+
+
+def test_previous_outputs_can_be_kept_out_of_the_environment() -> None:
+    old = {"stdout": "before", "stderr": "aside"}
+    new = {"create": "echo ${PULUMI_COMMAND_STDOUT-unset} ${PULUMI_COMMAND_STDERR-unset}"}
+    outputs = LocalCommand().update("id", old, new, idle_operation())
+    assert outputs["stdout"] == "before aside"
+    new["addPreviousOutputInEnv"] = False  # type: ignore[assignment]
+    outputs = LocalCommand().update("id", old, new, idle_operation())
+    assert outputs["stdout"] == "unset unset"
+
+
+def test_an_update_without_a_command_keeps_what_was_printed_before() -> None:
+    outputs = LocalCommand().update("id", {"stdout": "a", "stderr": "b"}, {}, idle_operation())
+    assert outputs == {"stdout": "a", "stderr": "b"}

@@ -1,0 +1,61 @@
+"""random.RandomPassword through the official SDK and the real CLI."""
+
+import pytest
+
+from tests.contract.stack import Stack
+
+pytestmark = pytest.mark.binaries
+
+PROGRAM = """
+import pulumi_random
+password = pulumi_random.RandomPassword("password", length=length, special=False, min_numeric=3)
+pulumi.export("shown", pulumi.Output.unsecret(password.result))
+"""
+
+
+def _exported(stack: Stack) -> str:
+    return str(stack.stack_outputs()["shown"])
+
+
+def test_a_password_is_kept_until_an_input_changes_and_is_secret_in_the_state(stack: Stack) -> None:
+    stack.program(PROGRAM, length=24)
+    created = stack.up()
+    assert created.ok, created.output
+    assert created.steps == [("create", "password")]
+    first = _exported(stack)
+    assert len(first) == 24
+    assert first.isalnum()
+    assert sum(character.isdigit() for character in first) >= 3
+    assert stack.state()["password"]["id"] == "none"
+    assert first not in str(stack.outputs("password"))
+
+    assert stack.preview("--expect-no-changes").ok
+
+    stack.program(PROGRAM, length=30)
+    replaced = stack.up()
+    assert replaced.ok, replaced.output
+    assert [operation for operation, _ in replaced.steps] == [
+        "create-replacement",
+        "replace",
+        "delete-replaced",
+    ]
+    assert len(_exported(stack)) == 30
+    assert _exported(stack)[:24] != first
+
+    assert stack.destroy().ok
+    assert stack.state() == {}
+
+
+def test_a_password_stays_out_of_every_file_of_the_state(stack: Stack) -> None:
+    """With one class of one character the value is known in advance, so it can be looked for."""
+    stack.program(
+        """
+        import pulumi_random
+        pulumi_random.RandomPassword(
+            "p", length=12, override_special="~", lower=False, upper=False, numeric=False
+        )
+        """
+    )
+    assert stack.up().ok
+    assert stack.outputs("p")["overrideSpecial"] == "~"
+    assert stack.files_with("~" * 12) == []

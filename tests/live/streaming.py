@@ -1,0 +1,148 @@
+"""Clients of the gateway that record when each piece of a stream arrived."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import httpx
+import numpy as np
+import tritonclient.grpc.aio as triton
+
+
+@dataclass
+class Answer:
+    text: str = ""
+    arrived_s: list[float] = field(default_factory=list)  # seconds after the request
+    error: str | None = None
+    finished: bool = False
+
+
+async def openai_stream(http: str, model: str, prompt: str, max_tokens: int = 32) -> Answer:
+    answer, started = Answer(), time.monotonic()
+    body = {
+        "model": model,
+        "messages": [{"role": "user", "content": prompt}],
+        "max_tokens": max_tokens,
+        "temperature": 0,
+        "stream": True,
+    }
+    try:
+        async with (
+            httpx.AsyncClient(timeout=120) as client,
+            client.stream("POST", f"{http}/v1/chat/completions", json=body) as response,
+        ):
+            if response.status_code != 200:
+                answer.error = f"HTTP {response.status_code} {(await response.aread()).decode()}"
+                return answer
+            async for line in response.aiter_lines():
+                if line == "data: [DONE]":
+                    answer.finished = True
+                elif line.startswith("data: "):
+                    _take_chunk(answer, json.loads(line[6:]), started)
+    except httpx.HTTPError as error:
+        answer.error = repr(error)
+    if not answer.finished and answer.error is None:
+        answer.error = "the stream ended without [DONE]"
+    return answer
+
+
+def _take_chunk(answer: Answer, chunk: dict, started: float) -> None:
+    if "error" in chunk:
+        answer.error = json.dumps(chunk["error"])
+    for choice in chunk.get("choices", []):
+        if piece := choice.get("delta", {}).get("content"):
+            answer.text += piece
+            answer.arrived_s.append(time.monotonic() - started)
+
+
+async def grpc_stream(grpc: str, model: str, prompt: str, max_tokens: int = 32) -> Answer:
+    answer, started = Answer(), time.monotonic()
+    client = triton.InferenceServerClient(grpc)
+
+    async def requests() -> AsyncIterator[dict]:
+        text = f"<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n"
+        parameters = json.dumps({"max_tokens": max_tokens, "temperature": 0})
+        yield {
+            "model_name": model,
+            "inputs": [
+                _bytes_input("text_input", text),
+                _bool_input("stream", True),
+                _bytes_input("sampling_parameters", parameters),
+                _bool_input("exclude_input_in_output", True),
+            ],
+            "outputs": [triton.InferRequestedOutput("text_output")],
+            "enable_empty_final_response": True,
+        }
+
+    try:
+        async for result, error in client.stream_infer(requests(), stream_timeout=120):
+            if error is not None:
+                answer.error = str(error)
+                break
+            output = result.as_numpy("text_output")
+            if output is not None and output.size:
+                answer.text += output.reshape(-1)[0].decode()
+                answer.arrived_s.append(time.monotonic() - started)
+            if result.get_response().parameters["triton_final_response"].bool_param:
+                answer.finished = True
+                break
+    except Exception as error:
+        answer.error = repr(error)
+    finally:
+        await client.close()
+    if not answer.finished and answer.error is None:
+        answer.error = "the stream ended without a final response"
+    return answer
+
+
+def _bytes_input(name: str, value: str) -> triton.InferInput:
+    tensor = triton.InferInput(name, [1], "BYTES")
+    tensor.set_data_from_numpy(np.array([value.encode()], dtype=np.object_))
+    return tensor
+
+
+def _bool_input(name: str, value: bool) -> triton.InferInput:
+    tensor = triton.InferInput(name, [1], "BOOL")
+    tensor.set_data_from_numpy(np.array([value]))
+    return tensor
+
+
+class Load:
+    """Streams on both doors of some models until stopped; keeps every answer."""
+
+    def __init__(self, http: str, grpc: str, models: list[str], streams_per_door: int = 2) -> None:
+        self.answers: dict[str, list[Answer]] = {model: [] for model in models}
+        self._http, self._grpc, self._streams = http, grpc, streams_per_door
+        self._stop = asyncio.Event()
+
+    async def __aenter__(self) -> Load:
+        self._tasks = [
+            asyncio.create_task(self._repeat(model, door))
+            for model in self.answers
+            for door in ("openai", "grpc")
+            for _ in range(self._streams)
+        ]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._stop.set()
+        await asyncio.gather(*self._tasks)
+
+    @property
+    def failures(self) -> list[str]:
+        return [a.error for answers in self.answers.values() for a in answers if a.error]
+
+    async def _repeat(self, model: str, door: str) -> None:
+        while not self._stop.is_set():
+            if door == "openai":
+                answer = await openai_stream(self._http, model, "count", max_tokens=64)
+            else:
+                answer = await grpc_stream(self._grpc, model, "count", max_tokens=64)
+            self.answers[model].append(answer)
+            if answer.error:
+                # A refused connection returns at once; do not spin on it.
+                await asyncio.sleep(0.1)

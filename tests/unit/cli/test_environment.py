@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from slipway.cli.app import app
+from slipway.cli.environment import Environment, exports, find
+from slipway.cli.errors import CliError
+
+
+def test_the_printed_exports_give_a_shell_the_same_values(
+    runner: CliRunner, checkout: Path, environment: Environment
+) -> None:
+    printed = runner.invoke(app, ["env"]).stdout
+    names = ("SLIPWAY_CACHE", "SLIPWAY_RUN", "SLIPWAY_SCRATCH", "PULUMI_HOME", "PULUMI_BACKEND_URL")
+    shown = "; ".join(f'printf "%s\\n" "${name}"' for name in names)
+    done = subprocess.run(
+        ["/bin/sh", "-ec", f"{printed}\n{shown}"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == [
+        str(environment.cache),
+        str(checkout / ".slipway" / "dev"),
+        str(environment.scratch),
+        str(checkout / ".slipway" / "pulumi"),
+        f"file://{checkout}/.slipway/state",
+    ]
+
+
+def test_exports_survive_quotes_and_spaces() -> None:
+    value = """it's a "long" path; $HOME `id`"""
+    script = exports({"X": value}) + 'printf %s "$X"'
+    done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == value
+
+
+def test_pulumi_is_first_on_the_path_exactly_once(environment: Environment) -> None:
+    folder = str(environment.pulumi.parent)
+    path = environment.variables({"PATH": f"/usr/bin:{folder}:/bin"})["PATH"].split(os.pathsep)
+    assert path == [folder, "/usr/bin", "/bin"]
+
+
+def test_children_do_not_inherit_this_programs_python_settings(environment: Environment) -> None:
+    given = {"PYTHONPATH": "src", "VIRTUAL_ENV": "/v", "HOME": "/h", "PATH": "/bin"}
+    passed = environment.child_environment(given)
+    assert passed["PYTHONPATH"] == f"{environment.checkout}/src:{environment.checkout}"
+    assert "VIRTUAL_ENV" not in passed
+    assert passed["HOME"] == "/h"
+    assert passed["PULUMI_HOME"] == str(environment.pulumi_home)
+
+
+def test_the_scratch_folder_is_short_and_of_one_environment_of_one_checkout(tmp_path: Path) -> None:
+    def scratch(name: str, checkout: Path) -> Path:
+        return Environment(name=name, checkout=checkout, cache=tmp_path).scratch
+
+    deep = tmp_path / ("x" * 120)
+    assert len(str(scratch("dev", deep))) <= 40
+    assert len({scratch("dev", deep), scratch("dev2", deep), scratch("dev", tmp_path)}) == 3
+    assert scratch("dev", deep) == scratch("dev", deep)
+
+
+def test_the_folders_are_readable_by_their_owner_only(environment: Environment) -> None:
+    environment.make_folders()
+    try:
+        for folder in (environment.home, environment.run, environment.scratch):
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    finally:
+        environment.scratch.rmdir()
+
+
+def test_a_scratch_folder_that_is_a_link_of_somebody_else_is_refused(
+    environment: Environment, tmp_path: Path
+) -> None:
+    environment.scratch.symlink_to(tmp_path)
+    try:
+        with pytest.raises(CliError, match="belongs to somebody else"):
+            environment.make_folders()
+    finally:
+        environment.scratch.unlink()
+
+
+@pytest.mark.parametrize("name", ["../dev", "", ".", "a/b", "-x"])
+def test_a_name_cannot_lead_out_of_the_checkout(checkout: Path, name: str) -> None:
+    (checkout / ".slipway").mkdir()
+    with pytest.raises(CliError) as refused:
+        find(name)
+    assert refused.value.exit_code == 2
+
+
+def test_an_environment_without_its_file_is_found_while_it_has_state(checkout: Path) -> None:
+    (checkout / ".slipway" / "gone").mkdir(parents=True)
+    assert find("gone").run == checkout / ".slipway" / "gone"
+
+
+def test_a_token_is_read_from_its_file(environment: Environment) -> None:
+    assert environment.token("nomad") is None
+    (environment.run / "tokens").mkdir(parents=True)
+    (environment.run / "tokens" / "nomad").write_text("secret-id\n")
+    assert environment.token("nomad") == "secret-id"

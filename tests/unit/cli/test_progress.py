@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+
+from slipway.cli.progress import Phases, ToolchainProgress, clock
+
+
+def test_phases_keep_their_times_also_when_they_fail() -> None:
+    phases = Phases()
+    with phases.phase("checks", "this machine"):
+        pass
+    with pytest.raises(ZeroDivisionError), phases.phase("plan", "files"):
+        raise ZeroDivisionError
+    assert list(phases.seconds) == ["checks", "plan"]
+    assert all(seconds >= 0 for seconds in phases.seconds.values())
+
+
+def test_a_failed_phase_is_not_called_done(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ZeroDivisionError), Phases().phase("plan", "files"):
+        raise ZeroDivisionError
+    assert "done" not in capsys.readouterr().err
+
+
+def test_a_tool_is_told_of_at_each_new_state_and_while_one_lasts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    progress = ToolchainProgress()
+    for state, elapsed_s in (
+        ("building", 0),
+        ("building", 5),
+        ("building", 11),
+        ("building", 15),
+        ("ready", 16),
+    ):
+        progress("nomad", state, elapsed_s, "")
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.strip() for line in lines] == [
+        "nomad: building (0 s)",
+        "nomad: building (11 s)",
+        "nomad: ready (16 s)",
+    ]
+
+
+def test_what_was_there_already_is_not_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    ToolchainProgress()("nomad", "ready", 0.0, "")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_clock_reads_minutes_and_seconds() -> None:
+    assert [clock(0.4).strip(), clock(67).strip(), clock(3605).strip()] == ["0:00", "1:07", "60:05"]

@@ -1,0 +1,109 @@
+"""Runs one Pulumi program inside the program's own interpreter.
+
+Imports only the standard library and the `pulumi` package of that interpreter. Exit status: 0 done,
+1 failed, 32 failed and the error has already been shown.
+"""
+
+import argparse
+import asyncio
+import logging
+import os
+import runpy
+import sys
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
+
+EXIT_ALREADY_REPORTED = 32
+# The SDK's callers wait in threads: a few for each resource operation that runs in parallel.
+THREADS_PER_OPERATION = 4
+
+
+def main() -> int:
+    """Run the program named on the command line; returns the exit status."""
+    arguments = _parse()
+    sys.path.pop(0)  # this script's folder is no part of the program
+    try:
+        import pulumi  # noqa: PLC0415 - its absence is a message of ours
+    except ImportError as problem:
+        print(  # noqa: T201
+            f"{sys.executable} cannot import the Pulumi SDK ({problem}). Install the program's "
+            "requirements into the virtual environment of runtime.options, or correct the option.",
+            file=sys.stderr,
+        )
+        return 1
+    runtime = pulumi.runtime
+    runtime.set_all_config(runtime.get_config_env(), runtime.get_config_secret_keys_env())
+    runtime.configure(
+        runtime.Settings(
+            project=arguments.project,
+            stack=arguments.stack,
+            organization=arguments.organization,
+            root_directory=arguments.root_directory,
+            monitor=arguments.monitor,
+            engine=arguments.engine,
+            parallel=arguments.parallel,
+            dry_run=arguments.dry_run == "true",
+        )
+    )
+    os.chdir(arguments.pwd)
+    sys.argv = [arguments.program, *arguments.arguments]
+    return _run(arguments.program, max(arguments.parallel, 1))
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Run a Pulumi program.")
+    for name in ("monitor", "engine", "project", "root_directory", "stack", "organization"):
+        parser.add_argument(f"--{name}")
+    parser.add_argument("--pwd", default=".")
+    parser.add_argument("--dry_run", default="false")
+    parser.add_argument("--parallel", type=int, default=1)
+    parser.add_argument("program")
+    parser.add_argument("arguments", nargs="*")
+    return parser.parse_args()
+
+
+def _run(program: str, parallel: int) -> int:
+    import pulumi  # noqa: PLC0415
+
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    threads = ThreadPoolExecutor(max_workers=parallel * THREADS_PER_OPERATION)
+    loop.set_default_executor(threads)
+    # A failed program leaves futures that nobody awaits; asyncio would report each of them.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+
+    def run_program() -> None:
+        runpy.run_path(program, run_name="__main__")
+
+    try:
+        loop.run_until_complete(pulumi.runtime.run_in_stack(run_program))
+    except pulumi.RunError as problem:  # meant for the user as it is
+        pulumi.log.error(str(problem))
+        return EXIT_ALREADY_REPORTED
+    except Exception as problem:
+        pulumi.log.error("The program failed:\n" + _program_traceback(problem))
+        return EXIT_ALREADY_REPORTED
+    finally:
+        threads.shutdown(wait=True)
+        loop.close()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return 0
+
+
+def _program_traceback(problem: Exception) -> str:
+    """The traceback without the frames of this script, `runpy` and the SDK above the program."""
+    trace = problem.__traceback__
+    first = trace
+    while first is not None and not _is_program(first.tb_frame):
+        first = first.tb_next
+    return "".join(traceback.format_exception(type(problem), problem, first or trace))
+
+
+def _is_program(frame: FrameType) -> bool:
+    return frame.f_globals.get("__name__") == "__main__" and frame.f_code.co_filename != __file__
+
+
+if __name__ == "__main__":
+    sys.exit(main())

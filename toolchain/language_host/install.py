@@ -1,0 +1,17 @@
+"""Puts the registry-only Python language host where Pulumi looks for it: in a folder of PATH."""
+
+from pathlib import Path
+
+from toolchain.plugins.wrapper import write_wrapper
+
+
+def install(folder: Path, python: Path, checkout: Path) -> None:
+    """Write `pulumi-language-python` into `folder`. Idempotent and atomic.
+
+    Args:
+        folder: a folder of PATH; not the CLI's own when that is shared between checkouts.
+        python: an interpreter with the `pulumi` package (3.11 or newer).
+        checkout: the root of this repository; the wrapper runs code from it.
+    """
+    program = checkout / "toolchain" / "language_host" / "main.py"
+    write_wrapper(folder / "pulumi-language-python", python, program)

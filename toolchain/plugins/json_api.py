@@ -1,0 +1,100 @@
+"""A JSON API over HTTP with a token, as Nomad and Consul have it.
+
+Straight on `http.client`: no proxies (the addresses are the cluster's own), no retries (Pulumi's
+user decides), and little to import in a process that lives for a second.
+"""
+
+import http.client
+import json
+import os
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.message import Message
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from toolchain.plugins.resource import ProviderError
+
+CONNECT_TIMEOUT_S = 10.0
+
+
+class ApiError(ProviderError):
+    """The server answered, but not with success."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonApi:
+    """One server.
+
+    Attributes:
+        address: URL of its root, e.g. "http://127.0.0.1:4646".
+        token_header: the header that carries `token`; an empty token is not sent.
+    """
+
+    address: str
+    token_header: str
+    token: str
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        timeout_s: float = CONNECT_TIMEOUT_S,
+    ) -> tuple[bytes, Message]:
+        """The body and the headers of a successful answer.
+
+        Raises:
+            ApiError: the server answered with another status than 200.
+            ProviderError: no answer; never the same as "not found".
+        """
+        query = {key: value for key, value in (query or {}).items() if value}
+        target = quote(path) + (f"?{urlencode(query)}" if query else "")
+        what = f"{method} {self.address}{target}"
+        headers = {self.token_header: self.token} if self.token else {}
+        connection = self._connection(timeout_s)
+        try:
+            connection.request(method, target, body=body, headers=headers)
+            response = connection.getresponse()
+            content = response.read()
+        except ConnectionRefusedError as problem:
+            raise ProviderError(f"{what}: connection refused") from problem
+        except (OSError, http.client.HTTPException) as problem:
+            raise ProviderError(f"{what}: {problem or type(problem).__name__}") from problem
+        finally:
+            connection.close()
+        if response.status != 200:
+            text = content.decode(errors="replace").strip()
+            raise ApiError(response.status, f"{what}: response {response.status} ({text})")
+        return content, response.headers
+
+    def json(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+    ) -> Any:
+        """As `call`, with JSON out, and in unless `body` is already bytes."""
+        encoded = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        content, _ = self.call(method, path, query, encoded)
+        return json.loads(content) if content.strip() else None
+
+    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
+        parts = urlsplit(self.address)
+        if parts.scheme == "https":
+            context = ssl.create_default_context()
+            return http.client.HTTPSConnection(parts.netloc, timeout=timeout_s, context=context)
+        return http.client.HTTPConnection(parts.netloc, timeout=timeout_s)
+
+
+def setting(config: Mapping[str, Any], key: str, *variables: str, default: str = "") -> str:
+    """A provider's setting: its configuration, else the first set variable, else `default`."""
+    candidates = [config.get(key), *(os.environ.get(name) for name in variables)]
+    return str(next((value for value in candidates if value), default))

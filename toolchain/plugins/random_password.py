@@ -1,0 +1,107 @@
+"""random:index/randomPassword:RandomPassword.
+
+Without `bcryptHash`: the standard library has no bcrypt, and nothing here reads the hash.
+"""
+
+# ruff: noqa: ARG002 - the signatures are those of the interface
+
+import secrets
+import string
+
+from toolchain.plugins.resource import (
+    Difference,
+    Operation,
+    ProviderError,
+    Resource,
+    Snapshot,
+    unknown_outputs,
+)
+from toolchain.plugins.server import ProviderDefinition
+from toolchain.plugins.wire import Properties, is_unknown
+
+TOKEN = "random:index/randomPassword:RandomPassword"  # noqa: S105
+RESOURCE_ID = "none"  # the official provider's: the id of a secret must say nothing
+SPECIAL = "!@#$%&*()-_=+[]{}<>:?"
+
+
+class RandomPassword(Resource):
+    """A random string from the system's generator; any changed input makes a new one."""
+
+    defaults = {  # noqa: RUF012
+        "lower": True,
+        "minLower": 0,
+        "minNumeric": 0,
+        "minSpecial": 0,
+        "minUpper": 0,
+        "number": True,
+        "numeric": True,
+        "special": True,
+        "upper": True,
+    }
+
+    def check(self, inputs: Properties) -> dict[str, str]:
+        full = self.with_defaults(inputs)
+        minimums = [full[name] for name in ("minLower", "minNumeric", "minSpecial", "minUpper")]
+        length = full.get("length")
+        if is_unknown([length, *minimums]):
+            return {}
+        if not isinstance(length, int) or length < max(1, sum(minimums)):
+            return {"length": f"{length!r} must be at least 1 and at least the sum of the minimums"}
+        if not self._classes(inputs):
+            return {"length": "every class of characters is switched off"}
+        return {}
+
+    def diff(
+        self, resource_id: str, old_inputs: Properties, old: Properties, new: Properties
+    ) -> Difference:
+        changed = self.changed(old_inputs, new)
+        return Difference(changed=changed, replaces=changed)
+
+    def planned(self, new: Properties, old: Properties | None) -> Properties:
+        return {**self.with_defaults(new), **unknown_outputs("result")}
+
+    def create(self, new: Properties, operation: Operation) -> tuple[str, Properties]:
+        classes = self._classes(new)
+        picked = [secrets.choice(c) for c, minimum in classes for _ in range(minimum)]
+        pool = "".join(characters for characters, _ in classes)
+        picked += [secrets.choice(pool) for _ in range(new["length"] - len(picked))]
+        secrets.SystemRandom().shuffle(picked)
+        return RESOURCE_ID, {**self.with_defaults(new), "result": "".join(picked)}
+
+    def read(self, resource_id: str, inputs: Properties, outputs: Properties) -> Snapshot | None:
+        if not outputs:
+            raise ProviderError("a password cannot be imported: its value would be on screen")
+        return Snapshot(inputs=inputs, outputs=outputs)
+
+    def update(
+        self, resource_id: str, old: Properties, new: Properties, operation: Operation
+    ) -> Properties:
+        raise ProviderError("a password is replaced, never updated")
+
+    def delete(self, resource_id: str, outputs: Properties, operation: Operation) -> None:
+        return
+
+    def _classes(self, inputs: Properties) -> list[tuple[str, int]]:
+        """(characters, least number of them) of every class that is switched on."""
+        full = self.with_defaults(inputs)
+        numeric = full["numeric"] and full["number"]
+        special = full.get("overrideSpecial") or SPECIAL
+        classes = [
+            (full["lower"], string.ascii_lowercase, full["minLower"]),
+            (full["upper"], string.ascii_uppercase, full["minUpper"]),
+            (numeric, string.digits, full["minNumeric"]),
+            (full["special"], special, full["minSpecial"]),
+        ]
+        return [
+            (characters, minimum) for switched_on, characters, minimum in classes if switched_on
+        ]
+
+
+def definition(version: str) -> ProviderDefinition:
+    """The `random` provider."""
+    return ProviderDefinition(
+        name="random",
+        version=version,
+        config_keys=frozenset(),
+        resources=lambda _: {TOKEN: RandomPassword()},
+    )

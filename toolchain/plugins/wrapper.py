@@ -1,0 +1,29 @@
+"""Small executables that start a Python program of this checkout."""
+
+import os
+import shlex
+import tempfile
+from pathlib import Path
+
+
+def write_wrapper(path: Path, python: Path, program: Path, *arguments: str) -> None:
+    """Write an executable at `path` that runs `program` with `python`, atomically.
+
+    `exec` in a shell script instead of a `#!python` line: the kernel cuts such a line at 127 bytes
+    and at the first space.
+    """
+    # An absolute path with its symbolic links kept: a virtual environment is found by its own path.
+    command = shlex.join([os.path.abspath(python), os.path.abspath(program), *arguments])  # noqa: PTH100
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = f'#!/bin/sh\nexec {command} "$@"\n'
+    if path.is_file() and path.read_text() == content and os.access(path, os.X_OK):
+        return
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(content)
+        Path(temporary).chmod(0o755)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
