@@ -43,7 +43,17 @@ def envoy_job(plan: PlatformPlan) -> Job:
                 Task(
                     name="envoy",
                     command=f"${{meta.runtime}}/tools/bin/envoy-{plan.tools['envoy']}/envoy",
-                    args=("--config-path", "local/envoy.json", "--concurrency", "2"),
+                    args=(
+                        "--config-path",
+                        "local/envoy.json",
+                        "--concurrency",
+                        "2",
+                        # Its socket names are the machine's: a second environment could not start.
+                        "--disable-hot-restart",
+                        # One filter writes five lines a message at this level.
+                        "--component-log-level",
+                        "misc:warning",
+                    ),
                     files=(File(path="local/envoy.json", content=bootstrap),),
                     cpu_mhz=200,
                     memory_mb=256,

@@ -17,10 +17,6 @@ DATA_DIRECTORY = "@agent@/data"
 CONFIGURATION_FILE = "@agent@/config.json"
 SECRETS_FILE = "@agent@/secrets.json"
 
-# The heap may grow by half instead of doubling between collections: agents of a small machine are
-# idle, their memory is not free (docs/benchmarks/agents.md).
-GO_RUNTIME = {"GOGC": "50"}
-
 # The order in which agents start; each stage answers before the next one starts. Nomad after
 # Consul: a Nomad client that finds no Consul takes no job with a service.
 CONSUL_SERVER, CONSUL_CLIENT, NOMAD_SERVER, NOMAD_CLIENT = 1, 2, 3, 4
@@ -43,7 +39,6 @@ class AgentDocument:
             "name": self.name,
             "stage": self.stage,
             "command": list(self.command),
-            "environment": dict(GO_RUNTIME),
             "configuration": dict(self.configuration),
             "ready_url": self.ready_url,
             "ready_timeout_s": self.ready_timeout_s,

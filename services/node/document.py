@@ -41,7 +41,6 @@ class Agent:
     name: str
     stage: int
     command: tuple[str, ...]
-    environment: dict[str, str]
     ready_url: str
     ready_timeout_s: int
     stop_timeout_s: int

@@ -6,7 +6,9 @@ import dataclasses
 import itertools
 import json
 import shutil
+import socket
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterable
 from contextlib import suppress
@@ -38,7 +40,7 @@ def apply(folders: Folders, host: Host, secrets: dict[str, Any]) -> None:
             changed = _write_agent(supervisor, agent, host.configurations[agent.name], secrets)
         if changed:
             supervisor.stop(agent)
-        supervisor.start(agent)
+        _start(supervisor, agent)
         _wait_until_ready(supervisor, agent)
 
 
@@ -123,7 +125,7 @@ def start_in_stages(supervisor: Supervisor, agents: Iterable[Agent]) -> None:
     for _, group in itertools.groupby(agents, key=lambda agent: agent.stage):
         stage = list(group)
         for agent in stage:
-            supervisor.start(agent)
+            _start(supervisor, agent)
         for agent in stage:
             _wait_until_ready(supervisor, agent)
 
@@ -162,6 +164,23 @@ def _write_agent(
     return changed
 
 
+def _start(supervisor: Supervisor, agent: Agent) -> None:
+    """Start an agent unless it runs. Another program on its port would answer in its place."""
+    if supervisor.runs(agent):
+        return
+    url = urllib.parse.urlsplit(agent.ready_url)
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((url.hostname, url.port))
+        except OSError as error:
+            raise HostError(
+                f"{agent.name} on {agent.host} cannot listen on {url.netloc}: {error}\n"
+                "fix: end the program that does, or set another network in the environment's file"
+            ) from None
+    supervisor.start(agent)
+
+
 def _wait_until_ready(supervisor: Supervisor, agent: Agent) -> None:
     what = f"{agent.name} on {agent.host}"
     took_s = wait_until(what, lambda: _missing(supervisor, agent), agent.ready_timeout_s)
@@ -172,9 +191,10 @@ def _missing(supervisor: Supervisor, agent: Agent) -> str | None:
     state = supervisor.state(agent)
     if state is None or state["statename"] in ("FATAL", "EXITED", "STOPPED"):
         raise HostError(f"{agent.name} on {agent.host} ended:\n{_log_end(supervisor, agent)}")
-    if state["statename"] == "BACKOFF":
-        return f"it ends at once and is tried again: {_log_end(supervisor, agent, lines=1)}"
-    return _not_ready(agent.ready_url)
+    missing = _not_ready(agent.ready_url)
+    if missing is None:
+        return None
+    return f"{missing}; its log ends: {_log_end(supervisor, agent, lines=1)}"
 
 
 def _not_ready(url: str) -> str | None:
@@ -192,7 +212,8 @@ def _log_end(supervisor: Supervisor, agent: Agent, lines: int = 8) -> str:
     path = log_file(supervisor.folders, agent)
     if not path.exists():
         return "it wrote no log"
-    return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+    written = path.read_text(errors="replace").splitlines()
+    return "\n".join([line.strip() for line in written if line.strip()][-lines:])
 
 
 def _known_supervisor(folders: Folders) -> Supervisor:

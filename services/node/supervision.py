@@ -239,7 +239,7 @@ def supervisor_configuration(folders: Folders, endpoint: Endpoint, password: str
 def program_section(agent: Agent, folders: Folders) -> str:
     folder = folders.agent(agent.host, agent.name)
     # Unix sockets of Nomad's plugins, and engines' own, must not exceed 107 characters.
-    environment = {**agent.environment, MARK: str(folder), "TMPDIR": str(folders.scratch)}
+    environment = {MARK: str(folder), "TMPDIR": str(folders.scratch)}
     options = {
         "command": shlex.join(agent.command),
         "directory": str(folder),

@@ -8,7 +8,7 @@ import json
 import httpx
 import openai
 import pytest
-from streaming import Load, grpc_stream, openai_stream
+from tests.live.streaming import Load, grpc_stream, openai_stream
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(1200)]
 
@@ -47,7 +47,7 @@ def test_an_openai_client_lists_the_models_and_chats(platform) -> None:
     client = openai.OpenAI(base_url=f"{platform.http}/v1", api_key="unused")
     assert {"smollm2", "small", "sim-a", "sim-b"} <= {model.id for model in client.models.list()}
     reply = client.chat.completions.create(
-        model="smollm2", messages=[{"role": "user", "content": QUESTION}], max_tokens=16
+        model="smollm2", messages=[{"role": "user", "content": QUESTION}], max_tokens=16, temperature=0
     )
     assert "Paris" in (reply.choices[0].message.content or "")
 

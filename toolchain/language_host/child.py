@@ -48,10 +48,12 @@ class Children:
                 self._running.discard(process.pid)
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
-        """End the whole group of `process` if it still runs."""
+        """End the whole group of `process` if it still runs, and reap it."""
         with self._lock:
-            if process.pid in self._running:
-                _kill_group(process.pid)
+            if process.pid not in self._running:
+                return
+            _kill_group(process.pid)
+        self.wait(process)
 
     def stop(self) -> None:
         """End every child and start no more."""

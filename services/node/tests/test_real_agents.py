@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -9,6 +10,7 @@ import socket
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import mounts
 import processes
@@ -222,7 +224,8 @@ def test_start_recovers_from_a_killed_supervisor_and_the_task_goes_on(
 def test_stop_leaves_no_process_no_mount_and_no_port_and_start_goes_on(
     cluster: Cluster, job: str
 ) -> None:
-    bystander = processes.read(os.getpid())
+    if os.getuid() == 0:
+        assert mounts.below(cluster.run_folder.resolve()) != []
     cluster.succeed("agents.py", "stop")
     assert of_environment(cluster) == []
     assert mounts.below(cluster.run_folder.resolve()) == []
@@ -230,7 +233,6 @@ def test_stop_leaves_no_process_no_mount_and_no_port_and_start_goes_on(
         with socket.socket() as free:
             free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             free.bind((f"{cluster.prefix}1", port))
-    assert bystander is not None
     shutil.rmtree(cluster.scratch)  # as a reboot does
     (cluster.run_folder / "supervisor/supervisord.pid").write_text("1\n")
     cluster.succeed("agents.py", "start")
@@ -249,6 +251,43 @@ def test_a_task_whose_agents_were_all_killed_is_ended_by_stop(cluster: Cluster, 
     cluster.succeed("agents.py", "start")
     _, consul = managers(cluster)
     wait_until_passing(consul, job, timeout_s=60)
+
+
+@pytest.fixture
+def spare(cluster: Cluster) -> Iterator[dict[str, Any]]:
+    """The document of one more node, at an address of its own; removed afterwards."""
+    document = cluster.golden("cpu-0")
+    text = json.dumps(document).replace(f"{cluster.prefix}16", f"{cluster.prefix}99")
+    moved: dict[str, Any] = {**json.loads(text), "host": "cpu-9"}
+    del moved["departure"]
+    yield moved
+    cluster.succeed("agents.py", "remove", document=moved)
+    assert not (cluster.run_folder / "nodes/cpu-9").exists()
+
+
+def test_a_port_that_another_program_holds_is_named_at_once(
+    cluster: Cluster, spare: dict[str, Any]
+) -> None:
+    secrets = cluster.agent_secrets("cpu-0")
+    with socket.socket() as taken:
+        taken.bind((f"{cluster.prefix}99", 8500))
+        taken.listen()
+        done = cluster.program("agents.py", "apply", document=spare, secrets=secrets)
+    assert done.returncode == 1
+    assert f"consul on cpu-9 cannot listen on {cluster.prefix}99:8500" in done.stderr
+
+
+def test_an_agent_that_does_not_start_is_named_with_the_end_of_its_log(
+    cluster: Cluster, spare: dict[str, Any]
+) -> None:
+    consul = spare["agents"][0]
+    consul["configuration"]["bind_adr"] = "misspelt"
+    consul["ready_timeout_s"] = 3
+    secrets = cluster.agent_secrets("cpu-0")
+    done = cluster.program("agents.py", "apply", document=spare, secrets=secrets)
+    assert done.returncode == 1
+    assert "consul on cpu-9" in done.stderr
+    assert "bind_adr" in done.stderr
 
 
 def test_a_removed_node_leaves_the_cluster_and_the_others_stay(cluster: Cluster) -> None:

@@ -16,7 +16,6 @@ AGENT = Agent(
     name="consul",
     stage=2,
     command=("/a cache/consul", "agent", "-config-file=/a run/config.json"),
-    environment={"GOGC": "50"},
     ready_url="http://127.0.0.1:1/",
     ready_timeout_s=1,
     stop_timeout_s=30,
@@ -52,7 +51,6 @@ def test_supervisord_reads_paths_with_spaces(folders: Folders) -> None:
     assert program.command == ("'/a cache/consul' agent '-config-file=/a run/config.json'")
     assert program.stdout_logfile == str(folders.logs / "cpu-0-consul.log")
     assert program.environment == {
-        "GOGC": "50",
         "SLIPWAY_AGENT": str(folders.agent("cpu-0", "consul")),
         "TMPDIR": str(folders.scratch),
     }

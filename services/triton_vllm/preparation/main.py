@@ -39,9 +39,15 @@ def main() -> int:
         journal.error(str(error))
         return 1
     except OSError as error:  # no space, no permission
-        journal.error(f"{error.filename or 'the disk'}: {error.strerror}")
+        journal.error(_reason(error))
         return 1
     return 0
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, shutil.Error):  # of copytree: one (source, target, reason) a file
+        return "; ".join(str(reason) for _, _, reason in error.args[0])
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
 
 
 def prepare(document: WeightsDocument, runtime: Path, journal: Journal) -> None:

@@ -61,7 +61,9 @@ class Launcher:
         self._handle_signals()
         guard = Guard(self._home, self._watch, self._journal)
         try:
-            async with aiohttp.ClientSession() as session, self._ledger_kept():
+            # No kept connections: Triton waits for each before it ends.
+            connector = aiohttp.TCPConnector(force_close=True)
+            async with aiohttp.ClientSession(connector=connector) as session, self._ledger_kept():
                 self._doors = Doors(self._settings, session)
                 ready = await self._until_stopped(self._load(command))
                 if ready:

@@ -129,7 +129,7 @@ PART_SIGNS = {
     "stub": "triton_python_backend_stub",
     "tracker": "resource_tracker",
     "engine": "spawn_main",
-    "api_server": "fake_vllm.py",
+    "api_server": "--served-model-name",
 }
 
 

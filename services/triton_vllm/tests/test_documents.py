@@ -1,0 +1,206 @@
+"""Documents, their schemas, and the commands they become."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from replica.document import load_document
+from replica.engine import engine_command, engine_environment
+from replica.errors import InputError
+from replica.settings import Settings, read_settings
+from replica_process import ReplicaProcess, document
+
+SCHEMAS = Path(__file__).resolve().parents[3] / "schemas"
+ENVIRONMENT = {
+    "SLIPWAY_ADDRESS": "127.92.0.3",
+    "SLIPWAY_PORT_OPENAI": "8000",
+    "SLIPWAY_PORT_GRPC": "8001",
+    "SLIPWAY_PORT_HTTP": "8002",
+    "SLIPWAY_PORT_METRICS": "8003",
+    "SLIPWAY_RUNTIME": "/runtime",
+    "SLIPWAY_SCRATCH": "/scratch",
+    "SLIPWAY_ENV_TRITON": "/envs/triton",
+    "SLIPWAY_ENV_VLLM": "/envs/vllm",
+    "NOMAD_ALLOC_ID": "5456bd7a-9fc0-c0dd-6131-cbee77f57577",
+}
+
+
+def settings(**changes: str) -> Settings:
+    return read_settings({**ENVIRONMENT, **changes})
+
+
+def command(tmp_path: Path, engine_args: dict[str, Any], **environment: str) -> str:
+    engine = {**document()["engine"], "engine_args": engine_args}
+    file = tmp_path / "replica.json"
+    file.write_text(json.dumps(document(engine=engine)))
+    return " ".join(engine_command(load_document(file), settings(**environment)))
+
+
+def broken(**changes: Any) -> dict[str, Any]:
+    """A document with one field of its engine, or of itself, changed; None removes it."""
+    content = document()
+    for name, value in changes.items():
+        owner = content["engine"] if name in content["engine"] else content
+        if value is None:
+            del owner[name]
+        else:
+            owner[name] = value
+    return content
+
+
+BROKEN = [
+    (broken(schema_version=2), "schema_version 2 is not one of (0, 1)"),
+    (broken(model=None), "model: missing"),
+    (broken(weights=None), "weights: missing"),
+    (broken(max_num_seqs=0), "max_num_seqs: 0 is not above 0"),
+    (broken(kv_cache_bytes="1 GiB"), "kv_cache_bytes: expected int, got str"),
+    (broken(max_model_len=True), "max_model_len: expected int, got bool"),
+    (broken(kind="sim"), "this service runs 'vllm' only"),
+    (broken(engine_args=[]), "engine_args: expected dict, got list"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), BROKEN)
+def test_a_broken_document_is_refused_by_reader_and_schema(
+    tmp_path: Path, content: dict[str, Any], message: str
+) -> None:
+    file = tmp_path / "replica.json"
+    file.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"replica\.json") as refusal:
+        load_document(file)
+    assert message in str(refusal.value)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(content, schema("replica"))
+
+
+def test_reader_and_schema_take_the_same_document(tmp_path: Path) -> None:
+    file = tmp_path / "replica.json"
+    file.write_text(json.dumps(document()))
+    jsonschema.validate(document(), schema("replica"))
+    assert load_document(file).names == ("smollm2", "small")
+
+
+def test_the_schema_takes_a_simulators_document_without_weights() -> None:
+    content = document()
+    del content["weights"]
+    content["engine"] = {
+        "kind": "sim",
+        "architecture": "llama-3.1-8b",
+        "profile": "h100-fp8",
+        "max_model_len": 8192,
+        "max_num_seqs": 64,
+        "kv_cache_bytes": 1 << 34,
+        "startup_s": 0,
+        "engine_args": {},
+    }
+    jsonschema.validate(content, schema("replica"))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**content, "weights": "weights/x"}, schema("replica"))
+
+
+@pytest.mark.parametrize("name", ["replica", "weights"])
+def test_the_schemas_are_valid_schemas(name: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(schema(name))
+
+
+def test_the_engine_gets_what_the_document_says(tmp_path: Path) -> None:
+    words = command(tmp_path, {})
+    for expected in (
+        "/envs/vllm/bin/python -m vllm.entrypoints.openai.api_server",
+        "--served-model-name smollm2 small",
+        "--model /runtime/weights/none",
+        "--host 127.92.0.3",
+        "--kv-cache-memory-bytes 1073741824",
+        "--enforce-eager",
+        "--tool-call-parser hermes",
+    ):
+        assert expected in words
+
+
+def test_engine_args_add_replace_and_remove_flags(tmp_path: Path) -> None:
+    arguments = {
+        "enable_prefix_caching": False,
+        "enforce-eager": False,
+        "tool_call_parser": "llama3_json",
+        "enable_auto_tool_choice": None,
+        "speculative_config": {"method": "ngram"},
+        "lora_modules": ["a=/a", "b=/b"],
+    }
+    words = command(tmp_path, arguments)
+    for expected in (
+        "--no-enable-prefix-caching",
+        "--no-enforce-eager",
+        "--tool-call-parser llama3_json",
+        '--speculative-config {"method": "ngram"}',
+        "--lora-modules a=/a b=/b",
+    ):
+        assert expected in words
+    assert "--enable-auto-tool-choice" not in words
+    assert "hermes" not in words
+
+
+@pytest.mark.parametrize("name", ["port", "served_model_name", "--host", "uds"])
+def test_engine_args_cannot_move_the_doors(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="set by Slipway"):
+        command(tmp_path, {name: "x"})
+
+
+def test_an_accelerator_compiles_and_a_cpu_does_not(tmp_path: Path) -> None:
+    assert "--enforce-eager" not in command(tmp_path, {}, NVIDIA_VISIBLE_DEVICES="GPU-1")
+    assert "--enforce-eager" in command(tmp_path, {}, NVIDIA_VISIBLE_DEVICES="void")
+
+
+def test_the_engines_environment_stays_on_this_machine_and_off_core_zero(tmp_path: Path) -> None:
+    file = tmp_path / "replica.json"
+    file.write_text(json.dumps(document()))
+    inherited = {"VLLM_CPU_KVCACHE_SPACE": "40", "HOME": "/home"}
+    environment = engine_environment(load_document(file), settings(), inherited, Path("/t"))
+    assert "VLLM_CPU_KVCACHE_SPACE" not in environment
+    assert (
+        environment.items()
+        >= {
+            "HOME": "/home",
+            "TMPDIR": "/t",
+            "HF_HUB_OFFLINE": "1",
+            "VLLM_NO_USAGE_STATS": "1",
+            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+            "OMP_NUM_THREADS": "2",
+        }.items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("SLIPWAY_SCRATCH", "", "SLIPWAY_SCRATCH is not set"),
+        ("SLIPWAY_PORT_GRPC", "http", "SLIPWAY_PORT_GRPC=http is not a port"),
+        ("SLIPWAY_PORT_GRPC", "70000", "SLIPWAY_PORT_GRPC=70000 is not a port"),
+    ],
+)
+def test_a_wrong_environment_is_refused_by_name(variable: str, value: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        settings(**{variable: value})
+
+
+def test_the_launcher_ends_with_2_for_wrong_input_without_a_traceback(short_folder: Path) -> None:
+    replica = ReplicaProcess(short_folder, "127.92.0.4", model="")
+    replica.document["engine"]["engine_args"] = {"port": 1}
+    assert replica.start().process.wait(10) == 2
+    assert "engine_args.port" in replica.events()[-1]["message"]
+    assert (short_folder / "stderr").read_text() == ""
+
+
+def test_a_scratch_folder_too_long_for_sockets_is_refused(short_folder: Path) -> None:
+    replica = ReplicaProcess(short_folder, "127.92.0.4")
+    replica.environment["SLIPWAY_SCRATCH"] = str(short_folder / ("x" * 60))
+    assert replica.start().process.wait(10) == 2
+    assert "SLIPWAY_SCRATCH is too long" in replica.events()[-1]["message"]
+
+
+def schema(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
+    return content

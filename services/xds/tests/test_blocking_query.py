@@ -1,0 +1,113 @@
+"""The rules of Consul's blocking queries, against a server that misbehaves on demand."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import aiohttp
+import pytest
+from aiohttp import web
+from control_plane.sources.blocking_query import BlockingQuery
+from control_plane.sources.reachability import Reachability
+
+
+@dataclass
+class FakeConsul:
+    """Answers with (status, index, body) in turn and remembers the index of each question."""
+
+    answers: deque[tuple[int, int, object]]
+    asked: list[int] = field(default_factory=list)
+    tokens: list[str | None] = field(default_factory=list)
+
+    async def handle(self, request: web.Request) -> web.Response:
+        self.asked.append(int(request.query["index"]))
+        self.tokens.append(request.headers.get("X-Consul-Token"))
+        status, index, body = self.answers.popleft()
+        return web.json_response(body, status=status, headers={"X-Consul-Index": str(index)})
+
+
+@contextlib.asynccontextmanager
+async def fake_consul(*answers: tuple[int, int, object]) -> AsyncIterator[tuple[FakeConsul, str]]:
+    consul = FakeConsul(deque(answers))
+    app = web.Application()
+    app.router.add_get("/{path:.*}", consul.handle)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.94.0.4", 0).start()
+    try:
+        yield consul, "http://{}:{}".format(*runner.addresses[0])
+    finally:
+        await runner.cleanup()
+
+
+async def read(*answers: tuple[int, int, object]) -> tuple[list[tuple[object, bool]], FakeConsul]:
+    """(document, lost) of each answer that is yielded, until the server has no more."""
+    expected = sum(status in (200, 404) for status, _, _ in answers)
+    async with fake_consul(*answers) as (consul, url), aiohttp.ClientSession(url) as session:
+        query = BlockingQuery(session, "/v1/x", {}, Reachability(time.monotonic)).answers()
+        seen = [await anext(query) for _ in range(expected)]
+        await query.aclose()  # type: ignore[attr-defined]
+    return [(answer.document, answer.lost) for answer in seen], consul
+
+
+async def test_the_next_question_waits_for_a_change_after_the_last_index() -> None:
+    seen, consul = await read((200, 7, ["a"]), (200, 9, ["b"]), (200, 9, ["b"]))
+
+    assert seen == [(["a"], False), (["b"], False), (["b"], False)]
+    assert consul.asked == [0, 7, 9]
+
+
+async def test_an_index_that_goes_backwards_starts_over() -> None:
+    _, consul = await read((200, 7, ["a"]), (200, 3, ["a"]), (200, 3, ["a"]))
+
+    assert consul.asked == [0, 7, 0]
+
+
+async def test_an_index_below_one_counts_as_one() -> None:
+    _, consul = await read((200, 0, ["a"]), (200, 0, ["a"]))
+
+    assert consul.asked == [0, 1]
+
+
+@pytest.mark.parametrize("status", [500, 403, 429])
+async def test_an_error_is_retried_from_the_start_and_never_seen(status: int) -> None:
+    seen, consul = await read((200, 7, ["a"]), (status, 0, "no"), (200, 8, ["b"]))
+
+    assert seen == [(["a"], False), (["b"], False)]
+    assert consul.asked == [0, 7, 0]
+
+
+async def test_not_found_is_an_answer() -> None:
+    seen, _ = await read((404, 7, None))
+
+    assert seen == [(None, False)]
+
+
+async def test_an_empty_answer_with_a_lower_index_is_a_loss() -> None:
+    """Also when the loss happened during an outage."""
+    seen, _ = await read((200, 70, ["a"]), (500, 0, ""), (404, 5, None), (200, 6, []))
+
+    assert seen == [(["a"], False), (None, True), ([], True)]
+
+
+async def test_an_empty_answer_with_a_higher_index_is_somebodys_wish() -> None:
+    seen, _ = await read((200, 70, ["a"]), (404, 71, None))
+
+    assert seen == [(["a"], False), (None, False)]
+
+
+async def test_after_a_loss_a_rebuilt_state_is_believed_again() -> None:
+    seen, _ = await read((200, 70, ["a"]), (404, 5, None), (200, 6, ["b"]), (200, 7, []))
+
+    assert seen == [(["a"], False), (None, True), (["b"], False), ([], False)]
+
+
+async def test_a_busy_path_is_asked_for_at_a_limited_rate() -> None:
+    started = time.monotonic()
+    await read(*[(200, index, [index]) for index in range(1, 13)])
+
+    assert time.monotonic() - started >= 0.45, "2 at once, then 20 a second"

@@ -1,0 +1,124 @@
+"""Consul's JSON, read."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from control_plane.routing import Endpoint, Route
+from control_plane.sources.documents import (
+    BadRouteError,
+    endpoints_from_health,
+    route_from_kv,
+)
+
+SCHEMA = Path(__file__).parents[3] / "schemas" / "route.schema.json"
+DOCUMENT = {
+    "schema_version": 1,
+    "model": "tiny",
+    "aliases": ["small"],
+    "backends": [{"service": "model-tiny-1", "weight": 100}],
+    "max_concurrent_requests_per_replica": 64,
+    "stream_idle_timeout_s": 120,
+    "max_stream_duration_s": 600,
+}
+BAD = [
+    ({**DOCUMENT, "schema_version": 2}, "schema_version"),
+    ({**DOCUMENT, "model": ""}, "model"),
+    ({**DOCUMENT, "aliases": ["a b"]}, "aliases.0"),
+    ({**DOCUMENT, "backends": []}, "backends"),
+    ({**DOCUMENT, "backends": [{"service": "Not-A-Service"}]}, "backends.0.service"),
+    ({**DOCUMENT, "backends": [{"service": "a", "weight": -1}]}, "backends.0.weight"),
+    ({**DOCUMENT, "max_concurrent_requests_per_replica": 0}, "max_concurrent_requests_per_replica"),
+    ({**DOCUMENT, "surprise": 1}, "surprise"),
+    ({k: v for k, v in DOCUMENT.items() if k != "backends"}, "backends"),
+]
+
+
+def entry(document: Any, key: str = "slipway/routes/tiny") -> dict[str, str]:
+    return {"Key": key, "Value": base64.b64encode(json.dumps(document).encode()).decode()}
+
+
+def test_the_schema_in_the_repository_is_the_models() -> None:
+    draft = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    assert json.loads(SCHEMA.read_text(encoding="utf-8")) == draft | Route.model_json_schema()
+
+
+def test_a_document_becomes_a_route() -> None:
+    route = route_from_kv(entry(DOCUMENT))
+
+    assert route.names == ("tiny", "small")
+    assert route.clusters() == ("model-tiny-1-openai", "model-tiny-1-grpc")
+    jsonschema.validate(DOCUMENT, json.loads(SCHEMA.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize(("document", "where"), BAD)
+def test_a_wrong_document_is_refused_by_the_program_and_by_the_schema(
+    document: dict[str, Any], where: str
+) -> None:
+    with pytest.raises(BadRouteError, match=rf"slipway/routes/tiny: {where}: "):
+        route_from_kv(entry(document))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, json.loads(SCHEMA.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize(
+    ("backends", "reason"),
+    [
+        ([{"service": "a", "weight": 0}], "weight 0"),
+        ([{"service": "a"}, {"service": "a"}], "listed twice"),
+    ],
+)
+def test_backends_that_make_no_sense_are_refused(backends: list[Any], reason: str) -> None:
+    with pytest.raises(BadRouteError, match=reason):
+        route_from_kv(entry({**DOCUMENT, "backends": backends}))
+
+
+@pytest.mark.parametrize("value", ["", None, "%%%", base64.b64encode(b"{").decode()])
+def test_a_value_that_is_no_json_is_refused(value: str | None) -> None:
+    with pytest.raises(BadRouteError, match="slipway/routes/tiny"):
+        route_from_kv({"Key": "slipway/routes/tiny", "Value": value})
+
+
+def test_a_key_that_names_another_model_is_refused() -> None:
+    with pytest.raises(BadRouteError, match="must end with the model's name, 'tiny'"):
+        route_from_kv(entry(DOCUMENT, key="slipway/routes/other"))
+
+
+def instance(address: str, *statuses: str, node: str = "10.9.9.9", port: int = 1) -> dict[str, Any]:
+    return {
+        "Node": {"Address": node},
+        "Service": {"Address": address, "Port": port},
+        "Checks": [{"Status": status} for status in statuses],
+    }
+
+
+@pytest.mark.parametrize(
+    ("statuses", "healthy"),
+    [
+        (("passing",), True),
+        ((), True),
+        (("passing", "critical"), False),
+        (("passing", "warning"), False),
+    ],
+)
+def test_an_instance_is_healthy_when_all_its_checks_pass(
+    statuses: tuple[str, ...], healthy: bool
+) -> None:
+    assert endpoints_from_health([instance("10.0.0.1", *statuses)]) == (
+        Endpoint("10.0.0.1", 1, healthy),
+    )
+
+
+def test_an_instance_without_an_address_has_its_nodes() -> None:
+    assert endpoints_from_health([instance("")]) == (Endpoint("10.9.9.9", 1, True),)
+
+
+def test_an_instance_whose_address_is_a_name_is_left_out() -> None:
+    entries = [instance("replica.internal"), instance("::1")]
+
+    assert endpoints_from_health(entries) == (Endpoint("::1", 1, True),)

@@ -1,0 +1,97 @@
+"""When a model counts as acknowledged, and when as ready."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from control_plane.protocol.messages import Request, Send
+from control_plane.protocol.stream import DeltaStream
+from control_plane.resources.listener import GatewayAddress
+from control_plane.routing import Endpoint, RoutingTable
+from control_plane.server import Envoy
+from control_plane.snapshot import ResourceType, Snapshot, build
+from control_plane.status import status
+from support.gateway import route
+
+TINY = route("tiny", aliases=("small",))
+UP = (Endpoint("10.0.0.1", 1, True),)
+DOWN = (Endpoint("10.0.0.1", 1, False),)
+
+
+def table(openai: tuple[Endpoint, ...] = UP, grpc: tuple[Endpoint, ...] = UP) -> RoutingTable:
+    return RoutingTable((TINY,), {"model-tiny-1-openai": openai, "model-tiny-1-grpc": grpc})
+
+
+def snapshot(of: RoutingTable) -> Snapshot:
+    return build(of, GatewayAddress("10.0.0.9", 8080))
+
+
+def envoy(holds: Snapshot | None, node: str = "gateway") -> Envoy:
+    """An Envoy that has acknowledged all of a snapshot, or nothing yet."""
+    stream = DeltaStream(now_s=0)
+    if holds is not None:
+        stream.on_snapshot(holds, 0)
+        for kind in ResourceType:
+            _acknowledge(stream, stream.on_request(_subscribe(kind, holds), 0))
+    return Envoy(stream=stream, peer="ipv4:10.0.0.1:1", connected_s=0, node=node)
+
+
+def _subscribe(kind: ResourceType, holds: Snapshot) -> Request:
+    return Request(resource_type=kind, subscribe=tuple(holds.of(kind)))
+
+
+def _acknowledge(stream: DeltaStream, actions: list[Any]) -> None:
+    for action in actions:
+        if isinstance(action, Send):
+            request = Request(resource_type=action.resource_type, nonce=action.nonce)
+            _acknowledge(stream, stream.on_request(request, 0))
+
+
+def tiny(of: RoutingTable, *envoys: Envoy) -> dict[str, Any]:
+    document = status(of, snapshot(of), envoys, problems={}, consul_stale_s=0, now_s=1)
+    return dict(document["models"]["tiny"])
+
+
+def test_a_model_that_every_envoy_holds_and_that_has_replicas_is_ready() -> None:
+    current = table()
+    model = tiny(current, envoy(snapshot(current), "a"), envoy(snapshot(current), "b"))
+
+    assert (model["acknowledged"], model["ready"]) == (True, True)
+    assert model["aliases"] == ["small"]
+    assert model["route"]["acknowledged_by"] == {"a": True, "b": True}
+    cluster = model["backends"][0]["clusters"]["model-tiny-1-openai"]
+    assert cluster["endpoints"] == [{"address": "10.0.0.1", "port": 1, "healthy": True}]
+    assert (cluster["healthy"], cluster["acknowledged_by"]) == (1, {"a": True, "b": True})
+
+
+def test_one_envoy_that_lags_makes_a_model_unacknowledged() -> None:
+    current = table()
+    model = tiny(current, envoy(snapshot(current), "a"), envoy(None, "b"))
+
+    assert (model["acknowledged"], model["ready"]) == (False, False)
+    assert model["route"]["acknowledged_by"] == {"a": True, "b": False}
+
+
+def test_endpoints_that_an_envoy_has_not_acknowledged_yet_count() -> None:
+    model = tiny(table(), envoy(snapshot(table(openai=DOWN))))
+
+    assert not model["acknowledged"]
+    assert model["route"]["acknowledged_by"] == {"gateway": True}
+
+
+def test_without_an_envoy_nothing_is_acknowledged() -> None:
+    assert not tiny(table())["acknowledged"]
+
+
+def test_a_door_without_a_healthy_replica_is_acknowledged_but_not_ready() -> None:
+    current = table(grpc=DOWN)
+    model = tiny(current, envoy(snapshot(current)))
+
+    assert (model["acknowledged"], model["ready"]) == (True, False)
+
+
+def test_before_the_first_table_there_are_no_models() -> None:
+    document = status(None, None, [], problems={}, consul_stale_s=2.5, now_s=1)
+
+    assert document["models"] == {}
+    assert document["consul"] == {"stale_s": 2.5, "synced": False}
