@@ -3,9 +3,10 @@
     consul_acl.py apply     document in SLIPWAY_DOCUMENT, tokens as JSON on standard input
     consul_acl.py remove    delete the operator's token file; the ACLs go with the servers' data
 
-A document holds some kinds of objects and is the whole truth about those. Every token has a given id and a given secret, so applying twice changes nothing and nothing has to
-be read back. What an earlier document made and this one does not name is deleted; what others made
-is left alone: ours is recognised by the beginning of its description.
+A document holds some kinds of objects and is the whole truth about those. Every token has a given
+id and a given secret, so applying twice changes nothing and nothing has to be read back. What an
+earlier document made and this one does not name is deleted; what others made is left alone: ours is
+recognised by the beginning of its description.
 
 Environment: SLIPWAY_RUN, SLIPWAY_CACHE, SLIPWAY_SCRATCH (absolute paths).
 """

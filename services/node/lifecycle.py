@@ -230,5 +230,5 @@ def _remove_last(folders: Folders, supervisor: Supervisor | None) -> None:
     with supervisor.locked():
         if not agents_on_disk(folders):
             supervisor.shut_down()
-            shutil.rmtree(folders.supervisor)
-            shutil.rmtree(folders.nodes)
+            shutil.rmtree(folders.supervisor, ignore_errors=True)  # another removal may be first
+            shutil.rmtree(folders.nodes, ignore_errors=True)

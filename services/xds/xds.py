@@ -5,7 +5,7 @@ import sys
 # xds-protos owns the top-level package `xds`: installed packages must be found before this file.
 sys.path.append(sys.path.pop(0))
 
-from control_plane.main import main  # noqa: E402
+from control_plane.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -67,7 +67,7 @@ class ControlPlane:
     async def _grpc(self) -> AsyncIterator[None]:
         server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
         server.add_generic_rpc_handlers((protobuf.discovery_handler(self._service.delta),))
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)  # type: ignore[no-untyped-call]
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         server.add_insecure_port(str(self._settings.listen))
         await server.start()
         log.info("delta ADS on %s", self._settings.listen)

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="import-untyped"
 """The only module that touches xds-protos, so that the package can be swapped.
 
 xds-protos ships no type stubs: everything it gives is `Any` here, and bytes or plain values leave.

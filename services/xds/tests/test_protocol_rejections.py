@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -14,7 +15,6 @@ from support.scripted_client import CLUSTER, ENDPOINTS, ROUTE, ScriptedClient, c
 @pytest.fixture
 def client() -> ScriptedClient:
     return ScriptedClient()
-
 
 
 def answer_all(client: ScriptedClient, bad: set[str]) -> int:
@@ -66,7 +66,7 @@ def test_a_rejected_version_is_tried_again_ever_more_rarely(client: ScriptedClie
             attempts.append(client.now_s)
             client.reject(retry)
 
-    gaps = [later - earlier for earlier, later in zip(attempts, attempts[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(attempts)]
 
     assert gaps == sorted(gaps)
     assert 5 < len(attempts) < 12

@@ -150,9 +150,7 @@ class DeltaStream:
         return routes.settled(snapshot.of(_ROUTE))
 
 
-def _rejection(
-    subscription: Subscription, nonce: str, error: str, now_s: float
-) -> list[Action]:
+def _rejection(subscription: Subscription, nonce: str, error: str, now_s: float) -> list[Action]:
     refused = subscription.reject(nonce, now_s)
     if refused is None:
         return []

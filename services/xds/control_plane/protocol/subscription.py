@@ -194,8 +194,10 @@ class Subscription:
         for name, version in refused.versions.items():
             last = self.quarantined.get(name)
             again = last is not None and last.version == version
-            lasts_s = min(2 * last.lasts_s, LONGEST_QUARANTINE_S) if last and again else (
-                FIRST_QUARANTINE_S
+            lasts_s = (
+                min(2 * last.lasts_s, LONGEST_QUARANTINE_S)
+                if last and again
+                else (FIRST_QUARANTINE_S)
             )
             self.quarantined[name] = Quarantine(version, lasts_s, now_s + lasts_s)
 

@@ -1,9 +1,12 @@
+# mypy: disable-error-code="import-untyped"
 """Changes of the routing table while requests run: nobody may notice."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -33,10 +36,8 @@ async def test_swapping_a_models_backend_under_load_fails_no_request(
             await gateway.apply_table(
                 (route("tiny", service),), {f"{service}-openai": (replica.openai(),)}
             )
-            await eventually(
-                lambda marker=replica.marker, before=before: outcomes[marker] > before,
-                "traffic reaches the new backend",
-            )
+            arrived = functools.partial(_more_than, before, outcomes, replica.marker)
+            await eventually(arrived, "traffic reaches the new backend")
 
     assert set(outcomes) == {"blue", "green"}
     assert sum(outcomes.values()) > SWAPS
@@ -124,6 +125,10 @@ async def test_streams_in_flight_survive_that_their_replica_leaves_the_table(
             await asyncio.wait_for(anext(answers), 5)
         blue.release.set()
         assert await asyncio.wait_for(sse.read(), 5) == b"data: [DONE]\n\n"
+
+
+def _more_than(before: int, outcomes: Counter[str], marker: str) -> bool:
+    return outcomes[marker] > before
 
 
 async def _gone(gateway: Gateway, cluster: str) -> bool:

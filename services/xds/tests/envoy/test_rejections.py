@@ -19,7 +19,7 @@ pytestmark = pytest.mark.binaries
 async def test_one_bad_cluster_is_found_and_the_others_become_active(gateway: Gateway) -> None:
     routes = tuple(route(f"m{number}") for number in range(25))
     names = [name for entry in routes for name in entry.clusters()]
-    snapshot = build(RoutingTable(routes, {name: () for name in names}), gateway.address)
+    snapshot = build(RoutingTable(routes, dict.fromkeys(names, ())), gateway.address)
     clusters = dict(snapshot.of(ResourceType.CLUSTER))
     bad = {"name": "bad", "connect_timeout": "-1s"}  # violates the API's own validation
     clusters["bad"] = Resource("bad", cluster(bad))

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="import-untyped"
 """Triton's gRPC API through a real Envoy, with the unmodified tritonclient."""
 
 from __future__ import annotations

@@ -188,8 +188,8 @@ async def _refused(platform: Platform, *models: str) -> bool:
 
 
 async def _stale(platform: Platform) -> bool:
-    return (await platform.status())["consul"]["stale_s"] > 0.3
+    return float((await platform.status())["consul"]["stale_s"]) > 0.3
 
 
 async def _fresh(platform: Platform) -> bool:
-    return (await platform.status())["consul"]["stale_s"] == 0
+    return float((await platform.status())["consul"]["stale_s"]) == 0

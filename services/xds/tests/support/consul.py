@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+
 from support import tools
 from support.processes import running
 from support.waiting import eventually, free_port

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="import-untyped"
 """A replica without a model: both doors answer with the replica's marker, as slowly as told."""
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from typing import Any
 import grpc
 from aiohttp import web
 from control_plane.routing import Endpoint
-from support.waiting import ADDRESS
 from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+from support.waiting import ADDRESS
 
 _END = object()
 
 
-class FakeReplica(service_pb2_grpc.GRPCInferenceServiceServicer):
+class FakeReplica(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
     """`release` lets held streams finish; a request with `stream` is held after its first token.
 
     A gRPC stream answers each message with one response that names the marker and the model.
@@ -32,9 +34,9 @@ class FakeReplica(service_pb2_grpc.GRPCInferenceServiceServicer):
     async def __aenter__(self) -> FakeReplica:
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_route("*", "/{path:.*}", self._openai)
-        self._runner = web.AppRunner(app, access_log=None)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, ADDRESS, 0, shutdown_timeout=0.1)
+        site = web.TCPSite(self._runner, ADDRESS, 0)
         await site.start()
         self.http_port = int(self._runner.addresses[0][1])
         self._grpc = grpc.aio.server(options=[("grpc.so_reuseport", 0)])

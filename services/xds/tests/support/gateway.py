@@ -17,6 +17,7 @@ from control_plane.resources.listener import GatewayAddress
 from control_plane.routing import Backend, Endpoint, Route, RoutingTable
 from control_plane.server import DiscoveryService
 from control_plane.snapshot import build
+
 from support import tools
 from support.bootstrap import bootstrap
 from support.processes import running

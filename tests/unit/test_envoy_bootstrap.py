@@ -1,0 +1,90 @@
+"""Envoy's bootstrap: what it says, and that a real Envoy takes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from components.gateway.envoy_bootstrap import RUNTIME_LAYER, XDS_CLUSTER, envoy_bootstrap
+from slipway.plan.platform import GatewayPlan
+
+GATEWAY = GatewayPlan(
+    pool="edge",
+    address="127.94.0.5",
+    port=8080,
+    admin_port=9901,
+    xds_port=18000,
+    xds_metrics_port=18001,
+    xds_bundle="xds-000000000000",
+    xds_environment="xds-000000000000",
+)
+
+
+def _envoy() -> str:
+    explicit = os.environ.get("SLIPWAY_TEST_ENVOY")
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    cache = Path(os.environ.get("SLIPWAY_CACHE") or Path(home) / "slipway")
+    cached = [str(path) for path in sorted(cache.glob("tools/bin/envoy-*/envoy"))]
+    path = explicit or (cached[-1] if cached else shutil.which("envoy"))
+    return path or pytest.skip("needs envoy: set SLIPWAY_TEST_ENVOY to its path")
+
+
+@pytest.mark.binaries
+def test_a_real_envoy_accepts_it(tmp_path: Path) -> None:
+    config = tmp_path / "envoy.json"
+    config.write_text(json.dumps(envoy_bootstrap(GATEWAY)), encoding="utf-8")
+
+    result = subprocess.run(
+        [_envoy(), "--mode", "validate", "-c", str(config)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert result.returncode == 0, result.stderr
+    assert "OK" in result.stdout + result.stderr
+    assert "[warning]" not in result.stderr
+
+
+def test_the_control_plane_is_beside_the_gateway_unless_told_otherwise() -> None:
+    def addresses(document: dict[str, object]) -> list[tuple[str, int]]:
+        (cluster,) = document["static_resources"]["clusters"]  # type: ignore[index]
+        assert cluster["name"] == XDS_CLUSTER
+        (locality,) = cluster["load_assignment"]["endpoints"]
+        sockets = [e["endpoint"]["address"]["socket_address"] for e in locality["lb_endpoints"]]
+        return [(socket["address"], socket["port_value"]) for socket in sockets]
+
+    replicas = envoy_bootstrap(GATEWAY, xds_addresses=("10.0.0.1", "10.0.0.2"))
+
+    assert addresses(envoy_bootstrap(GATEWAY)) == [("127.94.0.5", 18000)]
+    assert addresses(replicas) == [("10.0.0.1", 18000), ("10.0.0.2", 18000)]
+
+
+def test_the_administration_listens_on_the_gateways_own_address() -> None:
+    admin = envoy_bootstrap(GATEWAY)["admin"]["address"]["socket_address"]
+
+    assert admin == {"address": "127.94.0.5", "port_value": 9901}
+
+
+def test_everything_else_comes_by_delta_ads_with_a_quick_reconnect() -> None:
+    document = envoy_bootstrap(GATEWAY)
+
+    resources = document["dynamic_resources"]
+    assert resources["ads_config"]["api_type"] == "DELTA_GRPC"
+    (service,) = resources["ads_config"]["grpc_services"]
+    assert service["envoy_grpc"]["retry_policy"]["retry_back_off"]["max_interval"] == "1s"
+    assert set(document["static_resources"]) == {"clusters"}
+    layers = [layer["name"] for layer in document["layered_runtime"]["layers"]]
+    assert layers == ["static", RUNTIME_LAYER, "admin"]
+
+
+def test_it_is_the_same_every_time() -> None:
+    first, second = (json.dumps(envoy_bootstrap(GATEWAY)) for _ in range(2))
+
+    assert first == second
