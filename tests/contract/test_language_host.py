@@ -19,8 +19,12 @@ from pulumi.runtime.proto import language_pb2_grpc
 
 from tests.contract.stack import Stack
 from toolchain.plugins.install import sdk_version
+from toolchain.prepare import EnvironmentJob, prepare
+from toolchain.settings import default_cache
 
 pytestmark = pytest.mark.binaries
+
+POLICY_REQUIREMENTS = Path(__file__).parent / "requirements-policies.txt"
 
 PACK = """
 from pulumi_policy import EnforcementLevel, PolicyPack, ResourceValidationPolicy
@@ -49,15 +53,9 @@ pulumi_random.RandomPassword("password", length=length)
 
 @pytest.fixture(scope="session")
 def policy_environment() -> Path:
-    """An environment with pulumi_policy, which cannot live in the root environment."""
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    cache = Path(os.environ.get("SLIPWAY_CACHE") or caches / "slipway")
-    named = os.environ.get("SLIPWAY_TEST_POLICY_ENV")
-    candidates = [Path(named)] if named else sorted((cache / "envs").glob("policies-*"))
-    found = next((path for path in candidates if (path / "bin" / "python").exists()), None)
-    if found is None:
-        pytest.skip("no environment with pulumi_policy: set SLIPWAY_TEST_POLICY_ENV")
-    return found
+    """An environment with pulumi_policy, which cannot live in the root environment (protobuf 5)."""
+    job = EnvironmentJob(name="policies", requirements=POLICY_REQUIREMENTS)
+    return prepare([job], default_cache())["policies"]
 
 
 @pytest.fixture

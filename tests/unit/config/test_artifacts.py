@@ -101,7 +101,7 @@ def test_bundle_files_are_sorted_and_relative(root: Path) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["services/xds", "services/node/requirements.txt", "services/triton_vllm/replica.py"],
+    ["services/xds", "services/node/requirements.txt", "services/triton_vllm/launcher.py"],
 )
 def test_a_missing_part_of_the_checkout_is_named(root: Path, path: str) -> None:
     (root / path).rename(root / "elsewhere")
