@@ -30,7 +30,11 @@ def envoy_job(plan: PlatformPlan) -> Job:
                 Service(
                     name="envoy",
                     port="gateway",
-                    checks=(HttpCheck(path="/ready", port="admin"),),
+                    # /ready says nothing about the listener; /healthz is answered by it.
+                    checks=(
+                        HttpCheck(path="/ready", port="admin"),
+                        HttpCheck(path="/healthz", port="gateway"),
+                    ),
                 ),
                 Service(
                     name="envoy-admin",

@@ -14,6 +14,8 @@ from aiohttp import web
 from control_plane.sources.blocking_query import BlockingQuery
 from control_plane.sources.reachability import Reachability
 
+FILTERED = "filtered by ACLs to nothing"
+
 
 @dataclass
 class FakeConsul:
@@ -21,13 +23,14 @@ class FakeConsul:
 
     answers: deque[tuple[int, int, object]]
     asked: list[int] = field(default_factory=list)
-    tokens: list[str | None] = field(default_factory=list)
 
     async def handle(self, request: web.Request) -> web.Response:
         self.asked.append(int(request.query["index"]))
-        self.tokens.append(request.headers.get("X-Consul-Token"))
         status, index, body = self.answers.popleft()
-        return web.json_response(body, status=status, headers={"X-Consul-Index": str(index)})
+        headers = {"X-Consul-Index": str(index)}
+        if body == FILTERED:
+            body, headers["X-Consul-Results-Filtered-By-ACLs"] = [], "true"
+        return web.json_response(body, status=status, headers=headers)
 
 
 @contextlib.asynccontextmanager
@@ -46,7 +49,7 @@ async def fake_consul(*answers: tuple[int, int, object]) -> AsyncIterator[tuple[
 
 async def read(*answers: tuple[int, int, object]) -> tuple[list[tuple[object, bool]], FakeConsul]:
     """(document, lost) of each answer that is yielded, until the server has no more."""
-    expected = sum(status in (200, 404) for status, _, _ in answers)
+    expected = sum(s in (200, 404) and body != FILTERED for s, _, body in answers)
     async with fake_consul(*answers) as (consul, url), aiohttp.ClientSession(url) as session:
         query = BlockingQuery(session, "/v1/x", {}, Reachability(time.monotonic)).answers()
         seen = [await anext(query) for _ in range(expected)]
@@ -79,6 +82,12 @@ async def test_an_error_is_retried_from_the_start_and_never_seen(status: int) ->
 
     assert seen == [(["a"], False), (["b"], False)]
     assert consul.asked == [0, 7, 0]
+
+
+async def test_an_answer_that_acls_filtered_to_nothing_is_an_error() -> None:
+    seen, _ = await read((200, 7, ["a"]), (200, 8, FILTERED), (200, 9, ["b"]))
+
+    assert seen == [(["a"], False), (["b"], False)]
 
 
 async def test_not_found_is_an_answer() -> None:

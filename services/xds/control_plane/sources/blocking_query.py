@@ -21,6 +21,7 @@ WAIT_S = 60
 _TIMEOUT_S = WAIT_S * (1 + 1 / 16) + 10  # Consul adds up to a sixteenth of jitter
 _BURST = 2
 _QUERIES_PER_S = 20
+_FILTERED = "X-Consul-Results-Filtered-By-ACLs"
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +87,10 @@ class BlockingQuery:
                     raise ConsulError(f"HTTP {response.status}: {reason}")
                 index = max(1, int(response.headers.get("X-Consul-Index", 1)))
                 found = response.status == HTTPStatus.OK
-                return (await response.json() if found else None), index
+                document = await response.json() if found else None
+                if not document and response.headers.get(_FILTERED) == "true":
+                    raise ConsulError("the token may not read it: the answer was filtered to none")
+                return document, index
 
     def _failed(self, state: RetryCallState) -> None:
         """After a failure ask from the start: a blocked query would sleep over what was missed."""
