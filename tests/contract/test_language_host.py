@@ -1,7 +1,6 @@
 """The registry-only language host under the real CLI: programs and policy packs."""
 
 import json
-import os
 import platform
 import signal
 import subprocess

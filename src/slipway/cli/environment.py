@@ -113,9 +113,15 @@ class Environment:
 
     def make_folders(self) -> None:
         """The folders of a running environment, readable by their owner only."""
-        for folder in (self.home, self.run, self.logs, self.state, self.pulumi_home):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.make_pulumi_folders()
+        for folder in (self.run, self.logs):
+            folder.mkdir(mode=0o700, exist_ok=True)
         _make_private(self.scratch)
+
+    def make_pulumi_folders(self) -> None:
+        """What Pulumi alone needs; a preview makes no other."""
+        for folder in (self.home, self.state, self.pulumi_home):
+            folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def find(name: str, *, checkout: Path | None = None, cache: Path | None = None) -> Environment:

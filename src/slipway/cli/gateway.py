@@ -29,11 +29,11 @@ def endpoints(envoy_admin: str) -> list[Endpoint]:
     return list(_endpoints(response.raise_for_status().json()))
 
 
-def model_states(xds: str) -> Mapping[str, Any]:
-    """`models` of the control plane's /status document. Raises httpx.HTTPError."""
+def control_plane(xds: str) -> Mapping[str, Any]:
+    """The control plane's /status document. Raises httpx.HTTPError."""
     response = httpx.get(f"{xds}/status", timeout=TIMEOUT_S, trust_env=False)
-    models: Mapping[str, Any] = response.raise_for_status().json()["models"]
-    return models
+    status: Mapping[str, Any] = response.raise_for_status().json()
+    return status
 
 
 def _endpoints(document: Mapping[str, Any]) -> Iterator[Endpoint]:

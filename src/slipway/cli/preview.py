@@ -27,7 +27,7 @@ def preview(context: typer.Context, stack: Stack = DEFAULT_STACK, json: Json = F
     environment = find(stack)
     make_plan(load_inputs(environment.checkout, environment.name))  # mistakes in files come first
     resolve.tools(["pulumi"], environment.cache, ToolchainProgress())
-    environment.make_folders()
+    environment.make_pulumi_folders()
     say(f"Pulumi uses {DESCRIPTION[prepare_plugins(environment)]}")
     pulumi = Pulumi(environment=environment)
     pulumi.prepare_stack()

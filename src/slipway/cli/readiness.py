@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import httpx
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
@@ -10,7 +12,7 @@ from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wa
 from slipway.cli.applied import Applied
 from slipway.cli.console import say
 from slipway.cli.errors import CliError
-from slipway.cli.gateway import model_states
+from slipway.cli.gateway import control_plane
 from slipway.cli.nomad import Nomad
 from slipway.cli.progress import REPEAT_S
 
@@ -54,17 +56,19 @@ def wait_for_models(applied: Applied, *, timeout_s: float) -> None:
 def _missing(applied: Applied) -> str:
     """The models that are not ready and the last thing seen of them; empty when all are."""
     try:
-        states = model_states(applied.xds)
+        status = control_plane(applied.xds)
     except httpx.HTTPError as error:
         return f"the control plane at {applied.xds} ({error or type(error).__name__})"
+    if not status["envoys"]:
+        return "Envoy to meet its control plane (slipway logs envoy --stderr)"
     return ", ".join(
-        f"{model.name} ({_seen(states.get(model.name))})"
+        f"{model.name} ({_seen(state)})"
         for model in applied.models
-        if not (states.get(model.name) or {}).get("ready")
+        if not (state := status["models"].get(model.name) or {}).get("ready")
     )
 
 
-def _seen(state: object) -> str:
-    if not isinstance(state, dict):
+def _seen(state: Mapping[str, Any]) -> str:
+    if not state:
         return "no route yet"
     return "its replicas" if state.get("acknowledged") else "Envoy to take its route"

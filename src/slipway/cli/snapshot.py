@@ -35,7 +35,7 @@ def take_snapshot(environment: Environment, applied: Applied) -> dict[str, Any]:
         nodes = ask("nomad", nomad.nodes, [])
         jobs = ask("nomad", nomad.jobs, [])
         allocations = ask("nomad", nomad.allocations, [])
-    states = ask("xds", lambda: gateway.model_states(applied.xds), {})
+    states = ask("xds", lambda: gateway.control_plane(applied.xds)["models"], {})
     endpoints = ask("envoy", lambda: gateway.endpoints(applied.envoy_admin), [])
     targets = ask("prometheus", lambda: prometheus.targets(applied.prometheus), [])
     return {

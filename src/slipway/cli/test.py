@@ -25,6 +25,7 @@ from toolchain.settings import default_cache
 app = typer.Typer(add_completion=False)
 
 FAST = "not binaries and not live"
+TYPED = ("src/slipway", "components", "stacks", "toolchain")
 NO_TESTS_COLLECTED = 5  # pytest's exit code
 
 
@@ -73,6 +74,7 @@ def _suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
     made = prepare(_jobs(services, whole=not paths), cache, ToolchainProgress())
     if not paths:
         yield from _linters()
+        yield Suite(name="mypy", command=(sys.executable, "-m", "mypy", *TYPED), folder=CHECKOUT)
     for service in services:
         chosen = [str(Path(path).absolute()) for path in paths if _belongs(path, service)]
         python = made[f"{service}-test"] / "bin" / "python"

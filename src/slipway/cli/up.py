@@ -16,7 +16,7 @@ from slipway.cli.errors import FAILED
 from slipway.cli.locks import exclusive
 from slipway.cli.nomad import Nomad, cluster_answers
 from slipway.cli.options import DEFAULT_STACK, Json, Stack
-from slipway.cli.plugins import DESCRIPTION, prepare_plugins
+from slipway.cli.plugins import DESCRIPTION, plugin_kind, prepare_plugins
 from slipway.cli.probe import QUESTION, Probe, ask
 from slipway.cli.progress import Phases, ToolchainProgress
 from slipway.cli.pulumi import Pulumi
@@ -38,6 +38,8 @@ def up(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
     """Bring the environment to what its files say, and ask every model a question."""
     environment = find(stack)
     phases = Phases()
+    if environment.cached_pulumi.exists():  # else it is told once that is here
+        say(f"{environment.name}: {DESCRIPTION[plugin_kind(environment)]}")
     with phases.phase("checks", "this machine"):
         checks.require(checks.machine(environment))
     with phases.phase("plan", f"Pulumi.{environment.name}.yaml and its models"):
@@ -61,13 +63,16 @@ def up(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
 
 
 def _bring_up(environment: Environment, plan: PlatformPlan, phases: Phases) -> Applied:
+    was_here = environment.cached_pulumi.exists()
     with phases.phase("tools", "binaries and Python environments, side by side"):
         prepare(_jobs(environment, plan), environment.cache, ToolchainProgress())
     with phases.phase("bundles", "the services' code"):
         for made in copy_bundles(environment.checkout, environment.cache, _bundles(plan)):
             say(f"  {made}")
     environment.make_folders()
-    say(f"Pulumi uses {DESCRIPTION[prepare_plugins(environment)]}")
+    kind = prepare_plugins(environment)
+    if not was_here:
+        say(f"{environment.name}: {DESCRIPTION[kind]}")
     pulumi = Pulumi(environment=environment)
     pulumi.prepare_stack()
     with phases.phase("agents", "what was started before"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -40,8 +41,10 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def environment(checkout: Path, tmp_path: Path) -> Environment:
-    return Environment(name="dev", checkout=checkout, cache=tmp_path / "cache")
+def environment(checkout: Path, tmp_path: Path) -> Iterator[Environment]:
+    dev = Environment(name="dev", checkout=checkout, cache=tmp_path / "cache")
+    yield dev
+    shutil.rmtree(dev.scratch, ignore_errors=True)  # the one folder outside of tmp_path
 
 
 class Server:

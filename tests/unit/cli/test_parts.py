@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,8 +113,15 @@ def test_models_are_waited_for_until_the_deadline_and_the_last_seen_is_told(serv
     applied = from_document(plan_document())
     with pytest.raises(CliError, match=r"the control plane at http://127\.96\.0\.32"):
         readiness.wait_for_models(applied, timeout_s=0.1)
-    states = {"smollm2": {"ready": True}, "sim-a": {"ready": False, "acknowledged": True}}
-    serve({"GET /status": (200, {"models": states})}, address="127.96.0.32", port=18001)
+    states: dict[str, dict[str, bool]] = {
+        "smollm2": {"ready": True},
+        "sim-a": {"ready": False, "acknowledged": True},
+    }
+    status: dict[str, Any] = {"models": states, "envoys": []}
+    serve({"GET /status": (200, status)}, address="127.96.0.32", port=18001)
+    with pytest.raises(CliError, match="slipway logs envoy"):
+        readiness.wait_for_models(applied, timeout_s=0.1)
+    status["envoys"].append({"node": "edge-0"})
     with pytest.raises(CliError, match=r"sim-a \(its replicas\)"):
         readiness.wait_for_models(applied, timeout_s=0.1)
     states["sim-a"]["ready"] = True

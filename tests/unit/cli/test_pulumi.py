@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -89,8 +90,7 @@ def interrupt_when(line: str, log: Path, *, times: int) -> None:
 
     def watch() -> None:
         for count in range(times):
-            while line not in (log.read_text() if log.exists() else ""):
-                time.sleep(0.02)
+            wait_for_line(line, log)
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.5 if count + 1 < times else 0)
 
@@ -138,6 +138,32 @@ def test_an_interrupt_while_pulumi_is_being_started_is_not_lost(
     stand_in.does("trap 'exit 1' INT\necho started; while :; do sleep 0.05; done")
     with pytest.raises(InterruptedRunError):
         stand_in.pulumi.up(log=stand_in.log)
+
+
+@pytest.mark.usefixtures("python_path")
+def test_pulumi_ends_in_order_when_this_program_is_killed(stand_in: StandIn) -> None:
+    stand_in.does(
+        "trap 'echo ends in order; exit 1' INT\necho started; while :; do sleep 0.05; done"
+    )
+    environment = stand_in.pulumi.environment
+    program = (
+        "from pathlib import Path; from slipway.cli.environment import Environment;"
+        "from slipway.cli.pulumi import Pulumi;"
+        f"e = Environment(name='dev', checkout=Path({str(environment.checkout)!r}),"
+        f" cache=Path({str(environment.cache)!r}));"
+        f"Pulumi(environment=e).up(log=Path({str(stand_in.log)!r}))"
+    )
+    with subprocess.Popen([sys.executable, "-c", program]) as process:
+        wait_for_line("started", stand_in.log)
+        process.kill()
+    wait_for_line("ends in order", stand_in.log)
+
+
+def wait_for_line(line: str, log: Path) -> None:
+    deadline_s = time.monotonic() + 30
+    while line not in (log.read_text() if log.exists() else ""):
+        assert time.monotonic() < deadline_s, f"{line!r} never came"
+        time.sleep(0.02)
 
 
 def test_a_silent_pulumi_is_told_of(

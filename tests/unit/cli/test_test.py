@@ -28,6 +28,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\nmarkers = live\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(command, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(command, "TYPED", ("tests",))
     environment = Path(sys.executable).parents[1]
     monkeypatch.setattr(
         command, "prepare", lambda jobs, *_: {job.name: environment for job in jobs}
@@ -47,7 +48,8 @@ def test_everything_is_linted_and_every_suite_runs_in_its_own_environment(
     result = runner.invoke(app, ["test"])
     assert result.exit_code == 0, result.output
     lines = closing_lines(result.stdout)
-    assert set(lines) == {"ruff check", "ruff format", "services/xds", "tests"}
+    assert set(lines) == {"ruff check", "ruff format", "mypy", "services/xds", "tests"}
+    assert "no issues" in lines["mypy"]
     assert "1 passed" in lines["services/xds"]
     assert "1 passed" in lines["tests"]
 
@@ -77,7 +79,7 @@ def test_paths_choose_suites_and_options_go_to_all(
     found = {
         suite.name: list(suite.command[3:])
         for suite in command._suites(arguments, project / "cache")
-        if not suite.name.startswith("ruff")
+        if not suite.name.startswith(("ruff", "mypy"))
     }
     wanted = {
         name: [argument.format(project=project) for argument in given]
