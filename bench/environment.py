@@ -76,7 +76,8 @@ def timed_previews(options: argparse.Namespace) -> Iterator[float]:
 
 def spread(values: Iterator[float] | list[float]) -> str:
     values = list(values)
-    return f"{statistics.median(values):.1f} s ({min(values):.1f}–{max(values):.1f}, {len(values)} runs)"
+    median, low, high = statistics.median(values), min(values), max(values)
+    return f"{median:.1f} s ({low:.1f} to {high:.1f}, {len(values)} runs)"
 
 
 def memory_by_part(run: Path) -> dict[str, int]:
@@ -109,7 +110,8 @@ def part_of(process: psutil.Process, run: str) -> str | None:
 
 def machine() -> str:
     memory_gib = psutil.virtual_memory().total / (1 << 30)
-    return f"{os.cpu_count()} cores, {memory_gib:.0f} GiB, Linux {platform.release()}, Python {platform.python_version()}"
+    system = f"Linux {platform.release()}, Python {platform.python_version()}"
+    return f"{os.cpu_count()} cores, {memory_gib:.0f} GiB, {system}"
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ MISTAKES = {
         ("engine", {...}, "'vllm', 'sim'", "kind"),
     ),
     "an engine without kind": (
-        ("kind: vllm, ", ""),
+        ("  kind: vllm\n", ""),
         ("engine", {...}, "no `kind`", "add `kind:`"),
     ),
     "an unknown key of the engine": (
