@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slipway.plan.platform import ModelPlan, PlatformPlan, Pool
+from slipway.plan.platform import PlatformPlan, Pool
 
 _MIB = 2**20
 _GIB = 2**30
@@ -22,16 +22,16 @@ def plan_table(plan: PlatformPlan) -> RenderableType:
 
 
 def _pools(plan: PlatformPlan) -> Table:
-    table = Table(title=f"{plan.environment}: pools", title_justify="left", box=box.SIMPLE_HEAD)
-    for heading in ("pool", "kind", "nodes", "addresses"):
+    table = _table(f"{plan.environment}: pools")
+    for heading in ("pool", "nodes"):
         table.add_column(heading)
-    for heading in ("memory/node", "cpu/node", "reserved at max"):
-        table.add_column(heading, justify="right")
+    table.add_column("addresses", no_wrap=True)
+    for heading in ("memory/node", "cpu/node", "reserved"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for pool in plan.pools:
         table.add_row(
             pool.name,
-            pool.kind,
-            str(len(pool.nodes)),
+            f"{len(pool.nodes)} {pool.kind}",
             _addresses(pool),
             _size(pool.memory_bytes),
             f"{pool.cpu_mhz} MHz",
@@ -41,35 +41,28 @@ def _pools(plan: PlatformPlan) -> Table:
 
 
 def _models(plan: PlatformPlan) -> Table:
-    table = Table(title=f"{plan.environment}: models", title_justify="left", box=box.SIMPLE_HEAD)
-    for heading in ("model", "pool", "replicas"):
-        table.add_column(heading)
-    for heading in ("weights", "KV cache", "KV tokens", "memory/replica"):
-        table.add_column(heading, justify="right")
-    table.add_column("fit at max")
-    table.add_column("job")
+    table = _table(f"{plan.environment}: models")
+    table.add_column("model", overflow="fold")
+    for heading in ("replicas", "weights", "KV cache", "KV tokens", "a replica", "room for"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for model in plan.models:
         memory, scaling = model.memory, model.scaling
         table.add_row(
             model.name,
-            model.pool,
-            f"{scaling.min_replicas}-{scaling.max_replicas}",
+            f"{scaling.min_replicas}-{scaling.max_replicas} {model.pool}",
             _size(memory.weights_bytes),
             _size(memory.kv_cache_bytes),
             f"{memory.kv_tokens:,}",
             _size(model.replica.memory_bytes),
-            _fit(model),
-            model.job_id,
+            # A plan holds only what fits at its maximum; this is the room beside it, where the
+            # replicas of a changed spec start.
+            f"{model.surge_replicas} more" if model.surge_replicas else "none",
         )
     return table
 
 
-def _fit(model: ModelPlan) -> str:
-    """A plan holds only what fits; what differs is the room beside it."""
-    maximum, spare = model.scaling.max_replicas, model.surge_replicas
-    if spare >= maximum:
-        return f"{maximum} fit, and as many beside them"
-    return f"{maximum} fit, {spare} more beside them"
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
 
 
 def _reserved_percent(plan: PlatformPlan, pool: Pool) -> int:
@@ -83,7 +76,7 @@ def _reserved_percent(plan: PlatformPlan, pool: Pool) -> int:
 
 def _addresses(pool: Pool) -> str:
     first, last = pool.nodes[0].address, pool.nodes[-1].address
-    return first if first == last else f"{first} to {last}"
+    return first if first == last else f"{first}-{last.rpartition('.')[2]}"
 
 
 def _size(size_bytes: int) -> str:

