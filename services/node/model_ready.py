@@ -21,7 +21,8 @@ from http_json import Api
 from waiting import say
 
 PROGRESS_INTERVAL_S = 10
-FAILED_REPLICAS_MAX = 5  # one or two can be a node's bad moment
+RESTARTS_MAX = 3  # one or two can be a moment's trouble
+NO_ROOM_MAX_S = 90  # a replica that leaves may make room meanwhile
 DOORS = ("openai", "grpc")
 
 
@@ -79,16 +80,24 @@ def other_jobs(gate: Gate) -> Iterator[str]:
 
 
 def wait_for_replicas(gate: Gate, wanted: int) -> None:
-    """Raises HostError with the last thing seen when the deadline passes."""
+    """Raises HostError with the last thing seen when it is over: the deadline has passed, the
+    replicas end as often as they start, or there has been no room for them for a while."""
     started = time.monotonic()
     passing, index = dict.fromkeys(DOORS, 0), dict.fromkeys(DOORS, 0)
+    placed_s = started
     while short := [door for door in DOORS if passing[door] < wanted]:
-        if time.monotonic() - started > gate.deadline_s:
-            raise HostError(
-                f"model {gate.model}: not ready after {gate.deadline_s:.0f} s: {_seen(gate)}\n"
-                f"fix: slipway logs {gate.job_id}, then slipway up again"
-            )
-        say(f"model {gate.model}: {min(passing.values())} of {wanted} replicas; {_seen(gate)}")
+        now = time.monotonic()
+        allocations = _wanted_allocations(gate)
+        no_room = _placement_failure(gate)
+        placed_s = placed_s if no_room else now
+        seen = no_room or "; ".join(sorted(_newest_event(each) for each in allocations))
+        if now - started > gate.deadline_s:
+            raise _given_up(gate, f"not ready after {gate.deadline_s:.0f} s: {seen}")
+        if now - placed_s > NO_ROOM_MAX_S:
+            raise _given_up(gate, f"{no_room}; the replicas of the previous spec go on serving")
+        if failing := [each for each in allocations if _restarts(each) >= RESTARTS_MAX]:
+            raise _given_up(gate, f"it ends as often as it starts: {_last_end(failing[0])}")
+        say(f"model {gate.model}: {min(passing.values())} of {wanted} replicas; {seen}")
         door = short[0]
         path = f"/v1/health/service/{gate.job_id}-{door}?passing=1"
         healthy, index[door] = gate.consul.watch(path, index[door], PROGRESS_INTERVAL_S)
@@ -96,28 +105,38 @@ def wait_for_replicas(gate: Gate, wanted: int) -> None:
     say(f"model {gate.model}: {wanted} replicas answer, {time.monotonic() - started:.0f} s")
 
 
+def _given_up(gate: Gate, reason: str) -> HostError:
+    return HostError(
+        f"model {gate.model}: {reason}\nfix: slipway logs {gate.job_id}, change the model's file,"
+        " then slipway up"
+    )
+
+
 def _count(gate: Gate, job_id: str) -> int:
     job = gate.nomad.get(f"/v1/job/{job_id}")
     return int(job["TaskGroups"][0]["Count"])
 
 
-def _seen(gate: Gate) -> str:
-    """What the job's replicas are doing, or why none could be placed.
-
-    Raises HostError when one replica after another failed: waiting longer brings nothing.
-    """
+def _wanted_allocations(gate: Gate) -> list[dict[str, Any]]:
     allocations: list[dict[str, Any]] = gate.nomad.get(f"/v1/job/{gate.job_id}/allocations")
-    if not allocations:
-        return _placement_failure(gate)
-    failed = [each for each in allocations if each["ClientStatus"] == "failed"]
-    if len(failed) >= FAILED_REPLICAS_MAX:
-        newest = max(failed, key=lambda allocation: allocation["CreateIndex"])
-        raise HostError(
-            f"model {gate.model}: {len(failed)} replicas failed, the last on"
-            f" {_newest_event(newest)}\nfix: slipway logs {gate.job_id}"
-        )
-    wanted = [each for each in allocations if each["DesiredStatus"] == "run"]
-    return "; ".join(sorted(_newest_event(allocation) for allocation in wanted))
+    return [each for each in allocations if each["DesiredStatus"] == "run"]
+
+
+def _restarts(allocation: dict[str, Any]) -> int:
+    states = (allocation.get("TaskStates") or {}).values()
+    return max((int(state["Restarts"]) for state in states), default=0)
+
+
+def _last_end(allocation: dict[str, Any]) -> str:
+    states = (allocation.get("TaskStates") or {}).values()
+    ends = [
+        event
+        for state in states
+        for event in state.get("Events") or []
+        if event["Type"] == "Terminated"
+    ]
+    newest = max(ends, key=lambda event: event["Time"], default=None)
+    return newest["DisplayMessage"] if newest else _newest_event(allocation)
 
 
 def _newest_event(allocation: dict[str, Any]) -> str:
@@ -130,13 +149,21 @@ def _newest_event(allocation: dict[str, Any]) -> str:
 
 
 def _placement_failure(gate: Gate) -> str:
+    """Why replicas wait for a place; empty when all have one."""
+    summary = gate.nomad.get(f"/v1/job/{gate.job_id}/summary")["Summary"]
+    waiting = int((summary.get(gate.group) or {}).get("Queued", 0))
+    if not waiting:
+        return ""
     for evaluation in gate.nomad.get(f"/v1/job/{gate.job_id}/evaluations"):
-        for group, failure in (evaluation.get("FailedTGAllocs") or {}).items():
-            exhausted = failure.get("DimensionExhausted") or {}
-            filtered = failure.get("ConstraintFiltered") or {}
-            reasons = ", ".join([*exhausted, *filtered]) or "no node in the pool"
-            return f"group {group} cannot be placed: {reasons}"
-    return "waiting for Nomad to place it"
+        failure = (evaluation.get("FailedTGAllocs") or {}).get(gate.group)
+        if failure:
+            reasons = [
+                *(failure.get("DimensionExhausted") or {}),
+                *(failure.get("ConstraintFiltered") or {}),
+            ]
+            why = ", ".join(reasons) or "no node in the pool"
+            return f"no room for {waiting} of its replicas ({why})"
+    return ""
 
 
 def main(arguments: list[str]) -> None:

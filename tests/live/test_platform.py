@@ -71,7 +71,7 @@ def test_nomad_and_consul_refuse_a_request_without_a_token(platform, path) -> No
 
 
 def test_a_preview_right_after_up_has_no_changes(platform) -> None:
-    platform.slipway("preview", "-s", "live", "--expect-no-changes")
+    platform.slipway("preview", "--expect-no-changes")
 
 
 def test_an_up_without_changes_is_quick_and_changes_nothing(platform) -> None:
@@ -80,7 +80,7 @@ def test_an_up_without_changes_is_quick_and_changes_nothing(platform) -> None:
 
 
 def test_status_shows_every_replica_and_endpoint(platform) -> None:
-    status = json.loads(platform.slipway("status", "-s", "live", "--json").stdout)
+    status = platform.status()
     assert {node["name"] for node in status["nodes"]} >= {"cpu-0", "cpu-1", "edge-0"}
     text = json.dumps(status)
     for job in ("model-smollm2-", "model-sim-a-", "envoy", "xds", "prometheus", "nomad-autoscaler"):
@@ -107,7 +107,7 @@ def _change_under_load(platform, edit) -> tuple[Load, str]:
             await asyncio.sleep(2)
             edit()
             result = await asyncio.to_thread(
-                platform.slipway, "up", "-s", "live", timeout_s=300
+                platform.slipway, "up", timeout_s=300
             )
             await asyncio.sleep(8)  # the old job's shutdown delay and drain are part of the change
         return load, result.stdout + result.stderr
@@ -124,11 +124,34 @@ def test_a_changed_flag_loses_no_request_and_touches_only_its_model(platform) ->
 
 
 def test_a_preview_after_a_scale_action_has_no_changes(platform) -> None:
-    status = json.loads(platform.slipway("status", "-s", "live", "--json").stdout)
+    status = platform.status()
     job = next(j["id"] for j in status["jobs"] if j["id"].startswith("model-sim-a-"))
     httpx.put(
         f"http://127.78.0.1:4646/v1/job/{job}/scale",
         headers={"X-Nomad-Token": platform.token("nomad")},
         json={"Count": 3, "Target": {"Group": "replica"}, "Message": "test"},
     ).raise_for_status()
+    platform.slipway("preview", "--expect-no-changes")
+
+
+def test_a_spec_that_cannot_start_leaves_the_old_one_serving_and_can_be_taken_back(
+    platform,
+) -> None:
+    before = platform.model_file("sim-b").read_text()
+    platform.edit_model("sim-b", engine_args={"no_such_argument": 1})
+
+    async def fail_and_take_back() -> Load:
+        async with Load(platform.http, platform.grpc, ["sim-b"]) as load:
+            failed = await asyncio.to_thread(
+                platform.slipway, "up", "-s", "live", check=False, timeout_s=200
+            )
+            assert failed.returncode == 1
+            assert "ends as often as it starts" in failed.stderr
+            platform.model_file("sim-b").write_text(before)
+            await asyncio.to_thread(platform.slipway, "up", "-s", "live", timeout_s=200)
+            await asyncio.sleep(8)  # what the second run deletes drains meanwhile
+        return load
+
+    load = asyncio.run(fail_and_take_back())
+    assert load.failures == []
     platform.slipway("preview", "-s", "live", "--expect-no-changes")

@@ -25,12 +25,13 @@ app = typer.Typer(add_completion=False)
 def preview(context: typer.Context, stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
     """Show what `up` would change (pulumi preview; takes its arguments)."""
     environment = find(stack)
-    make_plan(load_inputs(environment.checkout, environment.name))  # mistakes in files come first
+    # Mistakes in files come first.
+    plan = make_plan(load_inputs(environment.checkout, environment.name))
     resolve.tools(["pulumi"], environment.cache, ToolchainProgress())
     environment.make_pulumi_folders()
     say(f"Pulumi uses {DESCRIPTION[prepare_plugins(environment)]}")
     pulumi = Pulumi(environment=environment)
-    pulumi.prepare_stack()
+    pulumi.prepare_stack([model.job_id for model in plan.models])
     arguments = [*(["--json"] if json else []), *_refresh(environment, context.args), *context.args]
     if pulumi.preview(arguments):
         raise typer.Exit(FAILED)

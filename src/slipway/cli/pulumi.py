@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from slipway.cli.errors import CliError, InterruptedRunError
 from slipway.cli.locks import clear_stale_locks
 from slipway.cli.plugins import plugin_kind, plugin_variables
 from slipway.cli.progress import REPEAT_S
-from slipway.cli.state import read_state
+from slipway.cli.state import is_job_to_delete, read_state
 
 _TICK_S = 0.1
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -37,11 +38,15 @@ class Pulumi:
 
     environment: Environment
 
-    def prepare_stack(self) -> None:
+    def prepare_stack(self, wanted_jobs: Collection[str] = ()) -> None:
         """Leaves the stack ready for an update: it exists, unlocked, nothing half-remembered.
 
         A creation that was interrupted stays in the state as "pending" and would be warned of for
         ever. All our resources can be created again over themselves, so forgetting it is right.
+
+        A change of a model that failed leaves its old job serving and marked for deletion. Where
+        the files now ask for that job again (`wanted_jobs`, IDs), Pulumi would adopt it and, at
+        the end, delete it all the same; so the mark is dropped.
         """
         clear_stale_locks(self.environment)
         state = read_state(self.environment)
@@ -49,12 +54,17 @@ class Pulumi:
             self._checked(
                 "stack", "init", self.environment.name, "--secrets-provider", "passphrase"
             )
-        elif state.interrupted:
+            return
+        kept = set(wanted_jobs).intersection(state.jobs_to_delete)
+        if state.interrupted:
             say(f"an earlier run was interrupted while creating {', '.join(state.interrupted)}")
-            # Importing an export drops the pending operations and nothing else; secrets stay
-            # encrypted on the way.
+        if kept:
+            say(f"an earlier change failed; still serving and kept: {', '.join(sorted(kept))}")
+        if state.interrupted or kept:
+            # Importing an export drops the pending operations; secrets stay encrypted on the way.
             exported = self._checked("stack", "export", "--stack", self.environment.name)
-            self._checked("stack", "import", "--stack", self.environment.name, given=exported)
+            repaired = without_deletions(exported, kept) if kept else exported
+            self._checked("stack", "import", "--stack", self.environment.name, given=repaired)
 
     def up(self, *, log: Path) -> None:
         """Applies the program. The whole output goes to `log`, what changes to the terminal.
@@ -184,6 +194,16 @@ class _Follower:
                 say(f"  {line.rstrip()}")
                 shown = True
         return shown
+
+
+def without_deletions(exported: str, jobs: Collection[str]) -> str:
+    """An exported stack whose replaced `jobs` (IDs) are no longer marked for deletion."""
+    stack = json.loads(exported)
+    resources = stack["deployment"]["resources"]
+    stack["deployment"]["resources"] = [
+        each for each in resources if not (is_job_to_delete(each) and each["id"] in jobs)
+    ]
+    return json.dumps(stack)
 
 
 def is_news(line: str) -> bool:

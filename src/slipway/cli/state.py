@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from slipway.cli.environment import Environment
 
 PROJECT = "slipway"
+NOMAD_JOB = "nomad:index/job:Job"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackState:
     """`resource_types` has one entry per resource. `interrupted` are the names of resources whose
-    creation was under way when an earlier run ended."""
+    creation was under way when an earlier run ended. `jobs_to_delete` are the Nomad jobs that a
+    failed run has replaced and not deleted yet."""
 
     resource_types: tuple[str, ...] = ()
     interrupted: tuple[str, ...] = ()
+    jobs_to_delete: tuple[str, ...] = ()
 
     @property
     def needs_cluster(self) -> bool:
@@ -36,12 +40,20 @@ def read_state(environment: Environment) -> StackState | None:
     latest = document["checkpoint"].get("latest") or {}
     return StackState(
         resource_types=tuple(resource["type"] for resource in latest.get("resources") or []),
+        jobs_to_delete=tuple(
+            resource["id"] for resource in latest.get("resources") or [] if is_job_to_delete(resource)
+        ),
         interrupted=tuple(
             operation["resource"]["urn"].rpartition("::")[2]
             for operation in latest.get("pending_operations") or []
             if operation["type"] == "creating"
         ),
     )
+
+
+def is_job_to_delete(resource: Mapping[str, Any]) -> bool:
+    """Whether a resource of a deployment is a replaced Nomad job that still has to go."""
+    return bool(resource.get("delete")) and resource["type"] == NOMAD_JOB
 
 
 def lock_files(environment: Environment) -> Iterator[Path]:

@@ -74,7 +74,7 @@ def _bring_up(environment: Environment, plan: PlatformPlan, phases: Phases) -> A
     if not was_here:
         say(f"{environment.name}: {DESCRIPTION[kind]}")
     pulumi = Pulumi(environment=environment)
-    pulumi.prepare_stack()
+    pulumi.prepare_stack([model.job_id for model in plan.models])
     with phases.phase("agents", "what was started before"):
         _restart(environment)
     applied = record(environment, plan)

@@ -202,6 +202,34 @@ def test_interrupted_creations_are_dropped_by_importing_an_export(
     assert "envoy" in capsys.readouterr().err
 
 
+def test_a_job_that_serves_again_is_no_longer_marked_for_deletion(
+    stand_in: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = {"type": "nomad:index/job:Job", "urn": "u"}
+    resources = [
+        job | {"id": "model-a-new"},
+        job | {"id": "model-a-old", "delete": True},
+        job | {"id": "model-b-old", "delete": True},
+        {"type": "consul:index/keys:Keys", "urn": "v", "id": "model-a-old", "delete": True},
+    ]
+    put_checkpoint(stand_in.pulumi.environment, {"resources": resources})
+    exported = stand_in.log.with_name("exported")
+    exported.write_text(json.dumps({"version": 3, "deployment": {"resources": resources}}))
+    given = stand_in.log.with_name("given")
+    stand_in.does(f'[ "$2" = export ] && cat "{exported}" || cat > "{given}"')
+    stand_in.pulumi.prepare_stack(["model-a-old", "model-c-new"])
+    kept = json.loads(given.read_text())["deployment"]["resources"]
+    assert kept == [resources[0], resources[2], resources[3]]
+    assert "model-a-old" in capsys.readouterr().err
+
+
+def test_a_replaced_job_that_nobody_wants_stays_marked(stand_in: StandIn) -> None:
+    job = {"type": "nomad:index/job:Job", "urn": "u", "id": "model-a-old", "delete": True}
+    put_checkpoint(stand_in.pulumi.environment, {"resources": [job]})
+    stand_in.pulumi.prepare_stack(["model-a-new"])
+    assert stand_in.calls == []
+
+
 def test_stale_locks_go_before_pulumi_meets_them(stand_in: StandIn) -> None:
     lock = put_lock(stand_in.pulumi.environment, ended_pid())
     put_checkpoint(stand_in.pulumi.environment, {})
