@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from replica.errors import InputError
 # This version and the one before are read: nodes and program are upgraded one after the other.
 SCHEMA_VERSION = 1
 ACCEPTED_VERSIONS = (SCHEMA_VERSION - 1, SCHEMA_VERSION)
+
+NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 T = TypeVar("T")
 
@@ -66,12 +69,9 @@ def _document(content: Mapping[str, Any]) -> ReplicaDocument:
     version = _field(content, "schema_version", int)
     if version not in ACCEPTED_VERSIONS:
         raise InputError(f"schema_version {version} is not one of {ACCEPTED_VERSIONS}")
-    aliases = _field(content, "aliases", list, default=[])
-    if not all(isinstance(alias, str) and alias for alias in aliases):
-        raise InputError("aliases: expected a list of names")
     return ReplicaDocument(
-        model=_field(content, "model", str),
-        aliases=tuple(aliases),
+        model=_name(_field(content, "model", str), "model"),
+        aliases=tuple(_name(name, "aliases") for name in _field(content, "aliases", list)),
         weights=_field(content, "weights", str),
         engine=_engine(_field(content, "engine", dict)),
         load_timeout_s=_positive(content, "load_timeout_s"),
@@ -102,6 +102,13 @@ def _field(content: Mapping[str, Any], name: str, kind: type[T], *, default: T |
     # bool is an int to Python, never to a reader of JSON
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
         raise InputError(f"{name}: expected {kind.__name__}, got {type(value).__name__}")
+    return value
+
+
+def _name(value: object, field: str) -> str:
+    """Names become folders and words of Triton's configuration."""
+    if not isinstance(value, str) or not NAME.fullmatch(value):
+        raise InputError(f"{field}: {value!r} is not a name of a-z, 0-9 and inner dashes")
     return value
 
 

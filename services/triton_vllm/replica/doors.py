@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import socket
 
 import aiohttp
 
+from replica.errors import RunError
 from replica.settings import Settings
 
 # A loaded machine answers late; the engine is not dead for that.
@@ -16,6 +18,17 @@ IN_FLIGHT_METRICS = re.compile(
     r"\{[^}]*\} (?P<value>\S+)$",
     re.MULTILINE,
 )
+
+
+def check_ports_are_free(settings: Settings) -> None:
+    """Raises RunError. Whoever else answers there would be taken for this replica."""
+    for port in settings.ports:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((settings.address, port))
+            except OSError as error:
+                raise RunError(f"{settings.address}:{port}: {error.strerror}") from error
 
 
 class Doors:

@@ -59,6 +59,10 @@ def engine_environment(
         }
         # Whole GiB only, and it would win over the flag with the exact size.
         environment.pop("VLLM_CPU_KVCACHE_SPACE", None)
+    if _flags(document, settings).get("enforce-eager") is True:
+        # Eager leaves two small functions of the sampler to torch.compile: the first request with
+        # logprobs stopped the engine for 24 s (measured), and every node needed a C++ compiler.
+        environment["TORCHDYNAMO_DISABLE"] = "1"
     return environment
 
 

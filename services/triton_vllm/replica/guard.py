@@ -69,7 +69,7 @@ class Guard:
             command,
             stdin=read_end,
             # Found and ended like the rest by the next launcher, should it still be there.
-            env={**os.environ, MARKER: self._home.incarnation},
+            env={"PATH": os.environ.get("PATH", ""), MARKER: self._home.incarnation},
             start_new_session=True,
         )
         os.close(read_end)

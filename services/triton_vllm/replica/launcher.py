@@ -16,7 +16,7 @@ import aiohttp
 import psutil
 
 from replica.document import ReplicaDocument
-from replica.doors import Doors
+from replica.doors import Doors, check_ports_are_free
 from replica.engine import engine_command, engine_environment
 from replica.errors import RunError
 from replica.guard import Guard
@@ -39,6 +39,8 @@ DRAIN_POLL_S = 0.25
 # One look may fall between Triton's taking a request and the engine's counting it.
 IDLE_LOOKS = 3
 TERMINATE_TIMEOUT_S = 20.0
+# The task's own identity: engine and Triton run foreign code and have no use for it.
+SCHEDULER_SECRETS = frozenset({"NOMAD_TOKEN", "CONSUL_TOKEN", "CONSUL_HTTP_TOKEN", "VAULT_TOKEN"})
 
 
 class Launcher:
@@ -54,6 +56,7 @@ class Launcher:
         """Serve until SIGTERM and the drain after it. Raises RunError otherwise."""
         command = engine_command(self._document, self._settings)  # a wrong document costs nothing
         self._home = claim_home(self._settings, self._journal)
+        check_ports_are_free(self._settings)  # only now: a dead launcher's children may hold them
         self._stop_asked = asyncio.Event()
         self._part_ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._ending = False
@@ -139,7 +142,8 @@ class Launcher:
         self._watch.add(child.pid, name, self._on_part_end)
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, MARKER: self._home.incarnation}
+        inherited = {k: v for k, v in os.environ.items() if k not in SCHEDULER_SECRETS}
+        return {**inherited, MARKER: self._home.incarnation}
 
     def _watch_descendants(self) -> None:
         """Engine, workers, stubs: the doors' own checks do not notice the end of a stub."""

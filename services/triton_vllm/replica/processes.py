@@ -26,9 +26,15 @@ POLL_S = 0.02
 
 
 def incarnation_of(replica_id: str, pid: int) -> str:
-    """Marks what one launcher process started: pids come again, start times do not."""
-    started_at = int(psutil.Process(pid).create_time() * 1000)
-    return f"{replica_id}/{pid}-{started_at}"
+    """Marks what one launcher process started: pids come again, start times do not.
+
+    Raises FileNotFoundError if there is no such process.
+    """
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    # Field 22, in ticks since the boot: a time of day would move with the clock. The name in
+    # field 2 may hold blanks and ends with the last parenthesis.
+    started_at_ticks = stat.rpartition(")")[2].split()[22 - 3]
+    return f"{replica_id}/{pid}-{started_at_ticks}"
 
 
 def launcher_lives(incarnation: str) -> bool:
@@ -36,8 +42,8 @@ def launcher_lives(incarnation: str) -> bool:
     replica_id, _, launcher = incarnation.partition("/")
     pid = int(launcher.partition("-")[0])
     try:
-        return incarnation_of(replica_id, pid) == incarnation
-    except psutil.NoSuchProcess:
+        return _runs(pid) and incarnation_of(replica_id, pid) == incarnation
+    except OSError:
         return False
 
 

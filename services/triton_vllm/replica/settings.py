@@ -25,6 +25,10 @@ class Settings:
     accelerator: bool
 
     @property
+    def ports(self) -> tuple[int, ...]:
+        return (self.port_openai, self.port_grpc, self.port_http, self.port_metrics)
+
+    @property
     def engine_url(self) -> str:
         return f"http://{self.address}:{self.port_openai}"
 

@@ -63,7 +63,9 @@ def write_model_repository(folder: Path, names: Sequence[str], engine_url: str) 
         model = folder / name
         model.mkdir(parents=True)
         (model / "config.pbtxt").write_text(model_config(name, engine_url), encoding="utf-8")
-        shutil.copytree(BACKEND_SOURCE, model / "1", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            BACKEND_SOURCE, model / "1", ignore=shutil.ignore_patterns("__pycache__", ".*")
+        )
 
 
 def write_backend_folder(folder: Path, settings: Settings) -> None:

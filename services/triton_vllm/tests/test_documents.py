@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 from replica.document import load_document
 from replica.engine import engine_command, engine_environment
@@ -55,6 +55,8 @@ def broken(**changes: Any) -> dict[str, Any]:
 BROKEN = [
     (broken(schema_version=2), "schema_version 2 is not one of (0, 1)"),
     (broken(model=None), "model: missing"),
+    (broken(model="../up"), "model: '../up' is not a name"),
+    (broken(aliases=["small", ""]), "aliases: '' is not a name"),
     (broken(weights=None), "weights: missing"),
     (broken(max_num_seqs=0), "max_num_seqs: 0 is not above 0"),
     (broken(kv_cache_bytes="1 GiB"), "kv_cache_bytes: expected int, got str"),
@@ -169,6 +171,7 @@ def test_the_engines_environment_stays_on_this_machine_and_off_core_zero(tmp_pat
             "VLLM_NO_USAGE_STATS": "1",
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
             "OMP_NUM_THREADS": "2",
+            "TORCHDYNAMO_DISABLE": "1",
         }.items()
     )
 
@@ -187,7 +190,7 @@ def test_a_wrong_environment_is_refused_by_name(variable: str, value: str, messa
 
 
 def test_the_launcher_ends_with_2_for_wrong_input_without_a_traceback(short_folder: Path) -> None:
-    replica = ReplicaProcess(short_folder, "127.92.0.4", model="")
+    replica = ReplicaProcess(short_folder, "127.92.0.4")
     replica.document["engine"]["engine_args"] = {"port": 1}
     assert replica.start().process.wait(10) == 2
     assert "engine_args.port" in replica.events()[-1]["message"]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,11 +24,12 @@ def test_a_killed_part_ends_the_replica_and_leaves_nothing(
 ) -> None:
     replica = new_replica().start().wait_for("ready")
     before = replica.shared_memory()
-    assert Counter(re.match("psm_|sem.mp-|slipway-", name)[0] for name in before) == {
+    made = {
         "psm_": 1,
         "sem.mp-": 6,  # the engine's lock, and five of the event it was waited for with
         "slipway-": 2,  # one per stub
     }
+    assert {kind: sum(name.startswith(kind) for name in before) for kind in made} == made
 
     os.kill(replica.parts()[part], signal.SIGKILL)
 
@@ -39,6 +38,16 @@ def test_a_killed_part_ends_the_replica_and_leaves_nothing(
     assert not before & shared_memory_names()
     assert replica.events()[-1]["level"] == "error"
     assert "ended" in replica.events()[-1]["message"]
+
+
+def test_the_schedulers_tokens_reach_no_part(new_replica: NewReplica) -> None:
+    replica = new_replica()
+    replica.environment |= {"NOMAD_TOKEN": "secret-1", "CONSUL_TOKEN": "secret-2"}
+    replica.start().wait_for("ready")
+    parts = list(replica.parts().values())
+    assert len(parts) == 8
+    for pid in parts:
+        assert b"secret-" not in Path(f"/proc/{pid}/environ").read_bytes()
 
 
 def test_a_killed_launcher_is_cleaned_up_after_by_the_guard(new_replica: NewReplica) -> None:
@@ -136,4 +145,6 @@ def test_a_port_in_use_ends_the_replica_instead_of_sharing_it(new_replica: NewRe
     second.environment["SLIPWAY_ADDRESS"] = first.address
     second.start()
     assert second.process.wait(20) == 1
+    assert "Address already in use" in second.events()[-1]["message"]
+    assert "engine_starting" not in second.phases()
     assert first.process.poll() is None

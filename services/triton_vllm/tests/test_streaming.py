@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import urllib.request
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from replica.doors import sum_in_flight
@@ -101,7 +102,7 @@ def test_text_of_any_script_survives_both_ways(stream: TritonStream, streamed: b
     ],
 )
 def test_a_wrong_request_is_refused_in_band_with_the_reason(
-    stream: TritonStream, tensors: dict[str, object], message: str
+    stream: TritonStream, tensors: dict[str, Any], message: str
 ) -> None:
     answer = stream.ask("a", **tensors)
     assert answer.responses == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import urllib.request
+from typing import Any
 
 import pytest
 from replica_process import ALIAS, HTTP_PORT, MODEL, ReplicaProcess
@@ -30,7 +31,7 @@ OUTPUTS = {
     "num_input_tokens": ("UINT32", [1]),
     "num_output_tokens": ("UINT32", [-1]),
 }
-EVERY_OUTPUT = {name: True for name in INPUTS if name.startswith("return_")}
+EVERY_OUTPUT: dict[str, Any] = {name: True for name in INPUTS if name.startswith("return_")}
 
 
 @pytest.mark.parametrize("name", [MODEL, ALIAS])

