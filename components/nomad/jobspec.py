@@ -17,6 +17,11 @@ NANOSECONDS_PER_S = 1_000_000_000
 LEFT_DELIMITER = "<%"
 RIGHT_DELIMITER = "%>"
 
+# Nomad starts a task anew when its executor was killed, and does not end the old one, which would
+# keep its ports. So the kernel ends the task with its parent. util-linux; replaces itself by the
+# command, which keeps the process id.
+ENDS_WITH_ITS_EXECUTOR = ("setpriv", "--pdeathsig", "KILL")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpCheck:
@@ -111,7 +116,10 @@ class Task:
         task: dict[str, Any] = {
             "Name": self.name,
             "Driver": "raw_exec",
-            "Config": {"command": self.command, "args": list(self.args)},
+            "Config": {
+                "command": ENDS_WITH_ITS_EXECUTOR[0],
+                "args": [*ENDS_WITH_ITS_EXECUTOR[1:], self.command, *self.args],
+            },
             "Env": dict(self.env),
             "Resources": {"CPU": self.cpu_mhz, "MemoryMB": self.memory_mb},
             "Templates": [file.render() for file in self.files],
@@ -132,12 +140,11 @@ class Task:
 class Restart:
     """How a task that ends comes back on its node.
 
-    The mode `delay` parks a task for the rest of the interval after `attempts`; with enough
-    attempts for the interval a crash is followed by a start after `delay_s`, whatever the load
-    time.
+    The mode `delay` parks a task for the rest of the interval after `attempts`. There are as many
+    as fit into the interval, so every crash is followed by a start after `delay_s`.
     """
 
-    attempts: int = 60
+    attempts: int = 600
     interval_s: float = 600
     delay_s: float = 1
 

@@ -47,7 +47,7 @@ def require(checks: Iterable[Check]) -> None:
         raise CliError(
             "; ".join(f"{check.name}: {check.detail}" for check in failed)
             + "; nothing was changed",
-            fix="; ".join(check.fix for check in failed),
+            fix="; ".join(dict.fromkeys(check.fix for check in failed)),
         )
 
 

@@ -104,6 +104,8 @@ class Environment:
             # The program's packages: src/slipway, components, stacks.
             "PYTHONPATH": os.pathsep.join([str(self.checkout / "src"), str(self.checkout)]),
             "PATH": _first_on_path(self.commands, environ.get("PATH", os.defpath)),
+            # Pulumi names the owner of a lock, and a user id alone need not have a name anywhere.
+            "USER": environ.get("USER") or f"uid-{os.getuid()}",
         }
 
     def child_environment(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
