@@ -9,16 +9,11 @@ from slipway.plan.platform import PlatformPlan
 
 JOB_ID = "nomad-autoscaler"
 
-# What its workload identity may do: read jobs and scale them, and hold its leader lock.
+# What its workload identity may do: read jobs and scale them.
 POLICY_RULES = """\
 namespace "default" {
   policy       = "scale"
   capabilities = ["list-jobs", "read-job", "read-job-scaling", "scale-job"]
-  variables {
-    path "nomad-autoscaler/lock" {
-      capabilities = ["read", "write", "list", "destroy"]
-    }
-  }
 }
 """
 

@@ -85,6 +85,12 @@ class File:
     path: str  # "local/prometheus.yml"
     content: str
 
+    def __post_init__(self) -> None:
+        if LEFT_DELIMITER in self.content:
+            raise ValueError(
+                f"{self.path} contains {LEFT_DELIMITER!r}, which Nomad would read as a template"
+            )
+
     def render(self) -> dict[str, Any]:
         return {
             "DestPath": self.path,

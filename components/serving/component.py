@@ -60,7 +60,8 @@ class ModelService(SlipwayComponent):
             document=_gate_document(args),
             secrets=pulumi.Output.all(args.nomad_token, args.consul_token).apply(_gate_secrets),
             removes=False,
-            timeout_s=2 * args.model.replica.load_timeout_s,
+            # Longer than its own deadline: its last words say what is wrong.
+            timeout_s=_deadline_s(args.model) + 60,
         ).register(f"{name}-ready", self, depends_on=[job])
         consul.Keys(
             f"{name}-route",
@@ -83,10 +84,15 @@ def _gate_document(args: ModelServiceArgs) -> dict[str, object]:
         "job_id": args.model.job_id,
         "group": GROUP,
         "max_replicas": args.model.scaling.max_replicas,
-        "deadline_s": args.model.replica.load_timeout_s * 2,
+        "deadline_s": _deadline_s(args.model),
         "nomad": args.nomad_address,
         "consul": args.consul_address,
     }
+
+
+def _deadline_s(model: ModelPlan) -> int:
+    """Two load times: preparing weights on a new node may take as long as loading them."""
+    return 2 * model.replica.load_timeout_s
 
 
 def _gate_secrets(tokens: list[str]) -> dict[str, object]:

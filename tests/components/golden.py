@@ -14,8 +14,12 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def assert_golden(name: str, document: Any) -> None:
+    assert_golden_text(name, json.dumps(document, indent=2, sort_keys=True) + "\n")
+
+
+def assert_golden_text(name: str, text: str) -> None:
+    """For a renderer that returns the text of a file: every byte counts."""
     path = GOLDEN / name
-    text = json.dumps(document, indent=2, sort_keys=True) + "\n"
     if os.environ.get("SLIPWAY_UPDATE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

@@ -22,6 +22,14 @@ class Registration:
     inputs: dict[str, Any]  # as on the wire: secrets and unknowns are marked
     depends_on: frozenset[str]
     ignore_changes: tuple[str, ...]
+    urn: str
+    provider: str  # the name of the explicit provider, "" for a default one
+
+    @property
+    def path(self) -> str:
+        """The chain of types from the root component down, and the name: what state files know."""
+        *_, chain, name = self.urn.split("::")
+        return f"{chain} {name}"
 
     def text(self, key: str) -> str:
         """A plain string input."""
@@ -38,11 +46,17 @@ class Registration:
 
 @dataclass
 class Recording:
+    # By name. A component and its provider may share one: `by_urn` has both.
     registrations: dict[str, Registration] = field(default_factory=dict)
+    by_urn: dict[str, Registration] = field(default_factory=dict)
     finished: set[str] = field(default_factory=set)  # components that registered their outputs
 
     def __getitem__(self, name: str) -> Registration:
         return self.registrations[name]
+
+    def of_type(self, prefix: str) -> list[Registration]:
+        """The resources whose type begins with `prefix`, in the order they were registered."""
+        return [found for found in self.by_urn.values() if found.type.startswith(prefix)]
 
     def tree(self) -> dict[str, str]:
         """Name -> the name of its parent."""
@@ -70,16 +84,25 @@ class _Monitor(MockMonitor):
         super().__init__(mocks)
         self.recording = Recording()
 
+    def make_urn(self, parent: str, type_: str, name: str) -> str:
+        """With the types of all ancestors, as the engine does; the SDK's mock has one."""
+        chain = parent.split("::")[2] if _name(parent) else ""
+        return f"urn:pulumi:dev::slipway::{chain}${type_}::{name}".replace("::$", "::")
+
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802  (the protocol's name)
         if request.type != "pulumi:pulumi:Stack":
-            self.recording.registrations[request.name] = Registration(
+            found = Registration(
                 name=request.name,
                 type=request.type,
                 parent=_name(request.parent),
                 inputs=json_format.MessageToDict(request.object),
                 depends_on=frozenset(_name(urn) for urn in request.dependencies),
                 ignore_changes=tuple(request.ignoreChanges),
+                urn=self.make_urn(request.parent, request.type, request.name),
+                provider=_name(request.provider.rpartition("::")[0]),
             )
+            self.recording.registrations[found.name] = found
+            self.recording.by_urn[found.urn] = found
         return super().RegisterResource(request)  # type: ignore[no-untyped-call]
 
     def RegisterResourceOutputs(self, request: Any) -> Any:  # noqa: N802

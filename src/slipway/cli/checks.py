@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import pwd
 import resource
 import shutil
 import time
@@ -54,6 +55,7 @@ def require(checks: Iterable[Check]) -> None:
 def machine(environment: Environment) -> Iterator[Check]:
     """What does not depend on a plan."""
     yield _system()
+    yield _user()
     yield _c_library()
     yield _cores()
     yield _clock(environment.checkout)
@@ -76,6 +78,20 @@ def _system() -> Check:
         detail=f"{found} is not supported",
         fix="use a Linux x86-64 machine",
     )
+
+
+def _user() -> Check:
+    """Pulumi and Nomad's raw_exec driver look their user up by its id."""
+    user_id = os.getuid()
+    try:
+        return Check(name="user", state="ok", detail=pwd.getpwuid(user_id).pw_name)
+    except KeyError:
+        return Check(
+            name="user",
+            state="fail",
+            detail=f"the user id {user_id} has no name on this machine, and Nomad starts no task",
+            fix="run as a user that `getent passwd` lists",
+        )
 
 
 def _c_library() -> Check:

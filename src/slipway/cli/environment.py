@@ -104,8 +104,6 @@ class Environment:
             # The program's packages: src/slipway, components, stacks.
             "PYTHONPATH": os.pathsep.join([str(self.checkout / "src"), str(self.checkout)]),
             "PATH": _first_on_path(self.commands, environ.get("PATH", os.defpath)),
-            # Pulumi names the owner of a lock, and a user id alone need not have a name anywhere.
-            "USER": environ.get("USER") or f"uid-{os.getuid()}",
         }
 
     def child_environment(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -122,8 +120,14 @@ class Environment:
 
     def make_pulumi_folders(self) -> None:
         """What Pulumi alone needs; a preview makes no other."""
-        for folder in (self.home, self.state, self.pulumi_home):
+        self.make_home()
+        for folder in (self.state, self.pulumi_home):
             folder.mkdir(mode=0o700, exist_ok=True)
+
+    def make_home(self) -> None:
+        """`.slipway`, readable by its owner only; also when an earlier hand made it wider."""
+        self.home.mkdir(mode=0o700, exist_ok=True)
+        self.home.chmod(0o700)
 
 
 def find(name: str, *, checkout: Path | None = None, cache: Path | None = None) -> Environment:

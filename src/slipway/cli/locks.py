@@ -55,8 +55,9 @@ class PulumiLock:
 @contextmanager
 def exclusive(environment: Environment) -> Iterator[None]:
     """Holds the environment for one command. CliError when another one has it."""
+    environment.make_home()
     folder = environment.home / "locks"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
     path = folder / environment.name
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

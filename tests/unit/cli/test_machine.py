@@ -73,6 +73,25 @@ def program_listening(address: str, port: int, **variables: str) -> Iterator[int
             process.stdin.close()
 
 
+def test_a_user_id_without_a_name_is_refused_before_nomad_does(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 61234)
+    check = next(check for check in checks.machine(environment) if check.name == "user")
+    assert check.state == "fail"
+    assert "61234" in check.detail
+
+
+def test_one_fix_for_several_failed_checks_is_given_once() -> None:
+    failed = [
+        checks.Check(name="ports", state="fail", detail=detail, fix="end it")
+        for detail in ("one", "two")
+    ]
+    with pytest.raises(CliError) as raised:
+        checks.require(failed)
+    assert raised.value.fix == "end it"
+
+
 def test_free_ports_are_one_line(environment: Environment) -> None:
     (check,) = checks.free_ports(small_plan(), environment)
     assert check.state == "ok"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from typer.testing import CliRunner
 
@@ -11,6 +13,8 @@ from tests.unit.cli.conftest import Serve
 from tests.unit.cli.documents import plan_document
 from tests.unit.cli.test_doors import put_plan
 from tests.unit.cli.test_state import put_checkpoint
+
+NO_MODELS = SimpleNamespace(models=())
 
 
 @pytest.fixture
@@ -24,7 +28,7 @@ def previewed(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     monkeypatch.setattr(Pulumi, "preview", note)
     monkeypatch.setattr(preview, "load_inputs", lambda *_: None)
-    monkeypatch.setattr(preview, "make_plan", lambda _: None)
+    monkeypatch.setattr(preview, "make_plan", lambda _: NO_MODELS)
     monkeypatch.setattr(preview.resolve, "tools", lambda *_: {})
     monkeypatch.setattr(preview, "prepare_plugins", lambda _: "registry-only")
     return calls

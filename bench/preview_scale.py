@@ -1,0 +1,158 @@
+"""How long the Pulumi program takes for an environment of many models, as a markdown table.
+
+    .venv/bin/python bench/preview_scale.py [--models 1000]
+
+Writes the files of such an environment into a temporary folder and does what a preview does with
+them: reads and checks them, plans, renders every document, registers every resource with a
+monitor that records instead of an engine. Needs no tool and no network. Exit 1 over a bar.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pulumi
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+
+# Ours are found through the line above.
+from slipway.config.artifacts import read_artifacts  # noqa: E402
+from slipway.config.catalog import load_catalog  # noqa: E402
+from slipway.config.inputs import (  # noqa: E402
+    PlanInputs,
+    deployed_models,
+    load_environment,
+    load_models,
+)
+from slipway.config.machine import MachineFacts  # noqa: E402
+from slipway.planner.platform import make_plan  # noqa: E402
+from stacks.platform import Platform  # noqa: E402
+from stacks.targets import TARGETS  # noqa: E402
+
+BAR_S = 12.0
+BAR_MB = 400.0
+POOLS, NODES_PER_POOL = 8, 16  # the most nodes a local pool has
+GIB = 1 << 30
+MACHINE = MachineFacts(cpu_cores=64, memory_bytes=4096 * GIB)
+ENGINE = {"kind": "sim", "architecture": "llama-3.1-8b", "profile": "h100-fp8-llama-3.1-8b"}
+
+
+@dataclass
+class Stopwatch:
+    """Phases by name, in seconds; the first began when the process did."""
+
+    phases: dict[str, float] = field(default_factory=dict)
+    began: float = field(default_factory=lambda: psutil.Process().create_time())
+
+    def lap(self, phase: str) -> None:
+        now = time.time()
+        self.phases[phase] = now - self.began
+        self.began = now
+
+
+class Recorder(pulumi.runtime.Mocks):
+    """Answers every registration with its own inputs, as an engine does at preview."""
+
+    registered = 0
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[Any, dict[str, Any]]:
+        self.registered += 1
+        return None, dict(args.inputs)
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
+        raise RuntimeError(f"{args.token}: an invoke would need the cluster at preview")
+
+
+def main() -> int:
+    stopwatch = Stopwatch()
+    stopwatch.lap("start of Python, imports")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", type=int, default=1000)
+    count: int = parser.parse_args().models
+
+    folder = Path(tempfile.mkdtemp(prefix="slipway-scale-"))
+    try:
+        write_environment(folder, count)
+        stopwatch.began = time.time()  # the user wrote the files
+        inputs = read(folder)
+    finally:
+        shutil.rmtree(folder)
+    stopwatch.lap("read and check the files")
+    plan = make_plan(inputs)
+    stopwatch.lap("plan")
+    registered = register(plan)
+    stopwatch.lap("render and register")
+    return report(count, registered, stopwatch)
+
+
+def write_environment(root: Path, count: int) -> None:
+    """Pulumi.scale.yaml and a file for each model."""
+    pools = {f"cpu{index}": {"kind": "local", "nodes": NODES_PER_POOL} for index in range(POOLS)}
+    names = [f"model-{index:04}" for index in range(count)]
+    config = {
+        "slipway:target": "dev",
+        "slipway:network": {"cidr": "127.100.0.0/24"},
+        "slipway:pools": {**pools, "edge": {"kind": "local", "nodes": 1, "memory": "2GiB"}},
+        "slipway:models": {
+            name: {"pool": f"cpu{index % POOLS}", "replicas": {"min": 1, "max": 2}}
+            for index, name in enumerate(names)
+        },
+    }
+    (root / "Pulumi.scale.yaml").write_text(yaml.safe_dump({"config": config}))
+    (root / "models").mkdir()
+    for name in names:
+        model = {"name": name, "aliases": [f"{name}-alias"], "engine": ENGINE}
+        (root / "models" / f"{name}.yaml").write_text(yaml.safe_dump(model))
+
+
+def read(root: Path) -> PlanInputs:
+    environment = load_environment(root, "scale")
+    return PlanInputs(
+        environment=environment,
+        models=deployed_models(environment, load_models(root, "models")),
+        catalog=load_catalog(ROOT),
+        artifacts=read_artifacts(ROOT),
+        machine=MACHINE,
+    )
+
+
+def register(plan: Any) -> int:
+    """Run the program on mocks as a preview; returns how many resources it registered."""
+    recorder = Recorder()
+    pulumi.runtime.set_mocks(recorder, project="slipway", stack="scale", preview=True)
+
+    def program() -> None:
+        Platform("platform", plan, TARGETS[plan.target])
+
+    pulumi.runtime.test(program)()  # type: ignore[no-untyped-call]
+    return recorder.registered
+
+
+def report(count: int, registered: int, stopwatch: Stopwatch) -> int:
+    seconds = sum(stopwatch.phases.values())
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    print(f"{platform.platform()}, {os.cpu_count()} cores, {datetime.date.today()}\n")
+    print(f"| {count} models, {registered} resources | measured | bar |\n|---|---|---|")
+    for phase, duration in stopwatch.phases.items():
+        print(f"| {phase} | {duration:.1f} s | |")
+    print(f"| the whole program | {seconds:.1f} s | {BAR_S:.0f} s |")
+    print(f"| peak RSS | {megabytes:.0f} MB | {BAR_MB:.0f} MB |")
+    return int(seconds > BAR_S or megabytes > BAR_MB)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

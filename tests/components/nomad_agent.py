@@ -1,0 +1,93 @@
+"""A real Nomad server that judges jobs. It has no client and no Consul: nothing is ever run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from tests.components.binaries import find
+
+ADDRESS = "127.98.0.1"
+START_DEADLINE_S = 60.0
+HTTP_TIMEOUT_S = 20.0
+
+
+@contextmanager
+def running(command: list[str], log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in a group of its own, ended by its id when the block ends."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            stdout=output,
+            stderr=output,
+            env=os.environ | environment,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def wait_for(
+    client: httpx.Client, path: str, process: subprocess.Popen[bytes], log: Path
+) -> httpx.Response:
+    """The first good answer of a GET that says something. Fails with the end of the log."""
+    deadline = time.monotonic() + START_DEADLINE_S
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            response = client.get(path)
+        except httpx.TransportError:
+            response = None
+        if response is not None and response.is_success and response.text != '""':
+            return response
+        time.sleep(0.1)
+    raise AssertionError(
+        f"{path} has no answer (exit {process.poll()}):\n{log.read_text()[-3000:]}"
+    )
+
+
+@contextmanager
+def nomad_agent(folder: Path, pools: list[str]) -> Iterator[httpx.Client]:
+    """The server's API. ACLs are off; identities of workloads are set up as Slipway does."""
+    identity = {"aud": ["consul.io"], "ttl": "1h"}
+    configuration = {
+        "bind_addr": ADDRESS,
+        "advertise": {"http": ADDRESS, "rpc": ADDRESS, "serf": ADDRESS},
+        "data_dir": str(folder / "data"),
+        "disable_update_check": True,
+        "server": {"enabled": True, "bootstrap_expect": 1},
+        "consul": {
+            "address": "127.98.0.2:8500",  # nobody is there
+            "client_auto_join": False,
+            "server_auto_join": False,
+            "auto_advertise": False,
+            "service_identity": identity,
+            "task_identity": identity,
+        },
+    }
+    (folder / "agent.json").write_text(json.dumps(configuration))
+    log = folder / "nomad.log"
+    command = [str(find("nomad")), "agent", f"-config={folder / 'agent.json'}"]
+    base = f"http://{ADDRESS}:4646"
+    with (
+        running(command, log) as process,
+        httpx.Client(base_url=base, timeout=HTTP_TIMEOUT_S, trust_env=False) as client,
+    ):
+        wait_for(client, "/v1/status/leader", process, log)
+        for pool in pools:
+            client.post(f"/v1/node/pool/{pool}", json={"Name": pool}).raise_for_status()
+        yield client

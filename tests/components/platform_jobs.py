@@ -1,0 +1,28 @@
+"""All jobs of the sample platform, by ID without the digest."""
+
+from __future__ import annotations
+
+from components.autoscaling.nomad import autoscaler_job
+from components.gateway.jobs import envoy_job, xds_job
+from components.metrics.prometheus import prometheus_job
+from components.nomad.jobspec import Job
+from components.serving.nomad_job import model_job
+from slipway.plan.platform import PlatformPlan
+
+NAMES = ("envoy", "model-sim", "model-smollm2", "nomad-autoscaler", "prometheus", "xds")
+
+
+def platform_jobs(plan: PlatformPlan) -> dict[str, Job]:
+    platform = [envoy_job(plan), xds_job(plan), prometheus_job(plan), autoscaler_job(plan)]
+    models = {
+        f"model-{model.name}": model_job(
+            model, datacenter=plan.datacenter, autoscaling=plan.autoscaling
+        )
+        for model in plan.models
+    }
+    return {job.id: job for job in platform} | models
+
+
+def files(job: Job) -> dict[str, str]:
+    """Path -> content of every file the job's tasks get."""
+    return {file.path: file.content for task in job.group.tasks for file in task.files}

@@ -1,0 +1,155 @@
+"""Prometheus's and Envoy's own word on the documents that they get."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components.autoscaling.policy import SCALE_IN_WINDOW_S, replicas_wanted_query
+from components.nomad.jobspec import Job
+from slipway.plan.platform import PlatformPlan
+from tests.components.binaries import find
+from tests.components.platform_jobs import files, platform_jobs
+from tests.components.platform_plan import platform_plan
+
+pytestmark = [pytest.mark.binaries]
+
+
+@pytest.fixture(scope="module")
+def plan() -> PlatformPlan:
+    return platform_plan()
+
+
+@pytest.fixture(scope="module")
+def jobs(plan: PlatformPlan) -> dict[str, Job]:
+    return platform_jobs(plan)
+
+
+def run(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def promtool(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return run(str(find("prometheus").parent / "promtool"), *arguments, folder=folder)
+
+
+def task_folder(folder: Path, job: Job) -> Path:
+    """What a task finds in its folder: its files, and the token that Nomad puts beside them."""
+    for path, content in files(job).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(content)
+    (folder / "secrets").mkdir()
+    (folder / "secrets/consul_token").write_text("a token")
+    return folder
+
+
+def test_prometheus_accepts_its_configuration(tmp_path: Path, jobs: dict[str, Job]) -> None:
+    folder = task_folder(tmp_path, jobs["prometheus"])
+    result = promtool("check", "config", "local/prometheus.yml", folder=folder)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "is valid prometheus config file syntax" in result.stdout
+
+
+def test_prometheus_would_miss_the_token_of_its_task(tmp_path: Path, jobs: dict[str, Job]) -> None:
+    folder = task_folder(tmp_path, jobs["prometheus"])
+    (folder / "secrets/consul_token").unlink()
+    result = promtool("check", "config", "local/prometheus.yml", folder=folder)
+    assert result.returncode != 0
+    assert "consul_token" in result.stderr
+
+
+def test_prometheus_would_refuse_a_misspelt_key(tmp_path: Path, jobs: dict[str, Job]) -> None:
+    folder = task_folder(tmp_path, jobs["prometheus"])
+    path = folder / "local/prometheus.yml"
+    path.write_text(path.read_text().replace("consul_sd_configs", "consul_sd_config"))
+    result = promtool("check", "config", "local/prometheus.yml", folder=folder)
+    assert result.returncode != 0
+
+
+def test_every_scaling_query_is_promql(tmp_path: Path, plan: PlatformPlan) -> None:
+    rules = rule_file(tmp_path, [replicas_wanted_query(model) for model in plan.models])
+    result = promtool("check", "rules", rules, folder=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert f"SUCCESS: {len(plan.models)} rules found" in result.stdout
+
+
+def test_a_broken_query_would_be_refused(tmp_path: Path) -> None:
+    result = promtool("check", "rules", rule_file(tmp_path, ["sum(up"]), folder=tmp_path)
+    assert result.returncode != 0
+
+
+# (requests in flight on each door by 15 s, replicas wanted for a target of 16 each)
+LOADS: list[tuple[str, dict[str, str], int]] = [
+    ("no series at all", {}, 0),
+    ("nothing in flight", {"openai": "0x20", "grpc": "0x20"}, 0),
+    ("one request", {"openai": "1x20"}, 1),
+    ("exactly what one replica takes", {"openai": "10x20", "grpc": "6x20"}, 1),
+    ("one more", {"openai": "10x20", "grpc": "7x20"}, 2),
+    ("a peak within the window", {"openai": "0x16 40 0x5"}, 3),
+    ("a peak before the window", {"openai": "0x4 40 0x15"}, 0),
+    ("another model's load", {"other": "100x20"}, 0),
+]
+
+
+@pytest.mark.parametrize(
+    ("load", "replicas"), [load[1:] for load in LOADS], ids=[load[0] for load in LOADS]
+)
+def test_the_query_is_the_replicas_that_the_load_wants(
+    tmp_path: Path, plan: PlatformPlan, load: dict[str, str], replicas: int
+) -> None:
+    """One series whatever is there: a failed query stops all policies of the autoscaler."""
+    (model,) = [model for model in plan.models if model.name == "sim"]
+    assert model.scaling.target_inflight_per_replica == 16
+    assert SCALE_IN_WINDOW_S == 60
+    series = [
+        {
+            "series": "envoy_cluster_upstream_rq_active"
+            f'{{envoy_cluster_name="{model.job_id}-{door}", instance="{door}"}}',
+            "values": values,
+        }
+        for door, values in load.items()
+    ]
+    expected = {
+        "expr": replicas_wanted_query(model),
+        "eval_time": "5m",
+        "exp_samples": [{"labels": "{}", "value": replicas}],
+    }
+    test = {"interval": "15s", "input_series": series, "promql_expr_test": [expected]}
+    (tmp_path / "test.yml").write_text(yaml.safe_dump({"tests": [test]}))
+    result = promtool("test", "rules", "test.yml", folder=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def rule_file(folder: Path, queries: list[str]) -> str:
+    rules = [{"record": f"wanted_{index}", "expr": query} for index, query in enumerate(queries)]
+    document = {"groups": [{"name": "scaling", "rules": rules}]}
+    (folder / "rules.yml").write_text(yaml.safe_dump(document))
+    return "rules.yml"
+
+
+def test_envoy_accepts_the_bootstrap_of_its_job(tmp_path: Path, jobs: dict[str, Job]) -> None:
+    folder = task_folder(tmp_path, jobs["envoy"])
+    result = validate_envoy(folder)
+    assert result.returncode == 0, result.stderr
+    assert "[warning]" not in result.stderr
+
+
+def test_envoy_would_refuse_a_misspelt_key(tmp_path: Path, jobs: dict[str, Job]) -> None:
+    folder = task_folder(tmp_path, jobs["envoy"])
+    document: dict[str, Any] = json.loads(files(jobs["envoy"])["local/envoy.json"])
+    document["admn"] = document.pop("admin")
+    (folder / "local/envoy.json").write_text(json.dumps(document))
+    assert validate_envoy(folder).returncode != 0
+
+
+def validate_envoy(folder: Path) -> subprocess.CompletedProcess[str]:
+    """With the very arguments of the job."""
+    (task,) = platform_jobs(platform_plan())["envoy"].group.tasks
+    return run(str(find("envoy")), *task.args, "--mode", "validate", folder=folder)

@@ -1,0 +1,177 @@
+"""The jobs and the files inside them, whole, and what holds for all of them.
+
+SLIPWAY_UPDATE_GOLDEN=1 renews tests/golden/; read the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from components.autoscaling.nomad import POLICY_RULES
+from components.nomad.jobspec import LEFT_DELIMITER, Job, to_json
+from slipway.plan.platform import PlatformPlan
+from tests.components.golden import assert_golden, assert_golden_text
+from tests.components.platform_jobs import NAMES, files, platform_jobs
+from tests.components.platform_plan import platform_plan
+from tests.unit.plan.samples import ROOT
+
+# Documents inside a job, as files that can be read.
+EMBEDDED = [
+    ("envoy", "local/envoy.json"),
+    ("model-sim", "local/replica.json"),
+    ("model-smollm2", "local/replica.json"),
+    ("model-smollm2", "local/weights.json"),
+    ("nomad-autoscaler", "local/autoscaler.json"),
+    ("prometheus", "local/prometheus.yml"),
+]
+
+
+@pytest.fixture(scope="module")
+def plan() -> PlatformPlan:
+    return platform_plan()
+
+
+@pytest.fixture(scope="module")
+def jobs(plan: PlatformPlan) -> dict[str, Job]:
+    return platform_jobs(plan)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_job_is_rendered_whole(jobs: dict[str, Job], name: str) -> None:
+    assert_golden_text(f"jobs/{name}.json", to_json(jobs[name]))
+
+
+@pytest.mark.parametrize(("name", "path"), EMBEDDED)
+def test_a_file_of_a_job_is_rendered_whole(jobs: dict[str, Job], name: str, path: str) -> None:
+    golden = f"files/{name}-{path.removeprefix('local/')}"
+    assert_golden_text(golden, files(jobs[name])[path])
+
+
+def test_routes_are_rendered_whole(plan: PlatformPlan) -> None:
+    assert_golden("files/routes.json", {model.name: model.route for model in plan.models})
+
+
+def test_these_are_all_the_jobs_and_all_their_files(jobs: dict[str, Job]) -> None:
+    assert sorted(jobs) == sorted(NAMES)
+    assert {(name, path) for name, job in jobs.items() for path in files(job)} == set(EMBEDDED)
+
+
+@pytest.mark.parametrize(("name", "path"), EMBEDDED)
+def test_a_file_has_sorted_keys_and_ends_with_a_newline(
+    jobs: dict[str, Job], name: str, path: str
+) -> None:
+    text = files(jobs[name])[path]
+    document = yaml.safe_load(text)
+    if path.endswith(".json"):
+        assert text == json.dumps(document, indent=2, sort_keys=True) + "\n"
+    else:
+        assert text == yaml.safe_dump(document, sort_keys=True)
+
+
+def test_rendering_twice_gives_the_same_bytes(jobs: dict[str, Job]) -> None:
+    again = platform_jobs(platform_plan())
+    assert {name: to_json(job) for name, job in again.items()} == {
+        name: to_json(job) for name, job in jobs.items()
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_holds_nothing_that_nomad_would_fill_in(jobs: dict[str, Job], name: str) -> None:
+    for content in files(jobs[name]).values():
+        assert LEFT_DELIMITER not in content
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_runs_comes_from_the_nodes_runtime_folder(jobs: dict[str, Job], name: str) -> None:
+    for task in jobs[name].group.tasks:
+        assert re.fullmatch(r"\$\{meta\.runtime\}/(tools/bin|envs)/[\w.-]+/.+", task.command)
+
+
+@pytest.mark.parametrize(("name", "schema"), [("replica", "replica"), ("weights", "weights")])
+def test_a_replicas_documents_follow_their_schemas(
+    jobs: dict[str, Job], name: str, schema: str
+) -> None:
+    validator = jsonschema.Draft202012Validator(_schema(schema))
+    documents = [
+        json.loads(content)
+        for job in jobs.values()
+        for path, content in files(job).items()
+        if path == f"local/{name}.json"
+    ]
+    assert documents
+    for document in documents:
+        validator.validate(document)
+
+
+def test_routes_follow_their_schema_and_name_services_that_the_jobs_register(
+    plan: PlatformPlan, jobs: dict[str, Job]
+) -> None:
+    validator = jsonschema.Draft202012Validator(_schema("route"))
+    registered = {service.name for job in jobs.values() for service in job.group.services}
+    for model in plan.models:
+        validator.validate(dict(model.route))
+        for backend in model.route["backends"]:
+            assert {f"{backend['service']}-openai", f"{backend['service']}-grpc"} <= registered
+
+
+def _schema(name: str) -> Any:
+    return json.loads((ROOT / f"schemas/{name}.schema.json").read_text())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ports_are_bound_to_the_nodes_own_address(jobs: dict[str, Job], name: str) -> None:
+    """A job never listens on every interface: its address is its node's."""
+    assert "0.0.0.0" not in to_json(jobs[name])
+    assert "127.0.0.1" not in to_json(jobs[name])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_job_drains_before_nomad_loses_its_patience(jobs: dict[str, Job], name: str) -> None:
+    job = jobs[name]
+    for task in job.group.tasks:
+        assert job.progress_deadline_s > task.kill_timeout_s
+    if name.startswith("model-"):
+        replica = json.loads(files(job)["local/replica.json"])
+        (server,) = [task for task in job.group.tasks if task.name == "server"]
+        assert server.kill_timeout_s > replica["drain_timeout_s"]
+        assert job.group.shutdown_delay_s > 0
+
+
+def test_whatever_prometheus_reads_says_where_its_metrics_are(jobs: dict[str, Job]) -> None:
+    tagged = [
+        service
+        for job in jobs.values()
+        for service in job.group.services
+        if "metrics" in service.tags
+    ]
+    assert len(tagged) == 2 * 2 + 4
+    for service in tagged:
+        assert service.meta["metrics_path"].startswith("/"), service.name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_check_and_service_uses_a_port_of_its_group(jobs: dict[str, Job], name: str) -> None:
+    group = jobs[name].group
+    for service in group.services:
+        assert service.port in group.ports
+        assert {check.port for check in service.checks} <= set(group.ports)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_who_needs_an_identity_has_one(jobs: dict[str, Job], name: str) -> None:
+    """A model runs other people's code: it gets no token of the clusters."""
+    tasks = jobs[name].group.tasks
+    assert any(task.consul_identity for task in tasks) is (name in {"prometheus", "xds"})
+    assert any(task.nomad_identity for task in tasks) is (name == "nomad-autoscaler")
+
+
+def test_the_autoscaler_may_scale_and_not_submit() -> None:
+    assert '"scale-job"' in POLICY_RULES
+    assert "submit-job" not in POLICY_RULES
+    assert '"write"' not in POLICY_RULES.partition("variables")[0]
