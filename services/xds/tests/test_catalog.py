@@ -59,6 +59,26 @@ def test_a_new_backend_is_served_once_both_its_doors_are_known(catalog: Catalog)
     assert set(TINY_2.clusters()) == catalog.clusters()
 
 
+def test_the_previous_backend_keeps_its_replicas_until_the_new_one_is_known(
+    catalog: Catalog,
+) -> None:
+    catalog.put_routes([TINY_2], {})
+    for cluster in TINY_1.clusters():  # the previous job is already gone from Consul
+        catalog.put_endpoints(cluster, ())
+
+    table = catalog.table()
+    assert table is not None
+    assert table.endpoints == dict.fromkeys(TINY_1.clusters(), HERE)
+
+
+def test_a_backend_that_loses_its_replicas_with_no_successor_is_empty(catalog: Catalog) -> None:
+    catalog.put_endpoints("model-tiny-1-grpc", ())
+
+    table = catalog.table()
+    assert table is not None
+    assert table.endpoints["model-tiny-1-grpc"] == ()
+
+
 def test_a_new_model_does_not_hold_back_the_others(catalog: Catalog) -> None:
     catalog.put_routes([TINY_1, route("big")], {})
     catalog.put_endpoints("model-tiny-1-openai", ())

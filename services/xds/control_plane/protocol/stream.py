@@ -7,7 +7,8 @@ Make before break, each step gated by the client's acknowledgement of the one be
    keeps it warming for 15 s;
 3. the listener;
 4. the routes, once every cluster they point at is acknowledged;
-5. what is no longer needed goes: clusters after the routes, endpoints after their cluster.
+5. what is no longer needed goes: clusters some time after the routes, because a request may have
+   been routed before and reach for its cluster only now; endpoints after their cluster.
 
 Endpoint changes of existing clusters and the runtime layer depend on nothing and never wait.
 """
@@ -19,6 +20,8 @@ from .messages import Acked, Action, Rejected, Request, Send, Silent
 from .subscription import InFlight, Subscription
 
 ANSWER_DEADLINE_S = 5.0
+# From the choice of a route to the choice of a replica: both cores may be busy, and a body slow.
+ROUTED_REQUEST_S = 5.0
 _FIRST_ROUTES_S = 5.0  # how long removals wait for a client to ask for routes at all
 
 _RUNTIME = ResourceType.RUNTIME
@@ -40,6 +43,7 @@ class DeltaStream:
         self._snapshot: Snapshot | None = None
         self._subscriptions: dict[ResourceType, Subscription] = {}
         self._last_nonce = 0
+        self._routes_moved_s: float | None = None
 
     def on_request(self, request: Request, now_s: float) -> list[Action]:
         subscription = self._subscriptions.setdefault(
@@ -49,6 +53,8 @@ class DeltaStream:
         return self._answer(subscription, request, now_s) + self._advance(now_s)
 
     def on_snapshot(self, snapshot: Snapshot, now_s: float) -> list[Action]:
+        if self._snapshot is None or snapshot.of(_ROUTE) != self._snapshot.of(_ROUTE):
+            self._routes_moved_s = None
         self._snapshot = snapshot
         return self._advance(now_s)
 
@@ -137,17 +143,23 @@ class DeltaStream:
     ) -> tuple[str, ...]:
         stale = subscription.stale(available)
         if subscription.resource_type is _CLUSTER:
-            return stale if self._routes_moved(snapshot, now_s) else ()
+            return stale if self._routes_left(snapshot, now_s) else ()
         if subscription.resource_type is _ENDPOINTS and _CLUSTER in self._subscriptions:
             clusters = self._subscriptions[_CLUSTER].confirmed
             return tuple(name for name in stale if name not in clusters)
         return stale
 
-    def _routes_moved(self, snapshot: Snapshot, now_s: float) -> bool:
+    def _routes_left(self, snapshot: Snapshot, now_s: float) -> bool:
+        """No route, and no request that followed one, leads to a cluster of before any more."""
         routes = self._subscriptions.get(_ROUTE)
         if routes is None:
             return now_s - self._started_s > _FIRST_ROUTES_S
-        return routes.settled(snapshot.of(_ROUTE))
+        if not routes.settled(snapshot.of(_ROUTE)):
+            self._routes_moved_s = None
+            return False
+        if self._routes_moved_s is None:
+            self._routes_moved_s = now_s
+        return now_s - self._routes_moved_s >= ROUTED_REQUEST_S
 
 
 def _rejection(subscription: Subscription, nonce: str, error: str, now_s: float) -> list[Action]:

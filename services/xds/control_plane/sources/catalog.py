@@ -29,6 +29,10 @@ class Catalog:
         self._settle()
 
     def put_endpoints(self, cluster: str, endpoints: tuple[Endpoint, ...]) -> None:
+        if not endpoints and cluster in self._leaving():
+            # The previous job was deregistered before its successor was looked at. Its replicas
+            # still answer (they drain first), and the model has nothing else until then.
+            return
         self._endpoints[cluster] = endpoints
         self._settle()
 
@@ -50,6 +54,12 @@ class Catalog:
         routes = tuple(route for _, route in sorted(self._served.items()))
         names = {cluster for route in routes for cluster in route.clusters()}
         return RoutingTable(routes, {name: self._endpoints[name] for name in sorted(names)})
+
+    def _leaving(self) -> frozenset[str]:
+        """Clusters that are served only until the endpoints of their successors are known."""
+        wanted = {c for route in (self._wanted or {}).values() for c in route.clusters()}
+        served = {c for route in self._served.values() for c in route.clusters()}
+        return frozenset(served - wanted)
 
     def _settle(self) -> None:
         wanted = self._wanted or {}
