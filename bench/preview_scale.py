@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import gc
 import os
 import platform
 import resource
@@ -132,6 +133,8 @@ def read(root: Path) -> PlanInputs:
 
 def register(plan: Any) -> int:
     """Run the program on mocks as a preview; returns how many resources it registered."""
+    gc.freeze()  # as __main__.py does
+    gc.set_threshold(50_000, 20, 50)
     recorder = Recorder()
     pulumi.runtime.set_mocks(recorder, project="slipway", stack="scale", preview=True)
 

@@ -7,10 +7,11 @@ import json
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import httpx
 import numpy as np
-import tritonclient.grpc.aio as triton
+import tritonclient.grpc.aio as triton  # type: ignore[import-untyped]
 
 
 @dataclass
@@ -19,6 +20,8 @@ class Answer:
     arrived_s: list[float] = field(default_factory=list)  # seconds after the request
     error: str | None = None
     finished: bool = False
+    started_s: float = field(default_factory=time.monotonic)
+    ended_s: float = 0.0
 
 
 async def openai_stream(http: str, model: str, prompt: str, max_tokens: int = 32) -> Answer:
@@ -50,7 +53,7 @@ async def openai_stream(http: str, model: str, prompt: str, max_tokens: int = 32
     return answer
 
 
-def _take_chunk(answer: Answer, chunk: dict, started: float) -> None:
+def _take_chunk(answer: Answer, chunk: dict[str, Any], started: float) -> None:
     if "error" in chunk:
         answer.error = json.dumps(chunk["error"])
     for choice in chunk.get("choices", []):
@@ -63,7 +66,7 @@ async def grpc_stream(grpc: str, model: str, prompt: str, max_tokens: int = 32) 
     answer, started = Answer(), time.monotonic()
     client = triton.InferenceServerClient(grpc)
 
-    async def requests() -> AsyncIterator[dict]:
+    async def requests() -> AsyncIterator[dict[str, Any]]:
         text = f"<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n"
         parameters = json.dumps({"max_tokens": max_tokens, "temperature": 0})
         yield {
@@ -114,16 +117,21 @@ def _bool_input(name: str, value: bool) -> triton.InferInput:
 class Load:
     """Streams on both doors of some models until stopped; keeps every answer."""
 
-    def __init__(self, http: str, grpc: str, models: list[str], streams_per_door: int = 2) -> None:
+    def __init__(
+        self, http: str, grpc: str, models: list[str], *, streams_per_door: int = 2
+    ) -> None:
         self.answers: dict[str, list[Answer]] = {model: [] for model in models}
         self._http, self._grpc, self._streams = http, grpc, streams_per_door
         self._stop = asyncio.Event()
+        self._news = asyncio.Condition()
+        # (model, door) -> when the newest request that was answered in full had begun
+        self._answered_s: dict[tuple[str, str], float] = {}
 
     async def __aenter__(self) -> Load:
         self._tasks = [
             asyncio.create_task(self._repeat(model, door))
             for model in self.answers
-            for door in ("openai", "grpc")
+            for door in DOORS
             for _ in range(self._streams)
         ]
         return self
@@ -134,15 +142,37 @@ class Load:
 
     @property
     def failures(self) -> list[str]:
-        return [a.error for answers in self.answers.values() for a in answers if a.error]
+        """What failed, with the times of its request in seconds after the first of all."""
+        everything = [(m, a) for m, answers in self.answers.items() for a in answers]
+        first_s = min((answer.started_s for _, answer in everything), default=0.0)
+        return [
+            f"{model}, {a.started_s - first_s:.2f} to {a.ended_s - first_s:.2f} s: {a.error}"
+            for model, a in everything
+            if a.error
+        ]
+
+    async def answered(self, model: str, *, after_s: float) -> float:
+        """Waits until each door has answered a request that began after `after_s`; returns when
+        that was. Both are times of `time.monotonic`."""
+        async with self._news:
+            await self._news.wait_for(
+                lambda: all(self._answered_s.get((model, door), 0) > after_s for door in DOORS)
+            )
+        return time.monotonic()
 
     async def _repeat(self, model: str, door: str) -> None:
+        stream, address = DOORS[door], self._http if door == "openai" else self._grpc
         while not self._stop.is_set():
-            if door == "openai":
-                answer = await openai_stream(self._http, model, "count", max_tokens=64)
-            else:
-                answer = await grpc_stream(self._grpc, model, "count", max_tokens=64)
+            answer = await stream(address, model, "count", max_tokens=64)
+            answer.ended_s = time.monotonic()
             self.answers[model].append(answer)
             if answer.error:
                 # A refused connection returns at once; do not spin on it.
                 await asyncio.sleep(0.1)
+                continue
+            async with self._news:
+                self._answered_s[model, door] = answer.started_s
+                self._news.notify_all()
+
+
+DOORS = {"openai": openai_stream, "grpc": grpc_stream}

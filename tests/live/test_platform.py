@@ -8,6 +8,7 @@ import json
 import httpx
 import openai
 import pytest
+
 from tests.live.streaming import Load, grpc_stream, openai_stream
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(1200)]
@@ -47,7 +48,10 @@ def test_an_openai_client_lists_the_models_and_chats(platform) -> None:
     client = openai.OpenAI(base_url=f"{platform.http}/v1", api_key="unused")
     assert {"smollm2", "small", "sim-a", "sim-b"} <= {model.id for model in client.models.list()}
     reply = client.chat.completions.create(
-        model="smollm2", messages=[{"role": "user", "content": QUESTION}], max_tokens=16, temperature=0
+        model="smollm2",
+        messages=[{"role": "user", "content": QUESTION}],
+        max_tokens=16,
+        temperature=0,
     )
     assert "Paris" in (reply.choices[0].message.content or "")
 
@@ -62,7 +66,8 @@ async def test_an_unknown_model_is_refused_with_an_error_that_names_it(platform)
 
 
 @pytest.mark.parametrize(
-    "path", ["4646/v1/jobs", "4646/v1/nodes", "8500/v1/kv/slipway/routes/smollm2", "8500/v1/acl/tokens"]
+    "path",
+    ["4646/v1/jobs", "4646/v1/nodes", "8500/v1/kv/slipway/routes/smollm2", "8500/v1/acl/tokens"],
 )
 def test_nomad_and_consul_refuse_a_request_without_a_token(platform, path) -> None:
     response = httpx.get(f"http://127.78.0.1:{path}")
@@ -95,7 +100,14 @@ def test_prometheus_scrapes_every_part(platform) -> None:
     down = [f"{t['scrapeUrl']}: {t['lastError']}" for t in targets if t["health"] != "up"]
     assert down == []
     services = {t["labels"].get("service", t["labels"]["job"]) for t in targets}
-    assert {"consul", "nomad", "envoy-admin", "xds-http", "prometheus", "nomad-autoscaler"} <= services
+    assert {
+        "consul",
+        "nomad",
+        "envoy-admin",
+        "xds-http",
+        "prometheus",
+        "nomad-autoscaler",
+    } <= services
     assert any(name.startswith("model-smollm2-") for name in services)
 
 
@@ -106,9 +118,7 @@ def _change_under_load(platform, edit) -> tuple[Load, str]:
         async with Load(platform.http, platform.grpc, ["sim-a", "sim-b"]) as load:
             await asyncio.sleep(2)
             edit()
-            result = await asyncio.to_thread(
-                platform.slipway, "up", timeout_s=300
-            )
+            result = await asyncio.to_thread(platform.slipway, "up", timeout_s=300)
             await asyncio.sleep(8)  # the old job's shutdown delay and drain are part of the change
         return load, result.stdout + result.stderr
 

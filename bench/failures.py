@@ -1,0 +1,131 @@
+"""kill -9 of every kind of process of a running platform, as a markdown table.
+
+    .venv/bin/python bench/failures.py [--only TEXT] [--runs 1]
+
+Brings up a platform of its own (a copy of this checkout, 127.78.0.0/24: the real model with one
+replica, a simulated one with two), kills one process after the other under streaming load on both
+doors of the simulated model, and takes the platform down. About 12 minutes on two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import datetime
+import os
+import platform as system
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+
+from tests.live.environments import (  # noqa: E402
+    MODELS,
+    Platform,
+    copy_tree,
+    write_environment,
+)
+from tests.live.failures import (  # noqa: E402
+    PARTS,
+    REAL,
+    SIMULATED,
+    SUPERVISORD,
+    Recovery,
+    Watched,
+    kill,
+    kill_and_watch,
+    settled,
+)
+from tests.live.streaming import Load  # noqa: E402
+from toolchain.settings import default_cache  # noqa: E402
+
+HEADINGS = ("killed", "first answer", "full strength", "failed of requests", "left over")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="only parts whose name contains this")
+    parser.add_argument("--runs", type=int, default=1)
+    options = parser.parse_args()
+
+    with running_platform() as platform:
+        watched = Watched(platform.checkout, default_cache(), platform.name)
+        print(f"{machine()}, {datetime.datetime.now(datetime.UTC):%Y-%m-%d}")
+        print(f"Load: one stream on each door of {SIMULATED} (two replicas); {REAL} has one.\n")
+        print("| " + " | ".join(HEADINGS) + " |\n|" + "---|" * len(HEADINGS))
+        for part in PARTS:
+            for _ in range(options.runs):
+                if options.only in part.name:
+                    show(asyncio.run(kill_and_watch(watched, part)))
+        if options.only in SUPERVISORD.name:
+            show(asyncio.run(kill_supervisord(platform, watched)))
+
+
+async def kill_supervisord(platform: Platform, watched: Watched) -> Recovery:
+    """Nothing restarts it by itself: full strength counts from the kill through `slipway start`."""
+    before = await settled(watched)
+    async with Load(watched.http, watched.grpc, [SIMULATED], streams_per_door=1) as load:
+        killed_s = time.monotonic()
+        kill(watched.find(SUPERVISORD))
+        first_answer_s = await load.answered(SIMULATED, after_s=killed_s) - killed_s
+        await asyncio.to_thread(platform.slipway, "start")
+        full_strength_s = time.monotonic() - killed_s
+    after = await settled(watched)
+    return Recovery(
+        part=f"{SUPERVISORD.name}, then `slipway start`",
+        first_answer_s=first_answer_s,
+        full_strength_s=full_strength_s,
+        requests=len(load.answers[SIMULATED]),
+        failed=load.failures,
+        last_failure_s=0.0,
+        missing="; ".join(after.lacks(before)),
+    )
+
+
+def show(recovery: Recovery) -> None:
+    cells = (
+        recovery.part,
+        seconds(recovery.first_answer_s),
+        seconds(recovery.full_strength_s),
+        f"{len(recovery.failed)} of {recovery.requests}",
+        "; ".join(filter(None, [recovery.missing, *recovery.left_shared_memory])) or "nothing",
+    )
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def seconds(value: float | None) -> str:
+    return "never" if value is None else f"{value:.1f} s"
+
+
+@contextmanager
+def running_platform() -> Iterator[Platform]:
+    folder = Path(tempfile.mkdtemp(prefix="slipway-bench-"))
+    copy_tree(folder)
+    write_environment(folder, "live", network="127.78.0", models=MODELS, nodes=2)
+    platform = Platform(checkout=folder, name="live")
+    try:
+        yield dataclasses.replace(platform, first_up=platform.up())
+    finally:
+        platform.down()
+        shutil.rmtree(folder)
+
+
+def machine() -> str:
+    memory_gib = psutil.virtual_memory().total / (1 << 30)
+    return (
+        f"{os.cpu_count()} cores, {memory_gib:.0f} GiB, Linux {system.release()}, "
+        f"Python {system.python_version()}"
+    )
+
+
+if __name__ == "__main__":
+    main()

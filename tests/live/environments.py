@@ -1,0 +1,165 @@
+"""An environment of a copied checkout, driven by the `slipway` command as a user would."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+ROOT = Path(__file__).parents[2]
+UP_TIMEOUT_S = 900
+
+SIMULATED_ENGINE = {
+    "kind": "sim",
+    "architecture": "llama-3.1-8b",
+    "profile": "h100-fp8-llama-3.1-8b",
+    "max_model_len": 8192,
+    "max_num_seqs": 32,
+}
+
+
+class CommandError(AssertionError):
+    """A `slipway` command ended with another exit code than 0."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Platform:
+    """One environment. `prefix` goes before every command, `variables` are its whole environment
+    (None: this process's own)."""
+
+    checkout: Path
+    name: str
+    network: str = "127.78.0"  # the first three numbers of its addresses
+    first_up: dict[str, Any] = dataclasses.field(default_factory=dict)
+    prefix: tuple[str, ...] = ()
+    variables: Mapping[str, str] | None = None
+
+    def command(self, *arguments: str) -> list[str]:
+        verb, *rest = arguments
+        return [*self.prefix, str(self.checkout / "slipway"), verb, "-s", self.name, *rest]
+
+    def slipway(
+        self, *arguments: str, check: bool = True, timeout_s: float = 300
+    ) -> subprocess.CompletedProcess[str]:
+        result = subprocess.run(
+            self.command(*arguments),
+            cwd=self.checkout,
+            env=None if self.variables is None else dict(self.variables),
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        if check and result.returncode:
+            raise CommandError(
+                f"slipway {' '.join(arguments)}: exit {result.returncode}\n"
+                f"{result.stdout[-3000:]}\n{result.stderr[-6000:]}"
+            )
+        return result
+
+    def up(self) -> dict[str, Any]:
+        """The report of a completed `up`."""
+        return last_json_line(self.slipway("up", "--json", timeout_s=UP_TIMEOUT_S).stdout)
+
+    def down(self) -> None:
+        self.slipway("down", "--yes", timeout_s=180)
+
+    def status(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.slipway("status", "--json").stdout)
+        return document
+
+    @property
+    def run(self) -> Path:
+        return self.checkout / ".slipway" / self.name
+
+    @property
+    def http(self) -> str:
+        return str(self.first_up["gateway"]["http"])
+
+    @property
+    def grpc(self) -> str:
+        return str(self.first_up["gateway"]["grpc"])
+
+    def edit_model(self, model: str, **engine: Any) -> None:
+        """Change keys of a model's `engine:` section."""
+        path = self.checkout / "models" / f"{model}.yaml"
+        document = yaml.safe_load(path.read_text())
+        document["engine"].update(engine)
+        path.write_text(yaml.safe_dump(document))
+
+    def token(self, api: str) -> str:
+        return (self.run / "tokens" / api).read_text().strip()
+
+    def nomad(self, path: str) -> Any:
+        """GET of the servers' Nomad API with the operator's token."""
+        url = f"http://{self.network}.1:4646/v1/{path}"
+        headers = {"X-Nomad-Token": self.token("nomad")}
+        return httpx.get(url, headers=headers).raise_for_status().json()
+
+    def consul(self, path: str) -> Any:
+        url = f"http://{self.network}.1:8500/v1/{path}"
+        headers = {"X-Consul-Token": self.token("consul")}
+        return httpx.get(url, headers=headers).raise_for_status().json()
+
+
+def last_json_line(output: str) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
+    return parsed
+
+
+def copy_tree(target: Path) -> None:
+    """Copies the files of this checkout that git knows or would take."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    ).stdout
+    for name in filter(None, listed.decode().split("\0")):
+        source = ROOT / name
+        if source.is_file():
+            destination = target / name
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            destination.write_bytes(source.read_bytes())
+            destination.chmod(source.stat().st_mode & 0o777)
+            os.utime(destination, ns=(source.stat().st_atime_ns, source.stat().st_mtime_ns))
+
+
+def write_environment(
+    checkout: Path, name: str, *, network: str, models: Mapping[str, Any], nodes: int
+) -> None:
+    """Pulumi.<name>.yaml with a pool for models, and a file for each simulated model."""
+    config = {
+        "slipway:target": "dev",
+        "slipway:network": {"cidr": f"{network}.0/24"},
+        "slipway:pools": {
+            "cpu": {"kind": "local", "nodes": nodes},
+            "edge": {"kind": "local", "nodes": 1, "memory": "2GiB"},
+        },
+        "slipway:models": dict(models),
+    }
+    salt = yaml.safe_load((checkout / "Pulumi.dev.yaml").read_text()).get("encryptionsalt")
+    document = {"config": config} | ({"encryptionsalt": salt} if salt else {})
+    (checkout / f"Pulumi.{name}.yaml").write_text(yaml.safe_dump(document))
+    for model in filter(is_simulated, models):
+        path = checkout / "models" / f"{model}.yaml"
+        path.write_text(yaml.safe_dump({"name": model, "engine": SIMULATED_ENGINE}))
+
+
+def deployment(least: int, most: int) -> dict[str, Any]:
+    return {"pool": "cpu", "replicas": {"min": least, "max": most}}
+
+
+MODELS = {"smollm2": deployment(1, 1), "sim-a": deployment(2, 4), "sim-b": deployment(1, 2)}
+SMALL_MODELS = {"sim-a": deployment(1, 2)}
+
+
+def is_simulated(model: str) -> bool:
+    return model.startswith("sim-")

@@ -1,0 +1,281 @@
+"""Kill one process of a running platform and measure how the platform gets over it.
+
+Load runs on the simulated model with two replicas, over both doors. After the kill two times are
+taken: until a request that began after the kill has been answered on each door, and until the
+platform is at full strength: the same processes as before, and `slipway status` as before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from slipway.cli.applied import require
+from slipway.cli.environment import find
+from slipway.cli.snapshot import take_snapshot
+from tests.live.processes import Process, kinds, processes_of
+from tests.live.shared_memory import unused, used_by
+from tests.live.streaming import Load
+
+LOOK_S = 0.25
+FINISHED_LOGMON = "logmon of weights"  # of a prestart step: it may stay or go
+STEADY_LOOKS = 3  # full strength counts when it lasts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One kind of process to kill. `kind` is the beginning of `processes.Process.kind`.
+
+    `job` limits executors and logmons, of which every task has one, to a job's.
+    """
+
+    name: str
+    kind: str
+    job: str = ""
+
+
+SIMULATED = "sim-a"  # the model with two replicas
+REAL = "smollm2"
+
+PARTS = (
+    Part(name="replica (simulated)", kind="simulator of model-sim-a-"),
+    Part(name="its executor", kind="executor of server", job="model-sim-a-"),
+    Part(name="its logmon", kind="logmon of server", job="model-sim-a-"),
+    Part(name="Envoy", kind="envoy of envoy"),
+    Part(name="Envoy's executor", kind="executor of envoy"),
+    Part(name="Envoy's logmon", kind="logmon of envoy"),
+    Part(name="xDS", kind="xds of xds"),
+    Part(name="xDS's executor", kind="executor of xds"),
+    Part(name="Prometheus", kind="prometheus of prometheus"),
+    Part(name="Nomad Autoscaler", kind="autoscaler of nomad-autoscaler"),
+    Part(name="Nomad client, replicas' node", kind="nomad on cpu-0"),
+    Part(name="Nomad client, gateway's node", kind="nomad on edge-0"),
+    Part(name="Nomad server", kind="nomad on server-0"),
+    Part(name="Consul client, replicas' node", kind="consul on cpu-0"),
+    Part(name="Consul client, gateway's node", kind="consul on edge-0"),
+    Part(name="Consul server", kind="consul on server-0"),
+    Part(name="real replica: guard", kind="guard of "),
+    Part(name="real replica: launcher", kind="launcher of model-smollm2-"),
+    Part(name="real replica: vLLM API server", kind="API server of model-smollm2-"),
+    Part(name="real replica: EngineCore", kind="engine core of model-smollm2-"),
+    Part(name="real replica: worker", kind="worker of model-smollm2-"),
+    Part(name="real replica: resource tracker", kind="resource tracker of model-smollm2-"),
+    Part(name="real replica: tritonserver", kind="tritonserver of model-smollm2-"),
+    Part(name="real replica: stub", kind="stub of model-smollm2-"),
+    Part(name="real replica: executor", kind="executor of server", job="model-smollm2-"),
+)
+
+# Told apart: nobody watches the watcher. Traffic goes on, and `slipway start` brings it back.
+SUPERVISORD = Part(name="supervisord", kind="supervisord")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """Seconds after the kill, None where it did not happen in time."""
+
+    part: str
+    first_answer_s: float | None
+    full_strength_s: float | None
+    requests: int
+    failed: list[str]
+    last_failure_s: float
+    missing: str = ""  # what was not as before when the time was over
+    left_shared_memory: list[str] = field(default_factory=list)
+
+
+class Watched:
+    """A running environment and what it was like before anything was killed."""
+
+    def __init__(self, checkout: Path, cache: Path, name: str) -> None:
+        self._environment = find(name, checkout=checkout, cache=cache)
+        self._applied = require(self._environment)
+        self.http, self.grpc = self._applied.gateway_http, self._applied.gateway_grpc
+        self.run = self._environment.run
+
+    def processes(self) -> list[Process]:
+        return processes_of(self.run, self._environment.scratch)
+
+    def status(self) -> dict[str, Any]:
+        return take_snapshot(self._environment, self._applied)
+
+    def strength(self) -> Strength:
+        return Strength.of(self)
+
+    def find(self, part: Part) -> Process:
+        """The first process of a part. AssertionError when there is none."""
+        found = sorted(
+            (p for p in self.processes() if p.kind.startswith(part.kind) and self._is_of(p, part)),
+            key=lambda process: process.pid,
+        )
+        assert found, f"no process {part.kind!r}"
+        return found[0]
+
+    def _is_of(self, process: Process, part: Part) -> bool:
+        if not part.job:
+            return True
+        jobs: dict[str, str] = {r["allocation"]: r["job"] for r in self.status()["replicas"]}
+        return jobs.get(process.allocation, "").startswith(part.job)
+
+
+def kill(process: Process) -> None:
+    os.kill(process.pid, signal.SIGKILL)
+
+
+async def kill_and_watch(platform: Watched, part: Part, *, timeout_s: float = 90) -> Recovery:
+    """SIGKILL one process of `part` under load and wait until all is as before."""
+    before = await settled(platform)
+    shared = used_by(process.pid for process in platform.processes())
+    async with Load(platform.http, platform.grpc, [SIMULATED], streams_per_door=1) as load:
+        await load.answered(SIMULATED, after_s=time.monotonic())
+        victim = await asyncio.to_thread(platform.find, part)
+        killed_s = time.monotonic()
+        kill(victim)
+        first_answer = asyncio.create_task(_first_answer(load, killed_s, timeout_s))
+        full_strength_s, missing = await _full_strength(
+            platform, before, victim, killed_s, timeout_s
+        )
+        first_answer_s = await first_answer
+    answers = load.answers[SIMULATED]
+    failures = [answer for answer in answers if answer.error]
+    return Recovery(
+        part=part.name,
+        first_answer_s=first_answer_s,
+        full_strength_s=full_strength_s,
+        requests=len(answers),
+        failed=[f"{each.error} after {each.ended_s - killed_s:.1f} s" for each in failures],
+        last_failure_s=max((failure.ended_s - killed_s for failure in failures), default=0.0),
+        missing=missing,
+        left_shared_memory=unused(shared),
+    )
+
+
+async def settled(platform: Watched, *, timeout_s: float = 60) -> Strength:
+    """The platform when nothing is wrong with it, e.g. when earlier replicas have drained."""
+    deadline_s = time.monotonic() + timeout_s
+    while (now := await asyncio.to_thread(platform.strength)).wrong:
+        assert time.monotonic() < deadline_s, f"not at full strength: {now.wrong}"
+        await asyncio.sleep(LOOK_S)
+    return now
+
+
+async def _first_answer(load: Load, killed_s: float, timeout_s: float) -> float | None:
+    """Seconds until both doors have answered a request that began after the kill."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await load.answered(SIMULATED, after_s=killed_s) - killed_s
+    except TimeoutError:
+        return None
+
+
+async def _full_strength(
+    platform: Watched, before: Strength, victim: Process, killed_s: float, timeout_s: float
+) -> tuple[float | None, str]:
+    """Seconds until the platform is as before for some looks in a row, or what is missing."""
+    looks, since_s, missing = 0, 0.0, ""
+    while time.monotonic() - killed_s < timeout_s:
+        now = await asyncio.to_thread(Strength.of, platform)
+        missing = "; ".join(now.lacks(before, victim))
+        looks = looks + 1 if not missing else 0
+        since_s = time.monotonic() if looks == 1 else since_s
+        if looks == STEADY_LOOKS:
+            return since_s - killed_s, ""
+        await asyncio.sleep(LOOK_S)  # a state in many places: there is no one event to wait for
+    return None, missing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strength:
+    """What runs. `wrong` are things that are never right, whatever was there before."""
+
+    pids: frozenset[int]
+    kinds: Counter[str]
+    endpoints: Counter[str]  # healthy ones that accept a connection, by Envoy's cluster
+    jobs: dict[str, int]  # running allocations
+    nodes: frozenset[str]  # ready and eligible
+    wrong: tuple[str, ...]
+
+    @classmethod
+    def of(cls, platform: Watched) -> Strength:
+        status = platform.status()
+        processes = platform.processes()
+        healthy = [e for e in status["endpoints"] if e["healthy"] and _accepts(e["address"])]
+        return cls(
+            pids=frozenset(process.pid for process in processes),
+            kinds=kinds(p for p in processes if p.kind != FINISHED_LOGMON),
+            endpoints=Counter(endpoint["cluster"] for endpoint in healthy),
+            jobs={job["id"]: job["running"] for job in status["jobs"]},
+            nodes=frozenset(
+                node["name"]
+                for node in status["nodes"]
+                if node["status"] == "ready" and node["eligible"]
+            ),
+            wrong=(*_wrong(status, processes), *_silent_agents(platform.run)),
+        )
+
+    def lacks(self, before: Strength, victim: Process | None = None) -> Iterator[str]:
+        """What is not as before; `victim` was killed meanwhile."""
+        yield from self.wrong
+        if victim and victim.pid in self.pids:
+            yield f"pid {victim.pid} still lives"
+        for kind in sorted(before.kinds.keys() | self.kinds.keys()):
+            now, then = self.kinds[kind], before.kinds[kind]
+            if kind.startswith("logmon"):
+                # One that died comes back with its task's next start, or its agent's.
+                lacking = now < then and not (victim and victim.kind == kind)
+            else:
+                lacking = now != then
+            if lacking:
+                yield f"{now} instead of {then}: {kind}"
+        if self.endpoints != before.endpoints:
+            yield f"endpoints {dict(self.endpoints)} instead of {dict(before.endpoints)}"
+        if self.jobs != before.jobs:
+            yield f"jobs {self.jobs} instead of {before.jobs}"
+        if self.nodes != before.nodes:
+            yield f"nodes {sorted(self.nodes)}"
+
+
+def _wrong(status: dict[str, Any], processes: list[Process]) -> Iterator[str]:
+    for part, reason in status["unreachable"].items():
+        yield f"{part} does not answer: {reason}"
+    for name, model in status["models"].items():
+        if not (model["ready"] and model["acknowledged"]):
+            yield f"model {name} is not ready"
+    for target in status["targets"]:
+        if not target["up"]:
+            yield f"Prometheus cannot scrape {target['address']}: {target['error']}"
+    for job in status["jobs"]:
+        if job["waiting"]:
+            yield f"{job['waiting']} of {job['id']} wait"
+    allocations = {replica["allocation"] for replica in status["replicas"]}
+    for process in processes:
+        if process.allocation and process.allocation not in allocations:
+            yield f"orphaned: {process.kind} (pid {process.pid})"
+
+
+def _silent_agents(run: Path) -> Iterator[str]:
+    for record in run.glob("nodes/*/*/program.json"):
+        url = json.loads(record.read_text())["ready_url"]
+        try:
+            httpx.get(url, timeout=2).raise_for_status()
+        except httpx.HTTPError as error:
+            yield f"{record.parent.name} on {record.parent.parent.name}: {error!r}"
+
+
+def _accepts(address: str) -> bool:
+    """Whether something listens at "host:port"."""
+    host, port = address.rsplit(":", 1)
+    with suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
+        return True
+    return False

@@ -1,0 +1,53 @@
+"""Platforms of their own: a copy of this checkout, with other ranges of addresses."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live.environments import (
+    MODELS,
+    SMALL_MODELS,
+    Platform,
+    copy_tree,
+    write_environment,
+)
+
+CHECKOUT_PATH_LENGTH = 120
+
+
+@pytest.fixture(scope="session")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A copy of the working tree under a path of 120 characters."""
+    base = tmp_path_factory.mktemp("live")
+    padding = CHECKOUT_PATH_LENGTH - len(str(base)) - 1
+    path = base / ("c" * max(padding, 1))
+    copy_tree(path)
+    write_environment(path, "live", network="127.78.0", models=MODELS, nodes=2)
+    write_environment(path, "live2", network="127.79.0", models=SMALL_MODELS, nodes=1)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def platform(checkout: Path) -> Iterator[Platform]:
+    """The platform with the real model, up; taken down at the end whatever happened."""
+    unstarted = Platform(checkout=checkout, name="live")
+    try:
+        yield dataclasses.replace(unstarted, first_up=unstarted.up())
+    finally:
+        unstarted.slipway("down", "--yes", check=False)
+
+
+@pytest.fixture
+def second(checkout: Path) -> Iterator[Platform]:
+    """A smaller environment of the same checkout, simulated models only; down at the start."""
+    environment = Platform(checkout=checkout, name="live2", network="127.79.0")
+    try:
+        yield environment
+    finally:
+        environment.slipway("down", "--yes", check=False)

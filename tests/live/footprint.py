@@ -1,0 +1,57 @@
+"""What an environment has on the machine: processes, addresses, mounts, files elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+
+from slipway.cli.environment import find
+from tests.live import shared_memory
+from tests.live.environments import Platform
+from tests.live.processes import processes_of
+
+
+def footprint(platform: Platform, shared: dict[str, int]) -> dict[str, list[str]]:
+    """Everything of the environment that can be found now; `shared` is what its processes once
+    had in /dev/shm. Empty lists when nothing is left."""
+    return {
+        "processes": [
+            f"{p.kind} (pid {p.pid})" for p in processes_of(platform.run, scratch(platform))
+        ],
+        "listening": _listening(platform.network),
+        "mounts": _mounts(platform.checkout),
+        "shared memory": shared_memory.unused(shared),
+        "state": [str(platform.run)] if platform.run.exists() else [],
+        "scratch": [str(path) for path in (scratch(platform),) if path.exists()],
+    }
+
+
+def scratch(platform: Platform) -> Path:
+    return find(platform.name, checkout=platform.checkout).scratch
+
+
+def files_beside(platform: Platform) -> set[str]:
+    """The checkout's files outside .slipway/ (Python's caches apart)."""
+    return {
+        str(path.relative_to(platform.checkout))
+        for path in platform.checkout.rglob("*")
+        if not {".slipway", ".venv", "__pycache__"}.intersection(
+            path.relative_to(platform.checkout).parts
+        )
+    }
+
+
+def _listening(network: str) -> list[str]:
+    return sorted(
+        f"{connection.laddr.ip}:{connection.laddr.port}"
+        for connection in psutil.net_connections(kind="inet")
+        if connection.status in (psutil.CONN_LISTEN, psutil.CONN_NONE)
+        and connection.laddr
+        and connection.laddr.ip.startswith(f"{network}.")
+    )
+
+
+def _mounts(checkout: Path) -> list[str]:
+    points = (line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    return sorted(point for point in points if Path(point).is_relative_to(checkout))

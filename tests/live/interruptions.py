@@ -1,0 +1,40 @@
+"""Interrupting `up` in a phase of its work."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+
+from tests.live.environments import Platform
+
+# Each pattern is a line of `up` that tells that a phase is under way.
+PHASES = {
+    "preparing": r"bundles: the services' code",
+    "starting clusters": r"consul-server-0 creating",
+    "making jobs": r"nomad:index:Job \S+ creat",
+    "waiting for a model": r"model-sim-a-ready creating",
+}
+
+
+def interrupt_up(platform: Platform, pattern: str, number: signal.Signals) -> int:
+    """Starts `up`, signals it at the first line that matches; returns its exit code.
+
+    AssertionError when no line matched: then the phase was not interrupted.
+    """
+    with subprocess.Popen(
+        platform.command("up"),
+        cwd=platform.checkout,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        met = False
+        for line in process.stderr:
+            if not met and re.search(pattern, line):
+                met = True
+                process.send_signal(number)
+        code = process.wait(timeout=120)
+    assert met, f"up printed no line like {pattern!r}"
+    return code

@@ -1,0 +1,85 @@
+"""kill -9 of one process after the other, under streaming load on both doors.
+
+A sample of `failures.PARTS`, one of each way to come back; bench/failures.py kills them all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from tests.live.environments import Platform
+from tests.live.failures import (
+    PARTS,
+    SIMULATED,
+    SUPERVISORD,
+    Recovery,
+    Watched,
+    kill,
+    kill_and_watch,
+    settled,
+)
+from tests.live.streaming import Load
+from toolchain.settings import default_cache
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+
+FIRST_ANSWER_S = 5
+FULL_STRENGTH_S = 60
+
+# The gateway itself: what is in flight there ends, and so does what comes before it is back.
+CUTS_STREAMS = {"Envoy", "Envoy's executor"}
+SAMPLE = [
+    "replica (simulated)",
+    "its executor",
+    "Envoy",
+    "Envoy's executor",
+    "xDS",
+    "Nomad client, replicas' node",
+    "Nomad server",
+    "Consul client, gateway's node",
+    "Consul server",
+    "real replica: stub",
+]
+
+
+@pytest.fixture
+def watched(platform: Platform) -> Watched:
+    return Watched(platform.checkout, default_cache(), platform.name)
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+async def test_the_platform_gets_over_the_death_of_one_process(watched: Watched, name: str) -> None:
+    part = next(part for part in PARTS if part.name == name)
+    recovery = await kill_and_watch(watched, part)
+    assert recovery.full_strength_s is not None, recovery.missing
+    assert recovery.full_strength_s <= FULL_STRENGTH_S
+    assert recovery.first_answer_s is not None
+    assert recovery.first_answer_s <= FIRST_ANSWER_S
+    assert recovery.left_shared_memory == []
+    _assert_failures_are_bounded(recovery)
+
+
+def _assert_failures_are_bounded(recovery: Recovery) -> None:
+    """A dead replica or gateway cuts what it was answering; nothing else may fail."""
+    if recovery.part in CUTS_STREAMS:
+        assert recovery.last_failure_s <= FIRST_ANSWER_S
+    elif recovery.part in ("replica (simulated)", "its executor"):
+        assert len(recovery.failed) <= 2, recovery.failed  # one stream on each door
+    else:
+        assert recovery.failed == []
+
+
+async def test_traffic_goes_on_without_supervisord_and_start_brings_it_back(
+    platform: Platform, watched: Watched
+) -> None:
+    before = await settled(watched)
+    async with Load(watched.http, watched.grpc, [SIMULATED], streams_per_door=1) as load:
+        kill(watched.find(SUPERVISORD))
+        await load.answered(SIMULATED, after_s=time.monotonic())
+        await asyncio.to_thread(platform.slipway, "start")
+    assert load.failures == []
+    after = await settled(watched)
+    assert list(after.lacks(before)) == []

@@ -1,0 +1,162 @@
+"""down, start, interrupted runs, other users: what is left, and whether it comes back.
+
+Most run on a second, smaller environment beside the platform, which must not notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live import unprivileged
+from tests.live.environments import SMALL_MODELS, Platform, write_environment
+from tests.live.failures import Watched, settled
+from tests.live.footprint import files_beside, footprint, scratch
+from tests.live.interruptions import PHASES, interrupt_up
+from tests.live.processes import processes_of
+from tests.live.shared_memory import used_by
+from tests.live.streaming import Load, grpc_stream, openai_stream
+from toolchain.settings import default_cache
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
+
+NOTHING: dict[str, list[str]] = {
+    "processes": [],
+    "listening": [],
+    "mounts": [],
+    "shared memory": [],
+    "state": [],
+    "scratch": [],
+}
+
+
+def test_a_second_environment_comes_and_goes_and_the_first_does_not_notice(
+    platform: Platform, second: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also: after `down` nothing of the environment is left."""
+    temporary = tmp_path / "t"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))  # whatever a command leaves there is its own
+    mounts_before = footprint(second, {})["mounts"]
+    files_before = files_beside(second)
+
+    async def come_and_go() -> tuple[Load, dict[str, int]]:
+        async with Load(platform.http, platform.grpc, ["sim-a"], streams_per_door=1) as load:
+            report = await asyncio.to_thread(second.up)
+            assert report["models"] == {"sim-a": {"ready": True}}
+            assert report["gateway"]["http"] != platform.http
+            shared = used_by(process.pid for process in processes_of(second.run, scratch(second)))
+            await asyncio.to_thread(second.down)
+        return load, shared
+
+    watched = Watched(platform.checkout, default_cache(), platform.name)
+    before = asyncio.run(settled(watched))
+    load, shared = asyncio.run(come_and_go())
+    assert load.failures == []
+    assert list(watched.strength().lacks(before)) == []
+    assert footprint(second, shared) == {**NOTHING, "mounts": mounts_before}
+    assert files_beside(second) == files_before
+    assert list(temporary.iterdir()) == []
+
+
+def test_after_a_reboot_start_brings_back_the_same_state(second: Platform) -> None:
+    second.up()
+    before = identity(second)
+    reboot(second)
+    second.slipway("start", timeout_s=120)
+    assert identity(second) == before
+    assert_answers(second)
+
+
+def test_after_a_reboot_up_brings_back_the_same_state(second: Platform) -> None:
+    second.up()
+    before = identity(second)
+    reboot(second)
+    second.up()
+    assert identity(second) == before
+    second.slipway("preview", "--expect-no-changes")
+
+
+@pytest.mark.parametrize(
+    ("phase", "number"),
+    [("starting clusters", signal.SIGINT), ("waiting for a model", signal.SIGKILL)],
+)
+def test_up_completes_what_an_interrupted_up_began(
+    second: Platform, phase: str, number: signal.Signals
+) -> None:
+    second.slipway("down", "--yes", check=False)
+    interrupt_up(second, PHASES[phase], number)
+    assert second.up()["models"] == {"sim-a": {"ready": True}}
+    assert_answers(second)
+    second.slipway("preview", "--expect-no-changes")
+
+
+def identity(platform: Platform) -> dict[str, Any]:
+    """What must survive: the ids of nodes and jobs, and the routes."""
+    return {
+        "nodes": sorted((node["Name"], node["ID"]) for node in platform.nomad("nodes")),
+        "jobs": sorted((job["ID"], job["Version"]) for job in jobs(platform)),
+        "routes": platform.consul("kv/slipway/routes/?recurse=true&raw=false"),
+    }
+
+
+def jobs(platform: Platform) -> list[dict[str, Any]]:
+    return [platform.nomad(f"job/{job['ID']}") for job in platform.nomad("jobs")]
+
+
+def reboot(platform: Platform) -> None:
+    """What a reboot does to the environment: no process, no mount and no scratch folder stays."""
+    for _ in range(20):  # a process that was just being started shows at the next look
+        found = processes_of(platform.run, scratch(platform))
+        if not found:
+            break
+        for process in sorted(found, key=lambda p: p.kind != "supervisord"):
+            try:
+                descriptor = os.pidfd_open(process.pid)
+            except ProcessLookupError:
+                continue
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            os.close(descriptor)
+    assert processes_of(platform.run, scratch(platform)) == []
+    for point in footprint(platform, {})["mounts"]:
+        if Path(point).is_relative_to(platform.run):
+            subprocess.run(["umount", point], check=True)
+    shutil.rmtree(scratch(platform))
+
+
+def assert_answers(platform: Platform) -> None:
+    host = f"{platform.network}.32:8080"
+    over_http = asyncio.run(openai_stream(f"http://{host}", "sim-a", "hello", max_tokens=4))
+    over_grpc = asyncio.run(grpc_stream(host, "sim-a", "hello", max_tokens=4))
+    assert (over_http.error, over_grpc.error) == (None, None)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_a_user_without_root_brings_it_up_and_takes_it_down_without_a_trace() -> None:
+    with unprivileged.home_of_a_user(default_cache()) as home:
+        write_environment(
+            home / "checkout", "user", network="127.80.0", models=SMALL_MODELS, nodes=1
+        )
+        user = Platform(
+            checkout=home / "checkout",
+            name="user",
+            network="127.80.0",
+            prefix=unprivileged.command_prefix(),
+            variables=unprivileged.variables(home),
+        )
+        try:
+            assert user.up()["models"] == {"sim-a": {"ready": True}}
+            assert user.slipway("chat", "sim-a", "hello").stdout.strip() != ""
+        finally:
+            user.slipway("down", "--yes", check=False)
+        assert unprivileged.processes() == []
+        assert unprivileged.files_outside(home) == []
+        assert footprint(user, {})["listening"] == []
+        assert not user.run.exists()
