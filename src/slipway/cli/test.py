@@ -76,16 +76,28 @@ def _suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
         yield from _linters()
         yield Suite(name="mypy", command=(sys.executable, "-m", "mypy", *TYPED), folder=CHECKOUT)
     for service in services:
-        chosen = [str(Path(path).absolute()) for path in paths if _belongs(path, service)]
+        chosen = [_tests(path, service) for path in paths if _belongs(path, service)]
         python = made[f"{service}-test"] / "bin" / "python"
         # In its own folder: a service has settings of its own, and imports itself from there.
         yield Suite(
             name=f"services/{service}",
-            command=_pytest(str(python), *options, *chosen),
-            folder=CHECKOUT / "services" / service,
+            command=_pytest(
+                str(python), *options, *(chosen or [_tests(service_folder(service), service)])
+            ),
+            folder=service_folder(service),
         )
     if own or not paths:
         yield _own_suite(*options, *own)
+
+
+def service_folder(service: str) -> Path:
+    return CHECKOUT / "services" / service
+
+
+def _tests(path: str | Path, service: str) -> str:
+    """A service's folder means its tests: pytest looks for their settings from there upwards."""
+    absolute = Path(path).absolute()
+    return str(absolute / "tests" if absolute == service_folder(service) else absolute)
 
 
 def _own_suite(*arguments: str) -> Suite:

@@ -59,7 +59,7 @@ def test_everything_is_linted_and_every_suite_runs_in_its_own_environment(
     [
         (["tests"], {"tests": ["tests"]}),
         (["tests/test_own.py::test_own"], {"tests": ["tests/test_own.py::test_own"]}),
-        (["services/xds"], {"services/xds": ["{project}/services/xds"]}),
+        (["services/xds"], {"services/xds": ["{project}/services/xds/tests"]}),
         (
             ["services/xds/tests/test_hub.py", "tests", "-x"],
             {
@@ -69,7 +69,10 @@ def test_everything_is_linted_and_every_suite_runs_in_its_own_environment(
         ),
         (
             ["-k", "own or hub"],
-            {"services/xds": ["-k", "own or hub"], "tests": ["-k", "own or hub"]},
+            {
+                "services/xds": ["-k", "own or hub", "{project}/services/xds/tests"],
+                "tests": ["-k", "own or hub"],
+            },
         ),
     ],
 )
