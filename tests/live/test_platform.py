@@ -147,21 +147,20 @@ def test_a_preview_after_a_scale_action_has_no_changes(platform) -> None:
 def test_a_spec_that_cannot_start_leaves_the_old_one_serving_and_can_be_taken_back(
     platform,
 ) -> None:
-    before = platform.model_file("sim-b").read_text()
+    file = platform.checkout / "models" / "sim-b.yaml"
+    before = file.read_text()
     platform.edit_model("sim-b", engine_args={"no_such_argument": 1})
 
     async def fail_and_take_back() -> Load:
         async with Load(platform.http, platform.grpc, ["sim-b"]) as load:
-            failed = await asyncio.to_thread(
-                platform.slipway, "up", "-s", "live", check=False, timeout_s=200
-            )
+            failed = await asyncio.to_thread(platform.slipway, "up", check=False, timeout_s=200)
             assert failed.returncode == 1
             assert "ends as often as it starts" in failed.stderr
-            platform.model_file("sim-b").write_text(before)
-            await asyncio.to_thread(platform.slipway, "up", "-s", "live", timeout_s=200)
+            file.write_text(before)
+            await asyncio.to_thread(platform.slipway, "up", timeout_s=200)
             await asyncio.sleep(8)  # what the second run deletes drains meanwhile
         return load
 
     load = asyncio.run(fail_and_take_back())
     assert load.failures == []
-    platform.slipway("preview", "-s", "live", "--expect-no-changes")
+    platform.slipway("preview", "--expect-no-changes")
