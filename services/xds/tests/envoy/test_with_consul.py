@@ -81,7 +81,7 @@ async def started(folder: Path, agent: Consul) -> AsyncIterator[Platform]:
         command += [f"--{flag}", f"{ADDRESS}:{ports[flag]}"]
     async with (
         running(*command, log=folder / "xds.log", environment=dict(os.environ)),
-        running(*envoy, "--use-dynamic-base-id", "-l", "warning", log=folder / "envoy.log"),
+        running(*envoy, "--disable-hot-restart", "-l", "warning", log=folder / "envoy.log"),
         aiohttp.ClientSession() as session,
     ):
         platform = Platform(

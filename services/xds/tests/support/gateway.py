@@ -125,7 +125,7 @@ async def gateway(folder: Path, *, concurrency: int = 2) -> AsyncIterator[Gatewa
     document = bootstrap(ADDRESS, admin_port=result.admin_port, xds_port=result.xds_port)
     config.write_text(json.dumps(document), encoding="utf-8")
     command = [envoy, "-c", str(config), "--concurrency", str(concurrency)]
-    command += ["--use-dynamic-base-id", "-l", "warning"]
+    command += ["--disable-hot-restart", "-l", "warning"]
     try:
         async with running(*command, log=folder / "envoy.log"):
             await result.apply()
