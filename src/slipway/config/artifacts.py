@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,10 @@ REQUIREMENTS = {
     "xds": "services/xds/requirements.txt",
 }
 
+# What turns a plan into a replica's job. Another rendering under the same job ID would restart
+# every replica at once; counted into the digest it is a change like any other.
+JOB_RENDERERS = ("components/nomad/jobspec.py", "components/serving/nomad_job.py")
+
 TOOL_PINS = "toolchain/pins.json"
 SIMULATOR_PROFILES = "services/engine_sim/profiles.json"
 
@@ -41,6 +45,7 @@ class Artifacts:
     environments: Mapping[str, str]  # "vllm" -> "vllm-1a2b3c4d5e6f"
     tools: Mapping[str, str]  # "envoy" -> "1.40.0"
     simulator_kv_bytes: Mapping[str, int]  # profile of the simulator -> KV cache bytes per token
+    job_renderer: str  # digest of the code that renders replicas' jobs
 
 
 def read_artifacts(root: Path) -> Artifacts:
@@ -67,6 +72,7 @@ def read_artifacts(root: Path) -> Artifacts:
         },
         tools=_tool_versions(root),
         simulator_kv_bytes=_simulator_kv_bytes(root),
+        job_renderer=_digest_of(root, JOB_RENDERERS),
     )
 
 
@@ -98,10 +104,16 @@ def requirements_digest(root: Path, environment: str) -> str:
     return hashlib.sha256(content).hexdigest()[:DIGEST_LENGTH]
 
 
+def _digest_of(root: Path, paths: Iterable[str]) -> str:
+    contents = b"\0".join((root / path).read_bytes() for path in paths)
+    return hashlib.sha256(contents).hexdigest()[:DIGEST_LENGTH]
+
+
 def _wanted_paths() -> list[str]:
     services = [f"services/{service}" for service in SERVICES]
     programs = [f"services/{service}/{program}" for service, program in ENTRYPOINTS.items()]
-    return [*services, *programs, *REQUIREMENTS.values(), TOOL_PINS, SIMULATOR_PROFILES]
+    files = [*REQUIREMENTS.values(), *JOB_RENDERERS, TOOL_PINS, SIMULATOR_PROFILES]
+    return [*services, *programs, *files]
 
 
 def _tool_versions(root: Path) -> dict[str, str]:

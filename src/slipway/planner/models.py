@@ -32,9 +32,15 @@ def plan_model(
     """The model's plan; `surge_replicas` is filled in once every model is placed."""
     replica = _replica(settings, engine, artifacts)
     # All that a running replica cannot change: the pool and the whole spec, aliases included
-    # (the engine answers to them). Replica counts are not here: scaling is no new spec.
+    # (the engine answers to them), and how it is rendered. Replica counts are not here: scaling
+    # is no new spec.
     spec_digest = digest(
-        {"model": settings.name, "pool": deployment.pool, "replica": replica},
+        {
+            "model": settings.name,
+            "pool": deployment.pool,
+            "replica": replica,
+            "renderer": artifacts.job_renderer,
+        },
         length=SPEC_DIGEST_LENGTH,
     )
     job_id = f"model-{settings.name}-{spec_digest}"

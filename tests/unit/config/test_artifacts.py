@@ -8,6 +8,7 @@ import pytest
 
 from slipway.config.artifacts import (
     ENTRYPOINTS,
+    JOB_RENDERERS,
     REQUIREMENTS,
     SERVICES,
     bundle_digest,
@@ -26,6 +27,8 @@ def root(tmp_path: Path) -> Path:
         _write(tmp_path / f"services/{service}/{program}", "")
     for requirements in REQUIREMENTS.values():
         _write(tmp_path / requirements, "httpx==0.28.1\n")
+    for renderer in JOB_RENDERERS:
+        _write(tmp_path / renderer, "")
     _write(tmp_path / "toolchain/pins.json", json.dumps({"tools": {"envoy": {"version": "1.2"}}}))
     profiles = {"profiles": {"h100": {"kv_bytes_per_token": 7, "base_ms": 1}}}
     _write(tmp_path / "services/engine_sim/profiles.json", json.dumps(profiles))
@@ -45,6 +48,15 @@ def test_names_carry_the_digests(root: Path) -> None:
     assert artifacts.environments["vllm"] == f"vllm-{expected}"
     assert artifacts.tools == {"envoy": "1.2"}
     assert artifacts.simulator_kv_bytes == {"h100": 7}
+
+
+@pytest.mark.parametrize("renderer", JOB_RENDERERS)
+def test_another_rendering_of_jobs_has_another_digest(root: Path, renderer: str) -> None:
+    before = read_artifacts(root)
+    _write(root / renderer, "# rendered otherwise")
+    after = read_artifacts(root)
+    assert after.job_renderer != before.job_renderer
+    assert after.bundles == before.bundles
 
 
 @pytest.mark.parametrize(
