@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.components.binaries import find
+from tests.binaries import find
 
 ADDRESS = "127.98.0.1"
 START_DEADLINE_S = 60.0

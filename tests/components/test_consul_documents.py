@@ -11,7 +11,7 @@ import pytest
 
 from components.consul import acl
 from components.consul import agent_config as consul
-from tests.components.binaries import find
+from tests.binaries import find
 from tests.components.cluster_plan import cluster_plan
 from tests.components.golden import assert_golden
 

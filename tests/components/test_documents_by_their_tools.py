@@ -13,7 +13,7 @@ import yaml
 from components.autoscaling.policy import SCALE_IN_WINDOW_S, replicas_wanted_query
 from components.nomad.jobspec import Job
 from slipway.plan.platform import PlatformPlan
-from tests.components.binaries import find
+from tests.binaries import find
 from tests.components.platform_jobs import files, platform_jobs
 from tests.components.platform_plan import platform_plan
 

@@ -19,7 +19,7 @@ import pytest
 from components.autoscaling.policy import replicas_wanted_query
 from components.nomad.jobspec import Job, to_json
 from slipway.plan.platform import PlatformPlan
-from tests.components.binaries import find
+from tests.binaries import find
 from tests.components.nomad_agent import ADDRESS, nomad_agent, running, wait_for
 from tests.components.platform_jobs import NAMES, files, platform_jobs
 from tests.components.platform_plan import platform_plan

@@ -11,7 +11,7 @@ import pytest
 
 from components.consul import acl
 from components.nomad import agent_config as nomad
-from tests.components.binaries import find
+from tests.binaries import find
 from tests.components.cluster_plan import cluster_plan
 
 SEED = "a seed of no cluster"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.binaries import find
 from tests.contract.agents import Agent, consul_agent, nomad_agent
 from tests.contract.stack import Stack
 from toolchain.language_host.install import install as install_language_host
@@ -16,26 +17,12 @@ from toolchain.plugins.install import install as install_plugins
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-def _binary(tool: str) -> Path:
-    """The tool in SLIPWAY_TEST_BIN, else the newest in the cache; skips where there is none."""
-    if folder := os.environ.get("SLIPWAY_TEST_BIN"):
-        candidates = [Path(folder) / tool]
-    else:
-        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        cache = Path(os.environ.get("SLIPWAY_CACHE") or caches / "slipway")
-        candidates = sorted((cache / "tools" / "bin").glob(f"{tool}-[0-9]*/{tool}"), reverse=True)
-    found = next((path for path in candidates if path.is_file()), None)
-    if found is None:
-        pytest.skip(f"no {tool}: set SLIPWAY_TEST_BIN or run `slipway tools`")
-    return found
-
-
 @pytest.fixture(scope="session")
 def pulumi(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The CLI with the language host beside it, under a long path with a space."""
     folder = tmp_path_factory.mktemp("a folder with a name " + "as long as it may get" * 5)
     binary = folder / "pulumi"
-    source = _binary("pulumi").resolve()
+    source = find("pulumi").resolve()
     try:
         os.link(source, binary)
     except OSError:
@@ -70,12 +57,12 @@ def stack(tmp_path: Path, empty_stack: Path, pulumi: Path, pulumi_home: Path) ->
 @pytest.fixture(scope="session")
 def consul(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     """A Consul agent shared by all tests."""
-    with consul_agent(_binary("consul"), tmp_path_factory.mktemp("consul")) as agent:
+    with consul_agent(find("consul"), tmp_path_factory.mktemp("consul")) as agent:
         yield agent
 
 
 @pytest.fixture(scope="session")
 def nomad(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     """A Nomad agent shared by all tests."""
-    with nomad_agent(_binary("nomad"), tmp_path_factory.mktemp("nomad")) as agent:
+    with nomad_agent(find("nomad"), tmp_path_factory.mktemp("nomad")) as agent:
         yield agent

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from toolchain.settings import default_cache
+
 
 def find(tool: str) -> Path:
     """The tool in SLIPWAY_TEST_BIN, else the newest in the cache; skips where there is none."""
     if folder := os.environ.get("SLIPWAY_TEST_BIN"):
         candidates = [Path(folder) / tool]
     else:
-        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        cache = Path(os.environ.get("SLIPWAY_CACHE") or caches / "slipway")
-        candidates = sorted((cache / "tools" / "bin").glob(f"{tool}-[0-9]*/{tool}"), reverse=True)
+        tools = default_cache() / "tools" / "bin"
+        candidates = sorted(tools.glob(f"{tool}-[0-9]*/{tool}"), reverse=True)
     found = next((path for path in candidates if path.is_file()), None)
     if found is None:
         pytest.skip(f"no {tool}: set SLIPWAY_TEST_BIN or run `slipway tools`")
