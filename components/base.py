@@ -51,14 +51,15 @@ class SlipwayComponent(pulumi.ComponentResource):
 class HostProgram:
     """A run of one of services/node's programs.
 
-    `document` is known at preview and holds no secret. `secrets` reach the program through
-    standard input. `inputs_of_others` names what else must change for the program to run again.
+    `document` is known at preview and holds no secret. `secrets` (of `secret_json`) reach the
+    program through standard input. `inputs_of_others` names what else must change for the program
+    to run again.
     """
 
     bundle: str  # folder name of services/node's code under the cache's bundles/
     script: str  # "agents.py"
     document: Mapping[str, Any]
-    secrets: pulumi.Input[Mapping[str, Any]]
+    secrets: pulumi.Output[str]
     removes: bool = True  # whether the script has something to remove when the resource goes
     inputs_of_others: str = ""
     timeout_s: int = 300
@@ -80,14 +81,12 @@ class HostProgram:
         if self.inputs_of_others:
             environment["SLIPWAY_INPUTS"] = self.inputs_of_others
         timeout = f"{self.timeout_s}s"
-        secrets = pulumi.Output.from_input(self.secrets).apply(_stable_json)
-        stdin: pulumi.Output[str] = pulumi.Output.secret(secrets)
         return command.local.Command(
             name,
             create=f"{program} apply",
             delete=f"{program} remove" if self.removes else None,
             environment=environment,
-            stdin=stdin,
+            stdin=self.secrets,
             opts=parent.child_options(
                 depends_on=depends_on,
                 custom_timeouts=pulumi.CustomTimeouts(
@@ -95,6 +94,13 @@ class HostProgram:
                 ),
             ),
         )
+
+
+def secret_json(values: pulumi.Output[Mapping[str, Any]]) -> pulumi.Output[str]:
+    """The secrets of a host program as one secret text. Programs with the same ones share it: each
+    output costs several kilobytes, which a thousand models would pay a thousand times."""
+    text: pulumi.Output[str] = pulumi.Output.secret(values.apply(_stable_json))
+    return text
 
 
 def _stable_json(value: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from components.gateway.component import Gateway, GatewayArgs
 from components.metrics.component import Monitoring, MonitoringArgs
 from components.node_pool.component import NodePool, NodePoolArgs
 from components.nomad.component import NomadCluster, NomadClusterArgs
-from components.serving.component import ModelService, ModelServiceArgs
+from components.serving.component import ModelService, ModelServiceArgs, gate_secrets
 from slipway.plan.platform import ModelPlan, PlatformPlan
 
 
@@ -81,6 +81,7 @@ class Platform(SlipwayComponent):
         Gateway("gateway", GatewayArgs(plan=plan), opts=workloads)
         Monitoring("monitoring", MonitoringArgs(plan=plan), opts=workloads)
         Autoscaler("autoscaler", AutoscalerArgs(plan=plan), opts=workloads)
+        self._gate_secrets = gate_secrets(self._nomad.token, self._consul.token)
         for model in plan.models:
             ModelService(naming.model(model.name), self._model_args(model), opts=workloads)
         self.register_outputs({"gateway": self.gateway_http})
@@ -115,8 +116,7 @@ class Platform(SlipwayComponent):
             node_bundle=self._plan.node_agent.bundle,
             nomad_address=self._nomad.address,
             consul_address=self._consul.address,
-            nomad_token=self._nomad.token,
-            consul_token=self._consul.token,
+            gate_secrets=self._gate_secrets,
         )
 
 

@@ -9,7 +9,7 @@ import pulumi
 import pulumi_random as random
 
 from components import naming, seeds
-from components.base import HostProgram, SlipwayComponent
+from components.base import HostProgram, SlipwayComponent, secret_json
 from components.consul import acl
 from components.consul.agent_config import NAME, http_address, server_agent, server_secrets
 from components.node_pool.host_document import host_document, secrets_document
@@ -52,7 +52,9 @@ class ConsulCluster(SlipwayComponent):
                 bundle=plan.node_agent.bundle,
                 script="agents.py",
                 document=host_document(server.name, [server_agent(plan, server)], plan.node_agent),
-                secrets=self.seed.apply(functools.partial(_server_secrets, server.name)),
+                secrets=secret_json(
+                    self.seed.apply(functools.partial(_server_secrets, server.name))
+                ),
             ).register(naming.agent(name, server.name), self)
             for server in plan.servers
         ]
@@ -60,7 +62,7 @@ class ConsulCluster(SlipwayComponent):
             bundle=plan.node_agent.bundle,
             script="consul_acl.py",
             document=acl.acl_document(plan, self.address),
-            secrets=self.seed.apply(functools.partial(acl.acl_secrets, plan)),
+            secrets=secret_json(self.seed.apply(functools.partial(acl.acl_secrets, plan))),
         ).register(f"{name}-acl", self, depends_on=servers)
         self.ready: list[pulumi.Resource] = [permissions]
         self.register_outputs({"address": self.address})

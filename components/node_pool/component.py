@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pulumi
 
 from components import naming
-from components.base import HostProgram, SlipwayComponent
+from components.base import HostProgram, SlipwayComponent, secret_json
 from components.node_pool.local import drain_timeout_s, gate_document, node_document, node_secrets
 from components.nomad.component import operator_secrets
 from slipway.plan.platform import PlatformPlan, Pool
@@ -49,7 +49,7 @@ class NodePool(SlipwayComponent):
                 bundle=plan.node_agent.bundle,
                 script="agents.py",
                 document=document,
-                secrets=seed.apply(functools.partial(node_secrets, host)),
+                secrets=secret_json(seed.apply(functools.partial(node_secrets, host))),
                 timeout_s=START_TIMEOUT_S + drain_timeout_s(plan),
             ).register(naming.node(host), self, depends_on=args.clusters_ready)
             for host, document in documents.items()
@@ -58,7 +58,7 @@ class NodePool(SlipwayComponent):
             bundle=plan.node_agent.bundle,
             script="nomad_nodes.py",
             document=gate_document(plan, pool),
-            secrets=pulumi.Output.secret(args.nomad_token).apply(operator_secrets),
+            secrets=secret_json(pulumi.Output.secret(args.nomad_token).apply(operator_secrets)),
             removes=False,
             inputs_of_others=_digest(documents),
         ).register(f"{name}-ready", self, depends_on=nodes)

@@ -9,7 +9,7 @@ import pulumi
 import pulumi_random as random
 
 from components import naming, seeds
-from components.base import HostProgram, SlipwayComponent
+from components.base import HostProgram, SlipwayComponent, secret_json
 from components.consul import acl
 from components.node_pool.host_document import SCHEMA_VERSION, host_document, secrets_document
 from components.nomad.agent_config import (
@@ -66,7 +66,7 @@ class NomadCluster(SlipwayComponent):
                 bundle=plan.node_agent.bundle,
                 script="agents.py",
                 document=host_document(server.name, [server_agent(plan, server)], plan.node_agent),
-                secrets=both.apply(functools.partial(_server_secrets, server.name)),
+                secrets=secret_json(both.apply(functools.partial(_server_secrets, server.name))),
             ).register(naming.agent(name, server.name), self, depends_on=args.consul_ready)
             for server in plan.servers
         ]
@@ -78,13 +78,15 @@ class NomadCluster(SlipwayComponent):
                 "address": self.address,
                 "leader_timeout_s": LEADER_TIMEOUT_S,
             },
-            secrets=self.token.apply(operator_secrets),
+            secrets=secret_json(self.token.apply(operator_secrets)),
         ).register(f"{name}-acl", self, depends_on=servers)
         workloads = HostProgram(
             bundle=plan.node_agent.bundle,
             script="consul_acl.py",
             document=acl.workload_document(args.consul_address, jwks_url(plan)),
-            secrets=pulumi.Output.secret(args.consul_token).apply(acl.workload_secrets),
+            secrets=secret_json(
+                pulumi.Output.secret(args.consul_token).apply(acl.workload_secrets)
+            ),
             removes=False,  # the rules go with Consul's data
         ).register(f"{name}-workloads", self, depends_on=[bootstrap])
         self.ready: list[pulumi.Resource] = [workloads]

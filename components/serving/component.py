@@ -10,7 +10,7 @@ import pulumi
 import pulumi_consul as consul
 import pulumi_nomad as nomad
 
-from components.base import HostProgram, SlipwayComponent
+from components.base import HostProgram, SlipwayComponent, secret_json
 from components.nomad.jobspec import to_json
 from components.serving.nomad_job import GROUP, model_job
 from slipway.plan.platform import AutoscalingPlan, ModelPlan
@@ -26,8 +26,7 @@ class ModelServiceArgs:
     node_bundle: str  # the folder name of services/node's code
     nomad_address: str
     consul_address: str
-    nomad_token: pulumi.Input[str]
-    consul_token: pulumi.Input[str]
+    gate_secrets: pulumi.Output[str]  # of `gate_secrets`, shared by all models
 
 
 class ModelService(SlipwayComponent):
@@ -58,7 +57,7 @@ class ModelService(SlipwayComponent):
             bundle=args.node_bundle,
             script="model_ready.py",
             document=_gate_document(args),
-            secrets=pulumi.Output.all(args.nomad_token, args.consul_token).apply(_gate_secrets),
+            secrets=args.gate_secrets,
             removes=False,
             # Longer than its own deadline: its last words say what is wrong.
             timeout_s=_deadline_s(args.model) + 60,
@@ -77,6 +76,14 @@ class ModelService(SlipwayComponent):
         self.register_outputs({"job_id": args.model.job_id})
 
 
+def gate_secrets(
+    nomad_token: pulumi.Input[str], consul_token: pulumi.Input[str]
+) -> pulumi.Output[str]:
+    """What every model's gate needs to ask both clusters."""
+    both = pulumi.Output.all(nomad_token=nomad_token, consul_token=consul_token)
+    return secret_json(both.apply(lambda tokens: {"schema_version": 1, **tokens}))
+
+
 def _gate_document(args: ModelServiceArgs) -> dict[str, object]:
     return {
         "schema_version": 1,
@@ -93,11 +100,6 @@ def _gate_document(args: ModelServiceArgs) -> dict[str, object]:
 def _deadline_s(model: ModelPlan) -> int:
     """Two load times: preparing weights on a new node may take as long as loading them."""
     return 2 * model.replica.load_timeout_s
-
-
-def _gate_secrets(tokens: list[str]) -> dict[str, object]:
-    nomad_token, consul_token = tokens
-    return {"schema_version": 1, "nomad_token": nomad_token, "consul_token": consul_token}
 
 
 def _facts(model: ModelPlan) -> dict[str, object]:
