@@ -29,10 +29,11 @@ def exclusive(path: Path, step: Step) -> Iterator[int]:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         if not _taken(descriptor):
-            step.enter("waiting", "another run is at it")
+            elsewhere = f"{path.stem} is being made"  # by this run or another one
+            step.enter("waiting", elsewhere)
             while not _taken(descriptor):
                 time.sleep(_RETRY_S)
-                step.tick("another run is at it")
+                step.tick(elsewhere)
         yield descriptor
     finally:
         os.close(descriptor)
