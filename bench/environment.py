@@ -103,6 +103,8 @@ def part_of(process: psutil.Process, run: str) -> str | None:
         return "engines" if job.startswith("model-") else job
     if any("supervisord" in word for word in command):
         return "supervisord"
+    if "log_collectors.py" in " ".join(command):
+        return "watcher of log collectors"
     if command[1:2] in (["logmon"], ["executor"]):
         return f"nomad {command[1]}"
     return f"{Path(command[0]).name} agents"

@@ -38,6 +38,7 @@ INHERITED_PREFIXES = ("PIP_", "UV_", "SSL_CERT_", "REQUESTS_CA_")
 INHERITED_SUFFIXES = ("_PROXY", "_proxy")
 # Its own folder, in an agent's environment: what the agent starts inherits it and is found by it.
 MARK = "SLIPWAY_AGENT"
+LOG_COLLECTORS = "log-collectors"
 
 
 class Supervisor:
@@ -153,6 +154,13 @@ class Supervisor:
             if "NOT_RUNNING" not in fault.faultString:
                 raise HostError(f"{agent.program} does not stop: {fault.faultString}") from None
 
+    def restart(self, agent: Agent) -> None:
+        """End a running agent; supervisord starts it again. One step: nothing comes in between."""
+        try:
+            self._rpc().supervisor.signalProcess(agent.program, "TERM")
+        except xmlrpc.client.Fault as fault:
+            raise HostError(f"{agent.program} does not restart: {fault.faultString}") from None
+
     def state(self, agent: Agent) -> dict[str, Any] | None:
         """supervisord's record of a program: statename, pid, description; None if unknown."""
         try:
@@ -232,6 +240,7 @@ def supervisor_configuration(folders: Folders, endpoint: Endpoint, password: str
             "rpcinterface:supervisor",
             {"supervisor.rpcinterface_factory": ("supervisor.rpcinterface:make_main_rpcinterface")},
         ),
+        (f"eventlistener:{LOG_COLLECTORS}", _log_collectors_options(folders)),
         ("include", {"files": "conf.d/*.conf"}),
     )
 
@@ -243,9 +252,7 @@ def program_section(agent: Agent, folders: Folders) -> str:
     options = {
         "command": shlex.join(agent.command),
         "directory": str(folder),
-        "environment": ",".join(
-            f"{name}={json.dumps(value)}" for name, value in sorted(environment.items())
-        ),
+        "environment": _environment(environment),
         "autostart": "false",  # stages: a Nomad client that starts before Consul never sees it
         "autorestart": "true",
         "startsecs": "1",
@@ -276,6 +283,31 @@ def _supervisord_options(folders: Folders, open_files: int) -> dict[str, str]:
         "umask": "077",
         "minfds": str(open_files),
     }
+
+
+def _log_collectors_options(folders: Folders) -> dict[str, str]:
+    """The only program that starts by itself: it looks at agents and needs none."""
+    script = Path(__file__).with_name("log_collectors.py")
+    environment = {
+        "SLIPWAY_RUN": str(folders.run),
+        "SLIPWAY_CACHE": str(folders.cache),
+        "SLIPWAY_SCRATCH": str(folders.scratch),
+    }
+    return {
+        "command": shlex.join([sys.executable, "-B", str(script)]),
+        "environment": _environment(environment),
+        "events": "TICK_5",
+        "autorestart": "true",
+        "startretries": "8",
+        "stdout_logfile": "NONE",  # its conversation with supervisord
+        "stderr_logfile": str(folders.logs / f"{LOG_COLLECTORS}.log"),
+        "stderr_logfile_maxbytes": LOG_BYTES,
+        "stderr_logfile_backups": str(LOG_BACKUPS),
+    }
+
+
+def _environment(variables: Mapping[str, str]) -> str:
+    return ",".join(f"{name}={json.dumps(value)}" for name, value in sorted(variables.items()))
 
 
 def _ini(*sections: tuple[str, Mapping[str, str]]) -> str:

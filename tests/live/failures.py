@@ -66,6 +66,7 @@ PARTS = (
     Part(name="Consul client, replicas' node", kind="consul on cpu-0"),
     Part(name="Consul client, gateway's node", kind="consul on edge-0"),
     Part(name="Consul server", kind="consul on server-0"),
+    Part(name="watcher of log collectors", kind="watcher of log collectors"),
     Part(name="real replica: guard", kind="guard of "),
     Part(name="real replica: launcher", kind="launcher of model-smollm2-"),
     Part(name="real replica: vLLM API server", kind="API server of model-smollm2-"),
@@ -231,12 +232,7 @@ class Strength:
             yield f"pid {victim.pid} still lives"
         for kind in sorted(before.kinds.keys() | self.kinds.keys()):
             now, then = self.kinds[kind], before.kinds[kind]
-            if kind.startswith("logmon"):
-                # One that died comes back with its task's next start, or its agent's.
-                lacking = now < then and not (victim and victim.kind == kind)
-            else:
-                lacking = now != then
-            if lacking:
+            if now != then:
                 yield f"{now} instead of {then}: {kind}"
         if self.endpoints != before.endpoints:
             yield f"endpoints {dict(self.endpoints)} instead of {dict(before.endpoints)}"

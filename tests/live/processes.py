@@ -85,6 +85,8 @@ def _kind(entry: Path, argv: list[str], environment: dict[str, str]) -> tuple[st
     allocation = environment.get("NOMAD_ALLOC_ID", "")
     if "supervisor.supervisord" in command:
         return "supervisord", ""
+    if "log_collectors.py" in command:
+        return "watcher of log collectors", ""
     for argument in argv:
         if agent := _AGENT.search(argument):
             return f"{agent[2]} on {agent[1]}", ""

@@ -36,6 +36,7 @@ SAMPLE = [
     "its executor",
     "Envoy",
     "Envoy's executor",
+    "Envoy's logmon",
     "xDS",
     "Nomad client, replicas' node",
     "Nomad server",

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ import processes
 import pytest
 from cluster import Cluster, passing, running_cluster, wait_until_passing, web_job
 from http_json import Api, ApiError
+from supervision import MARK
 from waiting import wait_until
 
 pytestmark = [pytest.mark.binaries, pytest.mark.timeout(120)]
@@ -51,6 +53,29 @@ def managers(cluster: Cluster) -> tuple[Api, Api]:
 def tasks(cluster: Cluster) -> list[processes.Process]:
     folder = cluster.run_folder / "nodes"
     return [p for p in processes.running() if p.has_variable("NOMAD_ALLOC_DIR", below=folder)]
+
+
+def collectors(cluster: Cluster) -> list[int]:
+    """The process ids of the tasks' log collectors."""
+    folder = cluster.run_folder / "nodes"
+    return [
+        p.pid
+        for p in processes.running()
+        if p.argv[1:2] == ("logmon",) and p.has_variable(MARK, below=folder)
+    ]
+
+
+def kill_collector(cluster: Cluster) -> None:
+    """Kill the only task's log collector: another comes, and the task goes on."""
+    wait_until("one task", lambda: None if len(collectors(cluster)) == 1 else "others end", 20)
+    [killed], [task] = collectors(cluster), tasks(cluster)
+    os.kill(killed, signal.SIGKILL)
+    wait_until(
+        "a new log collector",
+        lambda: "none" if set(collectors(cluster)) <= {killed} else None,
+        60,
+    )
+    assert [p.pid for p in tasks(cluster)] == [task.pid]
 
 
 def of_environment(cluster: Cluster) -> list[processes.Process]:
@@ -206,6 +231,31 @@ def test_a_killed_agent_comes_back_and_the_task_goes_on(
     assert [p.pid for p in tasks(cluster)] == [task]
 
 
+def test_a_killed_log_collector_is_replaced_and_the_task_goes_on(
+    cluster: Cluster, job: str
+) -> None:
+    kill_collector(cluster)
+    _, consul = managers(cluster)
+    web = wait_until_passing(consul, job)
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen(f"http://{web['Address']}:{web['Port']}/written-afterwards")
+    wait_until("the line of the request", lambda: _unlogged(cluster, "/written-afterwards"), 10)
+
+
+def _unlogged(cluster: Cluster, text: str) -> str | None:
+    logs = cluster.run_folder.glob("nodes/cpu-0/nomad/data/alloc/*/alloc/logs/web.stderr.*")
+    return None if any(text in log.read_text() for log in logs) else "not in the task's logs"
+
+
+def test_the_killed_watcher_of_log_collectors_comes_back(cluster: Cluster) -> None:
+    def watchers() -> set[int]:
+        return {p.pid for p in of_environment(cluster) if p.has_argument("log_collectors.py")}
+
+    [killed] = watchers()
+    os.kill(killed, signal.SIGKILL)
+    wait_until("another watcher", lambda: "none" if watchers() <= {killed} else None, 10)
+
+
 def test_start_recovers_from_a_killed_supervisor_and_the_task_goes_on(
     cluster: Cluster, job: str
 ) -> None:
@@ -308,6 +358,7 @@ def test_everything_works_as_an_ordinary_user() -> None:
         nomad.put("/v1/jobs", web_job(JOB))
         wait_until_passing(consul, JOB)
         assert Path(f"/proc/{tasks(cluster)[0].pid}").stat().st_uid == NOBODY
+        kill_collector(cluster)
         cluster.succeed("agents.py", "stop")
         assert of_environment(cluster) == []
         assert mounts.below(cluster.run_folder.resolve()) == []

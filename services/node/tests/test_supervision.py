@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import configparser
+import shlex
 from pathlib import Path
 
 import pytest
 from document import Agent, Endpoint
 from folders import Folders
 from supervision import clean_environment, program_section, supervisor_configuration
-from supervisor.options import ServerOptions  # type: ignore[import-untyped]
+from supervisor.datatypes import RestartUnconditionally  # type: ignore[import-untyped]
+from supervisor.events import Tick5Event  # type: ignore[import-untyped]
+from supervisor.options import (  # type: ignore[import-untyped]
+    EventListenerPoolConfig,
+    ServerOptions,
+)
 
 AGENT = Agent(
     host="cpu-0",
@@ -45,15 +51,31 @@ def parsed(folders: Folders) -> ServerOptions:
 def test_supervisord_reads_paths_with_spaces(folders: Folders) -> None:
     options = parsed(folders)
     assert options.logfile == str(folders.logs / "supervisord.log")
-    [group] = options.process_group_configs
-    [program] = group.process_configs
-    assert program.name == "cpu-0-consul"
+    program = next(
+        program
+        for group in options.process_group_configs
+        for program in group.process_configs
+        if program.name == "cpu-0-consul"
+    )
     assert program.command == ("'/a cache/consul' agent '-config-file=/a run/config.json'")
     assert program.stdout_logfile == str(folders.logs / "cpu-0-consul.log")
     assert program.environment == {
         "SLIPWAY_AGENT": str(folders.agent("cpu-0", "consul")),
         "TMPDIR": str(folders.scratch),
     }
+
+
+def test_supervisord_keeps_the_watcher_of_log_collectors_and_tells_it_the_time(
+    folders: Folders,
+) -> None:
+    groups = parsed(folders).process_group_configs
+    [listener] = [group for group in groups if isinstance(group, EventListenerPoolConfig)]
+    [program] = listener.process_configs
+    assert listener.pool_events == [Tick5Event]
+    assert Path(shlex.split(program.command)[-1]).is_file()
+    assert (program.autostart, program.autorestart) == (True, RestartUnconditionally)
+    assert Folders.from_environment(program.environment) == folders
+    assert program.stderr_logfile == str(folders.logs / "log-collectors.log")
 
 
 def test_a_dead_agent_is_started_again_but_none_starts_by_itself(folders: Folders) -> None:
