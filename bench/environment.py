@@ -101,10 +101,9 @@ def part_of(process: psutil.Process, run: str) -> str | None:
     if "NOMAD_JOB_NAME" in variables:
         job = variables["NOMAD_JOB_NAME"]
         return "engines" if job.startswith("model-") else job
-    if any("supervisord" in word for word in command):
-        return "supervisord"
-    if "log_collectors.py" in " ".join(command):
-        return "watcher of log collectors"
+    for word, part in (("log_collectors.py", "its watcher"), ("supervisord", "supervisord")):
+        if word in " ".join(command):
+            return part
     if command[1:2] in (["logmon"], ["executor"]):
         return f"nomad {command[1]}"
     return f"{Path(command[0]).name} agents"

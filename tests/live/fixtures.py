@@ -37,10 +37,18 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def platform(checkout: Path) -> Iterator[Platform]:
     """The platform with the real model, up; taken down at the end whatever happened."""
     unstarted = Platform(checkout=checkout, name="live")
+    before = triton_folders()
     try:
         yield dataclasses.replace(unstarted, first_up=unstarted.up())
     finally:
         unstarted.slipway("down", "--yes", check=False)
+    # Every replica that was killed or replaced meanwhile made one, and its platform is gone.
+    assert triton_folders() <= before
+
+
+def triton_folders() -> set[Path]:
+    """What Triton makes in /tmp at every start, however often one of the tests killed it."""
+    return set(Path("/tmp").glob("python_env_*"))
 
 
 @pytest.fixture

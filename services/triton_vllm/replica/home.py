@@ -20,6 +20,7 @@ from replica.processes import (
 )
 from replica.settings import Settings
 from replica.shared_memory import SharedMemoryLedger
+from replica.triton_folders import TritonFolders
 
 # A unix socket's path has 107 bytes; vLLM's are <folder>/<36 characters>.
 MAX_TEMPORARY_PATH_BYTES = 107 - 37
@@ -52,13 +53,17 @@ class ReplicaHome:
     def ledger(self) -> SharedMemoryLedger:
         return SharedMemoryLedger(self.folder / "shared-memory.json", self.shared_memory_prefix)
 
+    def triton_folders(self) -> TritonFolders:
+        return TritonFolders(self.folder / "triton-folders.json")
+
     def processes(self) -> list[int]:
         return marked_processes(self.incarnation) if self.incarnation else []
 
     def clear(self, spare: Iterable[int] = ()) -> dict[str, object]:
-        """End what is left of the processes, then remove shared memory and the folder.
+        """End what is left of the processes, then remove shared memory and folders.
 
-        Returns what was found, empty if there was nothing. Doing it twice is harmless.
+        Returns what was found, empty if there was nothing that an orderly end would not leave too.
+        Doing it twice is harmless.
         """
         found: dict[str, object] = {}
         if self.incarnation:
@@ -69,6 +74,7 @@ class ReplicaHome:
                 found["processes_ended"] = ended
             if removed := ledger.sweep():
                 found["shared_memory_removed"] = removed
+            self.triton_folders().sweep()
         shutil.rmtree(self.folder, ignore_errors=True)
         return found
 

@@ -121,6 +121,7 @@ class Launcher:
         except TimeoutError as error:
             limit_s = self._document.load_timeout_s
             raise RunError(f"not ready after load_timeout_s={limit_s}") from error
+        self._home.triton_folders().after_start()
         self._watch_descendants()
         self._journal.progress("ready", names=names, openai=self._settings.engine_url)
 
@@ -131,6 +132,7 @@ class Launcher:
         command = triton_command(
             settings, home.repository, home.backends, home.shared_memory_prefix
         )
+        home.triton_folders().before_start()
         self._start("tritonserver", command, triton_environment(settings, self._environment()))
 
     def _start(self, name: str, command: list[str], environment: dict[str, str]) -> None:

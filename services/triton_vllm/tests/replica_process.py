@@ -60,6 +60,7 @@ class ReplicaProcess:
             "SLIPWAY_ENV_VLLM": str(fake_environment(folder)),
         }
         self.incarnation = ""
+        self.folders_before = triton_folders()
 
     def start(self) -> ReplicaProcess:
         file = self.folder / "replica.json"
@@ -108,7 +109,8 @@ class ReplicaProcess:
         return set(json.loads(ledger.read_text())) & shared_memory_names()
 
     def is_gone(self) -> bool:
-        return not self.marked() and not any((self.folder / "s").glob("r-*"))
+        left = [*self.marked(), *(self.folder / "s").glob("r-*")]
+        return not left and triton_folders() <= self.folders_before
 
     def stop(self) -> int:
         self.process.terminate()
@@ -141,6 +143,11 @@ def fake_environment(folder: Path) -> Path:
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{fake}" "$@"\n', encoding="utf-8")
     python.chmod(0o755)
     return folder / "fake-env"
+
+
+def triton_folders() -> set[Path]:
+    """What Triton's Python backend makes in /tmp at its start, whoever it belongs to."""
+    return set(Path("/tmp").glob("python_env_*"))
 
 
 def shared_memory_names() -> set[str]:

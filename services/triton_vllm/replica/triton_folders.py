@@ -1,0 +1,67 @@
+"""The empty folder that Triton's Python backend makes in /tmp at every start and leaves there.
+
+Its place is fixed in the backend, TMPDIR does not move it, and it would hold an environment packed
+into a file, which this service has none of. Nothing keeps it open, so it is known by when it came.
+Only empty folders of this user are removed, and only at the replica's end: by then another Triton
+that started in the same second has long filled its own, or never will.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+
+FOLDER = Path("/tmp")  # noqa: S108
+PATTERN = "python_env_*"
+
+
+class TritonFolders:
+    """What one start of Triton made, kept in a file for whoever has to clean up."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def before_start(self) -> None:
+        self._write({"others": _inodes()})
+
+    def after_start(self) -> None:
+        """Once Triton's model is ready: whatever comes later is not this start's."""
+        self._write({"own": self._own()})
+
+    def sweep(self) -> list[str]:
+        """Remove what is still there, and return the names."""
+        removed = []
+        for name in self._own():
+            with contextlib.suppress(OSError):  # not empty, or gone already
+                (FOLDER / name).rmdir()
+                removed.append(name)
+        return sorted(removed)
+
+    def _own(self) -> dict[str, int]:
+        """Name to inode of what this start made and still is there."""
+        now = _inodes().items()
+        try:
+            noted = json.loads(self._file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}  # Triton was never started
+        if "own" in noted:
+            return dict(now & noted["own"].items())
+        return dict(now - noted["others"].items())
+
+    def _write(self, noted: dict[str, dict[str, int]]) -> None:
+        temporary = self._file.with_suffix(".new")
+        temporary.write_text(json.dumps(noted, sort_keys=True), encoding="utf-8")
+        temporary.replace(self._file)
+
+
+def _inodes() -> dict[str, int]:
+    """Name to inode of this user's."""
+    found = {}
+    for path in FOLDER.glob(PATTERN):
+        with contextlib.suppress(FileNotFoundError):
+            status = path.lstat()
+            if status.st_uid == os.getuid():
+                found[path.name] = status.st_ino
+    return found
