@@ -36,7 +36,7 @@ def inflight_policy(model: ModelPlan, autoscaling: AutoscalingPlan) -> dict[str,
 
 def replicas_wanted_query(model: ModelPlan) -> str:
     """PromQL for the wanted count: total (a failed or empty query freezes the whole policy)."""
-    clusters = f'envoy_cluster_name=~"{model.job_id}-(openai|grpc)"'
+    clusters = f'envoy_cluster_name=~"{model.service}-(openai|grpc)"'
     inflight = f"(sum(envoy_cluster_upstream_rq_active{{{clusters}}}) or vector(0))"
     peak = f"max_over_time({inflight}[{SCALE_IN_WINDOW_S}s:5s])"
     target = model.scaling.target_inflight_per_replica

@@ -12,7 +12,7 @@ import pulumi_nomad as nomad
 
 from components.base import HostProgram, SlipwayComponent, secret_json
 from components.nomad.jobspec import to_json
-from components.serving.nomad_job import GROUP, model_job
+from components.serving.nomad_job import DRAIN_MARGIN_S, model_job
 from slipway.plan.platform import AutoscalingPlan, ModelPlan
 
 ROUTE_PREFIX = "slipway/routes"
@@ -59,8 +59,7 @@ class ModelService(SlipwayComponent):
             document=_gate_document(args),
             secrets=args.gate_secrets,
             removes=False,
-            # Longer than its own deadline: its last words say what is wrong.
-            timeout_s=_deadline_s(args.model) + 60,
+            timeout_s=_timeout_s(args.model),
         ).register(f"{name}-ready", self, depends_on=[job])
         consul.Keys(
             f"{name}-route",
@@ -89,7 +88,8 @@ def _gate_document(args: ModelServiceArgs) -> dict[str, object]:
         "schema_version": 1,
         "model": args.model.name,
         "job_id": args.model.job_id,
-        "group": GROUP,
+        "service": args.model.service,
+        "surge": args.model.surge,
         "max_replicas": args.model.scaling.max_replicas,
         "deadline_s": _deadline_s(args.model),
         "nomad": args.nomad_address,
@@ -98,8 +98,17 @@ def _gate_document(args: ModelServiceArgs) -> dict[str, object]:
 
 
 def _deadline_s(model: ModelPlan) -> int:
-    """Two load times: preparing weights on a new node may take as long as loading them."""
-    return 2 * model.replica.load_timeout_s
+    """Two load times: preparing weights on a new node may take as long as loading them. Replicas
+    that are exchanged also wait for the one before them to drain."""
+    drain_s = 0 if model.surge is None else DRAIN_MARGIN_S + model.replica.drain_timeout_s
+    return 2 * model.replica.load_timeout_s + drain_s
+
+
+def _timeout_s(model: ModelPlan) -> int:
+    """Longer than the gate's own deadlines, whose last words say what is wrong: one for all
+    replicas, or one for each of them, there and back."""
+    deadlines = 1 if model.surge is None else 2 * (model.scaling.max_replicas + 1)
+    return deadlines * _deadline_s(model) + 60
 
 
 def _facts(model: ModelPlan) -> dict[str, object]:

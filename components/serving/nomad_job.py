@@ -25,12 +25,13 @@ MEBIBYTE = 1 << 20
 # Consul deregisters first; Envoy has acknowledged the removal long before (its own check is the
 # EDS update, not this delay). Then SIGTERM.
 SHUTDOWN_DELAY_S = 5
+DRAIN_MARGIN_S = 30  # the drain ends before the scheduler's patience
 
 
 def model_job(model: ModelPlan, *, datacenter: str, autoscaling: AutoscalingPlan) -> Job:
     """The job of one spec of a model; a changed spec is a job of another name beside it."""
     replica = model.replica
-    kill_timeout_s = replica.drain_timeout_s + 30  # the drain ends before the scheduler's patience
+    kill_timeout_s = replica.drain_timeout_s + DRAIN_MARGIN_S
     return Job(
         id=model.job_id,
         datacenter=datacenter,
@@ -54,11 +55,12 @@ def model_job(model: ModelPlan, *, datacenter: str, autoscaling: AutoscalingPlan
 
 
 def _services(model: ModelPlan) -> tuple[Service, ...]:
-    meta = {"model": model.name}
+    # Jobs of several specs can share a service: the gate tells their replicas apart.
+    meta = {"model": model.name, "allocation": "${NOMAD_ALLOC_ID}"}
     grace_s = model.replica.load_timeout_s
     return (
         Service(
-            name=f"{model.job_id}-openai",
+            name=f"{model.service}-openai",
             port="openai",
             tags=("metrics",),
             meta={**meta, "metrics_path": "/metrics"},
@@ -72,13 +74,13 @@ def _services(model: ModelPlan) -> tuple[Service, ...]:
             ),
         ),
         Service(
-            name=f"{model.job_id}-grpc",
+            name=f"{model.service}-grpc",
             port="grpc",
             meta=meta,
             checks=(HttpCheck(path=f"/v2/models/{model.name}/ready", port="http"),),
         ),
         Service(
-            name=f"{model.job_id}-triton",
+            name=f"{model.service}-triton",
             port="metrics",
             tags=("metrics",),
             meta={**meta, "metrics_path": "/metrics"},

@@ -4,166 +4,145 @@
 
 A new spec is a new job beside the old one. It first takes over the old one's current count (the
 autoscaler may have moved it), then this program waits until that many replicas pass their checks
-in Consul. Every ten seconds it prints the last thing seen. Exit 1 when the deadline passes.
+in Consul. With `surge` 0 old replicas make room one by one (replica_exchange.py), and come back
+when the change is given up. Every ten seconds it prints the last thing seen. Exit 1 when it is
+given up.
 """
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from document import read_document, read_secrets
 from errors import HostError, InputError, exit_code
 from http_json import Api
+from model_job import ModelJob, group_of, is_reduced, placed, services
+from replica_exchange import Exchange, GivenUpError
 from waiting import say
-
-PROGRESS_INTERVAL_S = 10
-RESTARTS_MAX = 3  # one or two can be a moment's trouble
-NO_ROOM_MAX_S = 90  # a replica that leaves may make room meanwhile
-DOORS = ("openai", "grpc")
 
 
 @dataclass(frozen=True)
 class Gate:
     model: str
-    job_id: str
-    group: str
+    job: ModelJob
+    service: str
+    surge: int | None  # 0: replicas are exchanged one by one; None: a full set beside the old one
     max_replicas: int
     deadline_s: float
     nomad: Api
     consul: Api
 
+    def exchange(self, job: ModelJob, wanted: int, lenders: Sequence[ModelJob]) -> None:
+        Exchange(
+            model=self.model,
+            job=job,
+            service=self.service,
+            wanted=wanted,
+            lenders=lenders,
+            deadline_s=self.deadline_s,
+            consul=self.consul,
+        ).run()
+
 
 def apply(document: dict[str, Any], secrets: dict[str, Any]) -> None:
+    nomad = Api(document["nomad"], {"X-Nomad-Token": secrets["nomad_token"]})
     gate = Gate(
         model=document["model"],
-        job_id=document["job_id"],
-        group=document["group"],
+        job=ModelJob(document["job_id"], nomad),
+        service=document["service"],
+        surge=document["surge"],
         max_replicas=document["max_replicas"],
         deadline_s=document["deadline_s"],
-        nomad=Api(document["nomad"], {"X-Nomad-Token": secrets["nomad_token"]}),
+        nomad=nomad,
         consul=Api(document["consul"], {"X-Consul-Token": secrets["consul_token"]}),
     )
-    wait_for_replicas(gate, take_over_count(gate))
+    gate.job.resume()
+    others = other_jobs(gate)
+    lenders = [job for job in others if makes_room(gate, job)]
+    wanted = take_over_count(gate, others)
+    try:
+        gate.exchange(gate.job, wanted, lenders)
+    except GivenUpError as error:
+        outcome = give_back(gate, lenders) if lenders else still_serving(gate, others, error)
+        raise HostError(
+            f"model {gate.model}: {error}{outcome}\nfix: slipway logs {gate.job.id}, change the"
+            " model's file, then slipway up"
+        ) from None
 
 
-def take_over_count(gate: Gate) -> int:
-    """Scale the new job to the count of the model's other jobs; returns its count."""
-    count = _count(gate, gate.job_id)
-    for job_id in other_jobs(gate):
-        count = max(count, min(_count(gate, job_id), gate.max_replicas))
-    if count > _count(gate, gate.job_id):
-        gate.nomad.put(
-            f"/v1/job/{gate.job_id}/scale",
-            {
-                "Count": count,
-                "Target": {"Group": gate.group},
-                "Message": "takes over the count of the previous spec",
-            },
-        )
+def other_jobs(gate: Gate) -> list[ModelJob]:
+    """Jobs of the same model with another spec that live, or have lent all; newest first."""
+    stubs = [
+        each
+        for each in gate.nomad.get("/v1/jobs?meta=true")
+        if (each.get("Meta") or {}).get("slipway_model") == gate.model
+        and each["ID"] != gate.job.id
+        and not each["Stop"]
+    ]
+    stubs.sort(key=lambda each: -int(each["CreateIndex"]))
+    jobs = [(each["Status"], ModelJob(each["ID"], gate.nomad)) for each in stubs]
+    return [job for status, job in jobs if status != "dead" or is_reduced(job.document())]
+
+
+def take_over_count(gate: Gate, others: Sequence[ModelJob]) -> int:
+    """Scale the new job to the count of the model's other jobs; returns its count.
+
+    It may be below its own minimum: Pulumi keeps the count of a job that it takes back.
+    """
+    group = group_of(gate.job.document())
+    counts = [min(job.count(), gate.max_replicas) for job in others]
+    count = max([group["Count"], group["Scaling"]["Min"], *counts])
+    if count > group["Count"]:
+        gate.job.scale(count, "takes over the count of the previous spec")
     return count
 
 
-def other_jobs(gate: Gate) -> Iterator[str]:
-    """Running jobs of the same model with another spec."""
-    for job in gate.nomad.get("/v1/jobs?meta=true"):
-        meta = job.get("Meta") or {}
-        if (
-            meta.get("slipway_model") == gate.model
-            and job["ID"] != gate.job_id
-            and job["Status"] == "running"
-        ):
-            yield job["ID"]
+def give_back(gate: Gate, lenders: Sequence[ModelJob]) -> str:
+    """Exchange the replicas back: the oldest job was serving when all later ones failed.
+
+    Says how it ended. The others are left without replicas, and begin anew at their next gate.
+    """
+    *later, oldest = lenders
+    if gate.job.created() < oldest.created():
+        return f"; what runs of {gate.job.id} goes on serving"  # a change was being taken back
+    failed = [gate.job, *later]
+    say(f"model {gate.model}: given up; the replicas of {oldest.id} come back")
+    for job in failed:
+        job.reduce_to(len(placed(job.allocations())))  # what waits for room waits no more
+    oldest.restore()
+    try:
+        gate.exchange(oldest, oldest.count(), failed)
+    except GivenUpError as error:
+        return f"\nnot all replicas of {oldest.id} came back: {error}"
+    for job in failed:
+        job.reduce_to(0)
+    return f"; the replicas of {oldest.id} serve"
 
 
-def wait_for_replicas(gate: Gate, wanted: int) -> None:
-    """Raises HostError with the last thing seen when it is over: the deadline has passed, the
-    replicas end as often as they start, or there has been no room for them for a while."""
-    started = time.monotonic()
-    passing, index = dict.fromkeys(DOORS, 0), dict.fromkeys(DOORS, 0)
-    placed_s = started
-    while short := [door for door in DOORS if passing[door] < wanted]:
-        now = time.monotonic()
-        allocations = _wanted_allocations(gate)
-        no_room = _placement_failure(gate)
-        placed_s = placed_s if no_room else now
-        seen = no_room or "; ".join(sorted(_newest_event(each) for each in allocations))
-        if now - started > gate.deadline_s:
-            raise _given_up(gate, f"not ready after {gate.deadline_s:.0f} s: {seen}")
-        if now - placed_s > NO_ROOM_MAX_S:
-            raise _given_up(gate, f"{no_room}; the replicas of the previous spec go on serving")
-        if failing := [each for each in allocations if _restarts(each) >= RESTARTS_MAX]:
-            raise _given_up(gate, f"it ends as often as it starts: {_last_end(failing[0])}")
-        say(f"model {gate.model}: {min(passing.values())} of {wanted} replicas; {seen}")
-        door = short[0]
-        path = f"/v1/health/service/{gate.job_id}-{door}?passing=1"
-        healthy, index[door] = gate.consul.watch(path, index[door], PROGRESS_INTERVAL_S)
-        passing[door] = len(healthy)
-    say(f"model {gate.model}: {wanted} replicas answer, {time.monotonic() - started:.0f} s")
+def makes_room(gate: Gate, job: ModelJob) -> bool:
+    """Whether clients reach the replicas of both jobs by the same name, in the same pool."""
+    if gate.surge != 0:
+        return False
+    new, old = gate.job.document(), job.document()
+    return old["NodePool"] == new["NodePool"] and services(new) <= services(old)
 
 
-def _given_up(gate: Gate, reason: str) -> HostError:
-    return HostError(
-        f"model {gate.model}: {reason}\nfix: slipway logs {gate.job_id}, change the model's file,"
-        " then slipway up"
-    )
-
-
-def _count(gate: Gate, job_id: str) -> int:
-    job = gate.nomad.get(f"/v1/job/{job_id}")
-    return int(job["TaskGroups"][0]["Count"])
-
-
-def _wanted_allocations(gate: Gate) -> list[dict[str, Any]]:
-    allocations: list[dict[str, Any]] = gate.nomad.get(f"/v1/job/{gate.job_id}/allocations")
-    return [each for each in allocations if each["DesiredStatus"] == "run"]
-
-
-def _restarts(allocation: dict[str, Any]) -> int:
-    states = (allocation.get("TaskStates") or {}).values()
-    return max((int(state["Restarts"]) for state in states), default=0)
-
-
-def _last_end(allocation: dict[str, Any]) -> str:
-    states = (allocation.get("TaskStates") or {}).values()
-    ends = [
-        event
-        for state in states
-        for event in state.get("Events") or []
-        if event["Type"] == "Terminated"
-    ]
-    newest = max(ends, key=lambda event: event["Time"], default=None)
-    return newest["DisplayMessage"] if newest else _newest_event(allocation)
-
-
-def _newest_event(allocation: dict[str, Any]) -> str:
-    states = allocation.get("TaskStates") or {}
-    running = [f"{name} {state['State']}" for name, state in sorted(states.items())]
-    events = [event for state in states.values() for event in state.get("Events") or []]
-    newest = max(events, key=lambda event: event["Time"], default=None)
-    said = newest["DisplayMessage"] if newest else allocation["ClientStatus"]
-    return f"{allocation['NodeName']}: {', '.join(running) or 'pending'} ({said})"
-
-
-def _placement_failure(gate: Gate) -> str:
-    """Why replicas wait for a place; empty when all have one."""
-    summary = gate.nomad.get(f"/v1/job/{gate.job_id}/summary")["Summary"]
-    waiting = int((summary.get(gate.group) or {}).get("Queued", 0))
-    if not waiting:
+def still_serving(gate: Gate, others: Sequence[ModelJob], error: GivenUpError) -> str:
+    if not (others and error.for_room):
         return ""
-    for evaluation in gate.nomad.get(f"/v1/job/{gate.job_id}/evaluations"):
-        failure = (evaluation.get("FailedTGAllocs") or {}).get(gate.group)
-        if failure:
-            reasons = [
-                *(failure.get("DimensionExhausted") or {}),
-                *(failure.get("ConstraintFiltered") or {}),
-            ]
-            why = ", ".join(reasons) or "no node in the pool"
-            return f"no room for {waiting} of its replicas ({why})"
-    return ""
+    serving = "; the replicas of the previous spec go on serving"
+    if gate.surge == 0:
+        return (
+            f"{serving}\nThis change is the one that turns on `surge: 0`, or moves the model to"
+            " another pool: it needs room for all replicas once; later ones do not."
+        )
+    return (
+        f"{serving}\nWith `surge: 0` for this model in Pulumi.<env>.yaml replicas are exchanged"
+        " one by one: turn it on while there is room, once."
+    )
 
 
 def main(arguments: list[str]) -> None:

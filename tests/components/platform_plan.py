@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,15 +28,22 @@ LARGEST = ReplicaSettings(min=1, max=2)
 
 
 def platform_plan(
-    *, simulated: Sequence[str] = ("sim",), pools: Mapping[str, Any] = POOLS, **changes: Any
+    *,
+    simulated: Sequence[str] = ("sim",),
+    in_turn: Collection[str] = (),
+    pools: Mapping[str, Any] = POOLS,
+    **changes: Any,
 ) -> PlatformPlan:
     """A plan with smollm2 and the simulated models, all on the pool `cpu`.
 
-    `changes` replace values of slipway:<key>.
+    Models `in_turn` have `surge: 0`. `changes` replace values of slipway:<key>.
     """
     inputs = dev_inputs(artifacts=replace(ARTIFACTS, tools=TOOLS), pools=dict(pools), **changes)
     models = dict(inputs.models) | {name: simulated_model(name) for name in simulated}
-    deployments = {name: DeploymentSettings(pool="cpu", replicas=LARGEST) for name in models}
+    deployments = {
+        name: DeploymentSettings(pool="cpu", replicas=LARGEST, surge=0 if name in in_turn else None)
+        for name in models
+    }
     settings = inputs.environment.settings.model_copy(update={"models": deployments})
     environment = replace(inputs.environment, settings=settings)
     return make_plan(replace(inputs, environment=environment, models=models))

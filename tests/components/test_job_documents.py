@@ -57,6 +57,18 @@ def test_routes_are_rendered_whole(plan: PlatformPlan) -> None:
     assert_golden("files/routes.json", {model.name: model.route for model in plan.models})
 
 
+def test_a_model_whose_replicas_are_exchanged_registers_them_for_all_its_specs() -> None:
+    plan = platform_plan(in_turn=["sim"])
+    (model,) = [model for model in plan.models if model.name == "sim"]
+    job = platform_jobs(plan)["model-sim"]
+    assert_golden("jobs/model-sim-in-turn.json", json.loads(to_json(job)))
+    assert [backend["service"] for backend in model.route["backends"]] == ["model-sim-all"]
+    assert {service.name for service in job.group.services} == {
+        f"model-sim-all-{door}" for door in ("openai", "grpc", "triton")
+    }
+    assert "model-sim-all-(openai|grpc)" in json.dumps(job.group.scaling.render())
+
+
 def test_these_are_all_the_jobs_and_all_their_files(jobs: dict[str, Job]) -> None:
     assert sorted(jobs) == sorted(NAMES)
     assert {(name, path) for name, job in jobs.items() for path in files(job)} == set(EMBEDDED)

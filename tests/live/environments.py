@@ -135,14 +135,17 @@ def copy_tree(target: Path) -> None:
 def write_environment(
     checkout: Path, name: str, *, network: str, models: Mapping[str, Any], nodes: int
 ) -> None:
-    """Pulumi.<name>.yaml with a pool for models, and a file for each simulated model."""
+    """Pulumi.<name>.yaml with pools for its models, and a file for each simulated model."""
+    pools = {
+        "cpu": {"kind": "local", "nodes": nodes},
+        "edge": {"kind": "local", "nodes": 1, "memory": "2GiB"},
+        "tight": {"kind": "local", "nodes": 1, "memory": "450MiB"},  # two simulated replicas
+    }
+    used = {"edge", *(settings["pool"] for settings in models.values())}
     config = {
         "slipway:target": "dev",
         "slipway:network": {"cidr": f"{network}.0/24"},
-        "slipway:pools": {
-            "cpu": {"kind": "local", "nodes": nodes},
-            "edge": {"kind": "local", "nodes": 1, "memory": "2GiB"},
-        },
+        "slipway:pools": {pool: pools[pool] for pool in pools if pool in used},
         "slipway:models": dict(models),
     }
     salt = yaml.safe_load((checkout / "Pulumi.dev.yaml").read_text()).get("encryptionsalt")
@@ -157,7 +160,12 @@ def deployment(least: int, most: int) -> dict[str, Any]:
     return {"pool": "cpu", "replicas": {"min": least, "max": most}}
 
 
-MODELS = {"smollm2": deployment(1, 1), "sim-a": deployment(2, 4), "sim-b": deployment(1, 2)}
+MODELS = {
+    "smollm2": deployment(1, 1),
+    "sim-a": deployment(2, 4),
+    "sim-b": deployment(1, 2),
+    "sim-tight": deployment(2, 2) | {"pool": "tight", "surge": 0},
+}
 SMALL_MODELS = {"sim-a": deployment(1, 2)}
 
 

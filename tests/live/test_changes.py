@@ -8,12 +8,12 @@ import psutil
 import pytest
 
 from tests.live.environments import Platform
-from tests.live.processes import processes_of
+from tests.live.models import job_of_each_model, replicas_of, serving
 from tests.live.streaming import Load
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
 
-SIMULATED = ("sim-a", "sim-b")
+SIMULATED = ("sim-a", "sim-b", "sim-tight")
 DRAIN_S = 60
 
 
@@ -22,7 +22,7 @@ def test_changed_code_of_a_service_rolls_its_models_only_and_loses_no_request(
 ) -> None:
     before = job_of_each_model(platform)
     replaced = [p for model in SIMULATED for p in replicas_of(platform, before[model])]
-    assert len(replaced) >= 3
+    assert len(replaced) >= 5
 
     async def change() -> tuple[Load, str]:
         async with Load(platform.http, platform.grpc, list(SIMULATED)) as load:
@@ -47,18 +47,37 @@ def test_changed_code_of_a_service_rolls_its_models_only_and_loses_no_request(
         assert f"model-{model}" in log
 
 
-def job_of_each_model(platform: Platform) -> dict[str, str]:
-    """The job that runs for each model; of the old and the new one during a change, the new."""
-    found = {}
-    for job in sorted(platform.nomad("jobs?meta=true"), key=lambda job: int(job["SubmitTime"])):
-        if job["Status"] == "running" and (model := (job["Meta"] or {}).get("slipway_model")):
-            found[model] = job["ID"]
-    return found
+def test_a_full_pool_exchanges_replica_by_replica_and_takes_a_failed_change_back(
+    platform: Platform,
+) -> None:
+    model = "sim-tight"
+    file = platform.checkout / "models" / f"{model}.yaml"
+    old = job_of_each_model(platform)[model]
+    replaced = replicas_of(platform, old)
+    assert len(serving(platform, old)) == 2
 
+    async def change() -> tuple[Load, str]:
+        async with Load(platform.http, platform.grpc, [model]) as load:
+            await load.answered(model, after_s=0)
+            good = file.read_text()
+            platform.edit_model(model, engine_args={"no_such_argument": 1})
+            failed = await asyncio.to_thread(platform.slipway, "up", check=False)
+            assert failed.returncode == 1
+            assert f"the replicas of {old} serve" in failed.stderr
+            assert len(serving(platform, old)) == 2
+            file.write_text(good)
+            platform.edit_model(model, max_num_seqs=16)
+            done = await asyncio.to_thread(platform.slipway, "up")
+            await asyncio.to_thread(psutil.wait_procs, replaced, DRAIN_S)
+        return load, done.stderr
 
-def replicas_of(platform: Platform, job: str) -> list[psutil.Process]:
-    return [
-        psutil.Process(process.pid)
-        for process in processes_of(platform.run)
-        if process.kind == f"simulator of {job}"
-    ]
+    load, log = asyncio.run(change())
+    new = job_of_each_model(platform)[model]
+    assert load.failures == [], log[-3000:]
+    assert len(load.answers[model]) >= 5
+    jobs = {job["ID"] for job in platform.nomad("jobs")}
+    assert new in jobs - {old}
+    assert old not in jobs
+    assert len(serving(platform, new)) == 2
+    assert f"model-{model}-route" not in log
+    platform.slipway("preview", "--expect-no-changes")

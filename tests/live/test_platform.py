@@ -9,6 +9,7 @@ import httpx
 import openai
 import pytest
 
+from tests.live.models import backends, job_of_each_model, serving
 from tests.live.streaming import Load, grpc_stream, openai_stream
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(1200)]
@@ -23,6 +24,7 @@ def test_up_ends_with_an_answer_from_the_model(platform) -> None:
         "smollm2": True,
         "sim-a": True,
         "sim-b": True,
+        "sim-tight": True,
     }
 
 
@@ -161,6 +163,10 @@ def test_a_spec_that_cannot_start_leaves_the_old_one_serving_and_can_be_taken_ba
             await asyncio.sleep(8)  # what the second run deletes drains meanwhile
         return load
 
+    job = job_of_each_model(platform)["sim-b"]
     load = asyncio.run(fail_and_take_back())
     assert load.failures == []
+    assert job_of_each_model(platform)["sim-b"] == job
+    assert len(serving(platform, job)) >= 1
+    assert backends(platform, "sim-b") == [job]
     platform.slipway("preview", "--expect-no-changes")

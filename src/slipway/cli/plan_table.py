@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slipway.plan.platform import PlatformPlan, Pool
+from slipway.plan.platform import ModelPlan, PlatformPlan, Pool
 
 _MIB = 2**20
 _GIB = 2**30
@@ -18,7 +20,7 @@ def plan_table(plan: PlatformPlan) -> RenderableType:
     gateway = Text(
         f"gateway  http://{plan.gateway.address}:{plan.gateway.port}  (OpenAI HTTP, Triton gRPC)"
     )
-    return Group(_pools(plan), _models(plan), gateway)
+    return Group(_pools(plan), _models(plan), *_warnings(plan), gateway)
 
 
 def _pools(plan: PlatformPlan) -> Table:
@@ -43,7 +45,7 @@ def _pools(plan: PlatformPlan) -> Table:
 def _models(plan: PlatformPlan) -> Table:
     table = _table(f"{plan.environment}: models")
     table.add_column("model", overflow="fold")
-    for heading in ("replicas", "weights", "KV cache", "KV tokens", "a replica", "room for"):
+    for heading in ("replicas", "weights", "KV cache", "KV tokens", "a replica", "a change"):
         table.add_column(heading, justify="right", no_wrap=True)
     for model in plan.models:
         memory, scaling = model.memory, model.scaling
@@ -54,11 +56,26 @@ def _models(plan: PlatformPlan) -> Table:
             _size(memory.kv_cache_bytes),
             f"{memory.kv_tokens:,}",
             _size(model.replica.memory_bytes),
-            # A plan holds only what fits at its maximum; this is the room beside it, where the
-            # replicas of a changed spec start.
-            f"{model.surge_replicas} more" if model.surge_replicas else "none",
+            _change(model),
         )
     return table
+
+
+def _change(model: ModelPlan) -> str:
+    """Where the replicas of a changed spec start. A plan holds only what fits at its maximum, so
+    that is the room beside it, or, with `surge: 0`, the place of an old replica each."""
+    if model.surge == 0:
+        return "in turn"
+    return f"room for {model.surge_replicas}" if model.surge_replicas else "no room"
+
+
+def _warnings(plan: PlatformPlan) -> Iterator[Text]:
+    """What an operator would rather know before a change than during it."""
+    for model in plan.models:
+        if model.surge == 0 and model.scaling.min_replicas == 1:
+            yield Text(
+                f"{model.name}: surge: 0 with min 1: no replica serves while a change loads\n"
+            )
 
 
 def _table(title: str) -> Table:

@@ -8,11 +8,12 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from slipway.cli.console import say
 from slipway.cli.environment import Environment
@@ -198,13 +199,25 @@ class _Follower:
 
 
 def without_deletions(exported: str, jobs: Collection[str]) -> str:
-    """An exported stack whose replaced `jobs` (IDs) are no longer marked for deletion."""
+    """An exported stack whose replaced `jobs` (IDs) are no longer marked for deletion.
+
+    Their gates run again (tainted: replaced by themselves): the change that failed may have taken
+    replicas away, and nothing of it may go before they are back.
+    """
     stack = json.loads(exported)
     resources = stack["deployment"]["resources"]
+    kept = [each for each in resources if is_job_to_delete(each) and each["id"] in jobs]
+    gates = {f"{_name(job)}-ready" for job in kept}
     stack["deployment"]["resources"] = [
-        each for each in resources if not (is_job_to_delete(each) and each["id"] in jobs)
+        {**each, "taint": True} if _name(each) in gates else each
+        for each in resources
+        if each not in kept
     ]
     return json.dumps(stack)
+
+
+def _name(resource: Mapping[str, Any]) -> str:
+    return str(resource["urn"].rpartition("::")[2])
 
 
 def is_news(line: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from .base import PositiveInt, ResourceName, Seconds, Settings, SizeBytes, invalid
 from .document import Origin
@@ -56,11 +56,25 @@ class ReplicaSettings(Settings):
     max: PositiveInt
 
 
+def _surge(value: Any) -> int | None:
+    if value is None or (type(value) is int and value == 0):
+        return value
+    raise invalid(
+        "must be 0 (a change exchanges replicas one by one) or left out (a full set of new replicas"
+        " starts beside the old ones)",
+        fix="write `surge: 0`, or remove `surge`",
+    )
+
+
 class DeploymentSettings(Settings):
-    """A model of models/ on a pool, with the envelope its replica count moves in."""
+    """A model of models/ on a pool, with the envelope its replica count moves in.
+
+    `surge`: replicas that a changed spec starts beside the old ones. Unset: as many as there are.
+    """
 
     pool: ResourceName
     replicas: ReplicaSettings
+    surge: Annotated[int | None, BeforeValidator(_surge)] = None
 
 
 class GatewaySettings(Settings):

@@ -115,13 +115,16 @@ class ModelPlan:
     pool: str
     spec_digest: str  # 6 hex characters over everything whose change needs new replicas
     job_id: str  # "model-smollm2-3f9c1a"
+    # Its replicas are the Consul services "<service>-openai", "-grpc" and "-triton": the job's own,
+    # or those of all specs of the model ("model-smollm2-all") where replicas are exchanged.
+    service: str
+    surge: int | None  # 0: a change exchanges replicas one by one; None: a full set beside
     replica: ReplicaSpec
     scaling: ScalingSpec
     memory: MemoryEstimate
     goal: LatencyGoal
     route: JsonObject  # schemas/route.schema.json
-    # Replicas that fit beside every model at its maximum. A changed spec starts its replicas
-    # next to the old ones: with fewer free places than running replicas the change takes turns.
+    # Replicas that fit beside every model at its maximum: where a changed spec starts its replicas.
     surge_replicas: int = 0
 
 

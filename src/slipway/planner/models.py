@@ -32,31 +32,35 @@ def plan_model(
     """The model's plan; `surge_replicas` is filled in once every model is placed."""
     replica = _replica(settings, engine, artifacts)
     # All that a running replica cannot change: the pool and the whole spec, aliases included
-    # (the engine answers to them), and how it is rendered. Replica counts are not here: scaling
-    # is no new spec.
+    # (the engine answers to them), what it registers as, and how it is rendered. Replica counts
+    # are not here: scaling is no new spec.
     spec_digest = digest(
         {
             "model": settings.name,
             "pool": deployment.pool,
             "replica": replica,
+            "surge": deployment.surge,
             "renderer": artifacts.job_renderer,
         },
         length=SPEC_DIGEST_LENGTH,
     )
     job_id = f"model-{settings.name}-{spec_digest}"
+    service = job_id if deployment.surge is None else service_of_all_specs(settings.name)
     return ModelPlan(
         name=settings.name,
         aliases=settings.aliases,
         pool=deployment.pool,
         spec_digest=spec_digest,
         job_id=job_id,
+        service=service,
+        surge=deployment.surge,
         replica=replica,
         scaling=_scaling(settings, deployment, autoscaling),
         memory=engine.memory,
         goal=LatencyGoal(
             ttft_p95_ms=settings.slo.ttft_p95_ms, tpot_p95_ms=settings.slo.tpot_p95_ms
         ),
-        route=_route(settings, job_id),
+        route=_route(settings, service),
     )
 
 
@@ -109,13 +113,18 @@ def _scaling(
     )
 
 
-def _route(settings: ModelSettings, job_id: str) -> JsonObject:
+def service_of_all_specs(model: str) -> str:
+    """Never the service of another model: "all" is no digest, so no job ID ends like this."""
+    return f"model-{model}-all"
+
+
+def _route(settings: ModelSettings, service: str) -> JsonObject:
     sequences = settings.engine.max_num_seqs
     return {
         "schema_version": ROUTE_VERSION,
         "model": settings.name,
         "aliases": list(settings.aliases),
-        "backends": [{"service": job_id, "weight": 100}],
+        "backends": [{"service": service, "weight": 100}],
         "max_concurrent_requests_per_replica": max(
             MIN_CONCURRENT_REQUESTS, CONCURRENT_REQUESTS_PER_SEQUENCE * sequences
         ),

@@ -17,7 +17,7 @@ import pytest
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError, InterruptedRunError
 from slipway.cli.plugins import prepare_plugins
-from slipway.cli.pulumi import Pulumi, is_news
+from slipway.cli.pulumi import Pulumi, is_news, without_deletions
 from slipway.cli.state import read_state
 from tests.unit.cli.test_locks import ended_pid, put_lock
 from tests.unit.cli.test_state import put_checkpoint
@@ -307,3 +307,16 @@ def add_pending_creation(environment: Environment) -> None:
     found = read_state(environment)
     assert found is not None
     assert found.interrupted == ("envoy",)
+
+
+def test_a_job_taken_back_is_kept_and_its_gate_runs_again() -> None:
+    urn = "urn:pulumi:dev::slipway::slipway:index:ModelService$"
+    job = {"type": "nomad:index/job:Job", "urn": f"{urn}nomad:index/job:Job::model-a"}
+    gate = {"type": "command:local:Command", "urn": f"{urn}command:local:Command::model-a-ready"}
+    other = {**gate, "urn": f"{urn}command:local:Command::model-b-ready"}
+    old = {**job, "id": "model-a-000000", "delete": True}
+    older = {**job, "id": "model-a-111111", "delete": True}
+    new = {**job, "id": "model-a-222222"}
+    stack = {"deployment": {"resources": [new, gate, other, old, older]}}
+    repaired = json.loads(without_deletions(json.dumps(stack), {"model-a-000000"}))
+    assert repaired["deployment"]["resources"] == [new, {**gate, "taint": True}, other, older]

@@ -98,6 +98,14 @@ MISTAKES = {
         ("max: 2", "max: 0"),
         (8, "slipway:models.smollm2.replicas.max", 0, "at least 1", "1 or more"),
     ),
+    "one replica of surge": (
+        ("max: 2}", "max: 2}, surge: 1"),
+        (8, "slipway:models.smollm2.surge", 1, "must be 0", "`surge: 0`, or remove"),
+    ),
+    "no surge in words": (
+        ("max: 2}", "max: 2}, surge: false"),
+        (8, "slipway:models.smollm2.surge", False, "must be 0", "`surge: 0`, or remove"),
+    ),
     "a missing maximum": (
         (", max: 2", ""),
         (8, "slipway:models.smollm2.replicas.max", None, "required", "add `max:`"),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
 from slipway.cli.plan_table import plan_table
@@ -39,5 +40,15 @@ def test_the_table_says_when_a_change_has_no_room_beside() -> None:
             "edge": {"kind": "local", "nodes": 1},
         }
     )
-    assert _row(_rendered(roomy), "smollm2")[-1] == "2 more"
-    assert _row(_rendered(tight), "smollm2")[-1] == "none"
+    assert _row(_rendered(roomy), "smollm2")[-1] == "room for 2"
+    assert _row(_rendered(tight), "smollm2")[-1] == "no room"
+
+
+@pytest.mark.parametrize(("least", "warned"), [(1, True), (2, False)])
+def test_the_table_says_how_a_model_is_changed_and_when_nobody_serves_meanwhile(
+    least: int, warned: bool
+) -> None:
+    deployment = {"pool": "cpu", "replicas": {"min": least, "max": 2}, "surge": 0}
+    text = _rendered(dev_plan(models={"smollm2": deployment}))
+    assert _row(text, "smollm2")[-1] == "in turn"
+    assert ("smollm2: surge: 0 with min 1: no replica serves" in text) is warned

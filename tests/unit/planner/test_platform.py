@@ -4,6 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slipway.config.document import Origin
 from slipway.config.errors import ConfigError, Problem
@@ -11,6 +13,7 @@ from slipway.config.inputs import PlanInputs
 from slipway.config.machine import MachineFacts
 from slipway.config.model import parse_model
 from slipway.plan.platform import ModelPlan, PlatformPlan
+from slipway.planner.models import service_of_all_specs
 from slipway.planner.platform import make_plan
 from tests.unit.plan.samples import ARTIFACTS, GIB, MACHINE, dev_inputs, dev_plan
 
@@ -123,6 +126,42 @@ def test_weights_are_named_by_their_source_alone() -> None:
     other = SMOLLM2 | {"source": SMOLLM2["source"] | {"sha256": "1" * 64}}
     assert directory(_model()) == directory(_model(again))
     assert directory(_model()) != directory(_model(other))
+
+
+# How a change happens.
+
+
+def _in_turn(**replica: Any) -> dict[str, Any]:
+    return {"smollm2": {"pool": "cpu", "replicas": {"min": 1, "max": 2}, "surge": 0} | replica}
+
+
+def test_without_surge_the_route_is_the_same_for_every_spec() -> None:
+    changed = SMOLLM2 | {"engine": {"kind": "vllm", "max_model_len": 1024}}
+    before, after = _model(models=_in_turn()), _model(changed, models=_in_turn())
+    assert before.job_id != after.job_id
+    assert before.service == after.service == "model-smollm2-all"
+    assert before.route == after.route
+    assert after.route["backends"] == [{"service": after.service, "weight": 100}]
+
+
+def test_turning_the_surge_off_is_a_new_job() -> None:
+    beside, in_turn = _model(), _model(models=_in_turn())
+    assert (beside.surge, in_turn.surge) == (None, 0)
+    assert beside.service == beside.job_id != in_turn.job_id
+
+
+@given(
+    name=st.from_regex(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", fullmatch=True),
+    other=st.from_regex(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?(-all|-[0-9a-f]{6})?", fullmatch=True),
+    digest=st.from_regex(r"[0-9a-f]{6}", fullmatch=True),
+)
+def test_a_service_of_all_specs_is_no_other_models_and_no_jobs_own(
+    name: str, other: str, digest: str
+) -> None:
+    service = service_of_all_specs(name)
+    assert service != f"model-{other}-{digest}"
+    assert (service == service_of_all_specs(other)) is (name == other)
+    assert len(f"{service}-openai") <= 63
 
 
 # The engine.

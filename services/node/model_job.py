@@ -1,0 +1,176 @@
+"""One job of a model: what Nomad says of its replicas, and the count it is given."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from http_json import Api, ApiError
+
+JsonObject = dict[str, Any]
+
+# Under this key of a reduced job's scaling policy stand its count and scaling as they were, as
+# text: Nomad makes 3.0 of a 3. The autoscaler does not read the policy meanwhile: it is off.
+BEFORE = "slipway_before"
+
+
+@dataclass(frozen=True)
+class ModelJob:
+    """A job of one group."""
+
+    id: str
+    nomad: Api
+
+    def document(self) -> JsonObject:
+        found: JsonObject = self.nomad.get(f"/v1/job/{self.id}")
+        return found
+
+    def created(self) -> int:
+        """Orders jobs by age."""
+        return int(self.document()["CreateIndex"])
+
+    def count(self) -> int:
+        return int(group_of(self.document())["Count"])
+
+    def allocations(self) -> list[JsonObject]:
+        found: list[JsonObject] = self.nomad.get(f"/v1/job/{self.id}/allocations")
+        return found
+
+    def scale(self, count: int, message: str) -> None:
+        """Within the bounds of the scaling policy, which stays in force."""
+        target = {"Group": group_of(self.document())["Name"]}
+        body = {"Count": count, "Target": target, "Message": message}
+        self.nomad.put(f"/v1/job/{self.id}/scale", body)
+
+    def reduce_to(self, count: int) -> None:
+        """Take replicas away, below the minimum if need be; the autoscaler leaves it alone then."""
+        self._change(lambda document: reduced(document, count))
+
+    def restore(self) -> None:
+        """Undo `reduce_to`: the count and the scaling as they were."""
+        self._change(restored)
+
+    def resume(self) -> None:
+        """Begin anew after a change that was given up: its minimum, and its scaling in force."""
+        self._change(resumed)
+
+    def _change(self, change: Callable[[JsonObject], JsonObject]) -> None:
+        """Register the changed document; once more when something else changed the job meanwhile,
+        for Nomad refuses what was made of an older one."""
+        while (changed := change(document := self.document())) != document:
+            index = document["JobModifyIndex"]
+            body = {"Job": changed, "EnforceIndex": True, "JobModifyIndex": index}
+            try:
+                self.nomad.post("/v1/jobs", body)
+            except ApiError as error:
+                if "job modify index" not in str(error):
+                    raise
+            else:
+                return
+
+
+def reduced(document: JsonObject, count: int) -> JsonObject:
+    """A job with fewer replicas, its scaling off, and a note of both as they were.
+
+    Nothing of a task changes, so Nomad leaves the replicas that stay alone.
+    """
+    group = group_of(document)
+    scaling = group["Scaling"]
+    before = _note(group) or {"Count": group["Count"], "Scaling": scaling}
+    off = {**scaling, "Enabled": False, "Min": 0, "Policy": {BEFORE: json.dumps(before)}}
+    return _with_group(document, {**group, "Count": count, "Scaling": off})
+
+
+def restored(document: JsonObject) -> JsonObject:
+    """The job before it was reduced; the same job when it was not."""
+    group = group_of(document)
+    return _with_group(document, {**group, **_note(group)})
+
+
+def resumed(document: JsonObject) -> JsonObject:
+    """`restored`, at the minimum: what it had then is not what the model has now."""
+    if not is_reduced(document):
+        return document
+    group = group_of(restored(document))
+    return _with_group(document, {**group, "Count": group["Scaling"]["Min"]})
+
+
+def is_reduced(document: JsonObject) -> bool:
+    return bool(_note(group_of(document)))
+
+
+def group_of(document: JsonObject) -> JsonObject:
+    group: JsonObject = document["TaskGroups"][0]
+    return group
+
+
+def services(document: JsonObject) -> set[str]:
+    """The Consul services its replicas register as."""
+    return {service["Name"] for service in group_of(document).get("Services") or []}
+
+
+def placed(allocations: list[JsonObject]) -> list[JsonObject]:
+    """Replicas that have a node and shall run."""
+    return [each for each in allocations if each["DesiredStatus"] == "run"]
+
+
+def leaving(allocations: list[JsonObject]) -> list[JsonObject]:
+    """Replicas that end, and still hold their room."""
+    return [
+        each
+        for each in allocations
+        if each["DesiredStatus"] != "run" and each["ClientStatus"] in ("pending", "running")
+    ]
+
+
+def restarts(allocation: JsonObject) -> int:
+    states = (allocation.get("TaskStates") or {}).values()
+    return max((int(state["Restarts"]) for state in states), default=0)
+
+
+def last_end(allocation: JsonObject) -> str:
+    """How its newest task that ended did so, in Nomad's words."""
+    ends = [event for event in _events(allocation) if event["Type"] == "Terminated"]
+    newest = max(ends, key=lambda event: event["Time"], default=None)
+    return newest["DisplayMessage"] if newest else newest_event(allocation)
+
+
+def newest_event(allocation: JsonObject) -> str:
+    states = allocation.get("TaskStates") or {}
+    running = [f"{name} {state['State']}" for name, state in sorted(states.items())]
+    newest = max(_events(allocation), key=lambda event: event["Time"], default=None)
+    said = newest["DisplayMessage"] if newest else allocation["ClientStatus"]
+    return f"{allocation['NodeName']}: {', '.join(running) or 'pending'} ({said})"
+
+
+def no_room(queued: int, group: str, evaluations: list[JsonObject]) -> str:
+    """Why replicas wait for a place; empty when all have one."""
+    if not queued:
+        return ""
+    for evaluation in evaluations:
+        failure = (evaluation.get("FailedTGAllocs") or {}).get(group)
+        if failure:
+            reasons = [
+                *(failure.get("DimensionExhausted") or {}),
+                *(failure.get("ConstraintFiltered") or {}),
+            ]
+            why = ", ".join(reasons) or "no node in the pool"
+            return f"no room for {queued} of its replicas ({why})"
+    return ""
+
+
+def _events(allocation: JsonObject) -> list[JsonObject]:
+    states = (allocation.get("TaskStates") or {}).values()
+    return [event for state in states for event in state.get("Events") or []]
+
+
+def _note(group: JsonObject) -> JsonObject:
+    policy = (group.get("Scaling") or {}).get("Policy") or {}
+    note: JsonObject = json.loads(policy.get(BEFORE, "{}"))
+    return note
+
+
+def _with_group(document: JsonObject, group: JsonObject) -> JsonObject:
+    return {**document, "TaskGroups": [group]}

@@ -1,0 +1,190 @@
+"""Bring up a model's replicas, taking those of other specs away one by one where room is short.
+
+The new job asks for all its replicas at once and Nomad places those that find room. Whenever all
+placed ones answer and the rest waits for room, one replica of a lending job goes: it leaves Consul,
+drains and ends, and Nomad places one more in its room. With no lender this is plain waiting.
+
+Nothing is remembered here that Nomad does not know: a run that was killed is continued by the next.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from errors import HostError
+from http_json import Api
+from model_job import (
+    ModelJob,
+    group_of,
+    last_end,
+    leaving,
+    newest_event,
+    no_room,
+    placed,
+    restarts,
+)
+from waiting import say
+
+PROGRESS_INTERVAL_S = 10
+RESTARTS_MAX = 3  # one or two can be a moment's trouble
+NO_ROOM_MAX_S = 90  # a replica that leaves may make room meanwhile
+DOORS = ("openai", "grpc")
+
+
+class GivenUpError(HostError):
+    """The replicas do not come up. `for_room`: because there is no room for them."""
+
+    def __init__(self, reason: str, *, for_room: bool = False) -> None:
+        super().__init__(reason)
+        self.for_room = for_room
+
+
+@dataclass(frozen=True)
+class Lender:
+    """A job that may lose replicas: how many it asks for, how many have a node, how many end."""
+
+    count: int
+    placed: int
+    leaving: int = 0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One look at both sides. `awaited`: as many must be placed before one more is taken."""
+
+    wanted: int
+    placed: int
+    ready: int
+    lenders: tuple[Lender, ...] = ()  # newest first
+    no_room: str = ""
+    awaited: int = 0
+
+    @property
+    def done(self) -> bool:
+        return self.ready >= self.wanted
+
+    @property
+    def room_is_coming(self) -> bool:
+        return any(lender.leaving for lender in self.lenders)
+
+    @property
+    def stuck(self) -> bool:
+        """Only room is missing. With lenders, what still loads will let one more of them go."""
+        loads = bool(self.lenders) and self.ready < self.placed
+        return bool(self.no_room) and not self.room_is_coming and not loads
+
+
+def next_lender(seen: Seen) -> int | None:
+    """The position of the job that loses a replica now; None: wait.
+
+    The newest first: it has proven the least. Never so many that fewer than one below the wanted
+    count could answer, and not before the room of the last one is in use.
+    """
+    if not seen.stuck or seen.placed < seen.awaited:
+        return None
+    if seen.ready + sum(lender.placed for lender in seen.lenders) < seen.wanted:
+        return None
+    return next((at for at, lender in enumerate(seen.lenders) if lender.count), None)
+
+
+@dataclass(frozen=True)
+class View:
+    """What both clusters say at one moment. `news`: the query whose next change matters."""
+
+    seen: Seen
+    unready: list[dict[str, Any]]  # allocations
+    news: tuple[Api, str, int]
+
+    def describe(self) -> str:
+        waiting = "; ".join(sorted(newest_event(each) for each in self.unready))
+        return "; ".join(filter(None, (self.seen.no_room, waiting))) or "waits for Nomad"
+
+
+@dataclass
+class Exchange:
+    """One job that comes up, and the jobs it may take replicas from."""
+
+    model: str
+    job: ModelJob
+    service: str  # its replicas are `<service>-openai` and `<service>-grpc` in Consul
+    wanted: int
+    lenders: Sequence[ModelJob]  # newest first
+    deadline_s: float  # for the first replicas, and anew after each that was taken away
+    consul: Api
+
+    def run(self) -> None:
+        """Raises GivenUpError with the last thing seen when it is over: the deadline has passed,
+        the replicas end as often as they start, or there has been no room for a while."""
+        started = patient_s = room_s = time.monotonic()
+        awaited = 0
+        while not (view := self._look(awaited)).seen.done:
+            now, seen = time.monotonic(), view.seen
+            at = next_lender(seen)
+            if at is not None:
+                self._take_from(self.lenders[at], seen.lenders[at])
+                awaited = seen.placed + min(1, seen.lenders[at].placed)
+                patient_s = room_s = now
+                continue
+            room_s = room_s if seen.stuck else now
+            self._give_up_in_time(view, now - patient_s, now - room_s)
+            say(
+                f"model {self.model}: {seen.ready} of {seen.wanted} replicas of {self.job.id}; "
+                f"{view.describe()}"
+            )
+            api, path, index = view.news
+            api.watch(path, index, PROGRESS_INTERVAL_S)
+        took_s = time.monotonic() - started
+        say(f"model {self.model}: {self.wanted} replicas of {self.job.id} answer, {took_s:.0f} s")
+
+    def _give_up_in_time(self, view: View, waited_s: float, without_room_s: float) -> None:
+        if waited_s > self.deadline_s:
+            raise GivenUpError(f"not ready after {self.deadline_s:.0f} s: {view.describe()}")
+        if without_room_s > NO_ROOM_MAX_S:
+            raise GivenUpError(view.seen.no_room, for_room=True)
+        if failing := [each for each in view.unready if restarts(each) >= RESTARTS_MAX]:
+            raise GivenUpError(f"it ends as often as it starts: {last_end(failing[0])}")
+
+    def _take_from(self, job: ModelJob, lender: Lender) -> None:
+        say(f"model {self.model}: a replica of {job.id} makes room")
+        job.reduce_to(max(lender.placed - 1, 0))
+
+    def _look(self, awaited: int) -> View:
+        nomad, path = self.job.nomad, f"/v1/job/{self.job.id}/summary"
+        summary, index = nomad.watch(path, 0, 1)
+        group = group_of(self.job.document())
+        queued = int((summary["Summary"].get(group["Name"]) or {}).get("Queued", 0))
+        running = placed(self.job.allocations())
+        doors = {door: self._passing(door) for door in DOORS}
+        unready = [
+            each for each in running if not all(each["ID"] in ids for ids, _ in doors.values())
+        ]
+        evaluations = nomad.get(f"/v1/job/{self.job.id}/evaluations") if queued else []
+        news = (nomad, path, index)
+        if unready:
+            news = min(doors.values(), key=lambda answer: len(answer[0]))[1]
+        seen = Seen(
+            wanted=min(self.wanted, group["Count"]),
+            placed=len(running),
+            ready=len(running) - len(unready),
+            lenders=tuple(_lender(job) for job in self.lenders),
+            no_room=no_room(queued, group["Name"], evaluations),
+            awaited=awaited,
+        )
+        return View(seen, unready, news)
+
+    def _passing(self, door: str) -> tuple[set[str], tuple[Api, str, int]]:
+        """The allocations that answer on a door; jobs of several specs may share the service."""
+        path = f"/v1/health/service/{self.service}-{door}?passing=1"
+        entries, index = self.consul.watch(path, 0, 1)
+        ids = {(entry["Service"]["Meta"] or {}).get("allocation", "") for entry in entries}
+        return ids, (self.consul, path, index)
+
+
+def _lender(job: ModelJob) -> Lender:
+    allocations = job.allocations()
+    return Lender(
+        count=job.count(), placed=len(placed(allocations)), leaving=len(leaving(allocations))
+    )

@@ -1,0 +1,304 @@
+"""The gate against real Nomad and Consul, on a node with room for three replicas."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from cluster import Cluster, passing, running_cluster
+from http_json import Api
+from model_job import ModelJob, group_of, is_reduced, leaving, placed
+from waiting import wait_until
+
+pytestmark = [pytest.mark.binaries, pytest.mark.timeout(120)]
+
+NANOSECONDS_PER_S = 1_000_000_000
+REPLICA_MB = 1300  # of the node's 4096
+GROUP = "replica"
+SERVER = "exec python3 -m http.server --bind {address} {port}"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with running_cluster("127.97.0.") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def nomad(cluster: Cluster) -> Iterator[Api]:
+    """Nomad without jobs, before and after."""
+    api = cluster.nomad(cluster.management["nomad"])
+    yield api
+    for job in api.get("/v1/jobs"):
+        api.delete(f"/v1/job/{job['ID']}?purge=true&no_shutdown_delay=true")
+    wait_until("an empty node", lambda: running(api) or None, 30)
+
+
+@pytest.fixture
+def consul(cluster: Cluster) -> Api:
+    return cluster.consul(cluster.management["consul"])
+
+
+def running(nomad: Api) -> str:
+    return ", ".join(
+        each["Name"] for each in nomad.get("/v1/allocations") if each["ClientStatus"] == "running"
+    )
+
+
+def model_job(
+    spec: str, *, service: str = "model-m-all", command: str = SERVER, count: int = 2
+) -> dict[str, Any]:
+    """The job of one spec of the model `m`: a server that needs a moment to begin."""
+    check = {
+        "Name": "http",
+        "Type": "http",
+        "Path": "/",
+        "PortLabel": "http",
+        "Interval": NANOSECONDS_PER_S,
+        "Timeout": 2 * NANOSECONDS_PER_S,
+    }
+    script = command.format(address="${meta.address}", port="${NOMAD_PORT_http}")
+    task = {
+        "Name": "server",
+        "Driver": "raw_exec",
+        "Config": {"command": "/bin/sh", "args": ["-c", script]},
+        "Resources": {"CPU": 50, "MemoryMB": REPLICA_MB},
+        "KillSignal": "SIGTERM",
+    }
+    group = {
+        "Name": GROUP,
+        "Count": count,
+        "Networks": [{"Mode": "host", "DynamicPorts": [{"Label": "http"}]}],
+        "Services": [
+            {
+                "Name": f"{service}-{door}",
+                "Provider": "consul",
+                "PortLabel": "http",
+                "Address": "${meta.address}",
+                "Meta": {"model": "m", "allocation": "${NOMAD_ALLOC_ID}"},
+                "Checks": [check],
+            }
+            for door in ("openai", "grpc")
+        ],
+        "Tasks": [task],
+        "ShutdownDelay": NANOSECONDS_PER_S,
+        "RestartPolicy": {
+            "Attempts": 600,
+            "Interval": 600 * NANOSECONDS_PER_S,
+            "Delay": NANOSECONDS_PER_S // 2,
+            "Mode": "delay",
+        },
+        "Scaling": {
+            "Type": "horizontal",
+            "Enabled": True,
+            "Min": count,
+            "Max": 4,
+            "Policy": {"cooldown": "60s", "check": [{"load": [{"source": "prometheus"}]}]},
+        },
+    }
+    job = {
+        "ID": f"model-m-{spec}",
+        "Name": f"model-m-{spec}",
+        "Type": "service",
+        "Datacenters": ["dev"],
+        "NodePool": "cpu",
+        "Meta": {"slipway_model": "m"},
+        "Update": {"MaxParallel": 0},
+        "TaskGroups": [group],
+    }
+    return {"Job": job, "PreserveCounts": True}
+
+
+def gate_variables(cluster: Cluster, spec: str, **changes: Any) -> dict[str, Any]:
+    document = {
+        "schema_version": 1,
+        "model": "m",
+        "job_id": f"model-m-{spec}",
+        "service": "model-m-all",
+        "surge": 0,
+        "max_replicas": 4,
+        "deadline_s": 30,
+        "nomad": cluster.address(1, 4646),
+        "consul": cluster.address(1, 8500),
+    }
+    tokens = {"nomad_token": cluster.management["nomad"]}
+    tokens["consul_token"] = cluster.management["consul"]
+    return {"document": document | changes, "secrets": {"schema_version": 1, **tokens}}
+
+
+def gate(cluster: Cluster, spec: str, **changes: Any) -> subprocess.CompletedProcess[str]:
+    return cluster.program("model_ready.py", "apply", **gate_variables(cluster, spec, **changes))
+
+
+def serving(consul: Api) -> list[str]:
+    """Allocations that answer on both doors."""
+    doors = [
+        {entry["Service"]["Meta"]["allocation"] for entry in passing(consul, f"model-m-all-{door}")}
+        for door in ("openai", "grpc")
+    ]
+    return sorted(set.intersection(*doors))
+
+
+def replicas(nomad: Api, spec: str) -> dict[str, str]:
+    """Allocation -> when its task began, of those that shall run."""
+    allocations = placed(ModelJob(f"model-m-{spec}", nomad).allocations())
+    return {each["ID"]: each["TaskStates"]["server"]["StartedAt"] for each in allocations}
+
+
+@contextmanager
+def fewest_serving(consul: Api) -> Iterator[Callable[[], int]]:
+    """The fewest replicas that answered at any moment of the block, as Consul told."""
+    seen, over = [len(serving(consul))], threading.Event()
+
+    def watch() -> None:
+        index = 0
+        while not over.is_set():
+            _, index = consul.watch("/v1/health/service/model-m-all-openai?passing=1", index, 1)
+            seen.append(len(serving(consul)))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield lambda: min(seen)
+    finally:
+        over.set()
+        thread.join()
+
+
+def start_old(cluster: Cluster, nomad: Api, *, count: int) -> dict[str, Any]:
+    """The job of the first spec, up; as Nomad has it then."""
+    nomad.post("/v1/jobs", model_job("0", count=count))
+    done = gate(cluster, "0")
+    assert done.returncode == 0, done.stderr
+    return ModelJob("model-m-0", nomad).document()
+
+
+def same_as_before(document: dict[str, Any], before: dict[str, Any]) -> bool:
+    def ours(job: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        group = group_of(job)
+        indexes = ("CreateIndex", "ModifyIndex")
+        return group["Count"], {k: v for k, v in group["Scaling"].items() if k not in indexes}
+
+    return ours(document) == ours(before)
+
+
+def test_a_full_node_exchanges_replica_by_replica_and_leaves_the_others_alone(
+    cluster: Cluster, nomad: Api, consul: Api
+) -> None:
+    start_old(cluster, nomad, count=3)
+    old = replicas(nomad, "0")
+    nomad.post("/v1/jobs", model_job("1", count=3))
+    with fewest_serving(consul) as fewest:
+        done = gate(cluster, "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert fewest() == 2
+    assert done.stdout.count("makes room") == 3
+    assert serving(consul) == sorted(replicas(nomad, "1"))
+    begun = {
+        each["ID"]: each["TaskStates"]["server"]["StartedAt"]
+        for each in ModelJob("model-m-0", nomad).allocations()
+    }
+    assert begun == old  # none began again on the way out
+
+
+def test_no_more_replicas_go_than_room_is_needed(cluster: Cluster, nomad: Api, consul: Api) -> None:
+    start_old(cluster, nomad, count=2)
+    old = replicas(nomad, "0")
+    nomad.post("/v1/jobs", model_job("1"))
+    with fewest_serving(consul) as fewest:
+        done = gate(cluster, "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert fewest() == 2  # the third place was free
+    (stays,) = replicas(nomad, "0").items()
+    assert stays in old.items()
+
+
+def test_a_spec_that_cannot_start_gives_every_replica_back_and_can_be_tried_again(
+    cluster: Cluster, nomad: Api, consul: Api
+) -> None:
+    before = start_old(cluster, nomad, count=3)
+    nomad.post("/v1/jobs", model_job("1", count=3, command="exit 3"))
+    for _ in range(2):  # the second run finds what the first one has left
+        with fewest_serving(consul) as fewest:
+            done = gate(cluster, "1")
+        assert done.returncode == 1
+        assert "ends as often as it starts" in done.stderr
+        assert "the replicas of model-m-0 serve" in done.stderr
+        assert fewest() == 2
+        assert same_as_before(ModelJob("model-m-0", nomad).document(), before)
+        assert len(serving(consul)) == 3
+        assert replicas(nomad, "1") == {}
+
+
+def test_a_killed_exchange_is_completed_by_the_next_run(
+    cluster: Cluster, nomad: Api, consul: Api
+) -> None:
+    start_old(cluster, nomad, count=3)
+    nomad.post("/v1/jobs", model_job("1", count=3))
+    kill_at_the_first_replica(cluster, "1")
+    assert is_reduced(ModelJob("model-m-0", nomad).document())
+    with fewest_serving(consul) as fewest:
+        done = gate(cluster, "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert fewest() >= 2
+    assert serving(consul) == sorted(replicas(nomad, "1"))
+
+
+def test_a_killed_exchange_is_taken_back_by_the_old_specs_gate(
+    cluster: Cluster, nomad: Api, consul: Api
+) -> None:
+    before = start_old(cluster, nomad, count=3)
+    nomad.post("/v1/jobs", model_job("1", count=3))
+    kill_at_the_first_replica(cluster, "1")
+    nomad.post("/v1/jobs", model_job("0", count=3))  # as Pulumi does: it keeps the count
+    assert ModelJob("model-m-0", nomad).count() == 2
+    with fewest_serving(consul) as fewest:
+        done = gate(cluster, "0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert fewest() >= 2
+    assert serving(consul) == sorted(replicas(nomad, "0"))
+    assert same_as_before(ModelJob("model-m-0", nomad).document(), before)
+
+
+def test_taking_back_never_ends_what_is_proven_for_what_never_came_up(
+    cluster: Cluster, nomad: Api, consul: Api
+) -> None:
+    start_old(cluster, nomad, count=3)
+    nomad.post("/v1/jobs", model_job("1", count=3))
+    kill_at_the_first_replica(cluster, "1")
+    nomad.post("/v1/jobs", model_job("0", count=3))
+    done = gate(cluster, "0", deadline_s=0)
+    assert done.returncode == 1
+    assert "what runs of model-m-0 goes on serving" in done.stderr
+    assert ModelJob("model-m-0", nomad).count() == 3
+    assert len(serving(consul)) >= 2
+
+
+def kill_at_the_first_replica(cluster: Cluster, spec: str) -> None:
+    """Runs the gate and kills it when it has taken one replica away."""
+    variables = gate_variables(cluster, spec)
+    process = subprocess.Popen(
+        [sys.executable, "-B", str(cluster.code / "model_ready.py"), "apply"],
+        env=os.environ | {"SLIPWAY_DOCUMENT": json.dumps(variables["document"])},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(json.dumps(variables["secrets"]))
+    process.stdin.close()
+    job = ModelJob("model-m-0", cluster.nomad(cluster.management["nomad"]))
+    assert any("makes room" in line for line in process.stdout)
+    wait_until("one is gone", lambda: None if leaving(job.allocations()) else "none yet", 10)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()

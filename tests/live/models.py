@@ -1,0 +1,52 @@
+"""What Nomad, Consul and the routing table say of the models of a platform."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import psutil
+
+from tests.live.environments import Platform
+from tests.live.processes import processes_of
+
+
+def job_of_each_model(platform: Platform) -> dict[str, str]:
+    """The job that runs for each model; of the old and the new one during a change, the new."""
+    found = {}
+    for job in sorted(platform.nomad("jobs?meta=true"), key=lambda job: int(job["SubmitTime"])):
+        if job["Status"] == "running" and (model := (job["Meta"] or {}).get("slipway_model")):
+            found[model] = job["ID"]
+    return found
+
+
+def replicas_of(platform: Platform, job: str) -> list[psutil.Process]:
+    return [
+        psutil.Process(process.pid)
+        for process in processes_of(platform.run)
+        if process.kind == f"simulator of {job}"
+    ]
+
+
+def serving(platform: Platform, job: str) -> set[str]:
+    """The allocations of a job that shall run and pass their checks on both doors.
+
+    Consul is asked: what a client tells Nomad's servers of a task comes a moment later.
+    """
+    running = {
+        each["ID"]
+        for each in platform.nomad(f"job/{job}/allocations")
+        if each["DesiredStatus"] == "run"
+    }
+    services = {s["Name"] for s in platform.nomad(f"job/{job}")["TaskGroups"][0]["Services"]}
+    for service in services:
+        entries = platform.consul(f"health/service/{service}?passing=1")
+        running &= {entry["Service"]["Meta"]["allocation"] for entry in entries}
+    return running
+
+
+def backends(platform: Platform, model: str) -> list[str]:
+    """The services that a model's route points at."""
+    (entry,) = platform.consul(f"kv/slipway/routes/{model}")
+    route = json.loads(base64.b64decode(entry["Value"]))
+    return [backend["service"] for backend in route["backends"]]
