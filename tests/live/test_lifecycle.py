@@ -151,12 +151,13 @@ def test_a_user_without_root_brings_it_up_and_takes_it_down_without_a_trace() ->
             prefix=unprivileged.command_prefix(),
             variables=unprivileged.variables(home),
         )
+        before = unprivileged.files_outside(home)
         try:
             assert user.up()["models"] == {"sim-a": {"ready": True}}
             assert user.slipway("chat", "sim-a", "hello").stdout.strip() != ""
         finally:
             user.slipway("down", "--yes", check=False)
         assert unprivileged.processes() == []
-        assert unprivileged.files_outside(home) == []
+        assert unprivileged.files_outside(home) == before
         assert footprint(user, {})["listening"] == []
         assert not user.run.exists()

@@ -92,12 +92,12 @@ def processes() -> list[psutil.Process]:
 
 def files_outside(home: Path) -> list[str]:
     """What the user has in the folders that everybody may write to."""
-    return [
+    return sorted(
         str(path)
         for folder in (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
         for path in folder.iterdir()
         if path != home and path.lstat().st_uid == USER_ID
-    ]
+    )
 
 
 def _link(source: Path, target: Path) -> None:

@@ -15,8 +15,11 @@ PROGRAM = "agents.py"
 
 
 def has_agents(environment: Environment) -> bool:
-    """Whether agents were ever started here (and not taken down since)."""
-    return (environment.run / "supervisor").is_dir()
+    """Whether agents were ever started here (and not taken down since).
+
+    The folder alone is not enough: an `up` may have been interrupted before it wrote the file.
+    """
+    return (environment.run / "supervisor" / "endpoint.json").is_file()
 
 
 def start(environment: Environment, applied: Applied | None) -> None:

@@ -76,6 +76,16 @@ def test_agents_are_started_by_the_program_that_was_applied(
     assert f"start {environment.run}" in capsys.readouterr().err
 
 
+def test_an_up_that_was_interrupted_before_its_first_agent_has_nothing_to_start(
+    environment: Environment,
+) -> None:
+    folder = environment.run / "supervisor"
+    folder.mkdir(parents=True)
+    assert not agents.has_agents(environment)
+    (folder / "endpoint.json").write_text("{}")
+    assert agents.has_agents(environment)
+
+
 def test_agents_are_stopped_without_a_cache_and_without_a_record(
     environment: Environment, capsys: pytest.CaptureFixture[str]
 ) -> None:
