@@ -101,7 +101,10 @@ def part_of(process: psutil.Process, run: str) -> str | None:
     if "NOMAD_JOB_NAME" in variables:
         job = variables["NOMAD_JOB_NAME"]
         return "engines" if job.startswith("model-") else job
-    for word, part in (("log_collectors.py", "its watcher"), ("supervisord", "supervisord")):
+    for word, part in (
+        ("log_collectors.py", "watcher of log collectors"),
+        ("supervisord", "supervisord"),
+    ):
         if word in " ".join(command):
             return part
     if command[1:2] in (["logmon"], ["executor"]):

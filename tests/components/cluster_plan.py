@@ -68,8 +68,8 @@ def _pool(name: str, first: int, count: int) -> Pool:
             name=f"{name}-{index}",
             pool=name,
             address=f"127.77.0.{first + index}",
-            min_dynamic_port=20000 + 100 * (first + index),
-            max_dynamic_port=20099 + 100 * (first + index),
+            min_dynamic_port=20000,
+            max_dynamic_port=31999,
         )
         for index in range(count)
     )

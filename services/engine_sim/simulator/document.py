@@ -57,6 +57,10 @@ class Doors:
     http: int
     metrics: int
 
+    @property
+    def ports(self) -> tuple[int, ...]:
+        return (self.openai, self.grpc, self.http, self.metrics)
+
 
 def read_doors(environment: Mapping[str, str]) -> Doors:
     """Raises BadInputError when a SLIPWAY_* variable is missing or is no port."""
@@ -78,12 +82,12 @@ def read_replica(path: Path) -> Replica:
     except ValueError as error:
         raise BadInputError(f"{path}: not JSON: {error}") from error
     try:
-        return _replica(_Object(document, ""))
+        return _replica(DocumentObject(document, ""))
     except BadInputError as error:
         raise BadInputError(f"{path}: {error}") from None
 
 
-class _Object:
+class DocumentObject:
     """A JSON object whose values are checked as they are taken."""
 
     def __init__(self, value: object, where: str) -> None:
@@ -101,8 +105,12 @@ class _Object:
             raise BadInputError(f"{self.key(name)}: is missing")
         return value
 
-    def object(self, name: str) -> _Object:
-        return _Object(self._value.get(name, {}), self.key(name))
+    def has(self, name: str) -> bool:
+        """Whether there is a value; null is none."""
+        return self._value.get(name) is not None
+
+    def object(self, name: str) -> DocumentObject:
+        return DocumentObject(self._value.get(name, {}), self.key(name))
 
     def text(self, name: str) -> str:
         value = self.value(name)
@@ -129,7 +137,7 @@ class _Object:
                 raise BadInputError(f"{self.key(name)}: unknown; there are: {known}")
 
 
-def _replica(document: _Object) -> Replica:
+def _replica(document: DocumentObject) -> Replica:
     version = document.value("schema_version")
     if version != SCHEMA_VERSION:
         raise BadInputError(f"schema_version: {version!r}; this program reads {SCHEMA_VERSION}")
@@ -144,7 +152,7 @@ def _replica(document: _Object) -> Replica:
     )
 
 
-def _engine(engine: _Object) -> EngineSettings:
+def _engine(engine: DocumentObject) -> EngineSettings:
     if engine.value("kind") != "sim":
         raise BadInputError(f"engine.kind: {engine.value('kind')!r}; this program runs 'sim'")
     arguments = engine.object("engine_args")

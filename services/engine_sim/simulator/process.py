@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import errno
 import gc
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -26,6 +28,7 @@ from simulator.triton.metrics import TritonMetrics
 
 _LOG = logging.getLogger("engine_sim")
 _PROFILES = Path(__file__).parent.parent / "profiles.json"
+_PORT_POLL_S = 0.5
 _CLOSE_S = 1.0  # after the drain, for the last bytes and for idle connections
 
 
@@ -34,7 +37,7 @@ class DoorError(Exception):
 
 
 def main() -> int:
-    """Exit codes: 0 drained, 1 a port is taken or the engine failed, 2 wrong input."""
+    """Exit codes: 0 drained, 1 a port cannot be listened on or the engine failed, 2 wrong input."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(message)s")
     logging.getLogger("grpc").setLevel(logging.ERROR)
     parser = argparse.ArgumentParser(description="A simulated inference engine.")
@@ -69,6 +72,8 @@ def _make_engine(replica: Replica) -> Engine:
 async def _serve(replica: Replica, doors: Doors, engine: Engine) -> int:
     in_flight = InFlight()
     terminated = _terminated()
+    if not await _ports_are_free(doors, terminated):
+        return 0
     async with _open(doors, engine, in_flight):
         _LOG.info("%s simulates %s on %s", replica.model, engine.profile.name, doors.address)
         running = asyncio.create_task(engine.run())
@@ -82,6 +87,32 @@ async def _serve(replica: Replica, doors: Doors, engine: Engine) -> int:
             _LOG.warning("%d requests cut after %s s", in_flight.count, replica.drain_timeout_s)
         running.cancel()
     return 0
+
+
+async def _ports_are_free(doors: Doors, terminated: asyncio.Event) -> bool:
+    """Wait for a replica that still drains on these ports, which Nomad hands on too early
+    (hashicorp/nomad issue 24904). False when this one is asked to end meanwhile."""
+    said = None
+    while taken := [port for port in doors.ports if not _can_listen(doors.address, port)]:
+        if taken != said:
+            _LOG.info("waiting for ports %s of %s", taken, doors.address)
+            said = taken
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(terminated.wait(), _PORT_POLL_S)
+            return False
+    return True
+
+
+def _can_listen(address: str, port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise DoorError(f"{address}:{port}: {error.strerror}") from error
+            return False
+    return True
 
 
 def _terminated() -> asyncio.Event:

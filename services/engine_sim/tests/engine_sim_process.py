@@ -50,9 +50,13 @@ class SimProcess:
     """Starts on entry, and waits as told; ends by SIGKILL at the latest."""
 
     def __init__(
-        self, *, wait_for: Literal["ready", "doors", "end"] = "ready", **engine: Any
+        self,
+        *,
+        wait_for: Literal["ready", "doors", "nothing", "end"] = "ready",
+        address: str = "",
+        **engine: Any,
     ) -> None:
-        self.address = f"127.93.0.{next(_LAST_BYTE)}"
+        self.address = address or f"127.93.0.{next(_LAST_BYTE)}"
         self.openai = f"http://{self.address}:8000"
         self.grpc = f"{self.address}:8001"
         self.http = f"http://{self.address}:8002"
@@ -71,10 +75,14 @@ class SimProcess:
             stdout=self._log,
             stderr=subprocess.STDOUT,
         )
-        if self._wait_for == "end":
-            self.process.wait(15)
-        else:
-            self.wait_for(self.openai + "/health", 200 if self._wait_for == "ready" else None)
+        try:
+            if self._wait_for == "end":
+                self.process.wait(15)
+            elif self._wait_for != "nothing":
+                self.wait_for(self.openai + "/health", 200 if self._wait_for == "ready" else None)
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(
@@ -83,6 +91,9 @@ class SimProcess:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._end()
+
+    def _end(self) -> None:
         self.process.kill()
         self.process.wait()
         self._log.close()
@@ -98,8 +109,13 @@ class SimProcess:
         }
 
     def log(self) -> str:
-        self._log.seek(0)
-        return self._log.read().decode()
+        return Path(self._log.name).read_text("utf-8")
+
+    def wait_for_log(self, text: str, timeout_s: float = 10) -> None:
+        deadline = time.monotonic() + timeout_s
+        while text not in self.log():
+            assert time.monotonic() < deadline, f"{text!r} is not in the log:\n{self.log()}"
+            time.sleep(0.02)
 
     def terminate(self) -> None:
         self.process.send_signal(signal.SIGTERM)

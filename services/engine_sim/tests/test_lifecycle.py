@@ -46,6 +46,30 @@ def test_while_it_loads_it_is_alive_and_not_ready() -> None:
         replica.wait_for(replica.openai + "/health", 200)
 
 
+@pytest.mark.parametrize("port", [8000, 8001])
+def test_it_waits_for_a_port_that_something_else_listens_on(port: int) -> None:
+    replica = SimProcess(wait_for="nothing")
+    with socket.create_server((replica.address, port)) as holder, replica:
+        replica.wait_for_log(f"waiting for ports [{port}]")
+        holder.close()
+        replica.wait_for(replica.openai + "/health", 200)
+
+
+def test_it_waits_for_ports_that_another_one_still_drains_on() -> None:
+    with SimProcess() as first, SimProcess(wait_for="nothing", address=first.address) as second:
+        second.wait_for_log("waiting for ports")
+        first.terminate()
+        assert first.process.wait(5) == 0
+        second.wait_for(second.openai + "/health", 200)
+
+
+def test_sigterm_ends_one_that_waits_for_its_ports() -> None:
+    with SimProcess() as first, SimProcess(wait_for="nothing", address=first.address) as second:
+        second.wait_for_log("waiting for ports")
+        second.terminate()
+        assert second.process.wait(5) == 0
+
+
 def test_sigterm_lets_streams_finish_and_answers_new_requests_meanwhile() -> None:
     with SimProcess() as replica:
         connection = start_stream(replica, 150)  # 0.8 s
@@ -92,12 +116,10 @@ def test_a_second_sigterm_ends_at_once() -> None:
         connection.close()
 
 
-@pytest.mark.parametrize("port", [8000, 8001])
-def test_a_taken_port_ends_the_process_with_1(port: int) -> None:
-    replica = SimProcess(wait_for="end")
-    with socket.create_server((replica.address, port)), replica:
+def test_an_address_of_another_machine_ends_the_process_with_1() -> None:
+    with SimProcess(wait_for="end", address="192.0.2.1") as replica:
         assert replica.process.returncode == 1
-        assert f"{replica.address}:{port}" in replica.log()
+        assert "192.0.2.1:8000" in replica.log()
         assert "Traceback" not in replica.log()
 
 

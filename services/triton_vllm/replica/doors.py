@@ -7,7 +7,6 @@ import socket
 
 import aiohttp
 
-from replica.errors import RunError
 from replica.settings import Settings
 
 # A loaded machine answers late; the engine is not dead for that.
@@ -20,15 +19,19 @@ IN_FLIGHT_METRICS = re.compile(
 )
 
 
-def check_ports_are_free(settings: Settings) -> None:
-    """Raises RunError. Whoever else answers there would be taken for this replica."""
+def taken_port(settings: Settings) -> str:
+    """Where another process listens, in the system's words; empty when all ports are free.
+
+    Whoever answers there would be taken for this replica.
+    """
     for port in settings.ports:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((settings.address, port))
             except OSError as error:
-                raise RunError(f"{settings.address}:{port}: {error.strerror}") from error
+                return f"{settings.address}:{port}: {error.strerror}"
+    return ""
 
 
 class Doors:

@@ -16,7 +16,7 @@ import aiohttp
 import psutil
 
 from replica.document import ReplicaDocument
-from replica.doors import Doors, check_ports_are_free
+from replica.doors import Doors, taken_port
 from replica.engine import engine_command, engine_environment
 from replica.errors import RunError
 from replica.guard import Guard
@@ -56,7 +56,6 @@ class Launcher:
         """Serve until SIGTERM and the drain after it. Raises RunError otherwise."""
         command = engine_command(self._document, self._settings)  # a wrong document costs nothing
         self._home = claim_home(self._settings, self._journal)
-        check_ports_are_free(self._settings)  # only now: a dead launcher's children may hold them
         self._stop_asked = asyncio.Event()
         self._part_ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._ending = False
@@ -106,6 +105,9 @@ class Launcher:
         names = self._document.names
         try:
             async with asyncio.timeout(self._document.load_timeout_s):
+                # A dead launcher's children held them until a moment ago; and Nomad gives a new
+                # replica the ports of one that still drains (hashicorp/nomad issue 24904).
+                await self._poll(self._ports_are_free, "waiting_for_ports")
                 self._journal.progress("engine_starting", model=names[0])
                 environment = engine_environment(
                     self._document, self._settings, self._environment(), self._home.temporary
@@ -119,11 +121,15 @@ class Launcher:
                 for name in names:
                     await self._poll(partial(self._doors.model_is_ready, name), "triton_loading")
         except TimeoutError as error:
-            limit_s = self._document.load_timeout_s
-            raise RunError(f"not ready after load_timeout_s={limit_s}") from error
+            reason = f"not ready after load_timeout_s={self._document.load_timeout_s}"
+            taken = "" if self._children else taken_port(self._settings)
+            raise RunError(": ".join(filter(None, (reason, taken)))) from error
         self._home.triton_folders().after_start()
         self._watch_descendants()
         self._journal.progress("ready", names=names, openai=self._settings.engine_url)
+
+    async def _ports_are_free(self) -> bool:
+        return not taken_port(self._settings)
 
     def _start_triton(self) -> None:
         home, settings = self._home, self._settings

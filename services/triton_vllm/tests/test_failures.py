@@ -139,8 +139,24 @@ def test_an_engine_that_never_answers_fails_the_load_in_time(new_replica: NewRep
     assert replica.events()[-1]["message"] == "not ready after load_timeout_s=1"
 
 
-def test_a_port_in_use_ends_the_replica_instead_of_sharing_it(new_replica: NewReplica) -> None:
+def test_a_replica_waits_for_ports_that_another_one_still_drains_on(
+    new_replica: NewReplica,
+) -> None:
     first, second = new_replica(), new_replica()
+    first.start().wait_for("ready")
+    second.environment["SLIPWAY_ADDRESS"] = first.address
+    second.start()
+    wait_until(lambda: any((second.folder / "s").glob("r-*/incarnation")))
+    assert "engine_starting" not in second.phases()
+    assert first.stop() == 0
+    second.wait_for("ready")
+    assert second.stop() == 0
+
+
+def test_a_port_in_use_fails_the_load_in_time_instead_of_being_shared(
+    new_replica: NewReplica,
+) -> None:
+    first, second = new_replica(), new_replica(load_timeout_s=1)
     first.start().wait_for("ready")
     second.environment["SLIPWAY_ADDRESS"] = first.address
     second.start()

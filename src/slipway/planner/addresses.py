@@ -1,4 +1,4 @@
-"""Addresses and port ranges: fixed by the position of a pool and a node, final at preview.
+"""Addresses and ports: fixed by the position of a pool and a node, final at preview.
 
 In the environment's network servers have .1 to .3 and the k-th node of the i-th pool (by name)
 has .(16 + 16·i + k), unless the pool gives its first address.
@@ -16,8 +16,11 @@ from slipway.config.errors import Problem
 from slipway.plan.platform import Node, Server
 
 ADDRESSES_PER_POOL = 16
-FIRST_PORT, LAST_PORT = 20000, 32000  # below the kernel's ephemeral range, 32768 upwards
-MIN_PORT_BLOCKS = 4 * ADDRESSES_PER_POOL  # up to four pools, a new one moves nobody's ports
+
+# Below the kernel's ephemeral range, 32768 upwards. The same for every node, since each has an
+# address of its own, and all of it: Nomad gives a new replica ports of one that still drains
+# (hashicorp/nomad issue 24904), the more often the fewer there are.
+FIRST_PORT, LAST_PORT = 20000, 31999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +31,7 @@ class Layout:
 
 
 def lay_out(settings: EnvironmentSettings, origin: Origin) -> Layout:
-    """Give every host an address of the network and every node a port range of its own."""
+    """Give every host an address of the network."""
     network = IPv4Network(settings.network.cidr)
     servers = tuple(
         Server(name=f"server-{k}", address=str(network[1 + k])) for k in range(settings.servers)
@@ -36,7 +39,6 @@ def lay_out(settings: EnvironmentSettings, origin: Origin) -> Layout:
     taken = {server.address: server.name for server in servers}
     nodes: dict[str, tuple[Node, ...]] = {}
     problems: list[Problem] = []
-    blocks = max(MIN_PORT_BLOCKS, ADDRESSES_PER_POOL * len(settings.pools))
     for index, name in enumerate(sorted(settings.pools)):
         pool = settings.pools[name]
         try:
@@ -44,7 +46,7 @@ def lay_out(settings: EnvironmentSettings, origin: Origin) -> Layout:
         except AddressValueError:
             problems.append(_unusable(origin, name, pool, "is not an IPv4 address", network))
             continue
-        nodes[name] = _nodes(name, pool.nodes, first, index, blocks)
+        nodes[name] = _nodes(name, pool.nodes, first)
         problems.extend(_clashes(nodes[name], pool, network, taken, origin))
         taken.update((node.address, node.name) for node in nodes[name])
     return Layout(servers=servers, nodes=nodes, problems=tuple(problems))
@@ -56,15 +58,14 @@ def _first_address(pool: PoolSettings, network: IPv4Network, index: int) -> IPv4
     return network[ADDRESSES_PER_POOL * (1 + index)]
 
 
-def _nodes(pool: str, count: int, first: IPv4Address, index: int, blocks: int) -> tuple[Node, ...]:
-    size = (LAST_PORT - FIRST_PORT) // blocks
+def _nodes(pool: str, count: int, first: IPv4Address) -> tuple[Node, ...]:
     return tuple(
         Node(
             name=f"{pool}-{k}",
             pool=pool,
             address=str(first + k),
-            min_dynamic_port=FIRST_PORT + size * (ADDRESSES_PER_POOL * index + k),
-            max_dynamic_port=FIRST_PORT + size * (ADDRESSES_PER_POOL * index + k + 1) - 1,
+            min_dynamic_port=FIRST_PORT,
+            max_dynamic_port=LAST_PORT,
         )
         for k in range(count)
     )

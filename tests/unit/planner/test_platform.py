@@ -358,14 +358,6 @@ def test_models_on_the_gateways_node_leave_room_for_the_platform() -> None:
     assert make_plan(_inputs(models=models, pools=pools)).placement["edge-0"] == {"smollm2": 1}
 
 
-def test_ports_limit_how_many_simulated_replicas_a_node_takes() -> None:
-    machine = MachineFacts(cpu_cores=64, memory_bytes=256 * GIB)
-    fits = make_plan(_inputs(SIMULATED, machine=machine, models=_replicas(1, 92)))
-    assert fits.placement["cpu-0"] == {"smollm2": 46}
-    problem = _problem(_inputs(SIMULATED, machine=machine, models=_replicas(1, 93)))
-    assert "1 of 93 replicas" in problem.message
-
-
 # Where the platform's own programs are.
 
 
