@@ -58,6 +58,7 @@ def matching(pattern: str, *, allowed: str, example: str) -> AfterValidator:
 
 SizeBytes = Annotated[int, BeforeValidator(parse_size)]
 PositiveInt = Annotated[int, Field(ge=1)]
+PositiveFloat = Annotated[float, Field(gt=0, strict=False)]
 Seconds = Annotated[int, Field(ge=1)]
 # Names become Consul services "model-<name>-<digest>-openai" and node names "<pool>-<k>": DNS
 # labels of at most 63 characters.

@@ -58,6 +58,12 @@ class Instance(Sourced):
     usd_per_hour: Positive | None = None
     price_source: str | None = None
     price_confidence: Confidence | None = None
+    price_date: datetime.date | None = None  # when it was the price; the first of a known month
+
+    @property
+    def priced_on(self) -> datetime.date:
+        """The date of the price: the entry's own where the price has none."""
+        return self.price_date or self.date
 
 
 class SlidingWindow(Settings):
@@ -68,14 +74,52 @@ class SlidingWindow(Settings):
 
 
 class LatentAttention(Settings):
-    """MLA: one compressed vector and one rotary key per token and layer, shared by all heads."""
+    """MLA: one compressed vector and one rotary key per token and layer, shared by all heads.
+
+    A head's queries and keys have `nope_dimensions` without and `rope_dimensions` with rotation,
+    its values `value_dimensions`. `q_lora_rank` compresses the queries, where they are.
+    """
 
     kv_lora_rank: PositiveInt
     rope_dimensions: PositiveInt
+    q_lora_rank: PositiveInt | None = None
+    nope_dimensions: PositiveInt = 128
+    value_dimensions: PositiveInt = 128
+
+
+class MixtureOfExperts(Settings):
+    """MLPs of which a router picks `per_token`; `shared` ones see every token.
+
+    The first `leading_dense_layers` layers have a plain MLP of the architecture's `intermediate`.
+    """
+
+    count: PositiveInt
+    per_token: PositiveInt
+    intermediate: PositiveInt  # of one expert
+    shared: Annotated[int, Field(ge=0)] = 0
+    leading_dense_layers: Annotated[int, Field(ge=0)] = 0
+
+
+# What layers can have beyond RMSNorm, projections without bias and a gated MLP.
+LayerPart = Literal[
+    "qkv_bias",
+    "output_bias",
+    "qk_norm",  # of each head's queries and keys
+    "post_norms",  # a norm behind attention and MLP too
+    "attention_sinks",  # a learned logit per head
+    "router_bias",
+    "expert_bias",
+    "plain_mlp",  # two matrices: no gate
+]
 
 
 class Architecture(Sourced):
-    """What decides a model's memory. `packages` and `hub` are where its weights are found."""
+    """What decides a model's memory and arithmetic; names are those of its config.json, shortened.
+
+    `parameters` is the published number; `slipway.planner.parameters` counts from the rest.
+    `published_weights` is the scheme of slipway.planner.quantization its weights come in.
+    `packages` and `hub` are where they are found.
+    """
 
     parameters: PositiveInt
     active_parameters: PositiveInt | None = None  # per token, of a mixture of experts
@@ -84,15 +128,39 @@ class Architecture(Sourced):
     heads: PositiveInt
     kv_heads: PositiveInt
     head_dim: PositiveInt
+    intermediate: PositiveInt
+    vocabulary: PositiveInt
+    tied_embeddings: bool = False
     context: PositiveInt
-    intermediate: PositiveInt | None = None
-    vocabulary: PositiveInt | None = None
-    tied_embeddings: bool | None = None
+    learned_positions: PositiveInt | None = None
+    parts: Annotated[tuple[LayerPart, ...], Field(strict=False)] = ()
     sliding_window: SlidingWindow | None = None
     latent: LatentAttention | None = None
+    experts: MixtureOfExperts | None = None
+    vision_parameters: PositiveInt | None = None  # tower and projector
+    published_weights: str = "bf16"
     license: str | None = None
     packages: Annotated[tuple[str, ...], Field(strict=False)] = ()
     hub: Annotated[tuple[str, ...], Field(strict=False)] = ()
+
+
+HOW_TO_ADD_A_MODEL = """add its facts from config.json to catalog/models.yaml, e.g.
+        my-model-8b:
+          parameters: 8030000000       # as published
+          layers: 32                   # num_hidden_layers
+          hidden: 4096                 # hidden_size
+          heads: 32                    # num_attention_heads
+          kv_heads: 8                  # num_key_value_heads
+          head_dim: 128                # head_dim, or hidden / heads
+          intermediate: 14336          # intermediate_size
+          vocabulary: 128256           # vocab_size
+          tied_embeddings: false       # tie_word_embeddings
+          context: 131072              # max_position_embeddings
+          hub: [my-org/My-Model-8B]
+          source: config.json of my-org/My-Model-8B
+          date: 2026-11-21
+          confidence: documented
+        (also, where it has them: parts, sliding_window, latent, experts)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

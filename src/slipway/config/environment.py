@@ -10,16 +10,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from .base import PositiveInt, ResourceName, Seconds, Settings, SizeBytes, invalid
+from .base import PositiveFloat, PositiveInt, ResourceName, Seconds, Settings, invalid
 from .document import Origin
 from .errors import Problem, raise_if_any, suggestion
+from .pools import FleetPool, LocalPool, PoolSettings
 from .validation import validated
 
 NAMESPACE = "slipway:"
 LOOPBACK = ipaddress.IPv4Network("127.0.0.0/8")
 RESERVED_POOLS = {"all", "default"}  # node pools that Nomad itself has
-MAX_POOLS = 15  # 16 addresses each, after the 16 of the servers, in a /24
-MAX_NODES_PER_POOL = 16
+MAX_LOCAL_POOLS = 15  # 16 addresses each, after the 16 of the servers, in a /24
+MAX_FLEET_POOLS = 100
+FLEETS = ("aws", "metal")  # targets whose pools have accelerators
 
 
 def _loopback_network(text: str) -> str:
@@ -37,18 +39,27 @@ def _loopback_network(text: str) -> str:
     return text
 
 
+def _private_network(text: str) -> str:
+    fix = "use a private network, e.g. 10.40.0.0/16"
+    try:
+        network = ipaddress.IPv4Network(text)
+    except ValueError as error:
+        raise invalid(f"is not an IPv4 network: {error}", fix=fix) from None
+    if not network.is_private or network.is_loopback:
+        raise invalid("is not a private network", fix=fix)
+    return text
+
+
 class NetworkSettings(Settings):
+    cidr: str
+
+
+class LoopbackNetwork(NetworkSettings):
     cidr: Annotated[str, AfterValidator(_loopback_network)]
 
 
-class PoolSettings(Settings):
-    """Nodes of one shape. `memory` and `cpu` (cores) are what one node offers to tasks."""
-
-    kind: Literal["local"]
-    nodes: Annotated[int, Field(ge=1, le=MAX_NODES_PER_POOL)]
-    memory: SizeBytes | None = None
-    cpu: PositiveInt | None = None
-    first_address: str | None = None
+class PrivateNetwork(NetworkSettings):
+    cidr: Annotated[str, AfterValidator(_private_network)]
 
 
 class ReplicaSettings(Settings):
@@ -77,6 +88,28 @@ class DeploymentSettings(Settings):
     surge: Annotated[int | None, BeforeValidator(_surge)] = None
 
 
+class FleetDeploymentSettings(Settings):
+    """A model on the cheapest of some pools: `pool: x` or `pools: [x, y]`."""
+
+    pool: ResourceName | None = None
+    pools: Annotated[tuple[ResourceName, ...], Field(strict=False)] = ()
+    replicas: ReplicaSettings
+    surge: Annotated[int | None, BeforeValidator(_surge)] = None
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        return self.pools if self.pool is None else (self.pool, *self.pools)
+
+
+class BudgetSettings(Settings):
+    """What may be spent: by the environment at its declared load and with every model at its
+    maximum, and added by one change."""
+
+    usd_per_hour: PositiveFloat | None = None
+    usd_per_hour_at_most: PositiveFloat | None = None
+    usd_per_hour_per_change: PositiveFloat | None = None
+
+
 class GatewaySettings(Settings):
     pool: ResourceName = "edge"
     port: Annotated[int, Field(ge=1024, le=65535)] = 8080
@@ -95,15 +128,38 @@ class AutoscalingSettings(Settings):
 
 
 class EnvironmentSettings(Settings):
-    target: Literal["dev"]
+    """What every environment has; each kind of target narrows its network, pools and models."""
+
+    target: Literal["dev", "aws", "metal"]
     network: NetworkSettings
     servers: Literal[1, 3] = 1
-    pools: Annotated[Mapping[ResourceName, PoolSettings], Field(min_length=1, max_length=MAX_POOLS)]
-    models: Mapping[ResourceName, DeploymentSettings]
+    pools: Mapping[ResourceName, PoolSettings]
+    models: Mapping[ResourceName, DeploymentSettings | FleetDeploymentSettings]
     models_dir: str = "models"
+    budget: BudgetSettings = BudgetSettings()
     gateway: GatewaySettings = GatewaySettings()
     monitoring: MonitoringSettings = MonitoringSettings()
     autoscaling: AutoscalingSettings = AutoscalingSettings()
+
+
+class DevSettings(EnvironmentSettings):
+    """Processes on this machine."""
+
+    network: LoopbackNetwork
+    pools: Annotated[
+        Mapping[ResourceName, LocalPool], Field(min_length=1, max_length=MAX_LOCAL_POOLS)
+    ]
+    models: Mapping[ResourceName, DeploymentSettings]
+
+
+class FleetSettings(EnvironmentSettings):
+    """Machines with accelerators, from a cloud or owned."""
+
+    network: PrivateNetwork
+    pools: Annotated[
+        Mapping[ResourceName, FleetPool], Field(min_length=1, max_length=MAX_FLEET_POOLS)
+    ]
+    models: Mapping[ResourceName, FleetDeploymentSettings]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,8 +184,9 @@ def parse_environment(
         for key, value in values.items()
         if key.startswith(NAMESPACE) or ":" not in key
     }
-    settings = validated(EnvironmentSettings, own, origin)
-    raise_if_any(_reference_problems(settings, origin))
+    kind = FleetSettings if own.get("target") in FLEETS else DevSettings
+    settings = validated(kind, own, origin)
+    raise_if_any([*_reference_problems(settings, origin), *_contradictions(settings, origin)])
     return Environment(name=name, settings=settings, origin=origin)
 
 
@@ -161,22 +218,64 @@ def _reference_problems(settings: EnvironmentSettings, origin: Origin) -> list[P
         for name in settings.pools
         if name in RESERVED_POOLS
     ]
-    for name, deployment in settings.models.items():
-        replicas = deployment.replicas
-        if replicas.min > replicas.max:
-            problems.append(
-                origin.problem(
-                    ("models", name, "replicas"),
-                    "min is greater than max",
-                    value={"min": replicas.min, "max": replicas.max},
-                    fix=f"raise max to {replicas.min} or lower min to {replicas.max}",
-                )
-            )
     return problems
 
 
-def _pool_references(settings: EnvironmentSettings) -> list[tuple[tuple[str, ...], str]]:
-    models = [
-        (("models", name, "pool"), deployment.pool) for name, deployment in settings.models.items()
+def _contradictions(settings: EnvironmentSettings, origin: Origin) -> list[Problem]:
+    """Limits that no environment can keep together."""
+    problems = [
+        origin.problem(
+            ("models", name, "replicas"),
+            "min is greater than max",
+            value={"min": deployment.replicas.min, "max": deployment.replicas.max},
+            fix=f"raise max to {deployment.replicas.min} or lower min to {deployment.replicas.max}",
+        )
+        for name, deployment in settings.models.items()
+        if deployment.replicas.min > deployment.replicas.max
     ]
-    return [*models, (("gateway", "pool"), settings.gateway.pool)]
+    problems += [
+        origin.problem(
+            ("models", name),
+            "must name one `pool`, or some `pools` to choose from",
+            value=deployment.model_dump(include={"pool", "pools"}),
+            fix=f"e.g. `pool: {next(iter(settings.pools))}`",
+        )
+        for name, deployment in settings.models.items()
+        if isinstance(deployment, FleetDeploymentSettings)
+        and (deployment.pool is None) == (not deployment.pools)
+    ]
+    problems += [
+        origin.problem(
+            ("pools", name, "kind"),
+            f"is no pool of target {settings.target}",
+            value=pool.kind,
+            fix=f"use kind {settings.target}, or change the target",
+        )
+        for name, pool in settings.pools.items()
+        if isinstance(settings, FleetSettings) and pool.kind != settings.target
+    ]
+    return [*problems, *_budget_contradictions(settings.budget, origin)]
+
+
+def _budget_contradictions(budget: BudgetSettings, origin: Origin) -> list[Problem]:
+    least, most = budget.usd_per_hour, budget.usd_per_hour_at_most
+    if least is None or most is None or least <= most:
+        return []
+    return [
+        origin.problem(
+            ("budget",),
+            "usd_per_hour is greater than usd_per_hour_at_most",
+            value={"usd_per_hour": least, "usd_per_hour_at_most": most},
+            fix=f"raise usd_per_hour_at_most to {least:g}, or remove one of the two",
+        )
+    ]
+
+
+def _pool_references(settings: EnvironmentSettings) -> list[tuple[tuple[str, ...], str]]:
+    references: list[tuple[tuple[str, ...], str]] = []
+    for name, deployment in settings.models.items():
+        if deployment.pool is not None:
+            references.append((("models", name, "pool"), deployment.pool))
+        if isinstance(deployment, FleetDeploymentSettings):
+            references += [(("models", name, "pools"), pool) for pool in deployment.pools]
+    return [*references, (("gateway", "pool"), settings.gateway.pool)]

@@ -2,37 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .artifacts import Artifacts, read_artifacts
+from .calibration import CalibrationSettings, load_calibration
 from .catalog import Catalog, load_catalog
 from .document import read_document
 from .environment import NAMESPACE, Environment, parse_environment
 from .errors import ConfigError, Problem, raise_if_any, suggestion
+from .load import Load, TracedLoad
 from .machine import MachineFacts, read_machine
 from .model import Model, parse_model
+from .trace import read_trace
+from .what_if import SOURCE, Change, changed, of_environment, of_model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanInputs:
-    """`models` holds the models the environment deploys, by name."""
+    """`models` holds the models the environment deploys, by name; `traces` the loads of those
+    whose load is a trace file; `calibration` what was measured of the environment, if anything."""
 
     environment: Environment
     models: Mapping[str, Model]
     catalog: Catalog
     artifacts: Artifacts
     machine: MachineFacts
+    traces: Mapping[str, Load] = field(default_factory=dict)
+    calibration: CalibrationSettings | None = None
 
 
 def load_inputs(
-    root: Path, environment: str, *, values: Mapping[str, Any] | None = None
+    root: Path,
+    environment: str,
+    *,
+    values: Mapping[str, Any] | None = None,
+    changes: Sequence[Change] = (),
 ) -> PlanInputs:
     """Read the inputs of a plan from the checkout at `root`.
 
-    `values` is the configuration Pulumi hands to its program; without it the stack file is read.
+    `values` is the configuration Pulumi hands to its program; without it the stack file is read,
+    and `changes` (of --what-if) replace some of its values and of the models'.
     Raises ConfigError with the problems of all files together.
     """
     problems: list[Problem] = []
@@ -41,7 +53,7 @@ def load_inputs(
     folder = "models"
     try:
         chosen = (
-            load_environment(root, environment)
+            load_environment(root, environment, changes)
             if values is None
             else parse_environment(values, name=environment, source=stack_file(environment))
         )
@@ -49,25 +61,45 @@ def load_inputs(
     except ConfigError as error:
         problems.extend(error.problems)
     try:
-        library = load_models(root, folder)
+        library = load_models(root, folder, changes)
     except ConfigError as error:
         problems.extend(error.problems)
     if chosen is None or problems:
         raise ConfigError(problems)
+    models, catalog = deployed_models(chosen, library), load_catalog(root)
+    measured = calibration_file(root, environment)
     return PlanInputs(
         environment=chosen,
-        models=deployed_models(chosen, library),
-        catalog=load_catalog(root),
+        models=models,
+        catalog=catalog,
         artifacts=read_artifacts(root),
         machine=read_machine(),
+        traces=_traces(root, models),
+        calibration=load_calibration(measured, catalog) if measured.exists() else None,
     )
+
+
+def calibration_file(root: Path, environment: str) -> Path:
+    """Where the measured rows of an environment are kept, from its first calibration on."""
+    return root / "calibration" / f"{environment}.yaml"
+
+
+def _traces(root: Path, models: Mapping[str, Model]) -> dict[str, Load]:
+    """Every trace file once, by the names of the models that are planned for it."""
+    loads = {name: model.settings.load for name, model in models.items()}
+    traced = {name: load for name, load in loads.items() if isinstance(load, TracedLoad)}
+    read = {
+        load: read_trace(root / load.trace, source=load.trace, unit=load.unit)
+        for load in traced.values()
+    }
+    return {name: read[load] for name, load in traced.items()}
 
 
 def stack_file(environment: str) -> str:
     return f"Pulumi.{environment}.yaml"
 
 
-def load_environment(root: Path, name: str) -> Environment:
+def load_environment(root: Path, name: str, changes: Sequence[Change] = ()) -> Environment:
     """Read Pulumi.<name>.yaml. Raises ConfigError."""
     source = stack_file(name)
     if not (root / source).exists():
@@ -103,6 +135,7 @@ def load_environment(root: Path, name: str) -> Environment:
     ]
     origin = document.origin.under(("config",), namespace=NAMESPACE, rename=keys)
     named = {key: value for key, value in values.items() if ":" in str(key)}
+    named = dict(changed(named, of_environment(changes)))
     try:
         environment = parse_environment(named, name=name, source=source, origin=origin)
     except ConfigError as error:
@@ -111,7 +144,7 @@ def load_environment(root: Path, name: str) -> Environment:
     return environment
 
 
-def load_models(root: Path, folder: str) -> Mapping[str, Model]:
+def load_models(root: Path, folder: str, changes: Sequence[Change] = ()) -> Mapping[str, Model]:
     """Read every *.yaml of the models folder, by model name. Raises ConfigError."""
     models: dict[str, Model] = {}
     problems: list[Problem] = []
@@ -119,7 +152,8 @@ def load_models(root: Path, folder: str) -> Mapping[str, Model]:
         source = f"{folder}/{path.name}"
         try:
             document = read_document(path, source=source)
-            model = parse_model(document.values, origin=document.origin)
+            own = of_model(changes, str(document.values.get("name")))
+            model = parse_model(changed(document.values, own), origin=document.origin)
         except ConfigError as error:
             problems.extend(error.problems)
             continue
@@ -134,8 +168,26 @@ def load_models(root: Path, folder: str) -> Mapping[str, Model]:
                 )
             )
         models.setdefault(name, model)
-    raise_if_any(problems)
+    raise_if_any([*problems, *_changes_of_nothing(changes, models, problems)])
     return models
+
+
+def _changes_of_nothing(
+    changes: Sequence[Change], models: Mapping[str, Model], others: list[Problem]
+) -> list[Problem]:
+    """Changes of models that no file describes; a broken file may be the one that is meant."""
+    if others:
+        return []
+    return [
+        Problem(
+            source=SOURCE,
+            key=f"models.{change.model}",
+            message="there is no model of this name",
+            fix=suggestion(change.model, models),
+        )
+        for change in changes
+        if change.model is not None and change.model not in models
+    ]
 
 
 def deployed_models(environment: Environment, library: Mapping[str, Model]) -> Mapping[str, Model]:

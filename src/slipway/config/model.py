@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 from .base import PositiveInt, ResourceName, Seconds, Settings, SizeBytes, Tagged, invalid, matching
 from .document import Origin
 from .errors import suggestion
+from .load import LoadSettings
 from .validation import validated
 
 SOURCE_KINDS = ("package", "hf", "s3", "path")
@@ -35,6 +36,8 @@ Alias = Annotated[
 ]
 # vLLM's names; what a pool's hardware can do with each is the planner's matter.
 Dtype = Literal["float32", "bfloat16", "float16"]
+Quantization = Literal["fp8", "fp8-block", "int8", "awq", "gptq", "nvfp4", "mxfp4"]
+KvCacheDtype = Literal["fp8"]
 
 
 Requirement = Annotated[
@@ -142,13 +145,17 @@ class VllmEngine(Tagged):
     """vLLM behind Triton. Unset values follow the model's architecture and the pool.
 
     `architecture` is a key of catalog/models.yaml; without it the source is looked up there.
-    `kv_cache` is the memory of the KV cache on a CPU pool. `engine_args` go to vLLM unread.
+    `kv_cache` is the memory of the KV cache on a CPU pool; on accelerators it is what
+    `gpu_memory_utilization` leaves. `engine_args` go to vLLM unread.
     """
 
     TAG = "vllm"
     kind: Literal["vllm"]
     architecture: str | None = None
     dtype: Dtype | None = None
+    quantization: Quantization | None = None
+    kv_cache_dtype: KvCacheDtype | None = None
+    gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.9
     max_model_len: PositiveInt | None = None
     max_num_seqs: PositiveInt = 8
     kv_cache: SizeBytes = 2**30
@@ -174,8 +181,12 @@ Engine = Annotated[VllmEngine | SimEngine, Field(discriminator="kind")]
 
 
 class ParallelSettings(Settings):
+    """A replica has tensor x pipeline x data devices; `expert` of them share the experts."""
+
     tensor: PositiveInt = 1
     pipeline: PositiveInt = 1
+    expert: PositiveInt = 1
+    data: PositiveInt = 1
 
 
 class GoalSettings(Settings):
@@ -183,14 +194,6 @@ class GoalSettings(Settings):
 
     ttft_p95_ms: PositiveInt | None = None
     tpot_p95_ms: PositiveInt | None = None
-
-
-class LoadSettings(Settings):
-    """The load to plan for."""
-
-    requests_per_s: Annotated[float, Field(gt=0, strict=False)]
-    input_tokens: PositiveInt
-    output_tokens: PositiveInt
 
 
 class TimeoutSettings(Settings):
@@ -210,6 +213,11 @@ class ModelSettings(Settings):
     slo: GoalSettings = GoalSettings()
     load: LoadSettings | None = None
     timeouts: TimeoutSettings = TimeoutSettings()
+
+    @property
+    def states_parallel(self) -> bool:
+        """Whether the file says how to split the model; if not, the planner may choose."""
+        return "parallel" in self.model_fields_set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

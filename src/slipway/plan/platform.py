@@ -107,6 +107,15 @@ class LatencyGoal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedLoad:
+    """What the model is planned for: requests of these mean lengths."""
+
+    requests_per_s: float
+    input_tokens: float
+    output_tokens: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPlan:
     """A model as it will be served. `job_id` carries the spec's digest (docs/architecture.md)."""
 
@@ -126,6 +135,8 @@ class ModelPlan:
     route: JsonObject  # schemas/route.schema.json
     # Replicas that fit beside every model at its maximum: where a changed spec starts its replicas.
     surge_replicas: int = 0
+    license: str = ""  # of the weights; "" where the catalog does not know it
+    load: PlannedLoad | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

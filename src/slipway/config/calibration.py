@@ -1,0 +1,122 @@
+"""The calibration file: what was measured of models on machines, which overrides estimates.
+
+`slipway plan --compare --calibrate` writes it; its format is schemas/calibration.schema.json.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from .base import PositiveFloat, PositiveInt, Settings, invalid
+from .catalog import Catalog
+from .document import Origin, read_document
+from .errors import Problem, raise_if_any, suggestion
+from .validation import validated
+
+WeightScheme = Literal[
+    "fp32", "bf16", "fp16", "fp8", "fp8-block", "int8", "awq", "gptq", "nvfp4", "mxfp4"
+]
+KvScheme = Literal["fp32", "bf16", "fp16", "fp8"]
+Name = Annotated[str, Field(min_length=1)]
+NotNegative = Annotated[float, Field(ge=0, strict=False)]
+
+
+class LayoutSettings(Settings):
+    """How a replica was spread over devices: vLLM's parallel sizes."""
+
+    tensor: PositiveInt = 1
+    pipeline: PositiveInt = 1
+    expert: PositiveInt = 1
+    data: PositiveInt = 1
+
+
+class PrecisionSettings(Settings):
+    """Names of slipway.planner.quantization."""
+
+    weights: WeightScheme = "bf16"
+    kv: KvScheme = "bf16"
+
+
+class ServingMeasurement(Settings):
+    """One replica under a steady load: what came to it, and the means of its requests."""
+
+    requests_per_s: PositiveFloat
+    input_tokens: PositiveFloat
+    output_tokens: PositiveFloat
+    ttft_ms: PositiveFloat
+    tpot_ms: PositiveFloat
+
+
+class StepTimes(Settings):
+    """Constants of a replica's forward pass, as in services/engine_sim/profiles.json:
+
+    step = max(base, prefill_token x prompt tokens) + sequence x decoding sequences
+           + context_token x tokens whose KV they read
+    """
+
+    base_ms: PositiveFloat
+    prefill_token_ms: PositiveFloat
+    sequence_ms: NotNegative
+    context_token_ms: NotNegative
+
+
+class CalibrationRow(Settings):
+    """What one replica did. Without an accelerator it ran on processors."""
+
+    model: Name  # of catalog/models.yaml
+    accelerator: Name | None = None  # of catalog/accelerators.yaml
+    layout: LayoutSettings = LayoutSettings()
+    precision: PrecisionSettings = PrecisionSettings()
+    machine: Name
+    date: Annotated[datetime.date, Field(strict=False)]
+    versions: Annotated[Mapping[str, str], Field(min_length=1)]  # of the engine, the driver...
+    serving: ServingMeasurement | None = None
+    step_times: StepTimes | None = None
+
+    @model_validator(mode="after")
+    def _one_measurement(self) -> CalibrationRow:
+        if (self.serving is None) == (self.step_times is None):
+            raise invalid(
+                "must have either `serving` or `step_times`",
+                fix="keep one of the two; write a row for each",
+            )
+        return self
+
+
+class CalibrationSettings(Settings):
+    schema_version: Literal[1]
+    rows: Annotated[tuple[CalibrationRow, ...], Field(strict=False)]
+
+
+def load_calibration(path: Path, catalog: Catalog) -> CalibrationSettings:
+    """Read a calibration file, YAML or JSON, whose names the catalog knows.
+
+    Raises ConfigError with file:line, key, value and fix of everything wrong.
+    """
+    document = read_document(path, source=f"{path.parent.name}/{path.name}")
+    settings = validated(CalibrationSettings, document.values, document.origin)
+    raise_if_any(_unknown(settings, catalog, document.origin))
+    return settings
+
+
+def _unknown(settings: CalibrationSettings, catalog: Catalog, origin: Origin) -> list[Problem]:
+    names = [
+        ((index, key), getattr(row, key), known)
+        for index, row in enumerate(settings.rows)
+        for key, known in (("model", catalog.models), ("accelerator", catalog.accelerators))
+    ]
+    return [
+        origin.problem(
+            ("rows", index, key),
+            f"is not in catalog/{key}s.yaml",
+            value=name,
+            fix=suggestion(name, known),
+        )
+        for (index, key), name, known in names
+        if name is not None and name not in known
+    ]
