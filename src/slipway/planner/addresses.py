@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
 
 from slipway.config.document import Origin
-from slipway.config.environment import EnvironmentSettings, PoolSettings
+from slipway.config.environment import DevSettings
 from slipway.config.errors import Problem
+from slipway.config.pools import LocalPool
 from slipway.plan.platform import Node, Server
 
 ADDRESSES_PER_POOL = 16
@@ -30,7 +31,7 @@ class Layout:
     problems: tuple[Problem, ...]
 
 
-def lay_out(settings: EnvironmentSettings, origin: Origin) -> Layout:
+def lay_out(settings: DevSettings, origin: Origin) -> Layout:
     """Give every host an address of the network."""
     network = IPv4Network(settings.network.cidr)
     servers = tuple(
@@ -52,7 +53,7 @@ def lay_out(settings: EnvironmentSettings, origin: Origin) -> Layout:
     return Layout(servers=servers, nodes=nodes, problems=tuple(problems))
 
 
-def _first_address(pool: PoolSettings, network: IPv4Network, index: int) -> IPv4Address:
+def _first_address(pool: LocalPool, network: IPv4Network, index: int) -> IPv4Address:
     if pool.first_address is not None:
         return IPv4Address(pool.first_address)
     return network[ADDRESSES_PER_POOL * (1 + index)]
@@ -73,7 +74,7 @@ def _nodes(pool: str, count: int, first: IPv4Address) -> tuple[Node, ...]:
 
 def _clashes(
     nodes: tuple[Node, ...],
-    pool: PoolSettings,
+    pool: LocalPool,
     network: IPv4Network,
     taken: Mapping[str, str],
     origin: Origin,
@@ -91,7 +92,7 @@ def _clashes(
 
 
 def _unusable(
-    origin: Origin, name: str, pool: PoolSettings, reason: str, network: IPv4Network
+    origin: Origin, name: str, pool: LocalPool, reason: str, network: IPv4Network
 ) -> Problem:
     return origin.problem(
         ("pools", name, "first_address"),

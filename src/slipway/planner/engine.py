@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipway.config.artifacts import SIMULATOR_PROFILES
-from slipway.config.catalog import Architecture, Catalog
+from slipway.config.catalog import HOW_TO_ADD_A_MODEL, Architecture, Catalog
 from slipway.config.errors import Problem, suggestion
 from slipway.config.model import Model, ModelSettings, PackageSource, SimEngine, VllmEngine
+from slipway.plan.capacity import Layout, Precision
 from slipway.plan.digest import digest
 from slipway.plan.platform import JsonObject, MemoryEstimate, Pool, WeightsSpec
 
-from .memory import MIB, cpu_replica, simulated_replica, tensor_parallel_problem
+from .memory import MIB, cpu_replica, simulated_replica
+from .parallelism import DEVICES_PER_NODE, layout_problems
 from .pools import MHZ_PER_CORE
 
 DOCUMENT_VERSION = 1  # of replica.json and weights.json
@@ -36,6 +38,7 @@ class EnginePlan:
     weights: WeightsSpec | None
     memory: MemoryEstimate
     cpu_mhz: int
+    license: str  # of the weights, "" where the catalog does not know it
 
 
 def plan_engine(
@@ -70,7 +73,7 @@ def find_architecture(model: Model, known: Mapping[str, Architecture]) -> Archit
             ("engine", "architecture"),
             "is not in catalog/models.yaml",
             value=named,
-            fix=suggestion(named, known),
+            fix=f"{suggestion(named, known)}; or {HOW_TO_ADD_A_MODEL}",
         )
     published = _published_name(settings)
     for architecture in known.values():
@@ -79,7 +82,7 @@ def find_architecture(model: Model, known: Mapping[str, Architecture]) -> Archit
     return model.origin.problem(
         ("engine", "architecture"),
         "is required: catalog/models.yaml does not know this source",
-        fix="name the architecture, or add an entry to catalog/models.yaml",
+        fix=f"name the architecture; or {HOW_TO_ADD_A_MODEL}",
         value=published,
     )
 
@@ -106,19 +109,34 @@ def _length_problems(model: Model, architecture: Architecture) -> list[Problem]:
 
 
 def _parallel_problems(model: Model, architecture: Architecture) -> list[Problem]:
-    tensor = model.settings.parallel.tensor
-    reason = tensor_parallel_problem(architecture, tensor)
-    if reason is None:
+    parallel = model.settings.parallel
+    reasons = _refusals(architecture, parallel.tensor, parallel.pipeline)
+    if not reasons:
         return []
-    allowed = [n for n in (1, 2, 4, 8) if tensor_parallel_problem(architecture, n) is None]
+    if parallel.pipeline > architecture.layers:
+        return [
+            model.origin.problem(
+                ("parallel", "pipeline"),
+                "; ".join(reasons),
+                value=parallel.pipeline,
+                fix=f"use {architecture.layers} or less",
+            )
+        ]
+    allowed = [n for n in (1, 2, 4, 8) if not _refusals(architecture, n, parallel.pipeline)]
     return [
         model.origin.problem(
             ("parallel", "tensor"),
-            reason,
-            value=tensor,
+            "; ".join(reasons),
+            value=parallel.tensor,
             fix=f"use one of: {', '.join(map(str, allowed))}",
         )
     ]
+
+
+def _refusals(architecture: Architecture, tensor: int, pipeline: int) -> tuple[str, ...]:
+    layout = Layout(tensor=tensor, pipeline=pipeline)
+    precision = Precision(weights=architecture.published_weights)
+    return layout_problems(architecture, layout, precision, devices_per_node=DEVICES_PER_NODE)
 
 
 def _cache_problems(model: Model, plan: EnginePlan) -> list[Problem]:
@@ -222,6 +240,7 @@ def _vllm(
         weights=_weights(settings),
         memory=cpu_replica(architecture, dtype=dtype, kv_cache_bytes=engine.kv_cache),
         cpu_mhz=threads * MHZ_PER_CORE // RESERVED_CPU_SHARE,
+        license=architecture.license or "",
     )
 
 
@@ -247,6 +266,7 @@ def _simulated(
             architecture, kv_bytes_per_token=kv_bytes_per_token, kv_cache_bytes=engine.kv_cache
         ),
         cpu_mhz=SIM_CPU_MHZ,
+        license=architecture.license or "",
     )
 
 

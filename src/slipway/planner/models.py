@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from slipway.config.artifacts import ENTRYPOINTS, Artifacts
 from slipway.config.environment import AutoscalingSettings, DeploymentSettings
+from slipway.config.load import Load
 from slipway.config.model import ModelSettings
 from slipway.plan.digest import digest
-from slipway.plan.platform import JsonObject, LatencyGoal, ModelPlan, ReplicaSpec, ScalingSpec
+from slipway.plan.platform import (
+    JsonObject,
+    LatencyGoal,
+    ModelPlan,
+    PlannedLoad,
+    ReplicaSpec,
+    ScalingSpec,
+)
 
 from .engine import DOCUMENT_VERSION, EnginePlan
 from .memory import MIB
@@ -28,6 +36,8 @@ def plan_model(
     engine: EnginePlan,
     artifacts: Artifacts,
     autoscaling: AutoscalingSettings,
+    *,
+    load: Load | None,
 ) -> ModelPlan:
     """The model's plan; `surge_replicas` is filled in once every model is placed."""
     replica = _replica(settings, engine, artifacts)
@@ -61,6 +71,16 @@ def plan_model(
             ttft_p95_ms=settings.slo.ttft_p95_ms, tpot_p95_ms=settings.slo.tpot_p95_ms
         ),
         route=_route(settings, service),
+        license=engine.license,
+        load=None if load is None else _planned(load),
+    )
+
+
+def _planned(load: Load) -> PlannedLoad:
+    return PlannedLoad(
+        requests_per_s=load.requests_per_s,
+        input_tokens=load.input_tokens.mean,
+        output_tokens=load.output_tokens.mean,
     )
 
 
@@ -104,12 +124,24 @@ def _replica(settings: ModelSettings, engine: EnginePlan, artifacts: Artifacts) 
 def _scaling(
     settings: ModelSettings, deployment: DeploymentSettings, autoscaling: AutoscalingSettings
 ) -> ScalingSpec:
-    half_batch = max(1, settings.engine.max_num_seqs // 2)
     return ScalingSpec(
         min_replicas=deployment.replicas.min,
         max_replicas=deployment.replicas.max,
-        target_inflight_per_replica=autoscaling.target_inflight_per_replica or half_batch,
+        target_inflight_per_replica=target_inflight(settings, autoscaling),
         cooldown_s=autoscaling.cooldown_s,
+    )
+
+
+def target_inflight(settings: ModelSettings, autoscaling: AutoscalingSettings) -> int:
+    """Requests in flight for which one replica is enough."""
+    half_batch = max(1, settings.engine.max_num_seqs // 2)
+    return autoscaling.target_inflight_per_replica or half_batch
+
+
+def concurrent_requests(settings: ModelSettings) -> int:
+    """Requests in flight per replica that the gateway lets in."""
+    return max(
+        MIN_CONCURRENT_REQUESTS, CONCURRENT_REQUESTS_PER_SEQUENCE * settings.engine.max_num_seqs
     )
 
 
@@ -119,15 +151,12 @@ def service_of_all_specs(model: str) -> str:
 
 
 def _route(settings: ModelSettings, service: str) -> JsonObject:
-    sequences = settings.engine.max_num_seqs
     return {
         "schema_version": ROUTE_VERSION,
         "model": settings.name,
         "aliases": list(settings.aliases),
         "backends": [{"service": service, "weight": 100}],
-        "max_concurrent_requests_per_replica": max(
-            MIN_CONCURRENT_REQUESTS, CONCURRENT_REQUESTS_PER_SEQUENCE * sequences
-        ),
+        "max_concurrent_requests_per_replica": concurrent_requests(settings),
         "stream_idle_timeout_s": settings.timeouts.stream_idle_s,
         "max_stream_duration_s": settings.timeouts.drain_s,
     }

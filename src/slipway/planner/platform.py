@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from slipway.config.artifacts import Artifacts
-from slipway.config.environment import EnvironmentSettings
-from slipway.config.errors import Problem, raise_if_any
+from slipway.config.environment import DevSettings, Environment, EnvironmentSettings
+from slipway.config.errors import ConfigError, Problem, raise_if_any
 from slipway.config.inputs import PlanInputs
 from slipway.plan.platform import (
     AutoscalingPlan,
@@ -20,6 +20,7 @@ from slipway.plan.platform import (
 )
 
 from .addresses import lay_out
+from .demand import load_of
 from .engine import EnginePlan, plan_engine
 from .memory import GIB, MIB
 from .models import demand, plan_model
@@ -44,12 +45,12 @@ def make_plan(inputs: PlanInputs) -> PlatformPlan:
     Pure: the same inputs give the same plan. Raises ConfigError with everything that cannot be.
     """
     environment = inputs.environment
-    settings, origin = environment.settings, environment.origin
+    settings, origin = _dev_settings(environment), environment.origin
     layout = lay_out(settings, origin)
     raise_if_any(layout.problems)
     pools, problems = plan_pools(settings, layout.nodes, inputs.machine, origin)
     by_name = {pool.name: pool for pool in pools}
-    models, model_problems = _models(inputs, by_name)
+    models, model_problems = _models(inputs, settings, by_name)
     raise_if_any([*problems, *model_problems])
     placements = _placements(pools, models, settings.gateway.pool)
     raise_if_any(_misfits(inputs, placements, models, by_name))
@@ -90,8 +91,23 @@ def make_plan(inputs: PlanInputs) -> PlatformPlan:
     )
 
 
-def _models(inputs: PlanInputs, pools: Mapping[str, Pool]) -> tuple[list[ModelPlan], list[Problem]]:
-    settings = inputs.environment.settings
+def _dev_settings(environment: Environment) -> DevSettings:
+    """The settings of an environment this project can build; raises ConfigError for others."""
+    settings = environment.settings
+    if isinstance(settings, DevSettings):
+        return settings
+    problem = environment.origin.problem(
+        ("target",),
+        "can be planned, but not built yet: it has no components",
+        value=settings.target,
+        fix=f"`slipway plan -s {environment.name}` shows its capacity, cost and latency",
+    )
+    raise ConfigError([problem])
+
+
+def _models(
+    inputs: PlanInputs, settings: DevSettings, pools: Mapping[str, Pool]
+) -> tuple[list[ModelPlan], list[Problem]]:
     plans: list[ModelPlan] = []
     problems: list[Problem] = []
     for name, model in sorted(inputs.models.items()):
@@ -103,7 +119,14 @@ def _models(inputs: PlanInputs, pools: Mapping[str, Pool]) -> tuple[list[ModelPl
             problems.extend(engine)
             continue
         plans.append(
-            plan_model(model.settings, deployment, engine, inputs.artifacts, settings.autoscaling)
+            plan_model(
+                model.settings,
+                deployment,
+                engine,
+                inputs.artifacts,
+                settings.autoscaling,
+                load=load_of(model, inputs.traces),
+            )
         )
     return plans, problems
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from slipway.config.document import Origin
-from slipway.config.environment import EnvironmentSettings
+from slipway.config.environment import DevSettings
 from slipway.config.errors import Problem
 from slipway.config.machine import MachineFacts
 from slipway.plan.platform import Node, Pool
@@ -22,7 +22,7 @@ AGENTS_PER_HOST = 2
 
 
 def plan_pools(
-    settings: EnvironmentSettings,
+    settings: DevSettings,
     nodes: Mapping[str, tuple[Node, ...]],
     machine: MachineFacts,
     origin: Origin,
@@ -49,7 +49,7 @@ def plan_pools(
 
 
 def _memory_per_node(
-    settings: EnvironmentSettings, machine: MachineFacts, origin: Origin
+    settings: DevSettings, machine: MachineFacts, origin: Origin
 ) -> tuple[int, list[Problem]]:
     """(memory of a node that states none, problems)."""
     pools = settings.pools.values()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from slipway.config.environment import parse_environment
+from slipway.config.environment import DevSettings, parse_environment
 from slipway.planner.addresses import FIRST_PORT, LAST_PORT, Layout, lay_out
 
 
@@ -17,6 +17,7 @@ def _layout(pools: dict[str, dict[str, object]], **changes: object) -> Layout:
         "gateway": {"pool": next(iter(pools))},
     } | changes
     environment = parse_environment(values, name="dev", source="Pulumi.dev.yaml")
+    assert isinstance(environment.settings, DevSettings)
     return lay_out(environment.settings, environment.origin)
 
 

@@ -1,48 +1,71 @@
-"""The formulas against models worked out by hand and against known sizes."""
+"""The formulas against models worked out by hand and against known deployments."""
 
 from __future__ import annotations
 
-import datetime
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.config.catalog import Architecture, LatentAttention, SlidingWindow, load_catalog
+from slipway.config.catalog import (
+    Architecture,
+    LatentAttention,
+    MixtureOfExperts,
+    SlidingWindow,
+)
+from slipway.plan.capacity import DeviceMemory, Layout, Precision
 from slipway.planner.memory import (
     CPU_ENGINE_OVERHEAD_BYTES,
+    RUNTIME_BYTES,
     SIM_REPLICA_BYTES,
-    Sharding,
+    LoraAdapters,
+    activation_bytes,
+    adapter_bytes,
+    communication_bytes,
     cpu_replica,
-    kv_budget_bytes,
+    default_batched_tokens,
+    device_memory,
+    device_weight_bytes,
+    graph_bytes,
+    in_flight_tokens,
     kv_bytes,
     kv_bytes_per_token,
+    sequence_kv_bytes,
     simulated_replica,
-    tensor_parallel_problem,
-    weights_bytes,
 )
-from tests.unit.plan.samples import ROOT
+from slipway.planner.quantization import SCHEMES, weight_bytes
+from tests.unit.planner.architectures import ACCELERATORS, MODELS, made_up
 
-KIB, GIB = 2**10, 2**30
-CATALOG = load_catalog(ROOT)
-MODELS, ACCELERATORS = CATALOG.models, CATALOG.accelerators
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+PER_LAYER = 2 * 2 * 8 * 2  # bytes of a token in a made-up layer: K and V, 2 heads, 8 values of 2
 
 
-def _architecture(**changes: Any) -> Architecture:
-    values: dict[str, Any] = {
-        "parameters": 1_000_000,
-        "layers": 4,
-        "hidden": 64,
-        "heads": 8,
-        "kv_heads": 2,
-        "head_dim": 8,
-        "context": 4096,
-        "source": "made up",
-        "date": datetime.date(2026, 11, 21),
-        "confidence": "unverified",
-    }
-    return Architecture.model_validate(values | changes)
+def _memory(
+    model: str,
+    accelerator: str,
+    *,
+    tensor: int = 1,
+    pipeline: int = 1,
+    data: int = 1,
+    weights: str = "bf16",
+    kv: str = "bf16",
+    max_len: int = 8192,
+    **options: Any,
+) -> DeviceMemory:
+    return device_memory(
+        MODELS[model],
+        ACCELERATORS[accelerator],
+        layout=Layout(tensor=tensor, pipeline=pipeline, data=data),
+        precision=Precision(weights=weights, kv=kv),
+        max_len=max_len,
+        max_num_seqs=options.pop("max_num_seqs", 256),
+        **options,
+    )
+
+
+# --- the KV cache of a token -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -52,157 +75,459 @@ def _architecture(**changes: Any) -> Architecture:
         ("llama-3.1-70b", 320),
         ("llama-3.1-405b", 504),
         ("qwen2.5-7b", 56),
+        ("qwen2.5-vl-7b", 56),
+        ("qwen2.5-32b", 256),
         ("qwen2.5-72b", 320),
         ("qwen3-8b", 144),
+        ("qwen3-32b", 256),
         ("qwen3-30b-a3b", 96),
+        ("mistral-7b", 128),
         ("mixtral-8x7b", 128),
         ("phi-4", 200),
         ("gemma-2-9b", 336),
         ("gemma-2-27b", 368),
+        ("gemma-3-12b", 384),
         ("gemma-3-27b", 496),
+        ("smollm2-1.7b", 2 * 24 * 32 * 64 * 2 / KIB),  # every head has its own keys
     ],
 )
-def test_kv_per_token_of_known_models(model: str, kib: int) -> None:
+def test_kv_per_token_of_known_models(model: str, kib: float) -> None:
     assert kv_bytes_per_token(MODELS[model], bytes_per_value=2) == kib * KIB
 
 
 def test_latent_attention_keeps_one_vector_per_layer() -> None:
-    deepseek = MODELS["deepseek-v3"]
-    assert kv_bytes_per_token(deepseek, bytes_per_value=2) == 61 * 576 * 2
+    per_token = kv_bytes_per_token(MODELS["deepseek-v3"], bytes_per_value=2)
+    assert per_token == 61 * 576 * 2 == 70_272
 
 
 @pytest.mark.parametrize("tensor", [1, 2, 8])
 def test_latent_attention_is_the_same_on_every_device(tensor: int) -> None:
-    deepseek = MODELS["deepseek-v3"]
-    sharded = kv_bytes_per_token(deepseek, bytes_per_value=2, sharding=Sharding(tensor=tensor))
-    assert sharded == 61 * 576 * 2
+    layout = Layout(tensor=tensor)
+    per_token = kv_bytes_per_token(MODELS["deepseek-v3"], bytes_per_value=2, layout=layout)
+    assert per_token == 61 * 576 * 2
 
 
 @pytest.mark.parametrize(("tensor", "kib"), [(1, 56), (2, 28), (4, 14), (8, 14)], ids=str)
 def test_kv_heads_are_divided_until_one_is_left(tensor: int, kib: int) -> None:
-    sharding = Sharding(tensor=tensor)
-    per_token = kv_bytes_per_token(MODELS["qwen2.5-7b"], bytes_per_value=2, sharding=sharding)
+    layout = Layout(tensor=tensor)
+    per_token = kv_bytes_per_token(MODELS["qwen2.5-7b"], bytes_per_value=2, layout=layout)
     assert per_token == kib * KIB
 
 
-def test_pipeline_groups_hold_their_own_layers() -> None:
-    llama = MODELS["llama-3.1-70b"]
-    half = kv_bytes_per_token(llama, bytes_per_value=2, sharding=Sharding(pipeline=2))
-    assert half * 2 == kv_bytes_per_token(llama, bytes_per_value=2)
+@pytest.mark.parametrize(("pipeline", "layers"), [(1, 61), (2, 31), (4, 16)])
+def test_a_pipeline_stage_holds_its_own_layers(pipeline: int, layers: int) -> None:
+    layout = Layout(pipeline=pipeline)
+    per_token = kv_bytes_per_token(MODELS["deepseek-v3"], bytes_per_value=2, layout=layout)
+    assert per_token == layers * 576 * 2
 
 
-@pytest.mark.parametrize(
-    ("model", "bf16", "fp8"),
-    [
-        ("llama-3.1-8b", 15.0, 7.5),
-        ("llama-3.1-70b", 131.5, 65.8),
-        ("qwen2.5-7b", 14.2, 7.1),
-        ("phi-4", 27.4, 13.7),
-        ("mixtral-8x7b", 87.0, 43.5),
-    ],
-)
-def test_weights_of_known_models(model: str, bf16: float, fp8: float) -> None:
-    architecture = MODELS[model]
-    assert weights_bytes(architecture, bytes_per_parameter=2) / GIB == pytest.approx(bf16, abs=0.06)
-    assert weights_bytes(architecture, bytes_per_parameter=1) / GIB == pytest.approx(fp8, abs=0.06)
-
-
-@pytest.mark.parametrize(
-    ("model", "tensor"), [("phi-4", 4), ("phi-4", 8), ("qwen2.5-7b", 8), ("smollm2-135m", 2)]
-)
-def test_splits_that_vllm_refuses_are_refused(model: str, tensor: int) -> None:
-    assert tensor_parallel_problem(MODELS[model], tensor) is not None
-
-
-@pytest.mark.parametrize(
-    ("model", "tensor"),
-    [("phi-4", 2), ("qwen2.5-7b", 4), ("llama-3.1-8b", 8), ("qwen3-30b-a3b", 8)],
-)
-def test_splits_that_vllm_takes_are_taken(model: str, tensor: int) -> None:
-    assert tensor_parallel_problem(MODELS[model], tensor) is None
-
-
-def _tokens(model: str, accelerator: str, width: float, runtime_gib: float, tensor: int = 1) -> int:
-    sharding = Sharding(tensor=tensor)
-    budget = kv_budget_bytes(
-        ACCELERATORS[accelerator],
-        MODELS[model],
-        bytes_per_parameter=width,
-        sharding=sharding,
-        runtime_bytes=round(runtime_gib * GIB),
-    )
-    return budget // kv_bytes_per_token(MODELS[model], bytes_per_value=2, sharding=sharding)
-
-
-def test_a_7b_model_in_bfloat16_on_an_l4() -> None:
-    assert _tokens("qwen2.5-7b", "L4", 2, 1.5) == pytest.approx(82_000, rel=0.03)
-
-
-def test_a_70b_model_in_fp8_on_two_h100() -> None:
-    assert _tokens("llama-3.1-70b", "H100-80", 1, 2.5, tensor=2) == pytest.approx(237_000, rel=0.03)
-
-
-def test_a_70b_model_in_bfloat16_on_four_l40s() -> None:
-    assert _tokens("llama-3.1-70b", "L40S", 2, 2, tensor=4) == pytest.approx(69_000, rel=0.03)
-
-
-def test_a_70b_model_in_bfloat16_has_no_room_on_one_h100() -> None:
-    assert _tokens("llama-3.1-70b", "H100-80", 2, 2) < 0
+# --- the KV cache of a sequence --------------------------------------------------------------
 
 
 def test_window_layers_stop_growing_at_the_window() -> None:
-    windowed = _architecture(sliding_window=SlidingWindow(layers=3, tokens=10))
-    per_layer = 2 * 2 * 8 * 2
-    assert kv_bytes(windowed, tokens=10, bytes_per_value=2) == 4 * 10 * per_layer
-    assert kv_bytes(windowed, tokens=110, bytes_per_value=2) == (110 + 3 * 10) * per_layer
+    windowed = made_up(sliding_window=SlidingWindow(layers=3, tokens=10))
+    assert kv_bytes(windowed, tokens=10, bytes_per_value=2) == 4 * 10 * PER_LAYER
+    assert kv_bytes(windowed, tokens=110, bytes_per_value=2) == (110 + 3 * 10) * PER_LAYER
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens", "layer_tokens"),
+    [
+        ("gemma-2-9b", 4096, 42 * 4096),
+        ("gemma-2-9b", 8192, 21 * 8192 + 21 * 4096),
+        ("gemma-3-12b", 131_072, 8 * 131_072 + 40 * 1024),
+        ("gemma-3-27b", 131_072, 10 * 131_072 + 52 * 1024),
+        ("gpt-oss-120b", 131_072, 18 * 131_072 + 18 * 128),
+    ],
+)
+def test_windowed_models_at_length(model: str, tokens: int, layer_tokens: int) -> None:
+    architecture = MODELS[model]
+    per_layer = 2 * architecture.kv_heads * architecture.head_dim * 2
+    assert kv_bytes(architecture, tokens=tokens, bytes_per_value=2) == layer_tokens * per_layer
 
 
 def test_gemma_3_keeps_about_a_sixth_of_a_long_context() -> None:
     gemma = MODELS["gemma-3-27b"]
     full = 131_072 * kv_bytes_per_token(gemma, bytes_per_value=2)
-    assert kv_bytes(gemma, tokens=131_072, bytes_per_value=2) / full == pytest.approx(
-        1 / 6, abs=0.01
+    share = kv_bytes(gemma, tokens=131_072, bytes_per_value=2) / full
+    assert share == pytest.approx(1 / 6, abs=0.01)
+
+
+def test_whole_blocks_are_allocated() -> None:
+    for tokens, blocks in ((1, 1), (16, 1), (17, 2), (4096, 256)):
+        allocated = sequence_kv_bytes(made_up(), tokens=tokens, bytes_per_value=2)
+        assert allocated == 4 * blocks * 16 * PER_LAYER
+
+
+def test_layers_are_allocated_in_groups_of_one_size() -> None:
+    """Gemma-3-27B by hand: 10 full layers, 52 windowed ones in 6 groups of 10; a window of 1,024
+    tokens is in 65 blocks at most; a layer's block is 16 · 2 · 16 heads · 128 · 2 bytes."""
+    allocated = sequence_kv_bytes(MODELS["gemma-3-27b"], tokens=131_072, bytes_per_value=2)
+    assert allocated == (10 * 8192 + 60 * 65) * 16 * 2 * 16 * 128 * 2
+
+
+def test_nearly_as_many_layers_are_one_group_each() -> None:
+    """12 full and 10 windowed layers: two groups of 12, not four of 10."""
+    window = SlidingWindow(layers=10, tokens=16)
+    architecture = made_up(layers=22, sliding_window=window)
+    allocated = sequence_kv_bytes(architecture, tokens=160, bytes_per_value=2)
+    assert allocated == (12 * 10 + 12 * 2) * 16 * PER_LAYER
+
+
+def test_a_prompt_in_flight_is_held_beside_the_window() -> None:
+    """Two steps of 8,192 tokens before the window of 1,024: 1,089 blocks of a windowed layer."""
+    admitted = sequence_kv_bytes(
+        MODELS["gemma-3-27b"], tokens=131_072, bytes_per_value=2, in_flight=2 * 8192
+    )
+    assert admitted == (10 * 8192 + 60 * 1089) * 16 * 2 * 16 * 128 * 2
+
+
+def test_steps_in_flight_are_one_per_stage_and_one_prepared() -> None:
+    assert in_flight_tokens(Layout(tensor=4), 8192) == 2 * 8192
+    assert in_flight_tokens(Layout(pipeline=2), 2048) == 3 * 2048
+
+
+def test_windowed_sequences_decode_beside_one_that_is_admitted() -> None:
+    memory = _memory("gemma-3-27b", "H200", max_len=131_072)
+    per_block = 16 * 2 * 16 * 128 * 2
+    decoding = (10 * 8192 + 60 * 65) * per_block
+    admitted = (10 * 8192 + 60 * 1089) * per_block
+    more = (memory.kv_cache_bytes - admitted) // decoding
+    assert memory.max_sequences_at_full_length == 1 + more > 5
+    assert memory.kv_tokens == memory.kv_cache_bytes * 131_072 // decoding
+    assert memory.kv_tokens > 5 * memory.kv_cache_bytes // memory.kv_bytes_per_token
+
+
+def test_a_sequence_that_is_not_admitted_is_none() -> None:
+    """On an H100 the cache of 18 GiB holds one that decodes, and not its prompt."""
+    memory = _memory("gemma-3-27b", "H100-80", max_len=131_072)
+    assert memory.kv_tokens > 131_072
+    assert memory.max_sequences_at_full_length == 1
+    tight = _memory("gemma-3-27b", "H100-80", max_len=131_072, utilization=0.88)
+    assert tight.kv_tokens > 131_072
+    assert tight.max_sequences_at_full_length == 0
+
+
+# --- known deployments (what they have left) -------------------------------------------------
+
+
+def test_a_7b_model_in_bfloat16_on_an_l4() -> None:
+    memory = _memory("qwen2.5-7b", "L4")
+    assert memory.kv_tokens == pytest.approx(82_000, rel=0.03)
+    # of a model of that size with 128 KiB a token
+    assert memory.kv_cache_bytes / (128 * KIB) == pytest.approx(36_000, rel=0.03)
+
+
+def test_a_70b_model_in_fp8_on_two_h100() -> None:
+    memory = _memory("llama-3.1-70b", "H100-80", tensor=2, weights="fp8")
+    assert memory.kv_bytes_per_token == 160 * KIB
+    assert memory.kv_tokens == pytest.approx(237_000, rel=0.03)
+
+
+def test_a_70b_model_in_bfloat16_on_four_l40s() -> None:
+    memory = _memory("llama-3.1-70b", "L40S", tensor=4)
+    assert memory.kv_bytes_per_token == 80 * KIB
+    assert memory.kv_tokens == pytest.approx(69_000, rel=0.03)
+
+
+def test_a_70b_model_in_bfloat16_has_no_room_on_one_h100() -> None:
+    memory = _memory("llama-3.1-70b", "H100-80")
+    assert memory.kv_cache_bytes < -60 * GIB
+    assert memory.kv_tokens == memory.max_sequences_at_full_length == 0
+
+
+# --- parts of a device -----------------------------------------------------------------------
+
+
+def test_the_parts_of_a_device_add_up_to_what_may_be_used() -> None:
+    memory = _memory("llama-3.1-70b", "H100-80", tensor=4, adapters=LoraAdapters(count=4, rank=16))
+    assert memory.usable_bytes == int(0.9 * 80 * GIB)
+    assert memory.adapters_bytes > 0
+    assert memory.runtime_bytes == RUNTIME_BYTES
+    assert memory.usable_bytes == (
+        memory.weights_bytes
+        + memory.activations_bytes
+        + memory.graphs_bytes
+        + memory.communication_bytes
+        + memory.runtime_bytes
+        + memory.adapters_bytes
+        + memory.kv_cache_bytes
     )
 
 
+def test_one_device_holds_all_weights() -> None:
+    for model in MODELS.values():
+        scheme = SCHEMES[model.published_weights]
+        alone = device_weight_bytes(model, scheme, Layout())
+        assert alone == pytest.approx(weight_bytes(model, scheme), abs=2)
+
+
+def test_replicated_kv_heads_are_weights_on_every_device() -> None:
+    """Made-up: 2 KV heads over 4 devices keep one each, so K and V are halved, not quartered."""
+    scheme = SCHEMES["bf16"]
+    divided = 4 * (2 * 64 * 64 + 3 * 64 * 256) + 2 * 1000 * 64 + 64
+    keys, norms = 4 * 2 * 64 * 16, 4 * 2 * 64
+    wanted = 2 * (divided / 4 + keys / 2 + norms)
+    assert device_weight_bytes(made_up(), scheme, Layout(tensor=4)) == pytest.approx(wanted, abs=1)
+
+
+def test_the_fullest_stage_of_a_pipeline_counts() -> None:
+    """DeepSeek-V3 over 2 stages: 31 layers, 3 of them dense, against 30 mixtures."""
+    whole = device_weight_bytes(MODELS["deepseek-v3"], SCHEMES["fp8-block"], Layout(tensor=8))
+    half = device_weight_bytes(
+        MODELS["deepseek-v3"], SCHEMES["fp8-block"], Layout(tensor=8, pipeline=2)
+    )
+    mixtures = 58
+    assert half / whole == pytest.approx(30 / mixtures, abs=0.01)
+
+
+def test_a_tied_table_is_held_at_both_ends_of_a_pipeline() -> None:
+    """The last stage has the last norm more than the first, so it is the fullest."""
+    tied = made_up(tied_embeddings=True)
+    layers, table, norm = 4 * (2 * 64 * 64 + 2 * 64 * 16 + 3 * 64 * 256 + 2 * 64), 64_000, 64
+    alone = device_weight_bytes(tied, SCHEMES["bf16"], Layout())
+    staged = device_weight_bytes(tied, SCHEMES["bf16"], Layout(pipeline=2))
+    assert alone == 2 * (layers + table + norm)
+    assert staged == 2 * (layers / 2 + table + norm)
+
+
+def test_a_vision_tower_is_whole_on_every_device() -> None:
+    seeing = made_up(vision_parameters=1_000_000)
+    for layout in (Layout(), Layout(tensor=2)):
+        blind = device_weight_bytes(made_up(), SCHEMES["fp8"], layout)
+        assert device_weight_bytes(seeing, SCHEMES["fp8"], layout) - blind == 2_000_000
+
+
+def test_data_parallel_ranks_share_experts_and_nothing_else() -> None:
+    experts = MixtureOfExperts(count=8, per_token=2, intermediate=512)
+    mixture, scheme = made_up(experts=experts), SCHEMES["bf16"]
+    alone = device_weight_bytes(mixture, scheme, Layout())
+    shared = device_weight_bytes(mixture, scheme, Layout(data=4, expert=4))
+    assert alone - shared == 2 * 4 * 8 * (3 * 64 * 512) * 3 // 4
+    halves = device_weight_bytes(mixture, scheme, Layout(data=4, expert=2))  # sliced in two each
+    assert halves == shared
+
+
+def test_data_parallel_ranks_hold_sequences_of_their_own() -> None:
+    one = _memory("llama-3.1-8b", "H100-80")
+    two = _memory("llama-3.1-8b", "H100-80", data=2)
+    assert two.kv_tokens == pytest.approx(2 * one.kv_tokens, rel=0.01)
+    assert two.max_sequences_at_full_length >= 2 * one.max_sequences_at_full_length - 2
+
+
+def test_fp8_halves_the_kv_cache_of_a_token_and_doubles_the_tokens() -> None:
+    wide = _memory("llama-3.1-8b", "H100-80")
+    narrow = _memory("llama-3.1-8b", "H100-80", kv="fp8")
+    assert narrow.kv_bytes_per_token * 2 == wide.kv_bytes_per_token
+    assert narrow.kv_tokens == pytest.approx(2 * wide.kv_tokens, abs=1)
+    assert narrow.kv_cache_bytes == wide.kv_cache_bytes
+
+
+def test_activations_are_the_widest_part_of_a_layer() -> None:
+    """Made-up: residual, input, output of 64; gate and up and their product of 256."""
+    found = activation_bytes(made_up(), layout=Layout(), tokens=8192, sequences=1)
+    assert found == 8192 * 2 * (3 * 64 + 3 * 256)
+    halved = activation_bytes(made_up(), layout=Layout(tensor=2), tokens=8192, sequences=1)
+    assert halved == 8192 * 2 * (3 * 64 + 3 * 128)
+
+
+def test_a_mixture_has_the_activations_of_every_expert_of_a_token() -> None:
+    experts = MixtureOfExperts(count=8, per_token=2, intermediate=256, shared=1)
+    found = activation_bytes(made_up(experts=experts), layout=Layout(), tokens=100, sequences=0)
+    assert found == 100 * 2 * (3 * 64 + 2 * (2 * 256 + 256) + 3 * 256)
+
+
+def test_outputs_of_experts_count_where_they_are_wider() -> None:
+    experts = MixtureOfExperts(count=8, per_token=4, intermediate=16)
+    found = activation_bytes(made_up(experts=experts), layout=Layout(), tokens=100, sequences=0)
+    assert found == 100 * 2 * (3 * 64 + 4 * (64 + 16))
+
+
+def test_latent_attention_has_activations_of_its_heads() -> None:
+    latent = LatentAttention(
+        kv_lora_rank=32, rope_dimensions=64, nope_dimensions=128, value_dimensions=128
+    )
+    found = activation_bytes(made_up(latent=latent), layout=Layout(), tokens=100, sequences=0)
+    assert found == 100 * 2 * (3 * 64 + 8 * (2 * 192 + 2 * 128))
+
+
+def test_many_sequences_make_the_sampler_the_peak() -> None:
+    found = activation_bytes(made_up(), layout=Layout(), tokens=1, sequences=512)
+    assert found == 512 * 1000 * 10
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "tokens"),
+    [("L4", 2048), ("L40S", 2048), ("A100-80", 2048), ("H100-80", 8192), ("B200", 16_384)],
+)
+def test_a_step_is_as_large_as_vllm_makes_it_on_the_device(accelerator: str, tokens: int) -> None:
+    assert default_batched_tokens(ACCELERATORS[accelerator]) == tokens
+    alone = _memory("llama-3.1-8b", accelerator, max_num_seqs=1)
+    named = _memory("llama-3.1-8b", accelerator, max_num_seqs=1, max_batched_tokens=tokens)
+    assert alone == named
+
+
+@pytest.mark.parametrize(
+    ("layout", "mib"),
+    [
+        (Layout(), 0),
+        (Layout(tensor=2), 342),
+        (Layout(pipeline=2), 342),
+        (Layout(tensor=8), 392),
+        (Layout(tensor=2, pipeline=2), 392),
+    ],
+)
+def test_devices_that_talk_have_buffers(layout: Layout, mib: int) -> None:
+    assert communication_bytes(layout) == mib * MIB
+
+
+def test_graphs_grow_with_the_layers_of_a_stage() -> None:
+    assert graph_bytes(made_up(layers=80), Layout()) == (460 + 80 * 4) * MIB
+    assert graph_bytes(made_up(layers=80), Layout(pipeline=2)) == (460 + 40 * 4) * MIB
+
+
+def test_an_adapter_has_two_matrices_per_projection() -> None:
+    """Made-up, rank 8: (in + out) of query, key, value, output, gate, up, down."""
+    sides = (64 + 64) + 2 * (64 + 16) + (64 + 64) + 2 * (64 + 256) + (256 + 64)
+    adapters = LoraAdapters(count=3, rank=8)
+    assert adapter_bytes(made_up(), adapters, Layout()) == 3 * 8 * 4 * sides * 2
+
+
+def test_experts_have_no_adapters() -> None:
+    experts = MixtureOfExperts(count=8, per_token=2, intermediate=16)
+    adapters = LoraAdapters(count=1, rank=8)
+    sides = 2 * (64 + 64) + 2 * (64 + 16)
+    assert adapter_bytes(made_up(experts=experts), adapters, Layout()) == 8 * 4 * sides * 2
+
+
+def test_tensor_parallelism_divides_one_matrix_of_each_adapter() -> None:
+    sides = (64 + 32) + 2 * (64 + 8) + (32 + 64) + 2 * (64 + 128) + (128 + 64)
+    adapters = LoraAdapters(count=1, rank=8)
+    assert adapter_bytes(made_up(), adapters, Layout(tensor=2)) == 8 * 4 * sides * 2
+
+
+def test_adapters_take_from_the_kv_cache() -> None:
+    without = _memory("llama-3.1-8b", "L4")
+    with_adapters = _memory("llama-3.1-8b", "L4", adapters=LoraAdapters(count=8, rank=16))
+    taken = without.kv_cache_bytes - with_adapters.kv_cache_bytes
+    assert taken == with_adapters.adapters_bytes > 0
+
+
+# --- what always holds -----------------------------------------------------------------------
+
+mixtures = st.builds(
+    MixtureOfExperts,
+    count=st.sampled_from([8, 16, 128]),
+    per_token=st.integers(1, 8),
+    intermediate=st.sampled_from([256, 768, 2048]),
+    shared=st.integers(0, 2),
+    leading_dense_layers=st.integers(0, 3),
+)
+windows = st.builds(
+    SlidingWindow, layers=st.integers(1, 4), tokens=st.sampled_from([128, 1024, 4096])
+)
 architectures = st.builds(
-    _architecture,
-    layers=st.integers(1, 100),
-    kv_heads=st.sampled_from([1, 2, 4, 8, 16]),
-    head_dim=st.sampled_from([32, 64, 128, 256]),
-    parameters=st.integers(10**6, 10**12),
-    sliding_window=st.none() | st.just(SlidingWindow(layers=1, tokens=512)),
+    made_up,
+    layers=st.integers(4, 100),
+    heads=st.sampled_from([8, 16, 64]),
+    kv_heads=st.sampled_from([1, 2, 4, 8]),
+    head_dim=st.sampled_from([64, 128, 256]),
+    hidden=st.sampled_from([1024, 4096]),
+    intermediate=st.sampled_from([4096, 14_336]),
+    vocabulary=st.sampled_from([32_000, 128_256]),
+    tied_embeddings=st.booleans(),
+    sliding_window=st.none() | windows,
     latent=st.none() | st.just(LatentAttention(kv_lora_rank=512, rope_dimensions=64)),
+    experts=st.none() | mixtures,
 )
 tokens = st.integers(0, 10**6)
+degrees = st.sampled_from([1, 2, 4, 8])
+layouts = st.builds(Layout, tensor=degrees, pipeline=degrees)
+schemes = st.sampled_from(sorted(SCHEMES))
 
 
-@given(architecture=architectures, fewer=tokens, more=tokens)
+@given(architecture=architectures, layout=layouts, fewer=tokens, more=tokens)
 def test_more_tokens_never_need_less_cache(
-    architecture: Architecture, fewer: int, more: int
+    architecture: Architecture, layout: Layout, fewer: int, more: int
 ) -> None:
     fewer, more = sorted((fewer, more))
-    assert kv_bytes(architecture, tokens=fewer, bytes_per_value=2) <= kv_bytes(
-        architecture, tokens=more, bytes_per_value=2
-    )
+    for size in (kv_bytes, sequence_kv_bytes):
+        less = size(architecture, tokens=fewer, bytes_per_value=2, layout=layout)
+        assert less <= size(architecture, tokens=more, bytes_per_value=2, layout=layout)
 
 
-@given(architecture=architectures, count=tokens, width=st.sampled_from([1, 2, 4]))
+@given(architecture=architectures, layout=layouts, count=tokens, width=st.sampled_from([1, 2, 4]))
 def test_a_sequence_never_needs_more_than_its_tokens_times_the_rate(
-    architecture: Architecture, count: int, width: int
+    architecture: Architecture, layout: Layout, count: int, width: int
 ) -> None:
-    rate = kv_bytes_per_token(architecture, bytes_per_value=width)
-    used = kv_bytes(architecture, tokens=count, bytes_per_value=width)
+    rate = kv_bytes_per_token(architecture, bytes_per_value=width, layout=layout)
+    used = kv_bytes(architecture, tokens=count, bytes_per_value=width, layout=layout)
     assert used <= count * rate
     if architecture.sliding_window is None:
         assert used == count * rate
 
 
-@given(architecture=architectures, tensor=st.sampled_from([1, 2, 4, 8]))
-def test_splitting_never_needs_more_on_one_device(architecture: Architecture, tensor: int) -> None:
-    whole = kv_bytes_per_token(architecture, bytes_per_value=2)
-    part = kv_bytes_per_token(architecture, bytes_per_value=2, sharding=Sharding(tensor=tensor))
-    assert whole / tensor <= part <= whole
+@given(architecture=architectures, layout=layouts, count=tokens)
+def test_more_is_allocated_than_used(
+    architecture: Architecture, layout: Layout, count: int
+) -> None:
+    used = kv_bytes(architecture, tokens=count, bytes_per_value=2, layout=layout)
+    assert sequence_kv_bytes(architecture, tokens=count, bytes_per_value=2, layout=layout) >= used
+
+
+@given(architecture=architectures, layout=layouts, count=tokens)
+def test_fp8_halves_every_cache(architecture: Architecture, layout: Layout, count: int) -> None:
+    for size in (kv_bytes, sequence_kv_bytes):
+        narrow = size(architecture, tokens=count, bytes_per_value=1, layout=layout)
+        assert narrow * 2 == size(architecture, tokens=count, bytes_per_value=2, layout=layout)
+
+
+@given(architecture=architectures, scheme=schemes, layout=layouts)
+def test_more_devices_never_need_more_each(
+    architecture: Architecture, scheme: str, layout: Layout
+) -> None:
+    wider = replace(layout, tensor=2 * layout.tensor)
+    assert device_weight_bytes(architecture, SCHEMES[scheme], wider) <= device_weight_bytes(
+        architecture, SCHEMES[scheme], layout
+    )
+    for size in (kv_bytes, sequence_kv_bytes):
+        assert size(architecture, tokens=9999, bytes_per_value=2, layout=wider) <= size(
+            architecture, tokens=9999, bytes_per_value=2, layout=layout
+        )
+    assert activation_bytes(
+        architecture, layout=wider, tokens=8192, sequences=8
+    ) <= activation_bytes(architecture, layout=layout, tokens=8192, sequences=8)
+
+
+@given(architecture=architectures, scheme=schemes, tensor=degrees)
+def test_more_stages_never_need_more_each(
+    architecture: Architecture, scheme: str, tensor: int
+) -> None:
+    found = [
+        device_weight_bytes(architecture, SCHEMES[scheme], Layout(tensor=tensor, pipeline=pipeline))
+        for pipeline in (1, 2, 4)
+    ]
+    assert found == sorted(found, reverse=True)
+
+
+@given(architecture=architectures, scheme=schemes, layout=layouts)
+def test_devices_together_hold_at_least_all_weights(
+    architecture: Architecture, scheme: str, layout: Layout
+) -> None:
+    fullest = device_weight_bytes(architecture, SCHEMES[scheme], layout)
+    assert fullest * layout.devices >= 0.999 * weight_bytes(architecture, SCHEMES[scheme])
+
+
+@given(architecture=architectures)
+def test_fewer_bits_are_never_more_bytes(architecture: Architecture) -> None:
+    sizes = [
+        weight_bytes(architecture, SCHEMES[scheme])
+        for scheme in ("fp32", "bf16", "fp8", "nvfp4", "awq")
+    ]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+# --- replicas without accelerators -----------------------------------------------------------
 
 
 def test_the_default_model_needs_what_was_measured() -> None:

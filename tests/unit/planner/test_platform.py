@@ -294,6 +294,22 @@ def test_a_split_the_heads_do_not_allow_is_refused_with_the_ones_they_do() -> No
     assert problem.fix == "use one of: 1, 2, 4, 8"
 
 
+def test_more_pipeline_stages_than_layers_are_refused() -> None:
+    problem = _problem(_inputs(SIMULATED | {"parallel": {"pipeline": 33}}))
+    assert (problem.key, problem.value) == ("parallel.pipeline", 33)
+    assert problem.fix == "use 32 or less"
+
+
+@pytest.mark.parametrize(
+    "mistake", ["an unknown architecture", "a source the catalog does not know"]
+)
+def test_facts_of_an_unknown_model_are_asked_for_by_an_example(mistake: str) -> None:
+    changes = ENGINE_MISTAKES[mistake][0]
+    fix = _problem(_inputs(SMOLLM2 | changes)).fix
+    for fact in ("layers: 32", "num_key_value_heads", "intermediate_size", "source:"):
+        assert fact in fix
+
+
 # Memory of the machine, and what fits.
 
 

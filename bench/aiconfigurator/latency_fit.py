@@ -1,0 +1,82 @@
+"""Fit the roofline's efficiencies to the tuning rows, and to nothing else.
+
+    .venv/bin/python bench/aiconfigurator/latency_fit.py
+
+A pattern search: every constant in turn is raised or lowered by a step while that lowers the mean
+|log(estimate / row)| over the tuning rows; then the step is halved. Prints the values to write
+into slipway.planner.kernels.Efficiencies.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from statistics import fmean
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+
+# Ours are found through the line above.
+from slipway.planner.kernels import EFFICIENCIES, Efficiencies  # noqa: E402
+from slipway.planner.roofline import pass_ms  # noqa: E402
+from tests.unit.planner.latency_rows import Sample, machine_of, read_samples  # noqa: E402
+
+STEPS = (0.2, 0.1, 0.05, 0.025)
+# No share of a rate is above 1. What the rows do not say anything about keeps its value: the
+# network between pipeline stages is under 1 % of the rows that have stages.
+SHARES = frozenset(
+    {
+        "bandwidth",
+        "matrix",
+        "matrix_8bit",
+        "prompt_attention",
+        "decode_attention",
+        "experts",
+        "link",
+        "pcie_pair",
+        "pcie_shared",
+    }
+)
+FIXED = frozenset({"network_gb_per_s"})
+
+
+def main() -> None:
+    samples = [sample for sample in read_samples() if sample.tuning]
+    efficiencies, loss = EFFICIENCIES, _loss(EFFICIENCIES, samples)
+    print(f"{len(samples)} samples of tuning rows, mean |log| {loss:.4f} before")
+    for step in STEPS:
+        improved = True
+        while improved:
+            improved = False
+            for changed in _neighbours(efficiencies, step):
+                changed_loss = _loss(changed, samples)
+                if changed_loss < loss - 1e-5:
+                    efficiencies, loss, improved = changed, changed_loss, True
+                    break
+        print(f"step {step}: {loss:.4f}", flush=True)
+    for name, value in asdict(efficiencies).items():
+        print(f"    {name}: float = {value:.3g}")
+
+
+def _neighbours(efficiencies: Efficiencies, step: float) -> Iterator[Efficiencies]:
+    for constant in fields(efficiencies):
+        if constant.name in FIXED:
+            continue
+        value: float = getattr(efficiencies, constant.name)
+        for changed in (value * (1 + step), value / (1 + step)):
+            if changed <= 1 or constant.name not in SHARES:
+                yield replace(efficiencies, **{constant.name: changed})
+
+
+def _loss(efficiencies: Efficiencies, samples: list[Sample]) -> float:
+    return fmean(
+        abs(math.log(pass_ms(machine_of(sample.row, efficiencies), sample.work) / sample.ms))
+        for sample in samples
+    )
+
+
+if __name__ == "__main__":
+    main()

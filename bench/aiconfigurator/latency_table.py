@@ -1,0 +1,98 @@
+"""The roofline's error against aiconfigurator's forward passes, as a markdown table.
+
+    .venv/bin/python bench/aiconfigurator/latency_table.py
+
+Reads tests/unit/planner/aiconfigurator_latency.json, which latency_record.py writes; needs no
+aiconfigurator itself. An error is (estimate - tool) / tool; that of a configuration is the median
+of the absolute errors of its shapes. Exit 1 over the bar.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+
+# Ours are found through the line above.
+from tests.unit.planner.latency_rows import (  # noqa: E402
+    Phase,
+    Sample,
+    configuration_errors,
+    read_samples,
+    recording,
+    relative_error,
+    serving_errors,
+)
+
+BAR = 0.20
+PHASES: tuple[Phase, ...] = ("prefill", "decode")
+
+
+def main() -> int:
+    document, samples = recording(), read_samples()
+    print(f"Against {document['tool']}, recorded {document['date']}: prefill is")
+    print(f"{document['prefill_ms']}; decode is {document['decode_ms']}.")
+    print(f"{document['rule']}\n")
+    print(
+        "| rows | phase | configurations | passes | median error | 90 % of passes within | worst |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    for name, chosen in _groups(samples):
+        for phase in PHASES:
+            of_phase = [sample for sample in chosen if sample.phase == phase]
+            if of_phase:
+                print(_line(name, phase, of_phase))
+    _print_serving(document)
+    held_out = [sample for sample in samples if not sample.tuning]
+    medians = [_median_error(held_out, phase) for phase in PHASES]
+    return int(max(medians) > BAR)
+
+
+def _print_serving(document: Mapping[str, Any]) -> None:
+    rows = [row for row in document["rows"] if row["side"] == "held out"]
+    print(f"\nHeld out under load, {document['serving']}, at the same requests/s:\n")
+    print("| quantity | configurations | median error | median signed error | worst |")
+    print("|---|---|---|---|---|")
+    for name, quantity in (
+        ("TPOT", "tpot_ms"),
+        ("TTFT (tool: times an empirical factor)", "ttft_ms"),
+    ):
+        errors = serving_errors(rows, quantity)
+        worst = max(errors, key=lambda each: abs(errors[each]))
+        print(
+            f"| {name} | {len(errors)} | {median(map(abs, errors.values())):.1%} "
+            f"| {median(errors.values()):+.1%} | {worst}: {errors[worst]:+.0%} |"
+        )
+
+
+def _groups(samples: list[Sample]) -> Iterator[tuple[str, list[Sample]]]:
+    held_out = [sample for sample in samples if not sample.tuning]
+    yield "tuning", [sample for sample in samples if sample.tuning]
+    yield "**held out**", held_out
+    for key in ("accelerator", "model"):
+        for value in dict.fromkeys(sample.row[key] for sample in held_out):
+            yield f"held out, {value}", [each for each in held_out if each.row[key] == value]
+
+
+def _line(name: str, phase: Phase, samples: list[Sample]) -> str:
+    errors = configuration_errors(samples)
+    worst = max(errors, key=errors.__getitem__)
+    signed = sorted(relative_error(sample) for sample in samples)
+    low, high = (signed[int(len(signed) * q)] for q in (0.05, 0.95))
+    return (
+        f"| {name} | {phase} | {len(errors)} | {len(samples)} | {median(errors.values()):.1%} "
+        f"| {low:+.0%} .. {high:+.0%} | {worst}: {errors[worst]:.0%} |"
+    )
+
+
+def _median_error(samples: Iterable[Sample], phase: Phase) -> float:
+    return median(configuration_errors(s for s in samples if s.phase == phase).values())
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

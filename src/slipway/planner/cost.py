@@ -1,0 +1,74 @@
+"""What a plan costs, from the price of its nodes."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+
+from slipway.config.load import Load
+from slipway.plan.capacity import Cost, Figure
+
+from .supply import Supply
+
+HOURS_PER_MONTH = 730  # 8,760 hours of a year / 12
+SECONDS_PER_HOUR = 3600
+OLD_PRICE_DAYS = 90
+
+
+def usd_per_hour(supply: Supply, *, devices: int, replicas: int) -> float:
+    """The share of a pool's nodes that these replicas take."""
+    return supply.device_usd_per_hour * devices * replicas
+
+
+def replica_cost(supply: Supply, *, devices: int, replicas: int, load: Load | None) -> Cost:
+    """Of one model: its share of the nodes, by devices."""
+    node = supply.node_usd_per_hour
+    source = (
+        f"{replicas} replicas x {devices} devices x {node.value:g} USD/h /"
+        f" {supply.accelerators_per_node} devices of a node ({node.source})"
+    )
+    hourly = usd_per_hour(supply, devices=devices, replicas=replicas)
+    tokens_per_s = 0.0 if load is None else output_tokens_per_s(load)
+    return make_cost(hourly, source, tokens_per_s=tokens_per_s, price_date=supply.price_date)
+
+
+def make_cost(hourly: float, source: str, *, tokens_per_s: float, price_date: str) -> Cost:
+    """`tokens_per_s` are output tokens served for this money; 0 when no load is declared."""
+    return Cost(
+        usd_per_hour=_usd(hourly, "USD/h", source),
+        usd_per_month=_usd(hourly * HOURS_PER_MONTH, "USD/month", f"{HOURS_PER_MONTH} h: {source}"),
+        usd_per_million_output_tokens=None
+        if not tokens_per_s
+        else _usd(
+            hourly / (tokens_per_s * SECONDS_PER_HOUR) * 1e6,
+            "USD/million tokens",
+            f"{hourly:.2f} USD/h / {tokens_per_s:.1f} output tokens/s of the declared load",
+        ),
+        price_date=price_date,
+    )
+
+
+def output_tokens_per_s(load: Load) -> float:
+    return load.requests_per_s * load.output_tokens.mean
+
+
+def oldest(dates: Iterable[str]) -> str:
+    """The oldest of some ISO dates, "" when there is none."""
+    return min((date for date in dates if date), default="")
+
+
+def old_price_warnings(supplies: Iterable[Supply], today: datetime.date) -> tuple[str, ...]:
+    """One warning per instance whose price may have changed since."""
+    warnings = []
+    for supply in {supply.instance: supply for supply in supplies if supply.price_date}.values():
+        age = today - datetime.date.fromisoformat(supply.price_date)
+        if age.days > OLD_PRICE_DAYS:
+            warnings.append(
+                f"the price of {supply.instance} is {age.days} days old ({supply.price_date}):"
+                " check it, and date it anew in catalog/instances.yaml"
+            )
+    return tuple(warnings)
+
+
+def _usd(value: float, unit: str, source: str) -> Figure:
+    return Figure(value=value, unit=unit, basis="declared", source=source)

@@ -1,0 +1,78 @@
+"""What a change does to a plan: every quantity that is another one afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slipway.plan.capacity import CapacityPlan, Cost, Figure, ModelCapacity, PoolCapacity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """`before` is None for what is new, `after` for what is gone."""
+
+    subject: str  # "models.chat", "pools.h100", "environment"
+    quantity: str
+    before: str | None
+    after: str | None
+
+
+def differences(before: CapacityPlan, after: CapacityPlan) -> tuple[Difference, ...]:
+    """In the order of the plans: the environment, its pools, its models."""
+    return tuple(
+        Difference(
+            subject=subject,
+            quantity=quantity,
+            before=old.get((subject, quantity)),
+            after=new.get((subject, quantity)),
+        )
+        for old, new in [(_quantities(before), _quantities(after))]
+        for subject, quantity in {**old, **new}
+        if old.get((subject, quantity)) != new.get((subject, quantity))
+    )
+
+
+def _quantities(plan: CapacityPlan) -> dict[tuple[str, str], str]:
+    found = {("environment", name): value for name, value in _cost(plan.cost)}
+    for pool in plan.pools:
+        found |= {(f"pools.{pool.pool}", name): value for name, value in _pool(pool)}
+    for model in plan.models:
+        found |= {(f"models.{model.model}", name): value for name, value in _model(model)}
+    return found
+
+
+def _cost(cost: Cost) -> Iterator[tuple[str, str]]:
+    yield "cost", _amount(cost.usd_per_hour)
+    yield "cost a month", _amount(cost.usd_per_month)
+    if cost.usd_per_million_output_tokens is not None:
+        yield "cost of tokens", _amount(cost.usd_per_million_output_tokens)
+
+
+def _pool(pool: PoolCapacity) -> Iterator[tuple[str, str]]:
+    yield "accelerators at the minimum", str(pool.accelerators_used)
+    yield "accelerators at the maximum", str(pool.accelerators_used_at_most)
+    yield "cost", _amount(pool.usd_per_hour)
+
+
+def _model(model: ModelCapacity) -> Iterator[tuple[str, str]]:
+    layout = model.layout
+    yield "pool", model.pool
+    yield "devices of a replica", f"{layout.devices} x {model.accelerator or 'processor'}"
+    yield "precision", f"{model.precision.weights}, KV {model.precision.kv}"
+    yield "KV tokens", f"{model.memory.kv_tokens:,}"
+    yield "replicas needed", f"{model.replicas_needed.value:.0f}"
+    yield "replicas", f"{model.min_replicas} to {model.max_replicas}"
+    if model.serving is not None:
+        yield "TTFT", _amount(model.serving.ttft_ms)
+        yield "TPOT", _amount(model.serving.tpot_ms)
+        yield "a replica sustains", _amount(model.serving.requests_per_s)
+    if model.meets_goal is not None:
+        yield "goal", "met" if model.meets_goal else "missed"
+    yield "startup", _amount(model.cold_start.total_s)
+    yield from _cost(model.cost)
+
+
+def _amount(figure: Figure) -> str:
+    digits = 2 if abs(figure.value) < 100 else 0
+    return f"{figure.value:,.{digits}f} {figure.unit}"

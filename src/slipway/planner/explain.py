@@ -1,0 +1,196 @@
+"""The arithmetic behind one model's capacity, line by line, each with where it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slipway.config.catalog import Accelerator, Architecture, Sourced
+from slipway.plan.capacity import DeviceMemory, Figure, ModelCapacity
+
+from .layouts import describe
+from .memory import GIB, MIB
+from .parallelism import kv_heads_per_device
+from .quantization import KV_BYTES, SCHEMES
+
+COUNTED = "counted from the facts of catalog/models.yaml"
+ENGINE = "vllm/v1/worker/gpu_worker.py, determine_available_memory"
+MEMORY_MODEL = "slipway.planner.memory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One step: what, how it is reckoned, what comes out, and who says so."""
+
+    quantity: str
+    arithmetic: str
+    result: str
+    source: str
+
+
+def explain(
+    capacity: ModelCapacity, architecture: Architecture, accelerator: Accelerator | None
+) -> tuple[Line, ...]:
+    """Memory, then serving, replicas, startup and cost. `accelerator` is None on processors."""
+    return (
+        *_parameters(capacity, architecture),
+        *_memory(capacity, architecture, accelerator),
+        *_serving(capacity),
+        *_startup(capacity),
+        *_cost(capacity),
+    )
+
+
+def _parameters(capacity: ModelCapacity, architecture: Architecture) -> Iterator[Line]:
+    yield Line(
+        quantity="parameters",
+        arithmetic=f"{architecture.layers} layers of {architecture.hidden}, vocabulary"
+        f" {architecture.vocabulary:,}",
+        result=f"{capacity.parameters / 1e9:.2f} billion",
+        source=f"{COUNTED} ({_origin(architecture)})",
+    )
+    if capacity.active_parameters != capacity.parameters:
+        yield Line(
+            quantity="  of them for one token",
+            arithmetic="the experts a token is routed to",
+            result=f"{capacity.active_parameters / 1e9:.2f} billion",
+            source=COUNTED,
+        )
+
+
+def _memory(
+    capacity: ModelCapacity, architecture: Architecture, accelerator: Accelerator | None
+) -> Iterator[Line]:
+    memory = capacity.memory
+    if accelerator is not None:
+        yield Line(
+            quantity=f"memory of one {capacity.accelerator}",
+            arithmetic=f"{accelerator.memory_mib:,} MiB",
+            result=_gib(memory.device_bytes),
+            source=f"catalog/accelerators.yaml ({_origin(accelerator)})",
+        )
+        yield Line(
+            quantity="  the engine may use",
+            arithmetic=f"x {memory.usable_bytes / memory.device_bytes:.2f}",
+            result=_gib(memory.usable_bytes),
+            source="engine.gpu_memory_utilization",
+        )
+    scheme = SCHEMES[capacity.precision.weights]
+    yield Line(
+        quantity="  - weights on it",
+        arithmetic=f"{capacity.precision.weights}: {scheme.bits} bits, {describe(capacity.layout)}",
+        result=_gib(memory.weights_bytes),
+        source="slipway.planner.quantization",
+    )
+    for name, size in _engine_parts(memory):
+        if size:
+            yield Line(
+                quantity=f"  - {name}", arithmetic="", result=_gib(size), source=MEMORY_MODEL
+            )
+    yield Line(
+        quantity="  = KV cache",
+        arithmetic="what is left",
+        result=_gib(memory.kv_cache_bytes),
+        source=ENGINE,
+    )
+    yield _kv_per_token(capacity, architecture)
+    yield Line(
+        quantity="KV tokens of a replica",
+        arithmetic=f"{memory.kv_cache_bytes:,} B / {memory.kv_bytes_per_token:,} B,"
+        f" x {capacity.layout.data} (data parallel)",
+        result=f"{memory.kv_tokens:,}",
+        source="arithmetic; windowed layers stop growing",
+    )
+    yield Line(
+        quantity="requests it holds at once",
+        arithmetic="tokens / mean request of the declared load",
+        result=f"{capacity.sequences_at_mean_length:,}",
+        source="load of the model file",
+    )
+
+
+def _engine_parts(memory: DeviceMemory) -> tuple[tuple[str, int], ...]:
+    return (
+        ("activations", memory.activations_bytes),
+        ("CUDA graphs", memory.graphs_bytes),
+        ("communication buffers", memory.communication_bytes),
+        ("context and runtime", memory.runtime_bytes),
+        ("adapters", memory.adapters_bytes),
+    )
+
+
+def _kv_per_token(capacity: ModelCapacity, architecture: Architecture) -> Line:
+    width = KV_BYTES[capacity.precision.kv]
+    latent, layout = architecture.latent, capacity.layout
+    layers = -(-architecture.layers // layout.pipeline)
+    if latent is not None:
+        values = f"({latent.kv_lora_rank} + {latent.rope_dimensions})"
+        arithmetic = f"{layers} layers x {values} x {width} B, on every device"
+        source = "multi-head latent attention, arXiv 2405.04434 §2.1"
+    else:
+        heads = kv_heads_per_device(architecture, layout.tensor)
+        arithmetic = f"2 x {layers} layers x {heads} KV heads x {architecture.head_dim} x {width} B"
+        source = "grouped-query attention, vllm/v1/kv_cache_interface.py"
+    return Line(
+        quantity="KV of one token on a device",
+        arithmetic=arithmetic,
+        result=f"{capacity.memory.kv_bytes_per_token / 1024:.1f} KiB",
+        source=source,
+    )
+
+
+def _serving(capacity: ModelCapacity) -> Iterator[Line]:
+    serving = capacity.serving
+    if serving is not None:
+        yield Line(
+            quantity="sequences together",
+            arithmetic="in one replica under its share of the load",
+            result=str(serving.concurrency),
+            source=serving.tpot_ms.source,
+        )
+        yield _figure("prompt tokens", serving.prefill_tokens_per_s)
+        yield _figure("output tokens", serving.decode_tokens_per_s)
+        yield _figure("TTFT", serving.ttft_ms)
+        yield _figure("TPOT", serving.tpot_ms)
+        yield _figure("a replica sustains", serving.requests_per_s)
+    yield _figure("replicas needed", capacity.replicas_needed)
+
+
+def _startup(capacity: ModelCapacity) -> Iterator[Line]:
+    for name, figure in capacity.cold_start.parts.items():
+        yield _figure(f"startup: {name}", figure)
+    yield _figure("startup", capacity.cold_start.total_s)
+    if capacity.cold_start.cliff_s is not None:
+        yield _figure("startup the ramp allows", capacity.cold_start.cliff_s)
+
+
+def _cost(capacity: ModelCapacity) -> Iterator[Line]:
+    cost = capacity.cost
+    dated = f"; price of {cost.price_date}" if cost.price_date else ""
+    yield _figure("cost", cost.usd_per_hour, note=dated)
+    yield _figure("cost a month", cost.usd_per_month)
+    if cost.usd_per_million_output_tokens is not None:
+        yield _figure("cost of output", cost.usd_per_million_output_tokens)
+
+
+def _figure(quantity: str, figure: Figure, *, note: str = "") -> Line:
+    digits = 0 if figure.unit == "replicas" or abs(figure.value) >= 100 else 2
+    between = (
+        ""
+        if figure.low is None or figure.high is None
+        else f"{figure.low:,.{digits}f} to {figure.high:,.{digits}f}"
+    )
+    return Line(
+        quantity=quantity,
+        arithmetic=between,
+        result=f"{figure.value:,.{digits}f} {figure.unit}",
+        source=f"{figure.basis}: {figure.source}{note}",
+    )
+
+
+def _origin(fact: Sourced) -> str:
+    return f"{fact.source}, {fact.date}, {fact.confidence}"
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:.2f} GiB" if size >= GIB / 10 else f"{size / MIB:.0f} MiB"

@@ -1,0 +1,303 @@
+"""Does a model fit: what is left for the KV cache, and if it does not, why and what would."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from slipway.config.catalog import Accelerator, Architecture
+from slipway.plan.capacity import DeviceMemory, Layout, Precision
+
+from .memory import (
+    GIB,
+    ONE_DEVICE,
+    default_batched_tokens,
+    device_memory,
+    in_flight_tokens,
+    kv_bytes_per_token,
+    sequence_kv_bytes,
+)
+from .parallelism import DEVICES_PER_NODE, layout_problems
+from .quantization import KV_BYTES
+
+# Without a wanted length, less than this is no use to anybody: a prompt and an answer.
+SHORTEST_LENGTH = 2048
+
+BF16 = Precision()
+REPLICA_SIZES = (1, 2, 4, 8, 16, 32, 64)  # devices
+# What to try in place of a scheme: wider ones where it quantizes in groups that cannot be split.
+OTHER_WEIGHTS = {
+    "fp32": ("bf16", "fp8", "awq"),
+    "bf16": ("fp8", "awq"),
+    "fp16": ("fp8", "awq"),
+    "fp8": ("awq",),
+    "fp8-block": ("awq",),
+    "int8": ("awq",),
+    "awq": ("fp8",),
+    "gptq": ("fp8",),
+    "nvfp4": ("fp8",),
+}
+NARROWEST_KV = "fp8"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """A replica that someone has in mind. Without `max_len` the longest that fits is wanted, up to
+    the model's context."""
+
+    accelerator: str  # catalog key
+    layout: Layout = ONE_DEVICE
+    precision: Precision = BF16
+    max_len: int | None = None
+    max_num_seqs: int = 256  # decoded together at most
+    utilization: float = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """`reasons` say why not; `suggestions` are the options that would make it fit, nearest first.
+
+    `kv_bytes_per_token` is one copy of the whole model's; `memory` has the share of a device.
+    `max_len` is the longest sequence that the answer counts with.
+    """
+
+    deployment: Deployment
+    feasible: bool
+    reasons: tuple[str, ...]
+    suggestions: tuple[str, ...]
+    max_len: int
+    kv_bytes_per_token: int
+    kv_tokens: int
+    max_concurrent_requests: int  # of max_len tokens each
+    memory: DeviceMemory
+
+
+Change = tuple[str, Deployment]  # options of the command, and what they make of a deployment
+
+
+def fit(
+    architecture: Architecture,
+    deployment: Deployment,
+    accelerators: Mapping[str, Accelerator],
+    *,
+    devices_per_node: int = DEVICES_PER_NODE,
+) -> Fit:
+    """The answer for one replica. `accelerators` is the catalog's."""
+    answer = _answer(architecture, deployment, accelerators, devices_per_node)
+    if answer.feasible:
+        return answer
+    suggestions = _suggestions(architecture, answer, accelerators, devices_per_node)
+    return replace(answer, suggestions=tuple(suggestions))
+
+
+def replica_layout(
+    *,
+    devices: int | None,
+    tensor: int | None,
+    pipeline: int | None,
+    devices_per_node: int = DEVICES_PER_NODE,
+) -> Layout:
+    """The layout meant by what was said: tensor parallel in a node, pipeline across nodes.
+
+    Raises ValueError where the numbers contradict each other.
+    """
+    if devices is None:
+        return Layout(tensor=tensor or 1, pipeline=pipeline or 1)
+    if tensor is None:
+        tensor = devices // pipeline if pipeline else min(devices, devices_per_node)
+    layout = Layout(tensor=tensor, pipeline=pipeline or max(1, devices // tensor))
+    if layout.devices != devices:
+        raise ValueError(
+            f"{devices} devices are not tensor {layout.tensor} x pipeline {layout.pipeline}"
+        )
+    return layout
+
+
+def _answer(
+    architecture: Architecture,
+    deployment: Deployment,
+    accelerators: Mapping[str, Accelerator],
+    devices_per_node: int,
+) -> Fit:
+    refusals = layout_problems(
+        architecture,
+        deployment.layout,
+        deployment.precision,
+        devices_per_node=devices_per_node,
+    )
+    kv_width = KV_BYTES[deployment.precision.kv]
+    accelerator = accelerators[deployment.accelerator]
+    memory = _memory(architecture, accelerator, deployment, architecture.context)
+    longest = _longest(architecture, accelerator, deployment, memory)
+    length = deployment.max_len or max(SHORTEST_LENGTH, longest)
+    length = min(length, deployment.max_len or architecture.context)
+    memory = _memory(architecture, accelerator, deployment, length)
+    reasons = (*refusals, *_length_reasons(architecture, length, longest, memory))
+    return Fit(
+        deployment=deployment,
+        feasible=not reasons,
+        reasons=reasons,
+        suggestions=(),
+        max_len=length,
+        kv_bytes_per_token=kv_bytes_per_token(architecture, bytes_per_value=kv_width),
+        kv_tokens=0 if refusals else memory.kv_tokens,
+        max_concurrent_requests=0 if reasons else memory.max_sequences_at_full_length,
+        memory=memory,
+    )
+
+
+def longest_sequence(
+    architecture: Architecture,
+    cache: int,
+    *,
+    bytes_per_value: int,
+    layout: Layout,
+    in_flight: int,
+) -> int:
+    """The most tokens of one sequence, up to the context, that `cache` bytes of a device admit."""
+
+    def needed(tokens: int) -> int:
+        return sequence_kv_bytes(
+            architecture,
+            tokens=tokens,
+            bytes_per_value=bytes_per_value,
+            layout=layout,
+            in_flight=in_flight,
+        )
+
+    lengths = range(1, architecture.context + 1)
+    return bisect_right(lengths, cache, key=needed)
+
+
+def _longest(
+    architecture: Architecture,
+    accelerator: Accelerator,
+    deployment: Deployment,
+    memory: DeviceMemory,
+) -> int:
+    layout = deployment.layout
+    return longest_sequence(
+        architecture,
+        memory.kv_cache_bytes,
+        bytes_per_value=KV_BYTES[deployment.precision.kv],
+        layout=layout,
+        in_flight=in_flight_tokens(layout, default_batched_tokens(accelerator)),
+    )
+
+
+def _memory(
+    architecture: Architecture, accelerator: Accelerator, deployment: Deployment, length: int
+) -> DeviceMemory:
+    return device_memory(
+        architecture,
+        accelerator,
+        layout=deployment.layout,
+        precision=deployment.precision,
+        max_len=length,
+        max_num_seqs=deployment.max_num_seqs,
+        utilization=deployment.utilization,
+    )
+
+
+def _length_reasons(
+    architecture: Architecture, length: int, longest: int, memory: DeviceMemory
+) -> Iterator[str]:
+    if length > architecture.context:
+        yield f"{length:,} tokens are more than the {architecture.context:,} it was trained for"
+    cache = memory.kv_cache_bytes
+    if cache < 0:
+        engine = memory.usable_bytes - memory.weights_bytes - cache
+        yield (
+            f"weights take {_gib(memory.weights_bytes)} and the engine {_gib(engine)} of the"
+            f" {_gib(memory.usable_bytes)} that it may use of each device: {_gib(-cache)} short"
+        )
+    elif longest < min(length, architecture.context):
+        yield (
+            f"the KV cache that is left, {_gib(cache)}, holds one sequence of {longest:,} tokens,"
+            f" not of {length:,}"
+        )
+
+
+def _suggestions(
+    architecture: Architecture,
+    refused: Fit,
+    accelerators: Mapping[str, Accelerator],
+    devices_per_node: int,
+) -> Iterator[str]:
+    """The first change of each kind that fits by itself."""
+    deployment = refused.deployment
+    kinds = (
+        _other_sizes(deployment, devices_per_node),
+        _pipelined(deployment),
+        *([change] for change in _other_weights(deployment)),
+        _narrower_kv(deployment),
+        _shorter(architecture, refused, accelerators),
+        _larger_devices(deployment, accelerators),
+    )
+    for kind in kinds:
+        for options, changed in kind:
+            answer = _answer(architecture, changed, accelerators, devices_per_node)
+            if answer.feasible:
+                yield f"{options}: {answer.kv_tokens:,} tokens of KV cache"
+                break
+
+
+def _other_sizes(deployment: Deployment, devices_per_node: int) -> Iterator[Change]:
+    """Nearest number of devices first, the smaller of two; pipeline parallel across nodes only."""
+    now = deployment.layout.devices
+    widest = max(size for size in REPLICA_SIZES if size <= devices_per_node)
+    for devices in sorted(REPLICA_SIZES, key=lambda size: max(size / now, now / size)):
+        tensor = min(devices, widest)
+        layout = Layout(tensor=tensor, pipeline=devices // tensor)
+        yield _options(layout), replace(deployment, layout=layout)
+
+
+def _pipelined(deployment: Deployment) -> Iterator[Change]:
+    """The same devices with less tensor parallelism, most first."""
+    now = deployment.layout
+    for pipeline in REPLICA_SIZES[1:]:
+        if now.tensor % pipeline == 0:
+            layout = replace(now, tensor=now.tensor // pipeline, pipeline=now.pipeline * pipeline)
+            yield _options(layout), replace(deployment, layout=layout)
+
+
+def _options(layout: Layout) -> str:
+    pipeline = f" --pp {layout.pipeline}" if layout.pipeline > 1 else ""
+    return f"--count {layout.devices} --tp {layout.tensor}{pipeline}"
+
+
+def _other_weights(deployment: Deployment) -> Iterator[Change]:
+    precision = deployment.precision
+    for scheme in OTHER_WEIGHTS.get(precision.weights, ()):
+        changed = replace(precision, weights=scheme)
+        yield f"--quant {scheme}", replace(deployment, precision=changed)
+
+
+def _narrower_kv(deployment: Deployment) -> Iterator[Change]:
+    if deployment.precision.kv != NARROWEST_KV:
+        narrower = replace(deployment.precision, kv=NARROWEST_KV)
+        yield f"--kv-dtype {NARROWEST_KV}", replace(deployment, precision=narrower)
+
+
+def _shorter(
+    architecture: Architecture, refused: Fit, accelerators: Mapping[str, Accelerator]
+) -> Iterator[Change]:
+    deployment = refused.deployment
+    accelerator = accelerators[deployment.accelerator]
+    longest = _longest(architecture, accelerator, deployment, refused.memory)
+    if deployment.max_len is not None and longest >= SHORTEST_LENGTH:
+        yield f"--max-len {longest}", replace(deployment, max_len=longest)
+
+
+def _larger_devices(
+    deployment: Deployment, accelerators: Mapping[str, Accelerator]
+) -> Iterator[Change]:
+    now = accelerators[deployment.accelerator].memory_mib
+    larger = {key: item.memory_mib for key, item in accelerators.items() if item.memory_mib > now}
+    for key in sorted(larger, key=lambda key: larger[key]):
+        yield f"--gpu {key}", replace(deployment, accelerator=key)
+
+
+def _gib(size_bytes: int) -> str:
+    return f"{size_bytes / GIB:.1f} GiB"

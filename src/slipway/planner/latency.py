@@ -1,0 +1,198 @@
+"""What one replica does under a load: TTFT, TPOT, and how many requests a second it sustains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from slipway.config.catalog import Accelerator, Architecture
+from slipway.plan.capacity import (
+    Basis,
+    DeviceMemory,
+    Figure,
+    Layout,
+    Precision,
+    ServingEstimate,
+)
+from slipway.plan.platform import LatencyGoal
+
+from .calibration import Calibration
+from .queueing import MOST_PROMPT_SHARE, Replica, sequences_p95
+from .replica_times import Requests, Roofline, measured_replica, roofline_replica
+
+# What the time of a pass is, as a multiple of the roofline's: 9 of 10 passes of aiconfigurator
+# 0.8.0's held-out rows lie between these (tests/unit/planner/test_aiconfigurator_latency.py).
+PREFILL_BAND = (0.86, 1.51)
+DECODE_BAND = (0.77, 1.27)
+ROOFLINE = (
+    "roofline (planner/roofline.py); bars hold 90 % of aiconfigurator 0.8.0's held-out passes"
+    " on H100, A100, L40S, H200, B200"
+)
+
+BISECTIONS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadShape:
+    """What one replica is given. Lengths are those of the mean request."""
+
+    requests_per_s: float
+    input_tokens: int
+    output_tokens: int
+
+
+def serving_estimate(
+    architecture: Architecture,
+    accelerator: Accelerator | None,
+    *,
+    layout: Layout,
+    precision: Precision,
+    load: LoadShape,
+    goal: LatencyGoal,
+    memory: DeviceMemory,
+    max_num_seqs: int,
+    calibration: Calibration | None = None,
+) -> ServingEstimate:
+    """One replica under `load`; at what it sustains, where the load is more.
+
+    TTFT and TPOT are means; `requests_per_s` keeps `goal` at the 95th percentile, and is 0 when
+    a single request misses it. A calibration row of exactly this overrides the roofline.
+
+    Raises ValueError without an accelerator (processors have no roofline) and without a row.
+    """
+    requests = Requests(
+        input_tokens=load.input_tokens,
+        output_tokens=load.output_tokens,
+        most_sequences=_most_sequences(memory, load, max_num_seqs * layout.data),
+    )
+    roofline: Roofline = _no_roofline
+    if accelerator is not None:
+        roofline = partial(
+            roofline_replica, architecture, accelerator, layout=layout, precision=precision
+        )
+    measured = None
+    if calibration is not None:
+        measured = calibration.find(architecture, accelerator, layout=layout, precision=precision)
+    if measured is not None:
+        replica = measured_replica(measured.measurement, requests, roofline)
+        return _estimate(replica, load, goal, basis="measured", source=measured.source)
+    estimated = roofline(requests)
+    if estimated is None:
+        raise ValueError("processors have no roofline: the calibration must have a row of them")
+    return _estimate(estimated, load, goal, basis="estimate", source=ROOFLINE)
+
+
+def _no_roofline(_: Requests) -> None:
+    return None
+
+
+def _most_sequences(memory: DeviceMemory, load: LoadShape, max_num_seqs: int) -> float:
+    """A sequence holds its prompt and, on average, half of its output."""
+    held = memory.kv_tokens / (load.input_tokens + load.output_tokens / 2)
+    return max(0.0, min(max_num_seqs, held))
+
+
+def _estimate(
+    replica: Replica, load: LoadShape, goal: LatencyGoal, *, basis: Basis, source: str
+) -> ServingEstimate:
+    sustained, limit = _sustained(replica, goal)
+    sequences = _sequences(replica, min(load.requests_per_s, sustained))
+    rate, tpot_ms = replica.requests_per_s(sequences), replica.tpot_ms(sequences)
+    decoding = max(1.0, sequences)
+    bars = basis == "estimate"
+
+    def figure(value: float, unit: str, how: str, band: tuple[float, float]) -> Figure:
+        low, high = (value * band[0], value * band[1]) if bars else (None, None)
+        return Figure(
+            value=value, unit=unit, basis=basis, source=f"{how}; {source}", low=low, high=high
+        )
+
+    lengths = f"{load.input_tokens} + {load.output_tokens} tokens"
+    return ServingEstimate(
+        concurrency=round(decoding),
+        ttft_ms=figure(
+            replica.ttft_ms(sequences, rate),
+            "ms",
+            "half a step, M/D/1 wait and the prompt's step (planner/queueing.py), "
+            f"at {rate:.3g} requests/s of {lengths}",
+            PREFILL_BAND,
+        ),
+        tpot_ms=figure(
+            tpot_ms,
+            "ms",
+            f"step of {decoding:.0f} sequences and what prompts add to it (planner/queueing.py)",
+            DECODE_BAND,
+        ),
+        prefill_tokens_per_s=figure(
+            load.input_tokens / replica.prompt_s,
+            "tokens/s",
+            f"prompts of {load.input_tokens} tokens, nothing else",
+            _inverse(PREFILL_BAND),
+        ),
+        decode_tokens_per_s=figure(
+            decoding / tpot_ms * 1000,
+            "tokens/s",
+            f"{decoding:.0f} sequences / TPOT",
+            _inverse(DECODE_BAND),
+        ),
+        requests_per_s=Figure(
+            value=sustained,
+            unit="requests/s",
+            basis=basis,
+            source=f"of {lengths}, limited by {limit}; {source}",
+            low=_sustained(_at_bar(replica, 1), goal)[0] if bars else None,
+            high=_sustained(_at_bar(replica, 0), goal)[0] if bars else None,
+        ),
+    )
+
+
+def _inverse(band: tuple[float, float]) -> tuple[float, float]:
+    return 1 / band[1], 1 / band[0]
+
+
+def _at_bar(replica: Replica, end: int) -> Replica:
+    """The replica at the lower (0) or upper (1) end of the error bars."""
+    return replica.slower(prompt=PREFILL_BAND[end], step=DECODE_BAND[end])
+
+
+def _sustained(replica: Replica, goal: LatencyGoal) -> tuple[float, str]:
+    """(requests/s that the replica sustains within the goal, what keeps it from more)."""
+    if replica.most_sequences < 1:
+        return 0.0, "the KV cache, which does not hold one request"
+    if alone := _broken(replica, goal, 0.0):
+        return 0.0, f"{alone}, which a single request misses"
+    low, high, limit = 0.0, 1.0, ""
+    for _ in range(BISECTIONS):  # over the square root: finer where sequences are few
+        middle = (low + high) / 2
+        broken = _broken(replica, goal, replica.most_sequences * middle**2)
+        if broken is None:
+            low = middle
+        else:
+            high, limit = middle, broken
+    return replica.requests_per_s(replica.most_sequences * low**2), limit
+
+
+def _broken(replica: Replica, goal: LatencyGoal, sequences: float) -> str | None:
+    """The first limit that so many sequences on average break, None when they keep all."""
+    rate = replica.requests_per_s(sequences)
+    if sequences_p95(sequences) > replica.most_sequences:
+        return f"the {replica.most_sequences:.0f} sequences it holds"
+    if rate * replica.prompt_s > MOST_PROMPT_SHARE:
+        return f"{MOST_PROMPT_SHARE:.0%} of the time for prompts"
+    if goal.tpot_p95_ms is not None and replica.tpot_p95_ms(sequences) > goal.tpot_p95_ms:
+        return f"the TPOT goal of {goal.tpot_p95_ms} ms"
+    if goal.ttft_p95_ms is not None and replica.ttft_p95_ms(sequences, rate) > goal.ttft_p95_ms:
+        return f"the TTFT goal of {goal.ttft_p95_ms} ms"
+    return None
+
+
+def _sequences(replica: Replica, requests_per_s: float) -> float:
+    """Sequences decoded together at a rate that the replica sustains."""
+    low, high = 0.0, 1.0
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        if replica.requests_per_s(replica.most_sequences * middle**2) < requests_per_s:
+            low = middle
+        else:
+            high = middle
+    return replica.most_sequences * low**2

@@ -1,0 +1,21 @@
+"""Layouts to try, and their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slipway.plan.capacity import Layout
+
+
+def tensor_layouts(devices_per_node: int) -> Iterator[Layout]:
+    """Tensor parallelism over 1, 2, 4... devices of one node."""
+    tensor = 1
+    while tensor <= devices_per_node:
+        yield Layout(tensor=tensor)
+        tensor *= 2
+
+
+def describe(layout: Layout) -> str:
+    """The layout in the words of vLLM's flags: "TP2 PP2"; sizes of 1 are left out."""
+    sizes = {"TP": layout.tensor, "PP": layout.pipeline, "EP": layout.expert, "DP": layout.data}
+    return " ".join(f"{name}{size}" for name, size in sizes.items() if size > 1) or "TP1"

@@ -1,0 +1,199 @@
+"""One way to run a model: what a replica would do under the load, how many, at what cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from slipway.config.catalog import Accelerator
+from slipway.config.load import Load
+from slipway.plan.capacity import (
+    ColdStart,
+    Cost,
+    DeviceMemory,
+    Figure,
+    Layout,
+    ServingEstimate,
+)
+from slipway.plan.platform import LatencyGoal
+
+from .calibration import Calibration
+from .cold_start import cliff, cold_start
+from .cost import replica_cost
+from .demand import Demand
+from .latency import LoadShape, serving_estimate
+from .quantization import SCHEMES, weight_bytes
+from .replicas import replicas_needed
+from .supply import Supply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One way to run a model, which its memory allows. `replicas` serve the declared load, or are
+    the minimum without one."""
+
+    supply: Supply
+    layout: Layout
+    memory: DeviceMemory
+    serving: ServingEstimate | None
+    replicas_needed: Figure
+    replicas: int
+    meets_goal: bool | None
+    cold_start: ColdStart
+    cost: Cost
+
+
+def make_option(
+    demand: Demand,
+    supply: Supply,
+    layout: Layout,
+    memory: DeviceMemory,
+    *,
+    detection_s: float,
+    calibration: Calibration | None,
+) -> Option:
+    """What a replica that fits would do and cost under the demand's load."""
+    start = cold_start(
+        supply,
+        weight_bytes=weight_bytes(demand.architecture, SCHEMES[demand.precision.weights]),
+    )
+    load = demand.load
+    if load is None:
+        return _without_load(demand, supply, layout, memory, start)
+
+    def estimate(replicas: int) -> ServingEstimate:
+        return _serving(
+            demand,
+            supply.accelerator,
+            load=load,
+            layout=layout,
+            memory=memory,
+            replicas=replicas,
+            calibration=calibration,
+        )
+
+    alone = estimate(1)
+    needed = _needed(demand, load, alone.requests_per_s, start.total_s.value)
+    replicas = min(max(round(needed.value), demand.min_replicas), demand.max_replicas)
+    serving = alone if replicas == 1 else estimate(replicas)
+    edge = _cliff(demand.goal, load, serving, replicas, detection_s)
+    return Option(
+        supply=supply,
+        layout=layout,
+        memory=memory,
+        serving=serving,
+        replicas_needed=needed,
+        replicas=replicas,
+        meets_goal=meets_goal(demand.goal, load, serving, replicas),
+        cold_start=ColdStart(parts=start.parts, total_s=start.total_s, cliff_s=edge),
+        cost=replica_cost(supply, devices=layout.devices, replicas=replicas, load=load),
+    )
+
+
+def load_shape(load: Load, replicas: int) -> LoadShape:
+    """The mean request, and one replica's share of the rate."""
+    return LoadShape(
+        requests_per_s=load.requests_per_s / replicas,
+        input_tokens=round(load.input_tokens.mean),
+        output_tokens=round(load.output_tokens.mean),
+    )
+
+
+def meets_goal(
+    goal: LatencyGoal, load: Load, serving: ServingEstimate, replicas: int
+) -> bool | None:
+    """Whether so many replicas keep the goal under the load; None without a goal.
+
+    `serving.requests_per_s` is what one replica sustains with the goal kept at its percentile.
+    """
+    if goal.ttft_p95_ms is None and goal.tpot_p95_ms is None:
+        return None
+    return load.requests_per_s <= replicas * serving.requests_per_s.value
+
+
+def missed_goals(option: Option, demand: Demand) -> Iterator[str]:
+    """Why the option does not keep the goal."""
+    serving, load = option.serving, demand.load
+    if serving is None or load is None:
+        return
+    if not serving.requests_per_s.value:
+        yield (
+            f"misses the goal with a single request: TTFT {serving.ttft_ms.value:.0f} ms, TPOT"
+            f" {serving.tpot_ms.value:.0f} ms"
+        )
+        return
+    needed = -(-load.requests_per_s // serving.requests_per_s.value)
+    if needed > option.replicas:
+        yield f"needs {needed:.0f} replicas to keep the goal, {demand.max_replicas} are allowed"
+
+
+@lru_cache(maxsize=4096)
+def _serving(
+    demand: Demand,
+    accelerator: Accelerator,
+    *,
+    load: Load,
+    layout: Layout,
+    memory: DeviceMemory,
+    replicas: int,
+    calibration: Calibration | None,
+) -> ServingEstimate:
+    """One of so many replicas under its share of the load, whatever pool has the accelerator."""
+    return serving_estimate(
+        demand.architecture,
+        accelerator,
+        layout=layout,
+        precision=demand.precision,
+        load=load_shape(load, replicas),
+        goal=demand.goal,
+        memory=memory,
+        max_num_seqs=demand.max_num_seqs,
+        calibration=calibration,
+    )
+
+
+def _without_load(
+    demand: Demand, supply: Supply, layout: Layout, memory: DeviceMemory, start: ColdStart
+) -> Option:
+    return Option(
+        supply=supply,
+        layout=layout,
+        memory=memory,
+        serving=None,
+        replicas_needed=Figure(
+            value=demand.min_replicas,
+            unit="replicas",
+            basis="declared",
+            source="replicas.min: no load is declared",
+        ),
+        replicas=demand.min_replicas,
+        meets_goal=None,
+        cold_start=start,
+        cost=replica_cost(supply, devices=layout.devices, replicas=demand.min_replicas, load=None),
+    )
+
+
+def _needed(demand: Demand, load: Load, per_replica: Figure, startup_s: float) -> Figure:
+    if per_replica.value > 0:
+        return replicas_needed(load.requests_per_s, per_replica, startup_s=startup_s)
+    return Figure(
+        value=demand.max_replicas,
+        unit="replicas",
+        basis=per_replica.basis,
+        source="replicas.max: a replica misses the goal even with a single request",
+    )
+
+
+def _cliff(
+    goal: LatencyGoal, load: Load, serving: ServingEstimate, replicas: int, detection_s: float
+) -> Figure | None:
+    if goal.ttft_p95_ms is None:
+        return None
+    return cliff(
+        load,
+        capacity=replicas * serving.requests_per_s.value,
+        slack_s=(goal.ttft_p95_ms - serving.ttft_ms.value) / 1000,
+        detection_s=detection_s,
+        source=f"load from {load.source}",
+    )

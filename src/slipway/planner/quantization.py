@@ -1,0 +1,80 @@
+"""Bytes of weights and of KV cache values by quantization scheme."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from slipway.config.catalog import Architecture
+
+from .parameters import Kind, count, layer_matrices
+
+_ALL_MATRICES: frozenset[Kind] = frozenset({"linear", "expert"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheme:
+    """How weights are packed: `bits` each, and `group_bits` of scale and zero point per group.
+
+    `packed` are the kinds of matrices it packs; embeddings, logits table, norms, biases, routers
+    and vision towers stay at `kept_bytes` a parameter. `activation_bits` is what the products are
+    computed in. `split_multiple` is what a matrix's side must be a multiple of on every device,
+    None where engines pad or do not care.
+    """
+
+    bits: int
+    group: int = 1
+    group_bits: int = 0
+    packed: frozenset[Kind] = _ALL_MATRICES
+    kept_bytes: int = 2
+    activation_bits: int = 16
+    split_multiple: int | None = None
+
+    @property
+    def bytes_per_weight(self) -> float:
+        """Of what is packed, scales included."""
+        return (self.bits + self.group_bits / self.group) / 8
+
+    def bytes_per_parameter(self, kind: Kind) -> float:
+        return self.bytes_per_weight if kind in self.packed else self.kept_bytes
+
+
+# awq, gptq: groups of 128 along the input, a 16-bit scale and a 4-bit zero point each (AWQ,
+# arXiv 2306.00978; the GPTQ checkpoints of AutoGPTQ). fp8, int8: a scale per tensor or channel,
+# which is nothing. fp8-block: a float32 per 128 x 128 block (DeepSeek-V3, arXiv 2412.19437 §3.3).
+# nvfp4: an FP8 scale per 16; mxfp4: an 8-bit exponent per 32 (OCP Microscaling 1.0), in gpt-oss
+# for experts only, which vLLM pads.
+SCHEMES: Mapping[str, Scheme] = MappingProxyType(
+    {
+        "fp32": Scheme(bits=32, kept_bytes=4, activation_bits=32),
+        "bf16": Scheme(bits=16),
+        "fp16": Scheme(bits=16),
+        "fp8": Scheme(bits=8, activation_bits=8),
+        "fp8-block": Scheme(
+            bits=8, group=128 * 128, group_bits=32, activation_bits=8, split_multiple=128
+        ),
+        "int8": Scheme(bits=8, activation_bits=8),
+        "awq": Scheme(bits=4, group=128, group_bits=20, split_multiple=128),
+        "gptq": Scheme(bits=4, group=128, group_bits=20, split_multiple=128),
+        "nvfp4": Scheme(bits=4, group=16, group_bits=8, activation_bits=4, split_multiple=16),
+        "mxfp4": Scheme(bits=4, group=32, group_bits=8, packed=frozenset({"expert"})),
+    }
+)
+
+# vLLM's --kv-cache-dtype
+KV_BYTES: Mapping[str, int] = MappingProxyType({"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1})
+
+
+def weight_bytes(architecture: Architecture, scheme: Scheme) -> int:
+    """All weights of one copy of the model. Every expert of a mixture is resident."""
+    layers = sum(
+        matrix.parameters * len(matrix.layers) * scheme.bytes_per_parameter(matrix.kind)
+        for matrix in layer_matrices(architecture)
+    )
+    in_layers = sum(
+        matrix.parameters * len(matrix.layers) for matrix in layer_matrices(architecture)
+    )
+    outside = count(architecture).total - in_layers
+    return math.ceil(layers + outside * scheme.kept_bytes)

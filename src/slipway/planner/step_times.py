@@ -1,0 +1,77 @@
+"""A replica's forward pass as four constants: the form that the simulator computes with.
+
+step = max(base, prefill_token x prompt tokens) + sequence x decoding sequences
+       + context_token x tokens whose KV they read       (services/engine_sim/README.md)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slipway.config.calibration import StepTimes
+from slipway.config.catalog import Accelerator, Architecture
+from slipway.plan.capacity import Layout, Precision
+
+from .calibration import Calibration
+from .roofline import decode, machine, pass_ms, prefill
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """Where the constants are taken: the sizes around which the replica works."""
+
+    prompt_tokens: float  # computed in one step
+    sequences: float  # decoding together
+    context: float  # tokens of each of them
+
+
+def step_times(
+    architecture: Architecture,
+    accelerator: Accelerator | None,
+    *,
+    layout: Layout,
+    precision: Precision,
+    around: Operation,
+    calibration: Calibration,
+) -> tuple[StepTimes, str] | None:
+    """The constants and their source: measured ones, else the roofline's around an operation.
+
+    The roofline is no straight line (a mixture of experts reads more weights for more sequences),
+    so its constants hold near `around` only. None on processors before a calibration.
+    """
+    measured = calibration.find(architecture, accelerator, layout=layout, precision=precision)
+    if measured is not None and isinstance(measured.measurement, StepTimes):
+        return measured.measurement, measured.source
+    if accelerator is None:
+        return None
+    source = (
+        f"roofline (planner/roofline.py), as straight lines around {around.sequences:.0f} sequences"
+        f" of {around.context:.0f} tokens and prompts of {around.prompt_tokens:.0f}"
+    )
+    return _around(architecture, accelerator, layout, precision, around), source
+
+
+def _around(
+    architecture: Architecture,
+    accelerator: Accelerator,
+    layout: Layout,
+    precision: Precision,
+    around: Operation,
+) -> StepTimes:
+    served = machine(architecture, accelerator, layout=layout, precision=precision)
+    sequences, context = max(2.0, around.sequences), around.context
+
+    def decode_ms(batch: float, tokens: float) -> float:
+        return pass_ms(served, decode(batch, context=tokens))
+
+    many, one = decode_ms(sequences, context), decode_ms(1, context)
+    longer = decode_ms(sequences, 2 * context)
+    context_token_ms = max(0.0, (longer - many) / (sequences * context))
+    per_sequence_ms = (many - one) / (sequences - 1)
+    sequence_ms = max(0.0, per_sequence_ms - context_token_ms * context)
+    return StepTimes(
+        base_ms=one - sequence_ms - context_token_ms * context,
+        prefill_token_ms=pass_ms(served, prefill(around.prompt_tokens)) / around.prompt_tokens,
+        sequence_ms=sequence_ms,
+        context_token_ms=context_token_ms,
+    )

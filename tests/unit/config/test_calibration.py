@@ -1,0 +1,157 @@
+"""The calibration file: what it may say, and what is said of a wrong one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import jsonschema
+import pytest
+import yaml
+
+from slipway.config.calibration import KvScheme, WeightScheme, load_calibration
+from slipway.config.catalog import load_catalog
+from slipway.config.errors import ConfigError
+from slipway.plan.capacity import Layout, Precision
+from slipway.planner.calibration import make_calibration
+from slipway.planner.quantization import KV_BYTES, SCHEMES
+from tests.unit.plan.samples import ROOT
+
+CATALOG = load_catalog(ROOT)
+SCHEMA = json.loads((ROOT / "schemas/calibration.schema.json").read_text("utf-8"))
+SERVING = {
+    "requests_per_s": 8.0,
+    "input_tokens": 1024,
+    "output_tokens": 256,
+    "ttft_ms": 61,
+    "tpot_ms": 12.5,
+}
+STEP_TIMES = {
+    "base_ms": 6.3,
+    "prefill_token_ms": 0.02,
+    "sequence_ms": 0.008,
+    "context_token_ms": 0.00004,
+}
+
+
+def _row(**changes: Any) -> dict[str, Any]:
+    row = {
+        "model": "llama-3.1-8b",
+        "accelerator": "H100-80",
+        "layout": {"tensor": 2},
+        "precision": {"weights": "fp8", "kv": "fp8"},
+        "machine": "p5.48xlarge",
+        "date": "2026-11-21",
+        "versions": {"vllm": "0.14.0"},
+        "serving": SERVING,
+    } | changes
+    return {key: value for key, value in row.items() if value is not None}
+
+
+def _write(folder: Path, *rows: dict[str, Any]) -> Path:
+    path = folder / "calibration.yaml"
+    path.write_text(yaml.safe_dump({"schema_version": 1, "rows": list(rows)}), "utf-8")
+    return path
+
+
+def _problem(path: Path) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_calibration(path, CATALOG)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        _row(),
+        _row(serving=None, step_times=STEP_TIMES),
+        _row(accelerator=None, layout=None, precision=None),
+    ],
+    ids=["serving", "step times", "processors"],
+)
+def test_a_valid_row_passes_the_reader_and_the_schema(tmp_path: Path, row: Any) -> None:
+    jsonschema.validate({"schema_version": 1, "rows": [row]}, SCHEMA)
+    assert len(load_calibration(_write(tmp_path, row), CATALOG).rows) == 1
+
+
+def test_json_is_read_as_well(tmp_path: Path) -> None:
+    path = tmp_path / "calibration.json"
+    path.write_text(json.dumps({"schema_version": 1, "rows": [_row()]}, indent=2), "utf-8")
+    assert load_calibration(path, CATALOG).rows[0].date.isoformat() == "2026-11-21"
+
+
+@pytest.mark.parametrize(
+    ("row", "key", "message"),
+    [
+        (_row(step_times=STEP_TIMES), "rows.0", "either `serving` or `step_times`"),
+        (_row(serving=None), "rows.0", "either `serving` or `step_times`"),
+        (_row(serving=SERVING | {"ttft_ms": -1}), "rows.0.serving.ttft_ms", "more than 0"),
+        (_row(versions={}), "rows.0.versions", "must not be empty"),
+        (_row(date="yesterday"), "rows.0.date", ""),
+        (_row(colour="red"), "rows.0.colour", "unknown key"),
+        (_row(precision={"weights": "fp9"}), "rows.0.precision.weights", "must be 'fp32'"),
+    ],
+)
+def test_a_wrong_row_is_refused_by_the_reader_and_the_schema(
+    tmp_path: Path, row: Any, key: str, message: str
+) -> None:
+    problem = _problem(_write(tmp_path, row))
+    assert "calibration.yaml:" in problem
+    assert f"{key}: " in problem
+    assert message in problem
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"schema_version": 1, "rows": [row]}, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "fix"),
+    [
+        ({"model": "llama-3.1-8B"}, "rows.0.model", 'did you mean "llama-3.1-8b"?'),
+        ({"accelerator": "H100-8"}, "rows.0.accelerator", 'did you mean "H100-80"?'),
+    ],
+)
+def test_a_name_that_the_catalog_lacks_is_named(
+    tmp_path: Path, changes: dict[str, Any], key: str, fix: str
+) -> None:
+    problem = _problem(_write(tmp_path, _row(**changes)))
+    assert f"{key}: is not in catalog/" in problem
+    assert fix in problem
+
+
+def test_every_scheme_of_the_planner_can_be_calibrated() -> None:
+    assert set(get_args(WeightScheme)) == set(SCHEMES)
+    assert set(get_args(KvScheme)) == set(KV_BYTES)
+
+
+def test_of_several_rows_the_newest_counts(tmp_path: Path) -> None:
+    rows = [
+        _row(date="2026-11-20", machine="new"),
+        _row(date="2026-10-01", machine="old"),
+        _row(date="2026-11-20", machine="newest"),
+        _row(date="2026-11-21", machine="another", layout={"tensor": 4}),
+    ]
+    calibration = make_calibration(load_calibration(_write(tmp_path, *rows), CATALOG), CATALOG)
+    found = calibration.find(
+        CATALOG.models["llama-3.1-8b"],
+        CATALOG.accelerators["H100-80"],
+        layout=Layout(tensor=2),
+        precision=Precision(weights="fp8", kv="fp8"),
+    )
+    assert found is not None
+    assert "on newest: llama-3.1-8b on H100-80 (vllm 0.14.0)" in found.source
+
+
+def test_nothing_is_found_for_what_was_not_measured(tmp_path: Path) -> None:
+    calibration = make_calibration(load_calibration(_write(tmp_path, _row()), CATALOG), CATALOG)
+    for model, accelerator, precision in (
+        ("llama-3.1-8b", "H100-80", Precision()),
+        ("llama-3.1-8b", "H200", Precision(weights="fp8", kv="fp8")),
+        ("qwen3-8b", "H100-80", Precision(weights="fp8", kv="fp8")),
+    ):
+        assert not calibration.find(
+            CATALOG.models[model],
+            CATALOG.accelerators[accelerator],
+            layout=Layout(tensor=2),
+            precision=precision,
+        )

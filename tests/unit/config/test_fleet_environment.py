@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from slipway.config.environment import DevSettings, FleetSettings, parse_environment
+from slipway.config.errors import ConfigError, Problem
+from slipway.config.inputs import deployed_models, load_environment, load_inputs, load_models
+from tests.unit.config.checkout import ROOT
+
+VALUES: dict[str, Any] = {
+    "target": "aws",
+    "network": {"cidr": "10.40.0.0/16"},
+    "pools": {
+        "h100": {"kind": "aws", "instance": "p5.48xlarge", "nodes": {"min": 1, "max": 2}},
+        "l4": {"kind": "aws", "instance": "g6.xlarge", "nodes": {"max": 4}},
+    },
+    "models": {"chat": {"pools": ["h100", "l4"], "replicas": {"min": 1, "max": 2}}},
+    "gateway": {"pool": "l4"},
+}
+METAL = {
+    "kind": "metal",
+    "accelerator": "H100-80",
+    "accelerators_per_node": 8,
+    "nodes": 2,
+}
+
+
+def _with(path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    """VALUES with another value at `path`."""
+
+    def replaced(old: Any, keys: tuple[str, ...]) -> Any:
+        head, *rest = keys
+        return old | {head: replaced(old.get(head, {}), tuple(rest)) if rest else value}
+
+    changed: dict[str, Any] = replaced(VALUES, path)
+    return changed
+
+
+def _problem(values: dict[str, Any]) -> Problem:
+    with pytest.raises(ConfigError) as caught:
+        parse_environment(values, name="aws", source="Pulumi.aws.yaml")
+    (problem,) = caught.value.problems
+    return problem
+
+
+def _settings(values: dict[str, Any]) -> FleetSettings:
+    settings = parse_environment(values, name="aws", source="Pulumi.aws.yaml").settings
+    assert isinstance(settings, FleetSettings)
+    return settings
+
+
+@pytest.mark.parametrize("name", ["aws", "metal"])
+def test_the_shipped_fleets_are_valid_with_3_pools_and_12_models(name: str) -> None:
+    environment = load_environment(ROOT, name)
+    assert isinstance(environment.settings, FleetSettings)
+    assert len(environment.settings.pools) == 3
+    models = deployed_models(environment, load_models(ROOT, "models"))
+    assert len(models) == 12
+    assert all(model.settings.load and model.settings.slo for model in models.values())
+
+
+def test_dev_deploys_only_the_model_it_names() -> None:
+    inputs = load_inputs(ROOT, "dev")
+    assert isinstance(inputs.environment.settings, DevSettings)
+    assert list(inputs.models) == ["smollm2"]
+
+
+def test_a_model_may_name_one_pool_or_some() -> None:
+    assert _settings(VALUES).models["chat"].candidates == ("h100", "l4")
+    one = {"pool": "l4", "replicas": {"min": 1, "max": 2}}
+    assert _settings(_with(("models", "chat"), one)).models["chat"].candidates == ("l4",)
+
+
+# path, value, then the complaint: key, words in message, words in fix
+MISTAKES = {
+    "both pool and pools": (
+        (("models", "chat", "pool"), "l4"),
+        ("models.chat", "one `pool`, or some `pools`", "pool: "),
+    ),
+    "an unknown pool among some": (
+        (("models", "chat", "pools"), ["h10", "l4"]),
+        ("models.chat.pools", "does not have", 'did you mean "h100"?'),
+    ),
+    "fewer nodes at most than at least": (
+        (("pools", "h100", "nodes"), {"min": 3, "max": 2}),
+        ("pools.h100.nodes", "min is greater than max", "raise max to 3"),
+    ),
+    "a pool of another target": (
+        (("pools", "l4"), METAL),
+        ("pools.l4.kind", "no pool of target aws", "use kind aws"),
+    ),
+    "an unknown market": (
+        (("pools", "h100", "market"), "spt"),
+        ("pools.h100.market", "'spot'", 'did you mean "spot"?'),
+    ),
+    "an unknown kind of pool": (
+        (("pools", "l4", "kind"), "azure"),
+        ("pools.l4", "'aws', 'metal'", "kind"),
+    ),
+    "a price of nothing": (
+        (("pools", "h100", "usd_per_hour"), 0),
+        ("pools.h100.usd_per_hour", "more than 0", "more than 0"),
+    ),
+    "a public network": (
+        (("network", "cidr"), "8.8.0.0/16"),
+        ("network.cidr", "not a private network", "10.40.0.0/16"),
+    ),
+    "a network that is none": (
+        (("network", "cidr"), "everywhere"),
+        ("network.cidr", "not an IPv4 network", "10.40.0.0/16"),
+    ),
+    "fewer replicas at most than at least": (
+        (("models", "chat", "replicas"), {"min": 3, "max": 2}),
+        ("models.chat.replicas", "min is greater than max", "raise max to 3"),
+    ),
+    "a budget that contradicts itself": (
+        (("budget",), {"usd_per_hour": 9, "usd_per_hour_at_most": 8}),
+        ("budget", "greater than usd_per_hour_at_most", "raise usd_per_hour_at_most to 9"),
+    ),
+    "an unknown key of the budget": (
+        (("budget",), {"usd_per_hours": 9}),
+        ("budget.usd_per_hours", "unknown key", 'did you mean "usd_per_hour"?'),
+    ),
+}
+
+
+@pytest.mark.parametrize(("edit", "complaint"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_a_mistake_names_its_key_and_its_fix(
+    edit: tuple[tuple[str, ...], Any], complaint: tuple[str, str, str]
+) -> None:
+    key, message, fix = complaint
+    problem = _problem(_with(*edit))
+    assert problem.key == f"slipway:{key}"
+    assert message in problem.message
+    assert fix in problem.fix
+
+
+def test_a_local_pool_is_no_pool_of_a_fleet_and_a_fleets_pool_none_of_dev() -> None:
+    local = {"kind": "local", "nodes": 1}
+    assert "'aws', 'metal'" in _problem(_with(("pools", "l4"), local)).message
+    dev = {
+        "target": "dev",
+        "network": {"cidr": "127.77.0.0/24"},
+        "pools": {"edge": METAL},
+        "models": {},
+    }
+    with pytest.raises(ConfigError) as caught:
+        parse_environment(dev, name="dev", source="Pulumi.dev.yaml")
+    assert "slipway:pools.edge.kind" in [problem.key for problem in caught.value.problems]

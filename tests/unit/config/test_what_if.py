@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slipway.config.environment import FleetSettings
+from slipway.config.errors import ConfigError
+from slipway.config.inputs import PlanInputs, load_inputs
+from slipway.config.what_if import Change, changed, parse_change
+from slipway.planner.capacity import plan_capacity
+from tests.unit.config.checkout import ROOT
+
+
+def _inputs(*texts: str) -> PlanInputs:
+    return load_inputs(ROOT, "aws", changes=[parse_change(text) for text in texts])
+
+
+@pytest.mark.parametrize(
+    ("text", "change"),
+    [
+        ("pools.h100.nodes.max=4", Change(key=("pools", "h100", "nodes", "max"), value=4)),
+        ("slipway:servers=3", Change(key=("servers",), value=3)),
+        (
+            "models.chat.replicas={min: 1, max: 2}",
+            Change(key=("models", "chat", "replicas"), value={"min": 1, "max": 2}),
+        ),
+        ("models.chat.pools=[a, b]", Change(key=("models", "chat", "pools"), value=["a", "b"])),
+        (
+            "models.chat.engine.quantization=fp8",
+            Change(key=("engine", "quantization"), value="fp8", model="chat"),
+        ),
+        ("models.chat.slo=", Change(key=("slo",), value=None, model="chat")),
+    ],
+)
+def test_a_change_is_of_the_environment_or_of_a_models_file(text: str, change: Change) -> None:
+    assert parse_change(text) == change
+
+
+@pytest.mark.parametrize("text", ["pools.h100", "=4", "pools..nodes=4", "servers={"])
+def test_what_is_no_change_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_change(text)
+    (problem,) = caught.value.problems
+    assert (problem.source, problem.value) == ("--what-if", text)
+
+
+def test_changes_replace_what_they_name_and_nothing_else() -> None:
+    values: dict[str, Any] = {"a": {"b": 1, "c": 2}, "d": 3}
+    changes = [Change(key=("a", "b"), value=9), Change(key=("e", "f"), value=4)]
+    assert changed(values, changes) == {"a": {"b": 9, "c": 2}, "d": 3, "e": {"f": 4}}
+    assert values == {"a": {"b": 1, "c": 2}, "d": 3}
+
+
+def test_changes_reach_the_environment_and_the_models() -> None:
+    inputs = _inputs("pools.h100.nodes.max=7", "models.phi-4.engine.max_num_seqs=5")
+    settings = inputs.environment.settings
+    assert isinstance(settings, FleetSettings)
+    assert settings.pools["h100"].model_dump()["nodes"]["max"] == 7
+    assert inputs.models["phi-4"].settings.engine.max_num_seqs == 5
+    assert load_inputs(ROOT, "aws").models["phi-4"].settings.engine.max_num_seqs == 64
+
+
+def test_a_load_may_be_replaced_by_a_trace(tmp_path: Path) -> None:
+    trace = tmp_path / "day.jsonl"
+    line = '{{"timestamp": {}, "input_length": 100, "output_length": 10}}\n'
+    trace.write_text("".join(line.format(1000 * k) for k in range(11)))
+    inputs = _inputs(f"models.phi-4.load={{trace: {trace}}}")
+    assert list(inputs.traces) == ["phi-4"]
+    assert inputs.traces["phi-4"].requests_per_s == pytest.approx(1.1)
+    (phi,) = [model for model in plan_capacity(inputs).models if model.model == "phi-4"]
+    assert "1.1 requests/s" in phi.replicas_needed.source
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "fix"),
+    [
+        ("models.ph-4.engine.kind=vllm", "models.ph-4", 'did you mean "phi-4"?'),
+        ("pools.h100.nods=1", "slipway:pools.h100.nods", 'did you mean "nodes"?'),
+        ("models.phi-4.engine.dtype=fp7", "engine.dtype", "bfloat16"),
+    ],
+)
+def test_a_change_is_checked_like_the_files(text: str, key: str, fix: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _inputs(text)
+    (problem,) = caught.value.problems
+    assert problem.key == key
+    assert fix in problem.fix

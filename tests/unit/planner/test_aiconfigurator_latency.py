@@ -1,0 +1,83 @@
+"""The roofline against aiconfigurator's forward passes: it was fitted to the tuning rows only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median
+
+import pytest
+
+from slipway.planner.latency import DECODE_BAND, PREFILL_BAND
+
+from .latency_rows import (
+    Phase,
+    Sample,
+    configuration_errors,
+    read_samples,
+    recording,
+    relative_error,
+    serving_errors,
+)
+
+SAMPLES = read_samples()
+HELD_OUT = [sample for sample in SAMPLES if not sample.tuning]
+PHASES: tuple[Phase, ...] = ("prefill", "decode")
+BAR = 0.20
+BAR_OF_ONE_ACCELERATOR = 0.25  # H200 and B200 are extrapolated to
+
+
+def _of(phase: Phase, samples: Iterable[Sample] = HELD_OUT) -> list[Sample]:
+    return [sample for sample in samples if sample.phase == phase]
+
+
+def test_no_model_is_both_tuned_on_and_held_out() -> None:
+    tuning = {sample.row["model"] for sample in SAMPLES if sample.tuning}
+    held_out = {sample.row["model"] for sample in HELD_OUT}
+    assert tuning
+    assert tuning.isdisjoint(held_out)
+
+
+def test_two_accelerators_have_no_tuning_row_at_all() -> None:
+    tuned = {sample.row["accelerator"] for sample in SAMPLES if sample.tuning}
+    assert {sample.row["accelerator"] for sample in HELD_OUT} - tuned == {"H200", "B200"}
+
+
+def test_the_recording_names_its_tool_its_date_and_its_rule() -> None:
+    document = recording()
+    assert document["tool"] == "aiconfigurator 0.8.0"
+    assert document["date"]
+    assert document["rule"].startswith("tuning: ")
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_the_median_error_of_held_out_configurations_is_at_most_a_fifth(phase: Phase) -> None:
+    errors = configuration_errors(_of(phase))
+    assert len(errors) >= 40
+    worst = max(errors, key=errors.__getitem__)
+    assert median(errors.values()) <= BAR, f"worst: {worst}, {errors[worst]:.0%}"
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("accelerator", ["H100-80", "A100-80", "L40S", "H200", "B200"])
+def test_no_accelerator_is_far_off(phase: Phase, accelerator: str) -> None:
+    samples = [sample for sample in _of(phase) if sample.row["accelerator"] == accelerator]
+    assert median(configuration_errors(samples).values()) <= BAR_OF_ONE_ACCELERATOR
+
+
+def test_under_load_the_median_tpot_of_held_out_configurations_is_off_by_at_most_a_fifth() -> None:
+    """Its aggregated TTFT is no bar: it is multiplied by an empirical factor for queueing."""
+    rows = [row for row in recording()["rows"] if row["side"] == "held out"]
+    errors = {name: abs(error) for name, error in serving_errors(rows, "tpot_ms").items()}
+    assert len(errors) >= 40
+    worst = max(errors, key=errors.__getitem__)
+    assert median(errors.values()) <= BAR, f"worst: {worst}, {errors[worst]:.0%}"
+
+
+@pytest.mark.parametrize(("phase", "band"), [("prefill", PREFILL_BAND), ("decode", DECODE_BAND)])
+def test_nine_of_ten_held_out_passes_lie_within_the_error_bars(
+    phase: Phase, band: tuple[float, float]
+) -> None:
+    low, high = band
+    samples = _of(phase)
+    within = [low <= 1 / (1 + relative_error(sample)) <= high for sample in samples]
+    assert sum(within) / len(samples) >= 0.9

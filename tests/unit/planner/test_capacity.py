@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slipway.config.calibration import CalibrationSettings
+from slipway.config.errors import ConfigError, Problem
+from slipway.config.inputs import PlanInputs
+from slipway.plan.capacity import CapacityPlan, ModelCapacity
+from slipway.planner.capacity import plan_capacity
+from tests.unit.plan.samples import dev_inputs
+from tests.unit.planner.fleets import H100, L4, L40S, OWNED, engine, fleet, model_file
+
+PRICES = datetime.date(2026, 11, 21)  # of the catalog's instances
+
+
+def _model(inputs: PlanInputs) -> ModelCapacity:
+    (model,) = plan_capacity(inputs).models
+    return model
+
+
+def _problem(inputs: PlanInputs) -> Problem:
+    with pytest.raises(ConfigError) as caught:
+        plan_capacity(inputs)
+    (problem,) = caught.value.problems
+    return problem
+
+
+def _refused(model: ModelCapacity) -> dict[str, str]:
+    return {refusal.pool: "; ".join(refusal.reasons) for refusal in model.refused}
+
+
+def _all_warnings(plan: CapacityPlan) -> str:
+    return "\n".join([*plan.warnings, *(text for model in plan.models for text in model.warnings)])
+
+
+# Which pool.
+
+
+def test_the_same_inputs_give_the_same_plan() -> None:
+    inputs = fleet(model_file(), model_file(name="other"), pools={"h100": H100, "l40s": L40S})
+    assert plan_capacity(inputs) == plan_capacity(inputs)
+
+
+def test_the_cheapest_pool_wins_and_the_other_says_what_it_costs() -> None:
+    model = _model(fleet(pools={"h100": H100, "l40s": L40S}))
+    assert model.pool == "l40s"
+    cost = model.cost.usd_per_hour.value
+    assert f"not {cost:.2f} as l40s" in _refused(model)["h100"]
+
+
+def test_a_pool_whose_accelerators_are_too_small_is_refused_with_the_missing_memory() -> None:
+    seventy = model_file("llama-3.1-70b", engine=engine("llama-3.1-70b", quantization="fp8"))
+    model = _model(fleet(seventy, pools={"h100": H100, "l4": L4}))
+    assert model.pool == "h100"
+    assert "exceed the 20.1 GiB of L4 it may use" in _refused(model)["l4"]
+
+
+def test_the_planner_splits_a_model_that_states_no_layout_and_obeys_one_that_does() -> None:
+    free = model_file("llama-3.1-70b", engine=engine("llama-3.1-70b", quantization="fp8"))
+    assert _model(fleet(free)).layout.tensor > 1
+    assert _model(fleet(free | {"parallel": {"tensor": 8}})).layout.tensor == 8
+
+
+@pytest.mark.parametrize(
+    ("architecture", "tensor", "reason"),
+    [
+        ("phi-4", 4, "10 KV heads neither divide nor are divided by 4"),
+        ("qwen2.5-7b", 8, "28 attention heads cannot be divided by 8"),
+        ("llama-3.1-70b", 1, "exceed the"),
+    ],
+)
+def test_a_model_that_fits_nowhere_is_a_mistake_with_its_reason(
+    architecture: str, tensor: int, reason: str
+) -> None:
+    model = model_file(architecture, engine=engine(architecture), parallel={"tensor": tensor})
+    problem = _problem(fleet(model))
+    assert (problem.source, problem.key) == ("Pulumi.fleet.yaml", "slipway:models.chat.pools")
+    assert reason in problem.message
+    assert "models/chat.yaml" in problem.fix
+
+
+def test_a_pool_within_the_goal_beats_a_cheaper_one_that_misses_it() -> None:
+    quick = model_file(slo={"ttft_p95_ms": 1000, "tpot_p95_ms": 12})
+    model = _model(fleet(quick, pools={"h100": H100, "l4": L4}))
+    assert (model.pool, model.meets_goal) == ("h100", True)
+    assert "misses the goal with a single request" in _refused(model)["l4"]
+
+
+def test_a_goal_no_pool_keeps_is_a_missed_goal_not_a_mistake() -> None:
+    model = _model(fleet(model_file(slo={"tpot_p95_ms": 1})))
+    assert model.meets_goal is False
+    assert "misses the goal with a single request" in "".join(model.warnings)
+
+
+def test_too_few_replicas_allowed_miss_the_goal_and_say_how_many_would_do() -> None:
+    heavy = model_file(load={"requests_per_s": 200, "input_tokens": 800, "output_tokens": 200})
+    model = _model(fleet(heavy, replicas={"min": 1, "max": 2}))
+    assert model.meets_goal is False
+    assert "2 are allowed" in "".join(model.warnings)
+
+
+def test_a_model_goes_to_the_next_pool_when_the_cheapest_is_full() -> None:
+    pools = {"l40s": L40S | {"nodes": {"max": 1}}, "h100": H100}
+    few = {"requests_per_s": 1, "input_tokens": 800, "output_tokens": 200}
+    chats = [model_file(name=name, parallel={"tensor": 4}, load=few) for name in ("one", "two")]
+    plan = plan_capacity(fleet(*chats, pools=pools))
+    assert [model.pool for model in plan.models] == ["l40s", "h100"]
+    assert "with one need 2 nodes, the pool has 1 at most" in _refused(plan.models[1])["l40s"]
+
+
+def test_minimums_that_no_pool_has_room_for_are_a_mistake() -> None:
+    inputs = fleet(pools={"l4": L4 | {"nodes": {"max": 2}}}, replicas={"min": 3, "max": 3})
+    problem = _problem(inputs)
+    assert problem.key == "slipway:models.chat.pools"
+    assert "3 replicas need 3 devices, the pool has 2 at most" in problem.message
+
+
+def test_maximums_beyond_the_pool_are_warned_of() -> None:
+    quiet = model_file()
+    del quiet["load"]
+    pools = {"h100": H100 | {"nodes": {"max": 1}}}
+    inputs = fleet(quiet, pools=pools, replicas={"min": 1, "max": 17})
+    assert "all maximums together need 3 nodes of at most 1" in _all_warnings(plan_capacity(inputs))
+
+
+# How many, and what it costs.
+
+
+def test_replicas_follow_the_load() -> None:
+    needed = [
+        _model(
+            fleet(
+                model_file(load={"requests_per_s": rate, "input_tokens": 800, "output_tokens": 200})
+            )
+        ).replicas_needed.value
+        for rate in (1, 20, 200)
+    ]
+    assert needed == sorted(needed)
+    assert needed[0] == 1
+    assert needed[-1] > 2
+
+
+def test_the_cost_of_a_model_is_its_share_of_the_node_and_the_pools_is_whole_nodes() -> None:
+    plan = plan_capacity(fleet(replicas={"min": 1, "max": 1}))
+    (model,), (pool,) = plan.models, plan.pools
+    assert model.layout.devices == 1
+    assert model.cost.usd_per_hour.value == pytest.approx(55.04 / 8)
+    assert pool.usd_per_hour.value == plan.cost.usd_per_hour.value == pytest.approx(55.04)
+    assert plan.cost.usd_per_month.value == pytest.approx(55.04 * 730)
+    tokens = model.cost.usd_per_million_output_tokens
+    assert tokens is not None
+    assert tokens.value == pytest.approx(55.04 / 8 / (4 * 200 * 3600) * 1e6)
+    assert plan.cost.price_date == PRICES.isoformat()
+
+
+@pytest.mark.parametrize(("days", "warned"), [(90, False), (91, True)])
+def test_a_price_older_than_90_days_is_warned_of(days: int, warned: bool) -> None:
+    plan = plan_capacity(fleet(), today=PRICES + datetime.timedelta(days=days))
+    assert (f"the price of p5.48xlarge is {days} days old" in _all_warnings(plan)) is warned
+
+
+def test_a_declared_price_has_no_age_and_wins() -> None:
+    plan = plan_capacity(
+        fleet(pools={"h100": H100 | {"usd_per_hour": 20}}), today=datetime.date(2030, 1, 1)
+    )
+    assert plan.pools[0].usd_per_hour.value == 20
+    assert "days old" not in _all_warnings(plan)
+
+
+def test_a_market_without_a_known_price_is_planned_with_the_listed_one_and_says_so() -> None:
+    plan = plan_capacity(fleet(pools={"h100": H100 | {"market": "spot"}}))
+    assert "no spot price is known" in _all_warnings(plan)
+
+
+def test_owned_machines_without_a_price_are_free_and_say_so() -> None:
+    plan = plan_capacity(fleet(pools={"own": OWNED}))
+    assert plan.cost.usd_per_hour.value == 0
+    assert "counted as free of cost" in _all_warnings(plan)
+
+
+def test_an_instance_without_any_price_asks_for_one() -> None:
+    problem = _problem(fleet(pools={"h200": H100 | {"instance": "p5e.48xlarge"}}))
+    assert problem.key == "slipway:pools.h200"
+    assert "usd_per_hour" in problem.fix
+
+
+def test_an_unknown_instance_offers_the_nearest() -> None:
+    problem = _problem(fleet(pools={"h100": H100 | {"instance": "p5.48xlrge"}}))
+    assert problem.key == "slipway:pools.h100.instance"
+    assert problem.fix == 'did you mean "p5.48xlarge"?'
+
+
+def test_a_paid_pool_that_no_model_uses_is_warned_of() -> None:
+    idle = {"h100": H100, "l4": L4 | {"nodes": {"min": 1, "max": 2}}}
+    plan = plan_capacity(fleet(pools=idle, deployments={"chat": {"pools": ["h100"]}}))
+    assert "pool l4: no model uses it; it costs 0.81 USD/h" in _all_warnings(plan)
+    assert "no model uses it" not in _all_warnings(plan_capacity(fleet(pools={"h100": H100})))
+
+
+def test_more_than_the_budget_is_warned_of() -> None:
+    plan = plan_capacity(fleet(budget={"usd_per_hour": 10}))
+    assert "the budget is 10" in _all_warnings(plan)
+    assert "budget" not in _all_warnings(plan_capacity(fleet(budget={"usd_per_hour": 100})))
+
+
+# What is not declared is not promised.
+
+
+def test_without_a_load_there_is_memory_and_cost_but_no_promise() -> None:
+    values = model_file()
+    del values["load"]
+    model = _model(fleet(values, replicas={"min": 2, "max": 2}))
+    assert model.serving is None
+    assert model.meets_goal is None
+    assert model.cost.usd_per_million_output_tokens is None
+    assert model.replicas_needed.basis == "declared"
+    assert model.memory.kv_tokens > 8192
+
+
+def test_without_a_goal_nothing_is_met_or_missed() -> None:
+    assert _model(fleet(model_file(slo={}))).meets_goal is None
+
+
+def test_every_promised_number_says_where_it_comes_from() -> None:
+    model = _model(fleet())
+    assert model.serving is not None
+    figures = [
+        model.serving.ttft_ms,
+        model.serving.tpot_ms,
+        model.serving.requests_per_s,
+        model.replicas_needed,
+        *model.cold_start.parts.values(),
+        model.cost.usd_per_hour,
+    ]
+    assert all(figure.source and figure.unit for figure in figures)
+    for figure in figures:
+        if figure.basis == "estimate" and figure.low is not None and figure.high is not None:
+            assert figure.low <= figure.value <= figure.high
+
+
+def _row(**where: Any) -> dict[str, Any]:
+    return {
+        "model": "llama-3.1-8b",
+        "date": "2026-11-21",
+        "machine": "a test",
+        "versions": {"vllm": "0.32.0"},
+        "serving": {
+            "requests_per_s": 4,
+            "input_tokens": 800,
+            "output_tokens": 200,
+            "ttft_ms": 77,
+            "tpot_ms": 11,
+        },
+    } | where
+
+
+def test_a_measured_row_replaces_the_estimate_and_the_plan_says_so() -> None:
+    inputs = fleet(model_file(parallel={"tensor": 1}))
+    estimated = _model(inputs)
+    rows = CalibrationSettings.model_validate(
+        {"schema_version": 1, "rows": [_row(accelerator="H100-80")]}, strict=False
+    )
+    measured = _model(replace(inputs, calibration=rows))
+    assert estimated.serving is not None
+    assert measured.serving is not None
+    assert estimated.serving.ttft_ms.basis == "estimate"
+    assert measured.serving.ttft_ms.basis == "measured"
+    assert "a test" in measured.serving.ttft_ms.source
+
+
+def test_a_long_prompt_that_misses_the_goal_by_itself_is_warned_of() -> None:
+    load = {
+        "requests_per_s": 0.5,
+        "input_tokens": {"p50": 300, "p95": 7000},
+        "output_tokens": 200,
+    }
+    slow = model_file(load=load, slo={"ttft_p95_ms": 500})
+    model = _model(fleet(slow, pools={"l4": L4}))
+    assert "a prompt of the 95th percentile (7000 tokens)" in "".join(model.warnings)
+
+
+# On this machine.
+
+
+def test_dev_has_memory_and_no_cost_and_says_that_nothing_was_measured() -> None:
+    plan = plan_capacity(dev_inputs())
+    (model,) = plan.models
+    assert (model.model, model.pool, model.accelerator) == ("smollm2", "cpu", "")
+    assert plan.cost.usd_per_hour.value == 0
+    assert model.memory.kv_tokens == 23_301
+    assert model.serving is None
+    assert "--calibrate" in _all_warnings(plan)
+
+
+def test_a_measured_row_gives_dev_its_promise() -> None:
+    row = _row(model="smollm2-135m", precision={"weights": "fp32", "kv": "fp32"})
+    rows = CalibrationSettings.model_validate({"schema_version": 1, "rows": [row]}, strict=False)
+    (model,) = plan_capacity(replace(dev_inputs(), calibration=rows)).models
+    assert model.serving is not None
+    assert model.serving.tpot_ms.basis == "measured"
+    assert model.replicas_needed.basis == "measured"
+    assert model.meets_goal is True
+    assert model.utilization > 0
+
+
+# Whatever the numbers.
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    rate=st.floats(0.1, 60),
+    prompt=st.integers(16, 4000),
+    answer=st.integers(1, 2000),
+    least=st.integers(1, 3),
+)
+def test_a_plan_keeps_its_own_limits(rate: float, prompt: int, answer: int, least: int) -> None:
+    load = {"requests_per_s": rate, "input_tokens": prompt, "output_tokens": answer}
+    plan = plan_capacity(
+        fleet(
+            model_file(load=load),
+            pools={"h100": H100, "l40s": L40S},
+            replicas={"min": least, "max": 8},
+        )
+    )
+    (model,) = plan.models
+    assert model.cost.usd_per_hour.value <= plan.cost.usd_per_hour.value + 1e-9
+    assert 0 < model.memory.kv_cache_bytes <= model.memory.usable_bytes
+    assert model.utilization >= 0
+    assert model.cold_start.total_s.value == pytest.approx(
+        sum(part.value for part in model.cold_start.parts.values())
+    )
+    assert {refusal.pool for refusal in model.refused} | {model.pool} == {"h100", "l40s"}

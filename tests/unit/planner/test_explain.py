@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from slipway.planner.capacity import plan_capacity
+from slipway.planner.differences import differences
+from slipway.planner.explain import Line, explain
+from tests.unit.plan.samples import dev_inputs
+from tests.unit.planner.fleets import CATALOG, H100, L4, engine, fleet, model_file
+
+
+def _lines(architecture: str = "qwen2.5-7b", **changes: object) -> dict[str, Line]:
+    model = model_file(architecture, engine=engine(architecture)) | changes
+    (capacity,) = plan_capacity(fleet(model)).models
+    lines = explain(
+        capacity, CATALOG.models[architecture], CATALOG.accelerators[capacity.accelerator]
+    )
+    return {line.quantity: line for line in lines}
+
+
+def test_every_line_has_a_result_and_a_source() -> None:
+    lines = _lines()
+    assert all(line.result and line.source for line in lines.values())
+    assert {"parameters", "  = KV cache", "TTFT", "replicas needed", "cost"} <= lines.keys()
+
+
+def test_the_kv_arithmetic_is_the_one_of_the_table() -> None:
+    line = _lines()["KV of one token on a device"]
+    assert line.arithmetic == "2 x 28 layers x 4 KV heads x 128 x 2 B"
+    assert line.result == "56.0 KiB"
+
+
+def test_latent_attention_is_explained_as_such() -> None:
+    lines = _lines(
+        "deepseek-v3",
+        engine=engine("deepseek-v3", quantization="fp8", gpu_memory_utilization=0.95),
+        parallel={"tensor": 8, "pipeline": 2},
+    )
+    assert "(512 + 64) x 2 B, on every device" in lines["KV of one token on a device"].arithmetic
+
+
+def test_a_model_on_processors_is_explained_without_an_accelerator() -> None:
+    (capacity,) = plan_capacity(dev_inputs()).models
+    lines = explain(capacity, CATALOG.models["smollm2-135m"], None)
+    assert {line.quantity for line in lines} >= {"parameters", "KV tokens of a replica"}
+    assert not any("memory of one" in line.quantity for line in lines)
+
+
+def test_the_differences_of_a_change_name_what_changed_and_nothing_else() -> None:
+    before = plan_capacity(fleet())
+    after = plan_capacity(fleet(replicas={"min": 1, "max": 9}))
+    rows = differences(before, after)
+    found = {(row.subject, row.quantity): (row.before, row.after) for row in rows}
+    assert found == {
+        ("models.chat", "replicas"): ("1 to 8", "1 to 9"),
+        ("pools.h100", "accelerators at the maximum"): ("8", "9"),
+    }
+    assert differences(before, before) == ()
+
+
+def test_new_and_gone_things_are_differences_too() -> None:
+    one = plan_capacity(fleet(pools={"h100": H100}))
+    other = plan_capacity(fleet(model_file(name="new"), pools={"h100": H100, "l4": L4}))
+    rows = differences(one, other)
+    assert any(row.subject == "models.chat" and row.after is None for row in rows)
+    assert any(row.subject == "models.new" and row.before is None for row in rows)
+    assert any(row.subject == "pools.l4" and row.before is None for row in rows)

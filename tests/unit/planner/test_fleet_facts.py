@@ -1,0 +1,70 @@
+"""What policies read of the example fleets."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from slipway.config.inputs import load_inputs
+from slipway.planner.capacity import plan_capacity
+from slipway.planner.facts import fleet_facts
+from tests.unit.plan.samples import ROOT
+
+SCHEMA = json.loads((ROOT / "schemas/facts.schema.json").read_text())
+FLEETS = ("aws", "metal")
+
+
+def facts_of(name: str) -> dict[str, dict[str, Any]]:
+    """Name -> resource."""
+    inputs = load_inputs(ROOT, name)
+    plan = plan_capacity(inputs, today=datetime.date(2026, 11, 21))
+    return {
+        each["name"]: {**each, "inputs": each["inputs"]["facts"]}
+        for each in fleet_facts(inputs, plan)
+    }
+
+
+@pytest.mark.parametrize("name", FLEETS)
+def test_the_facts_of_a_fleet_keep_the_schema(name: str) -> None:
+    resources = facts_of(name)
+    kinds = [resource["type"].rpartition(":")[2] for resource in resources.values()]
+    assert {kind: kinds.count(kind) for kind in kinds} == {
+        "Platform": 1,
+        "NodePool": 3,
+        "ModelService": 12,
+    }
+    for resource, kind in zip(resources.values(), kinds, strict=True):
+        schema = {"$ref": f"#/$defs/{kind}", "$defs": SCHEMA["$defs"]}
+        jsonschema.validate(resource["inputs"], schema, cls=jsonschema.Draft202012Validator)
+        assert set(resource["inputs"]) <= set(SCHEMA["$defs"][kind]["properties"])
+        assert json.loads(json.dumps(resource)) == resource
+
+
+@pytest.mark.parametrize("name", FLEETS)
+def test_an_environment_at_its_maximum_costs_no_less_than_at_its_minimum(name: str) -> None:
+    cost = facts_of(name)["platform"]["inputs"]["cost"]
+    assert 0 <= cost["usd_per_hour"] <= cost["usd_per_hour_at_most"]
+
+
+def test_a_cloud_pools_facts_are_its_configuration_and_its_plan() -> None:
+    settings = load_inputs(ROOT, "aws").environment.settings
+    pool = facts_of("aws")["pool-h100"]["inputs"]
+    declared = settings.pools["h100"]
+    assert pool["accelerator"] == "H100-80"
+    assert pool["capacity"]["market"] == declared.market  # type: ignore[union-attr]
+    assert pool["capacity"]["quota_nodes"] == declared.quota  # type: ignore[union-attr]
+    assert pool["capacity"]["nodes_max"] == declared.nodes.max  # type: ignore[union-attr]
+
+
+def test_instances_with_efa_have_a_fabric_for_rdma() -> None:
+    resources = facts_of("aws")
+    fabrics = {
+        resource["inputs"]["pool"]: resource["inputs"]["capacity"]["fabric"]
+        for resource in resources.values()
+        if resource["type"].endswith("ModelService")
+    }
+    assert fabrics["h100"] == "efa"

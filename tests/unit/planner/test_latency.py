@@ -1,0 +1,315 @@
+"""One replica under load: against itself, against its goals, and against a simulated engine."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import random
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from slipway.config.calibration import CalibrationRow, CalibrationSettings
+from slipway.plan.capacity import DeviceMemory, Layout, Precision, ServingEstimate
+from slipway.plan.platform import LatencyGoal
+from slipway.planner.calibration import Calibration, make_calibration
+from slipway.planner.latency import LoadShape, serving_estimate
+from slipway.planner.memory import device_memory
+from tests.unit.plan.samples import ROOT
+
+from .architectures import ACCELERATORS, CATALOG, MODELS
+
+NO_GOAL = LatencyGoal(ttft_p95_ms=None, tpot_p95_ms=None)
+CHAT = LoadShape(requests_per_s=8.0, input_tokens=1024, output_tokens=256)
+# h100-bf16-llama-3.1-8b of services/engine_sim/profiles.json
+STEP_TIMES = {
+    "base_ms": 6.2588,
+    "prefill_token_ms": 0.021483,
+    "sequence_ms": 0.0081664,
+    "context_token_ms": 4.0905e-05,
+}
+
+
+def _memory(model: str, accelerator: str, layout: Layout, max_num_seqs: int) -> DeviceMemory:
+    return device_memory(
+        MODELS[model],
+        ACCELERATORS[accelerator],
+        layout=layout,
+        precision=Precision(),
+        max_len=8192,
+        max_num_seqs=max_num_seqs,
+    )
+
+
+def _estimate(
+    load: LoadShape = CHAT,
+    *,
+    model: str = "llama-3.1-8b",
+    accelerator: str = "H100-80",
+    layout: Layout | None = None,
+    goal: LatencyGoal = NO_GOAL,
+    max_num_seqs: int = 256,
+    calibration: Calibration | None = None,
+) -> ServingEstimate:
+    layout = layout or Layout()
+    return serving_estimate(
+        MODELS[model],
+        ACCELERATORS[accelerator],
+        layout=layout,
+        precision=Precision(),
+        load=load,
+        goal=goal,
+        memory=_memory(model, accelerator, layout, max_num_seqs),
+        max_num_seqs=max_num_seqs,
+        calibration=calibration,
+    )
+
+
+def _calibration(**measurement: Any) -> Calibration:
+    row = CalibrationRow(
+        model="llama-3.1-8b",
+        accelerator="H100-80",
+        machine="p5.48xlarge",
+        date=datetime.date(2026, 11, 1),
+        versions={"vllm": "0.14.0"},
+        **measurement,
+    )
+    return make_calibration(CalibrationSettings(schema_version=1, rows=(row,)), CATALOG)
+
+
+def _figures(estimate: ServingEstimate) -> list[Any]:
+    return [
+        estimate.ttft_ms,
+        estimate.tpot_ms,
+        estimate.prefill_tokens_per_s,
+        estimate.decode_tokens_per_s,
+        estimate.requests_per_s,
+    ]
+
+
+def test_as_many_tokens_come_out_as_are_asked_for() -> None:
+    estimate = _estimate()
+    asked = CHAT.requests_per_s * CHAT.output_tokens
+    assert estimate.decode_tokens_per_s.value == pytest.approx(asked, rel=0.01)
+
+
+def test_an_estimate_says_so_and_has_bars_around_every_figure() -> None:
+    for figure in _figures(_estimate(goal=LatencyGoal(ttft_p95_ms=500, tpot_p95_ms=30))):
+        assert figure.basis == "estimate"
+        assert "roofline" in figure.source
+        assert figure.low is not None
+        assert figure.high is not None
+        assert figure.low < figure.value < figure.high
+
+
+def test_a_looser_goal_sustains_more() -> None:
+    rates = [
+        _estimate(goal=LatencyGoal(ttft_p95_ms=None, tpot_p95_ms=goal)).requests_per_s.value
+        for goal in (10, 15, 20, 40)
+    ]
+    assert rates == sorted(rates)
+    assert rates[0] < rates[-1]
+
+
+def test_what_is_sustained_within_a_goal_names_the_goal() -> None:
+    tpot = _estimate(goal=LatencyGoal(ttft_p95_ms=5000, tpot_p95_ms=15)).requests_per_s
+    ttft = _estimate(goal=LatencyGoal(ttft_p95_ms=60, tpot_p95_ms=500)).requests_per_s
+    assert "limited by the TPOT goal of 15 ms" in tpot.source
+    assert "limited by the TTFT goal of 60 ms" in ttft.source
+
+
+def test_at_what_it_sustains_a_replica_keeps_its_goal() -> None:
+    goal = LatencyGoal(ttft_p95_ms=300, tpot_p95_ms=20)
+    sustained = _estimate(goal=goal).requests_per_s.value
+    there = _estimate(replace(CHAT, requests_per_s=sustained), goal=goal)
+    assert there.ttft_ms.value < 300
+    assert there.tpot_ms.value < 20
+
+
+def test_a_goal_that_one_request_misses_sustains_nothing() -> None:
+    estimate = _estimate(
+        model="llama-3.1-8b", accelerator="L4", goal=LatencyGoal(ttft_p95_ms=None, tpot_p95_ms=30)
+    )
+    assert estimate.requests_per_s.value == 0
+    assert "which a single request misses" in estimate.requests_per_s.source
+    assert estimate.concurrency == 1
+    assert estimate.tpot_ms.value > 30
+
+
+def test_more_load_than_it_sustains_is_served_at_what_it_sustains() -> None:
+    over = _estimate(replace(CHAT, requests_per_s=1000))
+    at = _estimate(replace(CHAT, requests_per_s=over.requests_per_s.value))
+    assert over.concurrency == pytest.approx(at.concurrency, abs=1)
+    assert over.ttft_ms.value == pytest.approx(at.ttft_ms.value, rel=0.01)
+
+
+def test_a_full_kv_cache_limits_the_sequences() -> None:
+    long = LoadShape(requests_per_s=100, input_tokens=6000, output_tokens=2000)
+    memory = _memory("llama-3.1-8b", "L4", Layout(), 256)
+    estimate = _estimate(long, accelerator="L4")
+    assert estimate.concurrency <= memory.kv_tokens / 7000
+    assert "sequences it holds" in estimate.requests_per_s.source
+
+
+def test_a_cache_that_holds_no_request_sustains_none() -> None:
+    estimate = serving_estimate(
+        MODELS["llama-3.1-8b"],
+        ACCELERATORS["H100-80"],
+        layout=Layout(),
+        precision=Precision(),
+        load=CHAT,
+        goal=NO_GOAL,
+        memory=replace(_memory("llama-3.1-8b", "H100-80", Layout(), 256), kv_tokens=1000),
+        max_num_seqs=256,
+    )
+    assert estimate.requests_per_s.value == 0
+    assert "does not hold one request" in estimate.requests_per_s.source
+
+
+def test_pipeline_stages_and_ranks_take_more_prompts_at_once_and_none_faster() -> None:
+    one = _estimate(model="llama-3.1-70b", accelerator="H200", layout=Layout(tensor=4))
+    for layout in (Layout(tensor=4, pipeline=2), Layout(tensor=4, data=2)):
+        two = _estimate(model="llama-3.1-70b", accelerator="H200", layout=layout)
+        ratio = two.prefill_tokens_per_s.value / one.prefill_tokens_per_s.value
+        assert ratio == pytest.approx(2, rel=0.05)
+        assert two.requests_per_s.value > 1.5 * one.requests_per_s.value
+
+
+def test_a_measured_replica_gives_what_was_measured() -> None:
+    calibration = _calibration(
+        serving={
+            "requests_per_s": CHAT.requests_per_s,
+            "input_tokens": CHAT.input_tokens,
+            "output_tokens": CHAT.output_tokens,
+            "ttft_ms": 61.0,
+            "tpot_ms": 12.5,
+        }
+    )
+    estimate = _estimate(calibration=calibration)
+    assert estimate.ttft_ms.value == pytest.approx(61.0, rel=0.02)
+    assert estimate.tpot_ms.value == pytest.approx(12.5, rel=0.02)
+    for figure in _figures(estimate):
+        assert figure.basis == "measured"
+        assert "measured 2026-11-01 on p5.48xlarge" in figure.source
+        assert figure.low is None
+
+
+def test_a_measurement_of_one_layout_says_nothing_of_another() -> None:
+    calibration = _calibration(step_times=STEP_TIMES)
+    assert _estimate(calibration=calibration).tpot_ms.basis == "measured"
+    other = _estimate(layout=Layout(tensor=2), calibration=calibration)
+    assert other.tpot_ms.basis == "estimate"
+
+
+def test_processors_are_estimated_only_from_a_measurement() -> None:
+    def on_processors(calibration: Calibration | None) -> ServingEstimate:
+        return serving_estimate(
+            MODELS["smollm2-135m"],
+            None,
+            layout=Layout(),
+            precision=Precision(weights="fp32", kv="fp32"),
+            load=LoadShape(requests_per_s=0.5, input_tokens=37, output_tokens=32),
+            goal=NO_GOAL,
+            memory=_memory("smollm2-135m", "L4", Layout(), 8),
+            max_num_seqs=8,
+            calibration=calibration,
+        )
+
+    with pytest.raises(ValueError, match="processors have no roofline"):
+        on_processors(None)
+    row = CalibrationRow.model_validate(
+        {
+            "model": "smollm2-135m",
+            "precision": {"weights": "fp32", "kv": "fp32"},
+            "machine": "2 cores",
+            "date": "2026-11-21",
+            "versions": {"vllm": "0.32"},
+            "serving": {
+                "requests_per_s": 0.5,
+                "input_tokens": 37,
+                "output_tokens": 32,
+                "ttft_ms": 75,
+                "tpot_ms": 60.6,
+            },
+        }
+    )
+    settings_ = CalibrationSettings(schema_version=1, rows=(row,))
+    estimate = on_processors(make_calibration(settings_, CATALOG))
+    assert estimate.ttft_ms.value == pytest.approx(75, rel=0.02)
+    assert estimate.tpot_ms.value == pytest.approx(60.6, rel=0.02)
+
+
+@settings(deadline=None)
+@given(
+    model=st.sampled_from(["llama-3.1-8b", "qwen3-30b-a3b", "gemma-3-12b"]),
+    rate=st.floats(0.01, 50),
+    more=st.floats(1, 5),
+    lengths=st.tuples(st.integers(1, 8000), st.integers(1, 4000)),
+)
+def test_more_requests_never_make_a_replica_faster(
+    model: str, rate: float, more: float, lengths: tuple[int, int]
+) -> None:
+    load = LoadShape(requests_per_s=rate, input_tokens=lengths[0], output_tokens=lengths[1])
+    less = _estimate(load, model=model)
+    assume(less.requests_per_s.value > 0)
+    busier = _estimate(replace(load, requests_per_s=rate * more), model=model)
+    assert less.concurrency <= busier.concurrency + 1
+    assert less.ttft_ms.value <= busier.ttft_ms.value * 1.01
+    assert less.tpot_ms.value <= busier.tpot_ms.value * 1.01
+
+
+@pytest.mark.parametrize(
+    ("input_tokens", "output_tokens", "requests_per_s"),
+    [(1024, 256, 2), (1024, 256, 12), (256, 256, 24), (512, 1024, 6), (4096, 128, 2)],
+)
+def test_the_queue_is_that_of_a_simulated_engine(
+    input_tokens: int,
+    output_tokens: int,
+    requests_per_s: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Same step times on both sides: what differs is only the arithmetic of the queue."""
+    monkeypatch.syspath_prepend(str(ROOT / "services/engine_sim"))
+    load = LoadShape(
+        requests_per_s=requests_per_s, input_tokens=input_tokens, output_tokens=output_tokens
+    )
+    estimate = _estimate(load, calibration=_calibration(step_times=STEP_TIMES))
+    ttft_ms, tpot_ms = _simulated(load, requests=400)
+    assert estimate.ttft_ms.value == pytest.approx(ttft_ms, rel=0.15)
+    assert estimate.tpot_ms.value == pytest.approx(tpot_ms, rel=0.10)
+
+
+def _simulated(load: LoadShape, *, requests: int) -> tuple[float, float]:
+    """Mean TTFT and TPOT of Poisson arrivals, the first quarter of them left out."""
+    core = {
+        name: importlib.import_module(f"simulator.core.{name}")
+        for name in ("replay", "scheduler", "sequence", "step_time")
+    }
+
+    def tokens_of(request: int) -> Any:
+        first = request * 100_000  # no two prompts begin alike: no prefix is cached
+        return core["sequence"].Sequence(
+            prompt=range(first, first + load.input_tokens),
+            max_tokens=load.output_tokens,
+            output_token=lambda index: first + 50_000 + index,
+        )
+
+    arrivals, now_ms, seeded = [], 0.0, random.Random(1)
+    for request in range(requests):
+        now_ms += 1000 * seeded.expovariate(load.requests_per_s)
+        arrivals.append((now_ms, tokens_of(request)))
+    profile = core["step_time"].Profile(
+        name="", kv_bytes_per_token=131072, source="", date="", **STEP_TIMES
+    )
+    limits = core["scheduler"].Limits(max_num_seqs=256, token_budget=8192, kv_blocks=28_000)
+    scheduler = core["scheduler"].Scheduler(limits)
+    timings = list(core["replay"].replay(scheduler, profile, arrivals).values())[requests // 4 :]
+    ttft_ms = fmean(each.first_token_ms - each.arrived_ms for each in timings)
+    tpot_ms = fmean(
+        (each.finished_ms - each.first_token_ms) / (load.output_tokens - 1) for each in timings
+    )
+    return ttft_ms, tpot_ms

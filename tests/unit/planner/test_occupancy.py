@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slipway.plan.capacity import CapacityPlan
+from slipway.planner.capacity import plan_capacity
+from tests.unit.planner.fleets import H100, fleet, model_file
+
+FEW = {"requests_per_s": 0.1, "input_tokens": 100, "output_tokens": 20}
+
+
+def _plan(*layouts: tuple[int, int, int], nodes: int = 100) -> CapacityPlan:
+    """Models of (tensor, pipeline, replicas) on nodes of 8 devices."""
+    models = [
+        model_file(name=f"model-{k}", load=FEW, parallel={"tensor": tensor, "pipeline": pipeline})
+        for k, (tensor, pipeline, _) in enumerate(layouts)
+    ]
+    deployments = {
+        f"model-{k}": {"replicas": {"min": replicas, "max": replicas}}
+        for k, (_, _, replicas) in enumerate(layouts)
+    }
+    pools = {"h100": H100 | {"nodes": {"max": nodes}}}
+    return plan_capacity(fleet(*models, pools=pools, deployments=deployments))
+
+
+def _nodes(plan: CapacityPlan) -> float:
+    return plan.pools[0].usd_per_hour.value / 55.04
+
+
+@pytest.mark.parametrize(
+    ("layouts", "nodes"),
+    [
+        ([(1, 1, 1)], 1),
+        ([(4, 1, 2)], 1),
+        ([(4, 1, 2), (1, 1, 1)], 2),
+        ([(2, 1, 3), (1, 1, 2)], 1),
+        ([(8, 2, 1)], 2),  # a replica over two nodes
+        ([(4, 1, 1), (8, 2, 1), (4, 1, 1)], 3),
+    ],
+)
+def test_nodes_by_hand(layouts: list[tuple[int, int, int]], nodes: int) -> None:
+    assert _nodes(_plan(*layouts)) == pytest.approx(nodes)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([1, 2, 4, 8]), st.just(1), st.integers(1, 5)),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_powers_of_two_leave_no_gap(layouts: list[tuple[int, int, int]]) -> None:
+    """Largest first they pack perfectly: as many nodes as the devices need."""
+    devices = sum(tensor * replicas for tensor, _, replicas in layouts)
+    plan = _plan(*layouts)
+    assert _nodes(plan) == pytest.approx(math.ceil(devices / 8))
+    assert plan.pools[0].accelerators_used == devices
+
+
+def test_what_a_pool_keeps_at_least_is_paid() -> None:
+    pools = {"h100": H100 | {"nodes": {"min": 3, "max": 4}}}
+    assert _nodes(plan_capacity(fleet(pools=pools))) == pytest.approx(3)
+
+
+def test_an_unused_pool_without_a_minimum_costs_nothing() -> None:
+    pools = {"h100": H100, "spare": H100}
+    plan = plan_capacity(fleet(pools=pools, deployments={"chat": {"pools": ["h100"]}}))
+    assert [pool.usd_per_hour.value > 0 for pool in plan.pools] == [True, False]
