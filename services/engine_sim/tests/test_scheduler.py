@@ -157,9 +157,9 @@ def test_an_answer_that_comes_back_as_a_prompt_is_found_in_the_cache() -> None:
 def test_the_least_recently_released_block_is_forgotten_first() -> None:
     pool = BlockPool(2)
     for content in (11, 22):
-        (block,) = pool.allocate(1)
-        pool.publish(block, content)
-        pool.release([block])
+        blocks = pool.allocate(1)
+        pool.publish(blocks, [content])
+        pool.release(blocks)
     pool.hold(pool.find_prefix([11]))
     pool.release(pool.find_prefix([11]))
     pool.allocate(1)

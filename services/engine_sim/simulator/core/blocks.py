@@ -20,7 +20,7 @@ class BlockPool:
         self.capacity = capacity
         self._free: OrderedDict[int, None] = OrderedDict.fromkeys(range(capacity))
         self._references = [0] * capacity
-        self._hash_of: dict[int, int] = {}
+        self._hash_of: list[int | None] = [None] * capacity
         self._block_of: dict[int, int] = {}
         self._withheld: list[int] = []
 
@@ -60,28 +60,35 @@ class BlockPool:
         """Take `count` blocks, forgetting what the least recently released ones cached."""
         if count > len(self._free):
             raise ValueError(f"asked for {count} blocks, {len(self._free)} are free")
+        # A prompt has hundreds of blocks: what is done for each of them is kept short.
+        take, hash_of, references = self._free.popitem, self._hash_of, self._references
         taken = []
         for _ in range(count):
-            block, _ = self._free.popitem(last=False)
-            self._forget(block)
-            self._references[block] = 1
+            block, _ = take(last=False)
+            if hash_of[block] is not None:
+                self._forget(block)
+            references[block] = 1
             taken.append(block)
         return taken
 
-    def publish(self, block: int, content_hash: int) -> None:
-        """Make a full block findable. The first block with a given content wins."""
-        if content_hash not in self._block_of and block not in self._hash_of:
-            self._block_of[content_hash] = block
-            self._hash_of[block] = content_hash
+    def publish(self, blocks: Sequence[int], hashes: Sequence[int]) -> None:
+        """Make full blocks findable. The first block with a given content wins."""
+        block_of, hash_of = self._block_of, self._hash_of
+        for block, content_hash in zip(blocks, hashes, strict=True):
+            if content_hash not in block_of and hash_of[block] is None:
+                block_of[content_hash] = block
+                hash_of[block] = content_hash
 
     def release(self, blocks: Sequence[int]) -> None:
         """Drop one reference each. The end of a sequence is forgotten before its start."""
+        free, references = self._free, self._references
         for block in reversed(blocks):
-            if self._references[block] == 0:
+            left = references[block] - 1
+            if left < 0:
                 raise ValueError(f"block {block} is released more often than it was held")
-            self._references[block] -= 1
-            if self._references[block] == 0:
-                self._free[block] = None
+            references[block] = left
+            if left == 0:
+                free[block] = None
 
     def withhold_free(self) -> None:
         """Take every free block out of use: the fault `kv_full`."""
@@ -105,10 +112,14 @@ class BlockPool:
             raise AssertionError("a block is in two places")
         if len(held) + len(free) + len(self._withheld) != self.capacity:
             raise AssertionError("a block is lost")
-        if {self._block_of[content] for content in self._hash_of.values()} != set(self._hash_of):
+        hashes = {
+            block: content for block, content in enumerate(self._hash_of) if content is not None
+        }
+        if {block: content for content, block in self._block_of.items()} != hashes:
             raise AssertionError("the two directions of the prefix cache disagree")
 
     def _forget(self, block: int) -> None:
-        content_hash = self._hash_of.pop(block, None)
+        content_hash = self._hash_of[block]
         if content_hash is not None:
             del self._block_of[content_hash]
+            self._hash_of[block] = None

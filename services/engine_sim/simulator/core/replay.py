@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -30,7 +31,7 @@ def replay(
     `on_finish` is told the time whenever a sequence ends and may return the next one, which
     makes a closed loop.
     """
-    pending = sorted(arrivals, key=lambda arrival: arrival[0], reverse=True)
+    pending = deque(sorted(arrivals, key=lambda arrival: arrival[0]))
     timings: dict[Sequence, Timing] = {}
     now_ms = 0.0
 
@@ -40,9 +41,9 @@ def replay(
 
     while pending or scheduler.has_work:
         if not scheduler.has_work:
-            now_ms = max(now_ms, pending[-1][0])
-        while pending and pending[-1][0] <= now_ms:
-            enter(*pending.pop())
+            now_ms = max(now_ms, pending[0][0])
+        while pending and pending[0][0] <= now_ms:
+            enter(*pending.popleft())
         step = scheduler.schedule()
         if step.idle:
             raise RuntimeError("sequences wait but none can run: the KV memory is withheld")

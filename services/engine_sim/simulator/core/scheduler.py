@@ -35,7 +35,7 @@ class Step:
 
     @property
     def idle(self) -> bool:
-        return not self.work
+        return not (self.prefill_tokens or self.decode_sequences)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,8 @@ class Scheduler:
         preemptions_before = self.counters.preemptions
         work = self._continue_running()
         if self.counters.preemptions == preemptions_before:
-            self._admit_waiting(work)
-        return _describe(work)
+            self._admit_waiting(work, self.limits.token_budget - sum(n for _, n in work))
+        return describe(work)
 
     def complete(self, step: Step) -> list[Output]:
         """Account for a finished pass; a sequence aborted meanwhile yields nothing."""
@@ -138,8 +138,8 @@ class Scheduler:
             position += 1
         return work
 
-    def _admit_waiting(self, work: list[tuple[Sequence, int]]) -> None:
-        budget = self.limits.token_budget - sum(tokens for _, tokens in work)
+    def _admit_waiting(self, work: list[tuple[Sequence, int]], budget: int) -> None:
+        """Add to `work` whoever may start with `budget` tokens in this step."""
         while self.waiting and len(self.running) < self.limits.max_num_seqs and budget > 0:
             sequence = self.waiting[0]
             cached = self._cached_prefix(sequence)
@@ -194,8 +194,8 @@ class Scheduler:
         if full_blocks == sequence.published:
             return
         hashes = sequence.block_hashes(full_blocks, self.limits.block_size)
-        for index in range(sequence.published, full_blocks):
-            self.pool.publish(sequence.blocks[index], hashes[index])
+        new = slice(sequence.published, full_blocks)
+        self.pool.publish(sequence.blocks[new], hashes[new])
         sequence.published = full_blocks
 
     def _end(self, sequence: Sequence) -> None:
@@ -207,7 +207,8 @@ class Scheduler:
         return -(-tokens // self.limits.block_size)
 
 
-def _describe(work: list[tuple[Sequence, int]]) -> Step:
+def describe(work: list[tuple[Sequence, int]]) -> Step:
+    """The step that computes these sequences and nothing else."""
     decoding = [sequence for sequence, tokens in work if tokens == 1 and sequence.generated > 0]
     return Step(
         work=tuple(work),

@@ -21,7 +21,7 @@ class Sequence:
     computing the previous one.
     """
 
-    prompt: tuple[int, ...]
+    prompt: tuple[int, ...] | range  # a range: only their number matters
     max_tokens: int
     output_token: Callable[[int], int]  # index of an output token -> its token id
     state: State = State.WAITING

@@ -36,22 +36,25 @@ class Profile:
     date: str
 
     def step_ms(self, step: Step) -> float:
-        weights_or_prefill_ms = max(self.base_ms, self.prefill_token_ms * step.prefill_tokens)
+        return self.pass_ms(step.prefill_tokens, step.decode_sequences, step.context_tokens)
+
+    def pass_ms(self, prefill_tokens: int, decode_sequences: int, context_tokens: int) -> float:
+        weights_or_prefill_ms = max(self.base_ms, self.prefill_token_ms * prefill_tokens)
         return (
             weights_or_prefill_ms
-            + self.sequence_ms * step.decode_sequences
-            + self.context_token_ms * step.context_tokens
+            + self.sequence_ms * decode_sequences
+            + self.context_token_ms * context_tokens
         )
 
 
-def load_profile(path: Path, *, profile: str, architecture: str) -> Profile:
+def load_profile(path: Path, *, profile: str, architecture: str = "") -> Profile:
     """The row called `profile`, or else `<profile>-<architecture>`, of profiles.json.
 
     Raises:
         UnknownProfileError: there is no such row.
     """
     rows: Mapping[str, Mapping[str, Any]] = json.loads(path.read_text("utf-8"))["profiles"]
-    name = profile if profile in rows else f"{profile}-{architecture}"
+    name = profile if profile in rows or not architecture else f"{profile}-{architecture}"
     if name not in rows:
         known = ", ".join(sorted(rows))
         raise UnknownProfileError(f"no profile {name!r} in {path.name}; there are: {known}")

@@ -1,0 +1,253 @@
+"""The replay against services/engine_sim as processes on this machine, as a markdown table.
+
+    .venv/bin/python bench/replay_live.py [--time-scale 0.2] [--keep-trace FILE]
+
+Ten minutes of bursty traffic go to two simulated replicas in turn: once through `slipway replay`'s
+simulator, once through real processes over HTTP that run all times `--time-scale` as long (and the
+requests come as much faster). Both are simulations of the same engine: what is measured is whether
+the replay tells what the processes do, not any hardware. Exit 1 over a bar.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime
+import itertools
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+SERVICE = ROOT / "services" / "engine_sim"
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+
+from slipway.config.artifacts import REQUIREMENTS  # noqa: E402 - found through the line above
+from toolchain.prepare import EnvironmentJob, prepare  # noqa: E402
+from toolchain.settings import default_cache  # noqa: E402
+
+BARS = {"p50": 0.15, "p95": 0.25}
+ADDRESSES = ("127.93.7.2", "127.93.7.3")
+PORT = 8000
+REQUESTS, DURATION_S, SEED = 560, 600, 3
+MAKE_TRACE = (
+    *(sys.executable, SERVICE / "make_trace.py", "burstgpt", "--requests", str(REQUESTS)),
+    *("--duration-s", str(DURATION_S), "--seed", str(SEED)),
+)
+# The model of Pulumi.dev.yaml: profile and limits of SmolLM2 on two cores.
+ENGINE = {"max_model_len": 2048, "max_num_seqs": 8, "max_num_batched_tokens": 2048}
+KV_TOKENS = 23_296  # 1 GiB of 46,080 bytes
+PROFILE = "cpu-smollm2"
+KV_BYTES_PER_TOKEN = 46_080
+
+Line = Mapping[str, Any]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--time-scale", type=float, default=0.2)
+    parser.add_argument("--keep-trace", type=Path, help="write the trace here as well")
+    arguments = parser.parse_args()
+    trace = list(make_trace())
+    with tempfile.TemporaryDirectory(prefix="slipway-replay-") as folder:
+        path = arguments.keep_trace or Path(folder) / "trace.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in trace), "utf-8")
+        replayed = replay(path)
+        times_ms = live(trace, arguments.time_scale, Path(folder))
+    return report(trace, replayed, times_ms, arguments.time_scale)
+
+
+def make_trace() -> Iterator[Line]:
+    """BurstGPT-like traffic, with the lengths of a small model on a processor."""
+    made = subprocess.run(
+        MAKE_TRACE,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    for line in map(json.loads, made.stdout.splitlines()):
+        yield {
+            "timestamp": line["timestamp"],
+            "input_length": 1 + min(line["input_length"] // 4, 1000),
+            "output_length": 1 + min(line["output_length"] // 3, 500),
+        }
+
+
+def replay(trace: Path) -> dict[str, Any]:
+    document = {
+        "schema_version": 1,
+        "trace": {"path": str(trace)},
+        "fleets": [
+            {
+                "name": "replay",
+                "profile": PROFILE,
+                "engine": {**ENGINE, "kv_tokens": KV_TOKENS},
+                "replicas": {"min": len(ADDRESSES), "max": len(ADDRESSES)},
+                "scaling": {"target_inflight_per_replica": 4, "cooldown_s": 60},
+                "routing": "round_robin",
+                "max_concurrent_requests_per_replica": 10_000,
+                "goal": {},
+            }
+        ],
+    }
+    finished = subprocess.run(
+        [sys.executable, "-E", "-s", SERVICE / "replay.py"],
+        input=json.dumps(document),
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    fleet: dict[str, Any] = json.loads(finished.stdout)["fleets"][0]
+    return fleet
+
+
+def live(trace: Sequence[Line], time_scale: float, folder: Path) -> list[tuple[float, float]]:
+    """(TTFT, TPOT) of every request in simulated milliseconds, as a client sees them."""
+    cache = default_cache()
+    job = EnvironmentJob(name="engine_sim", requirements=ROOT / REQUIREMENTS["engine_sim"])
+    python = prepare([job], cache)["engine_sim"] / "bin" / "python"
+    with ExitStack() as stack:
+        for address in ADDRESSES:
+            stack.enter_context(engine(python, address, time_scale, folder))
+        return asyncio.run(send_all(trace, time_scale))
+
+
+@contextmanager
+def engine(python: Path, address: str, time_scale: float, folder: Path) -> Iterator[None]:
+    document = {
+        "schema_version": 1,
+        "model": "smollm2",
+        "aliases": [],
+        "engine": {
+            "kind": "sim",
+            "architecture": "smollm2-135m",
+            "profile": PROFILE,
+            "max_model_len": ENGINE["max_model_len"],
+            "max_num_seqs": ENGINE["max_num_seqs"],
+            "kv_cache_bytes": KV_TOKENS * KV_BYTES_PER_TOKEN,
+            "engine_args": {
+                "max_num_batched_tokens": ENGINE["max_num_batched_tokens"],
+                "time_scale": time_scale,
+            },
+        },
+        "load_timeout_s": 60,
+        "drain_timeout_s": 10,
+    }
+    path = folder / f"{address}.json"
+    path.write_text(json.dumps(document), "utf-8")
+    ports = {"OPENAI": PORT, "GRPC": PORT + 1, "HTTP": PORT + 2, "METRICS": PORT + 3}
+    process = subprocess.Popen(
+        [python, SERVICE / "engine_sim.py", "--document", path],
+        env={
+            **os.environ,
+            "SLIPWAY_ADDRESS": address,
+            **{f"SLIPWAY_PORT_{door}": str(port) for door, port in ports.items()},
+        },
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+async def send_all(trace: Sequence[Line], time_scale: float) -> list[tuple[float, float]]:
+    for address in ADDRESSES:
+        await wait_for(address)
+    began_s = time.perf_counter()
+    first_ms = trace[0]["timestamp"]
+    targets = itertools.cycle(ADDRESSES)
+    async with asyncio.TaskGroup() as group:
+        tasks = []
+        for number, line in enumerate(trace):
+            due_s = began_s + (line["timestamp"] - first_ms) / 1000 * time_scale
+            await asyncio.sleep(max(0.0, due_s - time.perf_counter()))
+            tasks.append(group.create_task(send(next(targets), number, line)))
+    return [
+        (ttft_s * 1000 / time_scale, tpot_s * 1000 / time_scale)
+        for ttft_s, tpot_s in (task.result() for task in tasks)
+    ]
+
+
+async def wait_for(address: str) -> None:
+    deadline_s = time.monotonic() + 20
+    while True:
+        try:
+            _, writer = await asyncio.open_connection(address, PORT)
+        except OSError:
+            if time.monotonic() > deadline_s:
+                raise
+            await asyncio.sleep(0.05)
+        else:
+            writer.close()
+            return
+
+
+async def send(address: str, number: int, line: Line) -> tuple[float, float]:
+    """(time to the first token, mean time between tokens) in real seconds."""
+    began_s = time.perf_counter()
+    tokens = range(number * 10_000, number * 10_000 + line["input_length"])  # nobody else's
+    body = json.dumps(
+        {
+            "model": "smollm2",
+            "prompt": list(tokens),
+            "max_tokens": line["output_length"],
+            "stream": True,
+        }
+    ).encode()
+    reader, writer = await asyncio.open_connection(address, PORT)
+    writer.write(
+        b"POST /v1/completions HTTP/1.1\r\nHost: sim\r\nConnection: close\r\n"
+        b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    )
+    status = await reader.readline()
+    if b" 200 " not in status:
+        raise RuntimeError(f"{address}: {status!r} {await reader.read()!r}")
+    first_s = last_s = 0.0
+    while text := await reader.readline():
+        if text.startswith(b"data: {"):
+            last_s = time.perf_counter()
+            first_s = first_s or last_s
+    writer.close()
+    return first_s - began_s, (last_s - first_s) / max(1, line["output_length"] - 1)
+
+
+def report(
+    trace: Sequence[Line],
+    replayed: Mapping[str, Any],
+    times_ms: Sequence[tuple[float, float]],
+    time_scale: float,
+) -> int:
+    print(f"{platform.platform()}, {os.cpu_count()} cores, {datetime.date.today()}\n")
+    print(
+        f"{len(trace)} requests, {DURATION_S / 60:.0f} simulated minutes in"
+        f" {DURATION_S * time_scale / 60:.1f}; {len(ADDRESSES)} replicas of {PROFILE}\n"
+    )
+    print("| simulated ms | replay | processes | difference | bar |\n|---|---|---|---|---|")
+    over = False
+    for metric, index in (("TTFT", 0), ("TPOT", 1)):
+        cut = statistics.quantiles([times[index] for times in times_ms], n=100, method="inclusive")
+        for share, seen_ms in (("p50", cut[49]), ("p95", cut[94]), ("p99", cut[98])):
+            told_ms = replayed[f"{metric.lower()}_ms"][share]
+            difference = told_ms / seen_ms - 1
+            bar = BARS.get(share) if metric == "TTFT" else None
+            over |= bar is not None and abs(difference) > bar
+            print(
+                f"| {metric} {share} | {told_ms:,.0f} | {seen_ms:,.0f} | {difference:+.1%} |"
+                f" {'' if bar is None else f'{bar:.0%}'} |"
+            )
+    return int(over)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
