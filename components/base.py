@@ -10,12 +10,15 @@ from typing import Any
 import pulumi
 import pulumi_command as command
 
+FACTS_VERSION = 1  # of what components say of the plan: schemas/facts.schema.json
+
 
 class SlipwayComponent(pulumi.ComponentResource):
     """A component with the token `slipway:index:<type_name>`.
 
-    `facts` are plain values of the plan: policies read them at preview. A subclass ends its
-    constructor with `self.register_outputs(...)`, or it shows as being created for ever.
+    `facts` are plain values of the plan: policies read them at preview. They are one property,
+    since each property costs the SDK an output. A subclass ends its constructor with
+    `self.register_outputs(...)`, or it shows as being created for ever.
     """
 
     def __init__(
@@ -25,7 +28,7 @@ class SlipwayComponent(pulumi.ComponentResource):
         facts: Mapping[str, Any],
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__(f"slipway:index:{type_name}", name, dict(facts), opts)
+        super().__init__(f"slipway:index:{type_name}", name, {"facts": dict(facts)}, opts)
 
     def child_options(
         self,

@@ -12,7 +12,7 @@ import pulumi_nomad as nomad
 
 from components import naming
 from components.autoscaling.component import Autoscaler, AutoscalerArgs
-from components.base import SlipwayComponent
+from components.base import FACTS_VERSION, SlipwayComponent
 from components.consul.component import ConsulCluster, ConsulClusterArgs
 from components.gateway.component import Gateway, GatewayArgs
 from components.metrics.component import Monitoring, MonitoringArgs
@@ -121,8 +121,9 @@ class Platform(SlipwayComponent):
 
 
 def _facts(plan: PlatformPlan) -> Mapping[str, Any]:
-    """What policies read at preview."""
+    """What policies read at preview (schemas/facts.schema.json)."""
     return {
+        "schema_version": FACTS_VERSION,
         "environment": plan.environment,
         "target": plan.target,
         "servers": len(plan.servers),

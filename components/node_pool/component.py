@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pulumi
 
 from components import naming
-from components.base import HostProgram, SlipwayComponent, secret_json
+from components.base import FACTS_VERSION, HostProgram, SlipwayComponent, secret_json
 from components.node_pool.local import drain_timeout_s, gate_document, node_document, node_secrets
 from components.nomad.component import operator_secrets
 from slipway.plan.platform import PlatformPlan, Pool
@@ -67,8 +67,9 @@ class NodePool(SlipwayComponent):
 
 
 def _facts(pool: Pool) -> dict[str, object]:
-    """What policies read at preview."""
+    """What policies read at preview (schemas/facts.schema.json)."""
     return {
+        "schema_version": FACTS_VERSION,
         "pool": pool.name,
         "kind": pool.kind,
         "nodes": len(pool.nodes),

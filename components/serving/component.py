@@ -10,12 +10,17 @@ import pulumi
 import pulumi_consul as consul
 import pulumi_nomad as nomad
 
-from components.base import HostProgram, SlipwayComponent, secret_json
+from components.base import FACTS_VERSION, HostProgram, SlipwayComponent, secret_json
 from components.nomad.jobspec import to_json
 from components.serving.nomad_job import DRAIN_MARGIN_S, model_job
-from slipway.plan.platform import AutoscalingPlan, ModelPlan
+from slipway.plan.platform import AutoscalingPlan, ModelPlan, WeightsSpec
 
 ROUTE_PREFIX = "slipway/routes"
+ROUTE_LIMITS = (
+    "max_concurrent_requests_per_replica",
+    "max_stream_duration_s",
+    "stream_idle_timeout_s",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,13 +117,39 @@ def _timeout_s(model: ModelPlan) -> int:
 
 
 def _facts(model: ModelPlan) -> dict[str, object]:
-    """What policies read at preview: plain values of the plan."""
+    """What policies read at preview: plain values of the plan (schemas/facts.schema.json)."""
+    engine = model.replica.document["engine"]
     return {
+        "schema_version": FACTS_VERSION,
         "model": model.name,
         "aliases": list(model.aliases),
         "pool": model.pool,
         "spec_digest": model.spec_digest,
+        "license": model.license,
+        "source": _source(model.replica.weights),
         "scaling": dataclasses.asdict(model.scaling),
         "memory": dataclasses.asdict(model.memory),
         "goal": dataclasses.asdict(model.goal),
+        "load": None if model.load is None else dataclasses.asdict(model.load),
+        "engine": {key: engine[key] for key in ("max_model_len", "max_num_seqs", "engine_args")},
+        "replica": {
+            "accelerators": model.replica.accelerators,
+            "memory_bytes": model.replica.memory_bytes,
+            "load_timeout_s": model.replica.load_timeout_s,
+            "drain_timeout_s": model.replica.drain_timeout_s,
+        },
+        "route": {key: model.route[key] for key in ROUTE_LIMITS},
+    }
+
+
+def _source(weights: WeightsSpec | None) -> dict[str, object]:
+    """Where the weights come from and what pins them; empty for an engine that loads none."""
+    if weights is None:
+        return {}
+    source = weights.document["source"]
+    kind = next(kind for kind in ("package", "hf", "s3", "path") if kind in source)
+    return {
+        "kind": kind,
+        "name": source[kind],
+        "revision": source["sha256" if kind == "package" else "revision"],
     }

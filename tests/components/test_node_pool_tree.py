@@ -12,8 +12,9 @@ from components.consul.component import ConsulCluster, ConsulClusterArgs
 from components.node_pool.component import NodePool, NodePoolArgs
 from components.nomad.component import NomadCluster, NomadClusterArgs
 from slipway.plan.platform import PlatformPlan
+from stacks.recording import Recording
 from tests.components.cluster_plan import cluster_plan, with_more_cpu
-from tests.components.recording import Recording, record
+from tests.components.recording import record
 
 COMMAND = "command:local:Command"
 
@@ -168,7 +169,7 @@ def test_a_changed_pool_updates_its_own_nodes_and_gate_only(recording: Recording
 
 
 def test_facts_of_a_pool_are_plain_at_preview() -> None:
-    inputs = record(hosts(cluster_plan()), preview=True)["pool-cpu"].inputs
+    inputs = record(hosts(cluster_plan()), preview=True)["pool-cpu"].inputs["facts"]
     assert inputs["pool"] == "cpu"
     assert inputs["nodes"] == 2
     assert inputs["memory_bytes"] == 4 * 1024**3

