@@ -23,7 +23,7 @@ from toolchain.settings import default_cache
 
 pytestmark = pytest.mark.binaries
 
-POLICY_REQUIREMENTS = Path(__file__).parent / "requirements-policies.txt"
+POLICY_REQUIREMENTS = Path(__file__).parents[2] / "policies" / "requirements.txt"
 
 PACK = """
 from pulumi_policy import EnforcementLevel, PolicyPack, ResourceValidationPolicy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,17 +13,20 @@ from slipway.cli.environment import Environment
 
 PROJECT = "slipway"
 NOMAD_JOB = "nomad:index/job:Job"
+PLATFORM = "slipway:index:Platform"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackState:
     """`resource_types` has one entry per resource. `interrupted` are the names of resources whose
     creation was under way when an earlier run ended. `jobs_to_delete` are the Nomad jobs that a
-    failed run has replaced and not deleted yet."""
+    failed run has replaced and not deleted yet. `usd_per_hour` is what the planner said of the
+    environment at its minimum; 0 where nothing was priced."""
 
     resource_types: tuple[str, ...] = ()
     interrupted: tuple[str, ...] = ()
     jobs_to_delete: tuple[str, ...] = ()
+    usd_per_hour: float = 0.0
 
     @property
     def needs_cluster(self) -> bool:
@@ -50,7 +53,16 @@ def read_state(environment: Environment) -> StackState | None:
             for operation in latest.get("pending_operations") or []
             if operation["type"] == "creating"
         ),
+        usd_per_hour=_usd_per_hour(latest.get("resources") or []),
     )
+
+
+def _usd_per_hour(resources: Iterable[Mapping[str, Any]]) -> float:
+    for resource in resources:
+        if resource["type"] == PLATFORM:
+            cost = resource.get("inputs", {}).get("facts", {}).get("cost") or {}
+            return float(cost.get("usd_per_hour") or 0)
+    return 0.0
 
 
 def is_job_to_delete(resource: Mapping[str, Any]) -> bool:

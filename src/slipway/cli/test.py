@@ -69,35 +69,29 @@ def _suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
     """Everything, or what the paths among the pytest arguments choose."""
     paths = [argument for argument in arguments if _exists(argument)]
     options = [argument for argument in arguments if argument not in paths]
-    services = [service for service in _tested_services() if _chosen(service, paths)]
-    own = [path for path in paths if not _relative(path).startswith("services/")]
-    made = prepare(_jobs(services, whole=not paths), cache, ToolchainProgress())
+    parts = [part for part in _parts() if _chosen(part, paths)]
+    own = [path for path in paths if not any(_belongs(path, part) for part in _parts())]
+    made = prepare(_jobs(parts, whole=not paths), cache, ToolchainProgress())
     if not paths:
         yield from _linters()
         yield Suite(name="mypy", command=(sys.executable, "-m", "mypy", *TYPED), folder=CHECKOUT)
-    for service in services:
-        chosen = [_tests(path, service) for path in paths if _belongs(path, service)]
-        python = made[f"{service}-test"] / "bin" / "python"
-        # In its own folder: a service has settings of its own, and imports itself from there.
+    for part in parts:
+        chosen = [_tests(path, part) for path in paths if _belongs(path, part)]
+        python = made[_environment(part)] / "bin" / "python"
+        # In its own folder: a part has settings of its own, and imports itself from there.
         yield Suite(
-            name=f"services/{service}",
-            command=_pytest(
-                str(python), *options, *(chosen or [_tests(service_folder(service), service)])
-            ),
-            folder=service_folder(service),
+            name=part,
+            command=_pytest(str(python), *options, *(chosen or [_tests(CHECKOUT / part, part)])),
+            folder=CHECKOUT / part,
         )
     if own or not paths:
         yield _own_suite(*options, *own)
 
 
-def service_folder(service: str) -> Path:
-    return CHECKOUT / "services" / service
-
-
-def _tests(path: str | Path, service: str) -> str:
-    """A service's folder means its tests: pytest looks for their settings from there upwards."""
+def _tests(path: str | Path, part: str) -> str:
+    """A part's folder means its tests: pytest looks for their settings from there upwards."""
     absolute = Path(path).absolute()
-    return str(absolute / "tests" if absolute == service_folder(service) else absolute)
+    return str(absolute / "tests" if absolute == CHECKOUT / part else absolute)
 
 
 def _own_suite(*arguments: str) -> Suite:
@@ -110,10 +104,10 @@ def _linters() -> Iterator[Suite]:
         yield Suite(name=name, command=(str(tools / "ruff"), *arguments, "."), folder=CHECKOUT)
 
 
-def _jobs(services: Sequence[str], *, whole: bool) -> Iterator[Job]:
-    for service in services:
-        requirements = CHECKOUT / "services" / service / "requirements-test.txt"
-        yield EnvironmentJob(name=f"{service}-test", requirements=requirements)
+def _jobs(parts: Sequence[str], *, whole: bool) -> Iterator[Job]:
+    for part in parts:
+        requirements = CHECKOUT / part / "requirements-test.txt"
+        yield EnvironmentJob(name=_environment(part), requirements=requirements)
     if whole:
         for tool in tool_pins():
             yield ToolJob(name=tool)
@@ -121,17 +115,23 @@ def _jobs(services: Sequence[str], *, whole: bool) -> Iterator[Job]:
             yield EnvironmentJob(name=name, requirements=CHECKOUT / path)
 
 
-def _tested_services() -> list[str]:
-    found = (CHECKOUT / "services").glob("*/requirements-test.txt")
-    return sorted(path.parent.name for path in found)
+def _parts() -> list[str]:
+    """What has an environment of its own: "policies", "services/xds", ..."""
+    folders = [CHECKOUT / "policies", *(CHECKOUT / "services").glob("*")]
+    found = [folder for folder in folders if (folder / "requirements-test.txt").is_file()]
+    return sorted(folder.relative_to(CHECKOUT).as_posix() for folder in found)
 
 
-def _chosen(service: str, paths: Sequence[str]) -> bool:
-    return not paths or any(_belongs(path, service) for path in paths)
+def _environment(part: str) -> str:
+    return f"{part.rpartition('/')[2]}-test"
 
 
-def _belongs(path: str, service: str) -> bool:
-    return f"{_relative(path)}/".startswith(f"services/{service}/")
+def _chosen(part: str, paths: Sequence[str]) -> bool:
+    return not paths or any(_belongs(path, part) for path in paths)
+
+
+def _belongs(path: str, part: str) -> bool:
+    return f"{_relative(path)}/".startswith(f"{part}/")
 
 
 def _exists(argument: str) -> bool:

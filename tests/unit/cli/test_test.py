@@ -114,3 +114,13 @@ def test_fast_leaves_out_what_needs_binaries_and_needs_no_environment(
     result = runner.invoke(app, ["test", "--fast", "-p", "no:cacheprovider"])
     assert result.exit_code == 0, result.output
     assert "1 passed, 1 deselected" in closing_lines(result.stdout)["tests"]
+
+
+def test_the_policies_are_a_suite_in_their_own_environment(project: Path) -> None:
+    (project / "policies" / "tests").mkdir(parents=True)
+    (project / "policies" / "requirements-test.txt").write_text("")
+    for arguments in ([], ["policies"]):
+        suites = {suite.name: suite for suite in command._suites(arguments, project / "cache")}
+        assert suites["policies"].folder == project / "policies"
+        assert suites["policies"].command[-1] == str(project / "policies" / "tests")
+    assert set(suites) == {"policies"}

@@ -1,0 +1,277 @@
+"""Whether the models' promises can hold: latency, load, memory, scaling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rules.facts import (
+    flag_or_none,
+    mapping,
+    number,
+    number_or_none,
+    text,
+    text_or_none,
+)
+from rules.rule import (
+    ADVICE,
+    ALWAYS,
+    MODEL_SERVICE,
+    NODE_POOL,
+    PRODUCTION,
+    PRODUCTION_ADVICE,
+    SHARED,
+    Resource,
+    rule,
+)
+
+# Fabrics on which the devices of different nodes read each other's memory.
+RDMA_FABRICS = frozenset({"efa", "infiniband", "roce"})
+
+
+def _is_estimated(model: Mapping[str, Any]) -> bool:
+    """A model on CPU nodes has no estimate, so nothing can be held against it."""
+    return number(model, "replica.accelerators") > 0
+
+
+@rule(
+    MODEL_SERVICE,
+    severity=SHARED,
+    why="The planner's estimate at the declared load misses the model's latency goal: the change"
+    " buys machines that cannot keep the promise.",
+    fix="Choose a faster pool or a wider layout (`slipway plan --sweep MODEL`), raise the replicas,"
+    " or relax `slo:` in the model's file.",
+)
+def slo_infeasible(model: Resource) -> Iterator[str]:
+    """A model's latency goal is met under its declared load"""
+    if _is_estimated(model.props) and flag_or_none(model.props, "capacity.meets_goal") is False:
+        yield "misses its latency goal under the declared load" + _estimates(model.props)
+
+
+def _estimates(model: Mapping[str, Any]) -> str:
+    parts = []
+    for quantity in ("ttft", "tpot"):
+        goal = number_or_none(model, f"goal.{quantity}_p95_ms")
+        estimate = number_or_none(model, f"capacity.{quantity}_ms")
+        if goal is not None and estimate is not None:
+            parts.append(f"{quantity.upper()} {estimate:.0f} ms, goal {goal:.0f} ms")
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+@rule(
+    MODEL_SERVICE,
+    severity=PRODUCTION_ADVICE,
+    why="Without a goal and a load nothing can be planned: neither replicas nor latency nor cost"
+    " per token.",
+    fix="Add `slo:` and `load:` to the model's file.",
+)
+def undeclared_load(model: Resource) -> Iterator[str]:
+    """A production model declares its latency goal and its load"""
+    goal = mapping(model.props, "goal")
+    if not any(number_or_none(goal, f"{name}_p95_ms") for name in ("ttft", "tpot")):
+        yield "declares no latency goal"
+    if number_or_none(model.props, "load.requests_per_s") is None:
+        yield "declares no load"
+
+
+@rule(
+    MODEL_SERVICE,
+    severity=SHARED,
+    why="Requests arrive faster than all replicas together serve them: the queue grows for ever.",
+    fix="Raise `replicas.max`, or choose a pool whose devices serve more each.",
+)
+def replicas_below_load(model: Resource) -> Iterator[str]:
+    """The maximum of replicas carries the declared load"""
+    if not _is_estimated(model.props):
+        return
+    needed = number_or_none(model.props, "capacity.replicas_needed")
+    most = number(model.props, "scaling.max_replicas")
+    if needed is not None and needed > most:
+        yield f"needs {math.ceil(needed)} replicas for the declared load and may have {most:.0f}"
+
+
+@rule(
+    MODEL_SERVICE,
+    severity=PRODUCTION,
+    why="When load ramps faster than a new replica starts, latency falls off a cliff (measured"
+    " elsewhere: a start of 120 s instead of 90 s took the mean TTFT from 3 s to 35 s). Only"
+    " capacity that is already warm bridges the gap.",
+    fix="Raise `replicas.min` by one above what the load needs, or shorten the start (weights on"
+    " local disks, images in the machine image).",
+)
+def no_warm_capacity(model: Resource) -> Iterator[str]:
+    """A spare replica is warm where a new one starts slower than the load ramps"""
+    if not _is_estimated(model.props):
+        return
+    cliff_s = number_or_none(model.props, "capacity.cold_start_cliff_s")
+    if cliff_s is None:  # no ramp is declared
+        return
+    start_s = number(model.props, "capacity.cold_start_s")
+    needed = math.ceil(number(model.props, "capacity.replicas_needed"))
+    floor = number(model.props, "scaling.min_replicas")
+    if start_s > cliff_s and floor <= needed:
+        yield (
+            f"a replica starts in {start_s:.0f} s and the ramp allows {cliff_s:.0f} s; all"
+            f" {floor:.0f} of the minimum are needed for the load itself"
+        )
+
+
+@rule(
+    MODEL_SERVICE,
+    severity=ALWAYS,
+    why="The engine refuses to start when one sequence of full length exceeds its KV cache.",
+    fix="Lower `max_model_len`, quantize weights or KV cache, or use more devices"
+    " (`slipway fit MODEL --gpu GPU`).",
+)
+def kv_cache_below_one_sequence(model: Resource) -> Iterator[str]:
+    """The KV cache holds at least one sequence of full length"""
+    held = number(model.props, "memory.kv_tokens")
+    length = number(model.props, "engine.max_model_len")
+    if held < length:
+        yield f"the KV cache holds {held:.0f} tokens, one sequence may have {length:.0f}"
+
+
+@rule(
+    MODEL_SERVICE,
+    severity=ADVICE,
+    why="Sequences beyond the KV cache are preempted and computed again: work is done twice.",
+    fix="Lower `max_num_seqs`, or give the KV cache more room.",
+)
+def sequences_above_kv_cache(model: Resource) -> Iterator[str]:
+    """The KV cache holds as many sequences of mean length as the engine may run"""
+    most = number(model.props, "engine.max_num_seqs")
+    if number_or_none(model.props, "load.requests_per_s") is None:
+        return
+    length = number(model.props, "load.input_tokens") + number(model.props, "load.output_tokens")
+    held = number(model.props, "memory.kv_tokens") // length
+    if held < most:
+        yield f"runs up to {most:.0f} sequences; the KV cache holds {held:.0f} of mean length"
+
+
+@rule(
+    MODEL_SERVICE,
+    severity=ALWAYS,
+    why="The gateway answers 503 above its circuit breaker: below the engine's own batch, replicas"
+    " can never be full and the autoscaler sees too little load.",
+    fix="Keep the route's limit at or above `max_num_seqs`; the planner's default is twice that.",
+)
+def breaker_below_streams(model: Resource) -> Iterator[str]:
+    """The gateway lets through as many requests as a replica serves at once"""
+    breaker = number(model.props, "route.max_concurrent_requests_per_replica")
+    streams = number(model.props, "engine.max_num_seqs")
+    if breaker < streams:
+        yield f"the gateway breaks at {breaker:.0f} requests, a replica serves {streams:.0f}"
+
+
+@rule(
+    MODEL_SERVICE,
+    severity=ALWAYS,
+    why="A replica that leaves is killed at the end of its drain: streams that may last longer are"
+    " cut in every deployment and scale-in.",
+    fix="Raise `timeouts.drain_s` to the longest generation you allow.",
+)
+def drain_below_longest_stream(model: Resource) -> Iterator[str]:
+    """A leaving replica may finish its longest stream"""
+    drain_s = number(model.props, "replica.drain_timeout_s")
+    stream_s = number(model.props, "route.max_stream_duration_s")
+    if drain_s < stream_s:
+        yield f"drains for {drain_s:.0f} s, a stream may last {stream_s:.0f} s"
+
+
+@rule(
+    MODEL_SERVICE,
+    severity=ALWAYS,
+    why="Tensor parallelism exchanges activations twice per layer and token; over plain Ethernet"
+    " that is slower than the computation itself.",
+    fix="Keep `parallel.tensor` within one node and split over nodes with `parallel.pipeline`, or"
+    " use instances with EFA, InfiniBand or RoCE.",
+)
+def tensor_parallel_without_rdma(model: Resource) -> Iterator[str]:
+    """Tensor parallelism crosses nodes only over RDMA"""
+    if not _is_estimated(model.props):
+        return
+    degree = number(model.props, "capacity.layout.tensor")
+    on_node = number(model.props, "capacity.accelerators_per_node")
+    if degree > on_node and text(model.props, "capacity.fabric") not in RDMA_FABRICS:
+        yield (
+            f"spreads {degree:.0f} tensor-parallel devices over nodes of {on_node:.0f} on"
+            f" {text(model.props, 'capacity.fabric')}"
+        )
+
+
+@rule(
+    MODEL_SERVICE,
+    severity=ADVICE,
+    why="A target above what the engine runs at once is reached only by queueing: the autoscaler"
+    " would add replicas after users already wait.",
+    fix="Lower `autoscaling.target_inflight_per_replica`; half of `max_num_seqs` is the default.",
+)
+def scaling_target_above_batch(model: Resource) -> Iterator[str]:
+    """The autoscaler adds replicas before requests queue"""
+    target = number(model.props, "scaling.target_inflight_per_replica")
+    batch = number(model.props, "engine.max_num_seqs")
+    if target > batch:
+        yield f"scales out above {target:.0f} requests a replica, which serves {batch:.0f} at once"
+
+
+@rule(
+    MODEL_SERVICE,
+    severity=ALWAYS,
+    why="A replica that loads longer than its deadline is killed and starts again, for ever.",
+    fix="Raise `timeouts.load_s` above the estimate, with room to spare.",
+)
+def load_timeout_below_start(model: Resource) -> Iterator[str]:
+    """A replica's deadline for loading is longer than loading takes"""
+    if not _is_estimated(model.props):
+        return
+    estimate_s = number(model.props, "capacity.load_s")
+    deadline_s = number(model.props, "replica.load_timeout_s")
+    if estimate_s > deadline_s:
+        yield f"loads for about {estimate_s:.0f} s and is given {deadline_s:.0f} s"
+
+
+@rule(
+    MODEL_SERVICE,
+    severity=PRODUCTION,
+    why="With one replica every crash, node failure and drain is an outage as long as its start.",
+    fix="Set `replicas.min` to 2 or more.",
+)
+def single_replica(model: Resource) -> Iterator[str]:
+    """A production model has two replicas at least"""
+    floor = number(model.props, "scaling.min_replicas")
+    if floor < 2:
+        yield f"may shrink to {floor:.0f} replica"
+
+
+@rule(
+    NODE_POOL,
+    severity=SHARED,
+    why="Models of a pool that together may ask for more devices than it has wait for each other:"
+    " a peak of one becomes an outage of another.",
+    fix="Raise the pool's `nodes.max`, or lower the models' `replicas.max`.",
+)
+def pool_overcommitted(pool: Resource) -> Iterator[str]:
+    """A pool holds all of its models at their maximum"""
+    if text_or_none(pool.props, "accelerator") is None:
+        return
+    asked = number(pool.props, "capacity.accelerators_used_at_most")
+    most = number(pool.props, "capacity.nodes_max") * number(pool.props, "accelerators_per_node")
+    if asked > most:
+        yield f"its models may ask for {asked:.0f} devices, it grows to {most:.0f}"
+
+
+@rule(
+    NODE_POOL,
+    severity=SHARED,
+    why="Above the cloud's quota a scale-out fails when it is needed most.",
+    fix="Have the quota raised before the change, or lower the pool's `nodes.max`.",
+)
+def pool_above_quota(pool: Resource) -> Iterator[str]:
+    """A pool stays within the account's quota"""
+    quota = number_or_none(pool.props, "capacity.quota_nodes")
+    if quota is None:  # owned machines, or no quota is declared
+        return
+    most = number(pool.props, "capacity.nodes_max")
+    if most > quota:
+        yield f"may grow to {most:.0f} nodes, the quota is {quota:.0f}"

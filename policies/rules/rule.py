@@ -1,0 +1,118 @@
+"""What a rule is: a pure function over one resource, with why it exists and what to do."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+PLATFORM = "slipway:index:Platform"
+MODEL_SERVICE = "slipway:index:ModelService"
+NODE_POOL = "slipway:index:NodePool"
+CONSUL_CLUSTER = "slipway:index:ConsulCluster"
+NOMAD_CLUSTER = "slipway:index:NomadCluster"
+GATEWAY = "slipway:index:Gateway"
+NOMAD_JOB = "nomad:index/job:Job"
+NOMAD_ACL_POLICY = "nomad:index/aclPolicy:AclPolicy"
+CONSUL_KEYS = "consul:index/keys:Keys"
+COMMAND = "command:local:Command"
+
+
+class Level(Enum):
+    """`MANDATORY` blocks, `ADVISORY` is shown, `OFF` is not judged."""
+
+    OFF = "off"
+    ADVISORY = "advisory"
+    MANDATORY = "mandatory"
+
+
+class Stage(Enum):
+    DEVELOPMENT = "development"
+    STAGING = "staging"
+    PRODUCTION = "production"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Severity:
+    """A rule's level by the stage of the environment."""
+
+    development: Level
+    staging: Level
+    production: Level
+
+    def at(self, stage: Stage) -> Level:
+        levels = {
+            Stage.DEVELOPMENT: self.development,
+            Stage.STAGING: self.staging,
+            Stage.PRODUCTION: self.production,
+        }
+        return levels[stage]
+
+
+ALWAYS = Severity(development=Level.MANDATORY, staging=Level.MANDATORY, production=Level.MANDATORY)
+ADVICE = Severity(development=Level.ADVISORY, staging=Level.ADVISORY, production=Level.ADVISORY)
+SHARED = Severity(development=Level.ADVISORY, staging=Level.MANDATORY, production=Level.MANDATORY)
+PRODUCTION = Severity(development=Level.OFF, staging=Level.ADVISORY, production=Level.MANDATORY)
+PRODUCTION_ADVICE = Severity(development=Level.OFF, staging=Level.OFF, production=Level.ADVISORY)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a preview does not say. `usd_per_hour_before`: of the environment as it runs now."""
+
+    today: datetime.date
+    allowed_licenses: frozenset[str] = frozenset()
+    max_price_age_days: int = 90
+    usd_per_hour_before: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resource:
+    """`props` are the inputs at preview; `protect` is None where the preview does not say."""
+
+    type: str
+    name: str
+    props: Mapping[str, Any]
+    settings: Settings
+    protect: bool | None = None
+
+
+Find = Callable[[Resource], Iterator[str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """`find` yields a sentence for every violation; it raises Unevaluable (rules.facts) when it
+    cannot tell. No sentence holds a secret: the properties it sees may."""
+
+    id: str
+    title: str
+    types: tuple[str, ...]
+    severity: Severity
+    why: str
+    fix: str
+    find: Find
+
+    @property
+    def link(self) -> str:
+        """Its section, relative to the project."""
+        return f"docs/policies.md#{self.id}"
+
+
+def rule(*types: str, severity: Severity, why: str, fix: str) -> Callable[[Find], Rule]:
+    """Makes a rule of a function: its name becomes the ID, its docstring the title."""
+
+    def make(find: Find) -> Rule:
+        return Rule(
+            id=find.__name__.replace("_", "-"),
+            title=(find.__doc__ or "").strip(),
+            types=types,
+            severity=severity,
+            why=why,
+            fix=fix,
+            find=find,
+        )
+
+    return make

@@ -1,0 +1,271 @@
+"""Secrets, permissions, and code that is not what it was when somebody looked at it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rules.facts import (
+    UNKNOWN,
+    Unevaluable,
+    flag_or_none,
+    items,
+    mapping,
+    mappings,
+    text,
+    text_or_none,
+)
+from rules.jobs import job_of, tasks
+from rules.network import INSTANCE, LAUNCH_TEMPLATE
+from rules.rule import (
+    ALWAYS,
+    COMMAND,
+    CONSUL_KEYS,
+    MODEL_SERVICE,
+    NOMAD_ACL_POLICY,
+    NOMAD_JOB,
+    SHARED,
+    Resource,
+    rule,
+)
+
+IAM_POLICIES = (
+    "aws:iam/policy:Policy",
+    "aws:iam/rolePolicy:RolePolicy",
+    "aws:iam/userPolicy:UserPolicy",
+    "aws:iam/groupPolicy:GroupPolicy",
+)
+
+# Forms of credentials that are recognised wherever they stand, by the prefixes their issuers
+# document.
+_CREDENTIAL = re.compile(
+    r"AKIA[0-9A-Z]{16}"  # AWS access key
+    r"|hf_[A-Za-z0-9]{30,}"  # Hugging Face
+    r"|gh[pousr]_[A-Za-z0-9]{36}"  # GitHub
+    r"|glpat-[A-Za-z0-9_-]{20}"  # GitLab
+    r"|sk-[A-Za-z0-9_-]{20,}"  # OpenAI and others
+    r"|xox[abprs]-[A-Za-z0-9-]{10,}"  # Slack
+    r"|-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----"
+)
+# Not the tokens that tokenizers have: eos_token, pad_token, stop_token.
+_CREDENTIALS = (
+    r"(?:password|passwd|secret|secret_?id|api_?key|private_?key|credentials"
+    r"|(?<!bos_)(?<!eos_)(?<!pad_)(?<!unk_)(?<!sep_)(?<!cls_)(?<!stop_)(?<!mask_)token)"
+)
+_SECRET_NAME = re.compile(rf"(?:^|[/_.-]){_CREDENTIALS}$", re.IGNORECASE)
+# `"token": "literal"` in JSON, YAML, HCL or INI; not a reference, a path or an empty text.
+_ASSIGNED = re.compile(
+    rf"(?:^|[^A-Za-z0-9]){_CREDENTIALS}[\"']?\s*[:=]\s*[\"'](?![\"']|\$\{{|/|<%|\{{\{{)",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def _holds_secret(value: str) -> bool:
+    return bool(_CREDENTIAL.search(value) or _ASSIGNED.search(value))
+
+
+def _is_literal(value: str) -> bool:
+    """Neither empty nor a reference that something resolves on the node, nor a path."""
+    return bool(value) and not value.startswith(("${", "$(", "/", "<%", "{{"))
+
+
+@rule(
+    NOMAD_JOB,
+    severity=ALWAYS,
+    why="A job is readable for everybody who may list jobs, stays in Nomad's history and in"
+    " Pulumi's state.",
+    fix="Put the secret into a Nomad variable or Vault and let the task read it by its workload"
+    " identity.",
+)
+def secret_in_job(job: Resource) -> Iterator[str]:
+    """No job holds a secret"""
+    for task in tasks(job_of(job.props)):
+        for name, value in mapping(task.document, "Env").items():
+            named = _SECRET_NAME.search(name) and _is_literal(str(value))
+            if named or _holds_secret(str(value)):
+                yield f"task {task} has a secret in its environment ({name})"
+        for file in mappings(task.document, "Templates"):
+            if _holds_secret(text_or_none(file, "EmbeddedTmpl") or ""):
+                yield f"task {task} has a secret in {text_or_none(file, 'DestPath')}"
+        if _holds_secret(json.dumps(mapping(task.document, "Config"), default=str)):
+            yield f"task {task} has a secret in its configuration"
+
+
+@rule(
+    CONSUL_KEYS,
+    severity=ALWAYS,
+    why="Every agent with a token for the prefix reads Consul's KV store, and it is not encrypted.",
+    fix="Keep secrets in Nomad variables or Vault; KV is for configuration.",
+)
+def secret_in_kv(keys: Resource) -> Iterator[str]:
+    """No key of Consul holds a secret"""
+    for entry in mappings(keys.props, "keys"):
+        path, value = text(entry, "path"), text_or_none(entry, "value") or ""
+        if _holds_secret(value) or (_SECRET_NAME.search(path) and _is_literal(value)):
+            yield f"the key {path} holds a secret"
+
+
+@rule(
+    COMMAND,
+    severity=ALWAYS,
+    why="A command line is visible to every process of the machine, and both it and the environment"
+    " are plain values in Pulumi's state.",
+    fix="Give the secret through `stdin`.",
+)
+def secret_in_command(command: Resource) -> Iterator[str]:
+    """Commands get secrets through standard input only"""
+    for key in ("create", "update", "delete"):
+        if _holds_secret(text_or_none(command.props, key) or ""):
+            yield f"has a secret on the command line of `{key}`"
+    environment = mapping(command.props, "environment")
+    for name in environment:
+        value = text_or_none(environment, name) or ""
+        if _holds_secret(value) or (_SECRET_NAME.search(name) and _is_literal(value)):
+            yield f"has a secret in its environment ({name})"
+
+
+@rule(
+    INSTANCE,
+    LAUNCH_TEMPLATE,
+    severity=ALWAYS,
+    why="With IMDSv1 any request a service can be tricked into sending reads the node's"
+    " credentials.",
+    fix="Set `metadataOptions: {httpTokens: required}`.",
+)
+def imds_v1(node: Resource) -> Iterator[str]:
+    """Nodes answer IMDSv2 only"""
+    options = mapping(node.props, "metadataOptions")
+    if text_or_none(options, "httpEndpoint") == "disabled":
+        return
+    if text_or_none(options, "httpTokens") != "required":
+        yield "answers IMDSv1"
+
+
+@rule(
+    *IAM_POLICIES,
+    severity=ALWAYS,
+    why="A node with such a permission hands the whole account, or a whole service of it, to"
+    " whoever gets in.",
+    fix="Name the actions, and the resources by ARN.",
+)
+def wildcard_iam(policy: Resource) -> Iterator[str]:
+    """No IAM policy allows everything"""
+    for statement in _statements(policy.props):
+        if text_or_none(statement, "Effect") != "Allow":
+            continue
+        actions = _one_or_many(statement, "Action")
+        if "NotAction" in statement:
+            yield "allows all actions but some (NotAction)"
+        elif "*" in actions:
+            yield "allows every action (*)"
+        elif "*" in _one_or_many(statement, "Resource"):
+            for action in actions:
+                if action.endswith(":*"):
+                    yield f"allows {action} on every resource"
+
+
+def _statements(props: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    given = props.get("policy")
+    if given is UNKNOWN or given is None:
+        raise Unevaluable("policy is not known at preview")
+    document = given
+    if isinstance(given, str):
+        try:
+            document = json.loads(given)
+        except ValueError:
+            raise Unevaluable("policy is not JSON") from None
+    if not isinstance(document, Mapping):
+        raise Unevaluable("policy is no JSON object")
+    statements = document.get("Statement")
+    yield from [statements] if isinstance(statements, Mapping) else mappings(document, "Statement")
+
+
+def _one_or_many(statement: Mapping[str, Any], key: str) -> list[str]:
+    value = statement.get(key)
+    return [value] if isinstance(value, str) else [str(each) for each in items(statement, key)]
+
+
+@rule(
+    NOMAD_ACL_POLICY,
+    severity=SHARED,
+    why="Whoever may submit jobs in every namespace owns every node: a task can be any program.",
+    fix="Name the namespace, and grant capabilities instead of `write`.",
+)
+def wildcard_nomad_policy(policy: Resource) -> Iterator[str]:
+    """No ACL policy of Nomad may write everywhere"""
+    rules = text(policy.props, "rulesHcl")
+    for namespace, body in re.findall(r'namespace\s+"([^"]*)"\s*\{([^}]*)\}', rules):
+        if "*" in namespace and re.search(r'policy\s*=\s*"write"|"submit-job"', body):
+            yield f'may submit jobs in the namespaces "{namespace}"'
+    if re.search(r'(?:operator|agent)\s*\{[^}]*policy\s*=\s*"write"', rules):
+        yield "may change servers and agents"
+
+
+@rule(
+    NOMAD_JOB,
+    severity=SHARED,
+    why="A tag can be moved: the next replica would run other code than the ones beside it.",
+    fix="Name the image by digest: `image@sha256:…`.",
+)
+def unpinned_image(job: Resource) -> Iterator[str]:
+    """Images are named by digest"""
+    for task in tasks(job_of(job.props)):
+        image = text_or_none(task.document, "Config.image")
+        if image and not re.search(r"@sha256:[0-9a-f]{64}$", image):
+            yield f"task {task} runs {image}"
+
+
+@rule(
+    MODEL_SERVICE,
+    severity=ALWAYS,
+    why="Weights under a moving name change without a change of yours, and two replicas of one job"
+    " may answer differently.",
+    fix="Name a commit (`hf:`), an exact version with `sha256` (`package:`), or a fixed revision.",
+)
+def unpinned_model(model: Resource) -> Iterator[str]:
+    """A model's weights are pinned"""
+    source = mapping(model.props, "source")
+    kind = text_or_none(source, "kind")
+    if kind is None:  # a simulated engine loads no weights
+        return
+    revision = text_or_none(source, "revision") or ""
+    if kind == "hf" and not re.fullmatch(r"[0-9a-f]{40}", revision):
+        yield "its revision is no commit"
+    elif kind == "package" and not re.fullmatch(r"[0-9a-f]{64}", revision):
+        yield "its file has no SHA-256"
+    elif not revision or revision in {"latest", "main", "master"}:
+        yield f"its revision is {revision or 'not given'}"
+
+
+@rule(
+    MODEL_SERVICE,
+    severity=SHARED,
+    why="A licence may forbid commercial use, large user bases or some fields of use; somebody has"
+    " to have read it.",
+    fix="Have the licence read and add it to `allowed_licenses` in policies/settings.yaml, or use"
+    " another model. A missing one belongs into catalog/models.yaml.",
+)
+def license_not_allowed(model: Resource) -> Iterator[str]:
+    """A model's licence is one of those that were agreed to"""
+    if text_or_none(model.props, "source.kind") is None:
+        return
+    license_name = text(model.props, "license")
+    if license_name not in model.settings.allowed_licenses:
+        yield f"is under {license_name}"
+
+
+@rule(
+    MODEL_SERVICE,
+    severity=SHARED,
+    why="The engine would run code from the model's repository, with the engine's permissions.",
+    fix="Use an architecture that the engine knows, or waive this after reading the code at the"
+    " pinned revision.",
+)
+def remote_code(model: Resource) -> Iterator[str]:
+    """No engine runs code out of a model's repository"""
+    arguments = mapping(model.props, "engine.engine_args")
+    for name in ("trust_remote_code", "trust-remote-code"):
+        if flag_or_none(arguments, name):
+            yield "trusts code of the model's repository"
