@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 ALLOWED = {
     "src/slipway/plan": set[str](),
     "src/slipway/config": set[str](),
+    "src/slipway/diff": set[str](),
     "src/slipway/planner": {"slipway.config", "slipway.plan"},
     "components": {"slipway.plan"},
     "stacks": {"slipway.plan", "components"},

@@ -1,0 +1,1 @@
+"""From `pulumi preview --json` to a comment that people read. Pure: text in, text out."""

@@ -1,0 +1,147 @@
+"""Resources before and after -> the changes and facts of a preview, without their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from slipway.diff import effects, facts
+from slipway.diff.change import OPS, Change, Op, PathChange, Resource
+from slipway.diff.secrets import MASK, secret_texts
+from slipway.diff.structure import differences
+
+
+@dataclass(kw_only=True)
+class Reduction:
+    """Takes resources one by one and keeps only what a comment may show of each."""
+
+    changes: list[Change] = field(default_factory=list)
+    secrets: set[str] = field(default_factory=set)
+    before: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    after: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+
+    def add(
+        self, resource: Resource, op: Op | None, *, cause: tuple[str, ...], reasons: tuple[str, ...]
+    ) -> None:
+        """`op` is None for a resource that stays as it is. `reasons`: the properties that differ
+        according to the engine, which also sees what changed outside of the program."""
+        for properties in (resource.before, resource.after):
+            self.secrets.update(secret_texts(properties))
+        if resource.type.startswith(facts.COMPONENT):
+            self._keep_facts(resource)
+        if op is None:
+            return
+        paths: tuple[PathChange, ...] = ()
+        if resource.before is not None and resource.after is not None:
+            paths = differences(resource.before, resource.after)
+            named = {path.path.partition(".")[0].partition("[")[0] for path in paths}
+            paths += tuple(PathChange(path=name) for name in reasons if name not in named)
+        properties = resource.before if resource.before is not None else resource.after or {}
+        effect, consequence = effects.outcome(op, resource.type, properties, paths)
+        self.changes.append(
+            Change(
+                op=op,
+                urn=resource.urn,
+                type=resource.type,
+                name=resource.name,
+                component=component_of(resource),
+                effect=effect,
+                consequence=consequence,
+                paths=paths,
+                cause=cause,
+                holds_state=effects.holds_state(resource.type, properties),
+                accelerator=_accelerator(properties),
+            )
+        )
+
+    def _keep_facts(self, resource: Resource) -> None:
+        key = (resource.type, resource.name)
+        if resource.before is not None:
+            self.before[key] = resource.before
+        if resource.after is not None:
+            self.after[key] = resource.after
+
+    def facts(self) -> tuple[facts.Facts, facts.Facts]:
+        return facts.collect(self.before), facts.collect(self.after)
+
+    def finished(self, cleaned: Callable[[str], str]) -> tuple[Change, ...]:
+        """The changes in the order people read them, with accelerators filled in."""
+        before, after = self.facts()
+        devices = {**_devices(after), **_devices(before)}
+        done = [_completed(change, devices, cleaned) for change in self.changes]
+        return tuple(sorted(done, key=lambda each: (OPS.index(each.op), each.component, each.urn)))
+
+
+def cleaner(secrets: Iterable[str]) -> Callable[[str], str]:
+    """Takes every known secret out of a text, the longest first."""
+    known = sorted(secrets, key=len, reverse=True)
+
+    def clean(text: str) -> str:
+        for secret in known:
+            if secret in text:
+                text = text.replace(secret, MASK)
+        return text
+
+    return clean
+
+
+def component_of(resource: Resource) -> str:
+    """The name of the component that owns a resource; "" at the top."""
+    if resource.type.startswith(facts.COMPONENT):
+        return resource.name
+    return name_of(resource.parent) if facts.COMPONENT in resource.parent else ""
+
+
+def name_of(urn: str) -> str:
+    return urn.split("::", 3)[-1]
+
+
+def type_of(urn: str) -> str:
+    parts = urn.split("::", 3)
+    return parts[2].rpartition("$")[2] if len(parts) == 4 else ""
+
+
+def _accelerator(properties: Mapping[str, Any]) -> str:
+    """A component's own, known before the facts of the pools are."""
+    found = properties.get("accelerator")
+    return found if isinstance(found, str) else ""
+
+
+def _devices(known: facts.Facts) -> dict[str, str]:
+    """Component -> the accelerator that its resources are, or run on."""
+    pools = {name: pool.accelerator for name, pool in known.pools.items() if pool.accelerators}
+    models = {
+        f"model-{name}": pools[model.pool]
+        for name, model in known.models.items()
+        if model.pool in pools
+    }
+    return {**{f"pool-{name}": device for name, device in pools.items()}, **models}
+
+
+def _completed(change: Change, devices: Mapping[str, str], cleaned: Callable[[str], str]) -> Change:
+    return Change(
+        op=change.op,
+        urn=cleaned(change.urn),
+        type=cleaned(change.type),
+        name=cleaned(change.name),
+        component=cleaned(change.component),
+        effect=change.effect,
+        consequence=change.consequence,
+        paths=tuple(_cleaned_paths(change.paths, cleaned)),
+        cause=tuple(cleaned(reason) for reason in change.cause),
+        holds_state=change.holds_state,
+        accelerator=cleaned(change.accelerator or devices.get(change.component, "")),
+    )
+
+
+def _cleaned_paths(
+    paths: Iterable[PathChange], cleaned: Callable[[str], str]
+) -> Iterator[PathChange]:
+    for path in paths:
+        yield PathChange(
+            path=cleaned(path.path),
+            kind=path.kind,
+            before=None if path.before is None else cleaned(path.before),
+            after=None if path.after is None else cleaned(path.after),
+        )
