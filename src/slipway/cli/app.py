@@ -17,7 +17,11 @@ from slipway.cli.errors import explained, text_of
 COMMANDS: Mapping[str, str] = {
     "up": "Bring the environment to what its files say, and ask every model a question.",
     "preview": "Show what `up` would change (pulumi preview; takes its arguments).",
-    "plan": "Show what would run where, and whether it fits, without a cluster.",
+    "diff": "Show what a change does, as the comment of a pull request.",
+    "plan": "Show what would run where, what it costs and promises, without a cluster.",
+    "policies": "Judge the environment by policies/, without Pulumi and without a cluster.",
+    "fit": "Say whether a model fits, what remains for requests, and what would fit.",
+    "replay": "Serve a recorded load with simulated replicas, before and after a change.",
     "status": "Show nodes, jobs, replicas, endpoints and metrics targets.",
     "chat": "Ask a model through the gateway and stream its answer.",
     "logs": "Show what a job's newest allocation prints.",

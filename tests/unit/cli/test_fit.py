@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from slipway.cli.app import app
+from slipway.config.catalog import load_catalog
+from tests.unit.plan.samples import ROOT
+
+KEYS = {
+    "feasible",
+    "reasons",
+    "suggestions",
+    "weights_gib_per_gpu",
+    "kv_bytes_per_token",
+    "kv_bytes_per_token_per_gpu",
+    "kv_tokens",
+    "max_concurrent_requests",
+    "max_len",
+    "context",
+    "model",
+    "gpu",
+    "count",
+    "layout",
+    "precision",
+    "parameters",
+    "active_parameters",
+    "memory_gib_per_gpu",
+    "sources",
+}
+
+
+@pytest.fixture
+def runner() -> CliRunner:
+    return CliRunner()
+
+
+def _answer(runner: CliRunner, *arguments: str) -> dict[str, Any]:
+    result = runner.invoke(app, ["fit", *arguments, "--json"])
+    assert result.exit_code == 0, result.output
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def test_json_has_everything_a_script_asks_for(runner: CliRunner) -> None:
+    answer = _answer(runner, "qwen2.5-7b", "--gpu", "L4")
+    assert answer.keys() == KEYS
+    assert answer["feasible"] is True
+    assert answer["reasons"] == answer["suggestions"] == []
+    assert answer["kv_tokens"] == pytest.approx(82_000, rel=0.03)
+    assert answer["kv_bytes_per_token"] == 56 * 1024
+    assert answer["weights_gib_per_gpu"] == pytest.approx(14.2, abs=0.05)
+    assert answer["sources"].keys() == answer["memory_gib_per_gpu"].keys()
+
+
+def test_all_options_are_heard(runner: CliRunner) -> None:
+    answer = _answer(
+        runner,
+        *("llama-3.1-70b", "--gpu", "H100-80", "--count", "8", "--tp", "4", "--pp", "2"),
+        *("--quant", "fp8", "--kv-dtype", "fp8", "--max-len", "16384"),
+    )
+    assert (answer["count"], answer["gpu"], answer["max_len"]) == (8, "H100-80", 16_384)
+    assert answer["layout"] == {"tensor": 4, "pipeline": 2, "expert": 1, "data": 1}
+    assert answer["precision"] == {"weights": "fp8", "kv": "fp8"}
+    assert answer["kv_bytes_per_token"] == 160 * 1024
+    assert answer["kv_bytes_per_token_per_gpu"] == 20 * 1024
+
+
+def test_devices_alone_mean_tensor_parallel(runner: CliRunner) -> None:
+    answer = _answer(runner, "llama-3.1-70b", "--gpu", "H100-80", "--count", "2", "--quant", "fp8")
+    assert answer["layout"]["tensor"] == 2
+    assert answer["kv_tokens"] == pytest.approx(237_000, rel=0.03)
+
+
+def test_a_group_is_as_large_as_the_largest_machine_of_the_catalog(runner: CliRunner) -> None:
+    answer = _answer(runner, "llama-3.1-70b", "--gpu", "trn1", "--count", "16")
+    assert answer["layout"]["tensor"] == 16
+    assert answer["feasible"] is True
+
+
+def test_a_model_that_does_not_fit_is_an_answer_to_a_script(runner: CliRunner) -> None:
+    answer = _answer(runner, "llama-3.1-70b", "--gpu", "H100-80")
+    assert answer["feasible"] is False
+    assert "short" in answer["reasons"][0]
+    assert answer["suggestions"][0].startswith("--count 2 --tp 2")
+    assert answer["kv_tokens"] == answer["max_concurrent_requests"] == 0
+
+
+def test_a_person_reads_why_and_what_would_fit(runner: CliRunner) -> None:
+    result = runner.invoke(app, ["fit", "phi-4", "--gpu", "H100-80", "--tp", "4"])
+    assert result.exit_code == 1
+    assert "phi-4 does not fit on 4 x H100-80 (tensor 4)" in result.stdout
+    assert "why: 10 KV heads neither divide nor are divided by 4" in result.stdout
+    assert "fits with --count 2 --tp 2: " in result.stdout
+    assert "requests of that length" not in result.stdout
+
+
+def test_a_person_reads_what_remains(runner: CliRunner) -> None:
+    result = runner.invoke(app, ["fit", "deepseek-v3", "--gpu", "H100-80", "--count", "16"])
+    assert result.exit_code == 0
+    assert "deepseek-v3 fits on 16 x H100-80 (tensor 8, pipeline 2), fp8-block" in result.stdout
+    assert "37.55 billion" in result.stdout
+    assert "68.6 KiB" in result.stdout
+    assert "163,840 of 163,840" in result.stdout
+    assert "why" not in result.stdout
+    assert "exact: counted from catalog/models.yaml" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["Qwen2.5-7B", "Qwen/Qwen2.5-7B-Instruct"])
+def test_a_model_is_found_by_its_name_on_the_hub_too(runner: CliRunner, name: str) -> None:
+    assert _answer(runner, name, "--gpu", "l4")["model"] == "qwen2.5-7b"
+
+
+def test_a_model_comes_in_the_weights_it_was_published_in(runner: CliRunner) -> None:
+    answer = _answer(runner, "gpt-oss-120b", "--gpu", "H100-80")
+    assert answer["precision"]["weights"] == "mxfp4"
+    assert answer["feasible"] is True
+
+
+def test_an_unknown_model_names_the_facts_to_add(runner: CliRunner) -> None:
+    result = runner.invoke(app, ["fit", "my-model-8b", "--gpu", "L4"])
+    assert result.exit_code == 2
+    assert 'there is no model "my-model-8b"' in result.stderr
+    assert "num_hidden_layers" in result.stderr
+
+
+def test_the_example_of_an_entry_is_one(runner: CliRunner, tmp_path: Any) -> None:
+    printed = runner.invoke(app, ["fit", "my-model-8b", "--gpu", "L4"]).stderr
+    start, end = printed.index("my-model-8b:\n"), printed.index("(also, where it has them")
+    (tmp_path / "catalog").mkdir()
+    for name in ("accelerators", "instances"):
+        text = (ROOT / "catalog" / f"{name}.yaml").read_text()
+        (tmp_path / "catalog" / f"{name}.yaml").write_text(text)
+    lines = printed[start:end].rstrip().splitlines()
+    text = "\n".join(line.removeprefix("        ") for line in lines)
+    (tmp_path / "catalog/models.yaml").write_text(text + "\n")
+    assert load_catalog(tmp_path).models["my-model-8b"].hub == ("my-org/My-Model-8B",)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "fix"),
+    [
+        (["qwen2.5-7c", "--gpu", "L4"], "qwen2.5-7c", 'did you mean "qwen2.5-7b"?'),
+        (["qwen2.5-7b", "--gpu", "H100"], "--gpu", 'did you mean "H100-80"?'),
+        (["phi-4", "--gpu", "L4", "--quant", "fp9"], "--quant", 'did you mean "fp8"?'),
+        (["phi-4", "--gpu", "L4", "--kv-dtype", "int2"], "--kv-dtype", "bf16"),
+        (["phi-4", "--gpu", "L4", "--count", "3", "--tp", "2"], "3 devices are not", "product"),
+        (["phi-4"], "--gpu", ""),
+        (["phi-4", "--gpu", "L4", "--count", "0"], "--count", ""),
+    ],
+)
+def test_wrong_input_exits_with_2_and_says_what_is_right(
+    runner: CliRunner, arguments: list[str], message: str, fix: str
+) -> None:
+    result = runner.invoke(app, ["fit", *arguments])
+    assert result.exit_code == 2
+    assert message in result.output
+    assert fix in result.output
