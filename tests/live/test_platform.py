@@ -113,6 +113,16 @@ def test_prometheus_scrapes_every_part(platform) -> None:
     assert any(name.startswith("model-smollm2-") for name in services)
 
 
+def test_a_comparison_shows_what_the_models_did(platform) -> None:
+    said = platform.slipway("plan", "--compare", "--json", "--window", "900").stdout
+    measured = json.loads(said)["measured"]["smollm2"]
+    assert measured["replicas"] == 1
+    assert measured["requests_per_s"] > 0
+    assert measured["ttft_ms"] > 0
+    assert measured["tpot_ms"] > 0
+    assert 0 <= measured["kv_cache_usage"] <= 1
+
+
 def _change_under_load(platform, edit) -> tuple[Load, str]:
     """Apply `edit` with streams running on both simulated models; returns the load and the log."""
 
