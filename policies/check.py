@@ -18,7 +18,7 @@ from typing import Any
 
 from judgement import judge
 from report import report_document, report_text
-from resources import environment_of, read_resources
+from resources import platform_fact, read_resources
 from rules import RULES
 from settings import read_settings, rule_settings, stage_of
 from waivers import InputError, read_waivers
@@ -43,8 +43,8 @@ def main(arguments: Sequence[str]) -> int:
 def _report(document: Mapping[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     settings = read_settings(FOLDER / "settings.yaml")
     waivers = read_waivers(options.waivers, {rule.id for rule in RULES})
-    environment = options.environment or environment_of(document)
-    stage = stage_of(environment, settings)
+    environment = options.environment or platform_fact(document, "environment")
+    stage = stage_of(environment, settings, target=platform_fact(document, "target"))
     today = datetime.datetime.now(tz=datetime.UTC).date()
     resources = read_resources(
         document,

@@ -19,8 +19,8 @@ policies/check.py` do the same without it. They read what the components say of 
 (schemas/facts.schema.json) and the inputs of ordinary resources.
 
 * **mandatory** blocks, **advisory** is shown, **off** is not judged. Which of them counts depends
-  on the stage of the environment, which its name decides (policies/settings.yaml); an unknown name
-  is production.
+  on the stage of the environment, which its name decides (policies/settings.yaml); one with another
+  name is development on one machine (target dev) and production elsewhere.
 * **Could not be evaluated** fails, whatever the level: a value that the preview does not know, or
   that the plan does not give, can be anything.
 * A **waiver** (policies/waivers.yaml) takes a finding out of the way until a date, with an owner

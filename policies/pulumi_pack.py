@@ -120,6 +120,7 @@ class _Judging:
         self._settings = settings
         self._waivers = waivers
         self._today = today
+        self._target = ""  # as the platform says, which registers before all that it is made of
 
     def reports(self, rules: Iterable[Rule], wanted: Wanted) -> Validate:
         """A policy's function: the findings that are wanted."""
@@ -129,8 +130,11 @@ class _Judging:
         def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
             if args.resource_type not in types:
                 return
-            stage = stage_of(_stack(args.urn), self._settings)
-            for finding in judge(rules, self._resource(args), stage, self._waivers):
+            resource = self._resource(args)
+            if args.resource_type == PLATFORM:
+                self._target = str(resource.props.get("target", ""))
+            stage = stage_of(_stack(args.urn), self._settings, target=self._target)
+            for finding in judge(rules, resource, stage, self._waivers):
                 if wanted(finding):
                     report(_text(finding), None)
 

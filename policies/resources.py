@@ -37,11 +37,11 @@ def read_resources(document: Mapping[str, Any], settings: Settings) -> Iterator[
         )
 
 
-def environment_of(document: Mapping[str, Any]) -> str:
-    """The name that the platform gives itself, "" where there is none."""
+def platform_fact(document: Mapping[str, Any], name: str) -> str:
+    """What the platform says of itself ("environment", "target"), "" where it does not."""
     for entry in _entries(document):
         if entry["type"] == PLATFORM:
-            return str(of_resource(PLATFORM, entry["inputs"]).get("environment", ""))
+            return str(of_resource(PLATFORM, entry["inputs"]).get(name, ""))
     return ""
 
 

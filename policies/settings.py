@@ -12,6 +12,7 @@ import yaml
 from rules.rule import Settings, Stage
 from waivers import InputError
 
+ONE_MACHINE = "dev"  # the target that needs no more than the user's own machine
 _KEYS = {"stages", "allowed_licenses", "max_price_age_days"}
 
 
@@ -24,12 +25,9 @@ def read_settings(path: Path) -> Mapping[str, Any]:
     if not isinstance(document, Mapping) or set(document) != _KEYS:
         raise InputError(f"{path.name}: needs exactly the keys {', '.join(sorted(_KEYS))}")
     stages = document["stages"]
-    chosen = {stage.value for stage in Stage} - {Stage.PRODUCTION.value}
-    if not isinstance(stages, Mapping) or not set(stages) <= chosen:
-        raise InputError(
-            f"{path.name}: stages: may have {' and '.join(sorted(chosen))};"
-            " what matches none is production"
-        )
+    known = {stage.value for stage in Stage}
+    if not isinstance(stages, Mapping) or not set(stages) <= known:
+        raise InputError(f"{path.name}: stages: may have {', '.join(sorted(known))}")
     for key, patterns in (*stages.items(), ("allowed_licenses", document["allowed_licenses"])):
         if not (isinstance(patterns, list) and all(isinstance(each, str) for each in patterns)):
             raise InputError(f"{path.name}: {key}: is no list of texts")
@@ -39,12 +37,13 @@ def read_settings(path: Path) -> Mapping[str, Any]:
     return document
 
 
-def stage_of(environment: str, settings: Mapping[str, Any]) -> Stage:
-    """Production unless a pattern says otherwise: the strictest when in doubt."""
+def stage_of(environment: str, settings: Mapping[str, Any], *, target: str) -> Stage:
+    """Of a name that matches no pattern: development on one machine, otherwise production, the
+    strictest when in doubt."""
     for stage, patterns in settings["stages"].items():
         if any(fnmatch.fnmatchcase(environment, pattern) for pattern in patterns):
             return Stage(stage)
-    return Stage.PRODUCTION
+    return Stage.DEVELOPMENT if target == ONE_MACHINE else Stage.PRODUCTION
 
 
 def rule_settings(

@@ -21,7 +21,7 @@ ENTRY = {
     "expires": "2027-01-31",
 }
 SETTINGS = """\
-stages: {development: [dev, "dev-*"], staging: ["staging*"]}
+stages: {development: [dev, "dev-*"], staging: ["staging*"], production: [prod]}
 allowed_licenses: [MIT]
 max_price_age_days: 90
 """
@@ -76,22 +76,24 @@ def test_a_file_that_is_no_list_of_waivers_is_refused(tmp_path: Path, text: str)
 
 
 @pytest.mark.parametrize(
-    ("environment", "stage"),
+    ("environment", "target", "stage"),
     [
-        ("dev", Stage.DEVELOPMENT),
-        ("dev-ada", Stage.DEVELOPMENT),
-        ("staging-eu", Stage.STAGING),
-        ("development-is-no-pattern", Stage.PRODUCTION),
-        ("aws", Stage.PRODUCTION),
-        ("", Stage.PRODUCTION),
+        ("dev", "aws", Stage.DEVELOPMENT),
+        ("dev-ada", "aws", Stage.DEVELOPMENT),
+        ("staging-eu", "dev", Stage.STAGING),
+        ("prod", "dev", Stage.PRODUCTION),
+        ("development-is-no-pattern", "aws", Stage.PRODUCTION),
+        ("aws", "aws", Stage.PRODUCTION),
+        ("", "", Stage.PRODUCTION),
+        ("mine", "dev", Stage.DEVELOPMENT),
     ],
 )
-def test_an_environment_that_matches_nothing_is_production(
-    tmp_path: Path, environment: str, stage: Stage
+def test_an_environment_that_matches_nothing_is_production_but_on_one_machine(
+    tmp_path: Path, environment: str, target: str, stage: Stage
 ) -> None:
     path = tmp_path / "settings.yaml"
     path.write_text(SETTINGS)
-    assert stage_of(environment, read_settings(path)) is stage
+    assert stage_of(environment, read_settings(path), target=target) is stage
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,7 @@ def test_an_environment_that_matches_nothing_is_production(
     [
         ("max_price_age_days: 90\n", "", "max_price_age_days"),
         ("max_price_age_days: 90", "max_price_age_days: 0", "max_price_age_days"),
-        ("development:", "production:", "what matches none is production"),
+        ("development:", "laptop:", "stages: may have"),
         ("[MIT]", "MIT", "allowed_licenses"),
         ("[dev, ", "[7, ", "development"),
         ("stages:", "stages: [", "no YAML"),
