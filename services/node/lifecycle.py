@@ -168,6 +168,7 @@ def _start(supervisor: Supervisor, agent: Agent) -> None:
     """Start an agent unless it runs. Another program on its port would answer in its place."""
     if supervisor.runs(agent):
         return
+    supervisor.end_orphan(agent)
     url = urllib.parse.urlsplit(agent.ready_url)
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

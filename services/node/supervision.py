@@ -31,6 +31,7 @@ LOG_BYTES = "10MB"
 LOG_BACKUPS = 3
 OPEN_FILES = 65536  # Envoy and the engines inherit it
 START_TIMEOUT_S = 15
+ORPHAN_GRACE_S = 20
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # What tasks need of the operator's environment: who they are and how to reach a package index.
 INHERITED = ("HOME", "USER", "LOGNAME", "LANG", "TZ")
@@ -72,7 +73,7 @@ class Supervisor:
         if self.answers():
             return False
         self._write_configuration()
-        self.end_orphans()
+        self._end_predecessor()
         # It becomes a daemon by itself, in a session of its own: it outlives this program.
         # Before that it has bound its address, so a failure to do so is an exit code here.
         started = subprocess.run(
@@ -94,20 +95,13 @@ class Supervisor:
         )
         return True
 
-    def end_orphans(self) -> None:
-        """End what a killed supervisord left behind: a new one cannot adopt it.
+    def end_orphan(self, agent: Agent) -> None:
+        """End an agent that a killed supervisord left behind: a new one cannot adopt it.
 
-        Tasks are not touched: they are not agents, and Nomad finds its own again.
+        One by one, each just before its next start: the others go on meanwhile.
         """
-        folders = self.folders
-        end_all(
-            lambda: [
-                process
-                for process in running()
-                if process.has_argument(str(self.configuration)) or is_agent(process, folders)
-            ],
-            grace_s=20,
-        )
+        folder = self.folders.agent(agent.host, agent.name)
+        end_all(lambda: [p for p in running() if is_agent(p, folder)], ORPHAN_GRACE_S)
 
     def answers(self) -> bool:
         try:
@@ -119,7 +113,9 @@ class Supervisor:
         """End supervisord and whatever it still runs."""
         if self.answers():
             self._rpc().supervisor.shutdown()
-        self.end_orphans()
+        self._end_predecessor()
+        # Tasks are not touched: they are not agents, and Nomad finds its own again.
+        end_all(lambda: [p for p in running() if is_agent(p, self.folders.nodes)], ORPHAN_GRACE_S)
 
     def write_program(self, agent: Agent) -> bool:
         """Write an agent's program section. Returns whether it differs from the one before."""
@@ -173,6 +169,11 @@ class Supervisor:
         state = self.state(agent)
         return state is not None and state["statename"] in ("RUNNING", "STARTING", "BACKOFF")
 
+    def _end_predecessor(self) -> None:
+        """A supervisord of before that does not answer; its agents go on meanwhile."""
+        of_before = str(self.configuration)
+        end_all(lambda: [p for p in running() if p.has_argument(of_before)], ORPHAN_GRACE_S)
+
     def _rpc(self) -> Any:
         password = self._password()
         address = f"{self.endpoint.address}:{self.endpoint.port}"
@@ -204,10 +205,10 @@ class Supervisor:
         )
 
 
-def is_agent(process: Process, folders: Folders) -> bool:
-    """Whether a process is an agent of this environment (its tasks and their helpers are not)."""
-    return process.has_argument(f"-config={folders.nodes}/") or process.has_argument(
-        f"-config-file={folders.nodes}/"
+def is_agent(process: Process, below: Path) -> bool:
+    """Whether a process is an agent with its files below a folder; tasks and helpers are not."""
+    return process.has_argument(f"-config={below}/") or process.has_argument(
+        f"-config-file={below}/"
     )
 
 

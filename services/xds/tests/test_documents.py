@@ -114,6 +114,24 @@ def test_an_instance_is_healthy_when_all_its_checks_pass(
     )
 
 
+@pytest.mark.parametrize(
+    ("was_healthy", "output", "healthy"),
+    [
+        (True, "", True),  # its agent was just started and has asked nobody yet
+        (True, "connection refused", False),
+        (False, "", False),
+        (None, "", False),  # new: nothing is known of it
+    ],
+)
+def test_a_check_that_has_not_run_yet_leaves_an_instance_what_it_was(
+    was_healthy: bool | None, output: str, healthy: bool
+) -> None:
+    entry = instance("10.0.0.1", "passing", "critical")
+    entry["Checks"][1]["Output"] = output
+    before = () if was_healthy is None else (Endpoint("10.0.0.1", 1, was_healthy),)
+    assert endpoints_from_health([entry], before=before) == (Endpoint("10.0.0.1", 1, healthy),)
+
+
 def test_an_instance_without_an_address_has_its_nodes() -> None:
     assert endpoints_from_health([instance("")]) == (Endpoint("10.9.9.9", 1, True),)
 

@@ -36,6 +36,10 @@ class Catalog:
         self._endpoints[cluster] = endpoints
         self._settle()
 
+    def endpoints(self, cluster: str) -> tuple[Endpoint, ...]:
+        """As they were last known; empty before that."""
+        return self._endpoints.get(cluster, ())
+
     def clusters(self) -> frozenset[str]:
         """Clusters whose endpoints must be watched: of the routes wanted and those served."""
         routes = [*(self._wanted or {}).values(), *self._served.values()]

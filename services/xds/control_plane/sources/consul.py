@@ -66,7 +66,8 @@ class ConsulSource:
             if answer.lost:
                 log.error("%s: consul lost its state; the last known one stays", cluster)
                 continue
-            endpoints = endpoints_from_health(answer.document or [])
+            before = self._catalog.endpoints(cluster)
+            endpoints = endpoints_from_health(answer.document or [], before=before)
             self._catalog.put_endpoints(cluster, endpoints)
             self._changed(tasks)
 

@@ -35,20 +35,31 @@ def route_from_kv(entry: Mapping[str, Any]) -> Route:
     return route
 
 
-def endpoints_from_health(entries: Iterable[Mapping[str, Any]]) -> tuple[Endpoint, ...]:
+def endpoints_from_health(
+    entries: Iterable[Mapping[str, Any]], *, before: Iterable[Endpoint] = ()
+) -> tuple[Endpoint, ...]:
     """Entries of /v1/health/service. Passing is healthy, warning and critical are not.
 
-    An instance whose address is no IP is left out: Envoy would reject the whole assignment.
+    A check that has not run yet is critical and has no output: an agent that was just started says
+    so of every check it knows. Such an instance stays what it was in `before`, unhealthy if it is
+    new. One whose address is no IP is left out: Envoy would reject the whole assignment.
     """
+    were_healthy = {(known.address, known.port) for known in before if known.healthy}
     endpoints = []
     for entry in entries:
         service = entry["Service"]
         address = service.get("Address") or entry["Node"]["Address"]
         if not _is_ip(address):
             continue
-        healthy = all(check["Status"] == "passing" for check in entry["Checks"])
-        endpoints.append(Endpoint(address, int(service["Port"]), healthy))
+        port, failing = int(service["Port"]), _failing(entry["Checks"])
+        has_run = any(check.get("Output") for check in failing)
+        healthy = not failing or (not has_run and (address, port) in were_healthy)
+        endpoints.append(Endpoint(address, port, healthy))
     return tuple(sorted(set(endpoints)))
+
+
+def _failing(checks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [check for check in checks if check["Status"] != "passing"]
 
 
 def _is_ip(address: str) -> bool:
