@@ -156,7 +156,7 @@ def stack(time_scale: float, folder: Path) -> Iterator[Sequence[Door]]:
             "profile": PROFILE,
             "max_model_len": ENGINE["max_model_len"],
             "max_num_seqs": ENGINE["max_num_seqs"],
-            "kv_cache": KV_TOKENS * KV_BYTES_PER_TOKEN,
+            "kv_cache": f"{KV_TOKENS * KV_BYTES_PER_TOKEN // 1024}KiB",
             "engine_args": {
                 "max_num_batched_tokens": ENGINE["max_num_batched_tokens"],
                 "time_scale": time_scale,
