@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 import sys
@@ -129,13 +130,18 @@ def test_a_host_has_at_most_four_resources(plan: PlatformPlan, recording: Record
     }
 
 
+@functools.cache
+def _three_models() -> tuple[PlatformPlan, Recording]:
+    plan = platform_plan(simulated=("a", "b", "c"))
+    return plan, registered(plan)
+
+
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_names_and_inputs_do_not_come_from_positions(data: st.DataObject) -> None:
-    plan = platform_plan(simulated=("a", "b", "c"))
+    plan, ordered = _three_models()
     models = tuple(data.draw(st.permutations(plan.models)))
     shuffled = registered(dataclasses.replace(plan, models=models))
-    ordered = registered(plan)
     assert paths(shuffled) == paths(ordered)
     assert {path: found.inputs for path, found in by_path(shuffled).items()} == {
         path: found.inputs for path, found in by_path(ordered).items()

@@ -60,7 +60,8 @@ def test(
 
 
 def _fast_suites(arguments: Sequence[str]) -> Iterator[Suite]:
-    yield _own_suite("-m", FAST, *arguments)
+    # Side by side, but for tests that share addresses: they are marked as a group.
+    yield _own_suite("-n", "logical", "--dist", "loadgroup", "-m", FAST, *arguments)
     if not arguments:
         yield from _linters()
 

