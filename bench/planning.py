@@ -32,8 +32,8 @@ from slipway.config.inputs import PlanInputs  # noqa: E402
 from slipway.config.machine import read_machine  # noqa: E402
 from slipway.config.model import Model, parse_model  # noqa: E402
 from slipway.planner.capacity import plan_capacity  # noqa: E402
-from slipway.planner.demand import Demand, plan_demand  # noqa: E402
-from slipway.planner.sweep import sweep  # noqa: E402
+from slipway.planner.fleet.demand import Demand, plan_demand  # noqa: E402
+from slipway.planner.fleet.sweep import sweep  # noqa: E402
 
 PLAN_BAR_S, SWEEP_BAR_S = 2.0, 10.0
 SWEEP_CONFIGURATIONS = 200

@@ -4,7 +4,7 @@
 
 A pattern search: every constant in turn is raised or lowered by a step while that lowers the mean
 |log(estimate / row)| over the tuning rows; then the step is halved. Prints the values to write
-into slipway.planner.kernels.Efficiencies.
+into slipway.planner.latency.kernels.Efficiencies.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # Ours are found through the line above.
-from slipway.planner.kernels import EFFICIENCIES, Efficiencies  # noqa: E402
-from slipway.planner.roofline import pass_ms  # noqa: E402
+from slipway.planner.latency.kernels import EFFICIENCIES, Efficiencies  # noqa: E402
+from slipway.planner.latency.roofline import pass_ms  # noqa: E402
 from tests.unit.planner.latency_rows import Sample, machine_of, read_samples  # noqa: E402
 
 STEPS = (0.2, 0.1, 0.05, 0.025)

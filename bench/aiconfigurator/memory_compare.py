@@ -21,8 +21,8 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from slipway.config.catalog import Catalog, load_catalog  # noqa: E402
 from slipway.plan.capacity import Layout, Precision  # noqa: E402
-from slipway.planner.memory import GIB, device_memory, kv_bytes  # noqa: E402
-from slipway.planner.quantization import KV_BYTES  # noqa: E402
+from slipway.planner.memory.device import GIB, device_memory, kv_bytes  # noqa: E402
+from slipway.planner.memory.quantization import KV_BYTES  # noqa: E402
 
 RECORD = ROOT / "tests/unit/planner/aiconfigurator_memory.json"
 

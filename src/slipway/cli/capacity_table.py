@@ -16,9 +16,9 @@ from slipway.plan.capacity import (
     ModelCapacity,
     PoolCapacity,
 )
-from slipway.planner.differences import Difference
-from slipway.planner.explain import Line
-from slipway.planner.layouts import describe
+from slipway.planner.fleet.layouts import describe
+from slipway.planner.reports.differences import Difference
+from slipway.planner.reports.explain import Line
 
 _GIB = 2**30
 _MARKS = {"estimate": "~", "measured": "=", "exact": "", "declared": ""}

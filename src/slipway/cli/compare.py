@@ -24,7 +24,7 @@ from slipway.config.artifacts import REQUIREMENTS
 from slipway.config.calibration import CalibrationRow, CalibrationSettings, ServingMeasurement
 from slipway.config.inputs import PlanInputs, calibration_file
 from slipway.plan.capacity import CapacityPlan, ModelCapacity
-from slipway.planner.comparison import Comparison, Measured
+from slipway.planner.reports.comparison import Comparison, Measured
 
 SCHEMA_VERSION = 1
 KIB = 1024

@@ -24,11 +24,11 @@ from slipway.config.catalog import (
 )
 from slipway.config.errors import suggestion
 from slipway.plan.capacity import DeviceMemory, Layout, Precision
-from slipway.planner.fit import Deployment, Fit, fit, replica_layout
-from slipway.planner.memory import PART_SOURCES
-from slipway.planner.parallelism import DEVICES_PER_NODE
-from slipway.planner.parameters import ParameterCount, count
-from slipway.planner.quantization import KV_BYTES, SCHEMES
+from slipway.planner.memory.device import PART_SOURCES
+from slipway.planner.memory.fit import Deployment, Fit, fit, replica_layout
+from slipway.planner.memory.parallelism import DEVICES_PER_NODE
+from slipway.planner.memory.parameters import ParameterCount, count
+from slipway.planner.memory.quantization import KV_BYTES, SCHEMES
 
 app = typer.Typer(add_completion=False)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import httpx
 
-from slipway.planner.comparison import Measured
+from slipway.planner.reports.comparison import Measured
 
 TIMEOUT_S = 10.0
 P95 = "histogram_quantile(0.95, sum by (le) (rate({name}_bucket{{{of}}}[{window}s]))) * 1000"

@@ -11,8 +11,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slipway.planner.layouts import describe
-from slipway.planner.sweep import Point, Sweep
+from slipway.planner.fleet.layouts import describe
+from slipway.planner.fleet.sweep import Point, Sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

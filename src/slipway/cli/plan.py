@@ -29,12 +29,12 @@ from slipway.plan.capacity import CapacityPlan
 from slipway.plan.document import capacity_to_json
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.capacity import calibration_of, plan_capacity
-from slipway.planner.comparison import compare as comparison
-from slipway.planner.demand import Demand, plan_demand
-from slipway.planner.differences import differences
-from slipway.planner.explain import explain
+from slipway.planner.fleet.demand import Demand, plan_demand
+from slipway.planner.fleet.sweep import sweep
 from slipway.planner.platform import make_plan
-from slipway.planner.sweep import sweep
+from slipway.planner.reports.comparison import compare as comparison
+from slipway.planner.reports.differences import differences
+from slipway.planner.reports.explain import explain
 
 app = typer.Typer(add_completion=False)
 

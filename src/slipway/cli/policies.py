@@ -17,7 +17,7 @@ from slipway.cli.policy_pack import make_policy_environment, policies_folder, us
 from slipway.config.environment import FleetSettings
 from slipway.config.inputs import load_inputs
 from slipway.planner.capacity import plan_capacity
-from slipway.planner.facts import fleet_facts
+from slipway.planner.reports.facts import fleet_facts
 
 app = typer.Typer(add_completion=False)
 

@@ -23,7 +23,7 @@ from slipway.config.inputs import PlanInputs, load_inputs
 from slipway.config.what_if import parse_change
 from slipway.plan.platform import JsonObject
 from slipway.planner.capacity import plan_capacity
-from slipway.planner.replay import replay_fleet
+from slipway.planner.reports.replay import replay_fleet
 
 app = typer.Typer(add_completion=False)
 

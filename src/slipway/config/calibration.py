@@ -36,7 +36,7 @@ class LayoutSettings(Settings):
 
 
 class PrecisionSettings(Settings):
-    """Names of slipway.planner.quantization."""
+    """Names of slipway.planner.memory.quantization."""
 
     weights: WeightScheme = "bf16"
     kv: KvScheme = "bf16"

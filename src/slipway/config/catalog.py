@@ -116,8 +116,8 @@ LayerPart = Literal[
 class Architecture(Sourced):
     """What decides a model's memory and arithmetic; names are those of its config.json, shortened.
 
-    `parameters` is the published number; `slipway.planner.parameters` counts from the rest.
-    `published_weights` is the scheme of slipway.planner.quantization its weights come in.
+    `parameters` is the published number; `slipway.planner.memory.parameters` counts from the rest.
+    `published_weights` is the scheme of slipway.planner.memory.quantization its weights come in.
     `packages` and `hub` are where they are found.
     """
 

@@ -49,7 +49,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEstimate:
-    """Memory of one replica. Formulas and their sources: slipway.planner.memory."""
+    """Memory of one replica. Formulas and their sources: slipway.planner.memory.device."""
 
     parameters: int
     weights_bytes: int

@@ -15,18 +15,18 @@ from slipway.plan.capacity import (
     PoolCapacity,
     Refusal,
 )
+from slipway.planner.fleet.choice import options_of
+from slipway.planner.fleet.cost import make_cost, old_price_warnings, oldest, output_tokens_per_s
+from slipway.planner.fleet.demand import Demand, plan_demand
+from slipway.planner.fleet.occupancy import Placed, assign, crowded_warnings, pool_capacity
+from slipway.planner.fleet.option import missed_goals
+from slipway.planner.fleet.replicas import utilization
+from slipway.planner.fleet.supply import Supply, plan_supplies
+from slipway.planner.latency.calibration import Calibration, make_calibration
+from slipway.planner.memory.parameters import count
 
-from .calibration import Calibration, make_calibration
-from .choice import options_of
-from .cost import make_cost, old_price_warnings, oldest, output_tokens_per_s
-from .demand import Demand, plan_demand
 from .local_capacity import local_capacity
-from .occupancy import Placed, assign, crowded_warnings, pool_capacity
-from .option import missed_goals
-from .parameters import count
 from .platform import make_plan
-from .replicas import utilization
-from .supply import Supply, plan_supplies
 
 
 def plan_capacity(

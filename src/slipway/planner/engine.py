@@ -12,9 +12,9 @@ from slipway.config.model import Model, ModelSettings, PackageSource, SimEngine,
 from slipway.plan.capacity import Layout, Precision
 from slipway.plan.digest import digest
 from slipway.plan.platform import JsonObject, MemoryEstimate, Pool, WeightsSpec
+from slipway.planner.memory.device import MIB, cpu_replica, simulated_replica
+from slipway.planner.memory.parallelism import DEVICES_PER_NODE, layout_problems
 
-from .memory import MIB, cpu_replica, simulated_replica
-from .parallelism import DEVICES_PER_NODE, layout_problems
 from .pools import MHZ_PER_CORE
 
 DOCUMENT_VERSION = 1  # of replica.json and weights.json

@@ -19,17 +19,17 @@ from slipway.plan.capacity import (
     ServingEstimate,
 )
 from slipway.plan.platform import MemoryEstimate, ModelPlan, PlatformPlan, Pool
+from slipway.planner.fleet.cost import make_cost, output_tokens_per_s
+from slipway.planner.fleet.demand import load_of, name_of
+from slipway.planner.fleet.option import load_shape, meets_goal
+from slipway.planner.fleet.replicas import replicas_needed, utilization
+from slipway.planner.fleet.supply import OWNED
+from slipway.planner.latency.calibration import Calibration
+from slipway.planner.latency.replica import serving_estimate
+from slipway.planner.memory.device import DTYPE_SCHEMES
+from slipway.planner.memory.parameters import count
 
-from .calibration import Calibration
-from .cost import make_cost, output_tokens_per_s
-from .demand import load_of, name_of
 from .engine import CPU_DTYPE, find_architecture
-from .latency import serving_estimate
-from .memory import DTYPE_SCHEMES
-from .option import load_shape, meets_goal
-from .parameters import count
-from .replicas import replicas_needed, utilization
-from .supply import OWNED
 
 NOTHING_BOUGHT = "this machine: nothing is bought"
 NO_ESTIMATE = "no estimate for processors: --calibrate measures latency and throughput"

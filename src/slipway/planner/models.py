@@ -15,9 +15,9 @@ from slipway.plan.platform import (
     ReplicaSpec,
     ScalingSpec,
 )
+from slipway.planner.memory.device import MIB
 
 from .engine import DOCUMENT_VERSION, EnginePlan
-from .memory import MIB
 from .placement import Resources
 
 SPEC_DIGEST_LENGTH = 6

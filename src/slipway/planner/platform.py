@@ -18,11 +18,11 @@ from slipway.plan.platform import (
     PlatformPlan,
     Pool,
 )
+from slipway.planner.fleet.demand import load_of
+from slipway.planner.memory.device import GIB, MIB
 
 from .addresses import lay_out
-from .demand import load_of
 from .engine import EnginePlan, plan_engine
-from .memory import GIB, MIB
 from .models import demand, plan_model
 from .placement import Placement, Resources, place, room_for
 from .pools import plan_pools

@@ -9,8 +9,7 @@ from slipway.config.environment import DevSettings
 from slipway.config.errors import Problem
 from slipway.config.machine import MachineFacts
 from slipway.plan.platform import Node, Pool
-
-from .memory import GIB, MIB
+from slipway.planner.memory.device import GIB, MIB
 
 MHZ_PER_CORE = 1000  # Slipway's nominal core, in Nomad's unit: shares, not clock speed
 

@@ -22,7 +22,7 @@ from slipway.cli.measured import measure
 from slipway.config.calibration import load_calibration
 from slipway.config.inputs import load_inputs
 from slipway.planner.capacity import plan_capacity
-from slipway.planner.comparison import compare
+from slipway.planner.reports.comparison import compare
 from tests.unit.planner.test_comparison import SEEN
 
 ROOT = Path(__file__).parents[3]

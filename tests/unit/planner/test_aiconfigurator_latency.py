@@ -7,7 +7,7 @@ from statistics import median
 
 import pytest
 
-from slipway.planner.latency import DECODE_BAND, PREFILL_BAND
+from slipway.planner.latency.replica import DECODE_BAND, PREFILL_BAND
 
 from .latency_rows import (
     Phase,

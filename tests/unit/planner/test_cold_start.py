@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from slipway.config.environment import FleetSettings
 from slipway.config.load import Lengths, Load, Ramp
 from slipway.plan.capacity import Figure
-from slipway.planner.cold_start import cliff, cold_start
-from slipway.planner.replicas import replicas_needed, safe_utilization
-from slipway.planner.supply import Supply, plan_supplies
+from slipway.planner.fleet.cold_start import cliff, cold_start
+from slipway.planner.fleet.replicas import replicas_needed, safe_utilization
+from slipway.planner.fleet.supply import Supply, plan_supplies
 from tests.unit.planner.fleets import CATALOG, H100, fleet
 
 

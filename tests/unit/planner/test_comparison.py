@@ -8,7 +8,7 @@ from pathlib import Path
 from slipway.config.inputs import load_inputs
 from slipway.plan.capacity import CapacityPlan
 from slipway.planner.capacity import plan_capacity
-from slipway.planner.comparison import Comparison, Measured, compare
+from slipway.planner.reports.comparison import Comparison, Measured, compare
 
 ROOT = Path(__file__).parents[3]
 SEEN = Measured(

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from slipway.planner.capacity import plan_capacity
-from slipway.planner.differences import differences
-from slipway.planner.explain import Line, explain
+from slipway.planner.reports.differences import differences
+from slipway.planner.reports.explain import Line, explain
 from tests.unit.plan.samples import dev_inputs
 from tests.unit.planner.fleets import CATALOG, H100, L4, engine, fleet, model_file
 

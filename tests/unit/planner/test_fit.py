@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.plan.capacity import Layout, Precision
-from slipway.planner.fit import Deployment, Fit, fit, longest_sequence, replica_layout
-from slipway.planner.memory import sequence_kv_bytes
+from slipway.planner.memory.device import sequence_kv_bytes
+from slipway.planner.memory.fit import Deployment, Fit, fit, longest_sequence, replica_layout
 from tests.unit.planner.architectures import ACCELERATORS, MODELS
 
 GIB = 2**30

@@ -11,7 +11,7 @@ import pytest
 
 from slipway.config.inputs import load_inputs
 from slipway.planner.capacity import plan_capacity
-from slipway.planner.facts import fleet_facts
+from slipway.planner.reports.facts import fleet_facts
 from tests.unit.plan.samples import ROOT
 
 SCHEMA = json.loads((ROOT / "schemas/facts.schema.json").read_text())

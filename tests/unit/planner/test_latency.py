@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from slipway.config.calibration import CalibrationRow, CalibrationSettings
 from slipway.plan.capacity import DeviceMemory, Layout, Precision, ServingEstimate
 from slipway.plan.platform import LatencyGoal
-from slipway.planner.calibration import Calibration, make_calibration
-from slipway.planner.latency import LoadShape, serving_estimate
-from slipway.planner.memory import device_memory
+from slipway.planner.latency.calibration import Calibration, make_calibration
+from slipway.planner.latency.replica import LoadShape, serving_estimate
+from slipway.planner.memory.device import device_memory
 from tests.unit.plan.samples import ROOT
 
 from .architectures import ACCELERATORS, CATALOG, MODELS

@@ -16,7 +16,7 @@ from slipway.config.catalog import (
     SlidingWindow,
 )
 from slipway.plan.capacity import DeviceMemory, Layout, Precision
-from slipway.planner.memory import (
+from slipway.planner.memory.device import (
     CPU_ENGINE_OVERHEAD_BYTES,
     RUNTIME_BYTES,
     SIM_REPLICA_BYTES,
@@ -35,7 +35,7 @@ from slipway.planner.memory import (
     sequence_kv_bytes,
     simulated_replica,
 )
-from slipway.planner.quantization import SCHEMES, weight_bytes
+from slipway.planner.memory.quantization import SCHEMES, weight_bytes
 from tests.unit.planner.architectures import ACCELERATORS, MODELS, made_up
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from slipway.config.catalog import LatentAttention, MixtureOfExperts
 from slipway.plan.capacity import Layout, Precision
-from slipway.planner.parallelism import (
+from slipway.planner.memory.parallelism import (
     expert_slices,
     kv_heads_per_device,
     layout_problems,

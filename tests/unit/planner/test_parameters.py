@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slipway.config.artifacts import REQUIREMENTS
 from slipway.config.catalog import LatentAttention, MixtureOfExperts
-from slipway.planner.parameters import count
+from slipway.planner.memory.parameters import count
 from tests.unit.plan.samples import ROOT
 from tests.unit.planner.architectures import MODELS, made_up
 from toolchain.prepare import environment_folder

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from slipway.config.catalog import Architecture, MixtureOfExperts
-from slipway.planner.parameters import count
-from slipway.planner.quantization import KV_BYTES, SCHEMES, weight_bytes
+from slipway.planner.memory.parameters import count
+from slipway.planner.memory.quantization import KV_BYTES, SCHEMES, weight_bytes
 from tests.unit.planner.architectures import MODELS, made_up
 
 GIB = 2**30

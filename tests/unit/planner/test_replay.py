@@ -15,11 +15,11 @@ from slipway.config.inputs import load_inputs
 from slipway.config.what_if import parse_change
 from slipway.plan.capacity import Layout, Precision
 from slipway.plan.platform import JsonObject
-from slipway.planner.calibration import Calibration, MeasuredReplica
 from slipway.planner.capacity import plan_capacity
-from slipway.planner.replay import replay_fleet
-from slipway.planner.roofline import decode, machine, pass_ms, prefill
-from slipway.planner.step_times import Operation, step_times
+from slipway.planner.latency.calibration import Calibration, MeasuredReplica
+from slipway.planner.latency.roofline import decode, machine, pass_ms, prefill
+from slipway.planner.latency.step_times import Operation, step_times
+from slipway.planner.reports.replay import replay_fleet
 
 ROOT = Path(__file__).parents[3]
 CATALOG = load_catalog(ROOT)

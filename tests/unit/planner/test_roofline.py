@@ -10,9 +10,17 @@ from hypothesis import strategies as st
 
 from slipway.config.catalog import load_catalog
 from slipway.plan.capacity import Layout, Precision
-from slipway.planner.kernels import Efficiencies, Kernels
-from slipway.planner.parameters import count
-from slipway.planner.roofline import Machine, Pass, decode, machine, pass_ms, pass_parts_ms, prefill
+from slipway.planner.latency.kernels import Efficiencies, Kernels
+from slipway.planner.latency.roofline import (
+    Machine,
+    Pass,
+    decode,
+    machine,
+    pass_ms,
+    pass_parts_ms,
+    prefill,
+)
+from slipway.planner.memory.parameters import count
 from tests.unit.plan.samples import ROOT
 
 CATALOG = load_catalog(ROOT)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from slipway.config.environment import FleetSettings
 from slipway.plan.capacity import Figure, Layout
-from slipway.planner.demand import Demand, plan_demand
-from slipway.planner.sweep import Point, priced_supplies, sweep, with_pareto
+from slipway.planner.fleet.demand import Demand, plan_demand
+from slipway.planner.fleet.sweep import Point, priced_supplies, sweep, with_pareto
 from tests.unit.planner.fleets import CATALOG, engine, fleet, model_file
 
 

@@ -7,10 +7,10 @@ from functools import lru_cache
 
 from slipway.config.catalog import Accelerator
 from slipway.plan.capacity import DeviceMemory, Layout
+from slipway.planner.memory.device import GIB, device_memory
+from slipway.planner.memory.parallelism import layout_problems
 
 from .demand import Demand
-from .memory import GIB, device_memory
-from .parallelism import layout_problems
 from .supply import Supply
 
 ENGINE_VENDORS = {"nvidia", "amd"}  # whose accelerators the vLLM of services/triton_vllm knows

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from slipway.config.catalog import Accelerator, Architecture, LatentAttention, MixtureOfExperts
 from slipway.plan.capacity import Layout, Precision
+from slipway.planner.memory.parallelism import expert_slices, kv_heads_per_device
+from slipway.planner.memory.quantization import KV_BYTES
 
 from .kernels import EFFICIENCIES, Efficiencies, Kernels
-from .parallelism import expert_slices, kv_heads_per_device
-from .quantization import KV_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

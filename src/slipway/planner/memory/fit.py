@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from slipway.config.catalog import Accelerator, Architecture
 from slipway.plan.capacity import DeviceMemory, Layout, Precision
 
-from .memory import (
+from .device import (
     GIB,
     ONE_DEVICE,
     default_batched_tokens,

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from slipway.config.load import Load
 from slipway.plan.capacity import DeviceMemory, Refusal
+from slipway.planner.latency.calibration import Calibration
 
-from .calibration import Calibration
 from .demand import Demand
 from .feasibility import replica_memory
 from .layouts import describe, tensor_layouts

@@ -25,8 +25,8 @@ from .replica_times import Requests, Roofline, measured_replica, roofline_replic
 PREFILL_BAND = (0.86, 1.51)
 DECODE_BAND = (0.77, 1.27)
 ROOFLINE = (
-    "roofline (planner/roofline.py); bars hold 90 % of aiconfigurator 0.8.0's held-out passes"
-    " on H100, A100, L40S, H200, B200"
+    "roofline (planner/latency/roofline.py); bars hold 90 % of aiconfigurator 0.8.0's held-out"
+    " passes on H100, A100, L40S, H200, B200"
 )
 
 BISECTIONS = 12
@@ -113,14 +113,15 @@ def _estimate(
         ttft_ms=figure(
             replica.ttft_ms(sequences, rate),
             "ms",
-            "half a step, M/D/1 wait and the prompt's step (planner/queueing.py), "
+            "half a step, M/D/1 wait and the prompt's step (planner/latency/queueing.py), "
             f"at {rate:.3g} requests/s of {lengths}",
             PREFILL_BAND,
         ),
         tpot_ms=figure(
             tpot_ms,
             "ms",
-            f"step of {decoding:.0f} sequences and what prompts add to it (planner/queueing.py)",
+            f"step of {decoding:.0f} sequences and what prompts add to it"
+            " (planner/latency/queueing.py)",
             DECODE_BAND,
         ),
         prefill_tokens_per_s=figure(

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 from slipway.config.catalog import Accelerator, Architecture, Sourced
 from slipway.plan.capacity import DeviceMemory, Figure, ModelCapacity
-
-from .layouts import describe
-from .memory import GIB, MIB
-from .parallelism import kv_heads_per_device
-from .quantization import KV_BYTES, SCHEMES
+from slipway.planner.fleet.layouts import describe
+from slipway.planner.memory.device import GIB, MIB
+from slipway.planner.memory.parallelism import kv_heads_per_device
+from slipway.planner.memory.quantization import KV_BYTES, SCHEMES
 
 COUNTED = "counted from the facts of catalog/models.yaml"
 ENGINE = "vllm/v1/worker/gpu_worker.py, determine_available_memory"
-MEMORY_MODEL = "slipway.planner.memory"
+MEMORY_MODEL = "slipway.planner.memory.device"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +79,7 @@ def _memory(
         quantity="  - weights on it",
         arithmetic=f"{capacity.precision.weights}: {scheme.bits} bits, {describe(capacity.layout)}",
         result=_gib(memory.weights_bytes),
-        source="slipway.planner.quantization",
+        source="slipway.planner.memory.quantization",
     )
     for name, size in _engine_parts(memory):
         if size:

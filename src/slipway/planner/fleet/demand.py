@@ -12,9 +12,8 @@ from slipway.config.load import DeclaredLoad, Load, declared_load
 from slipway.config.model import Model, VllmEngine
 from slipway.plan.capacity import Layout, Precision
 from slipway.plan.platform import LatencyGoal
-
-from .engine import find_architecture
-from .memory import DTYPE_SCHEMES
+from slipway.planner.engine import find_architecture
+from slipway.planner.memory.device import DTYPE_SCHEMES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,9 @@ from slipway.config.inputs import PlanInputs
 from slipway.config.model import Model, VllmEngine
 from slipway.config.pools import AwsPool, MetalPool
 from slipway.plan.capacity import CapacityPlan, Figure, ModelCapacity, PoolCapacity
-
-from .demand import load_of
-from .models import concurrent_requests, target_inflight
-from .supply import Supply, plan_supplies
+from slipway.planner.fleet.demand import load_of
+from slipway.planner.fleet.supply import Supply, plan_supplies
+from slipway.planner.models import concurrent_requests, target_inflight
 
 FACTS_VERSION = 1
 OWN_LOAD_PARTS = ("load", "imports", "compile")  # of a cold start, after the weights are there

@@ -45,8 +45,9 @@ def step_times(
     if accelerator is None:
         return None
     source = (
-        f"roofline (planner/roofline.py), as straight lines around {around.sequences:.0f} sequences"
-        f" of {around.context:.0f} tokens and prompts of {around.prompt_tokens:.0f}"
+        "roofline (planner/latency/roofline.py), as straight lines around"
+        f" {around.sequences:.0f} sequences of {around.context:.0f} tokens"
+        f" and prompts of {around.prompt_tokens:.0f}"
     )
     return _around(architecture, accelerator, layout, precision, around), source
 

@@ -17,13 +17,13 @@ from slipway.plan.capacity import (
     ServingEstimate,
 )
 from slipway.plan.platform import LatencyGoal
+from slipway.planner.latency.calibration import Calibration
+from slipway.planner.latency.replica import LoadShape, serving_estimate
+from slipway.planner.memory.quantization import SCHEMES, weight_bytes
 
-from .calibration import Calibration
 from .cold_start import cliff, cold_start
 from .cost import replica_cost
 from .demand import Demand
-from .latency import LoadShape, serving_estimate
-from .quantization import SCHEMES, weight_bytes
 from .replicas import replicas_needed
 from .supply import Supply
 

@@ -8,13 +8,12 @@ from slipway.config.inputs import PlanInputs
 from slipway.config.model import Model, SimEngine
 from slipway.plan.capacity import CapacityPlan, ModelCapacity
 from slipway.plan.platform import JsonObject
-
-from .capacity import calibration_of
-from .demand import load_of
-from .memory import default_batched_tokens
-from .models import concurrent_requests, target_inflight
-from .step_times import Operation, step_times
-from .supply import plan_supplies
+from slipway.planner.capacity import calibration_of
+from slipway.planner.fleet.demand import load_of
+from slipway.planner.fleet.supply import plan_supplies
+from slipway.planner.latency.step_times import Operation, step_times
+from slipway.planner.memory.device import default_batched_tokens
+from slipway.planner.models import concurrent_requests, target_inflight
 
 # vLLM's default for a server without a large accelerator, and engine_sim's.
 _SMALL_BATCHED_TOKENS = 2048

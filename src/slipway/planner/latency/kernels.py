@@ -12,8 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slipway.config.catalog import Accelerator
-
-from .quantization import SCHEMES
+from slipway.planner.memory.quantization import SCHEMES
 
 VALUE_BYTES = 2  # activations, and the matrices that no scheme packs
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from slipway.config.catalog import Catalog, Instance
 from slipway.plan.capacity import Figure, Layout, Refusal
+from slipway.planner.latency.calibration import Calibration
 
-from .calibration import Calibration
 from .demand import Demand
 from .feasibility import replica_memory
 from .layouts import describe

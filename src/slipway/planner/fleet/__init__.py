@@ -1,0 +1,1 @@
+"""What an environment needs and costs: replicas, nodes, pools, prices."""
