@@ -245,7 +245,7 @@ def unpinned_model(model: Resource) -> Iterator[str]:
     why="A licence may forbid commercial use, large user bases or some fields of use; somebody has"
     " to have read it.",
     fix="Have the licence read and add it to `allowed_licenses` in policies/settings.yaml, or use"
-    " another model. A missing one belongs into catalog/models.yaml.",
+    " another model. Where it is missing, add `license` to the model's file.",
 )
 def license_not_allowed(model: Resource) -> Iterator[str]:
     """A model's licence is one of those that were agreed to"""

@@ -647,7 +647,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     "license-not-allowed": [
         Case(
             build=model,
-            violating=[{"license": "llama3.1"}, {"license": ""}],
+            violating=[{"license": "cc-by-nc-4.0"}, {"license": ""}],
             passing=[{"license": "", "source": {}}],
             unknown=[{"license": UNKNOWN}, {"license": MISSING}],
         )

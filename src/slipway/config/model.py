@@ -208,6 +208,7 @@ class ModelSettings(Settings):
     name: ResourceName
     aliases: tuple[Alias, ...] = Field(default=(), strict=False)
     source: Source | None = None
+    license: NonEmpty | None = None  # of these weights, where it is not the architecture's
     engine: Engine
     parallel: ParallelSettings = ParallelSettings()
     slo: GoalSettings = GoalSettings()

@@ -38,7 +38,7 @@ class EnginePlan:
     weights: WeightsSpec | None
     memory: MemoryEstimate
     cpu_mhz: int
-    license: str  # of the weights, "" where the catalog does not know it
+    license: str  # of the weights, "" where neither the model's file nor the catalog knows it
 
 
 def plan_engine(
@@ -240,7 +240,7 @@ def _vllm(
         weights=_weights(settings),
         memory=cpu_replica(architecture, dtype=dtype, kv_cache_bytes=engine.kv_cache),
         cpu_mhz=threads * MHZ_PER_CORE // RESERVED_CPU_SHARE,
-        license=architecture.license or "",
+        license=license_of(settings, architecture),
     )
 
 
@@ -268,6 +268,11 @@ def _simulated(
         cpu_mhz=SIM_CPU_MHZ,
         license=architecture.license or "",
     )
+
+
+def license_of(settings: ModelSettings, architecture: Architecture) -> str:
+    """As the model's file says it, else as the architecture was published; "" if unknown."""
+    return settings.license or architecture.license or ""
 
 
 def _weights(settings: ModelSettings) -> WeightsSpec | None:

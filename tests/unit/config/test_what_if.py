@@ -59,7 +59,7 @@ def test_changes_reach_the_environment_and_the_models() -> None:
     assert isinstance(settings, FleetSettings)
     assert settings.pools["h100"].model_dump()["nodes"]["max"] == 7
     assert inputs.models["phi-4"].settings.engine.max_num_seqs == 5
-    assert load_inputs(ROOT, "aws").models["phi-4"].settings.engine.max_num_seqs == 64
+    assert load_inputs(ROOT, "aws").models["phi-4"].settings.engine.max_num_seqs == 48
 
 
 def test_a_load_may_be_replaced_by_a_trace(tmp_path: Path) -> None:

@@ -68,3 +68,9 @@ def test_instances_with_efa_have_a_fabric_for_rdma() -> None:
         if resource["type"].endswith("ModelService")
     }
     assert fabrics["h100"] == "efa"
+
+
+def test_a_models_own_licence_goes_before_its_architectures() -> None:
+    facts = facts_of("aws")
+    assert facts["model-llama-3-3-70b"]["inputs"]["license"] == "llama3.3"
+    assert facts["model-llama-3-1-8b"]["inputs"]["license"] == "llama3.1"

@@ -14,6 +14,7 @@ from slipway.config.inputs import PlanInputs
 from slipway.config.model import Model, VllmEngine
 from slipway.config.pools import AwsPool, MetalPool
 from slipway.plan.capacity import CapacityPlan, Figure, ModelCapacity, PoolCapacity
+from slipway.planner.engine import license_of
 from slipway.planner.fleet.demand import load_of
 from slipway.planner.fleet.supply import Supply, plan_supplies
 from slipway.planner.models import concurrent_requests, target_inflight
@@ -115,7 +116,7 @@ def _model(
         "model": model.model,
         "aliases": list(declared.settings.aliases),
         "pool": model.pool,
-        "license": architecture.license or "",
+        "license": license_of(declared.settings, architecture),
         "source": _source(declared),
         "scaling": {
             "min_replicas": model.min_replicas,
