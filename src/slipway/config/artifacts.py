@@ -17,6 +17,11 @@ SERVICES = ("engine_sim", "node", "triton_vllm", "xds")
 # What runs of a service on a node, of those that replicas run; relative to its folder.
 ENTRYPOINTS = {"engine_sim": "engine_sim.py", "triton_vllm": "launcher.py"}
 
+# What a person runs from the checkout and no node does; relative to the service's folder.
+NOT_ON_NODES = {
+    "engine_sim": ("make_trace.py", "replay.py", "simulator/core/replay.py", "simulator/fleet"),
+}
+
 # name of a Python environment -> its fully pinned requirements
 REQUIREMENTS = {
     "engine_sim": "services/engine_sim/requirements.txt",
@@ -79,13 +84,19 @@ def read_artifacts(root: Path) -> Artifacts:
 def bundle_files(root: Path, service: str) -> list[Path]:
     """The files of services/<service> that run on nodes: paths relative to it, sorted.
 
-    Left out: tests, READMEs, requirements, caches and dotfiles. The bundle's digest covers
-    exactly these files.
+    Left out: tests, READMEs, requirements, caches, dotfiles and NOT_ON_NODES. The bundle's digest
+    covers exactly these files.
     """
     folder = root / "services" / service
+    elsewhere = [Path(path) for path in NOT_ON_NODES.get(service, ())]
     files = (path for path in folder.rglob("*") if path.is_file())
     relative = (path.relative_to(folder) for path in files)
-    return sorted((path for path in relative if _runs_on_nodes(path)), key=Path.as_posix)
+    kept = (
+        path
+        for path in relative
+        if _is_program(path) and not any(path.is_relative_to(other) for other in elsewhere)
+    )
+    return sorted(kept, key=Path.as_posix)
 
 
 def bundle_digest(root: Path, service: str) -> str:
@@ -127,7 +138,7 @@ def _simulator_kv_bytes(root: Path) -> dict[str, int]:
     return {name: profile["kv_bytes_per_token"] for name, profile in profiles}
 
 
-def _runs_on_nodes(path: Path) -> bool:
+def _is_program(path: Path) -> bool:
     return not (
         _SKIPPED_FOLDERS.intersection(path.parts)
         or any(part.startswith(".") for part in path.parts)

@@ -80,6 +80,13 @@ def test_what_does_not_run_on_nodes_changes_no_digest(root: Path, path: str) -> 
     assert Path(path) not in bundle_files(root, "xds")
 
 
+@pytest.mark.parametrize("path", ["replay.py", "simulator/fleet/fleet.py"])
+def test_replaying_a_trace_is_no_part_of_a_replica(root: Path, path: str) -> None:
+    before = bundle_digest(root, "engine_sim")
+    _write(root / "services/engine_sim" / path, "changed")
+    assert bundle_digest(root, "engine_sim") == before
+
+
 def test_changed_code_changes_the_digest_of_its_service_only(root: Path) -> None:
     before = read_artifacts(root).bundles
     _write(root / "services/xds/part/deep.py", "x = 1")
