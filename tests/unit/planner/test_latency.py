@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import importlib
-import random
 from dataclasses import replace
-from statistics import fmean
 from typing import Any
 
 import pytest
@@ -19,19 +16,12 @@ from slipway.plan.platform import LatencyGoal
 from slipway.planner.latency.calibration import Calibration, make_calibration
 from slipway.planner.latency.replica import LoadShape, serving_estimate
 from slipway.planner.memory.device import device_memory
-from tests.unit.plan.samples import ROOT
 
 from .architectures import ACCELERATORS, CATALOG, MODELS
+from .simulated_queue import MAX_NUM_SEQS, STEP_TIMES, replica_under, simulate
 
 NO_GOAL = LatencyGoal(ttft_p95_ms=None, tpot_p95_ms=None)
 CHAT = LoadShape(requests_per_s=8.0, input_tokens=1024, output_tokens=256)
-# h100-bf16-llama-3.1-8b of services/engine_sim/profiles.json
-STEP_TIMES = {
-    "base_ms": 6.2588,
-    "prefill_token_ms": 0.021483,
-    "sequence_ms": 0.0081664,
-    "context_token_ms": 4.0905e-05,
-}
 
 
 def _memory(model: str, accelerator: str, layout: Layout, max_num_seqs: int) -> DeviceMemory:
@@ -52,7 +42,7 @@ def _estimate(
     accelerator: str = "H100-80",
     layout: Layout | None = None,
     goal: LatencyGoal = NO_GOAL,
-    max_num_seqs: int = 256,
+    max_num_seqs: int = MAX_NUM_SEQS,
     calibration: Calibration | None = None,
 ) -> ServingEstimate:
     layout = layout or Layout()
@@ -164,7 +154,7 @@ def test_a_cache_that_holds_no_request_sustains_none() -> None:
         load=CHAT,
         goal=NO_GOAL,
         memory=replace(_memory("llama-3.1-8b", "H100-80", Layout(), 256), kv_tokens=1000),
-        max_num_seqs=256,
+        max_num_seqs=MAX_NUM_SEQS,
     )
     assert estimate.requests_per_s.value == 0
     assert "does not hold one request" in estimate.requests_per_s.source
@@ -264,52 +254,26 @@ def test_more_requests_never_make_a_replica_faster(
 
 @pytest.mark.parametrize(
     ("input_tokens", "output_tokens", "requests_per_s"),
-    [(1024, 256, 2), (1024, 256, 12), (256, 256, 24), (512, 1024, 6), (4096, 128, 2)],
+    [
+        (1024, 256, 2),
+        (1024, 256, 12),
+        (256, 256, 24),
+        (512, 1024, 6),
+        (4096, 128, 2),
+        (512, 16, 64),  # seven tenths of the time for prompts
+        (1024, 64, 32),
+    ],
 )
 def test_the_queue_is_that_of_a_simulated_engine(
-    input_tokens: int,
-    output_tokens: int,
-    requests_per_s: float,
-    monkeypatch: pytest.MonkeyPatch,
+    input_tokens: int, output_tokens: int, requests_per_s: float
 ) -> None:
     """Same step times on both sides: what differs is only the arithmetic of the queue."""
-    monkeypatch.syspath_prepend(str(ROOT / "services/engine_sim"))
     load = LoadShape(
         requests_per_s=requests_per_s, input_tokens=input_tokens, output_tokens=output_tokens
     )
-    estimate = _estimate(load, calibration=_calibration(step_times=STEP_TIMES))
-    ttft_ms, tpot_ms = _simulated(load, requests=400)
-    assert estimate.ttft_ms.value == pytest.approx(ttft_ms, rel=0.15)
-    assert estimate.tpot_ms.value == pytest.approx(tpot_ms, rel=0.10)
-
-
-def _simulated(load: LoadShape, *, requests: int) -> tuple[float, float]:
-    """Mean TTFT and TPOT of Poisson arrivals, the first quarter of them left out."""
-    core = {
-        name: importlib.import_module(f"simulator.core.{name}")
-        for name in ("replay", "scheduler", "sequence", "step_time")
-    }
-
-    def tokens_of(request: int) -> Any:
-        first = request * 100_000  # no two prompts begin alike: no prefix is cached
-        return core["sequence"].Sequence(
-            prompt=range(first, first + load.input_tokens),
-            max_tokens=load.output_tokens,
-            output_token=lambda index: first + 50_000 + index,
-        )
-
-    arrivals, now_ms, seeded = [], 0.0, random.Random(1)
-    for request in range(requests):
-        now_ms += 1000 * seeded.expovariate(load.requests_per_s)
-        arrivals.append((now_ms, tokens_of(request)))
-    profile = core["step_time"].Profile(
-        name="", kv_bytes_per_token=131072, source="", date="", **STEP_TIMES
-    )
-    limits = core["scheduler"].Limits(max_num_seqs=256, token_budget=8192, kv_blocks=28_000)
-    scheduler = core["scheduler"].Scheduler(limits)
-    timings = list(core["replay"].replay(scheduler, profile, arrivals).values())[requests // 4 :]
-    ttft_ms = fmean(each.first_token_ms - each.arrived_ms for each in timings)
-    tpot_ms = fmean(
-        (each.finished_ms - each.first_token_ms) / (load.output_tokens - 1) for each in timings
-    )
-    return ttft_ms, tpot_ms
+    replica = replica_under(load)
+    sequences = replica.sequences(requests_per_s)
+    simulated = simulate(load, requests=600)
+    assert replica.ttft_ms(sequences) == pytest.approx(simulated.ttft_ms, rel=0.10)
+    assert replica.ttft_p95_ms(sequences) == pytest.approx(simulated.ttft_p95_ms, rel=0.25)
+    assert replica.tpot_ms(sequences) == pytest.approx(simulated.tpot_ms, rel=0.10)

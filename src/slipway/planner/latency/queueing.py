@@ -1,20 +1,26 @@
 """How long requests take on a replica that serves many: continuous batching as a queue.
 
-A step decodes one token of every running sequence; one that takes a prompt too is longer by
-`extra`, the prompt's own pass less the reading of the weights, which both share (vLLM takes
-prompts as they come):
+A step decodes one token of every running sequence and takes the prompts that came during the step
+before it (vLLM takes prompts as they come), so it is as long as they are many, and the longer it
+is, the more of them the next one gets: a gated queue.
 
-    TPOT = step(C) + extra x C / output tokens      C sequences decoded together: while one of
-                                                    them decodes, C prompts come
+    a    = C / output tokens                        prompts a step takes on average, of Poisson's
+                                                    distribution: C sequences decode together, and
+                                                    while one of them decodes, C prompts come
+    T    = step(C) without a prompt; with n of them step(C) - step(1) + first + (n - 1) next
+    TPOT = E[T]
     C    = requests/s x output tokens x TPOT        Little's law
-    TTFT = step(C) / 2 + wait + own                 the step in progress, its turn, its own step
-    own  = prompt + step(C) - step(1)               its pass, and what the other sequences add
-    wait = rho x own / (2 (1 - rho))                M/D/1: Pollaczek-Khinchine
-    rho  = requests/s x prompt
+    TTFT = own + wait
+    own  = first + step(C) - step(1)                its step, were it the only prompt of it
+    wait = E[T^2]/E[T] (1/2 + rho)                  the rest of the step it comes in, which is the
+                                                    longer kind, and the other prompts of that step
+    rho  = a next / E[T]                            share of the time for prompts
 
-At the 95th percentile the wait is that of an exponential tail with the same mean, the step in
-progress counts whole, and C is that of a Poisson distribution. The host's time between steps is
-not in here; only a calibration knows it.
+The moments of T follow from each step's number of prompts being Poisson's of the step before
+(Takagi, Queueing Analysis 1, 1991: the M/G/1 queue with gated service). At the 95th percentile the
+wait has a gamma distribution with its mean and variance, and C is that of a Poisson distribution.
+Not in here: a prompt of about the engine's token budget or more takes several steps, and the host's
+time between steps is only known to a calibration.
 """
 
 from __future__ import annotations
@@ -23,20 +29,33 @@ import math
 from dataclasses import dataclass, replace
 
 Z95 = 1.6449  # standard deviations at the 95th percentile of the normal distribution
-TAIL = 0.05
 # Share of the time for prompts: with more of them their queue is longer than these formulas say.
 MOST_PROMPT_SHARE = 0.7
+BISECTIONS = 12
+WITHOUT_ROUNDS = 2  # to find the share of steps without a prompt; more change it by < 1 %
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """Lengths of an engine's steps: mean, mean square, mean cube; the share that prompts take."""
+
+    mean_ms: float
+    mean_ms2: float
+    mean_ms3: float
+    prompt_share: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
     """Times of one replica for requests of given lengths.
 
-    It computes `prompts_at_once` in `prompt_ms`. `steps` are (sequences, milliseconds of a decode
-    step), ascending, from one sequence on.
+    It computes `prompts_at_once` in `prompt_ms`, and as many more in the same step in
+    `next_prompt_ms`, which is less where the first waits for the weights. `steps` are (sequences,
+    milliseconds of a decode step), ascending, from one sequence on.
     """
 
     prompt_ms: float
+    next_prompt_ms: float
     prompts_at_once: int
     steps: tuple[tuple[float, float], ...]
     output_tokens: float
@@ -46,12 +65,7 @@ class Replica:
     @property
     def prompt_s(self) -> float:
         """The replica's time for each prompt, were it to do nothing else."""
-        return self.prompt_ms / self.prompts_at_once / 1000
-
-    @property
-    def extra_ms(self) -> float:
-        """By how much each prompt makes a step longer."""
-        return max(0.0, self.prompt_ms - self.steps[0][1]) / self.prompts_at_once
+        return self.next_prompt_ms / self.prompts_at_once / 1000
 
     def step_ms(self, sequences: float) -> float:
         """Linear between the known points, in proportion beyond them."""
@@ -66,37 +80,41 @@ class Replica:
 
     def tpot_ms(self, sequences: float) -> float:
         """Of the mean request while so many sequences decode."""
-        return self.step_ms(sequences) + self.extra_ms * sequences / self.output_tokens
+        return self._steps(sequences).mean_ms
 
     def requests_per_s(self, sequences: float) -> float:
         """The load that keeps so many sequences decoding."""
         return 1000 * sequences / (self.output_tokens * self.tpot_ms(sequences))
 
-    def ttft_ms(self, sequences: float, requests_per_s: float) -> float:
+    def sequences(self, requests_per_s: float) -> float:
+        """Decoded together at a load; as many as it holds where it cannot keep up."""
+        low, high = 0.0, 1.0
+        for _ in range(BISECTIONS):  # over the square root: finer where sequences are few
+            middle = (low + high) / 2
+            if self.requests_per_s(self.most_sequences * middle**2) < requests_per_s:
+                low = middle
+            else:
+                high = middle
+        return self.most_sequences * low**2
+
+    def ttft_ms(self, sequences: float) -> float:
         """Of the mean request."""
-        rho = requests_per_s * self.prompt_s
-        own_ms = self._own_step_ms(sequences)
-        wait_ms = rho * own_ms / self.prompts_at_once / (2 * (1 - rho))
-        in_progress_ms = min(1.0, sequences) * self.step_ms(sequences) / 2
-        return self.ttft_correction * (in_progress_ms + wait_ms + own_ms)
+        wait_ms, _ = self._wait(sequences)
+        return self.ttft_correction * (wait_ms + self._own_step_ms(sequences))
 
     def tpot_p95_ms(self, sequences: float) -> float:
         return self.tpot_ms(sequences_p95(sequences))
 
-    def ttft_p95_ms(self, sequences: float, requests_per_s: float) -> float:
-        """Whoever waits, waits wait / rho on average: P(wait > t) = rho exp(-t rho / wait)."""
-        rho, most = requests_per_s * self.prompt_s, sequences_p95(sequences)
-        own_ms = self._own_step_ms(most)
-        wait_if_any_ms = own_ms / self.prompts_at_once / (2 * (1 - rho))
-        wait_ms = wait_if_any_ms * math.log(rho / TAIL) if rho > TAIL else 0.0
-        in_progress_ms = min(1.0, most) * self.step_ms(most)
-        return self.ttft_correction * (in_progress_ms + wait_ms + own_ms)
+    def ttft_p95_ms(self, sequences: float) -> float:
+        wait_ms = gamma_p95(*self._wait(sequences))
+        return self.ttft_correction * (wait_ms + self._own_step_ms(sequences_p95(sequences)))
 
     def slower(self, *, prompt: float, step: float) -> Replica:
         """The same with prompts and decode steps that take so many times as long."""
         return replace(
             self,
             prompt_ms=prompt * self.prompt_ms,
+            next_prompt_ms=prompt * self.next_prompt_ms,
             steps=tuple((sequences, step * ms) for sequences, ms in self.steps),
         )
 
@@ -104,7 +122,54 @@ class Replica:
         """Of a prompt: its pass, and what the sequences that decode in the same step add."""
         return self.prompt_ms + self.step_ms(sequences) - self.steps[0][1]
 
+    def _wait(self, sequences: float) -> tuple[float, float]:
+        """Mean and variance of what a prompt waits for besides its own step, ms and ms^2."""
+        steps, busy = self._steps(sequences), min(1.0, sequences)
+        rho, later_ms = steps.prompt_share, self.next_prompt_ms
+        seen_ms, seen_ms2 = steps.mean_ms2 / steps.mean_ms, steps.mean_ms3 / steps.mean_ms
+        mean_ms = seen_ms * (busy / 2 + rho)
+        mean_ms2 = seen_ms2 * (busy / 3 + rho + rho**2) + later_ms * rho * seen_ms
+        return mean_ms, mean_ms2 - mean_ms**2
+
+    def _steps(self, sequences: float) -> Steps:
+        prompts = sequences / (self.output_tokens * self.prompts_at_once)
+        without = math.exp(-prompts)  # as if all steps were of one length: a first guess
+        for _ in range(WITHOUT_ROUNDS):
+            steps = self._steps_where(sequences, prompts, without)
+            # The n of a step is Poisson's of the one before: of gamma's lengths, a negative
+            # binomial.
+            spread = (prompts / steps.mean_ms) ** 2 * (steps.mean_ms2 - steps.mean_ms**2)
+            if spread > 0:
+                without = (1 + spread / prompts) ** (-(prompts**2) / spread)
+        return self._steps_where(sequences, prompts, without)
+
+    def _steps_where(self, sequences: float, prompts: float, without: float) -> Steps:
+        """With n prompts a step takes `some + n later`, in a share `without` of steps `none`."""
+        later = self.next_prompt_ms
+        none = self.step_ms(sequences)
+        some = self._own_step_ms(sequences) - later
+        mean = without * none + (1 - without) * some + prompts * later
+        rate = prompts / mean
+        rho = rate * later
+        mean2 = without * none**2 + (1 - without) * some**2
+        mean2 += later * prompts * (2 * some + later)
+        mean2 /= 1 - rho**2
+        prompts2 = prompts + rate**2 * mean2  # mean square of n
+        mean3 = without * none**3 + (1 - without) * some**3
+        mean3 += 3 * some * later * (some * prompts + later * prompts2)
+        mean3 += later**3 * (prompts + 3 * rate**2 * mean2)
+        mean3 /= 1 - rho**3
+        return Steps(mean_ms=mean, mean_ms2=mean2, mean_ms3=mean3, prompt_share=rho)
+
 
 def sequences_p95(mean: float) -> float:
     """The 95th percentile of a Poisson distribution, by the normal one."""
     return mean + Z95 * math.sqrt(mean)
+
+
+def gamma_p95(mean: float, variance: float) -> float:
+    """Of a gamma distribution: Wilson and Hilferty, PNAS 17 (1931)."""
+    if mean == 0:
+        return 0.0
+    spread = variance / (9 * mean**2)  # 1 / (9 shape)
+    return mean * (1 - spread + Z95 * math.sqrt(spread)) ** 3

@@ -17,7 +17,7 @@ from slipway.plan.capacity import (
 from slipway.plan.platform import LatencyGoal
 
 from .calibration import Calibration
-from .queueing import MOST_PROMPT_SHARE, Replica, sequences_p95
+from .queueing import BISECTIONS, MOST_PROMPT_SHARE, Replica, sequences_p95
 from .replica_times import Requests, Roofline, measured_replica, roofline_replica
 
 # What the time of a pass is, as a multiple of the roofline's: 9 of 10 passes of aiconfigurator
@@ -28,8 +28,6 @@ ROOFLINE = (
     "roofline (planner/latency/roofline.py); bars hold 90 % of aiconfigurator 0.8.0's held-out"
     " passes on H100, A100, L40S, H200, B200"
 )
-
-BISECTIONS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +94,7 @@ def _estimate(
     replica: Replica, load: LoadShape, goal: LatencyGoal, *, basis: Basis, source: str
 ) -> ServingEstimate:
     sustained, limit = _sustained(replica, goal)
-    sequences = _sequences(replica, min(load.requests_per_s, sustained))
+    sequences = replica.sequences(min(load.requests_per_s, sustained))
     rate, tpot_ms = replica.requests_per_s(sequences), replica.tpot_ms(sequences)
     decoding = max(1.0, sequences)
     bars = basis == "estimate"
@@ -111,9 +109,9 @@ def _estimate(
     return ServingEstimate(
         concurrency=round(decoding),
         ttft_ms=figure(
-            replica.ttft_ms(sequences, rate),
+            replica.ttft_ms(sequences),
             "ms",
-            "half a step, M/D/1 wait and the prompt's step (planner/latency/queueing.py), "
+            "the rest of a step, others' prompts and its own (planner/latency/queueing.py), "
             f"at {rate:.3g} requests/s of {lengths}",
             PREFILL_BAND,
         ),
@@ -182,18 +180,6 @@ def _broken(replica: Replica, goal: LatencyGoal, sequences: float) -> str | None
         return f"{MOST_PROMPT_SHARE:.0%} of the time for prompts"
     if goal.tpot_p95_ms is not None and replica.tpot_p95_ms(sequences) > goal.tpot_p95_ms:
         return f"the TPOT goal of {goal.tpot_p95_ms} ms"
-    if goal.ttft_p95_ms is not None and replica.ttft_p95_ms(sequences, rate) > goal.ttft_p95_ms:
+    if goal.ttft_p95_ms is not None and replica.ttft_p95_ms(sequences) > goal.ttft_p95_ms:
         return f"the TTFT goal of {goal.ttft_p95_ms} ms"
     return None
-
-
-def _sequences(replica: Replica, requests_per_s: float) -> float:
-    """Sequences decoded together at a rate that the replica sustains."""
-    low, high = 0.0, 1.0
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        if replica.requests_per_s(replica.most_sequences * middle**2) < requests_per_s:
-            low = middle
-        else:
-            high = middle
-    return replica.most_sequences * low**2

@@ -10,7 +10,7 @@ from slipway.config.calibration import ServingMeasurement, StepTimes
 from slipway.config.catalog import Accelerator, Architecture
 from slipway.plan.capacity import Layout, Precision
 
-from .queueing import MOST_PROMPT_SHARE, Replica
+from .queueing import Replica
 from .roofline import Pass, decode, machine, pass_ms
 
 BATCHES = (1.0, 4.0, 16.0, 64.0, 256.0)  # the step time is interpolated between these
@@ -54,8 +54,13 @@ def roofline_replica(
         part = max(1.0, sequences / layout.pipeline)
         return pass_ms(served, decode(part, context=requests.context))
 
+    def prompts_ms(prompts: int) -> float:
+        return pass_ms(served, Pass(prompts=prompts, prompt_tokens=requests.input_tokens))
+
+    prompt_ms = prompts_ms(layout.data)
     return Replica(
-        prompt_ms=pass_ms(served, Pass(prompts=layout.data, prompt_tokens=requests.input_tokens)),
+        prompt_ms=prompt_ms,
+        next_prompt_ms=prompts_ms(2 * layout.data) - prompt_ms,
         prompts_at_once=layout.data * layout.pipeline,
         steps=tuple((batch, step_ms(batch)) for batch in (*batches, most)),
         output_tokens=requests.output_tokens,
@@ -76,6 +81,7 @@ def _from_step_times(times: StepTimes, requests: Requests) -> Replica:
     per_sequence = times.sequence_ms + times.context_token_ms * requests.context
     return Replica(
         prompt_ms=max(times.base_ms, times.prefill_token_ms * requests.input_tokens),
+        next_prompt_ms=times.prefill_token_ms * requests.input_tokens,
         prompts_at_once=1,
         steps=tuple((batch, times.base_ms + per_sequence * batch) for batch in (1.0, FAR)),
         output_tokens=requests.output_tokens,
@@ -96,17 +102,19 @@ def _from_serving(seen: ServingMeasurement, requests: Requests, roofline: Roofli
     if then is None or now is None:
         then = Replica(
             prompt_ms=seen.ttft_ms,
+            next_prompt_ms=seen.ttft_ms,
             prompts_at_once=1,
             steps=((max(1.0, sequences), seen.tpot_ms),),
             output_tokens=seen.output_tokens,
             most_sequences=requests.most_sequences,
         )
+        prompt_ms = seen.ttft_ms * requests.input_tokens / seen.input_tokens
         now = replace(
             then,
-            prompt_ms=seen.ttft_ms * requests.input_tokens / seen.input_tokens,
+            prompt_ms=prompt_ms,
+            next_prompt_ms=prompt_ms,
             output_tokens=requests.output_tokens,
         )
     ratio = seen.tpot_ms / then.tpot_ms(sequences)
     then, now = then.slower(prompt=ratio, step=ratio), now.slower(prompt=ratio, step=ratio)
-    rate = min(seen.requests_per_s, MOST_PROMPT_SHARE / then.prompt_s)
-    return replace(now, ttft_correction=seen.ttft_ms / then.ttft_ms(sequences, rate))
+    return replace(now, ttft_correction=seen.ttft_ms / then.ttft_ms(sequences))
