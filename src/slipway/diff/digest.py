@@ -101,15 +101,16 @@ def planned_resources(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _one_a_resource(steps: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
-    """The steps without the parts of a replace that say nothing new.
+    """The steps without refreshes of what has a step of its own, and without the parts of a
+    replace that say nothing new.
 
     A delete-replaced alone is the rest of an earlier replace: a resource that goes now.
     """
     found = dict[str, dict[str, Any]]()
     for step in steps:
         urn, op = _text(step, "urn"), _text(step, "op")
-        if urn not in found:
-            found[urn] = dict(step)
+        if urn not in found or _text(found[urn], "op") == "refresh":
+            found[urn] = dict(step)  # what is done comes after what a refresh found
         elif _is_replace(op) or _is_replace(_text(found[urn], "op")):
             # Each part may lack a state or the reasons that another has.
             known = {key: value for key, value in step.items() if value}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slipway.diff.change import PreviewFormatError, Stamp
-from slipway.diff.digest import failed_preview, read_digest
+from slipway.diff.digest import failed_preview, planned_resources, read_digest
 from slipway.diff.document import diff_document
 from slipway.diff.domain import summary
 from slipway.diff.offline import compare
@@ -45,6 +45,18 @@ def test_the_three_steps_of_a_replace_are_one_change() -> None:
 def test_a_delete_of_what_an_earlier_replace_left_is_a_delete() -> None:
     preview = read_digest(digest(step("delete-replaced", VOLUME, "data", {"volumeSize": 1})))
     assert [(change.op, change.name) for change in preview.changes] == [("delete", "data")]
+
+
+def test_a_refresh_before_a_change_changes_nothing_of_what_is_said() -> None:
+    document = recorded("model_changed")
+    steps = [
+        {**step, "op": "refresh", "newState": step["oldState"], "detailedDiff": None}
+        for step in document["steps"]
+        if step.get("oldState")
+    ]
+    refreshed = {**document, "steps": steps + document["steps"]}
+    assert read_digest(refreshed) == read_digest(document)
+    assert planned_resources(refreshed) == planned_resources(document)
 
 
 def test_an_operation_that_nobody_knows_is_refused() -> None:
