@@ -56,7 +56,7 @@ def test_a_full_pool_exchanges_replica_by_replica_and_takes_a_failed_change_back
     replaced = replicas_of(platform, old)
     assert len(serving(platform, old)) == 2
 
-    async def change() -> tuple[Load, str]:
+    async def change() -> tuple[Load, str, str]:
         async with Load(platform.http, platform.grpc, [model]) as load:
             await load.answered(model, after_s=0)
             good = file.read_text()
@@ -67,11 +67,13 @@ def test_a_full_pool_exchanges_replica_by_replica_and_takes_a_failed_change_back
             assert len(serving(platform, old)) == 2
             file.write_text(good)
             platform.edit_model(model, max_num_seqs=16)
+            comment = await asyncio.to_thread(platform.slipway, "diff")
             done = await asyncio.to_thread(platform.slipway, "up")
             await asyncio.to_thread(psutil.wait_procs, replaced, DRAIN_S)
-        return load, done.stderr
+        return load, done.stderr, comment.stdout
 
-    load, log = asyncio.run(change())
+    load, log, comment = asyncio.run(change())
+    assert "Tasks[server].Templates[local/replica.json].engine.max_num_seqs: 16" in comment
     new = job_of_each_model(platform)[model]
     assert load.failures == [], log[-3000:]
     assert len(load.answers[model]) >= 5

@@ -11,6 +11,7 @@ from typing import Any
 
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
+from slipway.cli.targets import must_have_components
 from slipway.plan.document import plan_to_json
 from slipway.plan.platform import PlatformPlan
 
@@ -82,6 +83,7 @@ def require(environment: Environment) -> Applied:
     """`recorded`, or a CliError that says how to get there."""
     applied = recorded(environment)
     if applied is None:
+        must_have_components(environment)
         raise CliError(
             f'the environment "{environment.name}" has not been brought up',
             fix=f"slipway up -s {environment.name}",

@@ -12,14 +12,13 @@ from pathlib import Path
 
 import httpx
 import yaml
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from slipway.cli.applied import Applied
 from slipway.cli.errors import CliError
 from slipway.cli.measured import measure
+from slipway.cli.tables import plain_table
 from slipway.config.artifacts import REQUIREMENTS
 from slipway.config.calibration import CalibrationRow, CalibrationSettings, ServingMeasurement
 from slipway.config.inputs import PlanInputs, calibration_file
@@ -44,12 +43,7 @@ def ask(applied: Applied, plan: CapacityPlan, *, window_s: int) -> dict[str, Mea
 
 def comparison_table(rows: Iterable[Comparison], *, window_s: int) -> RenderableType:
     """Prints nothing itself."""
-    table = Table(
-        title=f"promised and measured over the last {window_s} s",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-    )
+    table = plain_table(f"promised and measured over the last {window_s} s")
     for heading in ("model", "quantity"):
         table.add_column(heading, overflow="fold")
     for heading in ("promised", "measured", "ratio", ""):

@@ -9,16 +9,17 @@ from typing import Any
 from rich.console import Console, RenderableType
 
 # Paths and addresses are copied from the output: never broken over lines, never coloured by guess.
-results = Console(highlight=False, soft_wrap=True)
-notes = Console(stderr=True, highlight=False, soft_wrap=True)
-
+# No pictures either: "slipway:key: ..." has the form of a smiley's name.
+results = Console(highlight=False, soft_wrap=True, emoji=False)
+notes = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 UNBOUNDED_WIDTH = 160  # of tables in a file or a pipe, where nobody's window is too narrow
 
 
 def print_tables(tables: RenderableType) -> None:
     """Tables as a result: in the width of the terminal, if there is one."""
-    console = results if results.is_terminal else Console(width=UNBOUNDED_WIDTH, highlight=False)
+    wide = Console(width=UNBOUNDED_WIDTH, highlight=False, emoji=False)
+    console = results if results.is_terminal else wide
     console.print(tables, soft_wrap=False)
 
 

@@ -12,9 +12,10 @@ from slipway.cli import checks
 from slipway.cli.applied import recorded
 from slipway.cli.console import results, write_json
 from slipway.cli.environment import Environment, find
-from slipway.cli.errors import FAILED
+from slipway.cli.errors import FAILED, CliError
 from slipway.cli.nomad import cluster_answers
 from slipway.cli.options import DEFAULT_STACK, Json, Stack
+from slipway.cli.targets import must_have_components
 from slipway.config.errors import ConfigError
 from slipway.config.inputs import load_inputs
 from slipway.planner.platform import make_plan
@@ -42,18 +43,24 @@ def doctor(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
 def _checks(environment: Environment) -> Iterator[checks.Check]:
     yield from checks.machine(environment)
     try:
+        must_have_components(environment)
         plan = make_plan(load_inputs(environment.checkout, environment.name))
+    except CliError as error:
+        yield _configuration(error.message, error.fix)
+        return
     except ConfigError as error:
-        yield checks.Check(
-            name="configuration",
-            state="fail",
-            detail=error.problems[0].message,
-            fix=f"slipway plan -s {environment.name} shows every mistake",
+        yield _configuration(
+            error.problems[0].message,
+            f"slipway plan -s {environment.name} shows every mistake",
         )
         return
     yield from checks.free_ports(plan, environment)
     if not cluster_answers(environment, recorded(environment)):
         yield checks.memory(plan)
+
+
+def _configuration(detail: str, fix: str) -> checks.Check:
+    return checks.Check(name="configuration", state="fail", detail=detail, fix=fix)
 
 
 def _show(check: checks.Check) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +15,7 @@ from slipway.cli.console import print_tables, write_json
 from slipway.cli.environment import CHECKOUT
 from slipway.cli.errors import FAILED, WRONG_INPUT, CliError
 from slipway.cli.options import Json
+from slipway.cli.tables import plain_table
 from slipway.config.catalog import (
     HOW_TO_ADD_A_MODEL,
     Architecture,
@@ -34,7 +34,19 @@ app = typer.Typer(add_completion=False)
 
 _GIB = 2**30
 
-Devices = Annotated[int | None, typer.Option("--count", min=1, help="Devices of one replica.")]
+# Far beyond any replica: more is a slip of the finger, and every pipeline stage is reckoned with.
+_MOST_DEVICES = 1024
+
+Devices = Annotated[
+    int | None,
+    typer.Option("--count", min=1, max=_MOST_DEVICES, help="Devices of one replica."),
+]
+Tensor = Annotated[
+    int | None, typer.Option("--tp", min=1, max=_MOST_DEVICES, help="Tensor parallel.")
+]
+Pipeline = Annotated[
+    int | None, typer.Option("--pp", min=1, max=_MOST_DEVICES, help="Pipeline parallel.")
+]
 
 
 @app.command(name="fit")
@@ -43,8 +55,8 @@ def fit_command(
     *,
     gpu: Annotated[str, typer.Option("--gpu", help="A key of catalog/accelerators.yaml.")],
     devices: Devices = None,
-    tensor: Annotated[int | None, typer.Option("--tp", min=1, help="Tensor parallel.")] = None,
-    pipeline: Annotated[int | None, typer.Option("--pp", min=1, help="Pipeline parallel.")] = None,
+    tensor: Tensor = None,
+    pipeline: Pipeline = None,
     quant: Annotated[str | None, typer.Option("--quant", help=f"{', '.join(SCHEMES)}.")] = None,
     kv_dtype: Annotated[str, typer.Option("--kv-dtype", help=f"{', '.join(KV_BYTES)}.")] = "bf16",
     max_len: Annotated[
@@ -57,12 +69,13 @@ def fit_command(
     key = find_model(model, catalog.models)
     architecture = catalog.models[key]
     accelerator = _known(gpu, catalog.accelerators, "--gpu", "catalog/accelerators.yaml")
+    weights = architecture.published_weights if quant is None else quant
     per_node = _devices_per_node(catalog, accelerator)
     deployment = Deployment(
         accelerator=accelerator,
         layout=_layout(devices, tensor, pipeline, per_node),
         precision=Precision(
-            weights=_known(quant or architecture.published_weights, SCHEMES, "--quant", "slipway"),
+            weights=_known(weights, SCHEMES, "--quant", "slipway"),
             kv=_known(kv_dtype, KV_BYTES, "--kv-dtype", "slipway"),
         ),
         max_len=max_len,
@@ -139,7 +152,7 @@ def _reasons(answer: Fit) -> list[Text]:
 
 
 def _memory(architecture: Architecture, answer: Fit) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = plain_table()
     table.add_column("per device")
     table.add_column("", justify="right", no_wrap=True)
     table.add_column("from")

@@ -28,18 +28,6 @@ def offline_preview(environment: Environment) -> OfflinePreview:
     return {"schema_version": 1, "resources": resources, "documents": documents(resources)}
 
 
-def must_have_components(environment: Environment, target: str) -> None:
-    """CliError (wrong input) for a target that can be planned and is not built yet."""
-    if (environment.checkout / "stacks" / "targets" / f"{target}.py").is_file():
-        return
-    raise CliError(
-        f'{stack_file(environment.name)}: slipway:target: "{target}" has no components yet, so'
-        " there are no resources to preview",
-        fix=f"slipway plan -s {environment.name} shows what it needs and costs",
-        exit_code=WRONG_INPUT,
-    )
-
-
 def _registered(environment: Environment) -> list[Resource]:
     source = stack_file(environment.name)
     document = read_document(environment.checkout / source, source=source)

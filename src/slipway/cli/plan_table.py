@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from slipway.cli.tables import plain_table
 from slipway.plan.platform import ModelPlan, PlatformPlan, Pool
 
 _MIB = 2**20
@@ -24,7 +24,7 @@ def plan_table(plan: PlatformPlan) -> RenderableType:
 
 
 def _pools(plan: PlatformPlan) -> Table:
-    table = _table(f"{plan.environment}: pools")
+    table = plain_table(f"{plan.environment}: pools")
     for heading in ("pool", "nodes"):
         table.add_column(heading)
     table.add_column("addresses", no_wrap=True)
@@ -43,7 +43,7 @@ def _pools(plan: PlatformPlan) -> Table:
 
 
 def _models(plan: PlatformPlan) -> Table:
-    table = _table(f"{plan.environment}: models")
+    table = plain_table(f"{plan.environment}: models")
     table.add_column("model", overflow="fold")
     for heading in ("replicas", "weights", "KV cache", "KV tokens", "a replica", "a change"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -76,10 +76,6 @@ def _warnings(plan: PlatformPlan) -> Iterator[Text]:
             yield Text(
                 f"{model.name}: surge: 0 with min 1: no replica serves while a change loads\n"
             )
-
-
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
 
 
 def _reserved_percent(plan: PlatformPlan, pool: Pool) -> int:

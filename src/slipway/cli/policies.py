@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import datetime
-import json as jsonlib
-import subprocess
 from collections.abc import Sequence
 from typing import Any
 
 import typer
 
-from slipway.cli.environment import Environment, find
+from slipway.cli.environment import find
 from slipway.cli.offline import offline_preview
 from slipway.cli.options import DEFAULT_STACK, Json, Stack
-from slipway.cli.policy_pack import make_policy_environment, policies_folder, usd_per_hour_before
+from slipway.cli.policy_pack import make_policy_environment, usd_per_hour_before
+from slipway.cli.policy_report import run_check
 from slipway.config.environment import FleetSettings
 from slipway.config.inputs import load_inputs
 from slipway.planner.capacity import plan_capacity
@@ -42,20 +41,12 @@ def policies(stack: Stack = DEFAULT_STACK, *, json: Json = False) -> None:
     else:
         resources = offline_preview(environment)["resources"]
     options = [f"--skip={rule}" for rule in skipped] + (["--json"] if json else [])
-    if code := _check(environment, resources, options):
-        raise typer.Exit(code)
-
-
-def _check(environment: Environment, resources: Sequence[Any], options: Sequence[str]) -> int:
-    """policies/check.py on the terminal, in the policies' own environment; its exit code."""
-    python = make_policy_environment(environment) / "bin" / "python"
-    before = usd_per_hour_before(environment)
-    command = [
-        str(python),
-        str(policies_folder(environment) / "check.py"),
-        f"--environment={environment.name}",
-        f"--usd-per-hour-before={before}",
-        *options,
-    ]
-    given = jsonlib.dumps({"resources": list(resources)})
-    return subprocess.run(command, input=given, text=True, check=False).returncode
+    done = run_check(
+        {"resources": list(resources)},
+        environment.name,
+        usd_per_hour_before(environment),
+        python=make_policy_environment(environment) / "bin" / "python",
+        options=options,
+    )
+    if done.returncode:
+        raise typer.Exit(done.returncode)

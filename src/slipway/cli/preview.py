@@ -11,7 +11,7 @@ from slipway.cli.console import print_tables, say, write_json
 from slipway.cli.environment import Environment, find
 from slipway.cli.errors import FAILED, WRONG_INPUT, CliError
 from slipway.cli.nomad import cluster_answers
-from slipway.cli.offline import must_have_components, offline_preview
+from slipway.cli.offline import offline_preview
 from slipway.cli.offline_tree import offline_tree
 from slipway.cli.options import DEFAULT_STACK, PASS_THROUGH, Json, Stack
 from slipway.cli.plugins import DESCRIPTION, prepare_plugins
@@ -19,6 +19,7 @@ from slipway.cli.policy_pack import policy_arguments
 from slipway.cli.progress import ToolchainProgress
 from slipway.cli.pulumi import Pulumi
 from slipway.cli.state import read_state
+from slipway.cli.targets import must_have_components
 from slipway.config.inputs import load_inputs
 from slipway.planner.platform import make_plan
 from toolchain import resolve
@@ -41,10 +42,9 @@ def preview(
 ) -> None:
     """Show what `up` would change (pulumi preview; takes its arguments)."""
     environment = find(stack)
+    must_have_components(environment)
     # Mistakes in files come first.
-    inputs = load_inputs(environment.checkout, environment.name)
-    must_have_components(environment, inputs.environment.settings.target)
-    plan = make_plan(inputs)
+    plan = make_plan(load_inputs(environment.checkout, environment.name))
     if offline:
         _show_offline(environment, context.args, json=json)
         return

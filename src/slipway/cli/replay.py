@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json as jsonlib
+import math
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,8 +17,9 @@ import typer
 from slipway.cli.console import print_tables, say, write_json
 from slipway.cli.environment import Environment, find
 from slipway.cli.errors import FAILED, WRONG_INPUT, CliError
-from slipway.cli.options import DEFAULT_STACK, Json, Stack
+from slipway.cli.options import DEFAULT_STACK, Json, Stack, in_a_folder
 from slipway.cli.replay_table import draw, replay_table
+from slipway.config.artifacts import SIMULATOR_PROFILES
 from slipway.config.errors import suggestion
 from slipway.config.inputs import PlanInputs, load_inputs
 from slipway.config.what_if import parse_change
@@ -45,9 +47,31 @@ class Routing(StrEnum):
     PREFIX_HASH = "prefix_hash"
 
 
+def _file(trace: Path) -> Path:
+    if not trace.is_file():
+        raise CliError(
+            f"{trace}: there is no such file",
+            fix="name a trace, a request a line: docs/replay.md",
+            exit_code=WRONG_INPUT,
+        )
+    return trace
+
+
+def _above_zero(speed: float) -> float:
+    if speed > 0 and math.isfinite(speed):
+        return speed
+    raise CliError(
+        f"--speed: must be a number above 0 (found {speed:g})",
+        fix="2 lets the requests come in half the time, 0.5 in twice the time",
+        exit_code=WRONG_INPUT,
+    )
+
+
 @app.command()
 def replay(
-    trace: Annotated[Path, typer.Argument(help="JSON lines, a request each: docs/replay.md.")],
+    trace: Annotated[
+        Path, typer.Argument(callback=_file, help="JSON lines, a request each: docs/replay.md.")
+    ],
     stack: Stack = DEFAULT_STACK,
     *,
     model: Annotated[
@@ -71,13 +95,16 @@ def replay(
     unit: Annotated[
         Unit, typer.Option("--timestamp-unit", help="What `timestamp` counts.")
     ] = Unit.MS,
-    speed: Annotated[float, typer.Option(help="2: the requests come in half the time.")] = 1.0,
+    speed: Annotated[
+        float, typer.Option(callback=_above_zero, help="2: the requests come in half the time.")
+    ] = 1.0,
     skip_broken: Annotated[
         bool, typer.Option("--skip-broken", help="Leave broken lines out, and say how many.")
     ] = False,
     json: Json = False,
     png: Annotated[
-        Path | None, typer.Option(help="Write a picture of replicas and TTFT over time.")
+        Path | None,
+        typer.Option(callback=in_a_folder, help="Write a picture of replicas and TTFT over time."),
     ] = None,
 ) -> None:
     """Serve a recorded load with simulated replicas, before and after a change."""
@@ -123,6 +150,7 @@ def _fleet(
     inputs = load_inputs(
         environment.checkout, environment.name, changes=[parse_change(text) for text in changes]
     )
+    _check_profile(profile, inputs)
     return replay_fleet(
         inputs,
         plan_capacity(inputs, today=datetime.datetime.now(tz=datetime.UTC).date()),
@@ -131,6 +159,16 @@ def _fleet(
         routing=routing.value,
         profile=profile,
     )
+
+
+def _check_profile(profile: str | None, inputs: PlanInputs) -> None:
+    known = inputs.artifacts.simulator_kv_bytes
+    if profile is not None and profile not in known:
+        raise CliError(
+            f'--profile: {SIMULATOR_PROFILES} has no row "{profile}"',
+            fix=suggestion(profile, known),
+            exit_code=WRONG_INPUT,
+        )
 
 
 def _chosen(inputs: PlanInputs, model: str | None) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
+
+from slipway.cli.tables import plain_table
 
 Fleet = Mapping[str, Any]
 
@@ -22,7 +22,7 @@ _DOTS_PER_INCH = 130
 def replay_table(result: Mapping[str, Any], changes: Sequence[str]) -> RenderableType:
     """One column for each fleet, and the change where there are two."""
     trace, fleets = result["trace"], result["fleets"]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = plain_table()
     table.add_column("")
     for fleet in fleets:
         table.add_column(fleet["name"], justify="right", no_wrap=True)

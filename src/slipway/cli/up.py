@@ -22,6 +22,7 @@ from slipway.cli.progress import Phases, ToolchainProgress
 from slipway.cli.pulumi import Pulumi
 from slipway.cli.readiness import ROUTE_TIMEOUT_S, wait_for_leader, wait_for_models
 from slipway.cli.state import read_state
+from slipway.cli.targets import must_have_components
 from slipway.config.artifacts import REQUIREMENTS
 from slipway.config.inputs import load_inputs
 from slipway.plan.platform import PlatformPlan
@@ -37,6 +38,7 @@ ANSWER_TOKENS = 24
 def up(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
     """Bring the environment to what its files say, and ask every model a question."""
     environment = find(stack)
+    must_have_components(environment)
     phases = Phases()
     if environment.cached_pulumi.exists():  # else it is told once that is here
         say(f"{environment.name}: {DESCRIPTION[plugin_kind(environment)]}")

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from slipway.cli import environment as environment_module
 from slipway.cli.environment import Environment
+from tests.unit.cli.checkouts import Edit, copy_checkout, replace_text
 
 Reply = bytes | dict[str, Any] | list[Any]
 
@@ -46,6 +47,19 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(environment_module, "CHECKOUT", root)
     monkeypatch.setenv("SLIPWAY_CACHE", str(tmp_path / "cache"))
     return root
+
+
+@pytest.fixture
+def whole_checkout(tmp_path: Path) -> Path:
+    """A copy of this checkout, for tests of the real command."""
+    copy_checkout(tmp_path / "checkout")
+    return tmp_path / "checkout"
+
+
+@pytest.fixture
+def edit(whole_checkout: Path) -> Edit:
+    """`edit(file, old, new)` replaces a text that must be there; returns its line."""
+    return lambda file, old, new: replace_text(whole_checkout / file, old, new)
 
 
 @pytest.fixture

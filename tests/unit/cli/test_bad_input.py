@@ -8,68 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import socket
 import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
-LEFT_OUT = (".*", "__pycache__", "bench", "docs", "tests")
+from tests.unit.cli.checkouts import Edit, files, slipway
+
 GATEWAY = ("127.80.0.32", 8080)
 STACK, MODEL = "Pulumi.dev.yaml", "models/smollm2.yaml"
-
-Edit = Callable[[str, str, str], int]
-
-
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A whole checkout without its tests, in a network of its own."""
-    root = tmp_path / "checkout"
-    shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(*LEFT_OUT))
-    (root / STACK).write_text((root / STACK).read_text().replace("127.77.0.", "127.80.0."))
-    return root
-
-
-@pytest.fixture
-def edit(checkout: Path) -> Edit:
-    """`edit(file, old, new)` replaces a text that must be there; returns its line."""
-
-    def replace(file: str, old: str, new: str) -> int:
-        text = (checkout / file).read_text()
-        assert old in text, f"{file} has no {old!r} to replace"
-        (checkout / file).write_text(text.replace(old, new, 1))
-        return text[: text.index(old)].count("\n") + 1
-
-    return replace
-
-
-def slipway(
-    checkout: Path, *arguments: str, cache: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Runs the command line of `checkout` as its launcher does, without any cache to begin with."""
-    return subprocess.run(
-        [sys.executable, "-P", "-B", "-m", "slipway.cli", *arguments],
-        cwd=checkout,
-        env={
-            "PATH": os.environ["PATH"],
-            "HOME": str(checkout.parent),
-            "PYTHONPATH": f"{checkout / 'src'}{os.pathsep}{checkout}",
-            "SLIPWAY_CACHE": str(cache or checkout.parent / "cache"),
-        },
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
-def files(checkout: Path) -> dict[str, bytes]:
-    """Everything in the checkout and beside it."""
-    return {str(path): path.read_bytes() for path in checkout.parent.rglob("*") if path.is_file()}
 
 
 # (what to edit, what must be said); {line} is the line of the edit.
@@ -143,36 +91,36 @@ CONFIGURATION_MISTAKES = [
 
 @pytest.mark.parametrize(("mistake", "said"), CONFIGURATION_MISTAKES)
 def test_a_mistake_in_a_file_is_explained_and_changes_nothing(
-    checkout: Path, edit: Edit, mistake: tuple[str, str, str], said: list[str]
+    whole_checkout: Path, edit: Edit, mistake: tuple[str, str, str], said: list[str]
 ) -> None:
     line = edit(*mistake)
-    before = files(checkout)
-    done = slipway(checkout, "preview")
+    before = files(whole_checkout)
+    done = slipway(whole_checkout, "preview")
     assert done.returncode == 2, done.stderr
     wanted = [text.replace("{line}", str(line)) for text in said]
     assert [text for text in wanted if text not in done.stderr] == [], done.stderr
     assert "nothing was changed" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
-    assert files(checkout) == before
+    assert files(whole_checkout) == before
 
 
 @pytest.mark.parametrize("command", ["plan", "up"])
 def test_every_command_that_reads_the_files_refuses_a_mistake(
-    checkout: Path, edit: Edit, command: str
+    whole_checkout: Path, edit: Edit, command: str
 ) -> None:
     edit(STACK, "pool: cpu", "pool: cpus")
-    before = files(checkout)
-    done = slipway(checkout, command)
+    before = files(whole_checkout)
+    done = slipway(whole_checkout, command)
     assert done.returncode == 2, done.stderr
     assert "slipway:models.smollm2.pool" in done.stderr
-    assert files(checkout) == before
+    assert files(whole_checkout) == before
 
 
-def test_the_mistakes_of_several_files_come_at_once(checkout: Path, edit: Edit) -> None:
+def test_the_mistakes_of_several_files_come_at_once(whole_checkout: Path, edit: Edit) -> None:
     edit(STACK, "pool: cpu", "pool: cpus")
     edit(MODEL, "max_model_len: 2048", "max_model_len: many")
-    done = slipway(checkout, "plan")
+    done = slipway(whole_checkout, "plan")
     assert done.returncode == 2
     assert "2 mistakes" in done.stderr
     assert "slipway:models.smollm2.pool" in done.stderr
@@ -180,45 +128,45 @@ def test_the_mistakes_of_several_files_come_at_once(checkout: Path, edit: Edit) 
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may read every file")
-def test_a_file_that_may_not_be_read_is_named(checkout: Path) -> None:
-    (checkout / MODEL).chmod(0)
-    done = slipway(checkout, "plan")
+def test_a_file_that_may_not_be_read_is_named(whole_checkout: Path) -> None:
+    (whole_checkout / MODEL).chmod(0)
+    done = slipway(whole_checkout, "plan")
     assert done.returncode in (1, 2)
     assert "smollm2.yaml" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_port_that_another_program_has_is_named_with_its_owner(checkout: Path) -> None:
-    before = files(checkout)
+def test_a_port_that_another_program_has_is_named_with_its_owner(whole_checkout: Path) -> None:
+    before = files(whole_checkout)
     with socket.create_server(GATEWAY):
-        done = slipway(checkout, "up")
+        done = slipway(whole_checkout, "up")
     assert done.returncode == 1, done.stderr
     assert "127.80.0.32:8080 (gateway) is in use by" in done.stderr
     assert f"(pid {os.getpid()})" in done.stderr
     assert "slipway:network" in done.stderr
     assert "nothing was changed" in done.stderr
     assert "Traceback" not in done.stderr
-    assert files(checkout) == before
+    assert files(whole_checkout) == before
 
 
 @pytest.mark.parametrize("command", ["up", "preview"])
 def test_a_cache_that_cannot_be_written_is_named(
-    checkout: Path, unwritable: Path, command: str
+    whole_checkout: Path, unwritable: Path, command: str
 ) -> None:
-    before = files(checkout)
-    done = slipway(checkout, command, cache=unwritable)
+    before = files(whole_checkout)
+    done = slipway(whole_checkout, command, cache=unwritable)
     assert done.returncode == 1, done.stderr
     assert str(unwritable) in done.stderr
     assert "fix: " in done.stderr
     assert "Traceback" not in done.stderr
-    assert files(checkout) == before
+    assert files(whole_checkout) == before
 
 
 def test_the_launcher_says_so_when_it_cannot_make_its_environment(
-    checkout: Path, unwritable: Path
+    whole_checkout: Path, unwritable: Path
 ) -> None:
     done = subprocess.run(
-        [str(checkout / "slipway"), "plan"],
+        [str(whole_checkout / "slipway"), "plan"],
         env={"PATH": os.environ["PATH"], "HOME": "/", "SLIPWAY_CACHE": str(unwritable)},
         capture_output=True,
         text=True,
@@ -229,18 +177,18 @@ def test_the_launcher_says_so_when_it_cannot_make_its_environment(
     assert str(unwritable) in done.stderr
     assert "fix: " in done.stderr
     assert "Traceback" not in done.stderr
-    assert not (checkout / ".venv").exists()
+    assert not (whole_checkout / ".venv").exists()
 
 
-def test_the_launcher_names_a_file_that_it_cannot_use(checkout: Path, tmp_path: Path) -> None:
+def test_the_launcher_names_a_file_that_it_cannot_use(whole_checkout: Path, tmp_path: Path) -> None:
     """Here an interpreter that may not be run, as in the cache of another user."""
-    digest = hashlib.sha256((checkout / "requirements.txt").read_bytes()).hexdigest()[:12]
+    digest = hashlib.sha256((whole_checkout / "requirements.txt").read_bytes()).hexdigest()[:12]
     environment = tmp_path / "cache" / "envs" / f"root-{digest}"
     (environment / "bin").mkdir(parents=True)
     (environment / ".complete").write_text("")
     (environment / "bin" / "python").write_text("not a program")
     done = subprocess.run(
-        [str(checkout / "slipway"), "plan"],
+        [str(whole_checkout / "slipway"), "plan"],
         env={"PATH": os.environ["PATH"], "HOME": "/", "SLIPWAY_CACHE": str(tmp_path / "cache")},
         capture_output=True,
         text=True,

@@ -20,10 +20,6 @@ from tests.unit.plan.samples import ROOT
 NO_MODELS = SimpleNamespace(models=())
 
 
-def inputs_of(target: str) -> SimpleNamespace:
-    return SimpleNamespace(environment=SimpleNamespace(settings=SimpleNamespace(target=target)))
-
-
 @pytest.fixture
 def previewed(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The arguments of each `pulumi preview`; it finds no changes."""
@@ -36,7 +32,7 @@ def previewed(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]
     monkeypatch.setattr(Pulumi, "preview", note)
     for part in ("src", "components", "stacks"):
         (checkout / part).symlink_to(ROOT / part)
-    monkeypatch.setattr(preview, "load_inputs", lambda *_: inputs_of("dev"))
+    monkeypatch.setattr(preview, "load_inputs", lambda *_: None)
     monkeypatch.setattr(preview, "make_plan", lambda _: NO_MODELS)
     monkeypatch.setattr(preview.resolve, "tools", lambda *_: {})
     monkeypatch.setattr(preview, "prepare_plugins", lambda _: "registry-only")
@@ -85,22 +81,6 @@ def test_the_failure_of_a_preview_is_exit_code_1(
 ) -> None:
     put_checkpoint(environment, {})
     assert runner.invoke(app, ["preview", "--expect-no-changes"]).exit_code == 1
-
-
-def test_a_target_without_components_is_said_so_before_anything_is_made(
-    runner: CliRunner,
-    environment: Environment,
-    previewed: list[list[str]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(preview, "load_inputs", lambda *_: inputs_of("aws"))
-    for arguments in (["preview"], ["preview", "--offline"]):
-        result = runner.invoke(app, arguments)
-        assert result.exit_code == 2
-        assert 'slipway:target: "aws" has no components yet' in result.stderr
-        assert "slipway plan -s dev" in result.stderr
-    assert previewed == []
-    assert not environment.home.exists()
 
 
 # Offline: with a program of the test's own

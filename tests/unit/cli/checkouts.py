@@ -1,0 +1,55 @@
+"""A whole checkout of a test's own, and the real `slipway` command on it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+LEFT_OUT = (".*", "__pycache__", "bench", "docs", "tests")
+
+Edit = Callable[[str, str, str], int]
+
+
+def copy_checkout(folder: Path) -> None:
+    """Without its tests, in a network of its own."""
+    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    stack = folder / "Pulumi.dev.yaml"
+    stack.write_text(stack.read_text().replace("127.77.0.", "127.80.0."))
+
+
+def replace_text(path: Path, old: str, new: str) -> int:
+    """Replaces a text that must be there; returns its line."""
+    text = path.read_text()
+    assert old in text, f"{path} has no {old!r} to replace"
+    path.write_text(text.replace(old, new, 1))
+    return text[: text.index(old)].count("\n") + 1
+
+
+def slipway(
+    checkout: Path, *arguments: str, cache: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs the command line of `checkout` as its launcher does, without any cache to begin with."""
+    return subprocess.run(
+        [sys.executable, "-P", "-B", "-m", "slipway.cli", *arguments],
+        cwd=checkout,
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(checkout.parent),
+            "PYTHONPATH": f"{checkout / 'src'}{os.pathsep}{checkout}",
+            "SLIPWAY_CACHE": str(cache or checkout.parent / "cache"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def files(checkout: Path) -> dict[str, bytes]:
+    """Everything in the checkout and beside it."""
+    return {str(path): path.read_bytes() for path in checkout.parent.rglob("*") if path.is_file()}

@@ -1,0 +1,87 @@
+"""Targets that can be planned and have no components yet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from slipway.cli.app import app
+from slipway.cli.environment import Environment, find
+from slipway.cli.errors import CliError
+from slipway.cli.targets import must_have_components
+
+
+def files(folder: Path) -> set[Path]:
+    return set(folder.rglob("*"))
+
+
+@pytest.fixture
+def fleet(checkout: Path) -> Environment:
+    """An environment of a target that nothing in this checkout builds."""
+    (checkout / "Pulumi.fleet.yaml").write_text("config: {slipway:target: aws}\n")
+    return find("fleet")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["up"],
+        ["preview"],
+        ["preview", "--offline"],
+        ["diff"],
+        ["start"],
+        ["status"],
+        ["logs", "a-job"],
+        ["chat", "a-model", "a question"],
+    ],
+    ids=" ".join,
+)
+def test_what_needs_components_is_refused_at_once_and_changes_nothing(
+    runner: CliRunner, fleet: Environment, command: list[str]
+) -> None:
+    before = files(fleet.checkout.parent)
+    result = runner.invoke(app, [*command, "-s", "fleet"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    message, fix = result.stderr.splitlines()  # no phase was begun
+    assert message.startswith(
+        'slipway: Pulumi.fleet.yaml: slipway:target: "aws" has no components yet'
+    )
+    assert "fix: slipway plan -s fleet" in fix
+    assert files(fleet.checkout.parent) == before
+
+
+def test_a_target_that_has_components_is_not_refused(fleet: Environment) -> None:
+    targets = fleet.checkout / "stacks" / "targets"
+    targets.mkdir(parents=True)
+    with pytest.raises(CliError):
+        must_have_components(fleet)
+    (targets / "aws.py").write_text("")
+    must_have_components(fleet)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["config: {slipway:target: awz}", "config: {slipway:target: [aws]}", "config: 5", "config: {"],
+)
+def test_a_mistake_in_the_stack_file_is_left_to_those_who_read_all_of_it(
+    fleet: Environment, text: str
+) -> None:
+    (fleet.checkout / "Pulumi.fleet.yaml").write_text(text)
+    must_have_components(fleet)
+
+
+def test_what_was_never_brought_up_and_could_be_is_told_how(
+    runner: CliRunner, checkout: Path
+) -> None:
+    result = runner.invoke(app, ["start"])
+    assert result.exit_code == 1
+    assert "fix: slipway up -s dev" in result.stderr
+
+
+def test_doctor_names_the_plan_as_the_way_on(runner: CliRunner, fleet: Environment) -> None:
+    result = runner.invoke(app, ["doctor", "-s", "fleet"])
+    assert result.exit_code == 1
+    assert "has no components yet" in result.stdout
+    assert "fix: slipway plan -s fleet shows what it needs" in result.stdout
