@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +96,15 @@ def timed_replay(trace: Path, block_size: int) -> tuple[float, dict[str, Any]]:
         "max_concurrent_requests_per_replica": 10_000,
         "goal": {},
     }
-    document = {"schema_version": 1, "trace": {"path": str(trace)}, "fleets": [fleet]}
     began_s, cpu_s = time.perf_counter(), children_cpu_s()
+    result = replayed(trace, fleet)
+    seconds, cpu_s = time.perf_counter() - began_s, children_cpu_s() - cpu_s
+    return seconds, {**result, "cpu_s": cpu_s}
+
+
+def replayed(trace: Path, fleet: Mapping[str, Any]) -> dict[str, Any]:
+    """What services/engine_sim's replay says of one fleet (schemas/replay_result.schema.json)."""
+    document = {"schema_version": 1, "trace": {"path": str(trace)}, "fleets": [fleet]}
     finished = subprocess.run(
         [sys.executable, "-E", "-s", SERVICE / "replay.py"],
         input=json.dumps(document),
@@ -104,8 +112,8 @@ def timed_replay(trace: Path, block_size: int) -> tuple[float, dict[str, Any]]:
         check=True,
         text=True,
     )
-    seconds, cpu_s = time.perf_counter() - began_s, children_cpu_s() - cpu_s
-    return seconds, {**json.loads(finished.stdout)["fleets"][0], "cpu_s": cpu_s}
+    result: dict[str, Any] = json.loads(finished.stdout)["fleets"][0]
+    return result
 
 
 def children_cpu_s() -> float:

@@ -36,6 +36,7 @@ SERVICE = ROOT / "services" / "engine_sim"
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # Ours are found through the line above.
+from bench.replay import replayed  # noqa: E402
 from slipway.config.artifacts import REQUIREMENTS  # noqa: E402
 from tests.live.environments import (  # noqa: E402
     Platform,
@@ -101,31 +102,17 @@ def make_trace() -> Iterator[Line]:
 
 
 def replay(trace: Path, routing: str) -> dict[str, Any]:
-    document = {
-        "schema_version": 1,
-        "trace": {"path": str(trace)},
-        "fleets": [
-            {
-                "name": "replay",
-                "profile": PROFILE,
-                "engine": {**ENGINE, "kv_tokens": KV_TOKENS},
-                "replicas": {"min": len(ADDRESSES), "max": len(ADDRESSES)},
-                "scaling": {"target_inflight_per_replica": 4, "cooldown_s": 60},
-                "routing": routing,
-                "max_concurrent_requests_per_replica": GATEWAY_LIMIT,
-                "goal": {},
-            }
-        ],
+    fleet = {
+        "name": "replay",
+        "profile": PROFILE,
+        "engine": {**ENGINE, "kv_tokens": KV_TOKENS},
+        "replicas": {"min": len(ADDRESSES), "max": len(ADDRESSES)},
+        "scaling": {"target_inflight_per_replica": 4, "cooldown_s": 60},
+        "routing": routing,
+        "max_concurrent_requests_per_replica": GATEWAY_LIMIT,
+        "goal": {},
     }
-    finished = subprocess.run(
-        [sys.executable, "-E", "-s", SERVICE / "replay.py"],
-        input=json.dumps(document),
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-    fleet: dict[str, Any] = json.loads(finished.stdout)["fleets"][0]
-    return fleet
+    return replayed(trace, fleet)
 
 
 @contextmanager
@@ -151,16 +138,8 @@ def stack(time_scale: float, folder: Path) -> Iterator[Sequence[Door]]:
         "name": MODEL,
         "aliases": ["smollm2"],
         "engine": {
-            "kind": "sim",
-            "architecture": "smollm2-135m",
-            "profile": PROFILE,
-            "max_model_len": ENGINE["max_model_len"],
-            "max_num_seqs": ENGINE["max_num_seqs"],
+            **engine_settings(time_scale),
             "kv_cache": f"{KV_TOKENS * KV_BYTES_PER_TOKEN // 1024}KiB",
-            "engine_args": {
-                "max_num_batched_tokens": ENGINE["max_num_batched_tokens"],
-                "time_scale": time_scale,
-            },
         },
     }
     (checkout / "models" / f"{MODEL}.yaml").write_text(yaml.safe_dump(model), "utf-8")
@@ -173,6 +152,21 @@ def stack(time_scale: float, folder: Path) -> Iterator[Sequence[Door]]:
         running.down()
 
 
+def engine_settings(time_scale: float) -> dict[str, Any]:
+    """Of a model's file and of a replica's document: all but the KV cache, whose units differ."""
+    return {
+        "kind": "sim",
+        "architecture": "smollm2-135m",
+        "profile": PROFILE,
+        "max_model_len": ENGINE["max_model_len"],
+        "max_num_seqs": ENGINE["max_num_seqs"],
+        "engine_args": {
+            "max_num_batched_tokens": ENGINE["max_num_batched_tokens"],
+            "time_scale": time_scale,
+        },
+    }
+
+
 @contextmanager
 def engine(python: Path, address: str, time_scale: float, folder: Path) -> Iterator[None]:
     document = {
@@ -180,16 +174,8 @@ def engine(python: Path, address: str, time_scale: float, folder: Path) -> Itera
         "model": "smollm2",
         "aliases": [],
         "engine": {
-            "kind": "sim",
-            "architecture": "smollm2-135m",
-            "profile": PROFILE,
-            "max_model_len": ENGINE["max_model_len"],
-            "max_num_seqs": ENGINE["max_num_seqs"],
+            **engine_settings(time_scale),
             "kv_cache_bytes": KV_TOKENS * KV_BYTES_PER_TOKEN,
-            "engine_args": {
-                "max_num_batched_tokens": ENGINE["max_num_batched_tokens"],
-                "time_scale": time_scale,
-            },
         },
         "load_timeout_s": 60,
         "drain_timeout_s": 10,

@@ -10,8 +10,6 @@ from typing import Any
 import pulumi
 import pulumi_command as command
 
-FACTS_VERSION = 1  # of what components say of the plan: schemas/facts.schema.json
-
 
 class SlipwayComponent(pulumi.ComponentResource):
     """A component with the token `slipway:index:<type_name>`.

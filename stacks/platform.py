@@ -12,13 +12,14 @@ import pulumi_nomad as nomad
 
 from components import naming
 from components.autoscaling.component import Autoscaler, AutoscalerArgs
-from components.base import FACTS_VERSION, SlipwayComponent
+from components.base import SlipwayComponent
 from components.consul.component import ConsulCluster, ConsulClusterArgs
 from components.gateway.component import Gateway, GatewayArgs
 from components.metrics.component import Monitoring, MonitoringArgs
 from components.node_pool.component import NodePool, NodePoolArgs
 from components.nomad.component import NomadCluster, NomadClusterArgs
 from components.serving.component import ModelService, ModelServiceArgs, gate_secrets
+from slipway.plan.facts import FACTS_VERSION
 from slipway.plan.platform import ModelPlan, PlatformPlan
 
 

@@ -20,17 +20,18 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # Ours are found through the line above.
 from tests.unit.planner.latency_rows import (  # noqa: E402
+    BAR,
+    PHASES,
     Phase,
     Sample,
     configuration_errors,
+    held_out_rows,
+    of_phase,
     read_samples,
     recording,
     relative_error,
     serving_errors,
 )
-
-BAR = 0.20
-PHASES: tuple[Phase, ...] = ("prefill", "decode")
 
 
 def main() -> int:
@@ -44,9 +45,9 @@ def main() -> int:
     print("|---|---|---|---|---|---|---|")
     for name, chosen in _groups(samples):
         for phase in PHASES:
-            of_phase = [sample for sample in chosen if sample.phase == phase]
-            if of_phase:
-                print(_line(name, phase, of_phase))
+            passes = of_phase(phase, chosen)
+            if passes:
+                print(_line(name, phase, passes))
     _print_serving(document)
     held_out = [sample for sample in samples if not sample.tuning]
     medians = [_median_error(held_out, phase) for phase in PHASES]
@@ -54,7 +55,7 @@ def main() -> int:
 
 
 def _print_serving(document: Mapping[str, Any]) -> None:
-    rows = [row for row in document["rows"] if row["side"] == "held out"]
+    rows = held_out_rows()
     print(f"\nHeld out under load, {document['serving']}, at the same requests/s:\n")
     print("| quantity | configurations | median error | median signed error | worst |")
     print("|---|---|---|---|---|")
@@ -91,7 +92,7 @@ def _line(name: str, phase: Phase, samples: list[Sample]) -> str:
 
 
 def _median_error(samples: Iterable[Sample], phase: Phase) -> float:
-    return median(configuration_errors(s for s in samples if s.phase == phase).values())
+    return median(configuration_errors(of_phase(phase, samples)).values())
 
 
 if __name__ == "__main__":

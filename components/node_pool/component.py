@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import pulumi
 
 from components import naming
-from components.base import FACTS_VERSION, HostProgram, SlipwayComponent, secret_json
+from components.base import HostProgram, SlipwayComponent, secret_json
 from components.node_pool.local import drain_timeout_s, gate_document, node_document, node_secrets
 from components.nomad.component import operator_secrets
+from slipway.plan.facts import FACTS_VERSION
 from slipway.plan.platform import PlatformPlan, Pool
 
 START_TIMEOUT_S = 300

@@ -10,10 +10,11 @@ import pulumi
 import pulumi_consul as consul
 import pulumi_nomad as nomad
 
-from components.base import FACTS_VERSION, HostProgram, SlipwayComponent, secret_json
+from components.base import HostProgram, SlipwayComponent, secret_json
 from components.nomad.jobspec import to_json
 from components.serving.nomad_job import DRAIN_MARGIN_S, model_job
-from slipway.plan.platform import AutoscalingPlan, ModelPlan, WeightsSpec
+from slipway.plan.facts import FACTS_VERSION, source_facts
+from slipway.plan.platform import AutoscalingPlan, ModelPlan
 
 ROUTE_PREFIX = "slipway/routes"
 ROUTE_LIMITS = (
@@ -118,7 +119,7 @@ def _timeout_s(model: ModelPlan) -> int:
 
 def _facts(model: ModelPlan) -> dict[str, object]:
     """What policies read at preview: plain values of the plan (schemas/facts.schema.json)."""
-    engine = model.replica.document["engine"]
+    engine, weights = model.replica.document["engine"], model.replica.weights
     return {
         "schema_version": FACTS_VERSION,
         "model": model.name,
@@ -126,7 +127,7 @@ def _facts(model: ModelPlan) -> dict[str, object]:
         "pool": model.pool,
         "spec_digest": model.spec_digest,
         "license": model.license,
-        "source": _source(model.replica.weights),
+        "source": source_facts(None if weights is None else weights.document["source"]),
         "scaling": dataclasses.asdict(model.scaling),
         "memory": dataclasses.asdict(model.memory),
         "goal": dataclasses.asdict(model.goal),
@@ -139,17 +140,4 @@ def _facts(model: ModelPlan) -> dict[str, object]:
             "drain_timeout_s": model.replica.drain_timeout_s,
         },
         "route": {key: model.route[key] for key in ROUTE_LIMITS},
-    }
-
-
-def _source(weights: WeightsSpec | None) -> dict[str, object]:
-    """Where the weights come from and what pins them; empty for an engine that loads none."""
-    if weights is None:
-        return {}
-    source = weights.document["source"]
-    kind = next(kind for kind in ("package", "hf", "s3", "path") if kind in source)
-    return {
-        "kind": kind,
-        "name": source[kind],
-        "revision": source["sha256" if kind == "package" else "revision"],
     }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from slipway.cli.tables import plain_table
 from slipway.plan.capacity import (
     CapacityPlan,
     Cost,
@@ -47,7 +47,7 @@ def differences_table(changes: Sequence[str], rows: Iterable[Difference]) -> Ren
     title = f"what if {', '.join(changes)}"
     if not found:
         return Text(f"{title}: nothing in the plan changes")
-    table = _table(title)
+    table = plain_table(title)
     for heading in ("", "quantity", "before", "after"):
         table.add_column(heading, overflow="fold")
     last = ""
@@ -60,7 +60,7 @@ def differences_table(changes: Sequence[str], rows: Iterable[Difference]) -> Ren
 
 def explain_table(model: str, lines: Iterable[Line]) -> RenderableType:
     """The arithmetic behind one model."""
-    table = _table(f"{model}: the arithmetic")
+    table = plain_table(f"{model}: the arithmetic")
     table.add_column("quantity", no_wrap=True)
     table.add_column("result", justify="right", no_wrap=True)
     table.add_column("from", overflow="fold", ratio=1)
@@ -71,7 +71,7 @@ def explain_table(model: str, lines: Iterable[Line]) -> RenderableType:
 
 
 def _needs(plan: CapacityPlan) -> Table:
-    table = _table(f"{plan.environment}: what the models need")
+    table = plain_table(f"{plan.environment}: what the models need")
     table.add_column("model", overflow="fold")
     table.add_column("pool", overflow="fold")
     table.add_column("a replica", no_wrap=True)
@@ -92,7 +92,7 @@ def _needs(plan: CapacityPlan) -> Table:
 
 
 def _promises(plan: CapacityPlan) -> Table:
-    table = _table(f"{plan.environment}: what they promise and cost")
+    table = plain_table(f"{plan.environment}: what they promise and cost")
     table.add_column("model", overflow="fold")
     for heading in ("TTFT ms", "TPOT ms", "startup", "used", "USD/h", "USD/Mtok"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -135,7 +135,7 @@ def _goal(met: bool | None) -> Text:
 
 
 def _pools(plan: CapacityPlan) -> Table:
-    table = _table(f"{plan.environment}: what the pools hold")
+    table = plain_table(f"{plan.environment}: what the pools hold")
     for heading in ("pool", "nodes", "accelerators"):
         table.add_column(heading)
     for heading in ("at minimum", "at maximum", "there are", "USD/h"):
@@ -163,7 +163,7 @@ def _refusals(models: Iterable[ModelCapacity]) -> Iterator[Table]:
     rows = [(model, refusal) for model in models for refusal in model.refused]
     if not rows:
         return
-    table = _table("pools that were not chosen")
+    table = plain_table("pools that were not chosen")
     table.add_column("model", no_wrap=True)
     table.add_column("pool", no_wrap=True)
     table.add_column("why", overflow="fold")
@@ -188,7 +188,3 @@ def _warnings(plan: CapacityPlan) -> Iterator[str]:
     for model in plan.models:
         for warning in model.warnings:
             yield f"{model.model}: {warning}"
-
-
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +18,7 @@ from slipway.cli.compare import calibrate as keep_as_calibration
 from slipway.cli.console import print_tables, say, write_json
 from slipway.cli.environment import Environment, find
 from slipway.cli.errors import WRONG_INPUT, CliError
-from slipway.cli.options import DEFAULT_STACK, Json, Stack
+from slipway.cli.options import DEFAULT_STACK, Json, Stack, in_a_folder
 from slipway.cli.pareto import draw, sweep_table
 from slipway.cli.plan_table import plan_table
 from slipway.config.environment import DevSettings, FleetSettings
@@ -55,12 +55,16 @@ Swept = Annotated[
     typer.Option(
         "--sweep",
         metavar="MODEL",
-        help="Try every priced instance and layout; writes a picture of cost against latency.",
+        help="Try every priced instance, layout and precision; draws cost against latency.",
     ),
 ]
 Picture = Annotated[
     Path | None,
-    typer.Option("--png", help="Where --sweep puts the picture; default: sweep-MODEL.png."),
+    typer.Option(
+        "--png",
+        callback=in_a_folder,
+        help="Where --sweep puts the picture; default: sweep-MODEL.png.",
+    ),
 ]
 Compared = Annotated[
     bool,
@@ -92,6 +96,7 @@ def plan(
 ) -> None:
     """Show what would run where, what it costs and promises, without a cluster."""
     environment = find(stack)
+    _one_view({"--sweep": sweep, "--explain": explain, "--compare": compare or calibrate or None})
     changes = what_if or []
     inputs = _inputs(environment, changes)
     if sweep is not None:
@@ -103,6 +108,16 @@ def plan(
     else:
         before = _capacity(_inputs(environment, [])) if changes else None
         _show_plan(inputs, before, changes, json=json)
+
+
+def _one_view(asked: Mapping[str, object]) -> None:
+    given = [option for option, value in asked.items() if value is not None]
+    if len(given) > 1:
+        raise CliError(
+            f"{' and '.join(given)} each show something else",
+            fix=f"leave out {' or '.join(given[1:])}",
+            exit_code=WRONG_INPUT,
+        )
 
 
 def _inputs(environment: Environment, changes: Iterable[str]) -> PlanInputs:

@@ -19,7 +19,7 @@ from slipway.planner.fleet.choice import options_of
 from slipway.planner.fleet.cost import make_cost, old_price_warnings, oldest, output_tokens_per_s
 from slipway.planner.fleet.demand import Demand, plan_demand
 from slipway.planner.fleet.occupancy import Placed, assign, crowded_warnings, pool_capacity
-from slipway.planner.fleet.option import missed_goals
+from slipway.planner.fleet.option import missed_goals, sequences_at_mean_length
 from slipway.planner.fleet.replicas import utilization
 from slipway.planner.fleet.supply import Supply, plan_supplies
 from slipway.planner.latency.calibration import Calibration, make_calibration
@@ -138,8 +138,6 @@ def _nowhere(
 def _model(placed: Placed) -> ModelCapacity:
     demand, option = placed.demand, placed.option
     parameters = count(demand.architecture)
-    load, memory = demand.load, option.memory
-    mean_tokens = None if load is None else load.input_tokens.mean + load.output_tokens.mean
     return ModelCapacity(
         model=demand.model,
         architecture=demand.architecture_name,
@@ -148,16 +146,14 @@ def _model(placed: Placed) -> ModelCapacity:
         instance=option.supply.instance,
         layout=option.layout,
         precision=demand.precision,
-        memory=memory,
+        memory=option.memory,
         parameters=parameters.total,
         active_parameters=parameters.active,
-        sequences_at_mean_length=memory.max_sequences_at_full_length
-        if mean_tokens is None
-        else int(memory.kv_tokens / mean_tokens),
+        sequences_at_mean_length=sequences_at_mean_length(option.memory, demand.load),
         replicas_needed=option.replicas_needed,
         min_replicas=demand.min_replicas,
         max_replicas=demand.max_replicas,
-        utilization=utilization(load, option.serving, demand.min_replicas),
+        utilization=utilization(demand.load, option.serving, demand.min_replicas),
         serving=option.serving,
         meets_goal=option.meets_goal,
         cold_start=option.cold_start,

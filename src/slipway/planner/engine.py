@@ -49,7 +49,7 @@ def plan_engine(
     if isinstance(architecture, Problem):
         return [architecture]
     engine = model.settings.engine
-    problems = [*_length_problems(model, architecture), *_parallel_problems(model, architecture)]
+    problems = [*context_problems(model, architecture), *_parallel_problems(model, architecture)]
     if isinstance(engine, SimEngine):
         problems += _sim_problems(model, engine, simulator_kv_bytes)
         if engine.profile not in simulator_kv_bytes:
@@ -94,7 +94,8 @@ def _published_name(settings: ModelSettings) -> str | None:
     return getattr(source, "hf", None)
 
 
-def _length_problems(model: Model, architecture: Architecture) -> list[Problem]:
+def context_problems(model: Model, architecture: Architecture) -> list[Problem]:
+    """Sequences longer than what the model was trained for."""
     length = model.settings.engine.max_model_len
     if length is None or length <= architecture.context:
         return []

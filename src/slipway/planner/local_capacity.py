@@ -21,7 +21,7 @@ from slipway.plan.capacity import (
 from slipway.plan.platform import MemoryEstimate, ModelPlan, PlatformPlan, Pool
 from slipway.planner.fleet.cost import make_cost, output_tokens_per_s
 from slipway.planner.fleet.demand import load_of, name_of
-from slipway.planner.fleet.option import load_shape, meets_goal
+from slipway.planner.fleet.option import load_shape, meets_goal, sequences_at_mean_length
 from slipway.planner.fleet.replicas import replicas_needed, utilization
 from slipway.planner.fleet.supply import OWNED
 from slipway.planner.latency.calibration import Calibration
@@ -77,7 +77,6 @@ def _model(
     parameters = count(architecture)
     load, least = load_of(model, inputs.traces), plan.scaling.min_replicas
     memory = _memory(plan.memory, model.settings.engine.max_model_len or architecture.context)
-    mean_tokens = None if load is None else load.input_tokens.mean + load.output_tokens.mean
     serving = None
     if load is not None:
         serving = _measured(
@@ -99,9 +98,7 @@ def _model(
         memory=memory,
         parameters=parameters.total,
         active_parameters=parameters.active,
-        sequences_at_mean_length=memory.max_sequences_at_full_length
-        if mean_tokens is None
-        else int(memory.kv_tokens / mean_tokens),
+        sequences_at_mean_length=sequences_at_mean_length(memory, load),
         replicas_needed=_needed(load, serving, least, _cold_start(model).total_s.value),
         min_replicas=least,
         max_replicas=plan.scaling.max_replicas,

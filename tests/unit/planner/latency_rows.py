@@ -23,6 +23,8 @@ Phase = Literal["prefill", "decode"]
 
 ROOT = Path(__file__).resolve().parents[3]
 MAX_NUM_SEQS = 1024
+PHASES: tuple[Phase, ...] = ("prefill", "decode")
+BAR = 0.20  # median error of the held-out configurations
 RECORDING = Path(__file__).with_name("aiconfigurator_latency.json")
 
 
@@ -66,6 +68,14 @@ def machine_of(row: Mapping[str, Any], efficiencies: Efficiencies = EFFICIENCIES
         precision=Precision(weights=row["weights"]),
         efficiencies=efficiencies,
     )
+
+
+def held_out_rows() -> list[Mapping[str, Any]]:
+    return [row for row in recording()["rows"] if row["side"] == "held out"]
+
+
+def of_phase(phase: Phase, samples: Iterable[Sample]) -> list[Sample]:
+    return [sample for sample in samples if sample.phase == phase]
 
 
 def relative_error(sample: Sample) -> float:

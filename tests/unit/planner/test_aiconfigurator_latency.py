@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from statistics import median
 
 import pytest
@@ -10,9 +9,12 @@ import pytest
 from slipway.planner.latency.replica import DECODE_BAND, PREFILL_BAND
 
 from .latency_rows import (
+    BAR,
+    PHASES,
     Phase,
-    Sample,
     configuration_errors,
+    held_out_rows,
+    of_phase,
     read_samples,
     recording,
     relative_error,
@@ -21,13 +23,7 @@ from .latency_rows import (
 
 SAMPLES = read_samples()
 HELD_OUT = [sample for sample in SAMPLES if not sample.tuning]
-PHASES: tuple[Phase, ...] = ("prefill", "decode")
-BAR = 0.20
 BAR_OF_ONE_ACCELERATOR = 0.25  # H200 and B200 are extrapolated to
-
-
-def _of(phase: Phase, samples: Iterable[Sample] = HELD_OUT) -> list[Sample]:
-    return [sample for sample in samples if sample.phase == phase]
 
 
 def test_no_model_is_both_tuned_on_and_held_out() -> None:
@@ -51,7 +47,7 @@ def test_the_recording_names_its_tool_its_date_and_its_rule() -> None:
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_the_median_error_of_held_out_configurations_is_at_most_a_fifth(phase: Phase) -> None:
-    errors = configuration_errors(_of(phase))
+    errors = configuration_errors(of_phase(phase, HELD_OUT))
     assert len(errors) >= 40
     worst = max(errors, key=errors.__getitem__)
     assert median(errors.values()) <= BAR, f"worst: {worst}, {errors[worst]:.0%}"
@@ -60,14 +56,14 @@ def test_the_median_error_of_held_out_configurations_is_at_most_a_fifth(phase: P
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("accelerator", ["H100-80", "A100-80", "L40S", "H200", "B200"])
 def test_no_accelerator_is_far_off(phase: Phase, accelerator: str) -> None:
-    samples = [sample for sample in _of(phase) if sample.row["accelerator"] == accelerator]
+    samples = [each for each in of_phase(phase, HELD_OUT) if each.row["accelerator"] == accelerator]
     assert median(configuration_errors(samples).values()) <= BAR_OF_ONE_ACCELERATOR
 
 
 def test_under_load_the_median_tpot_of_held_out_configurations_is_off_by_at_most_a_fifth() -> None:
     """Its aggregated TTFT is no bar: it is multiplied by an empirical factor for queueing."""
-    rows = [row for row in recording()["rows"] if row["side"] == "held out"]
-    errors = {name: abs(error) for name, error in serving_errors(rows, "tpot_ms").items()}
+    found = serving_errors(held_out_rows(), "tpot_ms")
+    errors = {name: abs(error) for name, error in found.items()}
     assert len(errors) >= 40
     worst = max(errors, key=errors.__getitem__)
     assert median(errors.values()) <= BAR, f"worst: {worst}, {errors[worst]:.0%}"
@@ -78,6 +74,6 @@ def test_nine_of_ten_held_out_passes_lie_within_the_error_bars(
     phase: Phase, band: tuple[float, float]
 ) -> None:
     low, high = band
-    samples = _of(phase)
+    samples = of_phase(phase, HELD_OUT)
     within = [low <= 1 / (1 + relative_error(sample)) <= high for sample in samples]
     assert sum(within) / len(samples) >= 0.9

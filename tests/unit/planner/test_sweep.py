@@ -1,20 +1,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.config.environment import FleetSettings
-from slipway.plan.capacity import Figure, Layout
+from slipway.plan.capacity import Figure, Layout, Precision
+from slipway.plan.platform import LatencyGoal
 from slipway.planner.fleet.demand import Demand, plan_demand
-from slipway.planner.fleet.sweep import Point, priced_supplies, sweep, with_pareto
+from slipway.planner.fleet.sweep import (
+    NO_GOAL,
+    Point,
+    precisions,
+    priced_supplies,
+    sweep,
+    with_pareto,
+)
 from tests.unit.planner.fleets import CATALOG, engine, fleet, model_file
 
+BF16, FP8, AWQ = (Precision(weights=weights) for weights in ("bf16", "fp8", "awq"))
 
-def _demand(architecture: str = "llama-3.1-8b") -> Demand:
-    inputs = fleet(model_file(architecture, engine=engine(architecture)))
+
+def _demand(architecture: str = "llama-3.1-8b", **engine_changes: Any) -> Demand:
+    inputs = fleet(model_file(architecture, engine=engine(architecture, **engine_changes)))
     settings = inputs.environment.settings
     assert isinstance(settings, FleetSettings)
     made = plan_demand(
@@ -24,21 +36,33 @@ def _demand(architecture: str = "llama-3.1-8b") -> Demand:
     return made
 
 
-def _point(cost: float, answer_s: float) -> Point:
+def _point(
+    cost: float, answer_s: float, precision: Precision = BF16, meets_goal: bool | None = None
+) -> Point:
     figure = Figure(value=cost, unit="USD/h", basis="declared", source="a test")
     return Point(
         instance="a",
         accelerator="H100-80",
         layout=Layout(),
+        precision=precision,
+        as_declared=precision == BF16,
         replicas=1,
         usd_per_hour=figure,
         usd_per_million_output_tokens=figure,
         ttft_ms=figure,
         tpot_ms=figure,
         answer_s=answer_s,
-        meets_goal=None,
+        meets_goal=meets_goal,
         pareto=False,
     )
+
+
+def _front(points: list[Point]) -> list[tuple[float, float, str]]:
+    return [
+        (point.usd_per_hour.value, point.answer_s, point.precision.weights)
+        for point in with_pareto(points)
+        if point.pareto
+    ]
 
 
 def test_the_front_by_hand() -> None:
@@ -64,6 +88,85 @@ def test_a_point_is_on_the_front_when_no_other_is_better_in_one_and_no_worse_in_
     assert front == expected
 
 
+def test_fewer_bits_never_beat_more_and_more_beat_fewer() -> None:
+    assert _front([_point(2, 2), _point(1, 1, AWQ)]) == [(1, 1, "awq"), (2, 2, "bf16")]
+    assert _front([_point(1, 1), _point(2, 2, AWQ)]) == [(1, 1, "bf16")]
+    assert _front([_point(1, 1, FP8), _point(1, 1)]) == [(1, 1, "bf16")]
+
+
+def test_fewer_bits_of_the_cache_do_not_beat_fewer_bits_of_the_weights() -> None:
+    narrow_cache = Precision(weights="bf16", kv="fp8")
+    points = [_point(1, 1, narrow_cache), _point(2, 2, FP8), _point(3, 3)]
+    assert _front(points) == [(1, 1, "bf16"), (2, 2, "fp8"), (3, 3, "bf16")]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 9), st.integers(1, 9), st.sampled_from([BF16, FP8, AWQ])),
+        min_size=1,
+        max_size=30,
+    )
+)
+def test_a_point_is_on_the_front_when_none_of_as_many_bits_is_better_in_one_and_no_worse_in_both(
+    triples: list[tuple[int, int, Precision]],
+) -> None:
+    wider = {BF16: [], FP8: [BF16], AWQ: [BF16, FP8]}
+    expected = {
+        (cost, answer, own.weights)
+        for cost, answer, own in triples
+        if not any(
+            c <= cost
+            and a <= answer
+            and (other in wider[own] or (other == own and (c, a) != (cost, answer)))
+            for c, a, other in triples
+        )
+    }
+    assert set(_front([_point(*triple) for triple in triples])) == expected
+
+
+def test_what_misses_the_goal_is_on_the_front_only_where_everything_misses_it() -> None:
+    missed, kept = _point(1, 1, meets_goal=False), _point(2, 2, meets_goal=True)
+    assert _front([missed, kept]) == [(2, 2, "bf16")]
+    assert _front([missed]) == [(1, 1, "bf16")]
+
+
+def test_the_declared_precision_is_tried_first_then_the_published_and_narrower_ones() -> None:
+    declared = _demand(quantization="fp8", kv_cache_dtype="fp8")
+    tried = [(each.weights, each.kv) for each in precisions(declared)]
+    assert tried[0] == ("fp8", "fp8")
+    assert sorted(tried) == sorted(product(("bf16", "fp8", "awq"), ("bf16", "fp8")))
+
+
+@pytest.mark.parametrize(
+    ("changes", "other_name"),
+    [({"quantization": "gptq"}, "awq"), ({"dtype": "float16"}, "bf16")],
+)
+def test_precisions_that_differ_in_name_only_are_tried_once(
+    changes: dict[str, str], other_name: str
+) -> None:
+    tried = precisions(_demand(**changes))
+    assert len(tried) == 6
+    assert all(each.weights != other_name or each.kv != tried[0].kv for each in tried)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "tried", "refused"),
+    [
+        ("deepseek-v3", {"fp8-block", "awq"}, ["fp8 weights"]),
+        ("gpt-oss-20b", {"mxfp4"}, ["fp8 weights", "awq weights"]),
+    ],
+)
+def test_weights_that_are_published_in_few_bits_are_not_quantized_to_as_many(
+    architecture: str, tried: set[str], refused: list[str]
+) -> None:
+    demand = _demand(architecture, max_model_len=4096)
+    found = sweep(demand, CATALOG)
+    assert {each.weights for each in precisions(demand)} == tried
+    reasons = {each.pool: each.reasons for each in found.refused if each.pool.endswith("weights")}
+    assert list(reasons) == refused
+    assert all("no more bits" in "".join(each) for each in reasons.values())
+
+
 def test_every_priced_instance_is_tried() -> None:
     found = sweep(_demand(), CATALOG)
     tried = {point.instance for point in found.points}
@@ -77,7 +180,35 @@ def test_what_cannot_hold_the_model_is_refused_with_its_reason() -> None:
     found = sweep(_demand("llama-3.1-70b"), CATALOG)
     refused = {refusal.pool: refusal.reasons for refusal in found.refused}
     assert "exceed the" in refused["g6.xlarge TP1"][0]
-    assert not any(point.accelerator == "L4" and point.layout.devices < 8 for point in found.points)
+    declared = [point for point in found.points if point.as_declared]
+    assert not any(point.accelerator == "L4" and point.layout.devices < 8 for point in declared)
+    assert "exceed the" in refused["g6.xlarge TP1, awq weights, bf16 KV"][0]
+
+
+def test_two_hundred_configurations_and_more_are_compared_in_six_precisions() -> None:
+    found = sweep(_demand(), CATALOG)
+    assert len(found.points) + len(found.refused) >= 200
+    assert len({point.precision for point in found.points}) == 6
+    assert {point.precision for point in found.points if point.as_declared} == {found.declared}
+
+
+def test_what_is_declared_does_not_change_what_is_compared() -> None:
+    one, other = (sweep(_demand(quantization=each), CATALOG) for each in (None, "awq"))
+    assert one.declared != other.declared
+    assert [replace(point, as_declared=True) for point in one.points] == [
+        replace(point, as_declared=True) for point in other.points
+    ]
+
+
+def test_a_goal_that_no_number_of_replicas_keeps_is_missed_at_the_cost_of_the_load() -> None:
+    goal = LatencyGoal(ttft_p95_ms=1000, tpot_p95_ms=1)
+    found = sweep(replace(_demand(), goal=goal), CATALOG)
+    free = sweep(replace(_demand(), goal=NO_GOAL), CATALOG)
+    assert {point.meets_goal for point in found.points} == {False}
+    costs = [[point.usd_per_hour.value for point in each.points] for each in (found, free)]
+    assert costs[0] == costs[1]
+    assert found.goal_answer_s == pytest.approx(1 + 199 * 0.001)
+    assert free.goal_answer_s is None
 
 
 def test_accelerators_that_the_engine_does_not_know_are_refused() -> None:

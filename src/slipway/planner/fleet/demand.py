@@ -12,7 +12,7 @@ from slipway.config.load import DeclaredLoad, Load, declared_load
 from slipway.config.model import Model, VllmEngine
 from slipway.plan.capacity import Layout, Precision
 from slipway.plan.platform import LatencyGoal
-from slipway.planner.engine import find_architecture
+from slipway.planner.engine import context_problems, find_architecture
 from slipway.planner.memory.device import DTYPE_SCHEMES
 
 
@@ -55,7 +55,7 @@ def plan_demand(
         return [problem]
     load = load_of(model, traces)
     max_model_len = engine.max_model_len or architecture.context
-    problems = _length_problems(model, max_model_len, architecture, load)
+    problems = context_problems(model, architecture) or _load_problems(model, max_model_len, load)
     if problems:
         return problems
     return Demand(
@@ -110,19 +110,8 @@ def name_of(architecture: Architecture, architectures: Mapping[str, Architecture
     return next(name for name, known in architectures.items() if known is architecture)
 
 
-def _length_problems(
-    model: Model, max_model_len: int, architecture: Architecture, load: Load | None
-) -> list[Problem]:
-    """Requests that no engine of this length answers, and lengths the model does not know."""
-    if max_model_len > architecture.context:
-        return [
-            model.origin.problem(
-                ("engine", "max_model_len"),
-                f"is more than the {architecture.context} tokens the model was trained for",
-                value=max_model_len,
-                fix=f"use {architecture.context} or less",
-            )
-        ]
+def _load_problems(model: Model, max_model_len: int, load: Load | None) -> list[Problem]:
+    """Requests that no engine of this length answers."""
     if load is None or load.input_tokens.p50 + load.output_tokens.p50 <= max_model_len:
         return []
     tokens = load.input_tokens.p50 + load.output_tokens.p50

@@ -1,4 +1,4 @@
-"""Whether a pool can hold a replica: layout, devices, memory."""
+"""Whether a pool can hold a replica: layout, precision, devices, memory."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from slipway.config.catalog import Accelerator
 from slipway.plan.capacity import DeviceMemory, Layout
 from slipway.planner.memory.device import GIB, device_memory
 from slipway.planner.memory.parallelism import layout_problems
+from slipway.planner.memory.precisions import precision_problems
 
 from .demand import Demand
 from .supply import Supply
@@ -27,6 +28,7 @@ def replica_memory(
             demand.precision,
             devices_per_node=supply.accelerators_per_node,
         ),
+        *precision_problems(demand.architecture, supply.accelerator, layout, demand.precision),
         *_too_few_devices(demand, supply, layout),
         *_no_engine(supply),
     ]

@@ -100,6 +100,13 @@ def load_shape(load: Load, replicas: int) -> LoadShape:
     )
 
 
+def sequences_at_mean_length(memory: DeviceMemory, load: Load | None) -> int:
+    """How many requests of the load the KV cache of a replica holds; of full length without one."""
+    if load is None:
+        return memory.max_sequences_at_full_length
+    return int(memory.kv_tokens / (load.input_tokens.mean + load.output_tokens.mean))
+
+
 def meets_goal(
     goal: LatencyGoal, load: Load, serving: ServingEstimate, replicas: int
 ) -> bool | None:

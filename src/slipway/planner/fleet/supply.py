@@ -64,12 +64,7 @@ def plan_supplies(
 def _aws(name: str, pool: AwsPool, catalog: Catalog, origin: Origin) -> Supply | Problem:
     instance = catalog.instances.get(pool.instance)
     if instance is None:
-        return origin.problem(
-            ("pools", name, "instance"),
-            "is not in catalog/instances.yaml",
-            value=pool.instance,
-            fix=suggestion(pool.instance, catalog.instances),
-        )
+        return _unknown("instance", pool.instance, catalog.instances, name, origin)
     price = pool.usd_per_hour or instance.usd_per_hour
     if price is None:
         return origin.problem(
@@ -79,7 +74,6 @@ def _aws(name: str, pool: AwsPool, catalog: Catalog, origin: Origin) -> Supply |
         )
     declared = pool.usd_per_hour is not None
     listed = f"catalog/instances.yaml: {pool.instance} on demand, {instance.price_source}"
-    source = f"{origin.source}: usd_per_hour of pool {name}" if declared else listed
     return Supply(
         pool=name,
         kind=pool.kind,
@@ -91,7 +85,7 @@ def _aws(name: str, pool: AwsPool, catalog: Catalog, origin: Origin) -> Supply |
         nodes_max=pool.nodes.max,
         market=pool.market,
         network_gbps=instance.network_gbps,
-        node_usd_per_hour=_price(price, source),
+        node_usd_per_hour=_price(price, _declared_price(name, origin) if declared else listed),
         price_date="" if declared else instance.priced_on.isoformat(),
         warnings=() if declared else _market_warnings(name, pool),
     )
@@ -109,13 +103,8 @@ def _market_warnings(name: str, pool: AwsPool) -> tuple[str, ...]:
 def _metal(name: str, pool: MetalPool, catalog: Catalog, origin: Origin) -> Supply | Problem:
     accelerator = catalog.accelerators.get(pool.accelerator)
     if accelerator is None:
-        return origin.problem(
-            ("pools", name, "accelerator"),
-            "is not in catalog/accelerators.yaml",
-            value=pool.accelerator,
-            fix=suggestion(pool.accelerator, catalog.accelerators),
-        )
-    known = pool.usd_per_hour is not None
+        return _unknown("accelerator", pool.accelerator, catalog.accelerators, name, origin)
+    declared = pool.usd_per_hour is not None
     return Supply(
         pool=name,
         kind=pool.kind,
@@ -129,13 +118,27 @@ def _metal(name: str, pool: MetalPool, catalog: Catalog, origin: Origin) -> Supp
         network_gbps=pool.network_gbps,
         node_usd_per_hour=_price(
             pool.usd_per_hour or 0.0,
-            f"{origin.source}: usd_per_hour of pool {name}"
-            if known
-            else "owned, and no usd_per_hour is declared",
+            _declared_price(name, origin) if declared else "owned, and no usd_per_hour is declared",
         ),
         price_date="",
-        warnings=() if known else (f"pool {name}: owned, and counted as free of cost",),
+        warnings=() if declared else (f"pool {name}: owned, and counted as free of cost",),
     )
+
+
+def _unknown(
+    key: str, value: str, known: Mapping[str, object], pool: str, origin: Origin
+) -> Problem:
+    """`known` is what catalog/<key>s.yaml has."""
+    return origin.problem(
+        ("pools", pool, key),
+        f"is not in catalog/{key}s.yaml",
+        value=value,
+        fix=suggestion(value, known),
+    )
+
+
+def _declared_price(pool: str, origin: Origin) -> str:
+    return f"{origin.source}: usd_per_hour of pool {pool}"
 
 
 def _price(usd_per_hour: float, source: str) -> Figure:

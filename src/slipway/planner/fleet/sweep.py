@@ -1,13 +1,18 @@
-"""One model on everything the catalog has: accelerators, layouts, their cost and latency."""
+"""One model on everything the catalog has: accelerators, layouts, precisions, cost and latency."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from slipway.config.catalog import Catalog, Instance
-from slipway.plan.capacity import Figure, Layout, Refusal
+from slipway.config.load import Load
+from slipway.plan.capacity import Figure, Layout, Precision, Refusal
+from slipway.plan.platform import LatencyGoal
 from slipway.planner.latency.calibration import Calibration
+from slipway.planner.memory.precisions import describe as describe_precision
+from slipway.planner.memory.quantization import KV_BYTES, SCHEMES, Scheme
 
 from .demand import Demand
 from .feasibility import replica_memory
@@ -18,16 +23,25 @@ from .supply import Supply
 MOST_REPLICAS = 10_000  # a sweep asks what would be needed, not what is allowed
 TENSOR_SIZES = (1, 2, 4, 8)
 PIPELINE_SIZES = (1, 2, 4)
+NARROWER_WEIGHTS = ("fp8", "awq")  # awq stands for gptq too: as many bits, the same kernels
+KV_WIDTHS = ("bf16", "fp8")
+NO_GOAL = LatencyGoal(ttft_p95_ms=None, tpot_p95_ms=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One configuration. `answer_s` is TTFT plus every token of the mean answer; `pareto` when no
-    other is both cheaper and faster."""
+    """One configuration. `answer_s` is TTFT plus every token of the mean answer.
+
+    `as_declared` when the precision is that of the model's file. `meets_goal` is False where no
+    number of replicas keeps the goal; what it costs is then what the load takes without one.
+    `pareto` is the mark of `with_pareto`.
+    """
 
     instance: str
     accelerator: str
     layout: Layout
+    precision: Precision
+    as_declared: bool
     replicas: int
     usd_per_hour: Figure
     usd_per_million_output_tokens: Figure
@@ -40,37 +54,61 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """`points` by cost; `refused` names instances and layouts that cannot hold the model."""
+    """`points` by cost; `refused` names precisions, and instances with their layouts, that cannot
+    run the model. `goal_answer_s` is an answer whose TTFT and TPOT are just those of the goal, None
+    without both."""
 
     model: str
+    declared: Precision
+    goal_answer_s: float | None
     points: tuple[Point, ...]
     refused: tuple[Refusal, ...]
 
 
 def sweep(demand: Demand, catalog: Catalog, *, calibration: Calibration | None = None) -> Sweep:
-    """Every priced instance with every tensor and pipeline size.
+    """Every priced instance with every tensor and pipeline size, in every precision.
 
     Raises ValueError when the demand has no load: without one there is nothing to compare.
     """
     if demand.load is None:
         raise ValueError(f"{demand.model} has no load")
     points: list[Point] = []
-    refused: list[Refusal] = []
-    for supply in priced_supplies(catalog):
-        for layout in layouts(supply):
-            asked = replace(demand, layout=layout, min_replicas=1, max_replicas=MOST_REPLICAS)
-            memory = replica_memory(asked, supply, layout)
-            if isinstance(memory, tuple):
-                name = f"{supply.instance} {describe(layout)}"
-                refused.append(Refusal(pool=name, reasons=memory))
-                continue
-            option = make_option(
-                asked, supply, layout, memory, detection_s=0.0, calibration=calibration
-            )
-            point = _point(option, demand.load.output_tokens.mean)
-            if point is not None:
-                points.append(point)
-    return Sweep(model=demand.model, points=with_pareto(points), refused=tuple(refused))
+    refused = list(_not_narrower(demand))
+    for precision in precisions(demand):
+        asked = replace(demand, precision=precision, min_replicas=1, max_replicas=MOST_REPLICAS)
+        as_declared = precision == demand.precision
+        for supply in priced_supplies(catalog):
+            for layout in layouts(supply):
+                made = _option(asked, supply, layout, calibration)
+                if isinstance(made, Option):
+                    points += _points(made, precision, as_declared, demand.load)
+                else:
+                    name = f"{supply.instance} {describe(layout)}"
+                    if not as_declared:
+                        name += f", {describe_precision(precision)}"
+                    refused.append(Refusal(pool=name, reasons=made))
+    return Sweep(
+        model=demand.model,
+        declared=demand.precision,
+        goal_answer_s=_goal_answer_s(demand.goal, demand.load),
+        points=with_pareto(points),
+        refused=tuple(refused),
+    )
+
+
+def precisions(demand: Demand) -> tuple[Precision, ...]:
+    """The declared one first, then the published weights and narrower ones, each with a KV cache of
+    16 and of 8 bits. Those that differ in name only (fp16, bf16) are one."""
+    published = demand.architecture.published_weights
+    weights = [published, *(each for each in NARROWER_WEIGHTS if _is_narrower(each, published))]
+    distinct: dict[tuple[Scheme, int], Precision] = {}
+    for precision in (
+        demand.precision,
+        *(Precision(weights=each, kv=kv) for each in weights for kv in KV_WIDTHS),
+    ):
+        same = (SCHEMES[precision.weights], KV_BYTES[precision.kv])
+        distinct.setdefault(same, precision)
+    return tuple(distinct.values())
 
 
 def priced_supplies(catalog: Catalog) -> Iterator[Supply]:
@@ -89,29 +127,97 @@ def layouts(supply: Supply) -> Iterator[Layout]:
 
 
 def with_pareto(points: Sequence[Point]) -> tuple[Point, ...]:
-    """By cost; marked are those that no other one beats in cost and in time of an answer."""
+    """By cost; marked are those that no other one beats in cost and in time of an answer.
+
+    Fewer bits of weights or of KV cache answer differently, so they beat no more of them; and
+    what misses the goal is marked only where everything does.
+    """
+    all_miss = all(point.meets_goal is False for point in points)
     marked: list[Point] = []
-    fastest = float("inf")
-    for point in sorted(points, key=lambda point: (point.usd_per_hour.value, point.answer_s)):
-        marked.append(replace(point, pareto=point.answer_s < fastest))
-        fastest = min(fastest, point.answer_s)
+    fastest: dict[tuple[int, int], float] = {}  # by width
+    for point in sorted(points, key=_rank):
+        weights, kv = _width(point.precision)
+        rivals = [s for width, s in fastest.items() if width[0] >= weights and width[1] >= kv]
+        comparable = all_miss or point.meets_goal is not False
+        pareto = comparable and point.answer_s < min(rivals, default=math.inf)
+        if pareto:
+            fastest[weights, kv] = point.answer_s
+        marked.append(replace(point, pareto=pareto))
     return tuple(marked)
 
 
-def _point(option: Option, output_tokens: float) -> Point | None:
+def _rank(point: Point) -> tuple[float, float, int, int]:
+    """By cost, then by time; of equal ones those with more bits first."""
+    weights, kv = _width(point.precision)
+    return point.usd_per_hour.value, point.answer_s, -weights, -kv
+
+
+def _width(precision: Precision) -> tuple[int, int]:
+    """(bits of a weight, bytes of a KV value)"""
+    return SCHEMES[precision.weights].bits, KV_BYTES[precision.kv]
+
+
+def _is_narrower(weights: str, published: str) -> bool:
+    return SCHEMES[weights].bits < SCHEMES[published].bits
+
+
+def _not_narrower(demand: Demand) -> Iterator[Refusal]:
+    """vLLM quantizes no weights that are quantized already (_verify_quantization in
+    vllm/config/model.py), and others' checkpoints of as many bits gain nothing."""
+    published = demand.architecture.published_weights
+    for weights in NARROWER_WEIGHTS:
+        if weights not in {published, demand.precision.weights} and not _is_narrower(
+            weights, published
+        ):
+            reason = f"the model is published in {published}, which has no more bits"
+            yield Refusal(pool=f"{weights} weights", reasons=(reason,))
+
+
+def _option(
+    asked: Demand, supply: Supply, layout: Layout, calibration: Calibration | None
+) -> Option | tuple[str, ...]:
+    """What such a replica would do and cost, or why there cannot be one."""
+    demand = replace(asked, layout=layout)
+    memory = replica_memory(demand, supply, layout)
+    if isinstance(memory, tuple):
+        return memory
+
+    def made(demand: Demand) -> Option:
+        return make_option(demand, supply, layout, memory, detection_s=0.0, calibration=calibration)
+
+    option = made(demand)
+    if option.serving is not None and not option.serving.requests_per_s.value:
+        return replace(made(replace(demand, goal=NO_GOAL)), meets_goal=False)
+    return option
+
+
+def _goal_answer_s(goal: LatencyGoal, load: Load) -> float | None:
+    if goal.ttft_p95_ms is None or goal.tpot_p95_ms is None:
+        return None
+    return _answer_s(goal.ttft_p95_ms, goal.tpot_p95_ms, load)
+
+
+def _answer_s(ttft_ms: float, tpot_ms: float, load: Load) -> float:
+    return (ttft_ms + (load.output_tokens.mean - 1) * tpot_ms) / 1000
+
+
+def _points(option: Option, precision: Precision, as_declared: bool, load: Load) -> Iterator[Point]:
+    """One, or none where there is nothing to compare."""
     serving, per_million = option.serving, option.cost.usd_per_million_output_tokens
     if serving is None or per_million is None:
-        return None
-    return Point(
+        return
+    yield Point(
         instance=option.supply.instance,
         accelerator=option.supply.accelerator_name,
         layout=option.layout,
+        precision=precision,
+        as_declared=as_declared,
         replicas=option.replicas,
         usd_per_hour=option.cost.usd_per_hour,
         usd_per_million_output_tokens=per_million,
         ttft_ms=serving.ttft_ms,
         tpot_ms=serving.tpot_ms,
-        answer_s=(serving.ttft_ms.value + (output_tokens - 1) * serving.tpot_ms.value) / 1000,
+        answer_s=_answer_s(serving.ttft_ms.value, serving.tpot_ms.value, load),
         meets_goal=option.meets_goal,
         pareto=False,
     )

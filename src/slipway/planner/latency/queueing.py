@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 Z95 = 1.6449  # standard deviations at the 95th percentile of the normal distribution
 # Share of the time for prompts: with more of them their queue is longer than these formulas say.
@@ -35,14 +36,27 @@ BISECTIONS = 12
 WITHOUT_ROUNDS = 2  # to find the share of steps without a prompt; more change it by < 1 %
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
-    """Lengths of an engine's steps: mean, mean square, mean cube; the share that prompts take."""
+class Steps(NamedTuple):
+    """An engine's steps: they take `some + n later` ms with n prompts, `prompts` on average, and
+    `none` in a share `without` of them."""
 
+    prompts: float
+    none: float
+    some: float
+    later: float
+    without: float
     mean_ms: float
-    mean_ms2: float
-    mean_ms3: float
-    prompt_share: float
+    mean_ms2: float  # mean square
+
+    def mean_ms3(self) -> float:
+        """Mean cube."""
+        prompts, none, some, later, without, mean, mean2 = self
+        rate = prompts / mean
+        prompts2 = prompts + rate**2 * mean2  # mean square of n
+        mean3 = without * none**3 + (1 - without) * some**3
+        mean3 += 3 * some * later * (some * prompts + later * prompts2)
+        mean3 += later**3 * (prompts + 3 * rate**2 * mean2)
+        return mean3 / (1 - (rate * later) ** 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,41 +139,37 @@ class Replica:
     def _wait(self, sequences: float) -> tuple[float, float]:
         """Mean and variance of what a prompt waits for besides its own step, ms and ms^2."""
         steps, busy = self._steps(sequences), min(1.0, sequences)
-        rho, later_ms = steps.prompt_share, self.next_prompt_ms
-        seen_ms, seen_ms2 = steps.mean_ms2 / steps.mean_ms, steps.mean_ms3 / steps.mean_ms
+        rho, later_ms = steps.prompts / steps.mean_ms * steps.later, self.next_prompt_ms
+        seen_ms, seen_ms2 = steps.mean_ms2 / steps.mean_ms, steps.mean_ms3() / steps.mean_ms
         mean_ms = seen_ms * (busy / 2 + rho)
         mean_ms2 = seen_ms2 * (busy / 3 + rho + rho**2) + later_ms * rho * seen_ms
         return mean_ms, mean_ms2 - mean_ms**2
 
     def _steps(self, sequences: float) -> Steps:
         prompts = sequences / (self.output_tokens * self.prompts_at_once)
+        later, none = self.next_prompt_ms, self.step_ms(sequences)
+        some = self.prompt_ms + none - self.steps[0][1] - later
         without = math.exp(-prompts)  # as if all steps were of one length: a first guess
+        mean, mean2 = _two_moments(prompts, none, some, later, without)
         for _ in range(WITHOUT_ROUNDS):
-            steps = self._steps_where(sequences, prompts, without)
             # The n of a step is Poisson's of the one before: of gamma's lengths, a negative
             # binomial.
-            spread = (prompts / steps.mean_ms) ** 2 * (steps.mean_ms2 - steps.mean_ms**2)
+            spread = (prompts / mean) ** 2 * (mean2 - mean**2)
             if spread > 0:
                 without = (1 + spread / prompts) ** (-(prompts**2) / spread)
-        return self._steps_where(sequences, prompts, without)
+            mean, mean2 = _two_moments(prompts, none, some, later, without)
+        return Steps(prompts, none, some, later, without, mean, mean2)
 
-    def _steps_where(self, sequences: float, prompts: float, without: float) -> Steps:
-        """With n prompts a step takes `some + n later`, in a share `without` of steps `none`."""
-        later = self.next_prompt_ms
-        none = self.step_ms(sequences)
-        some = self._own_step_ms(sequences) - later
-        mean = without * none + (1 - without) * some + prompts * later
-        rate = prompts / mean
-        rho = rate * later
-        mean2 = without * none**2 + (1 - without) * some**2
-        mean2 += later * prompts * (2 * some + later)
-        mean2 /= 1 - rho**2
-        prompts2 = prompts + rate**2 * mean2  # mean square of n
-        mean3 = without * none**3 + (1 - without) * some**3
-        mean3 += 3 * some * later * (some * prompts + later * prompts2)
-        mean3 += later**3 * (prompts + 3 * rate**2 * mean2)
-        mean3 /= 1 - rho**3
-        return Steps(mean_ms=mean, mean_ms2=mean2, mean_ms3=mean3, prompt_share=rho)
+
+def _two_moments(
+    prompts: float, none: float, some: float, later: float, without: float
+) -> tuple[float, float]:
+    """Mean and mean square of the steps' lengths, ms and ms^2."""
+    mean = without * none + (1 - without) * some + prompts * later
+    rho = prompts / mean * later
+    mean2 = without * none**2 + (1 - without) * some**2
+    mean2 += later * prompts * (2 * some + later)
+    return mean, mean2 / (1 - rho**2)
 
 
 def sequences_p95(mean: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 from slipway.config.catalog import Accelerator, Architecture
 from slipway.plan.capacity import (
@@ -154,6 +154,7 @@ def _at_bar(replica: Replica, end: int) -> Replica:
     return replica.slower(prompt=PREFILL_BAND[end], step=DECODE_BAND[end])
 
 
+@lru_cache(maxsize=8192)
 def _sustained(replica: Replica, goal: LatencyGoal) -> tuple[float, str]:
     """(requests/s that the replica sustains within the goal, what keeps it from more)."""
     if replica.most_sequences < 1:
@@ -173,10 +174,9 @@ def _sustained(replica: Replica, goal: LatencyGoal) -> tuple[float, str]:
 
 def _broken(replica: Replica, goal: LatencyGoal, sequences: float) -> str | None:
     """The first limit that so many sequences on average break, None when they keep all."""
-    rate = replica.requests_per_s(sequences)
     if sequences_p95(sequences) > replica.most_sequences:
         return f"the {replica.most_sequences:.0f} sequences it holds"
-    if rate * replica.prompt_s > MOST_PROMPT_SHARE:
+    if replica.requests_per_s(sequences) * replica.prompt_s > MOST_PROMPT_SHARE:
         return f"{MOST_PROMPT_SHARE:.0%} of the time for prompts"
     if goal.tpot_p95_ms is not None and replica.tpot_p95_ms(sequences) > goal.tpot_p95_ms:
         return f"the TPOT goal of {goal.tpot_p95_ms} ms"

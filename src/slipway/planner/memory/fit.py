@@ -19,6 +19,7 @@ from .device import (
     sequence_kv_bytes,
 )
 from .parallelism import DEVICES_PER_NODE, layout_problems
+from .precisions import precision_problems
 from .quantization import KV_BYTES
 
 # Without a wanted length, less than this is no use to anybody: a prompt and an answer.
@@ -120,14 +121,12 @@ def _answer(
     accelerators: Mapping[str, Accelerator],
     devices_per_node: int,
 ) -> Fit:
-    refusals = layout_problems(
-        architecture,
-        deployment.layout,
-        deployment.precision,
-        devices_per_node=devices_per_node,
+    accelerator, layout = accelerators[deployment.accelerator], deployment.layout
+    precision = deployment.precision
+    refusals = (
+        *layout_problems(architecture, layout, precision, devices_per_node=devices_per_node),
+        *precision_problems(architecture, accelerator, layout, precision),
     )
-    kv_width = KV_BYTES[deployment.precision.kv]
-    accelerator = accelerators[deployment.accelerator]
     memory = _memory(architecture, accelerator, deployment, architecture.context)
     longest = _longest(architecture, accelerator, deployment, memory)
     length = deployment.max_len or max(SHORTEST_LENGTH, longest)
@@ -140,7 +139,7 @@ def _answer(
         reasons=reasons,
         suggestions=(),
         max_len=length,
-        kv_bytes_per_token=kv_bytes_per_token(architecture, bytes_per_value=kv_width),
+        kv_bytes_per_token=kv_bytes_per_token(architecture, bytes_per_value=KV_BYTES[precision.kv]),
         kv_tokens=0 if refusals else memory.kv_tokens,
         max_concurrent_requests=0 if reasons else memory.max_sequences_at_full_length,
         memory=memory,

@@ -11,15 +11,15 @@ from typing import Any
 
 from slipway.config.environment import FleetSettings
 from slipway.config.inputs import PlanInputs
-from slipway.config.model import Model, VllmEngine
+from slipway.config.model import VllmEngine
 from slipway.config.pools import AwsPool, MetalPool
 from slipway.plan.capacity import CapacityPlan, Figure, ModelCapacity, PoolCapacity
+from slipway.plan.facts import FACTS_VERSION, source_facts
 from slipway.planner.engine import license_of
 from slipway.planner.fleet.demand import load_of
 from slipway.planner.fleet.supply import Supply, plan_supplies
 from slipway.planner.models import concurrent_requests, target_inflight
 
-FACTS_VERSION = 1
 OWN_LOAD_PARTS = ("load", "imports", "compile")  # of a cold start, after the weights are there
 
 Facts = dict[str, Any]
@@ -109,6 +109,7 @@ def _model(
 ) -> Facts:
     declared = inputs.models[model.model]
     engine, timeouts = declared.settings.engine, declared.settings.timeouts
+    source = declared.settings.source
     assert isinstance(engine, VllmEngine), "no other engine is planned for a fleet"  # noqa: S101
     architecture = inputs.catalog.models[model.architecture]
     load = load_of(declared, inputs.traces)
@@ -117,7 +118,7 @@ def _model(
         "aliases": list(declared.settings.aliases),
         "pool": model.pool,
         "license": license_of(declared.settings, architecture),
-        "source": _source(declared),
+        "source": source_facts(None if source is None else source.model_dump()),
         "scaling": {
             "min_replicas": model.min_replicas,
             "max_replicas": model.max_replicas,
@@ -149,15 +150,6 @@ def _model(
         },
         "capacity": _capacity(model, pool, _fabric(pool, inputs, settings)),
     }
-
-
-def _source(model: Model) -> Facts:
-    source = model.settings.source
-    if source is None:
-        return {}
-    values = source.model_dump()
-    pinned_by = "sha256" if source.TAG == "package" else "revision"
-    return {"kind": source.TAG, "name": values[source.TAG], "revision": values[pinned_by]}
 
 
 def _fabric(pool: PoolCapacity, inputs: PlanInputs, settings: FleetSettings) -> str:
