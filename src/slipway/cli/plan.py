@@ -19,8 +19,8 @@ from slipway.cli.console import print_tables, say, write_json
 from slipway.cli.environment import Environment, find
 from slipway.cli.errors import WRONG_INPUT, CliError
 from slipway.cli.options import DEFAULT_STACK, Json, Stack, in_a_folder
-from slipway.cli.pareto import draw, sweep_table
 from slipway.cli.plan_table import plan_table
+from slipway.cli.sweep_table import sweep_table
 from slipway.config.environment import DevSettings, FleetSettings
 from slipway.config.errors import ConfigError, suggestion
 from slipway.config.inputs import PlanInputs, load_inputs
@@ -182,7 +182,9 @@ def _show_comparison(
 def _show_sweep(inputs: PlanInputs, name: str, png: Path, *, json: bool) -> None:
     found = sweep(_demand(inputs, name), inputs.catalog, calibration=calibration_of(inputs))
     if found.points:
-        draw(found, png)
+        from slipway.cli.sweep_picture import picture  # noqa: PLC0415 - slow, and only sweeps draw
+
+        picture(found).savefig(png)
         say(f"picture: {png}")
     if json:
         write_json(dataclasses.asdict(found))

@@ -13,8 +13,8 @@ from matplotlib.transforms import Bbox
 from rich.console import Console
 
 from slipway.cli.label_room import LabelRoom, boxes_around
-from slipway.cli.pareto import sweep_table
-from slipway.cli.pareto_picture import picture
+from slipway.cli.sweep_picture import picture
+from slipway.cli.sweep_table import sweep_table
 from slipway.config.environment import FleetSettings
 from slipway.config.inputs import load_inputs
 from slipway.planner.fleet.demand import Demand, plan_demand

@@ -243,3 +243,17 @@ def _supply(name: str, instance: Instance, price: float, catalog: Catalog) -> Su
         ),
         price_date=instance.priced_on.isoformat(),
     )
+
+
+def declared_front(found: Sweep) -> list[Point]:
+    """What no other configuration beats, of the declared precision."""
+    return [point for point in found.points if point.pareto and point.as_declared]
+
+
+def cheapest_of_others(found: Sweep) -> list[Point]:
+    """What each other precision would save at most; of equally cheap ones the fastest."""
+    cheapest: dict[Precision, Point] = {}
+    for point in found.points:
+        if point.pareto and not point.as_declared:
+            cheapest.setdefault(point.precision, point)
+    return list(cheapest.values())

@@ -15,10 +15,9 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from matplotlib.transforms import IdentityTransform
 
 from slipway.cli.label_room import Boxes, LabelRoom, boxes_along, boxes_around
-from slipway.cli.pareto import cheapest_of_others, declared_front
 from slipway.plan.capacity import Precision
 from slipway.planner.fleet.layouts import describe
-from slipway.planner.fleet.sweep import Point, Sweep
+from slipway.planner.fleet.sweep import Point, Sweep, cheapest_of_others, declared_front
 from slipway.planner.memory.precisions import describe as describe_precision
 from slipway.planner.memory.quantization import KV_BYTES, SCHEMES
 

@@ -1,17 +1,15 @@
-"""A sweep as a table and as a picture: cost against latency."""
+"""A sweep as a table: cost against latency."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from slipway.cli.tables import plain_table
-from slipway.plan.capacity import Precision
 from slipway.planner.fleet.layouts import describe
-from slipway.planner.fleet.sweep import Point, Sweep
+from slipway.planner.fleet.sweep import Point, Sweep, cheapest_of_others, declared_front
 from slipway.planner.memory.precisions import describe as describe_precision
 
 
@@ -36,19 +34,6 @@ def sweep_table(found: Sweep) -> RenderableType:
     for point in others:
         table.add_row(*_row(point))
     return Group(table, *(Text(line) for line in _notes(found, others)))
-
-
-def declared_front(found: Sweep) -> list[Point]:
-    return [point for point in found.points if point.pareto and point.as_declared]
-
-
-def cheapest_of_others(found: Sweep) -> list[Point]:
-    """What each other precision would save at most; of equally cheap ones the fastest."""
-    cheapest: dict[Precision, Point] = {}
-    for point in found.points:
-        if point.pareto and not point.as_declared:
-            cheapest.setdefault(point.precision, point)
-    return list(cheapest.values())
 
 
 def _row(point: Point) -> tuple[str, ...]:
@@ -82,10 +67,3 @@ def _notes(found: Sweep, others: Sequence[Point]) -> Iterator[str]:
             " its cheapest: it answers differently. Only the model's file chooses it"
             " (engine.quantization, engine.kv_cache_dtype); measure its answers first."
         )
-
-
-def draw(found: Sweep, path: Path) -> None:
-    """Write the picture as PNG."""
-    from slipway.cli.pareto_picture import picture  # noqa: PLC0415 - slow, and only sweeps draw
-
-    picture(found).savefig(path)
