@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
+
+# What may be written at most: more than any fleet has, and little enough that no product of
+# settings overflows and none is counted for ever.
+MOST_TOKENS = 10_000_000  # of a request
+MOST_DEVICES = 1024  # of a replica or a node
+MOST_REPLICAS = 1000  # of a model
+MOST_NODES = 10_000  # of a pool
+_MOST_BYTES = 2**50
+_LEAST_FRACTION = 1e-9  # what is divided by less is no longer finite
 
 _UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|TiB)")
@@ -15,8 +26,9 @@ CUSTOM_ERROR = "slipway"  # PydanticCustomError type whose context holds the fix
 
 
 class Settings(BaseModel):
-    """Frozen, and no key it does not know."""
+    """Frozen, and no key it does not know. EXAMPLE is shown to who writes no mapping at all."""
 
+    EXAMPLE: ClassVar[str] = ""
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
@@ -38,10 +50,27 @@ def parse_size(value: Any) -> int:
         raise invalid(
             f"must be a size with one of the units {', '.join(_UNITS)}", fix='write e.g. "4GiB"'
         )
-    size = int(float(match[1]) * _UNITS[match[2]])
-    if size == 0:
+    size = float(match[1]) * _UNITS[match[2]]
+    if size < 1:
         raise invalid("must be more than nothing", fix='write e.g. "4GiB"')
-    return size
+    if size > _MOST_BYTES:
+        raise invalid("must be at most 1024TiB", fix="use 1024TiB or less")
+    return int(size)
+
+
+def _number(value: Any) -> Any:
+    """pydantic takes true for 1, and a whole number too large for a float for no number."""
+    if isinstance(value, bool):
+        raise invalid("must be a number", fix="give a number")
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        return math.inf if value > 0 else -math.inf
+    return value
+
+
+def _not_tiny(value: float) -> float:
+    if value < _LEAST_FRACTION:
+        raise invalid(f"must be at least {_LEAST_FRACTION:.9f}", fix="use a larger number")
+    return value
 
 
 def matching(pattern: str, *, allowed: str, example: str) -> AfterValidator:
@@ -57,9 +86,19 @@ def matching(pattern: str, *, allowed: str, example: str) -> AfterValidator:
 
 
 SizeBytes = Annotated[int, BeforeValidator(parse_size)]
-PositiveInt = Annotated[int, Field(ge=1)]
-PositiveFloat = Annotated[float, Field(gt=0, strict=False)]
-Seconds = Annotated[int, Field(ge=1)]
+PositiveInt = Annotated[int, Field(ge=1, le=100_000_000)]
+Count = Annotated[int, Field(ge=1, le=MOST_NODES)]  # of nodes, cores, layers
+Devices = Annotated[int, Field(ge=1, le=MOST_DEVICES)]
+Replicas = Annotated[int, Field(ge=1, le=MOST_REPLICAS)]
+Tokens = Annotated[int, Field(ge=1, le=MOST_TOKENS)]
+Seconds = Annotated[int, Field(ge=1, le=604_800)]  # a week
+_Positive = Annotated[
+    float, Field(gt=0, strict=False), BeforeValidator(_number), AfterValidator(_not_tiny)
+]
+NotNegativeFloat = Annotated[float, Field(ge=0, le=1e9, strict=False), BeforeValidator(_number)]
+PositiveFloat = Annotated[_Positive, Field(le=1e9)]
+RequestsPerS = Annotated[_Positive, Field(le=1e6)]
+UsdPerHour = Annotated[_Positive, Field(le=1e6)]
 # Names become Consul services "model-<name>-<digest>-openai" and node names "<pool>-<k>": DNS
 # labels of at most 63 characters.
 ResourceName = Annotated[

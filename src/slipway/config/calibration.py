@@ -8,11 +8,11 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from .base import PositiveFloat, PositiveInt, Settings, invalid
+from .base import Devices, NotNegativeFloat, PositiveFloat, RequestsPerS, Settings, invalid
 from .catalog import Catalog
 from .document import Origin, read_document
 from .errors import Problem, raise_if_any, suggestion
@@ -23,21 +23,36 @@ WeightScheme = Literal[
 ]
 KvScheme = Literal["fp32", "bf16", "fp16", "fp8"]
 Name = Annotated[str, Field(min_length=1)]
-NotNegative = Annotated[float, Field(ge=0, strict=False)]
+
+
+def _day(value: Any) -> Any:
+    """A date, or its text; not the seconds since 1970 that pydantic would take too."""
+    try:
+        day = datetime.date.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        day = None
+    if type(day) is not datetime.date:
+        raise invalid("must be a date such as 2026-11-21", fix="write year-month-day")
+    return day
+
+
+Day = Annotated[datetime.date, BeforeValidator(_day)]
 
 
 class LayoutSettings(Settings):
     """How a replica was spread over devices: vLLM's parallel sizes."""
 
-    tensor: PositiveInt = 1
-    pipeline: PositiveInt = 1
-    expert: PositiveInt = 1
-    data: PositiveInt = 1
+    EXAMPLE = "{tensor: 2}"
+    tensor: Devices = 1
+    pipeline: Devices = 1
+    expert: Devices = 1
+    data: Devices = 1
 
 
 class PrecisionSettings(Settings):
     """Names of slipway.planner.memory.quantization."""
 
+    EXAMPLE = "{weights: fp8, kv: bf16}"
     weights: WeightScheme = "bf16"
     kv: KvScheme = "bf16"
 
@@ -45,7 +60,7 @@ class PrecisionSettings(Settings):
 class ServingMeasurement(Settings):
     """One replica under a steady load: what came to it, and the means of its requests."""
 
-    requests_per_s: PositiveFloat
+    requests_per_s: RequestsPerS
     input_tokens: PositiveFloat
     output_tokens: PositiveFloat
     ttft_ms: PositiveFloat
@@ -61,8 +76,8 @@ class StepTimes(Settings):
 
     base_ms: PositiveFloat
     prefill_token_ms: PositiveFloat
-    sequence_ms: NotNegative
-    context_token_ms: NotNegative
+    sequence_ms: NotNegativeFloat
+    context_token_ms: NotNegativeFloat
 
 
 class CalibrationRow(Settings):
@@ -73,7 +88,7 @@ class CalibrationRow(Settings):
     layout: LayoutSettings = LayoutSettings()
     precision: PrecisionSettings = PrecisionSettings()
     machine: Name
-    date: Annotated[datetime.date, Field(strict=False)]
+    date: Day
     versions: Annotated[Mapping[str, str], Field(min_length=1)]  # of the engine, the driver...
     serving: ServingMeasurement | None = None
     step_times: StepTimes | None = None

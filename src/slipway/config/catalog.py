@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
-from .base import PositiveInt, Settings
+from .base import Count, Devices, PositiveFloat, PositiveInt, Settings, UsdPerHour
 from .document import read_document
 from .errors import ConfigError, Problem
 from .validation import validated
@@ -20,7 +20,8 @@ Entry = TypeVar("Entry", bound=Settings)
 # measured: on the hardware or from the vendor's API; documented: a page of the vendor or the
 # model's own config; unverified: commonly quoted, not checked here.
 Confidence = Literal["measured", "documented", "unverified"]
-Positive = Annotated[float, Field(gt=0, strict=False)]
+WholeNumber = Annotated[int, Field(ge=0, le=1_000_000)]
+Parameters = Annotated[int, Field(ge=1, le=10**15)]
 
 
 class Sourced(Settings):
@@ -36,11 +37,11 @@ class Accelerator(Sourced):
 
     vendor: str
     memory_mib: PositiveInt
-    bandwidth_gb_per_s: Positive
-    bf16_tflops: Positive
-    fp8_tflops: Positive | None = None
+    bandwidth_gb_per_s: PositiveFloat
+    bf16_tflops: PositiveFloat
+    fp8_tflops: PositiveFloat | None = None
     link: str
-    link_gb_per_s: Positive | None = None
+    link_gb_per_s: PositiveFloat | None = None
 
 
 class Instance(Sourced):
@@ -50,12 +51,12 @@ class Instance(Sourced):
     vcpus: PositiveInt
     memory_gib: PositiveInt
     accelerator: str
-    accelerators: PositiveInt
-    network_gbps: Positive
-    efa_interfaces: Annotated[int, Field(ge=0)]
-    network_cards: PositiveInt
-    nvme_gb: Annotated[int, Field(ge=0)]
-    usd_per_hour: Positive | None = None
+    accelerators: Devices
+    network_gbps: PositiveFloat
+    efa_interfaces: WholeNumber
+    network_cards: Count
+    nvme_gb: WholeNumber
+    usd_per_hour: UsdPerHour | None = None
     price_source: str | None = None
     price_confidence: Confidence | None = None
     price_date: datetime.date | None = None  # when it was the price; the first of a known month
@@ -69,7 +70,7 @@ class Instance(Sourced):
 class SlidingWindow(Settings):
     """`layers` of the model keep only the last `tokens` tokens."""
 
-    layers: PositiveInt
+    layers: Count
     tokens: PositiveInt
 
 
@@ -96,8 +97,8 @@ class MixtureOfExperts(Settings):
     count: PositiveInt
     per_token: PositiveInt
     intermediate: PositiveInt  # of one expert
-    shared: Annotated[int, Field(ge=0)] = 0
-    leading_dense_layers: Annotated[int, Field(ge=0)] = 0
+    shared: WholeNumber = 0
+    leading_dense_layers: WholeNumber = 0
 
 
 # What layers can have beyond RMSNorm, projections without bias and a gated MLP.
@@ -121,9 +122,9 @@ class Architecture(Sourced):
     `packages` and `hub` are where they are found.
     """
 
-    parameters: PositiveInt
-    active_parameters: PositiveInt | None = None  # per token, of a mixture of experts
-    layers: PositiveInt
+    parameters: Parameters
+    active_parameters: Parameters | None = None  # per token, of a mixture of experts
+    layers: Count
     hidden: PositiveInt
     heads: PositiveInt
     kv_heads: PositiveInt
@@ -137,7 +138,7 @@ class Architecture(Sourced):
     sliding_window: SlidingWindow | None = None
     latent: LatentAttention | None = None
     experts: MixtureOfExperts | None = None
-    vision_parameters: PositiveInt | None = None  # tower and projector
+    vision_parameters: Parameters | None = None  # tower and projector
     published_weights: str = "bf16"
     license: str | None = None
     packages: Annotated[tuple[str, ...], Field(strict=False)] = ()

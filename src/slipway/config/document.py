@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,19 @@ KeyPath = tuple[str | int, ...]
 class Origin:
     """Where a value came from: turns a key path into file, line and dotted key.
 
-    `namespace` is put before the dotted key ("slipway:" in a stack file).
+    `namespace` is put before the dotted key ("slipway:" in a stack file). Where `replaced` holds
+    a key, what is wrong there, above or below it is the mistake of who replaced its value.
     """
 
     source: str
     lines: Mapping[KeyPath, int] = field(default_factory=dict)
     namespace: str = ""
+    replaced: Mapping[KeyPath, Origin] = field(default_factory=dict)
 
     def problem(self, path: KeyPath, message: str, *, fix: str, value: Any = None) -> Problem:
+        for key, origin in self.replaced.items():
+            if path and _on_one_line(path, key):
+                return origin.problem(path, message, fix=fix, value=value)
         dotted = ".".join(str(part) for part in path)
         return Problem(
             source=self.source,
@@ -54,6 +59,11 @@ class Origin:
         return self.lines.get(())
 
 
+def _on_one_line(one: KeyPath, other: KeyPath) -> bool:
+    """Whether one of the two is the other, or leads to it."""
+    return all(str(left) == str(right) for left, right in zip(one, other, strict=False))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     values: Mapping[str, Any]
@@ -73,18 +83,21 @@ def read_document(path: Path, *, source: str) -> Document:
 
 def _parse(text: str, source: str) -> Document:
     loader = _LOADER(text)
+    walk = _Walk(source)
     try:
         root = loader.get_single_node()
         values = {} if root is None else loader.construct_document(root)
+        if root is not None:
+            walk.visit(root, ())
     except yaml.YAMLError as error:
         raise _broken_yaml(source, error) from None
+    except RecursionError:
+        reason = "is nested too deeply, or an anchor holds itself"
+        raise _whole_file(source, reason, "write it without anchors") from None
     finally:
         loader.dispose()
     if not isinstance(values, dict):
         raise _whole_file(source, "must be a mapping of keys to values", "write `key: value` lines")
-    walk = _Walk(source)
-    if root is not None:
-        walk.visit(root, ())
     if walk.problems:
         raise ConfigError(walk.problems)
     return Document(values=values, origin=Origin(source=source, lines=walk.lines))
@@ -142,4 +155,28 @@ def _whole_file(source: str, message: str, fix: str) -> ConfigError:
     return ConfigError([Problem(source=source, key="", message=message, fix=fix)])
 
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+def read_value(text: str) -> Any:
+    """One YAML value, read as those of files are. Raises yaml.YAMLError."""
+    return yaml.load(text, Loader=_LOADER)  # noqa: S506 - made from the safe one
+
+
+def _or_text(construct: Callable[[Any, yaml.ScalarNode], Any]) -> Callable[..., Any]:
+    """What YAML takes for a number or a date and cannot be one (2026-13-45) stays text: whoever
+    wants that key says what it must be, and where it is."""
+
+    def read(loader: Any, node: yaml.ScalarNode) -> Any:
+        try:
+            return construct(loader, node)
+        except ValueError:
+            return node.value
+
+    return read
+
+
+# A class of its own, so that other readers of YAML in this process keep theirs.
+_LOADER: Any = type("_Loader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {})
+_LOADER.add_constructor("tag:yaml.org,2002:int", _or_text(yaml.SafeLoader.construct_yaml_int))
+_LOADER.add_constructor("tag:yaml.org,2002:float", _or_text(yaml.SafeLoader.construct_yaml_float))
+_LOADER.add_constructor(
+    "tag:yaml.org,2002:timestamp", _or_text(yaml.SafeLoader.construct_yaml_timestamp)
+)

@@ -6,14 +6,14 @@ import ipaddress
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from .base import PositiveFloat, PositiveInt, ResourceName, Seconds, Settings, invalid
+from .base import PositiveInt, Replicas, ResourceName, Seconds, Settings, UsdPerHour, invalid
 from .document import Origin
 from .errors import Problem, raise_if_any, suggestion
-from .pools import FleetPool, LocalPool, PoolSettings
+from .pools import AwsPool, FleetPool, LocalPool, PoolSettings
 from .validation import validated
 
 NAMESPACE = "slipway:"
@@ -21,6 +21,8 @@ LOOPBACK = ipaddress.IPv4Network("127.0.0.0/8")
 RESERVED_POOLS = {"all", "default"}  # node pools that Nomad itself has
 MAX_LOCAL_POOLS = 15  # 16 addresses each, after the 16 of the servers, in a /24
 MAX_FLEET_POOLS = 100
+Target = Literal["dev", "aws", "metal"]
+TARGETS = get_args(Target)
 FLEETS = ("aws", "metal")  # targets whose pools have accelerators
 
 
@@ -55,16 +57,19 @@ class NetworkSettings(Settings):
 
 
 class LoopbackNetwork(NetworkSettings):
+    EXAMPLE = "{cidr: 127.77.0.0/24}"
     cidr: Annotated[str, AfterValidator(_loopback_network)]
 
 
 class PrivateNetwork(NetworkSettings):
+    EXAMPLE = "{cidr: 10.40.0.0/16}"
     cidr: Annotated[str, AfterValidator(_private_network)]
 
 
 class ReplicaSettings(Settings):
-    min: PositiveInt
-    max: PositiveInt
+    EXAMPLE = "{min: 1, max: 2}"
+    min: Replicas
+    max: Replicas
 
 
 def _surge(value: Any) -> int | None:
@@ -83,6 +88,7 @@ class DeploymentSettings(Settings):
     `surge`: replicas that a changed spec starts beside the old ones. Unset: as many as there are.
     """
 
+    EXAMPLE = "{pool: cpu, replicas: {min: 1, max: 2}}"
     pool: ResourceName
     replicas: ReplicaSettings
     surge: Annotated[int | None, BeforeValidator(_surge)] = None
@@ -91,6 +97,7 @@ class DeploymentSettings(Settings):
 class FleetDeploymentSettings(Settings):
     """A model on the cheapest of some pools: `pool: x` or `pools: [x, y]`."""
 
+    EXAMPLE = "{pools: [l4, h100], replicas: {min: 1, max: 2}}"
     pool: ResourceName | None = None
     pools: Annotated[tuple[ResourceName, ...], Field(strict=False)] = ()
     replicas: ReplicaSettings
@@ -105,23 +112,27 @@ class BudgetSettings(Settings):
     """What may be spent: by the environment at its declared load and with every model at its
     maximum, and added by one change."""
 
-    usd_per_hour: PositiveFloat | None = None
-    usd_per_hour_at_most: PositiveFloat | None = None
-    usd_per_hour_per_change: PositiveFloat | None = None
+    EXAMPLE = "{usd_per_hour: 50, usd_per_hour_at_most: 80}"
+    usd_per_hour: UsdPerHour | None = None
+    usd_per_hour_at_most: UsdPerHour | None = None
+    usd_per_hour_per_change: UsdPerHour | None = None
 
 
 class GatewaySettings(Settings):
+    EXAMPLE = "{pool: edge, port: 8080}"
     pool: ResourceName = "edge"
     port: Annotated[int, Field(ge=1024, le=65535)] = 8080
 
 
 class MonitoringSettings(Settings):
+    EXAMPLE = "{scrape_interval_s: 5}"
     scrape_interval_s: Seconds = 5
 
 
 class AutoscalingSettings(Settings):
     """`target_inflight_per_replica` unset: half of the engine's max_num_seqs, per model."""
 
+    EXAMPLE = "{cooldown_s: 60}"
     evaluation_interval_s: Seconds = 5
     cooldown_s: Seconds = 60
     target_inflight_per_replica: PositiveInt | None = None
@@ -130,7 +141,7 @@ class AutoscalingSettings(Settings):
 class EnvironmentSettings(Settings):
     """What every environment has; each kind of target narrows its network, pools and models."""
 
-    target: Literal["dev", "aws", "metal"]
+    target: Target
     network: NetworkSettings
     servers: Literal[1, 3] = 1
     pools: Mapping[ResourceName, PoolSettings]
@@ -184,10 +195,20 @@ def parse_environment(
         for key, value in values.items()
         if key.startswith(NAMESPACE) or ":" not in key
     }
-    kind = FleetSettings if own.get("target") in FLEETS else DevSettings
+    raise_if_any(_target_problems(own, origin))  # which settings there are depends on it
+    kind = FleetSettings if own["target"] in FLEETS else DevSettings
     settings = validated(kind, own, origin)
     raise_if_any([*_reference_problems(settings, origin), *_contradictions(settings, origin)])
     return Environment(name=name, settings=settings, origin=origin)
+
+
+def _target_problems(values: Mapping[str, Any], origin: Origin) -> list[Problem]:
+    target = values.get("target")
+    if target in TARGETS:
+        return []
+    names = ", ".join(f"'{name}'" for name in TARGETS[:-1]) + f" or '{TARGETS[-1]}'"
+    fix = suggestion(str(target), TARGETS) if "target" in values else "add `target:`"
+    return [origin.problem(("target",), f"must be {names}", value=target, fix=fix)]
 
 
 def _decoded(value: Any) -> Any:
@@ -244,7 +265,15 @@ def _contradictions(settings: EnvironmentSettings, origin: Origin) -> list[Probl
         if isinstance(deployment, FleetDeploymentSettings)
         and (deployment.pool is None) == (not deployment.pools)
     ]
-    problems += [
+    return [
+        *problems,
+        *_pool_contradictions(settings, origin),
+        *_budget_contradictions(settings.budget, origin),
+    ]
+
+
+def _pool_contradictions(settings: EnvironmentSettings, origin: Origin) -> list[Problem]:
+    problems = [
         origin.problem(
             ("pools", name, "kind"),
             f"is no pool of target {settings.target}",
@@ -254,7 +283,17 @@ def _contradictions(settings: EnvironmentSettings, origin: Origin) -> list[Probl
         for name, pool in settings.pools.items()
         if isinstance(settings, FleetSettings) and pool.kind != settings.target
     ]
-    return [*problems, *_budget_contradictions(settings.budget, origin)]
+    problems += [
+        origin.problem(
+            ("pools", name, "quota"),
+            f"is less than nodes.min, which is {pool.nodes.min}",
+            value=pool.quota,
+            fix=f"have the quota raised to {pool.nodes.min}, or lower nodes.min to {pool.quota}",
+        )
+        for name, pool in settings.pools.items()
+        if isinstance(pool, AwsPool) and pool.quota is not None and pool.quota < pool.nodes.min
+    ]
+    return problems
 
 
 def _budget_contradictions(budget: BudgetSettings, origin: Origin) -> list[Problem]:

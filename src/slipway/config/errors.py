@@ -26,11 +26,15 @@ class Problem:
     line: int | None = None
     value: Any = None
 
-    def __str__(self) -> str:
+    @property
+    def place_and_message(self) -> str:
         place = self.source if self.line is None else f"{self.source}:{self.line}"
         found = "" if self.value is None else f" (found {quoted(self.value)})"
         subject = f"{self.key}: " if self.key else ""
-        return f"{place}: {subject}{self.message}{found}\n    fix: {self.fix}"
+        return f"{place}: {subject}{self.message}{found}"
+
+    def __str__(self) -> str:
+        return f"{self.place_and_message}\n    fix: {self.fix}"
 
 
 class ConfigError(Exception):
@@ -50,7 +54,10 @@ def raise_if_any(problems: Sequence[Problem]) -> None:
 
 def quoted(value: Any) -> str:
     """The value as JSON, shortened to VALUE_WIDTH characters."""
-    text = json.dumps(value, default=str, ensure_ascii=False)
+    try:
+        text = json.dumps(value, default=str, ensure_ascii=False)
+    except ValueError:  # Python writes numbers of up to 4300 digits, and nothing that holds itself
+        return "a value too long to be shown"
     return text if len(text) <= VALUE_WIDTH else f"{text[: VALUE_WIDTH - 1]}…"
 
 

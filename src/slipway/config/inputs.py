@@ -10,14 +10,14 @@ from typing import Any
 from .artifacts import Artifacts, read_artifacts
 from .calibration import CalibrationSettings, load_calibration
 from .catalog import Catalog, load_catalog
-from .document import read_document
+from .document import Document, read_document
 from .environment import NAMESPACE, Environment, parse_environment
 from .errors import ConfigError, Problem, raise_if_any, suggestion
 from .load import Load, TracedLoad
 from .machine import MachineFacts, read_machine
 from .model import Model, parse_model
 from .trace import read_trace
-from .what_if import SOURCE, Change, changed, of_environment, of_model
+from .what_if import Change, blamed, changed, of_environment, of_model, of_nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +85,22 @@ def calibration_file(root: Path, environment: str) -> Path:
 
 
 def _traces(root: Path, models: Mapping[str, Model]) -> dict[str, Load]:
-    """Every trace file once, by the names of the models that are planned for it."""
+    """Every trace file once, by the names of the models that are planned for it.
+
+    Raises ConfigError with what is wrong with all of them.
+    """
+    read: dict[TracedLoad, Load] = {}
+    problems: list[Problem] = []
     loads = {name: model.settings.load for name, model in models.items()}
     traced = {name: load for name, load in loads.items() if isinstance(load, TracedLoad)}
-    read = {
-        load: read_trace(root / load.trace, source=load.trace, unit=load.unit)
-        for load in traced.values()
-    }
+    for name, load in traced.items():
+        if load in read:
+            continue
+        try:
+            read[load] = read_trace(root / load.trace, load, models[name].origin)
+        except ConfigError as error:  # of two models with one broken trace it is told once
+            problems += [each for each in error.problems if each not in problems]
+    raise_if_any(problems)
     return {name: read[load] for name, load in traced.items()}
 
 
@@ -100,33 +109,10 @@ def stack_file(environment: str) -> str:
 
 
 def load_environment(root: Path, name: str, changes: Sequence[Change] = ()) -> Environment:
-    """Read Pulumi.<name>.yaml. Raises ConfigError."""
-    source = stack_file(name)
-    if not (root / source).exists():
-        known = [path.name.split(".")[1] for path in root.glob("Pulumi.*.yaml")]
-        raise ConfigError(
-            [
-                Problem(
-                    source=source,
-                    key="",
-                    message=f'there is no environment "{name}"',
-                    fix=suggestion(name, known),
-                )
-            ]
-        )
-    document = read_document(root / source, source=source)
-    values = document.values.get("config")
-    if not isinstance(values, Mapping):
-        raise ConfigError(
-            [
-                document.origin.problem(
-                    ("config",),
-                    "must be a mapping of slipway:<key> to values",
-                    fix="copy Pulumi.dev.yaml and change it",
-                    value=values,
-                )
-            ]
-        )
+    """Read Pulumi.<name>.yaml. Raises ConfigError: what is wrong in the file itself comes before
+    what `changes` make wrong."""
+    document = _stack_document(root, name)
+    source, values = document.origin.source, document.values["config"]
     keys = {key: key.removeprefix(NAMESPACE) for key in map(str, values)}
     problems = [
         document.origin.problem(("config", key), "has no namespace", fix=f"write {NAMESPACE}{key}")
@@ -135,13 +121,41 @@ def load_environment(root: Path, name: str, changes: Sequence[Change] = ()) -> E
     ]
     origin = document.origin.under(("config",), namespace=NAMESPACE, rename=keys)
     named = {key: value for key, value in values.items() if ":" in str(key)}
-    named = dict(changed(named, of_environment(changes)))
     try:
         environment = parse_environment(named, name=name, source=source, origin=origin)
     except ConfigError as error:
         raise ConfigError([*problems, *error.problems]) from None
-    raise_if_any(problems)
-    return environment
+    raise_if_any([*problems, *of_nothing(named, changes)])
+    if not changes:
+        return environment
+    other = changed(named, of_environment(changes))
+    own = [change for change in changes if change.model is None]
+    return parse_environment(other, name=name, source=source, origin=blamed(origin, own))
+
+
+def _stack_document(root: Path, name: str) -> Document:
+    """The stack file, whose `config` is a mapping."""
+    source = stack_file(name)
+    if not (root / source).exists():
+        known = [path.name.split(".")[1] for path in root.glob("Pulumi.*.yaml")]
+        problem = Problem(
+            source=source,
+            key="",
+            message=f'there is no environment "{name}"',
+            fix=suggestion(name, known),
+        )
+        raise ConfigError([problem])
+    document = read_document(root / source, source=source)
+    values = document.values.get("config")
+    if not isinstance(values, Mapping):
+        problem = document.origin.problem(
+            ("config",),
+            "must be a mapping of slipway:<key> to values",
+            fix="copy Pulumi.dev.yaml and change it",
+            value=values,
+        )
+        raise ConfigError([problem])
+    return document
 
 
 def load_models(root: Path, folder: str, changes: Sequence[Change] = ()) -> Mapping[str, Model]:
@@ -149,11 +163,8 @@ def load_models(root: Path, folder: str, changes: Sequence[Change] = ()) -> Mapp
     models: dict[str, Model] = {}
     problems: list[Problem] = []
     for path in sorted((root / folder).glob("*.yaml")):
-        source = f"{folder}/{path.name}"
         try:
-            document = read_document(path, source=source)
-            own = of_model(changes, str(document.values.get("name")))
-            model = parse_model(changed(document.values, own), origin=document.origin)
+            model = _load_model(path, f"{folder}/{path.name}", changes)
         except ConfigError as error:
             problems.extend(error.problems)
             continue
@@ -168,26 +179,17 @@ def load_models(root: Path, folder: str, changes: Sequence[Change] = ()) -> Mapp
                 )
             )
         models.setdefault(name, model)
-    raise_if_any([*problems, *_changes_of_nothing(changes, models, problems)])
+    raise_if_any(problems)
     return models
 
 
-def _changes_of_nothing(
-    changes: Sequence[Change], models: Mapping[str, Model], others: list[Problem]
-) -> list[Problem]:
-    """Changes of models that no file describes; a broken file may be the one that is meant."""
-    if others:
-        return []
-    return [
-        Problem(
-            source=SOURCE,
-            key=f"models.{change.model}",
-            message="there is no model of this name",
-            fix=suggestion(change.model, models),
-        )
-        for change in changes
-        if change.model is not None and change.model not in models
-    ]
+def _load_model(path: Path, source: str, changes: Sequence[Change]) -> Model:
+    document = read_document(path, source=source)
+    model = parse_model(document.values, origin=document.origin)
+    own = of_model(changes, model.settings.name)
+    if not own:
+        return model
+    return parse_model(changed(document.values, own), origin=blamed(document.origin, own))
 
 
 def deployed_models(environment: Environment, library: Mapping[str, Model]) -> Mapping[str, Model]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from .base import PositiveFloat, PositiveInt, Settings, Tagged, invalid
+from .base import MOST_TOKENS, PositiveFloat, RequestsPerS, Settings, Tagged, Tokens, invalid
 
 STANDARD_DEVIATIONS_AT_P95 = 1.6449  # of the normal distribution
 
@@ -17,8 +17,8 @@ STANDARD_DEVIATIONS_AT_P95 = 1.6449  # of the normal distribution
 class Lengths(Settings):
     """Tokens of a request: median and 95th percentile, equal when every request is as long."""
 
-    p50: PositiveInt
-    p95: PositiveInt
+    p50: Tokens
+    p95: Tokens
 
     @property
     def mean(self) -> float:
@@ -29,11 +29,13 @@ class Lengths(Settings):
 
 def _lengths(value: Any) -> Any:
     """A number of tokens is the distribution of requests that are all as long."""
-    if type(value) is int and value >= 1:
+    if type(value) is int and 1 <= value <= MOST_TOKENS:
         return {"p50": value, "p95": value}
     if isinstance(value, Mapping | Lengths):
         return value
-    raise invalid("must be a number of tokens from 1, or {p50, p95}", fix="write e.g. 500")
+    raise invalid(
+        f"must be a number of tokens from 1 to {MOST_TOKENS}, or {{p50, p95}}", fix="write e.g. 500"
+    )
 
 
 def _ordered(lengths: Lengths) -> Lengths:
@@ -48,13 +50,15 @@ TokenLengths = Annotated[Lengths, BeforeValidator(_lengths), AfterValidator(_ord
 class RampSettings(Settings):
     """The steepest growth to survive: from the declared rate to this one, in so many minutes."""
 
-    to_requests_per_s: PositiveFloat
+    EXAMPLE = "{to_requests_per_s: 8, minutes: 3}"
+    to_requests_per_s: RequestsPerS
     minutes: PositiveFloat
 
 
 class DeclaredLoad(Tagged):
     TAG = "declared"
-    requests_per_s: PositiveFloat
+    EXAMPLE = "{requests_per_s: 2, input_tokens: 200, output_tokens: 100}"
+    requests_per_s: RequestsPerS
     input_tokens: TokenLengths
     output_tokens: TokenLengths
     ramp: RampSettings | None = None
@@ -63,7 +67,8 @@ class DeclaredLoad(Tagged):
     def _ramp_goes_up(self) -> Self:
         if self.ramp is not None and self.ramp.to_requests_per_s <= self.requests_per_s:
             raise invalid(
-                "ramps down: ramp.to_requests_per_s is not more than requests_per_s",
+                f"ramps down: ramp.to_requests_per_s, {self.ramp.to_requests_per_s:g}, is not more"
+                f" than requests_per_s, {self.requests_per_s:g}",
                 fix=f"use more than {self.requests_per_s:g}, or leave `ramp` out",
             )
         return self

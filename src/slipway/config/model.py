@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from .base import PositiveInt, ResourceName, Seconds, Settings, SizeBytes, Tagged, invalid, matching
+from .base import (
+    MOST_DEVICES,
+    Count,
+    Devices,
+    PositiveInt,
+    ResourceName,
+    Seconds,
+    Settings,
+    SizeBytes,
+    Tagged,
+    invalid,
+    matching,
+)
 from .document import Origin
-from .errors import suggestion
+from .errors import Problem, raise_if_any, suggestion
 from .load import LoadSettings
 from .validation import validated
 
@@ -141,6 +154,21 @@ Source = Annotated[
 ]
 
 
+def _sayable(value: Any) -> Any:
+    """They travel to the engine as JSON, which has no dates, no infinity and no NaN."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        raise invalid(
+            "must hold texts, finite numbers, true or false, lists and mappings only",
+            fix="put dates in quotes, and leave .inf and .nan out",
+        ) from None
+    return value
+
+
+InJson = BeforeValidator(_sayable)
+
+
 class VllmEngine(Tagged):
     """vLLM behind Triton. Unset values follow the model's architecture and the pool.
 
@@ -150,6 +178,7 @@ class VllmEngine(Tagged):
     """
 
     TAG = "vllm"
+    EXAMPLE = "{kind: vllm, max_model_len: 8192}"
     kind: Literal["vllm"]
     architecture: str | None = None
     dtype: Dtype | None = None
@@ -159,8 +188,8 @@ class VllmEngine(Tagged):
     max_model_len: PositiveInt | None = None
     max_num_seqs: PositiveInt = 8
     kv_cache: SizeBytes = 2**30
-    threads: PositiveInt | None = None
-    engine_args: Mapping[str, Any] = {}
+    threads: Count | None = None
+    engine_args: Annotated[Mapping[str, Any], InJson] = {}
 
 
 class SimEngine(Tagged):
@@ -173,8 +202,8 @@ class SimEngine(Tagged):
     max_model_len: PositiveInt = 8192
     max_num_seqs: PositiveInt = 256
     kv_cache: SizeBytes = 32 * 2**30
-    startup_s: Annotated[int, Field(ge=0)] = 0
-    engine_args: Mapping[str, Any] = {}
+    startup_s: Annotated[int, Field(ge=0, le=604_800)] = 0
+    engine_args: Annotated[Mapping[str, Any], InJson] = {}
 
 
 Engine = Annotated[VllmEngine | SimEngine, Field(discriminator="kind")]
@@ -183,15 +212,28 @@ Engine = Annotated[VllmEngine | SimEngine, Field(discriminator="kind")]
 class ParallelSettings(Settings):
     """A replica has tensor x pipeline x data devices; `expert` of them share the experts."""
 
-    tensor: PositiveInt = 1
-    pipeline: PositiveInt = 1
-    expert: PositiveInt = 1
-    data: PositiveInt = 1
+    EXAMPLE = "{tensor: 2, pipeline: 1}"
+    tensor: Devices = 1
+    pipeline: Devices = 1
+    expert: Devices = 1
+    data: Devices = 1
+
+    @model_validator(mode="after")
+    def _can_be_had(self) -> Self:
+        devices = self.tensor * self.pipeline * self.data
+        if devices > MOST_DEVICES:
+            raise invalid(
+                f"tensor x pipeline x data are {devices} devices; at most {MOST_DEVICES} are"
+                " one replica",
+                fix="lower one of the three",
+            )
+        return self
 
 
 class GoalSettings(Settings):
     """Latency goals: time to first token, time per output token."""
 
+    EXAMPLE = "{ttft_p95_ms: 1000, tpot_p95_ms: 50}"
     ttft_p95_ms: PositiveInt | None = None
     tpot_p95_ms: PositiveInt | None = None
 
@@ -199,6 +241,7 @@ class GoalSettings(Settings):
 class TimeoutSettings(Settings):
     """`drain_s` bounds the longest stream: a replica that leaves waits that long for its own."""
 
+    EXAMPLE = "{load_s: 600, drain_s: 600}"
     load_s: Seconds = 600
     drain_s: Seconds = 600
     stream_idle_s: Seconds = 120
@@ -229,4 +272,24 @@ class Model:
 
 def parse_model(values: Mapping[str, Any], *, origin: Origin) -> Model:
     """Check one model file. Raises ConfigError with every problem."""
-    return Model(settings=validated(ModelSettings, values, origin), origin=origin)
+    settings = validated(ModelSettings, values, origin)
+    raise_if_any(_batch_problems(settings.engine, origin))
+    return Model(settings=settings, origin=origin)
+
+
+def _batch_problems(engine: Engine, origin: Origin) -> list[Problem]:
+    """vLLM does not start when a step takes fewer tokens than sequences run together."""
+    names = {key.removeprefix("--").replace("-", "_"): key for key in engine.engine_args}
+    key = names.get("max_num_batched_tokens")
+    sequences = engine.engine_args.get(names.get("max_num_seqs", ""), engine.max_num_seqs)
+    tokens = None if key is None else engine.engine_args[key]
+    if type(tokens) is not int or type(sequences) is not int or tokens >= sequences:
+        return []
+    return [
+        origin.problem(
+            ("engine", "engine_args", str(key)),
+            f"is less than max_num_seqs, which is {sequences}",
+            value=tokens,
+            fix=f"use {sequences} or more, or lower max_num_seqs to {tokens}",
+        )
+    ]

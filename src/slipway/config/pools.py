@@ -6,7 +6,18 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from .base import PositiveFloat, PositiveInt, Settings, SizeBytes, Tagged, invalid
+from .base import (
+    MOST_NODES,
+    Count,
+    Devices,
+    PositiveFloat,
+    PositiveInt,
+    Settings,
+    SizeBytes,
+    Tagged,
+    UsdPerHour,
+    invalid,
+)
 
 MAX_LOCAL_NODES = 16  # a pool has 16 addresses of the environment's network
 
@@ -18,18 +29,20 @@ class LocalPool(Tagged):
     """Processes on this machine. `memory` and `cpu` (cores) are what one node offers to tasks."""
 
     TAG = "local"
+    EXAMPLE = "{kind: local, nodes: 2}"
     kind: Literal["local"]
     nodes: Annotated[int, Field(ge=1, le=MAX_LOCAL_NODES)]
     memory: SizeBytes | None = None
-    cpu: PositiveInt | None = None
+    cpu: Count | None = None
     first_address: str | None = None
 
 
 class NodeRange(Settings):
     """How many nodes a cloud pool keeps at least and may have at most."""
 
-    min: Annotated[int, Field(ge=0)] = 0
-    max: PositiveInt
+    EXAMPLE = "{min: 0, max: 4}"
+    min: Annotated[int, Field(ge=0, le=MOST_NODES)] = 0
+    max: Count
 
 
 def _ordered(nodes: NodeRange) -> NodeRange:
@@ -49,11 +62,12 @@ class AwsPool(Tagged):
     """
 
     TAG = "aws"
+    EXAMPLE = "{kind: aws, instance: g6.xlarge, nodes: {min: 0, max: 4}}"
     kind: Literal["aws"]
     instance: str
     nodes: Annotated[NodeRange, AfterValidator(_ordered)]
     market: Market = "on_demand"
-    usd_per_hour: PositiveFloat | None = None
+    usd_per_hour: UsdPerHour | None = None
     quota: PositiveInt | None = None
 
 
@@ -61,13 +75,14 @@ class MetalPool(Tagged):
     """Machines that are there. `usd_per_hour` is what one node costs its owner, if known."""
 
     TAG = "metal"
+    EXAMPLE = "{kind: metal, accelerator: L40S, accelerators_per_node: 8, nodes: 2}"
     kind: Literal["metal"]
     accelerator: str
-    accelerators_per_node: PositiveInt
-    nodes: PositiveInt
+    accelerators_per_node: Devices
+    nodes: Count
     fabric: Fabric = "tcp"
     network_gbps: PositiveFloat = 10.0
-    usd_per_hour: PositiveFloat | None = None
+    usd_per_hour: UsdPerHour | None = None
 
 
 FleetPool = Annotated[AwsPool | MetalPool, Field(discriminator="kind")]

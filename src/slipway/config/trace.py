@@ -7,61 +7,77 @@ One JSON object per line: `timestamp` (milliseconds or seconds), `input_length` 
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
+from .base import MOST_TOKENS
+from .document import Origin
 from .errors import ConfigError, Problem
-from .load import Lengths, Load, Ramp
+from .load import Lengths, Load, Ramp, TracedLoad
 
-SHOWN_PROBLEMS = 5
+SHOWN_LINES = 5
 SECONDS = {"ms": 1e-3, "s": 1.0}
+MOST_TIME = 10**15  # as milliseconds 30 000 years
 
 Arrival = tuple[float, int, int]  # seconds, input tokens, output tokens
 
 
-def read_trace(path: Path, *, source: str, unit: Literal["ms", "s"] = "ms") -> Load:
-    """The load of a trace. Raises ConfigError for a missing file and for broken lines."""
+class Broken(NamedTuple):
+    """A line that is no request: what is wrong with which value."""
+
+    message: str
+    value: Any
+
+
+def read_trace(path: Path, traced: TracedLoad, origin: Origin) -> Load:
+    """The load of a trace. `origin` is that of the model's file, which names it.
+
+    Raises ConfigError: for broken lines with their places, else with that of `load.trace`.
+    """
+
+    def refused(message: str, fix: str) -> ConfigError:
+        problem = origin.problem(("load", "trace"), message, value=traced.trace, fix=fix)
+        return ConfigError([problem])
+
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise _refused(source, f"cannot be read: {reason}", "check `load.trace`") from None
-    requests: list[Arrival] = []
-    broken: list[tuple[int, str]] = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        request = _request(line, SECONDS[unit])
-        if isinstance(request, str):
-            broken.append((number, request))
-        else:
-            requests.append(request)
+    except OSError as error:
+        fix = "check the path, which is relative to the project"
+        raise refused(f"cannot be read: {error.strerror}", fix) from None
+    except UnicodeDecodeError:
+        raise refused("cannot be read: it is not UTF-8 text", "save it as UTF-8") from None
+    read = {
+        number: _request(line, SECONDS[traced.unit])
+        for number, line in enumerate(lines, start=1)
+        if line.strip()
+    }
+    broken = {number: each for number, each in read.items() if isinstance(each, Broken)}
     if broken:
-        raise ConfigError(_problems(source, broken, len(lines)))
+        raise ConfigError([_broken_lines(traced.trace, broken, len(lines))])
+    requests = [each for each in read.values() if not isinstance(each, Broken)]
     if len(requests) < 2:
-        raise _refused(source, "holds fewer than two requests", "use a longer trace")
-    return _load(sorted(requests), source)
+        raise refused("holds fewer than two requests", "use a longer trace")
+    return _load(sorted(requests), traced.trace)
 
 
-def _request(line: str, unit_s: float) -> Arrival | str:
-    """A line's request, or what is wrong with it."""
+def _request(line: str, unit_s: float) -> Arrival | Broken:
     try:
         values: Any = json.loads(line)
-    except ValueError:
-        return "is not JSON"
+    except (ValueError, RecursionError):
+        return Broken("is not JSON", line.strip())
     if not isinstance(values, dict):
-        return "is not a JSON object"
+        return Broken("is not a JSON object", values)
     timestamp = values.get("timestamp")
     if isinstance(timestamp, bool) or not isinstance(timestamp, int | float):
-        return "`timestamp` must be a number"
-    if not math.isfinite(timestamp):
-        return "`timestamp` must be finite"
+        return Broken("`timestamp` must be a number", timestamp)
+    if not -MOST_TIME <= timestamp <= MOST_TIME:
+        return Broken(f"`timestamp` must be finite, and at most {MOST_TIME}", timestamp)
     for key in ("input_length", "output_length"):
-        if type(values.get(key)) is not int or values[key] < 1:
-            return f"`{key}` must be a whole number of at least 1"
+        tokens = values.get(key)
+        if type(tokens) is not int or not 1 <= tokens <= MOST_TOKENS:
+            return Broken(f"`{key}` must be a whole number from 1 to {MOST_TOKENS}", tokens)
     return timestamp * unit_s, values["input_length"], values["output_length"]
 
 
@@ -83,23 +99,37 @@ def _lengths(tokens: list[int]) -> Lengths:
 
 
 def _steepest(times_s: list[float]) -> Ramp | None:
-    """The largest growth from one minute to the next; None when there is none."""
+    """The largest growth from one whole minute to the next; None when there is none.
+
+    Only minutes with requests are looked at: a trace may have one wrong clock, and years between.
+    """
     counts = Counter(int(time // 60) for time in times_s)
     whole_minutes = int(times_s[-1] // 60)
-    steps = [(counts[k + 1] - counts[k], counts[k + 1]) for k in range(whole_minutes - 1)]
+    steps = [
+        (count - counts[minute - 1], count)
+        for minute, count in list(counts.items())
+        if 0 < minute < whole_minutes
+    ]
     growth, reached = max(steps, default=(0, 0))
     return Ramp(to_requests_per_s=reached / 60, seconds=60.0) if growth > 0 else None
 
 
-def _problems(source: str, broken: list[tuple[int, str]], lines: int) -> list[Problem]:
-    said = f"{len(broken)} of {lines} lines are broken; nothing was read"
-    return [
-        Problem(
-            source=source, line=number, key="", message=f"{what}; {said}", fix="repair the line"
-        )
-        for number, what in broken[:SHOWN_PROBLEMS]
+def _broken_lines(source: str, broken: dict[int, Broken], lines: int) -> Problem:
+    """One mistake, of which the first lines are shown."""
+    shown = [
+        Problem(source=source, line=number, key="", message=what, value=value, fix="")
+        for number, (what, value) in list(broken.items())[:SHOWN_LINES]
     ]
-
-
-def _refused(source: str, message: str, fix: str) -> ConfigError:
-    return ConfigError([Problem(source=source, key="", message=message, fix=fix)])
+    more = len(broken) - len(shown)
+    return Problem(
+        source=source,
+        key="",
+        message="\n    ".join(
+            [
+                f"{len(broken)} of {lines} lines are broken; nothing was read",
+                *(problem.place_and_message for problem in shown),
+                *([f"and {more} more"] if more else []),
+            ]
+        ),
+        fix="repair these lines, or leave them out",
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 import types
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,7 @@ _WANTED_TYPES = {
     "int_from_float": "a whole number",
     "string_type": "text",
     "float_type": "a number",
+    "float_parsing": "a number",
     "bool_type": "true or false",
     "date_type": "a date such as 2026-11-21",
     "model_type": _TABLE,
@@ -40,7 +42,7 @@ _WORDS = {
     "union_tag_not_found": ("has no `kind`", "add `kind:`"),
     "greater_than_equal": ("must be at least {ge}", "use {ge} or more"),
     "less_than_equal": ("must be at most {le}", "use {le} or less"),
-    "greater_than": ("must be more than {gt:g}", "use more than {gt:g}"),
+    "greater_than": ("must be more than {gt}", "use more than {gt}"),
     "string_too_short": ("must not be empty", "give a value"),
     "too_short": ("must not be empty", "add at least one entry"),
     "too_long": ("must have at most {max_length} entries", "remove some"),
@@ -49,6 +51,15 @@ _WORDS = {
 
 
 _QUOTED = re.compile("'([^']*)'")
+
+# What YAML makes of words that were meant as text.
+_READ_AS = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    datetime.date: "a date",
+    datetime.datetime: "a date",
+}
 
 
 def validated(model: type[T], values: Mapping[str, Any], origin: Origin) -> T:
@@ -63,8 +74,9 @@ def _problems(
     model: type[BaseModel], errors: list[ErrorDetails], origin: Origin
 ) -> Iterator[Problem]:
     for error in errors:
-        path, owner = _place(model, error["loc"])
+        path, owner, wanted = _place(model, error["loc"])
         message, fix = _words(error, path, owner)
+        fix = _better_fix(error, wanted) or fix
         missing = error["type"] == "missing"
         value = None if missing or isinstance(error["input"], BaseModel) else error["input"]
         yield origin.problem(path, message, value=value, fix=fix)
@@ -79,14 +91,23 @@ def _words(error: ErrorDetails, path: KeyPath, owner: type[BaseModel] | None) ->
         expected = error["ctx"]["expected"]
         return f"must be {expected}", suggestion(error["input"], _QUOTED.findall(expected))
     message, fix = _WORDS.get(error["type"], ("{msg}", "correct the value"))
-    context = {"key": key, "msg": error["msg"].lower(), **error.get("ctx", {})}
+    limits = {name: _plainly(limit) for name, limit in error.get("ctx", {}).items()}
+    context = {"key": key, "msg": error["msg"].lower(), **limits}
     return message.format_map(context), fix.format_map(context)
+
+
+def _better_fix(error: ErrorDetails, wanted: Any) -> str:
+    """The fix where more is known than the error's type; else ""."""
+    if error["type"] == "string_type" and type(error["input"]) in _READ_AS:
+        return f"put it in quotes: YAML reads it as {_READ_AS[type(error['input'])]}"
+    example = _example(wanted) if _WANTED_TYPES.get(error["type"]) == _TABLE else ""
+    return f"give {_TABLE}, e.g. {example}" if example else ""
 
 
 def _place(
     model: type[BaseModel], location: tuple[int | str, ...]
-) -> tuple[KeyPath, type[BaseModel] | None]:
-    """The key path as the user wrote it, and the model its last key belongs to.
+) -> tuple[KeyPath, type[BaseModel] | None, Any]:
+    """The key path as the user wrote it, the model its last key belongs to, what the key holds.
 
     pydantic's location also names union members ("engine", "vllm", "dtype") and marks bad
     mapping keys with "[key]": neither is in the file.
@@ -104,7 +125,7 @@ def _place(
         owner = annotation if _is_model(annotation) else None
         path.append(part)
         annotation = _below(annotation, part)
-    return tuple(path), owner
+    return tuple(path), owner, annotation
 
 
 def _below(annotation: Any, key: str | int) -> Any:
@@ -112,8 +133,20 @@ def _below(annotation: Any, key: str | int) -> Any:
     if _is_model(annotation):
         field = annotation.model_fields.get(str(key))
         return None if field is None else _plain(field.annotation)
-    arguments = get_args(annotation)
+    arguments = [item for item in get_args(annotation) if item is not Ellipsis]  # tuple[X, ...]
     return _plain(arguments[-1]) if get_origin(annotation) and arguments else None
+
+
+def _example(annotation: Any) -> str:
+    """A mapping that may stand where `annotation` is wanted; "" where none is kept."""
+    members = [annotation, *_union_members(annotation).values()]
+    examples = [str(member.EXAMPLE) for member in members if _is_model(member)]
+    return next(filter(None, examples), "")
+
+
+def _plainly(limit: Any) -> Any:
+    """Whole numbers without a fraction: 1000000, not 1000000.0 or 1e+06."""
+    return int(limit) if isinstance(limit, float) and limit.is_integer() else limit
 
 
 def _plain(annotation: Any) -> Any:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
 
+from .document import Origin, read_value
 from .environment import NAMESPACE, DeploymentSettings, FleetDeploymentSettings
-from .errors import ConfigError, Problem
+from .errors import ConfigError, Problem, suggestion
+from .model import ModelSettings
 
 SOURCE = "--what-if"
 _OF_DEPLOYMENTS = {*DeploymentSettings.model_fields, *FleetDeploymentSettings.model_fields}
+_NAMED = {
+    "models": "this environment deploys no model of this name",
+    "pools": "this environment has no pool of this name",
+}
+_OF_MODELS = {*_OF_DEPLOYMENTS, *ModelSettings.model_fields}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +42,16 @@ def parse_change(text: str) -> Change:
     if not equals or not all(key):
         raise _refused(text, "must be key=value", "write e.g. models.NAME.replicas.max=4")
     try:
-        parsed = yaml.safe_load(value)
-    except yaml.YAMLError:
+        parsed = read_value(value)
+    except (yaml.YAMLError, RecursionError):
         raise _refused(
             text, "has a value that is not YAML", "write e.g. pools.NAME.nodes=4"
         ) from None
-    if key[0] == "models" and len(key) > 2 and key[2] not in _OF_DEPLOYMENTS:
-        return Change(key=key[2:], value=parsed, model=key[1])
-    return Change(key=key, value=parsed)
+    if key[0] != "models" or len(key) < 3 or key[2] in _OF_DEPLOYMENTS:
+        return Change(key=key, value=parsed)
+    if key[2] not in _OF_MODELS:
+        raise _refused(text, f"{'.'.join(key[:3])}: unknown key", suggestion(key[2], _OF_MODELS))
+    return Change(key=key[2:], value=parsed, model=key[1])
 
 
 def changed(values: Mapping[str, Any], changes: Sequence[Change]) -> Mapping[str, Any]:
@@ -63,6 +72,46 @@ def of_environment(changes: Sequence[Change]) -> list[Change]:
 
 def of_model(changes: Sequence[Change], name: str) -> list[Change]:
     return [change for change in changes if change.model == name]
+
+
+def blamed(origin: Origin, changes: Sequence[Change]) -> Origin:
+    """`origin`, with what is wrong at a changed key as a mistake of the option."""
+    return replace(
+        origin,
+        replaced={
+            change.key: Origin(
+                source=SOURCE,
+                namespace=NAMESPACE if change.model is None else f"models.{change.model}.",
+            )
+            for change in changes
+        },
+    )
+
+
+def of_nothing(values: Mapping[str, Any], changes: Sequence[Change]) -> list[Problem]:
+    """Changes inside of pools and models that `values`, a stack file's, do not have.
+
+    A whole one is no mistake: `pools.NAME={...}` adds it.
+    """
+    whole = [change for change in of_environment(changes) if len(change.key) < 3]
+    known = changed(values, whole)
+    inside = {("models", change.model) for change in changes if change.model is not None}
+    inside |= {
+        (change.key[0], change.key[1])
+        for change in changes
+        if change.model is None and change.key[0] in _NAMED and len(change.key) > 2
+    }
+    names = {kind: list(map(str, known.get(f"{NAMESPACE}{kind}") or ())) for kind in _NAMED}
+    return [
+        Problem(
+            source=SOURCE,
+            key=f"{kind}.{name}",
+            message=_NAMED[kind],
+            fix=suggestion(name, names[kind]),
+        )
+        for kind, name in sorted(inside)
+        if name not in names[kind]
+    ]
 
 
 def _replaced(values: Any, key: tuple[str, ...], value: Any) -> dict[str, Any]:

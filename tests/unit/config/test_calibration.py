@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any, get_args
 
@@ -88,7 +89,10 @@ def test_json_is_read_as_well(tmp_path: Path) -> None:
         (_row(serving=None), "rows.0", "either `serving` or `step_times`"),
         (_row(serving=SERVING | {"ttft_ms": -1}), "rows.0.serving.ttft_ms", "more than 0"),
         (_row(versions={}), "rows.0.versions", "must not be empty"),
-        (_row(date="yesterday"), "rows.0.date", ""),
+        (_row(date="yesterday"), "rows.0.date", "a date such as 2026-11-21 (found"),
+        (_row(date=20261121), "rows.0.date", "a date such as 2026-11-21 (found"),
+        (_row(versions={"vllm": 0.9}), "rows.0.versions.vllm", "in quotes: YAML reads it as a"),
+        (_row(serving=SERVING | {"ttft": 9}), "rows.0.serving.ttft", 'did you mean "ttft_ms"?'),
         (_row(colour="red"), "rows.0.colour", "unknown key"),
         (_row(precision={"weights": "fp9"}), "rows.0.precision.weights", "must be 'fp32'"),
     ],
@@ -102,6 +106,22 @@ def test_a_wrong_row_is_refused_by_the_reader_and_the_schema(
     assert message in problem
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"schema_version": 1, "rows": [row]}, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("row", "key"),
+    [
+        (_row(serving=SERVING | {"requests_per_s": math.inf}), "serving.requests_per_s"),
+        (_row(serving=SERVING | {"tpot_ms": math.inf}), "serving.tpot_ms"),
+        (_row(serving=None, step_times=STEP_TIMES | {"base_ms": 1e300}), "step_times.base_ms"),
+        (_row(serving=None, step_times=STEP_TIMES | {"sequence_ms": math.nan}), "sequence_ms"),
+        (_row(layout={"tensor": 4096}), "layout.tensor"),
+        (_row(date="2026-13-45"), "date"),
+    ],
+    ids=range(6),
+)
+def test_what_nobody_can_have_measured_is_refused(tmp_path: Path, row: Any, key: str) -> None:
+    assert f"{key}: must be a" in _problem(_write(tmp_path, row))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,18 @@ MISTAKES = {
         ("slipway:target: dev", "slipway:target: dve"),
         (2, "slipway:target", "dve", "'dev'", 'did you mean "dev"?'),
     ),
+    "no target": (
+        ("  slipway:target: dev\n", ""),
+        (None, "slipway:target", None, "'dev', 'aws' or 'metal'", "add `target:`"),
+    ),
+    "a target of a fleet that is none": (
+        ("slipway:target: dev", "slipway:target: aws2"),
+        (2, "slipway:target", "aws2", "'dev', 'aws' or 'metal'", 'did you mean "aws"?'),
+    ),
+    "two targets": (
+        ("slipway:target: dev", "slipway:target: [dev]"),
+        (2, "slipway:target", ["dev"], "'dev', 'aws' or 'metal'", 'did you mean "dev"?'),
+    ),
     "an unknown top-level key": (
         ("slipway:target", "slipway:servres: 1\n  slipway:target"),
         (2, "slipway:servres", 1, "unknown key", 'did you mean "servers"?'),
@@ -128,7 +140,19 @@ MISTAKES = {
     ),
     "a list where keys belong": (
         ("{kind: local, nodes: 2}", "[local, 2]"),
-        (5, "slipway:pools.cpu", ["local", 2], "mapping", "mapping"),
+        (5, "slipway:pools.cpu", ["local", 2], "mapping", "e.g. {kind: local, nodes: 2}"),
+    ),
+    "replicas without their limits": (
+        ("{min: 1, max: 2}", "2"),
+        (8, "slipway:models.smollm2.replicas", 2, "mapping", "e.g. {min: 1, max: 2}"),
+    ),
+    "a folder that YAML takes for a number": (
+        ("slipway:target: dev", "slipway:target: dev\n  slipway:models_dir: 2026"),
+        (3, "slipway:models_dir", 2026, "must be text", "in quotes: YAML reads it as a number"),
+    ),
+    "a size beyond everything": (
+        ("nodes: 2", "nodes: 2, memory: 2048TiB"),
+        (5, "slipway:pools.cpu.memory", "2048TiB", "at most 1024TiB", "1024TiB or less"),
     ),
 }
 

@@ -87,6 +87,18 @@ MISTAKES = {
         (("pools", "h100", "nodes"), {"min": 3, "max": 2}),
         ("pools.h100.nodes", "min is greater than max", "raise max to 3"),
     ),
+    "a quota below what the pool keeps": (
+        (("pools", "h100"), VALUES["pools"]["h100"] | {"nodes": {"min": 3, "max": 4}, "quota": 2}),
+        ("pools.h100.quota", "less than nodes.min, which is 3", "or lower nodes.min to 2"),
+    ),
+    "nodes without their limits": (
+        (("pools", "h100", "nodes"), 0),
+        ("pools.h100.nodes", "a mapping", "e.g. {min: 0, max: 4}"),
+    ),
+    "a pool that is none": (
+        (("pools", "l4"), 3),
+        ("pools.l4", "a mapping", "e.g. {kind: aws, instance: g6.xlarge"),
+    ),
     "a pool of another target": (
         (("pools", "l4"), METAL),
         ("pools.l4.kind", "no pool of target aws", "use kind aws"),

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from slipway.config.document import Origin
 from slipway.config.errors import ConfigError, Problem
-from slipway.config.load import DeclaredLoad, Lengths, TracedLoad, declared_load
+from slipway.config.load import DeclaredLoad, Lengths, Load, TracedLoad, declared_load
 from slipway.config.model import Model, parse_model
-from slipway.config.trace import SHOWN_PROBLEMS, read_trace
+from slipway.config.trace import SHOWN_LINES, read_trace
 
 NUMBERS = {"requests_per_s": 2, "input_tokens": 200, "output_tokens": {"p50": 100, "p95": 400}}
 
@@ -43,6 +43,19 @@ def _trace(folder: Path, *lines: str) -> Path:
     path = folder / "trace.jsonl"
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+def _read(path: Path, unit: Any = "ms") -> Load:
+    """As the model of line 9 of its file names it."""
+    origin = Origin(source="models/chat.yaml", lines={("load", "trace"): 9})
+    return read_trace(path, TracedLoad(trace="day.jsonl", unit=unit), origin)
+
+
+def _refused(path: Path) -> Problem:
+    with pytest.raises(ConfigError) as caught:
+        _read(path)
+    (problem,) = caught.value.problems
+    return problem
 
 
 # Declared in the model's file.
@@ -94,8 +107,8 @@ MISTAKES = {
         ("load.input_tokens", "a number of tokens from 1", "500"),
     ),
     "a ramp that goes down": (
-        NUMBERS | {"ramp": {"to_requests_per_s": 2, "minutes": 1}},
-        ("load", "ramps down", "use more than 2"),
+        NUMBERS | {"ramp": {"to_requests_per_s": 1.5, "minutes": 1}},
+        ("load", "to_requests_per_s, 1.5, is not more than requests_per_s, 2", "use more than 2"),
     ),
     "a misspelled key": (
         NUMBERS | {"rmp": 1},
@@ -128,7 +141,7 @@ def test_a_load_may_be_a_trace() -> None:
 @pytest.mark.parametrize(("unit", "step"), [("ms", 500), ("s", 0.5)])
 def test_a_traces_load_by_hand(tmp_path: Path, unit: Any, step: float) -> None:
     lines = [_line(step * k, tokens=100 + k, answer=10, session="a") for k in range(21)]
-    load = read_trace(_trace(tmp_path, *lines), source="day.jsonl", unit=unit)
+    load = _read(_trace(tmp_path, *lines), unit)
     assert load.requests_per_s == pytest.approx(21 / 10)
     assert load.input_tokens == Lengths(p50=110, p95=119)
     assert load.output_tokens == Lengths(p50=10, p95=10)
@@ -139,48 +152,67 @@ def test_a_traces_load_by_hand(tmp_path: Path, unit: Any, step: float) -> None:
 def test_a_traces_ramp_is_its_steepest_minute(tmp_path: Path) -> None:
     counts = [6, 6, 30, 24, 1]  # requests in each minute
     lines = [_line(60_000 * m + k) for m, count in enumerate(counts) for k in range(count)]
-    ramp = read_trace(_trace(tmp_path, *lines), source="day.jsonl").ramp
+    ramp = _read(_trace(tmp_path, *lines)).ramp
     assert ramp is not None
     assert (ramp.to_requests_per_s, ramp.seconds) == (0.5, 60)
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "said"),
     [
-        ("{", "is not JSON"),
-        ("[1]", "is not a JSON object"),
-        (_line("soon"), "`timestamp` must be a number"),  # type: ignore[arg-type]
-        ('{"timestamp": NaN, "input_length": 1, "output_length": 1}', "finite"),
-        (_line(tokens=0), "`input_length` must be a whole number"),
-        (_line(answer=1.5), "`output_length` must be a whole number"),  # type: ignore[arg-type]
+        ("{oops", 'is not JSON (found "{oops")'),
+        ("[" * 100_000, "is not JSON (found "),
+        ("[1]", "is not a JSON object (found [1])"),
+        (_line("soon"), '`timestamp` must be a number (found "soon")'),  # type: ignore[arg-type]
+        ('{"input_length": 1, "output_length": 1}', "`timestamp` must be a number"),
+        (_line(math.nan), "finite, and at most 1000000000000000 (found NaN)"),
+        (_line(10**400), "finite, and at most 1000000000000000 (found 1000"),
+        (_line(tokens=-4), "`input_length` must be a whole number from 1 to 10000000 (found -4)"),
+        (_line(answer=10**8), "`output_length` must be a whole number from 1 to 10000000 (found "),
+        (_line(answer=1.5), "(found 1.5)"),  # type: ignore[arg-type]
     ],
+    ids=range(10),
 )
-def test_a_broken_line_is_named_and_nothing_is_read(
-    tmp_path: Path, line: str, message: str
+def test_a_broken_line_is_shown_with_its_value_and_nothing_is_read(
+    tmp_path: Path, line: str, said: str
 ) -> None:
-    with pytest.raises(ConfigError) as caught:
-        read_trace(_trace(tmp_path, _line(), "", line, _line(9)), source="day.jsonl")
-    (problem,) = caught.value.problems
-    assert (problem.source, problem.line) == ("day.jsonl", 3)
-    assert message in problem.message
-    assert "1 of 4 lines are broken; nothing was read" in problem.message
+    problem = _refused(_trace(tmp_path, _line(), "", line, _line(9)))
+    assert "\n    day.jsonl:3: " in problem.message
+    assert said in problem.message
+    assert "day.jsonl: 1 of 4 lines are broken; nothing was read" in str(problem)
+    assert "repair" in problem.fix
 
 
-def test_of_many_broken_lines_the_first_are_shown_with_their_number(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as caught:
-        read_trace(_trace(tmp_path, *["x"] * 40), source="day.jsonl")
-    assert len(caught.value.problems) == SHOWN_PROBLEMS
-    assert "40 of 40 lines" in caught.value.problems[0].message
+def test_of_many_broken_lines_the_first_are_shown_and_all_are_one_mistake(tmp_path: Path) -> None:
+    problem = _refused(_trace(tmp_path, *["x"] * 40))
+    assert "40 of 40 lines" in problem.message
+    assert problem.message.count("is not JSON") == SHOWN_LINES
+    assert f"and {40 - SHOWN_LINES} more" in problem.message
+
+
+@pytest.mark.parametrize("lines", [[], [_line()]])
+def test_a_trace_without_a_rate_is_a_mistake_of_the_model(tmp_path: Path, lines: list[str]) -> None:
+    problem = _refused(_trace(tmp_path, *lines))
+    assert str(problem).startswith("models/chat.yaml:9: load.trace: holds fewer than two requests")
 
 
 @pytest.mark.parametrize(
-    ("lines", "message"), [([], "fewer than two"), ([_line()], "fewer than two")]
+    ("content", "message"),
+    [(None, "cannot be read: No such file"), (b"\xff\xfe", "cannot be read: it is not UTF-8")],
 )
-def test_a_trace_without_a_rate_is_refused(tmp_path: Path, lines: list[str], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        read_trace(_trace(tmp_path, *lines), source="day.jsonl")
+def test_a_trace_that_cannot_be_read_is_a_mistake_of_the_model(
+    tmp_path: Path, content: bytes | None, message: str
+) -> None:
+    path = tmp_path / "day.jsonl"
+    if content is not None:
+        path.write_bytes(content)
+    problem = _refused(path)
+    assert str(problem).startswith(f"models/chat.yaml:9: load.trace: {message}")
+    assert problem.value == "day.jsonl"
 
 
-def test_a_missing_trace_is_a_mistake_of_the_model(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"day.jsonl: cannot be read"):
-        read_trace(tmp_path / "none", source="day.jsonl")
+def test_a_wrong_clock_costs_no_time(tmp_path: Path) -> None:
+    """Thirty thousand years have more minutes than can be looked at."""
+    load = _read(_trace(tmp_path, _line(0), _line(1), _line(10**15)))
+    assert load.ramp is None
+    assert load.requests_per_s > 0

@@ -88,6 +88,26 @@ MISTAKES = {
         (", output_tokens: 100", ""),
         ("load.output_tokens", None, "required", "add `output_tokens:`"),
     ),
+    "fewer tokens in a step than sequences": (
+        ("engine_args: {", "engine_args: {max_num_batched_tokens: 4, "),
+        ("engine.engine_args.max_num_batched_tokens", 4, "max_num_seqs, which is 8", "8 or more"),
+    ),
+    "fewer tokens in a step than sequences, as flags": (
+        ("engine_args: {", "engine_args: {--max-num-batched-tokens: 9, max-num-seqs: 10, "),
+        ("engine.engine_args.--max-num-batched-tokens", 9, "which is 10", "max_num_seqs to 9"),
+    ),
+    "an engine argument that JSON does not have": (
+        ("engine_args: {", "engine_args: {since: 2026-11-21, "),
+        ("engine.engine_args", {...}, "finite numbers", "dates in quotes"),
+    ),
+    "an infinite engine argument": (
+        ("engine_args: {", "engine_args: {limit: .inf, "),
+        ("engine.engine_args", {...}, "finite numbers", ".inf"),
+    ),
+    "goals in a list": (
+        ("slo: {", "slo: [1]  # {"),
+        ("slo", [1], "a mapping", "e.g. {ttft_p95_ms: 1000, tpot_p95_ms: 50}"),
+    ),
     "a goal in fractions": (
         ("ttft_p95_ms: 2000", "ttft_p95_ms: 0.5"),
         ("slo.ttft_p95_ms", 0.5, "whole number", "whole number"),

@@ -7,10 +7,10 @@ import pytest
 
 from slipway.config.environment import FleetSettings
 from slipway.config.errors import ConfigError
-from slipway.config.inputs import PlanInputs, load_inputs
+from slipway.config.inputs import PlanInputs, load_environment, load_inputs
 from slipway.config.what_if import Change, changed, parse_change
 from slipway.planner.capacity import plan_capacity
-from tests.unit.config.checkout import ROOT
+from tests.unit.config.checkout import ROOT, Checkout
 
 
 def _inputs(*texts: str) -> PlanInputs:
@@ -32,6 +32,7 @@ def _inputs(*texts: str) -> PlanInputs:
             Change(key=("engine", "quantization"), value="fp8", model="chat"),
         ),
         ("models.chat.slo=", Change(key=("slo",), value=None, model="chat")),
+        ("servers=2026-13-45", Change(key=("servers",), value="2026-13-45")),
     ],
 )
 def test_a_change_is_of_the_environment_or_of_a_models_file(text: str, change: Change) -> None:
@@ -78,12 +79,48 @@ def test_a_load_may_be_replaced_by_a_trace(tmp_path: Path) -> None:
     [
         ("models.ph-4.engine.kind=vllm", "models.ph-4", 'did you mean "phi-4"?'),
         ("pools.h100.nods=1", "slipway:pools.h100.nods", 'did you mean "nodes"?'),
-        ("models.phi-4.engine.dtype=fp7", "engine.dtype", "bfloat16"),
+        ("models.phi-4.engine.dtype=fp7", "models.phi-4.engine.dtype", "bfloat16"),
+        ("target=aws2", "slipway:target", 'did you mean "aws"?'),
+        ("pools.l40.nodes.max=4", "pools.l40", 'did you mean "l40s"?'),
+        ("pools.l5.nodes.max=4", "pools.l5", "use one of: h100, l4, l40s"),
+        ("models.phi-5.replicas.max=4", "models.phi-5", 'did you mean "phi-4"?'),
+        ("models.smollm2.slo.ttft_p95_ms=9", "models.smollm2", "use one of: gemma"),
+        ("models.phi-4.replicas.max=1", "slipway:models.phi-4.replicas", "raise max to 3"),
+        ("models.phi-4.load.trace=none.jsonl", "models.phi-4.load", "keep `trace`"),
+        ("models.phi-4.load={trace: none.jsonl}", "models.phi-4.load.trace", "check the path"),
+        ("gateway.pool=l5", "slipway:gateway.pool", "use one of: h100, l4, l40s"),
     ],
 )
-def test_a_change_is_checked_like_the_files(text: str, key: str, fix: str) -> None:
+def test_a_change_is_checked_like_the_files_and_blamed_on_the_option(
+    text: str, key: str, fix: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         _inputs(text)
     (problem,) = caught.value.problems
-    assert problem.key == key
+    assert (problem.source, problem.line, problem.key) == ("--what-if", None, key)
     assert fix in problem.fix
+
+
+def test_a_pool_and_a_model_may_be_added_whole_and_then_changed() -> None:
+    inputs = _inputs(
+        "pools.l5.nodes.max=6",
+        "pools.l5={kind: aws, instance: g6.xlarge, nodes: {max: 4}}",
+        "models.smollm2.slo.ttft_p95_ms=9000",
+        "models.smollm2={pool: l4, replicas: {min: 1, max: 1}}",
+    )
+    assert inputs.environment.settings.pools["l5"].kind == "aws"
+    assert inputs.models["smollm2"].settings.slo.ttft_p95_ms == 9000
+
+
+def test_what_is_wrong_in_a_file_is_not_blamed_on_the_option(checkout: Checkout) -> None:
+    checkout.edit("Pulumi.dev.yaml", "nodes: 2", "nodes: 0")
+    with pytest.raises(ConfigError) as caught:
+        load_environment(checkout.root, "dev", [parse_change("pools.cpu.nodes=3")])
+    (problem,) = caught.value.problems
+    assert (problem.source, problem.line) == ("Pulumi.dev.yaml", 5)
+
+
+def test_a_key_that_neither_a_deployment_nor_a_model_has_gets_the_nearest_of_both() -> None:
+    with pytest.raises(ConfigError, match=r"models\.phi-4\.replica: unknown key") as caught:
+        parse_change("models.phi-4.replica.max=4")
+    assert caught.value.problems[0].fix == 'did you mean "replicas"?'

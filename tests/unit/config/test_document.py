@@ -1,0 +1,49 @@
+"""YAML that is odd: it is refused with its place, never with a traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from slipway.config.document import Origin, read_document, read_value
+from slipway.config.errors import ConfigError
+
+
+def _written(folder: Path, text: str) -> Path:
+    path = folder / "a.yaml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("text", ["2026-13-45", "2026-01-01T99:00:00Z", "9" * 5000])
+def test_what_cannot_be_the_date_or_number_it_looks_like_stays_text(
+    tmp_path: Path, text: str
+) -> None:
+    path = _written(tmp_path, f"day: {text}\n")
+    assert read_document(path, source="a.yaml").values == {"day": text}
+    assert read_value(text) == text
+
+
+def test_other_readers_of_yaml_read_as_before() -> None:
+    with pytest.raises(ValueError, match="month"):
+        yaml.safe_load("2026-13-45")
+
+
+@pytest.mark.parametrize("text", ["a: &a {b: *a}\n", "a: " + "[" * 5000 + "]" * 5000])
+def test_what_holds_itself_or_is_too_deep_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="nested too deeply") as caught:
+        read_document(_written(tmp_path, text), source="a.yaml")
+    assert "fix: " in str(caught.value)
+
+
+def test_what_is_wrong_at_a_replaced_key_is_blamed_on_who_replaced_it() -> None:
+    option = Origin(source="--option")
+    origin = Origin(source="a.yaml", lines={("a",): 1}, replaced={("a", "b"): option})
+
+    def source(*path: str | int) -> str:
+        return origin.problem(path, "is wrong", fix="repair it").source
+
+    assert [source("a", "b"), source("a", "b", 0), source("a")] == ["--option"] * 3
+    assert [source("a", "c"), source("d"), source()] == ["a.yaml"] * 3
