@@ -60,8 +60,8 @@ def test(
 
 
 def _fast_suites(arguments: Sequence[str]) -> Iterator[Suite]:
-    # Side by side, but for tests that share addresses: they are marked as a group.
-    yield _own_suite("-n", "logical", "--dist", "loadgroup", "-m", FAST, *arguments)
+    # Side by side: each worker has addresses of its own (tests/unit/cli/addresses.py).
+    yield _own_suite("-n", "logical", "-m", FAST, *arguments)
     if not arguments:
         yield from _linters()
 

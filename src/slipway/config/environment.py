@@ -6,6 +6,7 @@ import ipaddress
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -207,8 +208,13 @@ def _target_problems(values: Mapping[str, Any], origin: Origin) -> list[Problem]
     if target in TARGETS:
         return []
     names = ", ".join(f"'{name}'" for name in TARGETS[:-1]) + f" or '{TARGETS[-1]}'"
-    fix = suggestion(str(target), TARGETS) if "target" in values else "add `target:`"
-    return [origin.problem(("target",), f"must be {names}", value=target, fix=fix)]
+    if "target" in values:
+        fix = suggestion(str(target), TARGETS)
+        return [origin.problem(("target",), f"must be {names}", value=target, fix=fix)]
+    if misspelt := get_close_matches("target", values, n=1):
+        fix = "did you mean `target`?"
+        return [origin.problem((misspelt[0],), "unknown key", fix=fix)]
+    return [origin.problem(("target",), f"must be {names}", fix="add `target:`")]
 
 
 def _decoded(value: Any) -> Any:

@@ -175,6 +175,7 @@ def _model_warnings(placed: Placed) -> Iterator[str]:
             f"the declared load needs {needed} replicas; {demand.min_replicas} run until the"
             " autoscaler has started the rest"
         )
+    yield from _refused_prompts(demand)
     yield from _long_prompts(placed)
     start = option.cold_start
     if start.cliff_s is not None and start.total_s.value > start.cliff_s.value:
@@ -182,6 +183,15 @@ def _model_warnings(placed: Placed) -> Iterator[str]:
             f"a new replica takes {start.total_s.value:.0f} s; the declared ramp leaves"
             f" {start.cliff_s.value:.0f} s before the TTFT goal is missed: keep more replicas, or"
             " start faster"
+        )
+
+
+def _refused_prompts(demand: Demand) -> Iterator[str]:
+    load, most = demand.load, demand.max_model_len
+    if load is not None and load.input_tokens.p95 >= most:
+        yield (
+            f"a prompt of the 95th percentile has {load.input_tokens.p95} tokens; the engine"
+            f" refuses what does not fit into max_model_len, {most}"
         )
 
 

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.unit.cli.addresses import DEV_NETWORK
+
 ROOT = Path(__file__).parents[3]
 LEFT_OUT = (".*", "__pycache__", "bench", "docs", "tests")
 
@@ -19,7 +21,7 @@ def copy_checkout(folder: Path) -> None:
     """Without its tests, in a network of its own."""
     shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*LEFT_OUT))
     stack = folder / "Pulumi.dev.yaml"
-    stack.write_text(stack.read_text().replace("127.77.0.", "127.80.0."))
+    stack.write_text(stack.read_text().replace("127.77.0.", f"{DEV_NETWORK}."))
 
 
 def replace_text(path: Path, old: str, new: str) -> int:

@@ -18,17 +18,10 @@ from typer.testing import CliRunner
 
 from slipway.cli import environment as environment_module
 from slipway.cli.environment import Environment
+from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.checkouts import Edit, copy_checkout, replace_text
 
 Reply = bytes | dict[str, Any] | list[Any]
-
-
-@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in a hook of the same name
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """These tests listen on the same addresses: with several workers, one has them all."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.xdist_group("127.96.0.0/24"))
 
 
 @pytest.fixture
@@ -118,11 +111,11 @@ Serve = Callable[..., Server]
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """`serve({"GET /path": (200, …)}, address="127.96.0.1")` until the test ends."""
+    """`serve({"GET /path": (200, …)}, address=ADDRESS)` until the test ends."""
     with ExitStack() as servers:
 
         def start(
-            replies: dict[str, tuple[int, Reply]], address: str = "127.96.0.1", port: int = 0
+            replies: dict[str, tuple[int, Reply]], address: str = f"{NETWORK}.1", port: int = 0
         ) -> Server:
             return servers.enter_context(serving(address, port, replies))
 

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.cli.addresses import DEV_NETWORK
 from tests.unit.cli.checkouts import Edit, files, slipway
 
-GATEWAY = ("127.80.0.32", 8080)
+GATEWAY = (f"{DEV_NETWORK}.32", 8080)
 STACK, MODEL = "Pulumi.dev.yaml", "models/smollm2.yaml"
 
 
@@ -82,7 +83,7 @@ CONFIGURATION_MISTAKES = [
         id="a file that is no YAML",
     ),
     pytest.param(
-        (STACK, "127.80.0.0/24", "10.0.0.0/24"),
+        (STACK, f"{DEV_NETWORK}.0/24", "10.0.0.0/24"),
         ["Pulumi.dev.yaml:{line}: slipway:network.cidr", "10.0.0.0/24", "127.0.0.0/8", "fix: "],
         id="a network of another machine",
     ),
@@ -141,7 +142,7 @@ def test_a_port_that_another_program_has_is_named_with_its_owner(whole_checkout:
     with socket.create_server(GATEWAY):
         done = slipway(whole_checkout, "up")
     assert done.returncode == 1, done.stderr
-    assert "127.80.0.32:8080 (gateway) is in use by" in done.stderr
+    assert f"{DEV_NETWORK}.32:8080 (gateway) is in use by" in done.stderr
     assert f"(pid {os.getpid()})" in done.stderr
     assert "slipway:network" in done.stderr
     assert "nothing was changed" in done.stderr

@@ -17,11 +17,12 @@ from slipway.cli.answer import Answer, NoAnswerError, Piece, collect
 from slipway.cli.app import app
 from slipway.cli.applied import Applied, from_document
 from slipway.cli.probe import QUESTION, ask
+from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
 from tests.unit.cli.documents import plan_document
 
 CHAT = "POST /v1/chat/completions"
-GRPC_ADDRESS = "127.96.0.3:8001"
+GRPC_ADDRESS = f"{NETWORK}.3:8001"
 
 
 def events(*documents: dict[str, Any] | str) -> bytes:
@@ -100,15 +101,15 @@ async def test_what_is_no_answer_says_why(
 
 
 async def test_a_gateway_that_does_not_listen_is_named() -> None:
-    with pytest.raises(NoAnswerError, match=r"127\.96\.0\.9:8080"):
-        await over_http("http://127.96.0.9:8080")
+    with pytest.raises(NoAnswerError, match=r"127\.96\.\d+\.9:8080"):
+        await over_http(f"http://{NETWORK}.9:8080")
 
 
 async def test_a_proxy_of_the_users_is_not_asked(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "grpc_proxy"):
-        monkeypatch.setenv(name, "http://127.96.0.9:3128")
+        monkeypatch.setenv(name, f"http://{NETWORK}.9:3128")
     server = serve({CHAT: (200, ANSWER)})
     assert (await over_http(server.address)).tokens == 7
 
@@ -202,7 +203,7 @@ async def test_an_error_in_the_stream_is_told() -> None:
 
 
 async def test_a_triton_door_that_does_not_listen_is_named() -> None:
-    with pytest.raises(NoAnswerError, match=r"127\.96\.0\.3:8001"):
+    with pytest.raises(NoAnswerError, match=r"127\.96\.\d+\.3:8001"):
         await over_grpc(timeout_s=5)
 
 
@@ -238,12 +239,12 @@ async def test_a_probe_asks_the_same_question_over_both_doors(serve: Serve) -> N
 
 
 def test_a_probe_says_which_door_did_not_answer(serve: Serve) -> None:
-    applied = gateway_at(serve({CHAT: (200, ANSWER)}).address, "127.96.0.9:8080")
+    applied = gateway_at(serve({CHAT: (200, ANSWER)}).address, f"{NETWORK}.9:8080")
     probe = ask(applied, applied.models[0], max_tokens=8)
     assert not probe.ready
     assert probe.openai is not None
     assert probe.error.startswith("Triton: ")
-    applied = gateway_at(serve({}).address, "127.96.0.9:8080")
+    applied = gateway_at(serve({}).address, f"{NETWORK}.9:8080")
     assert ask(applied, applied.models[0], max_tokens=8).error.startswith("OpenAI: HTTP 404")
 
 

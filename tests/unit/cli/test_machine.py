@@ -20,8 +20,9 @@ from slipway.cli import checks
 from slipway.cli.app import app
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
+from tests.unit.cli.addresses import NETWORK
 
-ADDRESS = "127.96.0.5"
+ADDRESS = f"{NETWORK}.5"
 
 
 def small_plan(*, replica_bytes: int = 2**30) -> Any:
@@ -32,7 +33,7 @@ def small_plan(*, replica_bytes: int = 2**30) -> Any:
         address=ADDRESS, port=18080, admin_port=19901, xds_port=18000, xds_metrics_port=18001
     )
     return SimpleNamespace(
-        cidr="127.96.0.0/24",
+        cidr=f"{NETWORK}.0/24",
         servers=(SimpleNamespace(name="server-0", address=ADDRESS),),
         pools=(),
         models=(SimpleNamespace(replica=replica, scaling=scaling),),

@@ -13,6 +13,7 @@ from slipway.cli.applied import from_document, recorded
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
 from slipway.cli.nomad import Nomad
+from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
 from tests.unit.cli.documents import plan_document
 
@@ -121,14 +122,14 @@ def test_the_shown_answer_is_a_real_engines_before_a_simulated_ones() -> None:
 
 def test_models_are_waited_for_until_the_deadline_and_the_last_seen_is_told(serve: Serve) -> None:
     applied = from_document(plan_document())
-    with pytest.raises(CliError, match=r"the control plane at http://127\.96\.0\.32"):
+    with pytest.raises(CliError, match=r"the control plane at http://127\.96\.\d+\.32"):
         readiness.wait_for_models(applied, timeout_s=0.1)
     states: dict[str, dict[str, bool]] = {
         "smollm2": {"ready": True},
         "sim-a": {"ready": False, "acknowledged": True},
     }
     status: dict[str, Any] = {"models": states, "envoys": []}
-    serve({"GET /status": (200, status)}, address="127.96.0.32", port=18001)
+    serve({"GET /status": (200, status)}, address=f"{NETWORK}.32", port=18001)
     with pytest.raises(CliError, match="slipway logs envoy"):
         readiness.wait_for_models(applied, timeout_s=0.1)
     status["envoys"].append({"node": "edge-0"})

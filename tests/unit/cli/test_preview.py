@@ -11,6 +11,7 @@ from slipway.cli import preview
 from slipway.cli.app import app
 from slipway.cli.environment import Environment
 from slipway.cli.pulumi import Pulumi
+from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
 from tests.unit.cli.documents import plan_document
 from tests.unit.cli.test_doors import put_plan
@@ -61,7 +62,7 @@ def test_a_running_environment_is_refreshed(
 ) -> None:
     put_state_of_a_cluster(environment)
     leader = {"GET /v1/status/leader": (200, b'"127.96.0.2:4647"')}
-    serve(leader, address="127.96.0.2", port=4646)
+    serve(leader, address=f"{NETWORK}.2", port=4646)
     result = runner.invoke(app, ["preview", "--json", "--diff"])
     assert result.exit_code == 0, result.output
     assert previewed == [["--json", "--diff"]]

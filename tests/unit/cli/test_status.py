@@ -13,6 +13,7 @@ from slipway.cli.applied import Applied, from_document
 from slipway.cli.environment import Environment
 from slipway.cli.snapshot import take_snapshot
 from slipway.cli.status_table import status_table
+from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
 from tests.unit.cli.documents import plan_document
 from tests.unit.cli.test_doors import put_plan
@@ -24,7 +25,7 @@ NOMAD = {
             {
                 "Name": "cpu-0",
                 "NodePool": "cpu",
-                "Address": "127.96.0.16",
+                "Address": f"{NETWORK}.16",
                 "Status": "ready",
                 "SchedulingEligibility": "eligible",
             }
@@ -85,14 +86,14 @@ ENVOY = {
                     "host_statuses": [
                         {
                             "address": {
-                                "socket_address": {"address": "127.96.0.16", "port_value": 20001}
+                                "socket_address": {"address": f"{NETWORK}.16", "port_value": 20001}
                             },
                             "health_status": {"eds_health_status": "HEALTHY"},
                             "stats": [{"name": "rq_active", "value": "3"}, {"name": "cx_active"}],
                         },
                         {
                             "address": {
-                                "socket_address": {"address": "127.96.0.17", "port_value": 20001}
+                                "socket_address": {"address": f"{NETWORK}.17", "port_value": 20001}
                             },
                             "health_status": {"eds_health_status": "UNHEALTHY"},
                         },
@@ -111,13 +112,13 @@ PROMETHEUS = {
                 "activeTargets": [
                     {
                         "labels": {"job": "services", "service": "xds-http"},
-                        "scrapeUrl": "http://127.96.0.32:18001/metrics",
+                        "scrapeUrl": f"http://{NETWORK}.32:18001/metrics",
                         "health": "down",
                         "lastError": "refused",
                     },
                     {
                         "labels": {"job": "prometheus"},
-                        "scrapeUrl": "http://127.96.0.32:9090/metrics",
+                        "scrapeUrl": f"http://{NETWORK}.32:9090/metrics",
                         "health": "up",
                     },
                 ]
@@ -130,8 +131,8 @@ PROMETHEUS = {
 @pytest.fixture
 def applied(serve: Serve) -> Applied:
     """A platform of stand-ins: each part answers at its own address."""
-    serve(NOMAD, address="127.96.0.2", port=4646)
-    serve({**XDS, **ENVOY, **PROMETHEUS}, address="127.96.0.32", port=18001)
+    serve(NOMAD, address=f"{NETWORK}.2", port=4646)
+    serve({**XDS, **ENVOY, **PROMETHEUS}, address=f"{NETWORK}.32", port=18001)
     document = plan_document(admin_port=18001)
     document["monitoring"]["port"] = 18001
     return from_document(document)
@@ -154,8 +155,8 @@ def test_the_document_has_what_every_part_knows(environment: Environment, applie
         "Started",
     )
     assert [(e["address"], e["healthy"], e["active_requests"]) for e in document["endpoints"]] == [
-        ("127.96.0.16:20001", True, 3),
-        ("127.96.0.17:20001", False, 0),
+        (f"{NETWORK}.16:20001", True, 3),
+        (f"{NETWORK}.17:20001", False, 0),
     ]
     assert [(t["service"], t["up"]) for t in document["targets"]] == [
         ("prometheus", True),
@@ -168,14 +169,21 @@ def test_the_table_shows_every_part_and_takes_no_text_for_markup(
 ) -> None:
     document = take_snapshot(environment, applied)
     shown = rendered(document)
-    for text in ("envoy.envoy[0]", "127.96.0.16:20001", "Started", "xds-http", "cpu-0", "refused"):
+    for text in (
+        "envoy.envoy[0]",
+        f"{NETWORK}.16:20001",
+        "Started",
+        "xds-http",
+        "cpu-0",
+        "refused",
+    ):
         assert text in shown
 
 
 def test_a_part_that_does_not_answer_is_named_and_the_rest_is_shown(
     environment: Environment, serve: Serve
 ) -> None:
-    serve({**XDS}, address="127.96.0.32", port=18001)
+    serve({**XDS}, address=f"{NETWORK}.32", port=18001)
     document = take_snapshot(environment, from_document(plan_document()))
     assert document["running"] is False
     assert set(document["unreachable"]) == {"nomad", "envoy", "prometheus"}
@@ -223,7 +231,7 @@ def test_logs_shows_the_newest_allocations_main_task(
             "GET /v1/job/nope/allocations": (200, []),
             "GET /v1/jobs": (200, [{"ID": "envoy"}]),
         },
-        address="127.96.0.2",
+        address=f"{NETWORK}.2",
         port=4646,
     )
     put_plan(checkout, plan_document())

@@ -19,6 +19,7 @@ from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
 from slipway.cli.locks import exclusive
 from slipway.cli.probe import Probe
+from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
 from tests.unit.cli.documents import plan_document
 from tests.unit.cli.test_doors import put_plan
@@ -58,7 +59,7 @@ def test_up_for_scripts_ends_with_one_line_of_json_and_nothing_else(
     assert len(result.stdout.splitlines()) == 1
     report = json.loads(result.stdout)
     assert set(report) == {"gateway", "models", "answer", "ttft_ms", "seconds", "phases"}
-    assert report["gateway"] == {"http": "http://127.96.0.32:8080", "grpc": "127.96.0.32:8080"}
+    assert report["gateway"] == {"http": f"http://{NETWORK}.32:8080", "grpc": f"{NETWORK}.32:8080"}
     assert report["models"] == {"sim-a": {"ready": True}, "smollm2": {"ready": True}}
     assert report["answer"] == "Paris."
     assert report["ttft_ms"] == 76
@@ -72,7 +73,7 @@ def test_up_for_people_keeps_stdout_empty_and_shows_where_to_ask(
     result = runner.invoke(app, ["up"])
     assert result.exit_code == 0
     assert result.stdout == ""
-    assert "http://127.96.0.32:8080" in result.stderr
+    assert f"http://{NETWORK}.32:8080" in result.stderr
     assert "Paris." in result.stderr
 
 
@@ -161,7 +162,7 @@ def test_down_stops_jobs_through_nomad_with_the_environments_token(
             "DELETE /v1/job/model-a-3f9c1a": (200, {}),
             "GET /v1/allocations": (200, [{"ClientStatus": "complete"}]),
         },
-        address="127.96.0.2",
+        address=f"{NETWORK}.2",
         port=4646,
     )
     put_plan(environment.checkout, plan_document())
@@ -188,7 +189,7 @@ def test_down_goes_on_when_nomad_refuses(
             "GET /v1/status/leader": (200, b'"127.96.0.2:4647"'),
             "GET /v1/jobs": (403, b"Permission denied"),
         },
-        address="127.96.0.2",
+        address=f"{NETWORK}.2",
         port=4646,
     )
     put_plan(environment.checkout, plan_document())

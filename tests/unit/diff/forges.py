@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-ADDRESS = "127.96.0.7"
+ADDRESS = "127.95.0.7"
 PAGE = 2  # comments a page, so that a few make several pages
 # Who made a comment: GitHub says user.login, GitLab author.username.
 WRITER = {"github": ("user", "login"), "gitlab": ("author", "username")}

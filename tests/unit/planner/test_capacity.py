@@ -285,6 +285,16 @@ def test_a_long_prompt_that_misses_the_goal_by_itself_is_warned_of() -> None:
     assert "a prompt of the 95th percentile (7000 tokens)" in "".join(model.warnings)
 
 
+def test_prompts_that_the_engine_refuses_are_warned_of() -> None:
+    load = {
+        "requests_per_s": 0.5,
+        "input_tokens": {"p50": 300, "p95": 9000},
+        "output_tokens": 200,
+    }
+    model = _model(fleet(model_file(load=load)))
+    assert "9000 tokens; the engine refuses" in "".join(model.warnings)
+
+
 # On this machine.
 
 

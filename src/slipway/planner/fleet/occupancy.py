@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -68,23 +69,25 @@ def pool_capacity(supply: Supply, placed: Iterable[Placed]) -> PoolCapacity:
 
 
 def nodes_for(supply: Supply, models: Iterable[Placed], replicas: Count) -> int:
-    """Nodes that hold these replicas: first fit, decreasing.
+    """Nodes that hold these replicas: best fit, decreasing.
 
     A replica larger than a node takes whole nodes, and what is left over shares one.
     """
     size = supply.accelerators_per_node
-    parts: list[int] = []
+    nodes, parts = 0, Counter[int]()
     for model in models:
         whole, rest = divmod(model.option.layout.devices, size)
-        parts += [*[size] * whole, *([rest] if rest else [])] * replicas(model)
-    free: list[int] = []
-    for part in sorted(parts, reverse=True):
-        node = next((index for index, left in enumerate(free) if left >= part), None)
-        if node is None:
-            free.append(size - part)
+        nodes += whole * replicas(model)
+        parts[rest] += replicas(model) if rest else 0
+    shared = Counter[int]()  # free devices of a node -> nodes with so many
+    for part in sorted(parts.elements(), reverse=True):
+        room = min((free for free, count in shared.items() if count and free >= part), default=None)
+        if room is None:
+            nodes, room = nodes + 1, size
         else:
-            free[node] -= part
-    return len(free)
+            shared[room] -= 1
+        shared[room - part] += 1
+    return nodes
 
 
 def assign(
