@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -71,6 +72,13 @@ def test_instances_with_efa_have_a_fabric_for_rdma() -> None:
 
 
 def test_a_models_own_licence_goes_before_its_architectures() -> None:
-    facts = facts_of("aws")
-    assert facts["model-llama-3-3-70b"]["inputs"]["license"] == "llama3.3"
-    assert facts["model-llama-3-1-8b"]["inputs"]["license"] == "llama3.1"
+    inputs = load_inputs(ROOT, "aws")
+    tuned = inputs.models["llama-3-1-8b"]
+    tuned = replace(tuned, settings=tuned.settings.model_copy(update={"license": "CC-BY-4.0"}))
+    inputs = replace(inputs, models={**inputs.models, "llama-3-1-8b": tuned})
+    plan = plan_capacity(inputs, today=datetime.date(2026, 11, 21))
+    licences = {
+        each["name"]: each["inputs"]["facts"].get("license") for each in fleet_facts(inputs, plan)
+    }
+    assert licences["model-llama-3-1-8b"] == "CC-BY-4.0"
+    assert licences["model-llama-3-3-70b"] == "llama3.3"
