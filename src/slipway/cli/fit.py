@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slipway.cli.console import print_tables, write_json
+from slipway.cli.console import print_tables, say, write_json
 from slipway.cli.environment import CHECKOUT
 from slipway.cli.errors import FAILED, WRONG_INPUT, CliError
 from slipway.cli.options import Json
@@ -28,6 +28,7 @@ from slipway.planner.memory.device import PART_SOURCES
 from slipway.planner.memory.fit import Deployment, Fit, fit, replica_layout
 from slipway.planner.memory.parallelism import DEVICES_PER_NODE
 from slipway.planner.memory.parameters import ParameterCount, count
+from slipway.planner.memory.precisions import engine_problems
 from slipway.planner.memory.quantization import KV_BYTES, SCHEMES
 
 app = typer.Typer(add_completion=False)
@@ -81,10 +82,13 @@ def fit_command(
         max_len=max_len,
     )
     answer = fit(architecture, deployment, catalog.accelerators, devices_per_node=per_node)
+    notes = engine_problems(accelerator, catalog.accelerators[accelerator])
     if json:
-        write_json(fit_document(key, architecture, answer))
+        write_json(fit_document(key, architecture, answer) | {"notes": notes})
         return
     print_tables(fit_table(key, architecture, answer))
+    for note in notes:
+        say(f"note: {note}; this is its memory alone")
     if not answer.feasible:
         raise typer.Exit(FAILED)
 

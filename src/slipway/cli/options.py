@@ -21,11 +21,17 @@ PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def in_a_folder(picture: Path | None) -> Path | None:
-    """For --png: a folder that is not there is told before the work, not after it."""
+    """For --png: what cannot be written is told before the work, not after it."""
     if picture is not None and not picture.parent.is_dir():
         raise CliError(
             f"--png: {picture}: there is no folder {picture.parent}",
             fix="make the folder, or name another",
+            exit_code=WRONG_INPUT,
+        )
+    if picture is not None and (picture.is_dir() or picture.suffix != ".png"):
+        raise CliError(
+            f"--png: {picture}: is not the name of a PNG file",
+            fix=f"write e.g. {picture.with_suffix('.png').name}",
             exit_code=WRONG_INPUT,
         )
     return picture

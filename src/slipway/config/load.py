@@ -41,6 +41,11 @@ def _lengths(value: Any) -> Any:
 def _ordered(lengths: Lengths) -> Lengths:
     if lengths.p50 > lengths.p95:
         raise invalid("p50 is greater than p95", fix="exchange the two")
+    if lengths.mean > MOST_TOKENS:
+        raise invalid(
+            f"p95 is so far from p50 that the mean is more than {MOST_TOKENS} tokens",
+            fix="bring the two nearer to each other",
+        )
     return lengths
 
 

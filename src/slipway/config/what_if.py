@@ -19,7 +19,7 @@ _NAMED = {
     "models": "this environment deploys no model of this name",
     "pools": "this environment has no pool of this name",
 }
-_OF_MODELS = {*_OF_DEPLOYMENTS, *ModelSettings.model_fields}
+_OF_MODELS = {*_OF_DEPLOYMENTS, *ModelSettings.model_fields} - {"name"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,11 @@ def of_nothing(values: Mapping[str, Any], changes: Sequence[Change]) -> list[Pro
         for change in changes
         if change.model is None and change.key[0] in _NAMED and len(change.key) > 2
     }
-    names = {kind: list(map(str, known.get(f"{NAMESPACE}{kind}") or ())) for kind in _NAMED}
+    values_of = {kind: known.get(f"{NAMESPACE}{kind}") for kind in _NAMED}
+    names = {
+        kind: [str(name) for name in value] if isinstance(value, Mapping) else []
+        for kind, value in values_of.items()
+    }
     return [
         Problem(
             source=SOURCE,

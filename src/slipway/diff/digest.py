@@ -85,6 +85,7 @@ def planned_resources(document: Mapping[str, Any]) -> dict[str, Any]:
         step.get("newState") or step.get("oldState") or {}
         for step in _one_a_resource(document.get("steps") or [])
         if _OPS.get(_text(step, "op"), "delete") != "delete"
+        and not (step["op"] == "refresh" and not step.get("newState"))  # found to be gone
     ]
     return {
         "resources": [

@@ -356,3 +356,28 @@ def test_a_broken_calibration_is_refused_with_its_place(
     path.parent.mkdir()
     path.write_text(ROW.replace(old, new))
     assert_refused(run("plan", "-s", "aws"), "calibration/aws.yaml", *said, "fix: ")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("pools=5", "slipway:pools: must be a mapping"),
+        ("models=true", "slipway:models: must be a mapping"),
+        ("models.phi-4.name=foo", "models.phi-4.name: unknown key"),
+        ("models.phi-4.load.input_tokens={p50: 1, p95: 10000000}", "the mean is more than"),
+    ],
+)
+def test_a_what_if_of_the_wrong_kind_is_no_traceback(change: str, said: str) -> None:
+    assert_refused(run("plan", "-s", "aws", "--what-if", change), said)
+
+
+def test_a_what_if_is_shown_as_it_was_written() -> None:
+    result = run("plan", "-s", "aws", "--what-if", "models.llama-3-1-8b.pools=[h100]")
+    assert "what if models.llama-3-1-8b.pools=[h100]" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["sweep.txt", "."])
+def test_a_picture_that_is_no_png_is_refused_before_the_work(tmp_path: Path, name: str) -> None:
+    assert_refused(
+        run("plan", "-s", "aws", "--sweep", "phi-4", "--png", str(tmp_path / name)), "PNG"
+    )

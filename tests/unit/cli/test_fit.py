@@ -29,6 +29,7 @@ KEYS = {
     "parameters",
     "active_parameters",
     "memory_gib_per_gpu",
+    "notes",
     "sources",
 }
 
@@ -159,3 +160,8 @@ def test_wrong_input_exits_with_2_and_says_what_is_right(
     assert result.exit_code == 2
     assert message in result.output
     assert fix in result.output
+
+
+def test_an_accelerator_without_an_engine_of_ours_is_noted(runner: CliRunner) -> None:
+    answer = _answer(runner, "qwen2.5-7b", "--gpu", "inf2")
+    assert "Neuron" in answer["notes"][0]

@@ -20,9 +20,10 @@ from slipway.cli import checks
 from slipway.cli.app import app
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
-from tests.unit.cli.addresses import NETWORK
+from tests.unit.cli.addresses import NETWORK, WORKER
 
 ADDRESS = f"{NETWORK}.5"
+PORT = 18100 + WORKER
 
 
 def small_plan(*, replica_bytes: int = 2**30) -> Any:
@@ -30,7 +31,7 @@ def small_plan(*, replica_bytes: int = 2**30) -> Any:
     replica = SimpleNamespace(memory_bytes=replica_bytes)
     scaling = SimpleNamespace(min_replicas=2)
     at_address = SimpleNamespace(
-        address=ADDRESS, port=18080, admin_port=19901, xds_port=18000, xds_metrics_port=18001
+        address=ADDRESS, port=PORT, admin_port=19901, xds_port=18000, xds_metrics_port=18001
     )
     return SimpleNamespace(
         cidr=f"{NETWORK}.0/24",
@@ -113,7 +114,7 @@ def test_a_port_in_use_names_purpose_process_and_the_key_to_change(
 
 
 def test_a_program_on_every_address_is_in_the_way_too(environment: Environment) -> None:
-    with listening("0.0.0.0", 18080):
+    with listening("0.0.0.0", PORT):
         (check,) = checks.free_ports(small_plan(), environment)
     assert check.state == "fail"
     assert f"(pid {os.getpid()})" in check.detail

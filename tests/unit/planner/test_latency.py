@@ -14,6 +14,7 @@ from slipway.config.calibration import CalibrationRow, CalibrationSettings
 from slipway.plan.capacity import DeviceMemory, Layout, Precision, ServingEstimate
 from slipway.plan.platform import LatencyGoal
 from slipway.planner.latency.calibration import Calibration, make_calibration
+from slipway.planner.latency.queueing import Replica
 from slipway.planner.latency.replica import LoadShape, serving_estimate
 from slipway.planner.memory.device import device_memory
 
@@ -277,3 +278,15 @@ def test_the_queue_is_that_of_a_simulated_engine(
     assert replica.ttft_ms(sequences) == pytest.approx(simulated.ttft_ms, rel=0.10)
     assert replica.ttft_p95_ms(sequences) == pytest.approx(simulated.ttft_p95_ms, rel=0.25)
     assert replica.tpot_ms(sequences) == pytest.approx(simulated.tpot_ms, rel=0.10)
+
+
+def test_decoding_that_costs_nothing_leaves_no_division_by_zero() -> None:
+    replica = Replica(
+        prompt_ms=20.0,
+        next_prompt_ms=20.0,
+        prompts_at_once=1,
+        steps=((1.0, 5.0), (256.0, 5.0)),
+        output_tokens=1,
+        most_sequences=256,
+    )
+    assert replica.ttft_p95_ms(200) > replica.ttft_p95_ms(2) > 20

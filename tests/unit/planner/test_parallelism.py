@@ -83,8 +83,9 @@ def test_schemes_without_groups_do_not_care(weights: str) -> None:
 
 
 def test_experts_are_sliced_by_tensor_parallelism_and_their_groups_cut() -> None:
-    (problem,) = _problems("qwen3-30b-a3b", Layout(tensor=4), weights="awq")
+    (problem,) = _problems("qwen3-30b-a3b", Layout(tensor=4), weights="fp8-block")
     assert "an expert's intermediate size of 768 over 4 devices is 192" in problem
+    assert _problems("qwen3-30b-a3b", Layout(tensor=4), weights="awq") == ()  # groups of 64
 
 
 def test_sizes_that_no_layer_has_are_not_divided() -> None:

@@ -149,6 +149,11 @@ def test_precisions_that_differ_in_name_only_are_tried_once(
     assert all(each.weights != other_name or each.kv != tried[0].kv for each in tried)
 
 
+def test_whole_numbers_of_8_bits_are_not_fp8() -> None:
+    tried = {each.weights for each in precisions(_demand(quantization="int8"))}
+    assert {"int8", "fp8"} <= tried
+
+
 @pytest.mark.parametrize(
     ("architecture", "tried", "refused"),
     [

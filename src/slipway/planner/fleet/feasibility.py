@@ -9,12 +9,10 @@ from slipway.config.catalog import Accelerator
 from slipway.plan.capacity import DeviceMemory, Layout
 from slipway.planner.memory.device import GIB, device_memory
 from slipway.planner.memory.parallelism import layout_problems
-from slipway.planner.memory.precisions import precision_problems
+from slipway.planner.memory.precisions import engine_problems, precision_problems
 
 from .demand import Demand
 from .supply import Supply
-
-ENGINE_VENDORS = {"nvidia", "amd"}  # whose accelerators the vLLM of services/triton_vllm knows
 
 
 def replica_memory(
@@ -30,7 +28,7 @@ def replica_memory(
         ),
         *precision_problems(demand.architecture, supply.accelerator, layout, demand.precision),
         *_too_few_devices(demand, supply, layout),
-        *_no_engine(supply),
+        *engine_problems(supply.accelerator_name, supply.accelerator),
     ]
     if reasons:
         return tuple(reasons)
@@ -68,8 +66,3 @@ def _too_few_devices(demand: Demand, supply: Supply, layout: Layout) -> Iterator
     need = layout.devices * demand.min_replicas
     if need > have:
         yield f"{demand.min_replicas} replicas need {need} devices, the pool has {have} at most"
-
-
-def _no_engine(supply: Supply) -> Iterator[str]:
-    if supply.accelerator.vendor not in ENGINE_VENDORS:
-        yield f"{supply.accelerator_name} needs Neuron's own vLLM, which is not served here"

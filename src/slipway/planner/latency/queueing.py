@@ -33,6 +33,7 @@ Z95 = 1.6449  # standard deviations at the 95th percentile of the normal distrib
 # Share of the time for prompts: with more of them their queue is longer than these formulas say.
 MOST_PROMPT_SHARE = 0.7
 BISECTIONS = 12
+MOST_BUSY = 1 - 1e-9  # rounding must not make it 1
 WITHOUT_ROUNDS = 2  # to find the share of steps without a prompt; more change it by < 1 %
 
 
@@ -56,7 +57,7 @@ class Steps(NamedTuple):
         mean3 = without * none**3 + (1 - without) * some**3
         mean3 += 3 * some * later * (some * prompts + later * prompts2)
         mean3 += later**3 * (prompts + 3 * rate**2 * mean2)
-        return mean3 / (1 - (rate * later) ** 3)
+        return mean3 / (1 - min(MOST_BUSY, rate * later) ** 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +167,7 @@ def _two_moments(
 ) -> tuple[float, float]:
     """Mean and mean square of the steps' lengths, ms and ms^2."""
     mean = without * none + (1 - without) * some + prompts * later
-    rho = prompts / mean * later
+    rho = min(MOST_BUSY, prompts / mean * later)
     mean2 = without * none**2 + (1 - without) * some**2
     mean2 += later * prompts * (2 * some + later)
     return mean, mean2 / (1 - rho**2)

@@ -9,6 +9,7 @@ from slipway.plan.capacity import Layout, Precision
 
 from .quantization import SCHEMES
 
+EXPERT_SIDE = "an expert's intermediate size"
 DEVICES_PER_NODE = 8  # of the servers that models are split in; clouds and vendors agree
 
 
@@ -60,8 +61,11 @@ def _head_problems(architecture: Architecture, tensor: int) -> Iterator[str]:
 def _size_problems(
     architecture: Architecture, layout: Layout, precision: Precision
 ) -> Iterator[str]:
-    multiple = SCHEMES[precision.weights].split_multiple
+    scheme = SCHEMES[precision.weights]
     for name, size, slices in _split_sizes(architecture, layout):
+        multiple = scheme.split_multiple
+        if name == EXPERT_SIDE and scheme.expert_multiple is not None:
+            multiple = scheme.expert_multiple
         if size % slices:
             yield f"{name} of {size} cannot be divided by {slices}"
         elif multiple is not None and size // slices % multiple:
@@ -77,7 +81,7 @@ def _split_sizes(architecture: Architecture, layout: Layout) -> Iterator[tuple[s
     if experts is None or experts.leading_dense_layers:
         yield "an intermediate size", architecture.intermediate, layout.tensor
     if experts is not None:
-        yield "an expert's intermediate size", experts.intermediate, expert_slices(layout)
+        yield EXPERT_SIDE, experts.intermediate, expert_slices(layout)
         if experts.shared:
             shared = experts.shared * experts.intermediate
             yield "the shared experts' intermediate size", shared, layout.tensor

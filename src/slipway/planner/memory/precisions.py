@@ -13,12 +13,20 @@ from slipway.plan.capacity import Layout, Precision
 
 from .quantization import SCHEMES
 
+ENGINE_VENDORS = {"nvidia", "amd"}  # whose accelerators the vLLM of services/triton_vllm knows
 FLASHINFER_HEAD_SIZES = frozenset({64, 128, 256, 512})  # vllm/v1/attention/backends/flashinfer.py
 
 
 def describe(precision: Precision) -> str:
     """In words: "fp8 weights, bf16 KV"."""
     return f"{precision.weights} weights, {precision.kv} KV"
+
+
+def engine_problems(name: str, accelerator: Accelerator) -> tuple[str, ...]:
+    """Why no engine of Slipway's runs on the accelerator of this name."""
+    if accelerator.vendor in ENGINE_VENDORS:
+        return ()
+    return (f"{name} needs Neuron's own vLLM, which is not served here",)
 
 
 def precision_problems(

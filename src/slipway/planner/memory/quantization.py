@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Literal
 
 from slipway.config.catalog import Architecture
 
@@ -21,7 +22,7 @@ class Scheme:
     `packed` are the kinds of matrices it packs; embeddings, logits table, norms, biases, routers
     and vision towers stay at `kept_bytes` a parameter. `activation_bits` is what the products are
     computed in. `split_multiple` is what a matrix's side must be a multiple of on every device,
-    None where engines pad or do not care.
+    None where engines pad or do not care; `expert_multiple` is that of experts where it is another.
     """
 
     bits: int
@@ -31,6 +32,8 @@ class Scheme:
     kept_bytes: int = 2
     activation_bits: int = 16
     split_multiple: int | None = None
+    expert_multiple: int | None = None
+    numbers: Literal["float", "integer"] = "float"
 
     @property
     def bytes_per_weight(self) -> float:
@@ -45,7 +48,8 @@ class Scheme:
 # arXiv 2306.00978; the GPTQ checkpoints of AutoGPTQ). fp8, int8: a scale per tensor or channel,
 # which is nothing. fp8-block: a float32 per 128 x 128 block (DeepSeek-V3, arXiv 2412.19437 §3.3).
 # nvfp4: an FP8 scale per 16; mxfp4: an 8-bit exponent per 32 (OCP Microscaling 1.0), in gpt-oss
-# for experts only, which vLLM pads.
+# for experts only, which vLLM pads. Groups of experts that a slice cuts are halved, down to 32
+# (vllm/model_executor/layers/quantization/moe_wna16.py).
 SCHEMES: Mapping[str, Scheme] = MappingProxyType(
     {
         "fp32": Scheme(bits=32, kept_bytes=4, activation_bits=32),
@@ -55,9 +59,9 @@ SCHEMES: Mapping[str, Scheme] = MappingProxyType(
         "fp8-block": Scheme(
             bits=8, group=128 * 128, group_bits=32, activation_bits=8, split_multiple=128
         ),
-        "int8": Scheme(bits=8, activation_bits=8),
-        "awq": Scheme(bits=4, group=128, group_bits=20, split_multiple=128),
-        "gptq": Scheme(bits=4, group=128, group_bits=20, split_multiple=128),
+        "int8": Scheme(bits=8, activation_bits=8, numbers="integer"),
+        "awq": Scheme(bits=4, group=128, group_bits=20, split_multiple=128, expert_multiple=32),
+        "gptq": Scheme(bits=4, group=128, group_bits=20, split_multiple=128, expert_multiple=32),
         "nvfp4": Scheme(bits=4, group=16, group_bits=8, activation_bits=4, split_multiple=16),
         "mxfp4": Scheme(bits=4, group=32, group_bits=8, packed=frozenset({"expert"})),
     }
