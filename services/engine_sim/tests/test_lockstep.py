@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulator.core.replay import Timing, replay
 from simulator.core.scheduler import Counters, Limits, Output, Scheduler
 from simulator.core.sequence import Sequence
 from simulator.core.step_time import Profile
 from simulator.fleet.content import sequences
 from simulator.fleet.engine import Engine
 from simulator.fleet.lockstep import LockstepScheduler
+from simulator.fleet.stepwise import Timing, replay
 from simulator.fleet.trace import Request
 
 PROFILE = Profile(

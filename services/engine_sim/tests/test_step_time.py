@@ -6,10 +6,10 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from simulator.core.replay import replay
 from simulator.core.scheduler import Limits, Scheduler
 from simulator.core.sequence import Sequence
 from simulator.core.step_time import Profile, UnknownProfileError, load_profile
+from simulator.fleet.stepwise import replay
 
 PROFILES = Path(__file__).parent.parent / "profiles.json"
 

@@ -18,9 +18,7 @@ SERVICES = ("engine_sim", "node", "triton_vllm", "xds")
 ENTRYPOINTS = {"engine_sim": "engine_sim.py", "triton_vllm": "launcher.py"}
 
 # What a person runs from the checkout and no node does; relative to the service's folder.
-NOT_ON_NODES = {
-    "engine_sim": ("make_trace.py", "replay.py", "simulator/core/replay.py", "simulator/fleet"),
-}
+NOT_ON_NODES = {"engine_sim": ("make_trace.py", "replay.py", "simulator/fleet")}
 
 # name of a Python environment -> its fully pinned requirements
 REQUIREMENTS = {

@@ -49,7 +49,7 @@ def replica_under(load: LoadShape) -> Replica:
 
 def simulate(load: LoadShape, *, requests: int, seed: int = 1) -> Simulated:
     """Poisson arrivals, every request of the same lengths."""
-    core = _simulator_core()
+    core = _simulator()
 
     def sequence(request: int) -> Any:
         first = request * 100_000  # no two prompts begin alike: no prefix is cached
@@ -69,7 +69,7 @@ def simulate(load: LoadShape, *, requests: int, seed: int = 1) -> Simulated:
     limits = core["scheduler"].Limits(
         max_num_seqs=MAX_NUM_SEQS, token_budget=TOKEN_BUDGET, kv_blocks=28_000
     )
-    served = core["replay"].replay(core["scheduler"].Scheduler(limits), profile, arrivals)
+    served = core["stepwise"].replay(core["scheduler"].Scheduler(limits), profile, arrivals)
     timings = list(served.values())[requests // 4 :]
     ttfts_ms = [each.first_token_ms - each.arrived_ms for each in timings]
     return Simulated(
@@ -81,13 +81,13 @@ def simulate(load: LoadShape, *, requests: int, seed: int = 1) -> Simulated:
     )
 
 
-def _simulator_core() -> dict[str, Any]:
+def _simulator() -> dict[str, Any]:
     folder = str(ROOT / "services/engine_sim")
     sys.path.insert(0, folder)
     try:
         return {
-            name: importlib.import_module(f"simulator.core.{name}")
-            for name in ("replay", "scheduler", "sequence", "step_time")
+            name.rpartition(".")[2]: importlib.import_module(f"simulator.{name}")
+            for name in ("fleet.stepwise", "core.scheduler", "core.sequence", "core.step_time")
         }
     finally:
         sys.path.remove(folder)

@@ -14,7 +14,7 @@ Deliver = Callable[[Output, float], None]  # a first or last token, and when it 
 
 
 class Engine:
-    """Steps follow each other without a gap as long as there is work, as in core/replay.py."""
+    """Steps follow each other without a gap as long as there is work, as in stepwise.py."""
 
     def __init__(self, limits: Limits, profile: Profile, deliver: Deliver) -> None:
         self.scheduler = LockstepScheduler(limits)

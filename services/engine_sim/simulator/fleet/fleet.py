@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, replace
 
-from simulator.core.replay import Timing
 from simulator.core.scheduler import Limits, Output
 from simulator.core.sequence import Sequence
 from simulator.core.step_time import Profile
@@ -14,6 +13,7 @@ from simulator.fleet.autoscaling import Autoscaler, ScalingPolicy
 from simulator.fleet.content import sequences
 from simulator.fleet.engine import Engine
 from simulator.fleet.routing import ROUTERS
+from simulator.fleet.stepwise import Timing
 from simulator.fleet.trace import Request
 
 # Why a request was not served; the answers of Envoy (503) and of the engine (400).

@@ -27,10 +27,6 @@ class Target(Protocol):
 T = TypeVar("T", bound=Target)
 
 
-class Router(Protocol):
-    def pick(self, ready: Sequence[T], request: Request) -> T: ...
-
-
 class RoundRobin:
     def __init__(self) -> None:
         self._turn = -1

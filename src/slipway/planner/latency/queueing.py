@@ -26,6 +26,7 @@ time between steps is only known to a calibration.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -103,14 +104,10 @@ class Replica:
 
     def sequences(self, requests_per_s: float) -> float:
         """Decoded together at a load; as many as it holds where it cannot keep up."""
-        low, high = 0.0, 1.0
-        for _ in range(BISECTIONS):  # over the square root: finer where sequences are few
-            middle = (low + high) / 2
-            if self.requests_per_s(self.most_sequences * middle**2) < requests_per_s:
-                low = middle
-            else:
-                high = middle
-        return self.most_sequences * low**2
+        found, _ = bisected(
+            self.most_sequences, lambda sequences: self.requests_per_s(sequences) < requests_per_s
+        )
+        return found
 
     def ttft_ms(self, sequences: float) -> float:
         """Of the mean request."""
@@ -160,6 +157,18 @@ class Replica:
                 without = (1 + spread / prompts) ** (-(prompts**2) / spread)
             mean, mean2 = _two_moments(prompts, none, some, later, without)
         return Steps(prompts, none, some, later, without, mean, mean2)
+
+
+def bisected(most: float, keeps: Callable[[float], bool]) -> tuple[float, float]:
+    """Up to how many sequences of `most` something holds, and from how many on it does not."""
+    low, high = 0.0, 1.0
+    for _ in range(BISECTIONS):  # over the square root: finer where sequences are few
+        middle = (low + high) / 2
+        if keeps(most * middle**2):
+            low = middle
+        else:
+            high = middle
+    return most * low**2, most * high**2
 
 
 def _two_moments(

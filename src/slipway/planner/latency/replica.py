@@ -17,7 +17,7 @@ from slipway.plan.capacity import (
 from slipway.plan.platform import LatencyGoal
 
 from .calibration import Calibration
-from .queueing import BISECTIONS, MOST_PROMPT_SHARE, Replica, sequences_p95
+from .queueing import MOST_PROMPT_SHARE, Replica, bisected, sequences_p95
 from .replica_times import Requests, Roofline, measured_replica, roofline_replica
 
 # What the time of a pass is, as a multiple of the roofline's: 9 of 10 passes of aiconfigurator
@@ -161,15 +161,10 @@ def _sustained(replica: Replica, goal: LatencyGoal) -> tuple[float, str]:
         return 0.0, "the KV cache, which does not hold one request"
     if alone := _broken(replica, goal, 0.0):
         return 0.0, f"{alone}, which a single request misses"
-    low, high, limit = 0.0, 1.0, ""
-    for _ in range(BISECTIONS):  # over the square root: finer where sequences are few
-        middle = (low + high) / 2
-        broken = _broken(replica, goal, replica.most_sequences * middle**2)
-        if broken is None:
-            low = middle
-        else:
-            high, limit = middle, broken
-    return replica.requests_per_s(replica.most_sequences * low**2), limit
+    kept, too_many = bisected(
+        replica.most_sequences, lambda sequences: _broken(replica, goal, sequences) is None
+    )
+    return replica.requests_per_s(kept), _broken(replica, goal, too_many) or ""
 
 
 def _broken(replica: Replica, goal: LatencyGoal, sequences: float) -> str | None:

@@ -1,4 +1,4 @@
-"""Run the core against a clock of its own: the basis of offline what-if questions."""
+"""One engine, step by step on a clock of its own: what lockstep.py is held against."""
 
 from __future__ import annotations
 
