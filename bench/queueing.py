@@ -45,15 +45,15 @@ def compared(
     load = LoadShape(requests_per_s=0, input_tokens=input_tokens, output_tokens=output_tokens)
     replica = replica_under(load)
     rate = share / replica.prompt_s
-    sequences = replica.sequences(rate)
-    if sequences_p95(sequences) > replica.most_sequences:
+    point = replica.under(rate)
+    if sequences_p95(point.sequences) > replica.most_sequences:
         return None
     load = LoadShape(requests_per_s=rate, input_tokens=input_tokens, output_tokens=output_tokens)
     runs = [simulate(load, requests=requests, seed=seed) for seed in range(1, seeds + 1)]
     pairs = [
-        (replica.ttft_ms(sequences), fmean(run.ttft_ms for run in runs)),
-        (replica.ttft_p95_ms(sequences), fmean(run.ttft_p95_ms for run in runs)),
-        (replica.tpot_ms(sequences), fmean(run.tpot_ms for run in runs)),
+        (point.ttft_ms, fmean(run.ttft_ms for run in runs)),
+        (point.ttft_p95_ms, fmean(run.ttft_p95_ms for run in runs)),
+        (point.tpot_ms, fmean(run.tpot_ms for run in runs)),
     ]
     cells = " | ".join(
         f"{ours:.0f} / {engine:.0f} ms, {ours / engine - 1:+.0%}" for ours, engine in pairs

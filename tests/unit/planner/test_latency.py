@@ -273,11 +273,11 @@ def test_the_queue_is_that_of_a_simulated_engine(
         requests_per_s=requests_per_s, input_tokens=input_tokens, output_tokens=output_tokens
     )
     replica = replica_under(load)
-    sequences = replica.sequences(requests_per_s)
+    point = replica.under(requests_per_s)
     simulated = simulate(load, requests=600)
-    assert replica.ttft_ms(sequences) == pytest.approx(simulated.ttft_ms, rel=0.10)
-    assert replica.ttft_p95_ms(sequences) == pytest.approx(simulated.ttft_p95_ms, rel=0.25)
-    assert replica.tpot_ms(sequences) == pytest.approx(simulated.tpot_ms, rel=0.10)
+    assert point.ttft_ms == pytest.approx(simulated.ttft_ms, rel=0.10)
+    assert point.ttft_p95_ms == pytest.approx(simulated.ttft_p95_ms, rel=0.25)
+    assert point.tpot_ms == pytest.approx(simulated.tpot_ms, rel=0.10)
 
 
 def test_decoding_that_costs_nothing_leaves_no_division_by_zero() -> None:
@@ -289,4 +289,4 @@ def test_decoding_that_costs_nothing_leaves_no_division_by_zero() -> None:
         output_tokens=1,
         most_sequences=256,
     )
-    assert replica.ttft_p95_ms(200) > replica.ttft_p95_ms(2) > 20
+    assert replica.at(200).ttft_p95_ms > replica.at(2).ttft_p95_ms > 20

@@ -94,32 +94,17 @@ class Replica:
             low, low_ms = high, high_ms
         return low_ms * sequences / low
 
-    def tpot_ms(self, sequences: float) -> float:
-        """Of the mean request while so many sequences decode."""
-        return self._steps(sequences).mean_ms
+    def at(self, sequences: float) -> OperatingPoint:
+        """The replica while so many sequences decode."""
+        return OperatingPoint(self, sequences, self._steps(sequences))
 
-    def requests_per_s(self, sequences: float) -> float:
-        """The load that keeps so many sequences decoding."""
-        return 1000 * sequences / (self.output_tokens * self.tpot_ms(sequences))
-
-    def sequences(self, requests_per_s: float) -> float:
-        """Decoded together at a load; as many as it holds where it cannot keep up."""
+    def under(self, requests_per_s: float) -> OperatingPoint:
+        """Under a load; with as many sequences as it holds where it cannot keep up."""
         found, _ = bisected(
-            self.most_sequences, lambda sequences: self.requests_per_s(sequences) < requests_per_s
+            self.most_sequences,
+            lambda sequences: self.at(sequences).requests_per_s < requests_per_s,
         )
-        return found
-
-    def ttft_ms(self, sequences: float) -> float:
-        """Of the mean request."""
-        wait_ms, _ = self._wait(sequences)
-        return self.ttft_correction * (wait_ms + self._own_step_ms(sequences))
-
-    def tpot_p95_ms(self, sequences: float) -> float:
-        return self.tpot_ms(sequences_p95(sequences))
-
-    def ttft_p95_ms(self, sequences: float) -> float:
-        wait_ms = gamma_p95(*self._wait(sequences))
-        return self.ttft_correction * (wait_ms + self._own_step_ms(sequences_p95(sequences)))
+        return self.at(found)
 
     def slower(self, *, prompt: float, step: float) -> Replica:
         """The same with prompts and decode steps that take so many times as long."""
@@ -129,19 +114,6 @@ class Replica:
             next_prompt_ms=prompt * self.next_prompt_ms,
             steps=tuple((sequences, step * ms) for sequences, ms in self.steps),
         )
-
-    def _own_step_ms(self, sequences: float) -> float:
-        """Of a prompt: its pass, and what the sequences that decode in the same step add."""
-        return self.prompt_ms + self.step_ms(sequences) - self.steps[0][1]
-
-    def _wait(self, sequences: float) -> tuple[float, float]:
-        """Mean and variance of what a prompt waits for besides its own step, ms and ms^2."""
-        steps, busy = self._steps(sequences), min(1.0, sequences)
-        rho, later_ms = steps.prompts / steps.mean_ms * steps.later, self.next_prompt_ms
-        seen_ms, seen_ms2 = steps.mean_ms2 / steps.mean_ms, steps.mean_ms3() / steps.mean_ms
-        mean_ms = seen_ms * (busy / 2 + rho)
-        mean_ms2 = seen_ms2 * (busy / 3 + rho + rho**2) + later_ms * rho * seen_ms
-        return mean_ms, mean_ms2 - mean_ms**2
 
     def _steps(self, sequences: float) -> Steps:
         prompts = sequences / (self.output_tokens * self.prompts_at_once)
@@ -157,6 +129,54 @@ class Replica:
                 without = (1 + spread / prompts) ** (-(prompts**2) / spread)
             mean, mean2 = _two_moments(prompts, none, some, later, without)
         return Steps(prompts, none, some, later, without, mean, mean2)
+
+
+class OperatingPoint(NamedTuple):
+    """A replica while `sequences` decode together, on average."""
+
+    replica: Replica
+    sequences: float
+    steps: Steps
+
+    @property
+    def tpot_ms(self) -> float:
+        """Of the mean request."""
+        return self.steps.mean_ms
+
+    @property
+    def requests_per_s(self) -> float:
+        """The load that keeps so many sequences decoding."""
+        return 1000 * self.sequences / (self.replica.output_tokens * self.tpot_ms)
+
+    @property
+    def ttft_ms(self) -> float:
+        """Of the mean request."""
+        wait_ms, _ = self._wait()
+        return self.replica.ttft_correction * (wait_ms + self._own_step_ms(self.sequences))
+
+    @property
+    def tpot_p95_ms(self) -> float:
+        return self.replica.at(sequences_p95(self.sequences)).tpot_ms
+
+    @property
+    def ttft_p95_ms(self) -> float:
+        wait_ms = gamma_p95(*self._wait())
+        own_ms = self._own_step_ms(sequences_p95(self.sequences))
+        return self.replica.ttft_correction * (wait_ms + own_ms)
+
+    def _own_step_ms(self, sequences: float) -> float:
+        """Of a prompt: its pass, and what the sequences that decode in the same step add."""
+        replica = self.replica
+        return replica.prompt_ms + replica.step_ms(sequences) - replica.steps[0][1]
+
+    def _wait(self) -> tuple[float, float]:
+        """Mean and variance of what a prompt waits for besides its own step, ms and ms^2."""
+        steps, busy = self.steps, min(1.0, self.sequences)
+        rho, later_ms = steps.prompts / steps.mean_ms * steps.later, self.replica.next_prompt_ms
+        seen_ms, seen_ms2 = steps.mean_ms2 / steps.mean_ms, steps.mean_ms3() / steps.mean_ms
+        mean_ms = seen_ms * (busy / 2 + rho)
+        mean_ms2 = seen_ms2 * (busy / 3 + rho + rho**2) + later_ms * rho * seen_ms
+        return mean_ms, mean_ms2 - mean_ms**2
 
 
 def bisected(most: float, keeps: Callable[[float], bool]) -> tuple[float, float]:

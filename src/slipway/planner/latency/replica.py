@@ -94,9 +94,8 @@ def _estimate(
     replica: Replica, load: LoadShape, goal: LatencyGoal, *, basis: Basis, source: str
 ) -> ServingEstimate:
     sustained, limit = _sustained(replica, goal)
-    sequences = replica.sequences(min(load.requests_per_s, sustained))
-    rate, tpot_ms = replica.requests_per_s(sequences), replica.tpot_ms(sequences)
-    decoding = max(1.0, sequences)
+    point = replica.under(min(load.requests_per_s, sustained))
+    decoding = max(1.0, point.sequences)
     bars = basis == "estimate"
 
     def figure(value: float, unit: str, how: str, band: tuple[float, float]) -> Figure:
@@ -109,14 +108,14 @@ def _estimate(
     return ServingEstimate(
         concurrency=round(decoding),
         ttft_ms=figure(
-            replica.ttft_ms(sequences),
+            point.ttft_ms,
             "ms",
             "the rest of a step, others' prompts and its own (planner/latency/queueing.py), "
-            f"at {rate:.3g} requests/s of {lengths}",
+            f"at {point.requests_per_s:.3g} requests/s of {lengths}",
             PREFILL_BAND,
         ),
         tpot_ms=figure(
-            tpot_ms,
+            point.tpot_ms,
             "ms",
             f"step of {decoding:.0f} sequences and what prompts add to it"
             " (planner/latency/queueing.py)",
@@ -129,7 +128,7 @@ def _estimate(
             _inverse(PREFILL_BAND),
         ),
         decode_tokens_per_s=figure(
-            decoding / tpot_ms * 1000,
+            decoding / point.tpot_ms * 1000,
             "tokens/s",
             f"{decoding:.0f} sequences / TPOT",
             _inverse(DECODE_BAND),
@@ -164,17 +163,18 @@ def _sustained(replica: Replica, goal: LatencyGoal) -> tuple[float, str]:
     kept, too_many = bisected(
         replica.most_sequences, lambda sequences: _broken(replica, goal, sequences) is None
     )
-    return replica.requests_per_s(kept), _broken(replica, goal, too_many) or ""
+    return replica.at(kept).requests_per_s, _broken(replica, goal, too_many) or ""
 
 
 def _broken(replica: Replica, goal: LatencyGoal, sequences: float) -> str | None:
     """The first limit that so many sequences on average break, None when they keep all."""
     if sequences_p95(sequences) > replica.most_sequences:
         return f"the {replica.most_sequences:.0f} sequences it holds"
-    if replica.requests_per_s(sequences) * replica.prompt_s > MOST_PROMPT_SHARE:
+    point = replica.at(sequences)
+    if point.requests_per_s * replica.prompt_s > MOST_PROMPT_SHARE:
         return f"{MOST_PROMPT_SHARE:.0%} of the time for prompts"
-    if goal.tpot_p95_ms is not None and replica.tpot_p95_ms(sequences) > goal.tpot_p95_ms:
+    if goal.tpot_p95_ms is not None and point.tpot_p95_ms > goal.tpot_p95_ms:
         return f"the TPOT goal of {goal.tpot_p95_ms} ms"
-    if goal.ttft_p95_ms is not None and replica.ttft_p95_ms(sequences) > goal.ttft_p95_ms:
+    if goal.ttft_p95_ms is not None and point.ttft_p95_ms > goal.ttft_p95_ms:
         return f"the TTFT goal of {goal.ttft_p95_ms} ms"
     return None

@@ -115,6 +115,6 @@ def _from_serving(seen: ServingMeasurement, requests: Requests, roofline: Roofli
             next_prompt_ms=prompt_ms,
             output_tokens=requests.output_tokens,
         )
-    ratio = seen.tpot_ms / then.tpot_ms(sequences)
+    ratio = seen.tpot_ms / then.at(sequences).tpot_ms
     then, now = then.slower(prompt=ratio, step=ratio), now.slower(prompt=ratio, step=ratio)
-    return replace(now, ttft_correction=seen.ttft_ms / then.ttft_ms(sequences))
+    return replace(now, ttft_correction=seen.ttft_ms / then.at(sequences).ttft_ms)
