@@ -31,9 +31,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # Ours are found through the line above.
 from slipway.cli.environment import Environment, find  # noqa: E402
-from slipway.cli.plugins import prepare_plugins  # noqa: E402
-from slipway.cli.policy_pack import policy_arguments  # noqa: E402
-from slipway.cli.pulumi import Pulumi  # noqa: E402
+from slipway.cli.pulumi.plugins import prepare_plugins  # noqa: E402
+from slipway.cli.pulumi.policy_pack import policy_arguments  # noqa: E402
+from slipway.cli.pulumi.process import Pulumi  # noqa: E402
 from tests.live.environments import SIMULATED_ENGINE, copy_tree  # noqa: E402
 
 BAR_S = 3.0

@@ -19,7 +19,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 # Ours are found through the line above.
 from slipway.planner.latency.queueing import sequences_p95  # noqa: E402
 from slipway.planner.latency.replica import LoadShape  # noqa: E402
-from tests.unit.planner.simulated_queue import replica_under, simulate  # noqa: E402
+from tests.unit.planner.latency.simulated_queue import replica_under, simulate  # noqa: E402
 
 LENGTHS = ((256, 64), (512, 16), (1024, 64), (1024, 256), (2048, 512), (4096, 128), (8192, 128))
 PROMPT_SHARES = (0.2, 0.4, 0.5, 0.6, 0.7)

@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 # Ours are found through the line above.
 from slipway.planner.latency.kernels import EFFICIENCIES, Efficiencies  # noqa: E402
 from slipway.planner.latency.roofline import pass_ms  # noqa: E402
-from tests.unit.planner.latency_rows import Sample, machine_of, read_samples  # noqa: E402
+from tests.unit.planner.latency.latency_rows import Sample, machine_of, read_samples  # noqa: E402
 
 STEPS = (0.2, 0.1, 0.05, 0.025)
 # No share of a rate is above 1. What the rows do not say anything about keeps its value: the

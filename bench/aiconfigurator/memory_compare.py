@@ -24,7 +24,7 @@ from slipway.plan.capacity import Layout, Precision  # noqa: E402
 from slipway.planner.memory.device import GIB, device_memory, kv_bytes  # noqa: E402
 from slipway.planner.memory.quantization import KV_BYTES  # noqa: E402
 
-RECORD = ROOT / "tests/unit/planner/aiconfigurator_memory.json"
+RECORD = ROOT / "tests/unit/planner/memory/aiconfigurator_memory.json"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,9 @@ import pytest
 
 from slipway.cli.environment import Environment
 from slipway.cli.environment import find as find_environment
-from slipway.cli.offline import offline_preview
-from slipway.cli.plugins import prepare_plugins
-from slipway.cli.pulumi import Pulumi
+from slipway.cli.pulumi.offline import offline_preview
+from slipway.cli.pulumi.plugins import prepare_plugins
+from slipway.cli.pulumi.process import Pulumi
 from stacks.recording import STACK, UNKNOWN
 from tests.binaries import find
 from tests.live.environments import copy_tree

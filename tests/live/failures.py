@@ -24,7 +24,7 @@ import httpx
 
 from slipway.cli.applied import require
 from slipway.cli.environment import find
-from slipway.cli.snapshot import take_snapshot
+from slipway.cli.platform.snapshot import take_snapshot
 from tests.live.processes import Process, kinds, processes_of
 from tests.live.shared_memory import unused, used_by
 from tests.live.streaming import Load

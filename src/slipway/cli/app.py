@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 from slipway.cli.console import say
 from slipway.cli.errors import explained, text_of
 
-# In the order of --help. Each name is a module of this package with an `app` of one command, whose
+# In the order of --help. Each name is a module of commands/ with an `app` of one command, whose
 # first docstring line is the summary here (a test compares them).
 COMMANDS: Mapping[str, str] = {
     "up": "Bring the environment to what its files say, and ask every model a question.",
@@ -56,7 +56,7 @@ class CommandGroup(TyperGroup):
 
 
 def _loaded(name: str) -> Any:
-    module = importlib.import_module(f"slipway.cli.{name}")
+    module = importlib.import_module(f"slipway.cli.commands.{name}")
     command = typer.main.get_command(module.app)
     command.name = name
     return command

@@ -20,7 +20,7 @@ from toolchain.errors import CancelledError, ToolchainError
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_summary_of_a_command_is_the_first_line_of_its_help(name: str) -> None:
-    module = importlib.import_module(f"slipway.cli.{name}")
+    module = importlib.import_module(f"slipway.cli.commands.{name}")
     command = typer.main.get_command(module.app)
     assert (command.help or "").splitlines()[0] == COMMANDS[name]
 
@@ -37,7 +37,7 @@ def test_the_list_of_commands_loads_none_of_them() -> None:
     program = (
         "import sys; from slipway.cli.app import app; app(['--help'], standalone_mode=False);"
         "sys.exit(any(m in sys.modules for m in"
-        " ('slipway.cli.up', 'httpx', 'pydantic', 'tritonclient', 'psutil')))"
+        " ('slipway.cli.commands.up', 'httpx', 'pydantic', 'tritonclient', 'psutil')))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False

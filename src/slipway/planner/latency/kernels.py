@@ -29,8 +29,8 @@ class Efficiencies:
     """What share of a device's rates kernels reach, and what each costs besides.
 
     Fitted by bench/aiconfigurator/latency_fit.py to the tuning rows of
-    tests/unit/planner/aiconfigurator_latency.json and to nothing else: times of vLLM's kernels
-    on H100, A100 and L40S in the databases of aiconfigurator 0.8.0.
+    tests/unit/planner/latency/aiconfigurator_latency.json and to nothing else: times of vLLM's
+    kernels on H100, A100 and L40S in the databases of aiconfigurator 0.8.0.
     """
 
     launch_us: float = 6.5  # of one kernel

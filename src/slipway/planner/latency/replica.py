@@ -21,7 +21,7 @@ from .queueing import MOST_PROMPT_SHARE, Replica, bisected, sequences_p95
 from .replica_times import Requests, Roofline, measured_replica, roofline_replica
 
 # What the time of a pass is, as a multiple of the roofline's: 9 of 10 passes of aiconfigurator
-# 0.8.0's held-out rows lie between these (tests/unit/planner/test_aiconfigurator_latency.py).
+# 0.8.0's held-out rows lie between these: tests/unit/planner/latency/test_aiconfigurator_latency.py
 PREFILL_BAND = (0.86, 1.51)
 DECODE_BAND = (0.77, 1.27)
 ROOFLINE = (

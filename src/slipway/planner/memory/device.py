@@ -3,7 +3,7 @@
 The KV cache of a layer is what vLLM allocates (vllm/v1/kv_cache_interface.py: full attention,
 sliding window, latent attention). Where a constant was not measured here its comment says whose
 it is. The formulas are held against known models and against aiconfigurator in
-tests/unit/planner/test_memory.py and test_aiconfigurator_memory.py.
+tests/unit/planner/memory/test_memory.py and test_aiconfigurator_memory.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Parameters of an architecture, matrix by matrix: what is counted, quantized and divided.
 
 Shapes are those of the architecture's config.json, as transformers builds it; the counts are held
-against transformers on the meta device in tests/unit/planner/test_parameters.py.
+against transformers on the meta device in tests/unit/planner/memory/test_parameters.py.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""One module for each command of `slipway`: its options, and what it does in which order."""

@@ -1,0 +1,77 @@
+"""Ask a model through the gateway and stream its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from typing import Annotated
+
+import typer
+
+from slipway.cli.applied import Applied, AppliedModel, require
+from slipway.cli.console import results, say
+from slipway.cli.doors import openai_door
+from slipway.cli.doors.answer import Answer, collect
+from slipway.cli.environment import find
+from slipway.cli.errors import WRONG_INPUT, CliError
+from slipway.cli.options import DEFAULT_STACK, Stack
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def chat(  # noqa: PLR0917  (typer passes options by name)
+    model: Annotated[str, typer.Argument(help="A model's name or alias.")],
+    prompt: Annotated[str, typer.Argument(help="What to ask.")],
+    stack: Stack = DEFAULT_STACK,
+    grpc: Annotated[
+        bool, typer.Option("--grpc", help="Use the Triton door instead of the OpenAI one.")
+    ] = False,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Longest answer, in tokens.")] = 256,
+    system: Annotated[str | None, typer.Option(help="Instructions before the question.")] = None,
+) -> None:
+    """Ask a model through the gateway and stream its answer."""
+    applied = require(find(stack))
+    known = _known(applied, model)
+    answer = asyncio.run(
+        _stream(applied, known.name, prompt, grpc=grpc, max_tokens=max_tokens, system=system)
+    )
+    results.print()
+    say(
+        f"TTFT {answer.ttft_s * 1000:.0f} ms, {answer.tokens} tokens, "
+        f"{answer.tokens_per_s:.1f} tokens/s over {'gRPC' if grpc else 'OpenAI SSE'}"
+    )
+
+
+def _known(applied: Applied, name: str) -> AppliedModel:
+    model = applied.model(name)
+    if model is not None:
+        return model
+    names = sorted(applied.names())
+    near = difflib.get_close_matches(name, names, n=1)
+    raise CliError(
+        f'the environment "{applied.environment}" serves no model "{name}"',
+        fix=f'did you mean "{near[0]}"?' if near else f"use one of: {', '.join(names) or 'none'}",
+        exit_code=WRONG_INPUT,
+    )
+
+
+async def _stream(
+    applied: Applied, model: str, prompt: str, *, grpc: bool, max_tokens: int, system: str | None
+) -> Answer:
+    def show(text: str) -> None:
+        results.print(text, end="", markup=False)
+        results.file.flush()
+
+    if not grpc:
+        pieces = openai_door.stream_chat(
+            applied.gateway_http, model, prompt, system=system, max_tokens=max_tokens
+        )
+        return await collect(pieces, show)
+    # Its import takes a third of a second, more than the first token does.
+    from slipway.cli.doors import triton_door  # noqa: PLC0415
+
+    pieces = triton_door.stream_chat(
+        applied.gateway_grpc, model, prompt, system=system, max_tokens=max_tokens
+    )
+    return await collect(pieces, show)

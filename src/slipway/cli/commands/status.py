@@ -1,0 +1,40 @@
+"""Show nodes, jobs, replicas, endpoints and metrics targets."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+from rich.live import Live
+
+from slipway.cli.applied import require
+from slipway.cli.console import print_tables, results, write_json
+from slipway.cli.environment import find
+from slipway.cli.options import DEFAULT_STACK, Json, Stack
+from slipway.cli.platform.snapshot import take_snapshot
+from slipway.cli.views.status_table import status_table
+
+app = typer.Typer(add_completion=False)
+WATCH_INTERVAL_S = 2.0
+
+
+@app.command()
+def status(
+    stack: Stack = DEFAULT_STACK,
+    json: Json = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it until Ctrl-C.")] = False,
+) -> None:
+    """Show nodes, jobs, replicas, endpoints and metrics targets."""
+    environment = find(stack)
+    applied = require(environment)
+    if json:
+        write_json(take_snapshot(environment, applied))
+        return
+    if not watch:
+        print_tables(status_table(take_snapshot(environment, applied)))
+        return
+    with Live(status_table(take_snapshot(environment, applied)), console=results) as live:
+        while True:
+            time.sleep(WATCH_INTERVAL_S)
+            live.update(status_table(take_snapshot(environment, applied)))

@@ -1,0 +1,1 @@
+"""A question through the doors of the gateway, and its streamed answer."""

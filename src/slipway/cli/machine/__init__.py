@@ -1,0 +1,1 @@
+"""This machine: what it must have, who listens where, code copied for its nodes."""

@@ -1,0 +1,287 @@
+"""What a machine must have, each as a line that says ok, or what to do."""
+
+from __future__ import annotations
+
+import os
+import platform
+import pwd
+import resource
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import psutil
+
+from slipway.cli.environment import Environment
+from slipway.cli.errors import CliError
+from slipway.cli.machine import ports
+from slipway.plan.platform import PlatformPlan
+from toolchain.errors import ToolchainError
+from toolchain.pins import tool_pins
+from toolchain.resolve import report
+
+GIB = 2**30
+MIN_CORES = 2
+MIN_GLIBC = (2, 35)  # what Triton's binaries are linked against
+MIN_OPEN_FILES = 4096
+PLATFORM_MEMORY_BYTES = 1_200_000_000  # all but the engines, docs/benchmarks
+COLD_DISK_BYTES = 20 * GIB  # Go's caches, binaries and Python environments, made from nothing
+WARM_DISK_BYTES = 2 * GIB
+MIN_SHARED_MEMORY_BYTES = GIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    name: str
+    state: Literal["ok", "warn", "fail"]
+    detail: str
+    fix: str = ""
+
+
+def require(checks: Iterable[Check]) -> None:
+    """CliError with every check that failed."""
+    failed = [check for check in checks if check.state == "fail"]
+    if failed:
+        raise CliError(
+            "; ".join(f"{check.name}: {check.detail}" for check in failed)
+            + "; nothing was changed",
+            fix="; ".join(dict.fromkeys(check.fix for check in failed)),
+        )
+
+
+def machine(environment: Environment) -> Iterator[Check]:
+    """What does not depend on a plan."""
+    yield _system()
+    yield _user()
+    yield _c_library()
+    yield _cores()
+    yield _clock(environment.checkout)
+    yield _cgroups()
+    yield _open_files()
+    yield _shared_memory()
+    yield _writable("cache folder", environment.cache, "set SLIPWAY_CACHE to a folder that is")
+    yield _writable("checkout", environment.checkout, "use a checkout of your own")
+    yield _tools(environment.cache)
+    yield _disk(environment.cache)
+
+
+def _system() -> Check:
+    found = f"{platform.system()} {platform.machine()}"
+    if found == "Linux x86_64":
+        return Check(name="system", state="ok", detail=found)
+    return Check(
+        name="system",
+        state="fail",
+        detail=f"{found} is not supported",
+        fix="use a Linux x86-64 machine",
+    )
+
+
+def _user() -> Check:
+    """Pulumi and Nomad's raw_exec driver look their user up by its id."""
+    user_id = os.getuid()
+    try:
+        return Check(name="user", state="ok", detail=pwd.getpwuid(user_id).pw_name)
+    except KeyError:
+        return Check(
+            name="user",
+            state="fail",
+            detail=f"the user id {user_id} has no name on this machine, and Nomad starts no task",
+            fix="run as a user that `getent passwd` lists",
+        )
+
+
+def _c_library() -> Check:
+    name, version = platform.libc_ver()
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+    if name == "glibc" and numbers >= MIN_GLIBC:
+        return Check(name="C library", state="ok", detail=f"{name} {version}")
+    return Check(
+        name="C library",
+        state="fail",
+        detail=f"{name or 'unknown'} {version}; glibc 2.35 or newer is needed",
+        fix="use a newer distribution, for example Debian 12 or Ubuntu 22.04",
+    )
+
+
+def _cores() -> Check:
+    cores = len(os.sched_getaffinity(0))
+    if cores >= MIN_CORES:
+        return Check(name="cores", state="ok", detail=f"{cores}")
+    return Check(
+        name="cores",
+        state="warn",
+        detail=f"{cores}; models load slowly below {MIN_CORES}",
+        fix=f"give this machine {MIN_CORES} cores",
+    )
+
+
+def memory(plan: PlatformPlan) -> Check:
+    """Whether a plan's first replicas fit beside what runs on the machine now."""
+    need = PLATFORM_MEMORY_BYTES + sum(
+        model.replica.memory_bytes * model.scaling.min_replicas for model in plan.models
+    )
+    free = available_memory_bytes()
+    detail = f"{free / GIB:.1f} GiB free, {need / GIB:.1f} GiB needed"
+    if free >= need:
+        return Check(name="memory", state="ok", detail=detail)
+    return Check(
+        name="memory",
+        state="fail",
+        detail=detail,
+        fix="end other programs, or lower replicas.min or the models' max_num_seqs",
+    )
+
+
+def available_memory_bytes() -> int:
+    """Memory that new processes can use, inside the limit of this control group if it has one."""
+    available = int(psutil.virtual_memory().available)
+    for folder, limit, used, cached in (
+        ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
+        (
+            "/sys/fs/cgroup/memory",
+            "memory.limit_in_bytes",
+            "memory.usage_in_bytes",
+            "total_inactive_file",
+        ),
+    ):
+        group = Path(folder)
+        try:
+            free = int((group / limit).read_text()) - int((group / used).read_text())
+            statistics = dict(line.split() for line in (group / "memory.stat").open())
+        except (OSError, ValueError):  # not this version of cgroups, or "max"
+            continue
+        available = min(available, free + int(statistics.get(cached, 0)))
+    return available
+
+
+def _disk(cache: Path) -> Check:
+    free = shutil.disk_usage(_existing(cache)).free
+    cold = any(state.state == "missing" for state in report(tool_pins(), cache))
+    need = COLD_DISK_BYTES if cold else WARM_DISK_BYTES
+    detail = f"{free / GIB:.1f} GiB free for {cache}, {need / GIB:.0f} GiB needed"
+    if free >= need:
+        return Check(name="disk", state="ok", detail=detail)
+    return Check(
+        name="disk",
+        state="fail",
+        detail=detail,
+        fix="free some disk space, or set SLIPWAY_CACHE to a folder on a larger disk",
+    )
+
+
+def free_ports(plan: PlatformPlan, environment: Environment) -> Iterator[Check]:
+    """A failed check for each port of the plan that a process outside the environment has."""
+    taken = [listener for listener in ports.listeners(plan) if not ports.is_free(listener)]
+    owners = ports.owners() if taken else {}
+    foreign = [
+        _taken(listener, process, environment)
+        for listener in taken
+        for process in (ports.owner(listener, owners),)
+        if process is None or not ports.belongs_to(process, environment.run)
+    ]
+    if foreign:
+        yield from foreign
+        return
+    ours = f", {len(taken)} in use by this environment" if taken else ""
+    yield Check(name="ports", state="ok", detail=f"{plan.cidr}{ours}")
+
+
+def _taken(
+    listener: ports.Listener, process: psutil.Process | None, environment: Environment
+) -> Check:
+    who = f"{process.name()} (pid {process.pid})" if process else "another user's process"
+    return Check(
+        name="ports",
+        state="fail",
+        detail=f"{listener} ({listener.purpose}) is in use by {who}",
+        fix="end that process, or choose another slipway:network in "
+        f"Pulumi.{environment.name}.yaml",
+    )
+
+
+def _clock(checkout: Path) -> Check:
+    newest = (checkout / "requirements.txt").stat().st_mtime
+    if time.time() >= newest:
+        return Check(
+            name="clock", state="ok", detail=time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
+        )
+    return Check(
+        name="clock",
+        state="fail",
+        detail="behind the files of this checkout; certificates and leases would not hold",
+        fix="set the clock (timedatectl set-ntp true)",
+    )
+
+
+def _cgroups() -> Check:
+    root = Path("/sys/fs/cgroup")
+    if (root / "cgroup.controllers").exists():
+        return Check(name="cgroups", state="ok", detail="v2")
+    if (root / "memory").exists() or (root / "cpu").exists():
+        return Check(name="cgroups", state="ok", detail="v1")
+    return Check(
+        name="cgroups",
+        state="warn",
+        detail="none are mounted; tasks run without their own accounting",
+        fix="mount /sys/fs/cgroup",
+    )
+
+
+def _open_files() -> Check:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Agents raise their own soft limit as far as the hard one.
+    limit = hard if hard != resource.RLIM_INFINITY else 2**20
+    if limit >= MIN_OPEN_FILES:
+        return Check(name="open files", state="ok", detail=f"{soft} (may rise to {limit})")
+    return Check(
+        name="open files",
+        state="warn",
+        detail=f"at most {limit} per process",
+        fix=f"raise the hard limit to {MIN_OPEN_FILES} (ulimit -Hn)",
+    )
+
+
+def _shared_memory() -> Check:
+    try:
+        free = shutil.disk_usage("/dev/shm").free  # noqa: S108  (measured, not written)
+    except OSError:
+        free = 0
+    detail = f"{free / GIB:.1f} GiB free in /dev/shm"
+    if free >= MIN_SHARED_MEMORY_BYTES:
+        return Check(name="shared memory", state="ok", detail=detail)
+    return Check(
+        name="shared memory",
+        state="warn",
+        detail=f"{detail}; Triton and vLLM pass tensors through it",
+        fix="mount -o remount,size=2G /dev/shm",
+    )
+
+
+def _writable(name: str, folder: Path, fix: str) -> Check:
+    if os.access(_existing(folder), os.W_OK | os.X_OK):
+        return Check(name=name, state="ok", detail=str(folder))
+    return Check(name=name, state="fail", detail=f"{folder} is not writable", fix=fix)
+
+
+def _tools(cache: Path) -> Check:
+    try:
+        missing = [state.name for state in report(tool_pins(), cache) if state.state == "missing"]
+    except ToolchainError as error:
+        return Check(name="tools", state="fail", detail=error.message, fix=error.fix)
+    if not missing:
+        return Check(name="tools", state="ok", detail="all cached")
+    return Check(
+        name="tools",
+        state="warn",
+        detail=f"not yet in the cache: {', '.join(missing)}",
+        fix="slipway up gets them; slipway tools --install gets them alone",
+    )
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the nearest one above it that exists."""
+    return next(path for path in (folder, *folder.parents) if path.exists())

@@ -1,0 +1,1 @@
+"""Pulumi of one environment: its processes, plugins, state, locks and policies."""

@@ -1,0 +1,52 @@
+"""What was promised beside what was measured: a table for people, a document for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from slipway.cli.views.tables import plain_table
+from slipway.planner.reports.comparison import Comparison, Measured
+
+SCHEMA_VERSION = 1
+
+
+def comparison_table(rows: Iterable[Comparison], *, window_s: int) -> RenderableType:
+    """Prints nothing itself."""
+    table = plain_table(f"promised and measured over the last {window_s} s")
+    for heading in ("model", "quantity"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("promised", "measured", "ratio", ""):
+        table.add_column(heading, justify="right", no_wrap=True)
+    last = ""
+    for row in rows:
+        table.add_row(
+            "" if row.model == last else row.model,
+            row.quantity,
+            _number(row.promised, row.unit),
+            _number(row.measured, row.unit),
+            "-" if row.ratio is None else f"{row.ratio:.2f}",
+            {None: "", True: "within", False: "outside"}[row.within],
+        )
+        last = row.model
+    legend = "TTFT and TPOT are means; - where nothing was promised, or nothing was served."
+    return Group(table, Text(legend, style="dim"))
+
+
+def comparison_document(
+    rows: Iterable[Comparison], measured: Mapping[str, Measured]
+) -> dict[str, object]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "rows": [
+            {**dataclasses.asdict(row), "ratio": row.ratio, "within": row.within} for row in rows
+        ],
+        "measured": {name: dataclasses.asdict(seen) for name, seen in measured.items()},
+    }
+
+
+def _number(value: float | None, unit: str) -> str:
+    return "-" if value is None else f"{value:,.4g} {unit}".rstrip()

@@ -1,0 +1,98 @@
+"""A plan as tables for people: what runs where, how large it is, and whether it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from slipway.cli.views.tables import plain_table
+from slipway.plan.platform import ModelPlan, PlatformPlan, Pool
+
+_MIB = 2**20
+_GIB = 2**30
+
+
+def plan_table(plan: PlatformPlan) -> RenderableType:
+    """Pools, models and the gateway of a plan. Prints nothing itself."""
+    gateway = Text(
+        f"gateway  http://{plan.gateway.address}:{plan.gateway.port}  (OpenAI HTTP, Triton gRPC)"
+    )
+    return Group(_pools(plan), _models(plan), *_warnings(plan), gateway)
+
+
+def _pools(plan: PlatformPlan) -> Table:
+    table = plain_table(f"{plan.environment}: pools")
+    for heading in ("pool", "nodes"):
+        table.add_column(heading)
+    table.add_column("addresses", no_wrap=True)
+    for heading in ("memory/node", "cpu/node", "reserved"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for pool in plan.pools:
+        table.add_row(
+            pool.name,
+            f"{len(pool.nodes)} {pool.kind}",
+            _addresses(pool),
+            _size(pool.memory_bytes),
+            f"{pool.cpu_mhz} MHz",
+            f"{_reserved_percent(plan, pool)} %",
+        )
+    return table
+
+
+def _models(plan: PlatformPlan) -> Table:
+    table = plain_table(f"{plan.environment}: models")
+    table.add_column("model", overflow="fold")
+    for heading in ("replicas", "weights", "KV cache", "KV tokens", "a replica", "a change"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for model in plan.models:
+        memory, scaling = model.memory, model.scaling
+        table.add_row(
+            model.name,
+            f"{scaling.min_replicas}-{scaling.max_replicas} {model.pool}",
+            _size(memory.weights_bytes),
+            _size(memory.kv_cache_bytes),
+            f"{memory.kv_tokens:,}",
+            _size(model.replica.memory_bytes),
+            _change(model),
+        )
+    return table
+
+
+def _change(model: ModelPlan) -> str:
+    """Where the replicas of a changed spec start. A plan holds only what fits at its maximum, so
+    that is the room beside it, or, with `surge: 0`, the place of an old replica each."""
+    if model.surge == 0:
+        return "in turn"
+    return f"room for {model.surge_replicas}" if model.surge_replicas else "no room"
+
+
+def _warnings(plan: PlatformPlan) -> Iterator[Text]:
+    """What an operator would rather know before a change than during it."""
+    for model in plan.models:
+        if model.surge == 0 and model.scaling.min_replicas == 1:
+            yield Text(
+                f"{model.name}: surge: 0 with min 1: no replica serves while a change loads\n"
+            )
+
+
+def _reserved_percent(plan: PlatformPlan, pool: Pool) -> int:
+    reserved = sum(
+        model.replica.memory_bytes * model.scaling.max_replicas
+        for model in plan.models
+        if model.pool == pool.name
+    )
+    return round(100 * reserved / (pool.memory_bytes * len(pool.nodes)))
+
+
+def _addresses(pool: Pool) -> str:
+    first, last = pool.nodes[0].address, pool.nodes[-1].address
+    return first if first == last else f"{first}-{last.rpartition('.')[2]}"
+
+
+def _size(size_bytes: int) -> str:
+    if size_bytes < _GIB:
+        return f"{size_bytes / _MIB:.0f} MiB"
+    return f"{size_bytes / _GIB:.1f} GiB"

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from typer.testing import CliRunner, Result
+
+from slipway.cli.app import app
+
+ROOT = Path(__file__).parents[4]
+SCHEMA = json.loads((ROOT / "schemas/capacity.schema.json").read_text())
+
+
+@pytest.fixture
+def runner() -> CliRunner:
+    return CliRunner(env={"COLUMNS": "200", "SLIPWAY_CACHE": "/nonexistent"})
+
+
+def _plan(runner: CliRunner, *arguments: str) -> Result:
+    return runner.invoke(app, ["plan", *arguments])
+
+
+@pytest.mark.parametrize("name", ["aws", "metal"])
+def test_a_shipped_fleet_keeps_its_goals_and_its_limits(runner: CliRunner, name: str) -> None:
+    done = _plan(runner, "-s", name)
+    assert done.exit_code == 0
+    assert "pools that were not chosen" in done.stdout
+    assert "USD/month" in done.stdout
+    plan = json.loads(_plan(runner, "-s", name, "--json").stdout)
+    assert [model["model"] for model in plan["models"] if not model["meets_goal"]] == []
+    assert all(pool["accelerators_used"] for pool in plan["pools"]), "every pool is of use"
+    # Prices grow old; nothing else is to be warned of.
+    assert [text for text in plan["warnings"] if "days old" not in text] == []
+
+
+@pytest.mark.parametrize("name", ["aws", "metal", "dev"])
+def test_the_json_of_every_environment_follows_its_schema(runner: CliRunner, name: str) -> None:
+    done = _plan(runner, "-s", name, "--json")
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
+    assert ("platform" in document) is (name == "dev")
+    assert document["environment"] == name
+
+
+def test_dev_shows_where_things_run_and_what_they_need(runner: CliRunner) -> None:
+    done = _plan(runner)
+    assert "http://127.77.0.32:8080" in done.stdout
+    assert "dev: what the models need" in done.stdout
+
+
+def test_what_if_shows_before_and_after(runner: CliRunner) -> None:
+    change = "models.phi-4.replicas={min: 1, max: 1}"
+    done = _plan(runner, "-s", "aws", "--what-if", change)
+    assert done.exit_code == 0
+    (goal,) = [line for line in done.stdout.splitlines() if line.split()[:1] == ["goal"]]
+    assert goal.split() == ["goal", "met", "missed"]
+    document = json.loads(_plan(runner, "-s", "aws", "--what-if", change, "--json").stdout)
+    before, after = (
+        next(model for model in plan["models"] if model["model"] == "phi-4")
+        for plan in (document["before"], document)
+    )
+    assert (before["meets_goal"], after["meets_goal"]) == (True, False)
+
+
+def test_what_if_without_an_effect_says_so(runner: CliRunner) -> None:
+    done = _plan(runner, "-s", "aws", "--what-if", "models.phi-4.timeouts.drain_s=5")
+    assert "nothing in the plan changes" in done.stdout
+
+
+def test_a_change_of_nothing_is_wrong_input(runner: CliRunner) -> None:
+    done = _plan(runner, "-s", "aws", "--what-if", "models.ph-4.slo.ttft_p95_ms=5")
+    assert done.exit_code == 2
+    assert 'did you mean "phi-4"?' in done.stderr
+
+
+def test_explain_shows_the_arithmetic_with_its_sources(runner: CliRunner) -> None:
+    done = _plan(runner, "-s", "aws", "--explain", "qwen2-5-7b")
+    assert done.exit_code == 0
+    assert "2 x 28 layers x 4 KV heads x 128 x 2 B" in done.stdout
+    lines = json.loads(_plan(runner, "-s", "aws", "--explain", "qwen2-5-7b", "--json").stdout)
+    assert all(line["source"] for line in lines["lines"])
+
+
+def test_a_sweep_prints_the_front_and_writes_a_picture(runner: CliRunner, tmp_path: Path) -> None:
+    png = tmp_path / "sweep.png"
+    done = _plan(runner, "-s", "aws", "--sweep", "llama-3-1-8b", "--png", str(png))
+    assert done.exit_code == 0
+    assert "no other configuration is both cheaper and faster" in done.stdout
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert str(png) in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-s", "aws", "--explain", "phi4"], 'did you mean "phi-4"?'),
+        (["-s", "aws", "--sweep", "phi4"], 'did you mean "phi-4"?'),
+        (["--sweep", "smollm2"], "no accelerators to sweep over"),
+        (["-s", "awz"], 'no environment "awz"'),
+    ],
+)
+def test_what_is_not_there_is_wrong_input(
+    runner: CliRunner, arguments: list[str], message: str
+) -> None:
+    done = _plan(runner, *arguments)
+    assert done.exit_code == 2
+    assert message in done.stderr

@@ -1,0 +1,44 @@
+"""`slipway policies` on the environments of this checkout."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from slipway.cli.app import app
+from slipway.cli.commands import policies
+
+
+@pytest.fixture(autouse=True)
+def no_environment_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rules need nothing that this interpreter lacks."""
+    monkeypatch.setattr(policies, "make_policy_environment", lambda _: Path(sys.prefix))
+    monkeypatch.setattr(policies, "usd_per_hour_before", lambda _: 0.0)
+
+
+def test_dev_keeps_every_rule(runner: CliRunner, capfd: pytest.CaptureFixture[str]) -> None:
+    result = runner.invoke(app, ["policies"])
+    assert result.exit_code == 0, capfd.readouterr()
+    assert "passed: " in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["aws", "metal"])
+def test_a_fleet_is_judged_by_its_plan_and_what_that_cannot_tell_is_named(
+    runner: CliRunner, capfd: pytest.CaptureFixture[str], name: str
+) -> None:
+    result = runner.invoke(app, ["policies", "-s", name, "--json"])
+    report = json.loads(capfd.readouterr().out)
+    assert result.exit_code == 0, report["findings"]
+    assert not report["blocked"]
+    assert report["environment"] == name
+    assert report["stage"] == "production"
+    assert report["counts"]["could_not_be_evaluated"] == 0
+    assert report["skipped_rules"] == ["unprotected"]
+
+
+def test_an_environment_that_is_not_there_is_wrong_input(runner: CliRunner) -> None:
+    assert runner.invoke(app, ["policies", "-s", "nowhere"]).exit_code == 2

@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from slipway.cli.app import app
+from slipway.cli.applied import Applied, from_document
+from slipway.cli.environment import Environment
+from slipway.cli.platform.snapshot import take_snapshot
+from slipway.cli.views.status_table import status_table
+from tests.unit.cli.addresses import NETWORK
+from tests.unit.cli.conftest import Serve
+from tests.unit.cli.documents import plan_document
+from tests.unit.cli.doors.test_doors import put_plan
+
+NOMAD = {
+    "GET /v1/nodes": (
+        200,
+        [
+            {
+                "Name": "cpu-0",
+                "NodePool": "cpu",
+                "Address": f"{NETWORK}.16",
+                "Status": "ready",
+                "SchedulingEligibility": "eligible",
+            }
+        ],
+    ),
+    "GET /v1/jobs": (
+        200,
+        [
+            {
+                "ID": "envoy",
+                "Status": "running",
+                "JobSummary": {"Summary": {"envoy": {"Running": 1, "Starting": 0, "Queued": 2}}},
+            }
+        ],
+    ),
+    "GET /v1/allocations": (
+        200,
+        [
+            {
+                "ID": "0123456789abcdef",
+                "JobID": "envoy",
+                "Name": "envoy.envoy[0]",
+                "NodeName": "edge-0",
+                "ClientStatus": "running",
+                "DesiredStatus": "run",
+                "TaskStates": {
+                    "envoy": {
+                        "Restarts": 1,
+                        "Events": [
+                            {"Time": 2, "DisplayMessage": "Started"},
+                            {"Time": 1, "DisplayMessage": "Received"},
+                        ],
+                    }
+                },
+            },
+            {
+                "ID": "gone",
+                "JobID": "envoy",
+                "Name": "envoy.envoy[0]",
+                "NodeName": "edge-0",
+                "ClientStatus": "complete",
+                "DesiredStatus": "stop",
+                "TaskStates": None,
+            },
+        ],
+    ),
+}
+XDS = {
+    "GET /status": (200, {"models": {"smollm2": {"ready": True, "acknowledged": True}}}),
+}
+ENVOY = {
+    "GET /clusters": (
+        200,
+        {
+            "cluster_statuses": [
+                {
+                    "name": "model-smollm2-3f9c1a-openai",
+                    "host_statuses": [
+                        {
+                            "address": {
+                                "socket_address": {"address": f"{NETWORK}.16", "port_value": 20001}
+                            },
+                            "health_status": {"eds_health_status": "HEALTHY"},
+                            "stats": [{"name": "rq_active", "value": "3"}, {"name": "cx_active"}],
+                        },
+                        {
+                            "address": {
+                                "socket_address": {"address": f"{NETWORK}.17", "port_value": 20001}
+                            },
+                            "health_status": {"eds_health_status": "UNHEALTHY"},
+                        },
+                    ],
+                },
+                {"name": "empty"},
+            ]
+        },
+    ),
+}
+PROMETHEUS = {
+    "GET /api/v1/targets": (
+        200,
+        {
+            "data": {
+                "activeTargets": [
+                    {
+                        "labels": {"job": "services", "service": "xds-http"},
+                        "scrapeUrl": f"http://{NETWORK}.32:18001/metrics",
+                        "health": "down",
+                        "lastError": "refused",
+                    },
+                    {
+                        "labels": {"job": "prometheus"},
+                        "scrapeUrl": f"http://{NETWORK}.32:9090/metrics",
+                        "health": "up",
+                    },
+                ]
+            }
+        },
+    ),
+}
+
+
+@pytest.fixture
+def applied(serve: Serve) -> Applied:
+    """A platform of stand-ins: each part answers at its own address."""
+    serve(NOMAD, address=f"{NETWORK}.2", port=4646)
+    serve({**XDS, **ENVOY, **PROMETHEUS}, address=f"{NETWORK}.32", port=18001)
+    document = plan_document(admin_port=18001)
+    document["monitoring"]["port"] = 18001
+    return from_document(document)
+
+
+def test_the_document_has_what_every_part_knows(environment: Environment, applied: Applied) -> None:
+    document = take_snapshot(environment, applied)
+    assert document["running"] is True
+    assert document["unreachable"] == {}
+    assert document["models"] == {
+        "sim-a": {"ready": False, "acknowledged": False},
+        "smollm2": {"ready": True, "acknowledged": True},
+    }
+    assert document["nodes"][0]["name"] == "cpu-0"
+    assert document["jobs"] == [{"id": "envoy", "status": "running", "running": 1, "waiting": 2}]
+    (replica,) = document["replicas"]
+    assert (replica["allocation"], replica["restarts"], replica["said"]) == (
+        "0123456789abcdef",
+        1,
+        "Started",
+    )
+    assert [(e["address"], e["healthy"], e["active_requests"]) for e in document["endpoints"]] == [
+        (f"{NETWORK}.16:20001", True, 3),
+        (f"{NETWORK}.17:20001", False, 0),
+    ]
+    assert [(t["service"], t["up"]) for t in document["targets"]] == [
+        ("prometheus", True),
+        ("xds-http", False),
+    ]
+
+
+def test_the_table_shows_every_part_and_takes_no_text_for_markup(
+    environment: Environment, applied: Applied
+) -> None:
+    document = take_snapshot(environment, applied)
+    shown = rendered(document)
+    for text in (
+        "envoy.envoy[0]",
+        f"{NETWORK}.16:20001",
+        "Started",
+        "xds-http",
+        "cpu-0",
+        "refused",
+    ):
+        assert text in shown
+
+
+def test_a_part_that_does_not_answer_is_named_and_the_rest_is_shown(
+    environment: Environment, serve: Serve
+) -> None:
+    serve({**XDS}, address=f"{NETWORK}.32", port=18001)
+    document = take_snapshot(environment, from_document(plan_document()))
+    assert document["running"] is False
+    assert set(document["unreachable"]) == {"nomad", "envoy", "prometheus"}
+    assert document["models"]["smollm2"]["ready"] is True
+    shown = rendered(document)
+    assert "stopped" in shown
+    assert "prometheus does not answer" in shown
+
+
+def test_status_of_a_stopped_environment_is_an_answer_not_a_failure(
+    runner: CliRunner, checkout: Path
+) -> None:
+    put_plan(checkout, plan_document())
+    result = runner.invoke(app, ["status", "--json"])
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["running"] is False
+    assert "slipway start -s dev" in runner.invoke(app, ["status"]).stdout
+
+
+def test_logs_shows_the_newest_allocations_main_task(
+    runner: CliRunner, checkout: Path, serve: Serve
+) -> None:
+    job = {
+        "TaskGroups": [
+            {
+                "Name": "replica",
+                "Tasks": [
+                    {"Name": "weights", "Lifecycle": {"Hook": "prestart"}},
+                    {"Name": "replica", "Lifecycle": None},
+                ],
+            }
+        ]
+    }
+    server = serve(
+        {
+            "GET /v1/job/model-smollm2-3f9c1a/allocations": (
+                200,
+                [{"ID": "old", "CreateIndex": 5}, {"ID": "new", "CreateIndex": 9}],
+            ),
+            "GET /v1/allocation/new": (
+                200,
+                {"ID": "new", "JobID": "j", "TaskGroup": "replica", "Job": job},
+            ),
+            "GET /v1/client/fs/logs/new": (200, b"engine is loaded\n"),
+            "GET /v1/job/nope/allocations": (200, []),
+            "GET /v1/jobs": (200, [{"ID": "envoy"}]),
+        },
+        address=f"{NETWORK}.2",
+        port=4646,
+    )
+    put_plan(checkout, plan_document())
+    result = runner.invoke(app, ["logs", "smollm2", "--stderr"])
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == "engine is loaded\n"
+    assert "task=replica" in server.asked[-1]
+    assert "type=stderr" in server.asked[-1]
+    refused = runner.invoke(app, ["logs", "smollm2", "--task", "nope"])
+    assert (refused.exit_code, "weights, replica" in refused.stderr) == (2, True)
+    unknown = runner.invoke(app, ["logs", "nope"])
+    assert (unknown.exit_code, "use one of: envoy" in unknown.stderr) == (2, True)
+
+
+def rendered(document: dict[str, Any]) -> str:
+    console = Console(width=200)
+    with console.capture() as captured:
+        console.print(status_table(document))
+    return captured.get()

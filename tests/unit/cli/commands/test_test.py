@@ -1,0 +1,126 @@
+"""`slipway test`: which suites run, and how it ends."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from slipway.cli.app import app
+from slipway.cli.commands import test as command
+
+TEST = "def test_{}():\n    pass\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with tests of its own and of one service; its environments are this one."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_own.py").write_text(TEST.format("own"))
+    service = tmp_path / "services" / "xds"
+    (service / "tests").mkdir(parents=True)
+    (service / "requirements-test.txt").write_text("")
+    (service / "pytest.ini").write_text("[pytest]\n")
+    (service / "tests" / "test_hub.py").write_text(TEST.format("hub"))
+    (tmp_path / "services" / "node").mkdir()
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\nmarkers = live\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(command, "TYPED", ("tests",))
+    environment = Path(sys.executable).parents[1]
+    monkeypatch.setattr(
+        command, "prepare", lambda jobs, *_: {job.name: environment for job in jobs}
+    )
+    return tmp_path
+
+
+def closing_lines(output: str) -> dict[str, str]:
+    lines = output.strip().splitlines()
+    last = lines[len(lines) - lines[::-1].index("") :]
+    return dict(line.split(": ", 1) for line in last)
+
+
+def test_everything_is_linted_and_every_suite_runs_in_its_own_environment(
+    runner: CliRunner, project: Path
+) -> None:
+    result = runner.invoke(app, ["test"])
+    assert result.exit_code == 0, result.output
+    lines = closing_lines(result.stdout)
+    assert set(lines) == {"ruff check", "ruff format", "mypy", "services/xds", "tests"}
+    assert "no issues" in lines["mypy"]
+    assert "1 passed" in lines["services/xds"]
+    assert "1 passed" in lines["tests"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "suites"),
+    [
+        (["tests"], {"tests": ["tests"]}),
+        (["tests/test_own.py::test_own"], {"tests": ["tests/test_own.py::test_own"]}),
+        (["services/xds"], {"services/xds": ["{project}/services/xds/tests"]}),
+        (
+            ["services/xds/tests/test_hub.py", "tests", "-x"],
+            {
+                "services/xds": ["-x", "{project}/services/xds/tests/test_hub.py"],
+                "tests": ["-x", "tests"],
+            },
+        ),
+        (
+            ["-k", "own or hub"],
+            {
+                "services/xds": ["-k", "own or hub", "{project}/services/xds/tests"],
+                "tests": ["-k", "own or hub"],
+            },
+        ),
+    ],
+)
+def test_paths_choose_suites_and_options_go_to_all(
+    project: Path, arguments: list[str], suites: dict[str, list[str]]
+) -> None:
+    found = {
+        suite.name: list(suite.command[3:])
+        for suite in command._suites(arguments, project / "cache")
+        if not suite.name.startswith(("ruff", "mypy"))
+    }
+    wanted = {
+        name: [argument.format(project=project) for argument in given]
+        for name, given in suites.items()
+    }
+    assert found == wanted
+
+
+def test_one_failed_suite_fails_the_whole_and_the_others_still_run(
+    runner: CliRunner, project: Path
+) -> None:
+    (project / "services" / "xds" / "tests" / "test_hub.py").write_text(
+        TEST.format("hub").replace("pass", "1 / 0")
+    )
+    result = runner.invoke(app, ["test", "services/xds", "tests"])
+    assert result.exit_code == 1
+    lines = closing_lines(result.stdout)
+    assert "1 failed" in lines["services/xds"]
+    assert "1 passed" in lines["tests"]
+
+
+def test_fast_leaves_out_what_needs_binaries_and_needs_no_environment(
+    runner: CliRunner, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "tests" / "test_live.py").write_text(
+        "import pytest\n\n\n@pytest.mark.live\ndef test_live():\n    raise AssertionError\n"
+    )
+    monkeypatch.setattr(command, "prepare", lambda *_: pytest.fail("prepared something"))
+    result = runner.invoke(app, ["test", "--fast", "-n", "0"])
+    assert result.exit_code == 0, result.output
+    assert "1 passed, 1 deselected" in closing_lines(result.stdout)["tests"]
+
+
+def test_the_policies_are_a_suite_in_their_own_environment(project: Path) -> None:
+    (project / "policies" / "tests").mkdir(parents=True)
+    (project / "policies" / "requirements-test.txt").write_text("")
+    for arguments in ([], ["policies"]):
+        suites = {suite.name: suite for suite in command._suites(arguments, project / "cache")}
+        assert suites["policies"].folder == project / "policies"
+        assert suites["policies"].command[-1] == str(project / "policies" / "tests")
+    assert set(suites) == {"policies"}

@@ -1,0 +1,214 @@
+"""The order of `up`, its report, and `down`, with stand-ins for the parts they call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from slipway.cli.app import app
+from slipway.cli.applied import from_document
+from slipway.cli.commands import down, up
+from slipway.cli.doors.answer import Answer
+from slipway.cli.doors.probe import Probe
+from slipway.cli.environment import Environment
+from slipway.cli.errors import CliError
+from slipway.cli.pulumi.locks import exclusive
+from tests.unit.cli.addresses import NETWORK
+from tests.unit.cli.conftest import Serve
+from tests.unit.cli.documents import plan_document
+from tests.unit.cli.doors.test_doors import put_plan
+from tests.unit.cli.pulumi.test_state import put_checkpoint
+
+PARIS = Answer(text=" Paris. ", tokens=3, ttft_s=0.0756, total_s=0.3)
+READY = Probe(model="smollm2", openai=PARIS, grpc=PARIS)
+
+
+@pytest.fixture
+def brought_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Probe]], None]:
+    """Makes `up` meet a good machine and a finished update; the probes are given."""
+
+    def prepare(probes: dict[str, Probe]) -> None:
+        applied = from_document(plan_document())
+        monkeypatch.setattr(up.checks, "machine", lambda _: [])
+        monkeypatch.setattr(up.checks, "free_ports", lambda *_: [])
+        monkeypatch.setattr(
+            up.checks, "memory", lambda _: up.checks.Check(name="memory", state="ok", detail="")
+        )
+        monkeypatch.setattr(up, "load_inputs", lambda *_: None)
+        monkeypatch.setattr(up, "make_plan", lambda _: None)
+        monkeypatch.setattr(up, "_bring_up", lambda *_: applied)
+        monkeypatch.setattr(up, "wait_for_models", lambda *_, **__: None)
+        monkeypatch.setattr(up, "ask", lambda _applied, model, **_: probes[model.name])
+
+    return prepare
+
+
+def test_up_for_scripts_ends_with_one_line_of_json_and_nothing_else(
+    runner: CliRunner, checkout: Path, brought_up: Callable[[dict[str, Probe]], None]
+) -> None:
+    simulated = Probe(model="sim-a", openai=PARIS, grpc=PARIS)
+    brought_up({"smollm2": READY, "sim-a": simulated})
+    result = runner.invoke(app, ["up", "--json"])
+    assert result.exit_code == 0, result.stderr
+    assert len(result.stdout.splitlines()) == 1
+    report = json.loads(result.stdout)
+    assert set(report) == {"gateway", "models", "answer", "ttft_ms", "seconds", "phases"}
+    assert report["gateway"] == {"http": f"http://{NETWORK}.32:8080", "grpc": f"{NETWORK}.32:8080"}
+    assert report["models"] == {"sim-a": {"ready": True}, "smollm2": {"ready": True}}
+    assert report["answer"] == "Paris."
+    assert report["ttft_ms"] == 76
+    assert set(report["phases"]) >= {"checks", "plan", "probe"}
+
+
+def test_up_for_people_keeps_stdout_empty_and_shows_where_to_ask(
+    runner: CliRunner, checkout: Path, brought_up: Callable[[dict[str, Probe]], None]
+) -> None:
+    brought_up({"smollm2": READY, "sim-a": READY})
+    result = runner.invoke(app, ["up"])
+    assert result.exit_code == 0
+    assert result.stdout == ""
+    assert f"http://{NETWORK}.32:8080" in result.stderr
+    assert "Paris." in result.stderr
+
+
+def test_up_fails_when_a_model_does_not_answer_and_still_reports(
+    runner: CliRunner, checkout: Path, brought_up: Callable[[dict[str, Probe]], None]
+) -> None:
+    silent = Probe(model="sim-a", openai=None, grpc=None, error="OpenAI: HTTP 503: no upstream")
+    brought_up({"smollm2": READY, "sim-a": silent})
+    result = runner.invoke(app, ["up", "--json"])
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["models"]["sim-a"] == {"ready": False}
+    assert "sim-a: no answer: OpenAI: HTTP 503" in result.stderr
+
+
+def test_up_does_not_run_beside_another_command(
+    runner: CliRunner,
+    environment: Environment,
+    brought_up: Callable[[dict[str, Probe]], None],
+) -> None:
+    brought_up({"smollm2": READY, "sim-a": READY})
+    with exclusive(environment):
+        result = runner.invoke(app, ["up"])
+    assert result.exit_code == 1
+    assert "another slipway command" in result.stderr
+
+
+def test_a_plans_tools_environments_and_bundles_are_what_is_prepared(
+    environment: Environment,
+) -> None:
+    replica = SimpleNamespace(
+        environments={"triton": "triton-1", "vllm": "vllm-2"}, bundle="triton_vllm-3"
+    )
+    plan: Any = SimpleNamespace(
+        tools={"nomad": "1.11.3", "envoy": "1.40.0"},
+        node_agent=SimpleNamespace(environment="node-4", bundle="node-5"),
+        gateway=SimpleNamespace(xds_environment="xds-6", xds_bundle="xds-7"),
+        models=(SimpleNamespace(replica=replica),),
+    )
+    jobs = [job.name for job in up._jobs(environment, plan)]
+    assert jobs == ["nomad", "envoy", "node", "triton", "vllm", "xds"]
+    assert up._bundles(plan) == [
+        ("node", "node-5"),
+        ("triton_vllm", "triton_vllm-3"),
+        ("xds", "xds-7"),
+    ]
+
+
+@pytest.fixture
+def stopped_agents(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Notes the call of services/node instead of making it."""
+    calls: list[str] = []
+    monkeypatch.setattr(down.agents, "stop", lambda *_: calls.append("stop"))
+    return calls
+
+
+def test_down_needs_no_cluster_and_leaves_no_state(
+    runner: CliRunner, environment: Environment, stopped_agents: list[str]
+) -> None:
+    environment.make_folders()
+    put_plan(environment.checkout, plan_document())
+    checkpoint = put_checkpoint(environment, {"resources": []})
+    result = runner.invoke(app, ["down", "--yes"])
+    assert result.exit_code == 0, result.stderr
+    assert stopped_agents == ["stop"]
+    assert not checkpoint.exists()
+    assert not environment.run.exists()
+    assert not environment.scratch.exists()
+    assert "Nomad does not answer" in result.stderr
+
+
+def test_down_after_down_is_no_failure(
+    runner: CliRunner, environment: Environment, stopped_agents: list[str]
+) -> None:
+    assert runner.invoke(app, ["down", "--yes"]).exit_code == 0
+    assert runner.invoke(app, ["down", "--yes"]).exit_code == 0
+
+
+def test_down_stops_jobs_through_nomad_with_the_environments_token(
+    runner: CliRunner, environment: Environment, stopped_agents: list[str], serve: Serve
+) -> None:
+    nomad = serve(
+        {
+            "GET /v1/status/leader": (200, b'"127.96.0.2:4647"'),
+            "GET /v1/jobs": (200, [{"ID": "envoy"}, {"ID": "model-a-3f9c1a"}]),
+            "DELETE /v1/job/envoy": (200, {}),
+            "DELETE /v1/job/model-a-3f9c1a": (200, {}),
+            "GET /v1/allocations": (200, [{"ClientStatus": "complete"}]),
+        },
+        address=f"{NETWORK}.2",
+        port=4646,
+    )
+    put_plan(environment.checkout, plan_document())
+    (environment.run / "tokens").mkdir()
+    (environment.run / "tokens" / "nomad").write_text("the-token")
+    result = runner.invoke(app, ["down", "--yes"])
+    assert result.exit_code == 0, result.stderr
+    deleted = [request for request in nomad.asked if request.startswith("DELETE")]
+    assert [request.partition("?")[0] for request in deleted] == [
+        "DELETE /v1/job/envoy",
+        "DELETE /v1/job/model-a-3f9c1a",
+    ]
+    assert all("purge=true" in request for request in deleted)
+    assert nomad.headers["X-Nomad-Token"] == "the-token"
+    assert "the-token" not in result.output
+    assert stopped_agents == ["stop"]
+
+
+def test_down_goes_on_when_nomad_refuses(
+    runner: CliRunner, environment: Environment, stopped_agents: list[str], serve: Serve
+) -> None:
+    serve(
+        {
+            "GET /v1/status/leader": (200, b'"127.96.0.2:4647"'),
+            "GET /v1/jobs": (403, b"Permission denied"),
+        },
+        address=f"{NETWORK}.2",
+        port=4646,
+    )
+    put_plan(environment.checkout, plan_document())
+    result = runner.invoke(app, ["down", "--yes"])
+    assert result.exit_code == 0
+    assert "403" in result.stderr
+    assert not environment.run.exists()
+
+
+def test_down_keeps_the_state_when_processes_could_not_be_ended(
+    runner: CliRunner, environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise CliError("the agents did not stop", fix="try again")
+
+    monkeypatch.setattr(down.agents, "stop", fail)
+    put_plan(environment.checkout, plan_document())
+    checkpoint = put_checkpoint(environment, {})
+    result = runner.invoke(app, ["down", "--yes"])
+    assert result.exit_code == 1
+    assert checkpoint.exists()
+    assert environment.run.exists()

@@ -1,0 +1,203 @@
+"""Checks of the machine: ports, memory, folders."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from slipway.cli.app import app
+from slipway.cli.environment import Environment
+from slipway.cli.errors import CliError
+from slipway.cli.machine import checks
+from tests.unit.cli.addresses import NETWORK, WORKER
+
+ADDRESS = f"{NETWORK}.5"
+PORT = 18100 + WORKER
+
+
+def small_plan(*, replica_bytes: int = 2**30) -> Any:
+    """One server at ADDRESS, no pools, one model; the gateway and its company beside the server."""
+    replica = SimpleNamespace(memory_bytes=replica_bytes)
+    scaling = SimpleNamespace(min_replicas=2)
+    at_address = SimpleNamespace(
+        address=ADDRESS, port=PORT, admin_port=19901, xds_port=18000, xds_metrics_port=18001
+    )
+    return SimpleNamespace(
+        cidr=f"{NETWORK}.0/24",
+        servers=(SimpleNamespace(name="server-0", address=ADDRESS),),
+        pools=(),
+        models=(SimpleNamespace(replica=replica, scaling=scaling),),
+        gateway=at_address,
+        monitoring=SimpleNamespace(address=ADDRESS, port=19090),
+        autoscaling=SimpleNamespace(address=ADDRESS, port=18081),
+        node_agent=SimpleNamespace(supervisor_address=ADDRESS, supervisor_port=19001),
+    )
+
+
+@contextmanager
+def listening(address: str, port: int) -> Iterator[None]:
+    with socket.create_server((address, port)):
+        yield
+
+
+LISTEN = (
+    "import socket, sys; s = socket.create_server((sys.argv[1], int(sys.argv[2])));"
+    "print('listens', flush=True); sys.stdin.read()"
+)
+
+
+@contextmanager
+def program_listening(address: str, port: int, **variables: str) -> Iterator[int]:
+    with subprocess.Popen(
+        [sys.executable, "-c", LISTEN, address, str(port)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **variables},
+        cwd="/",
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"listens\n"
+        try:
+            yield process.pid
+        finally:
+            process.stdin.close()
+
+
+def test_a_user_id_without_a_name_is_refused_before_nomad_does(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 61234)
+    check = next(check for check in checks.machine(environment) if check.name == "user")
+    assert check.state == "fail"
+    assert "61234" in check.detail
+
+
+def test_one_fix_for_several_failed_checks_is_given_once() -> None:
+    failed = [
+        checks.Check(name="ports", state="fail", detail=detail, fix="end it")
+        for detail in ("one", "two")
+    ]
+    with pytest.raises(CliError) as raised:
+        checks.require(failed)
+    assert raised.value.fix == "end it"
+
+
+def test_free_ports_are_one_line(environment: Environment) -> None:
+    (check,) = checks.free_ports(small_plan(), environment)
+    assert check.state == "ok"
+
+
+def test_a_port_in_use_names_purpose_process_and_the_key_to_change(
+    environment: Environment,
+) -> None:
+    with program_listening(ADDRESS, 4646) as pid:
+        (check,) = checks.free_ports(small_plan(), environment)
+    assert check.state == "fail"
+    assert f"{ADDRESS}:4646 (server-0: Nomad HTTP)" in check.detail
+    assert f"(pid {pid})" in check.detail
+    assert "slipway:network in Pulumi.dev.yaml" in check.fix
+    with pytest.raises(CliError, match="nothing was changed") as refused:
+        checks.require([check])
+    assert refused.value.exit_code == 1
+
+
+def test_a_program_on_every_address_is_in_the_way_too(environment: Environment) -> None:
+    with listening("0.0.0.0", PORT):
+        (check,) = checks.free_ports(small_plan(), environment)
+    assert check.state == "fail"
+    assert f"(pid {os.getpid()})" in check.detail
+
+
+def test_a_port_of_the_environments_own_process_is_no_hindrance(environment: Environment) -> None:
+    mark = str(environment.run / "nodes" / "server-0" / "nomad")
+    with program_listening(ADDRESS, 4646, SLIPWAY_AGENT=mark):
+        (check,) = checks.free_ports(small_plan(), environment)
+        other = Environment(name="dev2", checkout=environment.checkout, cache=environment.cache)
+        (foreign,) = checks.free_ports(small_plan(), other)
+    assert check.state == "ok"
+    assert "1 in use by this environment" in check.detail
+    assert foreign.state == "fail"
+
+
+def test_memory_counts_the_first_replicas_and_the_platform(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checks, "available_memory_bytes", lambda: 4 * 2**30)
+    assert checks.memory(small_plan(replica_bytes=2**30)).state == "ok"
+    short = checks.memory(small_plan(replica_bytes=2 * 2**30))
+    assert short.state == "fail"
+    assert "4.0 GiB free, 5.1 GiB needed" in short.detail
+    assert "replicas.min" in short.fix
+
+
+def test_available_memory_is_some_of_this_machines() -> None:
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 0 < checks.available_memory_bytes() <= total
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
+def test_an_unwritable_cache_fails_with_the_variable_to_set(environment: Environment) -> None:
+    environment.cache.mkdir(mode=0o500)
+    failed = [check for check in checks.machine(environment) if check.state == "fail"]
+    assert [check.name for check in failed] == ["cache folder"]
+    assert "SLIPWAY_CACHE" in failed[0].fix
+
+
+def test_another_system_is_refused(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    monkeypatch.setattr("platform.libc_ver", lambda: ("glibc", "2.31"))
+    failed = {check.name: check for check in checks.machine(environment) if check.state == "fail"}
+    assert set(failed) == {"system", "C library"}
+    assert "2.31" in failed["C library"].detail
+
+
+def test_too_little_disk_fails_with_what_to_do(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=10**9))
+    failed = {check.name: check for check in checks.machine(environment) if check.state == "fail"}
+    assert "20 GiB needed" in failed["disk"].detail
+    assert "SLIPWAY_CACHE" in failed["disk"].fix
+
+
+def test_up_on_a_machine_that_cannot_changes_nothing(
+    runner: CliRunner, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    result = runner.invoke(app, ["up", "--json"])
+    assert result.exit_code == 1
+    assert "use a Linux x86-64 machine" in result.stderr
+    assert result.stdout == ""
+    assert not (checkout / ".slipway").exists()
+
+
+def test_doctor_tells_each_check_and_fails_when_one_does(
+    runner: CliRunner, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [
+        checks.Check(name="cores", state="ok", detail="2"),
+        checks.Check(name="memory", state="warn", detail="low [1]", fix="add some"),
+    ]
+    monkeypatch.setattr("slipway.cli.commands.doctor._checks", lambda _: found)
+    result = runner.invoke(app, ["doctor"])
+    assert result.exit_code == 0
+    assert "low [1]" in result.stdout
+    assert "fix: add some" in result.stdout
+    found.append(checks.Check(name="disk", state="fail", detail="full", fix="free some"))
+    result = runner.invoke(app, ["doctor", "--json"])
+    assert result.exit_code == 1
+    assert [check["state"] for check in json.loads(result.stdout)] == ["ok", "warn", "fail"]

@@ -1,0 +1,322 @@
+"""Running Pulumi, with a stand-in that records how it was called."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slipway.cli.environment import Environment
+from slipway.cli.errors import CliError, InterruptedRunError
+from slipway.cli.pulumi.plugins import prepare_plugins
+from slipway.cli.pulumi.process import Pulumi, is_news, without_deletions
+from slipway.cli.pulumi.state import read_state
+from tests.unit.cli.pulumi.test_locks import ended_pid, put_lock
+from tests.unit.cli.pulumi.test_state import put_checkpoint
+
+
+@pytest.fixture
+def stand_in(environment: Environment, tmp_path: Path) -> StandIn:
+    return StandIn(environment, tmp_path)
+
+
+class StandIn:
+    """A `pulumi` that runs `script` (sh) and notes its arguments, one call a line."""
+
+    def __init__(self, environment: Environment, folder: Path) -> None:
+        self.pulumi = Pulumi(environment=environment)
+        self.log = folder / "pulumi.log"
+        self._calls = folder / "calls"
+        self._binary = environment.pulumi
+        self.does("exit 0")
+
+    def does(self, script: str) -> None:
+        self._binary.parent.mkdir(parents=True, exist_ok=True)
+        self._binary.write_text(f'#!/bin/sh\necho "$*" >> "{self._calls}"\n{script}\n')
+        self._binary.chmod(0o755)
+
+    @property
+    def calls(self) -> list[str]:
+        return self._calls.read_text().splitlines() if self._calls.exists() else []
+
+
+def test_up_applies_without_questions_and_keeps_the_whole_output(
+    stand_in: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in.does("echo ' +  nomad:index:Job envoy creating'; echo '@ Updating....'; pwd >&2")
+    stand_in.pulumi.up(log=stand_in.log)
+    assert stand_in.calls == [
+        "up --stack dev --yes --skip-preview --suppress-outputs --color never --non-interactive"
+    ]
+    shown = capsys.readouterr()
+    assert "envoy creating" in shown.err
+    assert str(stand_in.pulumi.environment.checkout) in shown.err
+    assert "@ Updating" not in shown.err
+    assert "@ Updating" in stand_in.log.read_text()
+    assert shown.out == ""
+
+
+def test_a_failed_update_is_a_failure_that_names_the_log(stand_in: StandIn) -> None:
+    stand_in.does("exit 255")
+    with pytest.raises(CliError, match=r"pulumi\.log") as failed:
+        stand_in.pulumi.up(log=stand_in.log)
+    assert failed.value.exit_code == 1
+
+
+def test_pulumi_gets_the_variables_of_the_environment_and_not_our_own(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "ours")
+    stand_in.does("env")
+    stand_in.pulumi.up(log=stand_in.log)
+    given = dict(line.split("=", 1) for line in stand_in.log.read_text().splitlines())
+    environment = stand_in.pulumi.environment
+    assert given["PULUMI_HOME"] == str(environment.pulumi_home)
+    assert given["SLIPWAY_RUN"] == str(environment.run)
+    assert given["PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION"] == "true"
+    assert given["PYTHONPATH"] == f"{environment.checkout}/src:{environment.checkout}"
+
+
+def interrupt_when(line: str, log: Path, *, times: int) -> None:
+    """Sends this process SIGINT once `line` is in the log, as a terminal's Ctrl-C would."""
+
+    def watch() -> None:
+        for count in range(times):
+            wait_for_line(line, log)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.5 if count + 1 < times else 0)
+
+    threading.Thread(target=watch).start()
+
+
+def test_an_interrupt_reaches_pulumi_and_its_orderly_end_is_waited_for(stand_in: StandIn) -> None:
+    stand_in.does(
+        "trap 'echo ends in order; sleep 0.3; echo done; exit 1' INT\n"
+        "echo started; while :; do sleep 0.05; done"
+    )
+    before = signal.getsignal(signal.SIGINT)  # ignored where a shell started us in the background
+    interrupt_when("started", stand_in.log, times=1)
+    with pytest.raises(InterruptedRunError) as ended:
+        stand_in.pulumi.up(log=stand_in.log)
+    assert ended.value.exit_code == 130
+    assert "slipway up -s dev" in ended.value.fix
+    assert stand_in.log.read_text().splitlines() == ["started", "ends in order", "done"]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_interrupt_is_passed_on_too(stand_in: StandIn) -> None:
+    stand_in.does(
+        "trap 'count=x$count; echo got $count; [ $count = xx ] && exit 1' INT\n"
+        "echo started; while :; do sleep 0.05; done"
+    )
+    interrupt_when("started", stand_in.log, times=2)
+    with pytest.raises(InterruptedRunError):
+        stand_in.pulumi.up(log=stand_in.log)
+    assert "got xx" in stand_in.log.read_text()
+
+
+def test_an_interrupt_while_pulumi_is_being_started_is_not_lost(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = subprocess.Popen
+
+    def interrupted_start(*arguments: Any, **options: Any) -> Any:
+        process = started(*arguments, **options)
+        while "started" not in stand_in.log.read_text():
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted_start)
+    stand_in.does("trap 'exit 1' INT\necho started; while :; do sleep 0.05; done")
+    with pytest.raises(InterruptedRunError):
+        stand_in.pulumi.up(log=stand_in.log)
+
+
+@pytest.mark.usefixtures("python_path")
+def test_pulumi_ends_in_order_when_this_program_is_killed(stand_in: StandIn) -> None:
+    stand_in.does(
+        "trap 'echo ends in order; exit 1' INT\necho started; while :; do sleep 0.05; done"
+    )
+    environment = stand_in.pulumi.environment
+    program = (
+        "from pathlib import Path; from slipway.cli.environment import Environment;"
+        "from slipway.cli.pulumi.process import Pulumi;"
+        f"e = Environment(name='dev', checkout=Path({str(environment.checkout)!r}),"
+        f" cache=Path({str(environment.cache)!r}));"
+        f"Pulumi(environment=e).up(log=Path({str(stand_in.log)!r}))"
+    )
+    with subprocess.Popen([sys.executable, "-c", program]) as process:
+        wait_for_line("started", stand_in.log)
+        process.kill()
+    wait_for_line("ends in order", stand_in.log)
+
+
+def wait_for_line(line: str, log: Path) -> None:
+    deadline_s = time.monotonic() + 30
+    while line not in (log.read_text() if log.exists() else ""):
+        assert time.monotonic() < deadline_s, f"{line!r} never came"
+        time.sleep(0.02)
+
+
+def test_a_silent_pulumi_is_told_of(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("slipway.cli.pulumi.process.REPEAT_S", 0.2)
+    stand_in.does("sleep 1")
+    stand_in.pulumi.up(log=stand_in.log)
+    assert "pulumi is at work" in capsys.readouterr().err
+
+
+def test_a_missing_stack_is_made(stand_in: StandIn) -> None:
+    stand_in.pulumi.prepare_stack()
+    assert stand_in.calls == ["stack init dev --secrets-provider passphrase --non-interactive"]
+
+
+def test_an_existing_stack_is_left_as_it_is(stand_in: StandIn) -> None:
+    put_checkpoint(stand_in.pulumi.environment, {"resources": []})
+    stand_in.pulumi.prepare_stack()
+    assert stand_in.calls == []
+
+
+def test_interrupted_creations_are_dropped_by_importing_an_export(
+    stand_in: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pending = {"type": "creating", "resource": {"urn": "urn:pulumi:dev::slipway::a:b:C::envoy"}}
+    put_checkpoint(stand_in.pulumi.environment, {"pending_operations": [pending]})
+    given = stand_in.log.with_name("given")
+    stand_in.does(f'[ "$2" = export ] && echo "{{}}" || cat > "{given}"')
+    stand_in.pulumi.prepare_stack()
+    assert [call.split()[:2] for call in stand_in.calls] == [
+        ["stack", "export"],
+        ["stack", "import"],
+    ]
+    assert given.read_text() == "{}\n"
+    assert "envoy" in capsys.readouterr().err
+
+
+def test_a_job_that_serves_again_is_no_longer_marked_for_deletion(
+    stand_in: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = {"type": "nomad:index/job:Job", "urn": "u"}
+    resources = [
+        job | {"id": "model-a-new"},
+        job | {"id": "model-a-old", "delete": True},
+        job | {"id": "model-b-old", "delete": True},
+        {"type": "consul:index/keys:Keys", "urn": "v", "id": "model-a-old", "delete": True},
+    ]
+    put_checkpoint(stand_in.pulumi.environment, {"resources": resources})
+    exported = stand_in.log.with_name("exported")
+    exported.write_text(json.dumps({"version": 3, "deployment": {"resources": resources}}))
+    given = stand_in.log.with_name("given")
+    stand_in.does(f'[ "$2" = export ] && cat "{exported}" || cat > "{given}"')
+    stand_in.pulumi.prepare_stack(["model-a-old", "model-c-new"])
+    kept = json.loads(given.read_text())["deployment"]["resources"]
+    assert kept == [resources[0], resources[2], resources[3]]
+    assert "model-a-old" in capsys.readouterr().err
+
+
+def test_a_replaced_job_that_nobody_wants_stays_marked(stand_in: StandIn) -> None:
+    job = {"type": "nomad:index/job:Job", "urn": "u", "id": "model-a-old", "delete": True}
+    put_checkpoint(stand_in.pulumi.environment, {"resources": [job]})
+    stand_in.pulumi.prepare_stack(["model-a-new"])
+    assert stand_in.calls == []
+
+
+def test_stale_locks_go_before_pulumi_meets_them(stand_in: StandIn) -> None:
+    lock = put_lock(stand_in.pulumi.environment, ended_pid())
+    put_checkpoint(stand_in.pulumi.environment, {})
+    stand_in.pulumi.prepare_stack()
+    assert not lock.exists()
+
+
+def test_a_refused_preparation_repeats_what_pulumi_said(stand_in: StandIn) -> None:
+    stand_in.does("echo 'incorrect passphrase' >&2; exit 255")
+    with pytest.raises(CliError, match="incorrect passphrase"):
+        stand_in.pulumi.prepare_stack()
+
+
+@pytest.mark.parametrize(
+    ("line", "news"),
+    [
+        (" +  nomad:index:Job envoy creating (0s)", True),
+        (" ~  nomad:index:Job envoy updated (1s) [diff: ~jobspec]", True),
+        ("error: update failed", True),
+        ("    consul on cpu-0: answers after 1.2 s", True),
+        (" ~  nomad:index:Job envoy refreshing (0s)", False),
+        (" ~  consul:index:Keys model-a-route refresh", False),
+        ("    nomad:index:Job model-sim-b  ", False),
+        ("    pulumi:pulumi:Stack slipway-dev running ", False),
+        ("    pulumi:pulumi:Stack slipway-dev  error: the program failed", True),
+        ("    [command] xds: connection refused", True),
+        ("@ Updating....", False),
+        ("@ updating....", False),
+        ("....", False),
+        ("", False),
+    ],
+)
+def test_only_changes_messages_and_errors_are_news(line: str, news: bool) -> None:
+    assert is_news(f"{line}\n") is news
+
+
+@pytest.mark.binaries
+def test_a_real_pulumi_makes_unlocks_and_repairs_a_stack(checkout: Path, tmp_path: Path) -> None:
+    cache = Path(os.environ.get("SLIPWAY_TEST_CACHE", Path.home() / ".cache" / "slipway"))
+    environment = Environment(name="dev", checkout=checkout, cache=cache)
+    if not environment.cached_pulumi.exists():
+        pytest.skip("no pulumi: run `slipway tools --install`")
+    (checkout / "Pulumi.yaml").write_text("{name: slipway, runtime: python}\n")
+    pulumi = Pulumi(environment=environment)
+    environment.state.mkdir(parents=True)
+    prepare_plugins(environment)
+    pulumi.prepare_stack()
+    salt = (checkout / "Pulumi.dev.yaml").read_text()
+    assert "encryptionsalt" in salt
+
+    add_pending_creation(environment)
+    put_lock(environment, ended_pid())
+    pulumi.prepare_stack()
+    state = read_state(environment)
+    assert state is not None
+    assert state.interrupted == ()
+    assert (checkout / "Pulumi.dev.yaml").read_text() == salt
+
+
+def add_pending_creation(environment: Environment) -> None:
+    path = environment.state / ".pulumi" / "stacks" / "slipway" / "dev.json"
+    document = json.loads(path.read_text())
+    document["checkpoint"]["latest"]["pending_operations"] = [
+        {
+            "type": "creating",
+            "resource": {
+                "urn": "urn:pulumi:dev::slipway::slipway:index:Gateway::envoy",
+                "custom": False,
+                "type": "slipway:index:Gateway",
+            },
+        }
+    ]
+    path.write_text(json.dumps(document))
+    found = read_state(environment)
+    assert found is not None
+    assert found.interrupted == ("envoy",)
+
+
+def test_a_job_taken_back_is_kept_and_its_gate_runs_again() -> None:
+    urn = "urn:pulumi:dev::slipway::slipway:index:ModelService$"
+    job = {"type": "nomad:index/job:Job", "urn": f"{urn}nomad:index/job:Job::model-a"}
+    gate = {"type": "command:local:Command", "urn": f"{urn}command:local:Command::model-a-ready"}
+    other = {**gate, "urn": f"{urn}command:local:Command::model-b-ready"}
+    old = {**job, "id": "model-a-000000", "delete": True}
+    older = {**job, "id": "model-a-111111", "delete": True}
+    new = {**job, "id": "model-a-222222"}
+    stack = {"deployment": {"resources": [new, gate, other, old, older]}}
+    repaired = json.loads(without_deletions(json.dumps(stack), {"model-a-000000"}))
+    assert repaired["deployment"]["resources"] == [new, {**gate, "taint": True}, other, older]

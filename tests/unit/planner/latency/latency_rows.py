@@ -1,0 +1,148 @@
+"""The forward passes that bench/aiconfigurator/latency_record.py asked aiconfigurator about."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+from slipway.config.catalog import Catalog, load_catalog
+from slipway.plan.capacity import Layout, Precision, ServingEstimate
+from slipway.plan.platform import LatencyGoal
+from slipway.planner.latency.kernels import EFFICIENCIES, Efficiencies
+from slipway.planner.latency.replica import LoadShape, serving_estimate
+from slipway.planner.latency.roofline import Machine, Pass, decode, machine, pass_ms, prefill
+from slipway.planner.memory.device import device_memory
+
+Phase = Literal["prefill", "decode"]
+
+ROOT = Path(__file__).resolve().parents[4]
+MAX_NUM_SEQS = 1024
+PHASES: tuple[Phase, ...] = ("prefill", "decode")
+BAR = 0.20  # median error of the held-out configurations
+RECORDING = Path(__file__).with_name("aiconfigurator_latency.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One forward pass of one configuration, and how long the tool says it takes."""
+
+    phase: Phase
+    shape: str  # "4096" tokens, "64x1024" sequences x context
+    work: Pass
+    ms: float
+    row: Mapping[str, Any]
+
+    @property
+    def tuning(self) -> bool:
+        return bool(self.row["side"] == "tuning")
+
+
+def configuration(row: Mapping[str, Any]) -> str:
+    return (
+        f"{row['model']} {row['weights']} on {row['accelerator']}, "
+        f"tensor {row['tensor']} pipeline {row['pipeline']} expert {row['expert']}"
+    )
+
+
+def recording() -> Mapping[str, Any]:
+    document: Mapping[str, Any] = json.loads(RECORDING.read_text("utf-8"))
+    return document
+
+
+def read_samples() -> list[Sample]:
+    return [sample for row in recording()["rows"] for sample in _samples(row)]
+
+
+def machine_of(row: Mapping[str, Any], efficiencies: Efficiencies = EFFICIENCIES) -> Machine:
+    catalog = _catalog()
+    return machine(
+        catalog.models[row["model"]],
+        catalog.accelerators[row["accelerator"]],
+        layout=_layout(row),
+        precision=Precision(weights=row["weights"]),
+        efficiencies=efficiencies,
+    )
+
+
+def held_out_rows() -> list[Mapping[str, Any]]:
+    return [row for row in recording()["rows"] if row["side"] == "held out"]
+
+
+def of_phase(phase: Phase, samples: Iterable[Sample]) -> list[Sample]:
+    return [sample for sample in samples if sample.phase == phase]
+
+
+def relative_error(sample: Sample) -> float:
+    """(estimate - tool) / tool"""
+    return pass_ms(machine_of(sample.row), sample.work) / sample.ms - 1
+
+
+def serving_errors(rows: Iterable[Mapping[str, Any]], quantity: str) -> dict[str, float]:
+    """Configuration -> (estimate - tool) / tool of "ttft_ms" or "tpot_ms" at the request rate of
+    the tool's aggregated estimate; rows without one are left out."""
+    return {
+        configuration(row): getattr(_estimate_at(row), quantity).value / row["serving"][quantity]
+        - 1
+        for row in rows
+        if row["serving"]
+    }
+
+
+def _estimate_at(row: Mapping[str, Any]) -> ServingEstimate:
+    """With room for every sequence: the question is of time, not of memory."""
+    catalog, layout = _catalog(), _layout(row)
+    architecture, precision = catalog.models[row["model"]], Precision(weights=row["weights"])
+    accelerator = catalog.accelerators[row["accelerator"]]
+    memory = device_memory(
+        architecture,
+        accelerator,
+        layout=layout,
+        precision=precision,
+        max_len=2048,
+        max_num_seqs=MAX_NUM_SEQS,
+    )
+    return serving_estimate(
+        architecture,
+        accelerator,
+        layout=layout,
+        precision=precision,
+        load=LoadShape(
+            requests_per_s=row["serving"]["requests_per_s"], input_tokens=1024, output_tokens=256
+        ),
+        goal=LatencyGoal(ttft_p95_ms=None, tpot_p95_ms=None),
+        memory=replace(memory, kv_tokens=2048 * MAX_NUM_SEQS),
+        max_num_seqs=MAX_NUM_SEQS,
+    )
+
+
+def _layout(row: Mapping[str, Any]) -> Layout:
+    return Layout(tensor=row["tensor"], pipeline=row["pipeline"], expert=row["expert"])
+
+
+def configuration_errors(samples: Iterable[Sample]) -> dict[str, float]:
+    """Configuration -> median absolute relative error over its shapes."""
+    errors: dict[str, list[float]] = defaultdict(list)
+    for sample in samples:
+        errors[configuration(sample.row)].append(abs(relative_error(sample)))
+    return {name: median(each) for name, each in errors.items()}
+
+
+def _samples(row: Mapping[str, Any]) -> Iterator[Sample]:
+    for tokens, ms in row["prefill_ms"].items():
+        work = prefill(float(tokens))
+        yield Sample(phase="prefill", shape=tokens, work=work, ms=ms, row=row)
+    for shape, ms in row["decode_ms"].items():
+        sequences, context = shape.split("x")
+        work = decode(float(sequences), context=float(context))
+        yield Sample(phase="decode", shape=shape, work=work, ms=ms, row=row)
+
+
+@cache
+def _catalog() -> Catalog:
+    return load_catalog(ROOT)

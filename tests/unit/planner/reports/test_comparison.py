@@ -1,0 +1,78 @@
+"""What a plan promised beside what was measured."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from slipway.config.inputs import load_inputs
+from slipway.plan.capacity import CapacityPlan
+from slipway.planner.capacity import plan_capacity
+from slipway.planner.reports.comparison import Comparison, Measured, compare
+
+ROOT = Path(__file__).parents[4]
+SEEN = Measured(
+    window_s=600,
+    replicas=2,
+    requests_per_s=3.0,
+    output_tokens_per_s=600.0,
+    concurrency=4.0,
+    kv_cache_usage=0.25,
+    input_tokens=200.0,
+    output_tokens=200.0,
+    ttft_ms=120.0,
+    tpot_ms=11.0,
+    ttft_p95_ms=300.0,
+    tpot_p95_ms=14.0,
+)
+
+
+def rows_of(plan: CapacityPlan, model: str, seen: Measured | None) -> dict[str, Comparison]:
+    found = compare(plan, {model: seen} if seen else {})
+    return {row.quantity: row for row in found if row.model == model}
+
+
+def fleet() -> CapacityPlan:
+    return plan_capacity(load_inputs(ROOT, "aws"))
+
+
+def promised(plan: CapacityPlan) -> str:
+    return next(model.model for model in plan.models if model.serving is not None)
+
+
+def test_every_promise_stands_beside_its_measurement() -> None:
+    plan = fleet()
+    rows = rows_of(plan, promised(plan), SEEN)
+    assert rows["TTFT"].measured == 120.0
+    assert rows["TPOT"].measured == 11.0
+    assert rows["KV cache in use"].measured == 25.0
+    assert rows["output tokens/s of a replica"].measured == 300.0
+    assert rows["replicas"].measured == 2
+    assert all(row.promised is not None for row in rows.values())
+
+
+def test_a_measurement_is_within_when_it_is_between_the_error_bars() -> None:
+    plan = fleet()
+    model = promised(plan)
+    ttft = rows_of(plan, model, SEEN)["TTFT"]
+    assert ttft.low is not None
+    assert ttft.high is not None
+    inside = dataclasses.replace(SEEN, ttft_ms=(ttft.low + ttft.high) / 2)
+    outside = dataclasses.replace(SEEN, ttft_ms=ttft.high * 1.01)
+    assert rows_of(plan, model, inside)["TTFT"].within is True
+    assert rows_of(plan, model, outside)["TTFT"].within is False
+
+
+def test_a_model_that_served_nothing_has_promises_only() -> None:
+    plan = fleet()
+    rows = rows_of(plan, promised(plan), None)
+    assert {row.measured for row in rows.values()} == {None}
+    assert {row.ratio for row in rows.values()} == {None}
+    assert {row.within for row in rows.values()} == {None}
+
+
+def test_twice_the_replicas_cost_twice_as_much() -> None:
+    plan = fleet()
+    model = next(each for each in plan.models if each.cost.usd_per_hour.value)
+    seen = dataclasses.replace(SEEN, replicas=2 * model.min_replicas)
+    assert rows_of(plan, model.model, seen)["cost"].ratio == 2.0
