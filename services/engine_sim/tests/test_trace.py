@@ -18,6 +18,7 @@ from simulator.fleet.generators import GENERATORS
 from simulator.fleet.trace import Request, read_trace
 
 SERVICE = Path(__file__).parent.parent
+LINES = json.loads((SERVICE.parents[1] / "schemas/trace.lines.json").read_text("utf-8"))
 GOOD = {"timestamp": 1000, "input_length": 600, "output_length": 5, "hash_ids": [7, 8]}
 
 
@@ -47,8 +48,8 @@ def test_seconds_are_read_as_seconds_and_sessions_as_text() -> None:
         ("[1]", "not a JSON object"),
         (line(timestamp="1"), "timestamp: '1' must be a number"),
         (line(timestamp=float("nan")), "timestamp: nan must be finite"),
-        (line(input_length=0), "input_length: 0 must be an integer >= 1"),
-        (line(output_length=1.5), "output_length: 1.5 must be an integer >= 1"),
+        (line(input_length=0), "input_length: 0 must be an integer from 1 to"),
+        (line(output_length=1.5), "output_length: 1.5 must be an integer from 1 to"),
         (line(hash_ids=[1]), "hash_ids: 1 ids for 600 prompt tokens"),
         (line(hash_ids=["a", "b"]), "hash_ids: must be a list of integers"),
         (line(session=True), "session: True must be text or an integer"),
@@ -60,6 +61,16 @@ def test_a_broken_line_is_named_with_its_reason(text: str, reason: str) -> None:
     assert broken.line == 2
     assert broken.reason.startswith(reason)
     assert len(trace.requests) == 2
+
+
+@pytest.mark.parametrize("text", LINES["requests"])
+def test_what_the_format_calls_a_request_is_read(text: str) -> None:
+    assert read_trace([text]).broken == ()
+
+
+@pytest.mark.parametrize("text", LINES["broken"], ids=lambda text: text[:60])
+def test_what_the_format_calls_broken_is_refused(text: str) -> None:
+    assert read_trace([text]).requests == ()
 
 
 @given(st.lists(st.text(max_size=40) | st.just(line()), max_size=10))

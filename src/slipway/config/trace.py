@@ -1,7 +1,7 @@
 """A trace file as a load: rates and lengths of the requests it holds.
 
-One JSON object per line: `timestamp` (milliseconds or seconds), `input_length` and
-`output_length` (tokens); other keys are for the replay.
+One JSON object per line, as schemas/trace.schema.json has it: `timestamp` (milliseconds or
+seconds), `input_length` and `output_length` (tokens); other keys are for the replay.
 """
 
 from __future__ import annotations

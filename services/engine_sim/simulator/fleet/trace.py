@@ -1,4 +1,4 @@
-"""Trace files: one JSON object a line, one line a request.
+"""Trace files: one JSON object a line (schemas/trace.schema.json), one line a request.
 
     {"timestamp": 1200, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1, 2]}
     {"timestamp": 1.2, "input_length": 472, "output_length": 18, "session": "a7"}
@@ -13,13 +13,14 @@ in BurstGPT's: the reader is told which.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 HASH_TOKENS = 512  # prompt tokens that one of Mooncake's hash ids stands for
 UNITS_MS = {"ms": 1.0, "s": 1000.0}
+MOST_TIME = 10**15  # as milliseconds 30 000 years
+MOST_TOKENS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ def _request(line: str, unit_ms: float) -> Request:
     """Raises ValueError that says what is wrong with the line."""
     try:
         value = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from None
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
@@ -93,15 +94,15 @@ def _timestamp(value: Mapping[str, Any]) -> float:
     timestamp = value.get("timestamp")
     if isinstance(timestamp, bool) or not isinstance(timestamp, int | float):
         raise ValueError(f"timestamp: {timestamp!r} must be a number")
-    if not math.isfinite(timestamp):
-        raise ValueError(f"timestamp: {timestamp!r} must be finite")
+    if not -MOST_TIME <= timestamp <= MOST_TIME:
+        raise ValueError(f"timestamp: {timestamp!r} must be finite, and at most {MOST_TIME}")
     return float(timestamp)
 
 
 def _tokens(value: Mapping[str, Any], key: str) -> int:
     tokens = value.get(key)
-    if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 1:
-        raise ValueError(f"{key}: {tokens!r} must be an integer >= 1")
+    if type(tokens) is not int or not 1 <= tokens <= MOST_TOKENS:
+        raise ValueError(f"{key}: {tokens!r} must be an integer from 1 to {MOST_TOKENS}")
     return tokens
 
 
