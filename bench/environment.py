@@ -2,8 +2,8 @@
 
     .venv/bin/python bench/environment.py [-s ENVIRONMENT] [--runs 3]
 
-Takes the environment down and brings it up again, warm; then runs `up` and `preview` without a
-change, and adds up the memory of everything that runs. Ends with the environment up.
+Takes the environment down and brings it up again, warm; then runs `up`, `preview` and `plan`
+without a change, and adds up the memory of everything that runs. Ends with the environment up.
 """
 
 from __future__ import annotations
@@ -43,7 +43,12 @@ def main() -> None:
             spread([up(options.stack)["seconds"] for _ in range(options.runs)]),
             "10 s",
         ),
-        ("`preview` without a change", spread(timed_previews(options)), "5 s"),
+        (
+            "`preview` without a change",
+            spread(timed(options, "preview", "--expect-no-changes")),
+            "5 s",
+        ),
+        ("`plan`", spread(timed(options, "plan")), "1 s"),
     ]
     memory = memory_by_part(ROOT / ".slipway" / options.stack)
     others = sum(size for part, size in memory.items() if part != "engines")
@@ -67,17 +72,17 @@ def up(stack: str) -> dict:
     return json.loads(slipway(stack, "up", "--json").splitlines()[-1])
 
 
-def timed_previews(options: argparse.Namespace) -> Iterator[float]:
+def timed(options: argparse.Namespace, *arguments: str) -> Iterator[float]:
     for _ in range(options.runs):
         started = time.monotonic()
-        slipway(options.stack, "preview", "--expect-no-changes")
+        slipway(options.stack, *arguments)
         yield time.monotonic() - started
 
 
 def spread(values: Iterator[float] | list[float]) -> str:
     values = list(values)
     median, low, high = statistics.median(values), min(values), max(values)
-    return f"{median:.1f} s ({low:.1f} to {high:.1f}, {len(values)} runs)"
+    return f"{median:.2g} s ({low:.2g} to {high:.2g}, {len(values)} runs)"
 
 
 def memory_by_part(run: Path) -> dict[str, int]:

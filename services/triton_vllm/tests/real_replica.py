@@ -1,7 +1,7 @@
 """The real vLLM with SmolLM2 behind the real Triton.
 
-Needs SLIPWAY_ENV_VLLM, and prepares the weights below SLIPWAY_RUNTIME (the user's cache folder by
-default) if they are not there.
+Needs SLIPWAY_ENV_VLLM, and prepares the weights below SLIPWAY_RUNTIME if they are not there;
+`slipway test` sets both.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ WEIGHTS = {
 
 def prepared_runtime() -> Path:
     """A runtime folder with the weights in it."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(os.environ.get("SLIPWAY_RUNTIME") or Path(cache) / "slipway")
+    folder = Path(os.environ["SLIPWAY_RUNTIME"])
     python = f"{os.environ['SLIPWAY_ENV_VLLM']}/bin/python"
     with tempfile.NamedTemporaryFile("w", suffix=".json") as document:
         json.dump(WEIGHTS, document)

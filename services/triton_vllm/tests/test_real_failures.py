@@ -17,6 +17,7 @@ from triton_stream import Answer, TritonStream, sampling
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("part", ["VLLM::EngineCore", "VLLM::Worker", "api_server", "launcher"])
 def test_killing_a_part_of_the_real_engine_leaves_nothing(short_folder: Path, part: str) -> None:
     replica = real_replica(short_folder, prepared_runtime()).start().wait_for("ready", 600)

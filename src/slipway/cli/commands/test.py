@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -19,13 +20,17 @@ from slipway.cli.options import PASS_THROUGH
 from slipway.cli.progress import ToolchainProgress
 from slipway.config.artifacts import REQUIREMENTS
 from toolchain.pins import tool_pins
-from toolchain.prepare import EnvironmentJob, Job, ToolJob, prepare
+from toolchain.prepare import EnvironmentJob, Job, ToolJob, environment_folder, prepare
 from toolchain.settings import default_cache
 
 app = typer.Typer(add_completion=False)
 
 FAST = "not binaries and not live"
+REAL_PARTS = "binaries or live"
+ENGINE = "services/triton_vllm"
+REAL_ENGINE = "real and not kills"  # the live platform's engine is killed part by part as well
 TYPED = ("src/slipway", "components", "stacks", "toolchain")
+SIDE_BY_SIDE = ("-n", "logical")  # workers have addresses of their own: tests/unit/cli/addresses.py
 NO_TESTS_COLLECTED = 5  # pytest's exit code
 
 
@@ -36,6 +41,7 @@ class Suite:
     name: str
     command: tuple[str, ...]
     folder: Path
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @app.command(context_settings={**PASS_THROUGH, "help_option_names": ["--help"]})
@@ -60,8 +66,7 @@ def test(
 
 
 def _fast_suites(arguments: Sequence[str]) -> Iterator[Suite]:
-    # Side by side: each worker has addresses of its own (tests/unit/cli/addresses.py).
-    yield _own_suite("-n", "logical", "-m", FAST, *arguments)
+    yield _own_suite(*SIDE_BY_SIDE, "-m", FAST, *arguments)
     if not arguments:
         yield from _linters()
 
@@ -79,14 +84,25 @@ def _suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
     for part in parts:
         chosen = [_tests(path, part) for path in paths if _belongs(path, part)]
         python = made[_environment(part)] / "bin" / "python"
-        # In its own folder: a part has settings of its own, and imports itself from there.
-        yield Suite(
-            name=part,
-            command=_pytest(str(python), *options, *(chosen or [_tests(CHECKOUT / part, part)])),
-            folder=CHECKOUT / part,
-        )
-    if own or not paths:
+        chosen = chosen or [_tests(CHECKOUT / part, part)]
+        yield _part_suite(part, part, python, cache, *options, *chosen)
+        if part == ENGINE and not arguments:
+            yield _part_suite(f"{part}, real", part, python, cache, "-m", REAL_ENGINE, *chosen)
+    if not arguments:
+        yield _own_suite(*SIDE_BY_SIDE, "-m", FAST)
+        yield dataclasses.replace(_own_suite("-m", REAL_PARTS), name="tests, real parts")
+    elif own or not paths:
         yield _own_suite(*options, *own)
+
+
+def _part_suite(name: str, part: str, python: Path, cache: Path, *arguments: str) -> Suite:
+    """In its own folder: a part has settings of its own, and imports itself from there."""
+    variables = {}
+    if part == ENGINE:
+        vllm = environment_folder("vllm", CHECKOUT / REQUIREMENTS["vllm"], cache)
+        variables = {"SLIPWAY_ENV_VLLM": str(vllm), "SLIPWAY_RUNTIME": str(cache)}
+    command = _pytest(str(python), *arguments)
+    return Suite(name=name, command=command, folder=CHECKOUT / part, variables=variables)
 
 
 def _tests(path: str | Path, part: str) -> str:
@@ -155,6 +171,7 @@ def _run(suite: Suite) -> tuple[int, str]:
     with subprocess.Popen(
         suite.command,
         cwd=suite.folder,
+        env=os.environ | suite.variables,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

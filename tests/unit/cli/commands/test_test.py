@@ -48,10 +48,28 @@ def test_everything_is_linted_and_every_suite_runs_in_its_own_environment(
     result = runner.invoke(app, ["test"])
     assert result.exit_code == 0, result.output
     lines = closing_lines(result.stdout)
-    assert set(lines) == {"ruff check", "ruff format", "mypy", "services/xds", "tests"}
+    linters = {"ruff check", "ruff format", "mypy"}
+    assert set(lines) == linters | {"services/xds", "tests", "tests, real parts"}
     assert "no issues" in lines["mypy"]
     assert "1 passed" in lines["services/xds"]
     assert "1 passed" in lines["tests"]
+    assert "1 deselected" in lines["tests, real parts"]
+
+
+def test_the_real_engine_is_part_of_everything_and_its_environment_is_known(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = project / "services" / "triton_vllm"
+    service.mkdir()
+    for name in ("requirements.txt", "requirements-test.txt"):
+        (service / name).write_text("")
+    monkeypatch.setattr(command, "REQUIREMENTS", {"vllm": "services/triton_vllm/requirements.txt"})
+    suites = {suite.name: suite for suite in command._suites([], project / "cache")}
+    real = suites["services/triton_vllm, real"]
+    assert "real and not kills" in real.command
+    assert real.variables["SLIPWAY_ENV_VLLM"].startswith(str(project / "cache/envs/vllm-"))
+    chosen = command._suites(["services/triton_vllm", "-m", "real"], project / "cache")
+    assert [suite.variables for suite in chosen] == [real.variables]
 
 
 @pytest.mark.parametrize(

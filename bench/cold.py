@@ -1,0 +1,110 @@
+"""`slipway up` on a machine that has nothing yet, as a markdown table: its time, and its silences.
+
+    python3 bench/cold.py CACHE [-s ENVIRONMENT]
+
+CACHE must be empty or not there, and the checkout a clean clone: everything is built and downloaded
+again. What `up` prints goes through, and the longest time without a line is measured. Standard
+library only: the checkout's own environment is not made yet. Ends with the environment up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+GIB = 1 << 30
+BAR_S, SILENCE_BAR_S = 25 * 60, 20
+
+
+class Watch:
+    """Passes lines on and remembers the longest wait for one, and what came before it."""
+
+    def __init__(self) -> None:
+        self._last, self._line = time.monotonic(), "(start)"
+        self.longest_s, self.before = 0.0, ""
+
+    def read(self, stream) -> None:
+        for line in stream:
+            self.seen(line.rstrip())
+            sys.stderr.write(line)
+
+    def seen(self, line: str) -> None:
+        now = time.monotonic()
+        if now - self._last > self.longest_s:
+            self.longest_s, self.before = now - self._last, self._line
+        self._last, self._line = now, line
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cache", type=Path)
+    parser.add_argument("-s", "--stack", default="dev")
+    options = parser.parse_args()
+    cache = options.cache.absolute()
+    if cache.is_dir() and any(cache.iterdir()):
+        parser.error(f"{cache} is not empty")
+    if (ROOT / ".venv").exists():
+        parser.error(f"{ROOT}/.venv is there already: take a clean clone")
+
+    started, watch = time.monotonic(), Watch()
+    result = up(options.stack, cache, watch)
+    seconds = time.monotonic() - started
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    rows = [
+        ("`./slipway up`, to the answer", f"{seconds:.0f} s", f"{BAR_S // 60} min"),
+        *((f"  phase {name}", f"{spent:.0f} s", "") for name, spent in result["phases"].items()),
+        ("longest silence on the terminal", f"{watch.longest_s:.0f} s", f"{SILENCE_BAR_S} s"),
+        ("processor time, all children", f"{(used.ru_utime + used.ru_stime) / 60:.1f} min", ""),
+        ("cache afterwards", f"{size(cache) / GIB:.0f} GiB", ""),
+    ]
+    print(
+        f"{os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()},"
+        f" {'root' if os.geteuid() == 0 else 'ordinary user'},"
+        f" {datetime.datetime.now(datetime.UTC):%Y-%m-%d}\n"
+    )
+    print("| | measured | bar |\n|---|---|---|")
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+    print(f"\nAnswer: {result['answer']!r}. The longest silence came after: {watch.before!r}")
+
+
+def up(stack: str, cache: Path, watch: Watch) -> dict:
+    """The document that `up --json` ends with; exits with `up`'s code when it fails."""
+    with subprocess.Popen(
+        [str(ROOT / "slipway"), "up", "-s", stack, "--json"],
+        cwd=ROOT,
+        env=os.environ | {"SLIPWAY_CACHE": str(cache)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        bufsize=1,
+    ) as process:
+        progress = threading.Thread(target=watch.read, args=(process.stderr,))
+        progress.start()
+        printed = process.stdout.read()
+        progress.join()
+        watch.seen("(end)")
+    if process.returncode:
+        sys.exit(process.returncode)
+    return json.loads(printed.splitlines()[-1])
+
+
+def size(folder: Path) -> int:
+    """Bytes on the disk; a file with several names counts once."""
+    return int(subprocess.check_output(["du", "-sk", str(folder)]).split()[0]) * 1024
+
+
+if __name__ == "__main__":
+    main()
