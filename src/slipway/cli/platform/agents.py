@@ -6,10 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from slipway.cli.applied import Applied
+from slipway.cli.applied import NOMAD_PORT, Applied
 from slipway.cli.console import say
 from slipway.cli.environment import Environment
-from slipway.cli.errors import CliError
+from slipway.cli.errors import WRONG_INPUT, CliError
+from slipway.plan.platform import PlatformPlan
 
 PROGRAM = "agents.py"
 
@@ -20,6 +21,21 @@ def has_agents(environment: Environment) -> bool:
     The folder alone is not enough: an `up` may have been interrupted before it wrote the file.
     """
     return (environment.run / "supervisor" / "endpoint.json").is_file()
+
+
+def must_stay(environment: Environment, before: Applied | None, plan: PlatformPlan) -> None:
+    """CliError when a plan has the servers elsewhere than they were started: what Consul and Nomad
+    keep names their addresses, and no command would find them any more."""
+    if before is None or not has_agents(environment):
+        return
+    now = f"http://{plan.servers[0].address}:{NOMAD_PORT}"
+    if now != before.nomad:
+        raise CliError(
+            f"Pulumi.{environment.name}.yaml: slipway:network would move the servers of a running"
+            f" environment from {before.nomad} to {now}",
+            fix=f"slipway down -s {environment.name} first, or leave the network as it was",
+            exit_code=WRONG_INPUT,
+        )
 
 
 def start(environment: Environment, applied: Applied | None) -> None:
