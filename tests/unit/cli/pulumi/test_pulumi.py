@@ -21,6 +21,9 @@ from slipway.cli.pulumi.process import Pulumi, is_news, without_deletions
 from slipway.cli.pulumi.state import read_state
 from tests.unit.cli.pulumi.test_locks import ended_pid, put_lock
 from tests.unit.cli.pulumi.test_state import put_checkpoint
+from toolchain.settings import default_cache
+
+CACHE = default_cache()  # the real one: the fixtures set another
 
 
 @pytest.fixture
@@ -269,10 +272,8 @@ def test_only_changes_messages_and_errors_are_news(line: str, news: bool) -> Non
 
 @pytest.mark.binaries
 def test_a_real_pulumi_makes_unlocks_and_repairs_a_stack(checkout: Path, tmp_path: Path) -> None:
-    cache = Path(os.environ.get("SLIPWAY_TEST_CACHE", Path.home() / ".cache" / "slipway"))
-    environment = Environment(name="dev", checkout=checkout, cache=cache)
-    if not environment.cached_pulumi.exists():
-        pytest.skip("no pulumi: run `slipway tools --install`")
+    environment = Environment(name="dev", checkout=checkout, cache=CACHE)
+    assert environment.cached_pulumi.exists(), "run `slipway tools --install`"
     (checkout / "Pulumi.yaml").write_text("{name: slipway, runtime: python}\n")
     pulumi = Pulumi(environment=environment)
     environment.state.mkdir(parents=True)
