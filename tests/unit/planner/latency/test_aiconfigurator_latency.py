@@ -7,8 +7,7 @@ from statistics import median
 import pytest
 
 from slipway.planner.latency.replica import DECODE_BAND, PREFILL_BAND
-
-from .latency_rows import (
+from tests.unit.planner.latency.latency_rows import (
     BAR,
     PHASES,
     Phase,

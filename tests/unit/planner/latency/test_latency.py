@@ -17,9 +17,13 @@ from slipway.planner.latency.calibration import Calibration, make_calibration
 from slipway.planner.latency.queueing import Replica
 from slipway.planner.latency.replica import LoadShape, serving_estimate
 from slipway.planner.memory.device import device_memory
-
-from .architectures import ACCELERATORS, CATALOG, MODELS
-from .simulated_queue import MAX_NUM_SEQS, STEP_TIMES, replica_under, simulate
+from tests.unit.planner.architectures import ACCELERATORS, CATALOG, MODELS
+from tests.unit.planner.latency.simulated_queue import (
+    MAX_NUM_SEQS,
+    STEP_TIMES,
+    replica_under,
+    simulate,
+)
 
 NO_GOAL = LatencyGoal(ttft_p95_ms=None, tpot_p95_ms=None)
 CHAT = LoadShape(requests_per_s=8.0, input_tokens=1024, output_tokens=256)
