@@ -51,7 +51,8 @@ class NodePool(SlipwayComponent):
                 script="agents.py",
                 document=document,
                 secrets=secret_json(seed.apply(functools.partial(node_secrets, host))),
-                timeout_s=START_TIMEOUT_S + drain_timeout_s(plan),
+                # A removal may wait for two drains in a row (services/node/departure.py).
+                timeout_s=START_TIMEOUT_S + 2 * drain_timeout_s(plan),
             ).register(naming.node(host), self, depends_on=args.clusters_ready)
             for host, document in documents.items()
         ]

@@ -15,6 +15,7 @@ from http_json import Api, ApiError
 from waiting import say, wait_until
 
 NANOSECONDS_PER_S = 1_000_000_000
+PATIENCE_MARGIN_S = 60  # a replica leaves Consul first and may be killed in the end
 ENDED = ("complete", "failed", "lost")
 
 
@@ -45,7 +46,10 @@ def forget(folders: Folders, host: str, departure: Departure) -> None:
 def _drain(nomad: Api, node_id: str, host: str, timeout_s: int) -> None:
     deadline = {"Deadline": timeout_s * NANOSECONDS_PER_S}
     nomad.post(f"/v1/node/{node_id}/drain", {"DrainSpec": deadline, "MarkEligible": False})
-    wait_until(f"{host} drains", lambda: _still_running(nomad, node_id), timeout_s + 30)
+    # Nomad moves a model's replicas one by one. Where there is no room it ends the others at the
+    # deadline, and they have as long again for their requests.
+    patience_s = 2 * timeout_s + PATIENCE_MARGIN_S
+    wait_until(f"{host} drains", lambda: _still_running(nomad, node_id), patience_s)
 
 
 def _still_running(nomad: Api, node_id: str) -> str | None:

@@ -1,6 +1,6 @@
 """Where things lie on this host, and how files get there: whole, and for their owner only.
 
-<run>/nodes/<host>/<agent>/   config.json, secrets.json, program.json, data/
+<run>/nodes/<host>/<agent>/   config.json, secrets.json, program.json, restart-needed, data/
 <run>/supervisor/             supervisord's configuration, password and process id
 <run>/logs/  <run>/tokens/
 <scratch>/                    short paths for sockets; may vanish at a reboot
@@ -20,6 +20,8 @@ from typing import Any
 from errors import InputError
 
 PLACEHOLDER = re.compile(r"@([a-z]+)@")
+# In supervisord's configuration: an expansion, the end of a value, a comment.
+UNFIT = re.compile(r"""[%"\n]|\s[;#]""")
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,9 @@ class Folders:
             value = environment.get(name, "")
             if not Path(value).is_absolute():
                 raise InputError(f"{name} is {value!r}: set an absolute path (`slipway env` does)")
-            if "%" in value:
+            if unfit := UNFIT.search(value):
                 raise InputError(
-                    f"{name} is {value!r}: supervisord takes no path with a percent sign, "
+                    f"{name} is {value!r}: supervisord takes no path with {unfit[0]!r}, "
                     "choose another folder"
                 )
             paths[name] = Path(value)
@@ -81,9 +83,13 @@ def make_private_folder(folder: Path) -> None:
     folder.chmod(0o700)
 
 
+def holds(path: Path, content: str) -> bool:
+    return path.exists() and path.read_text() == content
+
+
 def write_private(path: Path, content: str) -> bool:
     """Write a file 0600, whole or not at all. Returns whether anything changed."""
-    if path.exists() and path.read_text() == content:
+    if holds(path, content):
         path.chmod(0o600)
         return False
     make_private_folder(path.parent)

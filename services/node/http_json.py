@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -29,29 +30,42 @@ class Api:
         self._headers = dict(headers or {})
 
     def get(self, path: str) -> Any:
-        return self._request("GET", path)[0]
+        return self._json("GET", path)[0]
+
+    def text(self, path: str) -> str:
+        """What is no JSON, a task's output for one."""
+        return self._request("GET", path)[0].decode(errors="replace")
 
     def put(self, path: str, body: Any = None) -> Any:
-        return self._request("PUT", path, body)[0]
+        return self._json("PUT", path, body)[0]
 
     def post(self, path: str, body: Any = None) -> Any:
-        return self._request("POST", path, body)[0]
+        return self._json("POST", path, body)[0]
 
     def delete(self, path: str) -> Any:
-        return self._request("DELETE", path)[0]
+        return self._json("DELETE", path)[0]
 
     def watch(self, path: str, index: int, wait_s: int) -> tuple[Any, int]:
         """A blocking query: returns at a change after `index`, or after `wait_s`."""
         separator = "&" if "?" in path else "?"
         blocking = f"{path}{separator}index={index}&wait={wait_s}s"
-        body, headers = self._request("GET", blocking, timeout_s=wait_s + TIMEOUT_S)
+        body, headers = self._json("GET", blocking, timeout_s=wait_s + TIMEOUT_S)
         newest = int(headers.get("X-Consul-Index") or headers.get("X-Nomad-Index") or 0)
         # An index that went backwards means the server's state was restored: start over.
         return body, newest if newest >= index else 0
 
-    def _request(
+    def _json(
         self, method: str, path: str, body: Any = None, timeout_s: float = TIMEOUT_S
     ) -> tuple[Any, Mapping[str, str]]:
+        content, headers = self._request(method, path, body, timeout_s)
+        try:
+            return (json.loads(content) if content.strip() else None), headers
+        except ValueError as error:
+            raise ApiError(f"{method} {self.address}{path}: {error}") from None
+
+    def _request(
+        self, method: str, path: str, body: Any = None, timeout_s: float = TIMEOUT_S
+    ) -> tuple[bytes, Mapping[str, str]]:
         request = urllib.request.Request(  # noqa: S310  (the address is always http:// of an agent)
             self.address + path,
             method=method,
@@ -60,12 +74,17 @@ class Api:
         )
         try:
             with urllib.request.urlopen(request, timeout=timeout_s) as response:  # noqa: S310
-                content = response.read()
-                return (json.loads(content) if content.strip() else None), response.headers
+                return response.read(), response.headers
         except urllib.error.HTTPError as error:
-            detail = error.read().decode(errors="replace").strip()
             raise ApiError(
-                f"{method} {self.address}{path}: HTTP {error.code} {detail}", error.code
+                f"{method} {self.address}{path}: HTTP {error.code} {_detail(error)}", error.code
             ) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise ApiError(f"{method} {self.address}{path}: {error}") from None
+
+
+def _detail(error: urllib.error.HTTPError) -> str:
+    try:
+        return error.read().decode(errors="replace").strip()
+    except (OSError, http.client.HTTPException) as cut_off:
+        return repr(cut_off)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
+import http.client
 import itertools
-import json
 import shutil
 import socket
 import urllib.error
@@ -15,10 +14,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from agent_files import (
+    agents_on_disk,
+    folders_of_agents,
+    forget_record,
+    restart_needed,
+    write_agent,
+)
 from departure import drain, forget
-from document import Agent, Host, read_agent
+from document import Agent, Host
 from errors import HostError, InputError
-from folders import Folders, to_json, write_private
+from folders import Folders
 from mounts import unmount_below
 from processes import Process, end_all, running
 from supervision import MARK, Supervisor, log_file
@@ -36,10 +42,9 @@ def apply(folders: Folders, host: Host, secrets: dict[str, Any]) -> None:
     for agent in host.agents:
         with supervisor.locked():
             if supervisor.ensure_running():
-                start_in_stages(supervisor, agents_on_disk(folders))
-            changed = _write_agent(supervisor, agent, host.configurations[agent.name], secrets)
-        if changed:
-            supervisor.stop(agent)
+                start_in_stages(supervisor, _known(supervisor))
+            write_agent(supervisor, agent, host.configurations[agent.name], secrets)
+        _take_up(supervisor, agent)
         _start(supervisor, agent)
         _wait_until_ready(supervisor, agent)
 
@@ -50,10 +55,8 @@ def start(folders: Folders) -> None:
     folders.prepare()
     with supervisor.locked():
         supervisor.ensure_running()
-        for agent in agents_on_disk(folders):
-            if supervisor.state(agent) is None:
-                supervisor.load(agent)
-    start_in_stages(supervisor, agents_on_disk(folders))
+        agents = _known(supervisor)
+    start_in_stages(supervisor, agents)
 
 
 def stop(folders: Folders) -> None:
@@ -80,6 +83,8 @@ def remove(folders: Folders, host: Host) -> None:
     if supervisor is not None:
         with supervisor.locked():
             for agent in reversed(host.agents):
+                # First of all: when this run is killed, nothing starts what is half removed.
+                forget_record(folders, agent)
                 supervisor.unload(agent)
     for agent in reversed(host.agents):
         folder = folders.agent(agent.host, agent.name)
@@ -114,13 +119,6 @@ def status(folders: Folders) -> list[dict[str, Any]]:
     return records
 
 
-def agents_on_disk(folders: Folders) -> list[Agent]:
-    """Every agent applied here, in the order of starting."""
-    records = folders.nodes.glob("*/*/program.json")
-    agents = [read_agent(json.loads(record.read_text())) for record in records]
-    return sorted(agents, key=lambda agent: (agent.stage, agent.host))
-
-
 def start_in_stages(supervisor: Supervisor, agents: Iterable[Agent]) -> None:
     for _, group in itertools.groupby(agents, key=lambda agent: agent.stage):
         stage = list(group)
@@ -148,20 +146,23 @@ def _descends(process: Process, folder: Path) -> bool:
     return _is_task(process, folder) or process.has_variable(MARK, below=folder)
 
 
-def _write_agent(
-    supervisor: Supervisor, agent: Agent, configuration: Any, secrets: dict[str, Any]
-) -> bool:
-    """Write an agent's files. Returns whether it has to start anew to read them."""
-    folder = supervisor.folders.agent(agent.host, agent.name)
-    if agent.name not in secrets.get("agents", {}):
-        raise InputError(f"standard input holds no secrets of the agent {agent.name}")
-    changed = write_private(folder / "config.json", to_json(configuration))
-    changed |= write_private(folder / "secrets.json", to_json(secrets["agents"][agent.name]))
-    write_private(folder / "program.json", to_json(dataclasses.asdict(agent)))
-    program_changed = supervisor.write_program(agent)
-    if program_changed or supervisor.state(agent) is None:
-        supervisor.load(agent)
-    return changed
+def _known(supervisor: Supervisor) -> list[Agent]:
+    """The agents on disk, all known to supervisord; those that run go on."""
+    agents = agents_on_disk(supervisor.folders)
+    for agent in agents:
+        if supervisor.state(agent) is None:
+            supervisor.load(agent)
+    return agents
+
+
+def _take_up(supervisor: Supervisor, agent: Agent) -> None:
+    """End an agent whose files changed; supervisord then knows it as it is on disk."""
+    mark = restart_needed(supervisor.folders, agent)
+    if mark.exists() or supervisor.state(agent) is None:
+        supervisor.stop(agent)  # may take half a minute: not under the lock
+        with supervisor.locked():
+            supervisor.load(agent)
+        mark.unlink(missing_ok=True)
 
 
 def _start(supervisor: Supervisor, agent: Agent) -> None:
@@ -205,7 +206,7 @@ def _not_ready(url: str) -> str | None:
             return None
     except urllib.error.HTTPError as error:
         return f"{url}: HTTP {error.code} {error.read(200).decode(errors='replace').strip()}"
-    except OSError as error:
+    except (OSError, http.client.HTTPException) as error:
         return f"{url}: {error}"
 
 
@@ -225,11 +226,11 @@ def _known_supervisor(folders: Folders) -> Supervisor:
 
 
 def _remove_last(folders: Folders, supervisor: Supervisor | None) -> None:
-    """With the last agent gone, supervisord goes too."""
-    if supervisor is None or agents_on_disk(folders):
+    """With the last agent's folder gone, supervisord goes too."""
+    if supervisor is None or folders_of_agents(folders):
         return
     with supervisor.locked():
-        if not agents_on_disk(folders):
+        if not folders_of_agents(folders):
             supervisor.shut_down()
             shutil.rmtree(folders.supervisor, ignore_errors=True)  # another removal may be first
             shutil.rmtree(folders.nodes, ignore_errors=True)

@@ -130,17 +130,11 @@ def restarts(allocation: JsonObject) -> int:
     return max((int(state["Restarts"]) for state in states), default=0)
 
 
-def last_end(allocation: JsonObject) -> str:
-    """How its newest task that ended did so, in Nomad's words."""
-    ends = [event for event in _events(allocation) if event["Type"] == "Terminated"]
-    newest = max(ends, key=lambda event: event["Time"], default=None)
-    return newest["DisplayMessage"] if newest else newest_event(allocation)
-
-
 def newest_event(allocation: JsonObject) -> str:
     states = allocation.get("TaskStates") or {}
     running = [f"{name} {state['State']}" for name, state in sorted(states.items())]
-    newest = max(_events(allocation), key=lambda event: event["Time"], default=None)
+    events = [event for state in states.values() for event in state.get("Events") or []]
+    newest = max(events, key=lambda event: event["Time"], default=None)
     said = newest["DisplayMessage"] if newest else allocation["ClientStatus"]
     return f"{allocation['NodeName']}: {', '.join(running) or 'pending'} ({said})"
 
@@ -159,11 +153,6 @@ def no_room(queued: int, group: str, evaluations: list[JsonObject]) -> str:
             why = ", ".join(reasons) or "no node in the pool"
             return f"no room for {queued} of its replicas ({why})"
     return ""
-
-
-def _events(allocation: JsonObject) -> list[JsonObject]:
-    states = (allocation.get("TaskStates") or {}).values()
-    return [event for state in states for event in state.get("Events") or []]
 
 
 def _note(group: JsonObject) -> JsonObject:

@@ -67,9 +67,10 @@ def apply(document: dict[str, Any], secrets: dict[str, Any]) -> None:
         gate.exchange(gate.job, wanted, lenders)
     except GivenUpError as error:
         outcome = give_back(gate, lenders) if lenders else still_serving(gate, others, error)
+        words = f"\nits last words on stderr:\n{error.words}" if error.words else ""
         raise HostError(
-            f"model {gate.model}: {error}{outcome}\nfix: slipway logs {gate.job.id}, change the"
-            " model's file, then slipway up"
+            f"model {gate.model}: {error}{outcome}{words}\nfix: slipway logs {gate.job.id} shows"
+            " more; change the model's file, then slipway up"
         ) from None
 
 

@@ -11,35 +11,38 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from errors import HostError
-from http_json import Api
+from http_json import Api, ApiError
 from model_job import (
     ModelJob,
     group_of,
-    last_end,
     leaving,
     newest_event,
     no_room,
     placed,
     restarts,
 )
+from task_failure import failing_task, last_end, last_words
 from waiting import say
 
 PROGRESS_INTERVAL_S = 10
+RETRY_INTERVAL_S = 5  # an election takes as long
 RESTARTS_MAX = 3  # one or two can be a moment's trouble
 NO_ROOM_MAX_S = 90  # a replica that leaves may make room meanwhile
 DOORS = ("openai", "grpc")
 
 
 class GivenUpError(HostError):
-    """The replicas do not come up. `for_room`: because there is no room for them."""
+    """The replicas do not come up. `for_room`: because there is no room for them. `words`: the
+    last lines of the task that ends."""
 
-    def __init__(self, reason: str, *, for_room: bool = False) -> None:
+    def __init__(self, reason: str, *, for_room: bool = False, words: str = "") -> None:
         super().__init__(reason)
         self.for_room = for_room
+        self.words = words
 
 
 @dataclass(frozen=True)
@@ -114,44 +117,69 @@ class Exchange:
     lenders: Sequence[ModelJob]  # newest first
     deadline_s: float  # for the first replicas, and anew after each that was taken away
     consul: Api
+    _awaited: int = field(default=0, init=False)
+    _patient_s: float = field(default=0, init=False)  # since when the deadline counts
+    _room_s: float = field(default=0, init=False)  # when there was room, or some was coming
 
     def run(self) -> None:
         """Raises GivenUpError with the last thing seen when it is over: the deadline has passed,
         the replicas end as often as they start, or there has been no room for a while."""
-        started = patient_s = room_s = time.monotonic()
-        awaited = 0
-        while not (view := self._look(awaited)).seen.done:
-            now, seen = time.monotonic(), view.seen
-            at = next_lender(seen)
-            if at is not None:
-                self._take_from(self.lenders[at], seen.lenders[at])
-                awaited = seen.placed + min(1, seen.lenders[at].placed)
-                patient_s = room_s = now
-                continue
-            room_s = room_s if seen.stuck else now
-            self._give_up_in_time(view, now - patient_s, now - room_s)
-            say(
-                f"model {self.model}: {seen.ready} of {seen.wanted} replicas of {self.job.id}; "
-                f"{view.describe()}"
-            )
-            api, path, index = view.news
-            api.watch(path, index, PROGRESS_INTERVAL_S)
+        started = self._patient_s = self._room_s = time.monotonic()
+        while True:
+            try:
+                if self._step():
+                    break
+            except ApiError as error:
+                self._outlast(error)
         took_s = time.monotonic() - started
         say(f"model {self.model}: {self.wanted} replicas of {self.job.id} answer, {took_s:.0f} s")
 
-    def _give_up_in_time(self, view: View, waited_s: float, without_room_s: float) -> None:
-        if waited_s > self.deadline_s:
-            raise GivenUpError(f"not ready after {self.deadline_s:.0f} s: {view.describe()}")
-        if without_room_s > NO_ROOM_MAX_S:
+    def _step(self) -> bool:
+        """One look; unless all answer, one replica is taken away or news are waited for."""
+        view = self._look()
+        now, seen = time.monotonic(), view.seen
+        if seen.done:
+            return True
+        at = next_lender(seen)
+        if at is not None:
+            self._take_from(self.lenders[at], seen.lenders[at])
+            self._awaited = seen.placed + min(1, seen.lenders[at].placed)
+            self._patient_s = self._room_s = now
+            return False
+        if not seen.stuck:
+            self._room_s = now
+        self._give_up_in_time(view, now)
+        say(
+            f"model {self.model}: {seen.ready} of {seen.wanted} replicas of {self.job.id}; "
+            f"{view.describe()}"
+        )
+        api, path, index = view.news
+        api.watch(path, index, PROGRESS_INTERVAL_S)
+        return False
+
+    def _outlast(self, error: ApiError) -> None:
+        """A cluster that elects a leader, or an agent that starts again, answers soon."""
+        self._give_up_at_the_deadline(str(error))
+        self._room_s = time.monotonic()  # nothing gets a place meanwhile
+        say(f"model {self.model}: {error}")
+        time.sleep(RETRY_INTERVAL_S)  # nothing tells when it answers again
+
+    def _give_up_in_time(self, view: View, now: float) -> None:
+        self._give_up_at_the_deadline(view.describe())
+        if now - self._room_s > NO_ROOM_MAX_S:
             raise GivenUpError(view.seen.no_room, for_room=True)
         if failing := [each for each in view.unready if restarts(each) >= RESTARTS_MAX]:
-            raise GivenUpError(f"it ends as often as it starts: {last_end(failing[0])}")
+            raise _ends_again(failing[0], self.job.nomad)
+
+    def _give_up_at_the_deadline(self, seen_last: str) -> None:
+        if time.monotonic() - self._patient_s > self.deadline_s:
+            raise GivenUpError(f"not ready after {self.deadline_s:.0f} s: {seen_last}") from None
 
     def _take_from(self, job: ModelJob, lender: Lender) -> None:
         say(f"model {self.model}: a replica of {job.id} makes room")
         job.reduce_to(max(lender.placed - 1, 0))
 
-    def _look(self, awaited: int) -> View:
+    def _look(self) -> View:
         nomad, path = self.job.nomad, f"/v1/job/{self.job.id}/summary"
         summary, index = nomad.watch(path, 0, 1)
         group = group_of(self.job.document())
@@ -171,7 +199,7 @@ class Exchange:
             ready=len(running) - len(unready),
             lenders=tuple(_lender(job) for job in self.lenders),
             no_room=no_room(queued, group["Name"], evaluations),
-            awaited=awaited,
+            awaited=self._awaited,
         )
         return View(seen, unready, news)
 
@@ -181,6 +209,14 @@ class Exchange:
         entries, index = self.consul.watch(path, 0, 1)
         ids = {(entry["Service"]["Meta"] or {}).get("allocation", "") for entry in entries}
         return ids, (self.consul, path, index)
+
+
+def _ends_again(allocation: dict[str, Any], nomad: Api) -> GivenUpError:
+    task = failing_task(allocation)
+    return GivenUpError(
+        f"task {task} ends as often as it starts: {last_end(allocation, task)}",
+        words=last_words(allocation, task, nomad),
+    )
 
 
 def _lender(job: ModelJob) -> Lender:

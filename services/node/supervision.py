@@ -22,7 +22,7 @@ from typing import Any
 
 from document import Agent, Endpoint
 from errors import HostError
-from folders import Folders, make_private_folder, to_json, write_private
+from folders import Folders, holds, make_private_folder, to_json, write_private
 from processes import Process, end_all, running
 from waiting import wait_until
 
@@ -117,12 +117,13 @@ class Supervisor:
         # Tasks are not touched: they are not agents, and Nomad finds its own again.
         end_all(lambda: [p for p in running() if is_agent(p, self.folders.nodes)], ORPHAN_GRACE_S)
 
-    def write_program(self, agent: Agent) -> bool:
-        """Write an agent's program section. Returns whether it differs from the one before."""
-        return write_private(self._program_file(agent), program_section(agent, self.folders))
+    def has_section(self, agent: Agent) -> bool:
+        """Whether the program section on disk is the agent's as it is now."""
+        return holds(self._program_file(agent), program_section(agent, self.folders))
 
     def load(self, agent: Agent) -> None:
-        """Make supervisord take up the agent's program section as it is on disk."""
+        """Write the agent's program section and make supervisord take it up; ends the agent."""
+        write_private(self._program_file(agent), program_section(agent, self.folders))
         self._rpc().supervisor.reloadConfig()
         if self.state(agent) is not None:
             self.stop(agent)
@@ -147,7 +148,8 @@ class Supervisor:
         try:
             self._rpc().supervisor.stopProcess(agent.program, True)
         except xmlrpc.client.Fault as fault:
-            if "NOT_RUNNING" not in fault.faultString:
+            # BAD_NAME: a removal that was killed had already taken it from supervisord.
+            if not fault.faultString.startswith(("NOT_RUNNING", "BAD_NAME")):
                 raise HostError(f"{agent.program} does not stop: {fault.faultString}") from None
 
     def restart(self, agent: Agent) -> None:
@@ -308,7 +310,8 @@ def _log_collectors_options(folders: Folders) -> dict[str, str]:
 
 
 def _environment(variables: Mapping[str, str]) -> str:
-    return ",".join(f"{name}={json.dumps(value)}" for name, value in sorted(variables.items()))
+    """Quoted and nothing else: supervisord takes what is between the quotes as it is."""
+    return ",".join(f'{name}="{value}"' for name, value in sorted(variables.items()))
 
 
 def _ini(*sections: tuple[str, Mapping[str, str]]) -> str:

@@ -12,7 +12,7 @@ ENVIRONMENT = {"SLIPWAY_RUN": "/run", "SLIPWAY_CACHE": "/cache", "SLIPWAY_SCRATC
 
 
 @pytest.mark.parametrize("missing", sorted(ENVIRONMENT))
-@pytest.mark.parametrize("value", [None, "", "relative/path", "/50% full"])
+@pytest.mark.parametrize("value", [None, "", "relative/path", "/50% full", '/5" disk', "/a #1"])
 def test_a_folder_that_cannot_be_used_is_refused_by_its_name(
     missing: str, value: str | None
 ) -> None:

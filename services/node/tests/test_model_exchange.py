@@ -54,9 +54,15 @@ def running(nomad: Api) -> str:
 
 
 def model_job(
-    spec: str, *, service: str = "model-m-all", command: str = SERVER, count: int = 2
+    spec: str,
+    *,
+    service: str = "model-m-all",
+    command: str = SERVER,
+    before: str = "true",
+    count: int = 2,
 ) -> dict[str, Any]:
-    """The job of one spec of the model `m`: a server that needs a moment to begin."""
+    """The job of one spec of the model `m`: a step before, and a server that needs a moment to
+    begin."""
     check = {
         "Name": "http",
         "Type": "http",
@@ -73,6 +79,11 @@ def model_job(
         "Resources": {"CPU": 50, "MemoryMB": REPLICA_MB},
         "KillSignal": "SIGTERM",
     }
+    step = task | {
+        "Name": "weights",
+        "Config": {"command": "/bin/sh", "args": ["-c", before]},
+        "Lifecycle": {"Hook": "prestart", "Sidecar": False},
+    }
     group = {
         "Name": GROUP,
         "Count": count,
@@ -88,7 +99,7 @@ def model_job(
             }
             for door in ("openai", "grpc")
         ],
-        "Tasks": [task],
+        "Tasks": [step, task],
         "ShutdownDelay": NANOSECONDS_PER_S,
         "RestartPolicy": {
             "Attempts": 600,
@@ -225,17 +236,29 @@ def test_a_spec_that_cannot_start_gives_every_replica_back_and_can_be_tried_agai
     cluster: Cluster, nomad: Api, consul: Api
 ) -> None:
     before = start_old(cluster, nomad, count=3)
-    nomad.post("/v1/jobs", model_job("1", count=3, command="exit 3"))
+    nomad.post("/v1/jobs", model_job("1", count=3, command="echo no such flag >&2; exit 3"))
     for _ in range(2):  # the second run finds what the first one has left
         with fewest_serving(consul) as fewest:
             done = gate(cluster, "1")
         assert done.returncode == 1
-        assert "ends as often as it starts" in done.stderr
-        assert "the replicas of model-m-0 serve" in done.stderr
+        assert "task server ends as often as it starts: Exit Code: 3" in done.stderr
+        assert "the replicas of model-m-0 serve\n" in done.stderr
+        assert "\n    no such flag\nfix: slipway logs model-m-1 " in done.stderr
         assert fewest() == 2
         assert same_as_before(ModelJob("model-m-0", nomad).document(), before)
         assert len(serving(consul)) == 3
         assert replicas(nomad, "1") == {}
+
+
+def test_a_step_before_the_server_that_fails_is_named_with_its_last_words(
+    cluster: Cluster, nomad: Api
+) -> None:
+    before = "echo another checksum >&2; exit 2"
+    nomad.post("/v1/jobs", model_job("1", count=1, before=before))
+    done = gate(cluster, "1")
+    assert done.returncode == 1
+    assert "task weights ends as often as it starts: Exit Code: 2" in done.stderr
+    assert "\n    another checksum\nfix: slipway logs model-m-1 " in done.stderr
 
 
 def test_a_killed_exchange_is_completed_by_the_next_run(

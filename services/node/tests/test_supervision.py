@@ -28,9 +28,10 @@ AGENT = Agent(
 )
 
 
-@pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    folders = Folders(run=tmp_path / "a run", cache=tmp_path, scratch=tmp_path / "s")
+@pytest.fixture(params=["a run", "jörg", "o'neil, \\ & co"])
+def folders(tmp_path: Path, request: pytest.FixtureRequest) -> Folders:
+    home = tmp_path / request.param
+    folders = Folders(run=home / "run", cache=home, scratch=home / "s")
     folders.prepare()
     return folders
 
@@ -48,7 +49,7 @@ def parsed(folders: Folders) -> ServerOptions:
     return options
 
 
-def test_supervisord_reads_paths_with_spaces(folders: Folders) -> None:
+def test_supervisord_reads_paths_of_any_form(folders: Folders) -> None:
     options = parsed(folders)
     assert options.logfile == str(folders.logs / "supervisord.log")
     program = next(

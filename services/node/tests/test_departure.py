@@ -1,0 +1,67 @@
+"""How long a node that leaves may take to give its work away."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import departure
+import pytest
+from document import Departure
+from errors import HostError
+from folders import Folders
+from http_json import Api
+
+DRAIN_S = 600
+LEAVING = Departure(
+    consul="http://127.0.0.1:1", nomad="http://127.0.0.1:1", drain_timeout_s=DRAIN_S
+)
+
+
+class Nomad(Api):
+    """A node that drains: its last replica is told to end at the deadline, and takes its time."""
+
+    last_end_s = 0.0
+
+    def get(self, path: str) -> Any:
+        if path == "/v1/nodes":
+            return [{"ID": "1f", "Name": "cpu-0", "Status": "ready"}]
+        ended = time.monotonic() >= self.last_end_s
+        return [{"Name": "model-m.replica[1]", "ClientStatus": "complete" if ended else "running"}]
+
+    def post(self, path: str, body: Any = None) -> Any:
+        assert path == "/v1/node/1f/drain"
+        assert body["DrainSpec"]["Deadline"] == DRAIN_S * 1_000_000_000
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
+    """With the operator's token, and a clock that only sleeping moves."""
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr("time.sleep", sleep)
+    monkeypatch.setattr(departure, "Api", Nomad)
+    folders = Folders(run=tmp_path, cache=tmp_path, scratch=tmp_path)
+    folders.token("nomad").parent.mkdir()
+    folders.token("nomad").write_text("token")
+    return folders
+
+
+def test_a_replica_that_is_told_to_end_at_the_deadline_may_drain_as_long_again(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Nomad, "last_end_s", DRAIN_S + 5 + DRAIN_S + 30)  # killed in the end
+    departure.drain(folders, "cpu-0", LEAVING)
+
+
+def test_a_node_that_does_not_drain_is_named_with_what_still_runs(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Nomad, "last_end_s", float("inf"))
+    with pytest.raises(HostError, match=r"cpu-0 drains: not after 1260 s: .*model-m\.replica"):
+        departure.drain(folders, "cpu-0", LEAVING)

@@ -1,0 +1,147 @@
+"""Clusters that do not answer for a while: what the programs make of it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import lifecycle
+import pytest
+from http_json import Api, ApiError
+from model_job import ModelJob
+from replica_exchange import Exchange, GivenUpError
+
+NO_LEADER = ApiError("GET /v1/job/model-m-1: HTTP 500 No cluster leader", 500)
+GROUP = {"Name": "replica", "Count": 2, "Scaling": {"Min": 2}}
+
+
+class Cluster(Api):
+    """Nomad and Consul at once: an old job's replicas make room for a new one's.
+
+    `silent` says whether it refuses a request, by the number of the request.
+    """
+
+    def __init__(self, silent: Callable[[int], bool]) -> None:
+        super().__init__("http://127.0.0.1:1")
+        self._silent = silent
+        self._asked = 0
+        self.counts = {"model-m-0": 2, "model-m-1": 2}
+
+    def get(self, path: str) -> Any:
+        return self._answer(path)
+
+    def watch(self, path: str, index: int, wait_s: int) -> tuple[Any, int]:
+        return self._answer(path), 1
+
+    def post(self, path: str, body: Any = None) -> Any:
+        self._answer(path)
+        self.counts[body["Job"]["ID"]] = body["Job"]["TaskGroups"][0]["Count"]
+
+    def _answer(self, path: str) -> Any:
+        self._asked += 1
+        if self._silent(self._asked):
+            raise NO_LEADER
+        new = 2 - self.counts["model-m-0"]  # there is room for two in all, and nothing takes time
+        if "/health/service/" in path:
+            return [{"Service": {"Meta": {"allocation": f"new-{n}"}}} for n in range(new)]
+        if path.endswith("/summary"):
+            return {"Summary": {"replica": {"Queued": 2 - new}}}
+        if path.endswith("/evaluations"):
+            return [{"FailedTGAllocs": {"replica": {"DimensionExhausted": {"memory": 1}}}}]
+        if path.endswith("/allocations"):
+            kind, count = ("new", new) if "model-m-1" in path else ("old", 2 - new)
+            return [_allocation(f"{kind}-{n}") for n in range(count)]
+        job = path.rpartition("/")[2]
+        return {
+            "ID": job,
+            "JobModifyIndex": 1,
+            "TaskGroups": [{**GROUP, "Count": self.counts.get(job, 0)}],
+        }
+
+
+def _allocation(name: str) -> dict[str, Any]:
+    return {"ID": name, "NodeName": "cpu-0", "DesiredStatus": "run", "ClientStatus": "running"}
+
+
+def exchange(cluster: Cluster) -> Exchange:
+    new, old = ModelJob("model-m-1", cluster), ModelJob("model-m-0", cluster)
+    return Exchange("m", new, "model-m-all", 2, [old], 60, cluster)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that only sleeping moves."""
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr("time.sleep", sleep)
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("first", range(1, 28))
+def test_an_election_at_any_moment_of_an_exchange_is_waited_for(first: int) -> None:
+    cluster = Cluster(silent=lambda number: first <= number < first + 4)
+    exchange(cluster).run()
+    assert cluster.counts == {"model-m-0": 0, "model-m-1": 2}
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_cluster_that_stays_silent_is_given_up_at_the_deadline_with_what_it_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(GivenUpError, match=r"not ready after 60 s: .*No cluster leader"):
+        exchange(Cluster(silent=lambda number: number > 12)).run()
+    assert 60 < time.monotonic() < 80
+    assert "model m: GET /v1/job/model-m-1: HTTP 500 No cluster leader" in capsys.readouterr().out
+
+
+@pytest.fixture
+def answering() -> Iterator[Callable[[bytes], str]]:
+    """Starts a server that says the given bytes to one client and hangs up; its URL."""
+    threads: list[threading.Thread] = []
+
+    def serve(listening: socket.socket, answer: bytes) -> None:
+        with listening, listening.accept()[0] as connection:
+            connection.recv(4096)
+            connection.sendall(answer)
+
+    def start(answer: bytes) -> str:
+        listening = socket.create_server(("127.0.0.1", 0))
+        threads.append(threading.Thread(target=serve, args=(listening, answer)))
+        threads[-1].start()
+        return f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+    yield start
+    for thread in threads:
+        thread.join(timeout=10)
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n[1, 2", None),
+        (b"HTTP/1.1 500 Error\r\nContent-Length: 100\r\n\r\nNo clu", 500),
+        (b"nonsense\r\n\r\n", None),
+        (b"", None),
+    ],
+    ids=["cut off", "an error that is cut off", "no HTTP", "nothing"],
+)
+def test_an_answer_that_breaks_off_is_an_error_of_the_api(
+    answering: Callable[[bytes], str], answer: bytes, status: int | None
+) -> None:
+    with pytest.raises(ApiError) as failed:
+        Api(answering(answer)).get("/v1/jobs")
+    assert failed.value.status == status
+
+
+def test_an_agent_that_hangs_up_while_it_starts_is_not_ready_yet(
+    answering: Callable[[bytes], str],
+) -> None:
+    url = answering(b"nonsense\r\n\r\n")
+    assert "nonsense" in (lifecycle._not_ready(url) or "")
