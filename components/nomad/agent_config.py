@@ -28,8 +28,9 @@ CONSUL_PORT = 8500
 MANAGEMENT = "management"
 IDENTITY_TTL = "1h"
 BYTES_PER_MB = 1024 * 1024  # Nomad's "MB"
-# The cap on a task's kill_timeout; Nomad's own is 30 s, a generation may take minutes.
-MAX_KILL_TIMEOUT = "30m"
+# The cap on every task's kill_timeout (Nomad's own is 30 s): the longest drain a model may ask
+# for, a week, and its job's margin. Below, a replica would be killed with streams running.
+MAX_KILL_TIMEOUT_S = 7 * 24 * 3600 + 30
 # Busy cores delay heartbeats; a node that is given up has its replicas started elsewhere.
 HEARTBEAT_GRACE = "30s"
 # Metadata services of clouds: each probe would wait for an address that nobody has.
@@ -70,7 +71,7 @@ def client_agent(plan: PlatformPlan, pool: Pool, node: Node) -> AgentDocument:
             "max_dynamic_port": node.max_dynamic_port,
             "cpu_total_compute": pool.cpu_mhz,
             "memory_total_mb": pool.memory_bytes // BYTES_PER_MB,
-            "max_kill_timeout": MAX_KILL_TIMEOUT,
+            "max_kill_timeout": f"{MAX_KILL_TIMEOUT_S}s",
             "gc_max_allocs": KEPT_ALLOCATIONS,
             "gc_disk_usage_threshold": DISK_USAGE_PERCENT,
             "gc_inode_usage_threshold": DISK_USAGE_PERCENT,

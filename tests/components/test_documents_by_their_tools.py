@@ -85,16 +85,24 @@ def test_a_broken_query_would_be_refused(tmp_path: Path) -> None:
     assert result.returncode != 0
 
 
-# (requests in flight on each door by 15 s, replicas wanted for a target of 16 each)
+# (requests in flight on each cluster by 15 s, replicas wanted for a target of 16 each); OWN is the
+# job of the model `sim`.
+OWN = "model-sim-<digest>"
 LOADS: list[tuple[str, dict[str, str], int]] = [
     ("no series at all", {}, 0),
-    ("nothing in flight", {"openai": "0x20", "grpc": "0x20"}, 0),
-    ("one request", {"openai": "1x20"}, 1),
-    ("exactly what one replica takes", {"openai": "10x20", "grpc": "6x20"}, 1),
-    ("one more", {"openai": "10x20", "grpc": "7x20"}, 2),
-    ("a peak within the window", {"openai": "0x16 40 0x5"}, 3),
-    ("a peak before the window", {"openai": "0x4 40 0x15"}, 0),
-    ("another model's load", {"other": "100x20"}, 0),
+    ("nothing in flight", {f"{OWN}-openai": "0x20", f"{OWN}-grpc": "0x20"}, 0),
+    ("one request", {f"{OWN}-openai": "1x20"}, 1),
+    ("exactly what one replica takes", {f"{OWN}-openai": "10x20", f"{OWN}-grpc": "6x20"}, 1),
+    ("one more", {f"{OWN}-openai": "10x20", f"{OWN}-grpc": "7x20"}, 2),
+    ("a peak within the window", {f"{OWN}-openai": "0x16 40 0x5"}, 3),
+    ("a peak before the window", {f"{OWN}-openai": "0x4 40 0x15"}, 0),
+    ("all load on the spec before", {"model-sim-012def-openai": "40x20"}, 3),
+    ("load on both specs", {"model-sim-012def-grpc": "20x20", f"{OWN}-grpc": "20x20"}, 3),
+    ("a service of all specs", {"model-sim-all-openai": "40x20"}, 3),
+    ("another door", {f"{OWN}-triton": "100x20"}, 0),
+    ("another model", {"model-smollm2-012def-openai": "100x20"}, 0),
+    ("a longer name", {"model-sim-8b-012def-openai": "100x20"}, 0),
+    ("a name that ends like it", {"model-a-model-sim-012def-openai": "100x20"}, 0),
 ]
 
 
@@ -111,10 +119,10 @@ def test_the_query_is_the_replicas_that_the_load_wants(
     series = [
         {
             "series": "envoy_cluster_upstream_rq_active"
-            f'{{envoy_cluster_name="{model.job_id}-{door}", instance="{door}"}}',
+            f'{{envoy_cluster_name="{cluster.replace(OWN, model.job_id)}", instance="{cluster}"}}',
             "values": values,
         }
-        for door, values in load.items()
+        for cluster, values in load.items()
     ]
     expected = {
         "expr": replicas_wanted_query(model),

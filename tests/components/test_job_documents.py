@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -14,7 +15,10 @@ import pytest
 import yaml
 
 from components.autoscaling.nomad import POLICY_RULES
+from components.nomad.agent_config import MAX_KILL_TIMEOUT_S
 from components.nomad.jobspec import LEFT_DELIMITER, Job, to_json
+from components.serving.nomad_job import model_job
+from slipway.config.model import TimeoutSettings
 from slipway.plan.platform import PlatformPlan
 from tests.components.golden import assert_golden, assert_golden_text
 from tests.components.platform_jobs import NAMES, files, platform_jobs
@@ -66,7 +70,6 @@ def test_a_model_whose_replicas_are_exchanged_registers_them_for_all_its_specs()
     assert {service.name for service in job.group.services} == {
         f"model-sim-all-{door}" for door in ("openai", "grpc", "triton")
     }
-    assert "model-sim-all-(openai|grpc)" in json.dumps(job.group.scaling.render())
 
 
 def test_these_are_all_the_jobs_and_all_their_files(jobs: dict[str, Job]) -> None:
@@ -153,6 +156,16 @@ def test_a_job_drains_before_nomad_loses_its_patience(jobs: dict[str, Job], name
         (server,) = [task for task in job.group.tasks if task.name == "server"]
         assert server.kill_timeout_s > replica["drain_timeout_s"]
         assert job.group.shutdown_delay_s > 0
+
+
+def test_nomad_lets_a_task_take_as_long_as_the_longest_drain_that_a_model_may_ask_for(
+    plan: PlatformPlan,
+) -> None:
+    longest = TimeoutSettings.model_json_schema()["properties"]["drain_s"]["maximum"]
+    model = plan.models[0]
+    model = replace(model, replica=replace(model.replica, drain_timeout_s=longest))
+    job = model_job(model, datacenter=plan.datacenter, autoscaling=plan.autoscaling)
+    assert max(task.kill_timeout_s for task in job.group.tasks) == MAX_KILL_TIMEOUT_S
 
 
 def test_whatever_prometheus_reads_says_where_its_metrics_are(jobs: dict[str, Job]) -> None:

@@ -37,13 +37,14 @@ def request(
     *,
     model: str = "llama",
     request_id: str = "",
-    sampling: dict[str, Any] | None = None,
+    sampling: dict[str, Any] | str | None = None,
     **flags: bool,
 ) -> dict[str, Any]:
     inputs = [tensor("text_input", prompt)]
     inputs += [tensor(name, value) for name, value in flags.items()]
     if sampling is not None:
-        inputs.append(tensor("sampling_parameters", json.dumps(sampling)))
+        text = sampling if isinstance(sampling, str) else json.dumps(sampling)
+        inputs.append(tensor("sampling_parameters", text))
     return {
         "model_name": model,
         "inputs": inputs,
@@ -122,6 +123,9 @@ async def test_requests_on_one_stream_are_answered_side_by_side(client: Any) -> 
         (request("x", model="other"), "unknown model: 'other'"),
         (request("x", sampling={"max_tokens": 0}), "max_tokens must be at least 1"),
         (request("x", sampling={"max_tokens": 9999}), "maximum context length is 4096"),
+        (request("x", sampling={"max_tokens": float("inf")}), "max_tokens must be at least 1"),
+        (request("x", sampling={"n": 200_000_000}), "n must be 1"),
+        (request("x", sampling="[" * 100_000), "sampling_parameters is not JSON"),
         (request("x", sampling={"lora_name": "l"}), "LoRA l is not supported"),
         (request("x", stream=True, exclude_input_in_output=False), "When streaming"),
         (request("x", colour=True), "unexpected inference input 'colour'"),

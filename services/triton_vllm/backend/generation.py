@@ -45,6 +45,10 @@ SAMPLING_PARAMETERS = frozenset(
     }
 )
 
+# Every response has an element per choice: what a stream of `n` choices costs this process grows
+# with the square of it. The engine's own limit is set to the same (replica/engine.py).
+MOST_CHOICES = 128
+
 # Reads one input tensor: its elements, or None when the client left it out.
 TensorReader = Callable[[str], list[Any] | None]
 
@@ -65,7 +69,7 @@ class Generation:
 
     @property
     def choices(self) -> int:
-        return int(self.sampling.get("n") or 1)
+        return int(self.sampling.get("n", 1))
 
 
 def read_generation(tensor: TensorReader, request_parameters: str) -> Generation:
@@ -121,7 +125,7 @@ def _sampling(tensor: list[Any] | None, request_parameters: str) -> dict[str, An
         source, text = "request parameters", request_parameters or "{}"
     try:
         sampling = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the second: nested without end
         raise RequestError(f"{source}: not JSON: {error}") from error
     if not isinstance(sampling, dict):
         raise RequestError(f"{source}: expected a JSON object")
@@ -131,6 +135,9 @@ def _sampling(tensor: list[Any] | None, request_parameters: str) -> dict[str, An
     unknown = sorted(sampling.keys() - SAMPLING_PARAMETERS)
     if unknown:
         raise RequestError(f"{source}: unknown {', '.join(unknown)}")
+    choices = sampling.get("n", 1)
+    if type(choices) is not int or not 1 <= choices <= MOST_CHOICES:
+        raise RequestError(f"{source}: n must be a whole number from 1 to {MOST_CHOICES}")
     return sampling
 
 

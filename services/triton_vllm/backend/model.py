@@ -10,7 +10,7 @@ import json
 import threading
 from collections.abc import Coroutine
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
@@ -45,7 +45,7 @@ class TritonPythonModel:
             kind=pb_utils.MetricFamily.GAUGE,
         )
         self._in_flight = self._in_flight_family.Metric(labels={"model": self._model})
-        self._active: dict[asyncio.Task[None], Any] = {}
+        self._active: dict[asyncio.Task[Any], Any] = {}  # to their senders
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="requests")
         self._thread.start()
@@ -60,13 +60,16 @@ class TritonPythonModel:
                 generation = read_generation(partial(_elements, request), request.parameters())
             except RequestError as error:
                 self._finish(sender, _failure(str(error), pb_utils.TritonError.INVALID_ARG))
-                continue
-            self._loop.call_soon_threadsafe(self._accept, generation, sender)
+            except Exception as error:
+                self._finish(sender, _mistake(error))
+            else:
+                self._loop.call_soon_threadsafe(self._accept, generation, sender)
 
     def finalize(self) -> None:
         self._in_loop(self._stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._loop.close()
 
     async def _start(self, engine_url: str) -> EngineClient:
         self._canceller = asyncio.create_task(self._cancel_abandoned())
@@ -79,22 +82,14 @@ class TritonPythonModel:
         await self._client.close()
 
     def _accept(self, generation: Generation, sender: Any) -> None:
-        task = self._loop.create_task(self._answer(generation, sender))
+        task = self._loop.create_task(self._generate(generation, sender))
         self._active[task] = sender
+        # Not by the task itself: one that is cancelled before its first step runs no line of it.
+        task.add_done_callback(self._ended)
 
-    async def _answer(self, generation: Generation, sender: Any) -> None:
-        try:
-            last = await self._generate(generation, sender)
-        except asyncio.CancelledError:
-            last = _failure("the request was cancelled", pb_utils.TritonError.CANCELLED)
-        except EngineError as error:
-            last = _failure(str(error), _triton_code(error.status))
-        except Exception as error:  # the client must hear of our own mistakes too
-            pb_utils.Logger.log_error(f"{type(error).__name__}: {error}")
-            last = _failure(f"{type(error).__name__}: {error}", pb_utils.TritonError.INTERNAL)
+    def _ended(self, task: asyncio.Task[Any]) -> None:
         # A sender must not be asked for cancellation after its last response.
-        self._active.pop(cast("asyncio.Task[None]", asyncio.current_task()), None)
-        self._finish(sender, last)
+        self._finish(self._active.pop(task), _last_response(task))
 
     async def _generate(self, generation: Generation, sender: Any) -> Any:
         """Send all responses but the last, and return that one."""
@@ -126,8 +121,12 @@ class TritonPythonModel:
                     task.cancel()
 
     def _finish(self, sender: Any, response: Any) -> None:
-        sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
-        self._in_flight.increment(-1)
+        try:
+            sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        except Exception as error:  # such as full shared memory; Triton takes no second try
+            _log(error)
+        finally:
+            self._in_flight.increment(-1)  # or every drain would wait for this request
 
     def _in_loop(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
@@ -145,6 +144,28 @@ def _response(tensors: dict[str, list[Any]]) -> Any:
             for name, elements in tensors.items()
         ]
     )
+
+
+def _last_response(task: asyncio.Task[Any]) -> Any:
+    """Of a request's task that ended, in whatever way."""
+    if task.cancelled():
+        return _failure("the request was cancelled", pb_utils.TritonError.CANCELLED)
+    error = task.exception()
+    if error is None:
+        return task.result()
+    if isinstance(error, EngineError):
+        return _failure(str(error), _triton_code(error.status))
+    return _mistake(error)
+
+
+def _mistake(error: BaseException) -> Any:
+    """The client must hear of our own mistakes too."""
+    _log(error)
+    return _failure(f"{type(error).__name__}: {error}", pb_utils.TritonError.INTERNAL)
+
+
+def _log(error: BaseException) -> None:
+    pb_utils.Logger.log_error(f"{type(error).__name__}: {error}")
 
 
 def _failure(message: str, code: Any) -> Any:

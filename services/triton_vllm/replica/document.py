@@ -15,7 +15,9 @@ from replica.errors import InputError
 SCHEMA_VERSION = 1
 ACCEPTED_VERSIONS = (SCHEMA_VERSION - 1, SCHEMA_VERSION)
 
-NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+# Names become folders, words of Triton's configuration and of the shell that starts its stubs.
+NAME = re.compile("[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+ALIAS = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 T = TypeVar("T")
 
@@ -70,8 +72,8 @@ def _document(content: Mapping[str, Any]) -> ReplicaDocument:
     if version not in ACCEPTED_VERSIONS:
         raise InputError(f"schema_version {version} is not one of {ACCEPTED_VERSIONS}")
     return ReplicaDocument(
-        model=_name(_field(content, "model", str), "model"),
-        aliases=tuple(_name(name, "aliases") for name in _field(content, "aliases", list)),
+        model=_name(content),
+        aliases=tuple(_alias(name) for name in _field(content, "aliases", list)),
         weights=_field(content, "weights", str),
         engine=_engine(_field(content, "engine", dict)),
         load_timeout_s=_positive(content, "load_timeout_s"),
@@ -105,10 +107,19 @@ def _field(content: Mapping[str, Any], name: str, kind: type[T], *, default: T |
     return value
 
 
-def _name(value: object, field: str) -> str:
-    """Names become folders and words of Triton's configuration."""
-    if not isinstance(value, str) or not NAME.fullmatch(value):
-        raise InputError(f"{field}: {value!r} is not a name of a-z, 0-9 and inner dashes")
+def _name(content: Mapping[str, Any]) -> str:
+    name = _field(content, "model", str)
+    if not NAME.fullmatch(name):
+        raise InputError(f"model: {name!r} is not a name of a-z, 0-9 and inner dashes")
+    return name
+
+
+def _alias(value: object) -> str:
+    if not isinstance(value, str) or not ALIAS.fullmatch(value):
+        raise InputError(
+            f"aliases: {value!r} is not a name of at most 63 letters, digits, dots, underscores"
+            " and dashes"
+        )
     return value
 
 

@@ -15,6 +15,10 @@ from replica.settings import Settings
 # gateway or contradict the memory that the planner reserved.
 RESERVED_FLAGS = frozenset({"host", "port", "uds", "model", "served-model-name"})
 
+# `n` of one request at either door. vLLM's own limit of 16384 lets one request keep an engine to
+# itself for minutes; the Triton model has the same (backend/generation.py).
+MOST_CHOICES = 128
+
 
 def engine_command(document: ReplicaDocument, settings: Settings) -> list[str]:
     """The command of the API server. Raises InputError for a reserved engine argument."""
@@ -47,6 +51,7 @@ def engine_environment(
         "DO_NOT_TRACK": "1",
         "NO_COLOR": "1",
         "VLLM_LOGGING_COLOR": "0",
+        "VLLM_MAX_N_SEQUENCES": str(MOST_CHOICES),
         # Engine and workers rename themselves, which by default overwrites the memory behind
         # /proc/<pid>/environ: the marker they are found by would be lost.
         "SPT_NOENV": "1",

@@ -34,9 +34,7 @@ def main() -> int:
     sys.stdin.buffer.read()
     found = ReplicaHome(arguments.folder, arguments.incarnation).clear()
     if found:
-        # The launcher's standard output may be closed already.
-        with contextlib.suppress(OSError):
-            Journal().warning("the launcher died; its replica was cleared", **found)
+        Journal().warning("the launcher died; its replica was cleared", **found)
     return 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shutil
@@ -68,8 +67,13 @@ class ReplicaHome:
         found: dict[str, object] = {}
         if self.incarnation:
             ledger = self.ledger()
-            with contextlib.suppress(FileNotFoundError):  # the folder, cleared by someone else
+            # Nothing that keeps it from being noted may keep the processes from being ended.
+            try:
                 ledger.observe(self.processes())
+            except FileNotFoundError:
+                pass  # the folder, cleared by someone else
+            except OSError as error:
+                found["shared_memory_not_noted"] = str(error)
             if ended := end_marked_processes(self.incarnation, spare):
                 found["processes_ended"] = ended
             if removed := ledger.sweep():

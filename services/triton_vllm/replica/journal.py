@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
@@ -10,7 +11,11 @@ from typing import Any, TextIO
 
 
 class Journal:
-    """Writes events to a stream, each with the seconds since the program started."""
+    """Writes events to a stream, each with the seconds since the program started.
+
+    A line that cannot be written is lost: the scheduler's log collector may be gone for a while,
+    which is no reason for a replica to stop serving or to be left half ended.
+    """
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream if stream is not None else sys.stdout
@@ -34,4 +39,5 @@ class Journal:
             "elapsed_s": round(time.monotonic() - self._started_at, 3),
             **facts,
         }
-        print(json.dumps(line), file=self._stream, flush=True)
+        with contextlib.suppress(OSError):
+            print(json.dumps(line), file=self._stream, flush=True)

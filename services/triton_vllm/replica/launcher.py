@@ -24,6 +24,7 @@ from replica.home import claim_home
 from replica.journal import Journal
 from replica.processes import MARKER
 from replica.settings import Settings
+from replica.shared_memory import SharedMemoryLedger
 from replica.triton import (
     triton_command,
     triton_environment,
@@ -178,19 +179,24 @@ class Launcher:
     @contextlib.asynccontextmanager
     async def _ledger_kept(self) -> AsyncIterator[None]:
         """Note the replica's shared memory as it comes: after a crash it is too late to ask."""
-        ledger = self._home.ledger()
-
-        async def keep() -> None:
-            while True:
-                await asyncio.to_thread(lambda: ledger.observe(self._home.processes()))
-                await asyncio.sleep(LEDGER_PERIOD_S)
-
-        task = asyncio.create_task(keep())
+        task = asyncio.create_task(self._keep_ledger(self._home.ledger()))
         try:
             yield
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+    async def _keep_ledger(self, ledger: SharedMemoryLedger) -> None:
+        failing = False
+        while True:
+            try:
+                await asyncio.to_thread(lambda: ledger.observe(self._home.processes()))
+                failing = False
+            except OSError as error:  # a full disk: the replica serves, and the next look may do
+                if not failing:
+                    self._journal.warning("shared memory was not noted", error=str(error))
+                failing = True
+            await asyncio.sleep(LEDGER_PERIOD_S)
 
     async def _drain(self) -> bool:
         """Wait until both doors are idle, at most `drain_timeout_s`. New requests still count.

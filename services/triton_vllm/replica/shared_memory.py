@@ -27,18 +27,25 @@ class SharedMemoryLedger:
         self._file = file
         self._prefix = prefix
         self._seen: dict[str, int] = {}
+        self._written = True
         with contextlib.suppress(OSError, ValueError):
             self._seen = json.loads(file.read_text(encoding="utf-8"))
 
     def observe(self, pids: Iterable[int]) -> None:
-        """Remember what these processes use now."""
+        """Remember what these processes use now.
+
+        Raises OSError if the file cannot be written; the next call tries it again.
+        """
         inodes = {inode for pid in pids for inode in _used_inodes(pid)}
         seen = {name: inode for name, inode in _entries().items() if inode in inodes}
         if not seen.items() <= self._seen.items():
             self._seen |= seen
+            self._written = False
+        if not self._written:
             temporary = self._file.with_suffix(".new")
             temporary.write_text(json.dumps(self._seen, sort_keys=True), encoding="utf-8")
             temporary.replace(self._file)
+            self._written = True
 
     def sweep(self) -> list[str]:
         """Remove what is still there, and return the names. No process may use it any more."""

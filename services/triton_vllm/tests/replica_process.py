@@ -9,12 +9,12 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from replica.processes import marked_processes
 
 SERVICE = Path(__file__).resolve().parent.parent
-MODEL, ALIAS = "smollm2", "small"
+MODEL, ALIAS = "smollm2", "Small_1.0-b"  # of everything that an alias may hold
 GRPC_PORT, HTTP_PORT, METRICS_PORT, OPENAI_PORT = 8001, 8002, 8003, 8000
 
 
@@ -45,6 +45,7 @@ class ReplicaProcess:
 
     def __init__(self, folder: Path, address: str, **changes: Any) -> None:
         self.folder = folder
+        self.log = folder / "stdout"
         self.address = address
         self.document = document(**changes)
         self.environment = {
@@ -63,10 +64,21 @@ class ReplicaProcess:
         self.folders_before = triton_folders()
 
     def start(self) -> ReplicaProcess:
+        with self.log.open("ab") as stdout:
+            return self._start(stdout)
+
+    def start_collected(self) -> ReplicaProcess:
+        """With a process that carries its words into the log, as the scheduler has one."""
+        with self.log.open("ab") as log:
+            self.collector = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=log)
+        assert self.collector.stdin is not None
+        with self.collector.stdin as pipe:
+            return self._start(pipe)
+
+    def _start(self, stdout: IO[bytes]) -> ReplicaProcess:
         file = self.folder / "replica.json"
         file.write_text(json.dumps(self.document), encoding="utf-8")
-        self.log = self.folder / "stdout"
-        with self.log.open("ab") as stdout, (self.folder / "stderr").open("ab") as stderr:
+        with (self.folder / "stderr").open("ab") as stderr:
             self.process = subprocess.Popen(
                 [sys.executable, str(SERVICE / "launcher.py"), "--document", str(file)],
                 env=self.environment,

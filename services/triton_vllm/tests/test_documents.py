@@ -8,10 +8,12 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from replica.document import load_document
+from generation import MOST_CHOICES
+from replica.document import ALIAS, load_document
 from replica.engine import engine_command, engine_environment
 from replica.errors import InputError
 from replica.settings import Settings, read_settings
+from replica_process import ALIAS as SMALL
 from replica_process import ReplicaProcess, document
 
 SCHEMAS = Path(__file__).resolve().parents[3] / "schemas"
@@ -57,6 +59,8 @@ BROKEN = [
     (broken(model=None), "model: missing"),
     (broken(model="../up"), "model: '../up' is not a name"),
     (broken(aliases=["small", ""]), "aliases: '' is not a name"),
+    (broken(aliases=["org/small"]), "aliases: 'org/small' is not a name"),
+    (broken(aliases=["-small"]), "aliases: '-small' is not a name"),
     (broken(weights=None), "weights: missing"),
     (broken(max_num_seqs=0), "max_num_seqs: 0 is not above 0"),
     (broken(kv_cache_bytes="1 GiB"), "kv_cache_bytes: expected int, got str"),
@@ -83,7 +87,11 @@ def test_reader_and_schema_take_the_same_document(tmp_path: Path) -> None:
     file = tmp_path / "replica.json"
     file.write_text(json.dumps(document()))
     jsonschema.validate(document(), schema("replica"))
-    assert load_document(file).names == ("smollm2", "small")
+    assert load_document(file).names == ("smollm2", SMALL)
+
+
+def test_reader_and_schema_agree_on_what_an_alias_is() -> None:
+    assert schema("replica")["$defs"]["alias"]["pattern"] == f"^{ALIAS.pattern}$"
 
 
 def test_the_schema_takes_a_simulators_document_without_weights() -> None:
@@ -113,7 +121,7 @@ def test_the_engine_gets_what_the_document_says(tmp_path: Path) -> None:
     words = command(tmp_path, {})
     for expected in (
         "/envs/vllm/bin/python -m vllm.entrypoints.openai.api_server",
-        "--served-model-name smollm2 small",
+        f"--served-model-name smollm2 {SMALL}",
         "--model /runtime/weights/none",
         "--host 127.92.0.3",
         "--kv-cache-memory-bytes 1073741824",
@@ -169,6 +177,7 @@ def test_the_engines_environment_stays_on_this_machine_and_off_core_zero(tmp_pat
             "TMPDIR": "/t",
             "HF_HUB_OFFLINE": "1",
             "VLLM_NO_USAGE_STATS": "1",
+            "VLLM_MAX_N_SEQUENCES": str(MOST_CHOICES),
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
             "OMP_NUM_THREADS": "2",
             "TORCHDYNAMO_DISABLE": "1",

@@ -94,6 +94,69 @@ def test_a_start_clears_what_launcher_and_guard_left_when_killed_together(
     assert any("leftovers" in event.get("message", "") for event in replica.events())
 
 
+def fill_the_disk(replica: ReplicaProcess) -> Path:
+    """From now on the replica's list of its shared memory cannot be written."""
+    (folder,) = (replica.folder / "s").glob("r-*")
+    obstacle = folder / "shared-memory.new"
+    obstacle.mkdir()
+    return obstacle
+
+
+def test_a_launcher_killed_on_a_full_disk_is_cleaned_up_after(new_replica: NewReplica) -> None:
+    replica = new_replica().start().wait_for("engine_starting")
+    fill_the_disk(replica)
+    replica.wait_for("ready")
+    replica.process.kill()
+    wait_until(replica.is_gone, 10)
+
+
+def test_a_part_killed_on_a_full_disk_ends_the_replica(new_replica: NewReplica) -> None:
+    replica = new_replica().start().wait_for("engine_starting")
+    fill_the_disk(replica)
+    replica.wait_for("ready")
+    os.kill(replica.parts()["stub"], signal.SIGKILL)
+    assert replica.process.wait(10) == 1
+    assert replica.is_gone()
+
+
+def test_shared_memory_is_noted_again_once_the_disk_has_room(new_replica: NewReplica) -> None:
+    replica = new_replica().start().wait_for("engine_starting")
+    obstacle = fill_the_disk(replica)
+    replica.wait_for("ready")
+    wait_until(lambda: any("not noted" in event.get("message", "") for event in replica.events()))
+    obstacle.rmdir()
+    ledger = obstacle.with_suffix(".json")
+    wait_until(lambda: ledger.exists() and "slipway-" in ledger.read_text())
+    assert replica.stop() == 0
+
+
+def test_a_replica_whose_log_collector_died_drains(new_replica: NewReplica) -> None:
+    replica = new_replica().start_collected().wait_for("ready")
+    with TritonStream(f"{replica.address}:{GRPC_PORT}") as stream:
+        stream.send("a", stream=True, sampling_parameters=sampling(max_tokens=75))
+        answer = Answer()
+        stream.receive(answer)
+        replica.collector.kill()
+        replica.collector.wait()
+        replica.process.terminate()
+        while stream.receive(answer):
+            pass
+    assert answer.text == " a" * 75
+    assert replica.process.wait(10) == 0
+    assert replica.is_gone()
+
+
+def test_a_stub_that_dies_after_the_log_collector_ends_the_replica(
+    new_replica: NewReplica,
+) -> None:
+    replica = new_replica().start_collected().wait_for("ready")
+    replica.collector.kill()
+    replica.collector.wait()
+    os.kill(replica.parts()["stub"], signal.SIGKILL)
+    assert replica.process.wait(10) == 1
+    assert replica.is_gone()
+
+
 def test_a_second_launcher_of_the_same_replica_is_refused(new_replica: NewReplica) -> None:
     replica = new_replica().start().wait_for("ready")
     first, pids = replica.process, set(replica.marked())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from real_replica import prepared_runtime, real_replica
-from replica_process import GRPC_PORT, OPENAI_PORT, shared_memory_names, wait_until
+from replica_process import ALIAS, GRPC_PORT, OPENAI_PORT, shared_memory_names, wait_until
 from triton_stream import Answer, TritonStream, sampling
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
@@ -39,7 +39,7 @@ def test_killing_a_part_of_the_real_engine_leaves_nothing(short_folder: Path, pa
 def test_sigterm_lets_both_doors_finish_their_streams(short_folder: Path) -> None:
     replica = real_replica(short_folder, prepared_runtime()).start().wait_for("ready", 600)
     made = replica.shared_memory()
-    body = {"model": "small", "prompt": "Once", "max_tokens": 60, "stream": True}
+    body = {"model": ALIAS, "prompt": "Once", "max_tokens": 60, "stream": True}
     request = urllib.request.Request(
         f"http://{replica.address}:{OPENAI_PORT}/v1/completions",
         json.dumps({**body, "ignore_eos": True}).encode(),

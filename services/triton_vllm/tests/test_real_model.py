@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ import psutil
 import pytest
 from real_replica import prepared_runtime, real_replica
 from replica_process import (
+    ALIAS,
     GRPC_PORT,
     OPENAI_PORT,
     ReplicaProcess,
@@ -60,7 +62,7 @@ def engine_in_flight(replica: ReplicaProcess) -> int:
 
 
 def test_the_openai_door_knows_the_capital(replica: ReplicaProcess) -> None:
-    body = {"model": "small", "messages": [{"role": "user", "content": QUESTION}]}
+    body = {"model": ALIAS, "messages": [{"role": "user", "content": QUESTION}]}
     answer = openai(replica, "/v1/chat/completions", {**body, "temperature": 0, "max_tokens": 20})
     assert answer["choices"][0]["message"]["content"] == "The capital of France is Paris."
 
@@ -113,6 +115,13 @@ def test_the_engines_own_refusal_arrives_in_band(replica: ReplicaProcess) -> Non
         answer = stream.ask(PROMPT * 300)
     assert answer.error is not None
     assert "maximum context length is 2048 tokens" in answer.error
+
+
+def test_the_openai_door_refuses_as_many_choices_as_the_grpc_door(replica: ReplicaProcess) -> None:
+    with pytest.raises(urllib.error.HTTPError) as refusal:
+        openai(replica, "/v1/completions", {"model": "smollm2", "prompt": "1", "n": 129})
+    assert refusal.value.code == 400
+    assert b"n must be at most 128" in refusal.value.read()
 
 
 def test_a_cancelled_stream_leaves_the_engine_idle(replica: ReplicaProcess) -> None:

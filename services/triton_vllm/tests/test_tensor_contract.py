@@ -7,6 +7,7 @@ import urllib.request
 from typing import Any
 
 import pytest
+from generation import MOST_CHOICES
 from replica_process import ALIAS, HTTP_PORT, MODEL, ReplicaProcess
 from triton_stream import TritonStream, sampling
 
@@ -99,6 +100,12 @@ def test_several_choices_are_elements_of_one_tensor(stream: TritonStream) -> Non
     streamed = stream.ask("one", stream=True, sampling_parameters=parameters)
     assert [r["text_output"] for r in streamed.responses] == [[b" one", b""], [b"", b" one"]]
     assert streamed.final_flags == [False, True]
+
+
+def test_as_many_choices_as_are_allowed_are_answered(stream: TritonStream) -> None:
+    parameters = sampling(max_tokens=1, n=MOST_CHOICES)
+    answer = stream.ask("one", exclude_input_in_output=True, sampling_parameters=parameters)
+    assert answer.responses[0]["text_output"] == [b" one"] * 128
 
 
 def test_an_unknown_lora_is_the_engines_refusal_in_band(stream: TritonStream) -> None:

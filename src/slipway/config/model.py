@@ -39,10 +39,12 @@ Sha256 = Annotated[
         example="the output of `sha256sum <file>`",
     ),
 ]
+# Triton keeps a model in a folder of its name, so there is no slash.
+ALIAS = "[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 Alias = Annotated[
     str,
     matching(
-        "[A-Za-z0-9][A-Za-z0-9._-]{0,62}",
+        ALIAS,
         allowed="at most 63 letters, digits, dots, underscores and hyphens",
         example="small",
     ),

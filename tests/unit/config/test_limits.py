@@ -104,6 +104,11 @@ TOO_MUCH = {
     "a cache of a million TiB": (_engine(kv_cache="1000000TiB"), "engine.kv_cache", "1024TiB"),
     "a cache of 400 digits": (_engine(kv_cache="9" * 400 + "GiB"), "engine.kv_cache", "1024TiB"),
     "a wait of ages": (_model(timeouts={"load_s": 10**20}), "timeouts.load_s", "604800"),
+    "a drain of ages": (
+        _model(timeouts={"drain_s": 604_801}),
+        "timeouts.drain_s",
+        "604800",
+    ),
     "more than all memory": (
         _engine(gpu_memory_utilization=INFINITE),
         "engine.gpu_memory_utilization",

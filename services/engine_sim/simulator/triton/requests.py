@@ -139,7 +139,7 @@ def _sampling(inputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> Mappi
         return parameters
     try:
         sampling = json.loads(given) if isinstance(given, str) else given
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the second: nested without end
         raise InferenceError(f"sampling_parameters is not JSON: {error}") from error
     if not isinstance(sampling, dict):
         raise InferenceError("sampling_parameters must be a JSON object")
@@ -167,7 +167,7 @@ def _integer(sampling: Mapping[str, Any], name: str, default: int) -> int:
     value = sampling.get(name, default)
     try:
         number = int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # the last: infinity
         number = 0
     if number < 1:
         raise InferenceError(f"{name} must be at least 1, got {value}.")

@@ -1,4 +1,4 @@
-"""Stands in for transformers: 'converts' by copying, slowly if told so."""
+"""Stands in for transformers: 'converts' by copying, slowly or not at all if told so."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ class AutoModelForCausalLM:
 
     @classmethod
     def from_pretrained(cls, folder: str, gguf_file: str, **_: Any) -> AutoModelForCausalLM:
+        if error := os.environ.get("FAKE_CONVERSION_ERROR"):
+            raise ValueError(error)
         return cls((Path(folder) / gguf_file).read_bytes())
 
     def save_pretrained(self, target: Path) -> None:
