@@ -11,6 +11,8 @@ from typing import Any
 
 from replica.errors import InputError
 
+from preparation.errors import SourceError
+
 SCHEMA_VERSION = 1
 ACCEPTED_VERSIONS = (SCHEMA_VERSION - 1, SCHEMA_VERSION)
 
@@ -21,6 +23,7 @@ NOT_YET = {
     "hf": "a client of the model hub and its token",
     "s3": "an object store client and its credentials",
 }
+USE_ANOTHER = "use package: or path:, for example after downloading the model by hand"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,7 @@ class WeightsDocument:
 
 
 def load_document(path: Path) -> WeightsDocument:
-    """Read a document. Raises InputError naming the file and the field."""
+    """Read a document. Raises SourceError for its source, else InputError naming file and field."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         version = content["schema_version"]
@@ -68,6 +71,8 @@ def load_document(path: Path) -> WeightsDocument:
         raise InputError(f"{path}: {error.args[0]}: missing") from error
     except (TypeError, ValueError) as error:
         raise InputError(f"{path}: not a weights document: {error}") from error
+    except SourceError:
+        raise
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
@@ -75,23 +80,30 @@ def load_document(path: Path) -> WeightsDocument:
 def _source(source: Mapping[str, Any]) -> Source:
     for kind, missing in NOT_YET.items():
         if kind in source:
-            raise InputError(
-                f"source.{kind}: not supported yet, it needs {missing}; "
-                "use package: or path:, for example after downloading the model by hand"
+            raise SourceError(
+                f"source.{kind}", f"not supported yet, it needs {missing}", fix=USE_ANOTHER
             )
     if "path" in source:
         path = Path(str(source["path"]))
         if not path.is_absolute():
-            raise InputError(f"source.path: {path} is not absolute")
+            raise SourceError("source.path", f"{path} is not absolute", fix="begin it with /")
         return PathSource(path=path)
     package, sha256 = str(source["package"]), str(source["sha256"])
     if not PINNED_PACKAGE.fullmatch(package):
-        raise InputError(f"source.package: {package!r} is not name==version")
+        raise SourceError(
+            "source.package", f"{package!r} is not name==version", fix="pin one version"
+        )
     if not SHA256.fullmatch(sha256):
-        raise InputError(f"source.sha256: {sha256!r} is not 64 hexadecimal digits")
+        raise SourceError(
+            "source.sha256",
+            f"{sha256!r} is not 64 hexadecimal digits",
+            fix="write what `sha256sum` prints of the file",
+        )
     file = str(source["file"])
     if file in ("", ".", "..") or "/" in file:
-        raise InputError(f"source.file: {file!r} is not a file name")
+        raise SourceError(
+            "source.file", f"{file!r} is not a file name", fix="write its name without folders"
+        )
     return PackageSource(package=package, file=file, sha256=sha256)
 
 

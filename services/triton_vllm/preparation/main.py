@@ -6,17 +6,22 @@ import argparse
 import contextlib
 import os
 import shutil
+import signal
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from replica.errors import InputError, RunError
 from replica.journal import Journal
 
 from preparation.conversion import convert_gguf
 from preparation.document import PackageSource, PathSource, WeightsDocument, load_document
+from preparation.errors import SourceError, explained
 from preparation.folder import MANIFEST, exclusive, problem_with, publish
 from preparation.package import fetch_file
+from preparation.words import say
 
 HEARTBEAT_S = 5.0
 
@@ -26,6 +31,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Prepare a model's weights on this host.")
     parser.add_argument("--document", type=Path, required=True, help="schemas/weights.schema.json")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, _end)
     journal = Journal()
     try:
         document = load_document(arguments.document)
@@ -33,21 +39,27 @@ def main() -> int:
             raise InputError("environment: SLIPWAY_RUNTIME is not set")
         prepare(document, Path(os.environ["SLIPWAY_RUNTIME"]), journal)
     except InputError as error:
-        journal.error(str(error))
+        _tell(journal, error)
         return 2
     except RunError as error:
-        journal.error(str(error))
+        _tell(journal, error)
         return 1
-    except OSError as error:  # no space, no permission
-        journal.error(_reason(error))
+    except OSError as error:
+        _tell(journal, explained(error))
         return 1
     return 0
 
 
-def _reason(error: OSError) -> str:
-    if isinstance(error, shutil.Error):  # of copytree: one (source, target, reason) a file
-        return "; ".join(str(reason) for _, _, reason in error.args[0])
-    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+def _end(number: int, _frame: object) -> None:
+    """As an exception, so that a download ends too and nothing half-made stays."""
+    sys.exit(128 + number)
+
+
+def _tell(journal: Journal, error: InputError | RunError) -> None:
+    """To programs on stdout, to people on stderr."""
+    facts = {name: vars(error)[name] for name in ("key", "fix") if name in vars(error)}
+    journal.error(str(error), **facts)
+    say(f"{error}\n" + (f"fix: {facts['fix']}\n" if "fix" in facts else ""))
 
 
 def prepare(document: WeightsDocument, runtime: Path, journal: Journal) -> None:
@@ -90,32 +102,53 @@ def _fill_from_package(
 ) -> None:
     partial.mkdir()
     packed = partial / source.file
-    with _heartbeat(journal, "downloading"):
-        fetch_file(source, downloads, packed)
+    with _heartbeat(journal, "downloading") as facts:
+        fetch_file(
+            source,
+            downloads,
+            packed,
+            lambda received, of: facts.update(received_bytes=received, total_bytes=of),
+        )
     with _heartbeat(journal, "converting"):
-        convert_gguf(packed, partial)
+        _convert(packed, partial)
     packed.unlink()
+
+
+def _convert(packed: Path, partial: Path) -> None:
+    try:
+        convert_gguf(packed, partial)
+    except (ValueError, KeyError, NotImplementedError) as error:  # what transformers cannot read
+        raise SourceError(
+            "source.file",
+            f"{packed.name} cannot be converted: {error}",
+            fix="use a GGUF file of an architecture that transformers reads",
+        ) from error
 
 
 def _check_transformers_folder(path: Path) -> None:
     if not (path / "config.json").is_file() or not any(path.glob("*.safetensors")):
-        raise InputError(f"source.path: {path} has no config.json and *.safetensors")
+        raise SourceError(
+            "source.path",
+            f"{path} has no config.json and *.safetensors",
+            fix="name a transformers folder: config.json, safetensors and the tokenizer's files",
+        )
 
 
 @contextlib.contextmanager
-def _heartbeat(journal: Journal, phase: str) -> Iterator[None]:
-    """Say that a phase began, and every few seconds that it still lasts."""
+def _heartbeat(journal: Journal, phase: str) -> Iterator[dict[str, Any]]:
+    """Say that a phase began, and every few seconds that it still lasts, with the newest facts."""
     journal.progress(phase)
     done = threading.Event()
+    facts: dict[str, Any] = {}
 
     def beat() -> None:
         while not done.wait(HEARTBEAT_S):
-            journal.progress(phase)
+            journal.progress(phase, **facts)
 
     thread = threading.Thread(target=beat, daemon=True)
     thread.start()
     try:
-        yield
+        yield facts
     finally:
         done.set()
         thread.join()

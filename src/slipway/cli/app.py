@@ -24,7 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "replay": "Serve a recorded load with simulated replicas, before and after a change.",
     "status": "Show nodes, jobs, replicas, endpoints and metrics targets.",
     "chat": "Ask a model through the gateway and stream its answer.",
-    "logs": "Show what a job's newest allocation prints.",
+    "logs": "Show what a replica prints: one that fails before all, else the newest.",
     "stop": "End all processes of the environment; its state stays.",
     "start": "Bring a stopped environment back, without Pulumi.",
     "down": "End the environment and remove its state.",

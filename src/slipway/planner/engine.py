@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from slipway.config.artifacts import SIMULATOR_PROFILES
 from slipway.config.catalog import HOW_TO_ADD_A_MODEL, Architecture, Catalog
 from slipway.config.errors import Problem, suggestion
-from slipway.config.model import Model, ModelSettings, PackageSource, SimEngine, VllmEngine
+from slipway.config.model import (
+    Model,
+    ModelSettings,
+    PackageSource,
+    PathSource,
+    SimEngine,
+    VllmEngine,
+)
 from slipway.plan.capacity import Layout, Precision
 from slipway.plan.digest import digest
 from slipway.plan.platform import JsonObject, MemoryEstimate, Pool, WeightsSpec
@@ -186,13 +193,13 @@ def _local_problems(model: Model, pool: Pool) -> list[Problem]:
         problems.append(
             origin.problem(("source",), "is required for engine kind vllm", fix="add `source:`")
         )
-    elif not isinstance(settings.source, PackageSource):
+    elif not isinstance(settings.source, PackageSource | PathSource):
         problems.append(
             origin.problem(
                 ("source",),
-                f'pool "{pool.name}" ({pool.kind}) prepares weights from packages only',
+                f'pool "{pool.name}" ({pool.kind}) prepares weights from packages and folders only',
                 value=settings.source.TAG,
-                fix="use a `package:` source",
+                fix="use a `package:` source, or download it and use a `path:` source",
             )
         )
     dtype = getattr(settings.engine, "dtype", None)

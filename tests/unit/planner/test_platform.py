@@ -128,6 +128,24 @@ def test_weights_are_named_by_their_source_alone() -> None:
     assert directory(_model()) != directory(_model(other))
 
 
+def test_a_folder_of_this_machine_is_a_source_whose_revision_names_its_content() -> None:
+    def folder(revision: str) -> ModelPlan:
+        source = {"path": "/srv/models/chat", "revision": revision}
+        engine = {"kind": "vllm", "architecture": "smollm2-135m"}
+        return _model(SMOLLM2 | {"source": source, "engine": engine})
+
+    first, second = folder("1"), folder("2")
+    assert first.replica.weights is not None
+    assert second.replica.weights is not None
+    assert first.replica.weights.document["source"] == {
+        "path": "/srv/models/chat",
+        "revision": "1",
+    }
+    assert first.replica.weights.directory != second.replica.weights.directory
+    assert first.job_id != second.job_id
+    assert first.replica.document["engine"]["dtype"] == "float32"
+
+
 # How a change happens.
 
 
@@ -238,7 +256,7 @@ ENGINE_MISTAKES: dict[str, tuple[dict[str, Any], str, Any, str, str]] = {
         {"source": {"hf": "HuggingFaceTB/SmolLM2-135M-Instruct", "revision": "0" * 40}},
         "source",
         "hf",
-        "packages only",
+        "packages and folders only",
         "package",
     ),
     "pipeline groups without accelerators": (

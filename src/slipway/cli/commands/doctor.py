@@ -14,7 +14,7 @@ from slipway.cli.environment import Environment, find
 from slipway.cli.errors import FAILED, CliError
 from slipway.cli.machine import checks
 from slipway.cli.options import DEFAULT_STACK, Json, Stack
-from slipway.cli.platform.nomad import cluster_answers
+from slipway.cli.platform.nomad import allocations_now
 from slipway.cli.targets import must_have_components
 from slipway.config.errors import ConfigError
 from slipway.config.inputs import load_inputs
@@ -55,8 +55,7 @@ def _checks(environment: Environment) -> Iterator[checks.Check]:
         )
         return
     yield from checks.free_ports(plan, environment)
-    if not cluster_answers(environment, recorded(environment)):
-        yield checks.memory(plan)
+    yield checks.memory(plan, allocations_now(environment, recorded(environment)))
 
 
 def _configuration(detail: str, fix: str) -> checks.Check:

@@ -1,56 +1,131 @@
-"""Show what a job's newest allocation prints."""
+"""Show what a replica prints: one that fails before all, else the newest."""
 
 from __future__ import annotations
 
 import sys
+from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from slipway.cli.applied import Applied, require
+from slipway.cli.console import say
 from slipway.cli.environment import find
 from slipway.cli.errors import WRONG_INPUT, CliError
 from slipway.cli.options import DEFAULT_STACK, Stack
-from slipway.cli.platform.nomad import Nomad, main_task, task_names
+from slipway.cli.platform.nomad import Nomad
+from slipway.cli.platform.tasks import fails, has_started, state_of, task_names, telling_task
 
 app = typer.Typer(add_completion=False)
+
+Allocations = Sequence[dict[str, Any]]
 
 
 @app.command()
 def logs(
     job: Annotated[str, typer.Argument(help="A job's ID, or the name of a model.")],
     stack: Stack = DEFAULT_STACK,
+    *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it prints.")] = False,
-    task: Annotated[str | None, typer.Option(help="A task other than the main one.")] = None,
+    lines: Annotated[
+        int | None, typer.Option("--lines", "-n", min=1, help="The last ones only.")
+    ] = None,
+    replica: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Which one: its number, or how its allocation's ID begins."),
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="Another of its tasks.")] = None,
     stderr: Annotated[bool, typer.Option("--stderr", help="Its errors instead.")] = False,
 ) -> None:
-    """Show what a job's newest allocation prints."""
+    """Show what a replica prints: one that fails before all, else the newest.
+
+    Of its tasks the one that failed, else the one that runs, else the one that serves.
+    """
     environment = find(stack)
     applied = require(environment)
+    stream = "stderr" if stderr else "stdout"
     with Nomad.of(environment, applied) as nomad:
-        newest = _newest(nomad, applied, job)
-        known = task_names(newest)
-        chosen = task or main_task(newest)
-        if chosen not in known:
-            raise CliError(
-                f'job {newest["JobID"]} has no task "{chosen}"',
-                fix=f"use one of: {', '.join(known)}",
-                exit_code=WRONG_INPUT,
-            )
-        stream = "stderr" if stderr else "stdout"
-        for part in nomad.log(newest["ID"], chosen, stream, follow=follow):
-            sys.stdout.buffer.write(part)
-            sys.stdout.buffer.flush()
+        stub = _chosen(_allocations(nomad, applied, job), replica)
+        allocation = nomad.allocation(stub["ID"])
+        shown = _task(allocation, task)
+        say(
+            f"{allocation['Name']} on {allocation['NodeName']} ({allocation['ID'][:8]}), task"
+            f" {shown}, {state_of(allocation, shown)}: {stream}"
+        )
+        offset = 0
+        if lines is not None:
+            so_far = nomad.log(allocation["ID"], shown, stream, follow=False)
+            last, offset = _tail(so_far, lines)
+            _print([last])
+        if lines is None or follow:
+            _print(nomad.log(allocation["ID"], shown, stream, follow=follow, offset=offset))
 
 
-def _newest(nomad: Nomad, applied: Applied, job: str) -> dict[str, Any]:
+def _allocations(nomad: Nomad, applied: Applied, job: str) -> Allocations:
     model = applied.model(job)
-    allocations = nomad.allocations_of(model.job_id if model else job)
-    if allocations:
-        return nomad.allocation(allocations[0]["ID"])
-    known = sorted(found["ID"] for found in nomad.jobs())
+    job_id = model.job_id if model else job
+    if found := nomad.allocations_of(job_id):
+        return found
+    known = sorted(each["ID"] for each in nomad.jobs())
+    if job_id in known:
+        raise CliError(
+            f"job {job_id} has no replica yet: it waits for a node",
+            fix="slipway status shows the nodes; slipway plan what fits on them",
+        )
     raise CliError(
         f'no job "{job}" has run in "{applied.environment}"',
         fix=f"use one of: {', '.join(known)}",
         exit_code=WRONG_INPUT,
     )
+
+
+def _chosen(newest_first: Allocations, replica: str | None) -> dict[str, Any]:
+    if replica is None:
+        wanted = [each for each in newest_first if each["DesiredStatus"] == "run"] or newest_first
+        return next((each for each in wanted if fails(each)), wanted[0])
+    named = [each for each in newest_first if each["Name"].endswith(f"[{replica}]")]
+    if found := named or [each for each in newest_first if each["ID"].startswith(replica)]:
+        return found[0]
+    known = sorted({each["Name"].rpartition("[")[2].rstrip("]") for each in newest_first})
+    raise CliError(
+        f'--replica: there is no replica "{replica}"',
+        fix=f"use one of: {', '.join(known)}",
+        exit_code=WRONG_INPUT,
+    )
+
+
+def _task(allocation: dict[str, Any], asked_for: str | None) -> str:
+    task, known = asked_for or telling_task(allocation), task_names(allocation)
+    if task not in known:
+        raise CliError(
+            f'job {allocation["JobID"]} has no task "{task}"',
+            fix=f"use one of: {', '.join(known)}",
+            exit_code=WRONG_INPUT,
+        )
+    if not has_started(allocation, task):
+        raise CliError(
+            f"task {task} of {allocation['Name']} has printed nothing: it has not started,"
+            f" {state_of(allocation, task)}",
+            fix="try again in a moment; slipway status shows what it waits for",
+        )
+    return task
+
+
+def _tail(parts: Iterable[bytes], lines: int) -> tuple[bytes, int]:
+    """The last lines, and how many bytes there were in all."""
+    kept: deque[bytes] = deque(maxlen=lines)
+    total, rest = 0, b""
+    for part in parts:
+        total += len(part)
+        *whole, rest = (rest + part).split(b"\n")
+        kept.extend(line + b"\n" for line in whole)
+    if rest:
+        kept.append(rest)
+    return b"".join(kept), total
+
+
+def _print(parts: Iterable[bytes]) -> None:
+    for part in parts:
+        sys.stdout.buffer.write(part)
+        sys.stdout.buffer.flush()

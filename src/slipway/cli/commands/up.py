@@ -14,9 +14,10 @@ from slipway.cli.environment import Environment, find
 from slipway.cli.errors import FAILED
 from slipway.cli.machine import checks
 from slipway.cli.machine.bundles import copy_bundles
+from slipway.cli.machine.weights import prepare_weights
 from slipway.cli.options import DEFAULT_STACK, Json, Stack
 from slipway.cli.platform import agents
-from slipway.cli.platform.nomad import Nomad, cluster_answers
+from slipway.cli.platform.nomad import Nomad, allocations_now
 from slipway.cli.platform.readiness import ROUTE_TIMEOUT_S, wait_for_leader, wait_for_models
 from slipway.cli.progress import Phases, ToolchainProgress
 from slipway.cli.pulumi.locks import exclusive
@@ -25,7 +26,7 @@ from slipway.cli.pulumi.process import Pulumi
 from slipway.cli.pulumi.state import read_state
 from slipway.cli.targets import must_have_components
 from slipway.config.artifacts import REQUIREMENTS
-from slipway.config.inputs import load_inputs
+from slipway.config.inputs import PlanInputs, load_inputs
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.platform import make_plan
 from toolchain.prepare import EnvironmentJob, Job, ToolJob, prepare
@@ -46,12 +47,14 @@ def up(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
     with phases.phase("checks", "this machine"):
         checks.require(checks.machine(environment))
     with phases.phase("plan", f"Pulumi.{environment.name}.yaml and its models"):
-        plan = make_plan(load_inputs(environment.checkout, environment.name))
+        inputs = load_inputs(environment.checkout, environment.name)
+        plan = make_plan(inputs)
+        agents.must_stay(environment, recorded(environment), plan)
         checks.require(checks.free_ports(plan, environment))
-        if not cluster_answers(environment, recorded(environment)):
-            checks.require([checks.memory(plan)])
+        allocations = allocations_now(environment, recorded(environment))
+        checks.require([checks.memory(plan, allocations)])
     with exclusive(environment):
-        applied = _bring_up(environment, plan, phases)
+        applied = _bring_up(environment, inputs, plan, phases)
         with phases.phase("probe", "both doors of the gateway"):
             wait_for_models(applied, timeout_s=ROUTE_TIMEOUT_S)
             probes = [
@@ -65,13 +68,17 @@ def up(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
         raise typer.Exit(FAILED)
 
 
-def _bring_up(environment: Environment, plan: PlatformPlan, phases: Phases) -> Applied:
+def _bring_up(
+    environment: Environment, inputs: PlanInputs, plan: PlatformPlan, phases: Phases
+) -> Applied:
     was_here = environment.cached_pulumi.exists()
     with phases.phase("tools", "binaries and Python environments, side by side"):
         prepare(_jobs(environment, plan), environment.cache, ToolchainProgress())
     with phases.phase("bundles", "the services' code"):
         for made in copy_bundles(environment.checkout, environment.cache, _bundles(plan)):
             say(f"  {made}")
+    with phases.phase("weights", "of the models, on this machine"):
+        prepare_weights(environment, plan, inputs.models, ToolchainProgress())
     environment.make_folders()
     kind = prepare_plugins(environment)
     if not was_here:

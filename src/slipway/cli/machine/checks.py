@@ -8,7 +8,7 @@ import pwd
 import resource
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -18,18 +18,22 @@ import psutil
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
 from slipway.cli.machine import ports
+from slipway.cli.machine.memory import Allocation, available_bytes, newly_needed_bytes
+from slipway.config.artifacts import REQUIREMENTS
 from slipway.plan.platform import PlatformPlan
+from toolchain.environments import is_complete
 from toolchain.errors import ToolchainError
 from toolchain.pins import tool_pins
+from toolchain.prepare import environment_folder
 from toolchain.resolve import report
 
 GIB = 2**30
 MIN_CORES = 2
 MIN_GLIBC = (2, 35)  # what Triton's binaries are linked against
 MIN_OPEN_FILES = 4096
-PLATFORM_MEMORY_BYTES = 1_200_000_000  # all but the engines, docs/benchmarks
 COLD_DISK_BYTES = 20 * GIB  # Go's caches, binaries and Python environments, made from nothing
 WARM_DISK_BYTES = 2 * GIB
+ENGINE_DISK_BYTES = 8 * GIB  # vLLM's environment, 6.1 GB, and what uv downloads for it
 MIN_SHARED_MEMORY_BYTES = GIB
 
 
@@ -65,7 +69,7 @@ def machine(environment: Environment) -> Iterator[Check]:
     yield _writable("cache folder", environment.cache, "set SLIPWAY_CACHE to a folder that is")
     yield _writable("checkout", environment.checkout, "use a checkout of your own")
     yield _tools(environment.cache)
-    yield _disk(environment.cache)
+    yield from _disks(environment)
 
 
 def _system() -> Check:
@@ -119,58 +123,56 @@ def _cores() -> Check:
     )
 
 
-def memory(plan: PlatformPlan) -> Check:
-    """Whether a plan's first replicas fit beside what runs on the machine now."""
-    need = PLATFORM_MEMORY_BYTES + sum(
-        model.replica.memory_bytes * model.scaling.min_replicas for model in plan.models
-    )
-    free = available_memory_bytes()
+def memory(plan: PlatformPlan, allocations: Sequence[Allocation] | None = None) -> Check:
+    """Whether what a plan newly starts fits beside what runs on the machine now.
+
+    `allocations` are those of the environment's Nomad, None where it does not run.
+    """
+    needs = newly_needed_bytes(plan, allocations)
+    free, need = available_bytes(), sum(needs.values())
     detail = f"{free / GIB:.1f} GiB free, {need / GIB:.1f} GiB needed"
+    if needs:
+        detail += f" for {', '.join(needs)}"
     if free >= need:
         return Check(name="memory", state="ok", detail=detail)
     return Check(
         name="memory",
         state="fail",
         detail=detail,
-        fix="end other programs, or lower replicas.min or the models' max_num_seqs",
+        fix="end other programs, or lower replicas.min or the models' kv_cache"
+        + ("" if allocations is None else "; `surge: 0` changes a model's replicas one by one"),
     )
 
 
-def available_memory_bytes() -> int:
-    """Memory that new processes can use, inside the limit of this control group if it has one."""
-    available = int(psutil.virtual_memory().available)
-    for folder, limit, used, cached in (
-        ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
-        (
-            "/sys/fs/cgroup/memory",
-            "memory.limit_in_bytes",
-            "memory.usage_in_bytes",
-            "total_inactive_file",
-        ),
-    ):
-        group = Path(folder)
-        try:
-            free = int((group / limit).read_text()) - int((group / used).read_text())
-            statistics = dict(line.split() for line in (group / "memory.stat").open())
-        except (OSError, ValueError):  # not this version of cgroups, or "max"
-            continue
-        available = min(available, free + int(statistics.get(cached, 0)))
-    return available
+def _disks(environment: Environment) -> Iterator[Check]:
+    cache, checkout = _existing(environment.cache), environment.checkout
+    fix = "free some disk space, or set SLIPWAY_CACHE to a folder on a larger disk"
+    yield _disk(environment.cache, cache, _cache_need_bytes(environment), fix)
+    if not _same_disk(checkout, cache):  # state, logs and the agents' data are beside it
+        fix = "free some disk space, or use a checkout on a larger disk"
+        yield _disk(checkout, checkout, WARM_DISK_BYTES, fix)
 
 
-def _disk(cache: Path) -> Check:
-    free = shutil.disk_usage(_existing(cache)).free
-    cold = any(state.state == "missing" for state in report(tool_pins(), cache))
-    need = COLD_DISK_BYTES if cold else WARM_DISK_BYTES
-    detail = f"{free / GIB:.1f} GiB free for {cache}, {need / GIB:.0f} GiB needed"
+def _same_disk(one: Path, other: Path) -> bool:
+    return one.stat().st_dev == other.stat().st_dev
+
+
+def _disk(place: Path, existing: Path, need: int, fix: str) -> Check:
+    free = shutil.disk_usage(existing).free
+    detail = f"{free / GIB:.1f} GiB free for {place}, {need / GIB:.0f} GiB needed"
     if free >= need:
         return Check(name="disk", state="ok", detail=detail)
-    return Check(
-        name="disk",
-        state="fail",
-        detail=detail,
-        fix="free some disk space, or set SLIPWAY_CACHE to a folder on a larger disk",
-    )
+    return Check(name="disk", state="fail", detail=detail, fix=fix)
+
+
+def _cache_need_bytes(environment: Environment) -> int:
+    cache = environment.cache
+    if any(state.state == "missing" for state in report(tool_pins(), cache)):
+        return COLD_DISK_BYTES
+    engine = environment.checkout / REQUIREMENTS["vllm"]
+    if is_complete(engine, environment_folder("vllm", engine, cache)):
+        return WARM_DISK_BYTES
+    return WARM_DISK_BYTES + ENGINE_DISK_BYTES
 
 
 def free_ports(plan: PlatformPlan, environment: Environment) -> Iterator[Check]:

@@ -81,13 +81,17 @@ class Nomad:
         running = sum(item["ClientStatus"] not in ENDED for item in response.json())
         return running, int(response.headers.get("X-Nomad-Index", 0))
 
-    def log(self, allocation_id: str, task: str, stream: str, *, follow: bool) -> Iterator[bytes]:
-        """What a task printed, from the start; with `follow` also what it prints from now on."""
+    def log(
+        self, allocation_id: str, task: str, stream: str, *, follow: bool, offset: int = 0
+    ) -> Iterator[bytes]:
+        """What a task printed, from the byte `offset` on; with `follow` also what it prints from
+        now on."""
         parameters = {
             "task": task,
             "type": stream,
             "plain": "true",
             "follow": str(follow).lower(),
+            "offset": str(offset),
         }
         path = f"/v1/client/fs/logs/{allocation_id}"
         timeout = httpx.Timeout(TIMEOUT_S, read=None if follow else TIMEOUT_S)
@@ -111,18 +115,15 @@ def cluster_answers(environment: Environment, applied: Applied | None) -> bool:
         return nomad.has_leader()
 
 
-def task_names(allocation: Mapping[str, Any]) -> list[str]:
-    """The tasks of an allocation, in the order of its job."""
-    return [str(task["Name"]) for task in _tasks(allocation)]
-
-
-def main_task(allocation: Mapping[str, Any]) -> str:
-    """The task that serves: the first one that is not a prestart step."""
-    serving = [task for task in _tasks(allocation) if not task.get("Lifecycle")]
-    return str((serving or _tasks(allocation))[0]["Name"])
-
-
-def _tasks(allocation: Mapping[str, Any]) -> list[dict[str, Any]]:
-    groups = {group["Name"]: group["Tasks"] for group in allocation["Job"]["TaskGroups"]}
-    tasks: list[dict[str, Any]] = groups[allocation["TaskGroup"]]
-    return tasks
+def allocations_now(
+    environment: Environment, applied: Applied | None
+) -> list[dict[str, Any]] | None:
+    """None where the cluster does not answer, or not yet to this environment's token: an `up` that
+    was interrupted goes on from there."""
+    if applied is None:
+        return None
+    with Nomad.of(environment, applied) as nomad:
+        try:
+            return nomad.allocations() if nomad.has_leader() else None
+        except httpx.HTTPError:
+            return None

@@ -203,49 +203,6 @@ def test_status_of_a_stopped_environment_is_an_answer_not_a_failure(
     assert "slipway start -s dev" in runner.invoke(app, ["status"]).stdout
 
 
-def test_logs_shows_the_newest_allocations_main_task(
-    runner: CliRunner, checkout: Path, serve: Serve
-) -> None:
-    job = {
-        "TaskGroups": [
-            {
-                "Name": "replica",
-                "Tasks": [
-                    {"Name": "weights", "Lifecycle": {"Hook": "prestart"}},
-                    {"Name": "replica", "Lifecycle": None},
-                ],
-            }
-        ]
-    }
-    server = serve(
-        {
-            "GET /v1/job/model-smollm2-3f9c1a/allocations": (
-                200,
-                [{"ID": "old", "CreateIndex": 5}, {"ID": "new", "CreateIndex": 9}],
-            ),
-            "GET /v1/allocation/new": (
-                200,
-                {"ID": "new", "JobID": "j", "TaskGroup": "replica", "Job": job},
-            ),
-            "GET /v1/client/fs/logs/new": (200, b"engine is loaded\n"),
-            "GET /v1/job/nope/allocations": (200, []),
-            "GET /v1/jobs": (200, [{"ID": "envoy"}]),
-        },
-        address=f"{NETWORK}.2",
-        port=4646,
-    )
-    put_plan(checkout, plan_document())
-    result = runner.invoke(app, ["logs", "smollm2", "--stderr"])
-    assert result.exit_code == 0, result.stderr
-    assert result.stdout == "engine is loaded\n"
-    assert "task=replica" in server.asked[-1]
-    assert "type=stderr" in server.asked[-1]
-    refused = runner.invoke(app, ["logs", "smollm2", "--task", "nope"])
-    assert (refused.exit_code, "weights, replica" in refused.stderr) == (2, True)
-    unknown = runner.invoke(app, ["logs", "nope"])
-    assert (unknown.exit_code, "use one of: envoy" in unknown.stderr) == (2, True)
-
-
 def rendered(document: dict[str, Any]) -> str:
     console = Console(width=200)
     with console.capture() as captured:

@@ -18,6 +18,7 @@ from slipway.cli.doors.answer import Answer
 from slipway.cli.doors.probe import Probe
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
+from slipway.cli.progress import Phases
 from slipway.cli.pulumi.locks import exclusive
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
@@ -38,7 +39,7 @@ def brought_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Probe]], 
         monkeypatch.setattr(up.checks, "machine", lambda _: [])
         monkeypatch.setattr(up.checks, "free_ports", lambda *_: [])
         monkeypatch.setattr(
-            up.checks, "memory", lambda _: up.checks.Check(name="memory", state="ok", detail="")
+            up.checks, "memory", lambda *_: up.checks.Check(name="memory", state="ok", detail="")
         )
         monkeypatch.setattr(up, "load_inputs", lambda *_: None)
         monkeypatch.setattr(up, "make_plan", lambda _: None)
@@ -119,6 +120,59 @@ def test_a_plans_tools_environments_and_bundles_are_what_is_prepared(
         ("triton_vllm", "triton_vllm-3"),
         ("xds", "xds-7"),
     ]
+
+
+@pytest.fixture
+def order(monkeypatch: pytest.MonkeyPatch, environment: Environment) -> list[str]:
+    """What `up` does between its checks and its probes, by name; nothing of it is done."""
+    done: list[str] = []
+
+    def note(name: str, result: Any = None) -> Callable[..., Any]:
+        return lambda *_, **__: done.append(name) or result
+
+    monkeypatch.setattr(up, "_jobs", lambda *_: [])
+    monkeypatch.setattr(up, "_bundles", lambda *_: [])
+    for name, result in {
+        "prepare": None,
+        "copy_bundles": [],
+        "prepare_weights": None,
+        "prepare_plugins": "official",
+        "_restart": None,
+        "record": None,
+    }.items():
+        monkeypatch.setattr(up, name, note(name, result))
+    monkeypatch.setattr(up.Pulumi, "prepare_stack", note("prepare_stack"))
+    monkeypatch.setattr(up.Pulumi, "up", note("pulumi"))
+    return done
+
+
+def bring_up(environment: Environment) -> Phases:
+    phases, nothing = Phases(), SimpleNamespace(models={})
+    plan: Any = SimpleNamespace(models=())
+    up._bring_up(environment, nothing, plan, phases)  # type: ignore[arg-type]
+    return phases
+
+
+def test_weights_are_a_phase_of_their_own_before_anything_of_the_environment_is_touched(
+    environment: Environment, order: list[str]
+) -> None:
+    phases = bring_up(environment)
+    assert list(phases.seconds) == ["tools", "bundles", "weights", "agents", "pulumi"]
+    assert order[:3] == ["prepare", "copy_bundles", "prepare_weights"]
+    assert order[-1] == "pulumi"
+
+
+def test_weights_that_cannot_be_had_leave_the_environment_as_it_was(
+    environment: Environment, order: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise CliError("another checksum", fix="write the right one", exit_code=2)
+
+    monkeypatch.setattr(up, "prepare_weights", fail)
+    with pytest.raises(CliError, match="another checksum"):
+        bring_up(environment)
+    assert order == ["prepare", "copy_bundles"]
+    assert not environment.home.exists()
 
 
 @pytest.fixture

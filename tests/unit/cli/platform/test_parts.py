@@ -1,4 +1,4 @@
-"""Plugins, agents, readiness: thin adapters with a decision in each."""
+"""Agents, readiness: thin adapters with a decision in each."""
 
 from __future__ import annotations
 
@@ -13,52 +13,9 @@ from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
 from slipway.cli.platform import agents, readiness
 from slipway.cli.platform.nomad import Nomad
-from slipway.cli.pulumi import plugins
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
 from tests.unit.cli.documents import plan_document
-
-
-def put_language_host(environment: Environment, content: bytes) -> None:
-    folder = environment.cached_pulumi.parent
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pulumi").write_bytes(b"\x7fELF")
-    (folder / "pulumi-language-python").write_bytes(content)
-
-
-def test_a_pulumi_with_its_own_language_host_gets_the_official_plugins(
-    environment: Environment,
-) -> None:
-    put_language_host(environment, b"\x7fELF\x02")
-    assert plugins.plugin_kind(environment) == "official"
-    assert plugins.plugin_variables("official") == {}
-
-
-@pytest.mark.parametrize("host", [b"#!/bin/sh\nexec python", None])
-def test_any_other_pulumi_gets_the_registry_only_ones(
-    environment: Environment, host: bytes | None
-) -> None:
-    if host:
-        put_language_host(environment, host)
-    assert plugins.plugin_kind(environment) == "registry-only"
-    assert "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION" in plugins.plugin_variables(
-        "registry-only"
-    )
-
-
-def test_a_checkout_keeps_the_kind_it_began_with(environment: Environment) -> None:
-    put_language_host(environment, b"#!/bin/sh\nexec python")
-    assert plugins.prepare_plugins(environment) == "registry-only"
-    made = list(
-        (environment.pulumi_home / "plugins").glob("resource-nomad-v*/pulumi-resource-nomad")
-    )
-    assert len(made) == 1
-    assert environment.pulumi.read_bytes() == environment.cached_pulumi.read_bytes()
-    host = environment.pulumi.with_name("pulumi-language-python")
-    assert host.read_bytes().startswith(b"#!")
-    put_language_host(environment, b"\x7fELF\x02")
-    assert plugins.plugin_kind(environment) == "registry-only"
-
 
 PROGRAM = "import os, sys; print(sys.argv[1], os.environ['SLIPWAY_RUN']); sys.exit({code})"
 

@@ -1,0 +1,79 @@
+"""Memory that a plan newly takes on this machine, and memory that is free for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from slipway.plan.platform import ModelPlan, PlatformPlan
+
+PLATFORM_BYTES = 1_200_000_000  # all but the engines, docs/benchmarks
+MIB = 2**20
+
+Allocation = Mapping[str, Any]
+
+
+def newly_needed_bytes(
+    plan: PlatformPlan, allocations: Sequence[Allocation] | None
+) -> dict[str, int]:
+    """By what takes it: the platform, and each model whose replicas do not run as they are planned.
+
+    `allocations` are Nomad's, None where it does not run.
+    """
+    if allocations is None:
+        return {"the platform": PLATFORM_BYTES} | {
+            model.name: model.scaling.min_replicas * model.replica.memory_bytes
+            for model in plan.models
+        }
+    running = [each for each in allocations if each["ClientStatus"] == "running"]
+    needs = {model.name: _new_replicas_bytes(model, running) for model in plan.models}
+    return {name: need for name, need in needs.items() if need}
+
+
+def _new_replicas_bytes(model: ModelPlan, running: Sequence[Allocation]) -> int:
+    """A changed spec starts as many replicas as the old one has now, beside them; or in their
+    place, where they are exchanged one by one."""
+    as_planned = [each for each in running if each["JobID"] == model.job_id]
+    others = [each for each in running if _is_other_spec(each, model)]
+    count = max(model.scaling.min_replicas, min(len(others), model.scaling.max_replicas))
+    new = max(0, count - len(as_planned)) * model.replica.memory_bytes
+    if model.surge is None:
+        return new
+    return max(0, new - sum(_reserved_bytes(each) for each in others))
+
+
+def _is_other_spec(allocation: Allocation, model: ModelPlan) -> bool:
+    """A job's ID is that of its model and the digest of its spec."""
+    job = str(allocation["JobID"])
+    return job != model.job_id and job.rpartition("-")[0] == model.job_id.rpartition("-")[0]
+
+
+def _reserved_bytes(allocation: Allocation) -> int:
+    """Its tasks run one after the other."""
+    tasks = allocation["AllocatedResources"]["Tasks"].values()
+    return MIB * max(int(task["Memory"]["MemoryMB"]) for task in tasks)
+
+
+def available_bytes() -> int:
+    """Memory that new processes can use, inside the limit of this control group if it has one."""
+    available = int(psutil.virtual_memory().available)
+    for folder, limit, used, cached in (
+        ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
+        (
+            "/sys/fs/cgroup/memory",
+            "memory.limit_in_bytes",
+            "memory.usage_in_bytes",
+            "total_inactive_file",
+        ),
+    ):
+        group = Path(folder)
+        try:
+            free = int((group / limit).read_text()) - int((group / used).read_text())
+            statistics = dict(line.split() for line in (group / "memory.stat").open())
+        except (OSError, ValueError):  # not this version of cgroups, or "max"
+            continue
+        available = min(available, free + int(statistics.get(cached, 0)))
+    return available

@@ -1,0 +1,117 @@
+"""Weights of a plan's models in this machine's cache, by the program that prepares them on nodes.
+
+Local nodes share the cache: their tasks find the weights ready, and what is wrong with a source is
+told before anything of the environment is touched.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from slipway.cli.environment import Environment
+from slipway.cli.errors import CliError
+from slipway.config.errors import ConfigError
+from slipway.config.model import Model
+from slipway.plan.platform import JsonObject, PlatformPlan, ReplicaSpec
+from toolchain.progress import Progress
+
+PROGRAM = "weights.py"
+MEGABYTE = 1_000_000
+
+Event = Mapping[str, Any]
+
+
+def prepare_weights(
+    environment: Environment, plan: PlatformPlan, models: Mapping[str, Model], progress: Progress
+) -> None:
+    """Makes the folders of weights that are not there, one after the other: each conversion takes
+    memory of its own.
+
+    ConfigError for what is wrong in a model's file, CliError for what this machine could not do.
+    """
+    for model in plan.models:
+        weights = model.replica.weights
+        # A folder is there whole or not at all; its checksums are the tasks' to verify.
+        if weights is not None and not (environment.cache / weights.directory).is_dir():
+            _prepare(environment, models[model.name], model.replica, weights.document, progress)
+
+
+def _prepare(
+    environment: Environment,
+    model: Model,
+    replica: ReplicaSpec,
+    document: JsonObject,
+    progress: Progress,
+) -> None:
+    cache, name = environment.cache, model.settings.name
+    python = cache / "envs" / replica.environments["vllm"] / "bin" / "python"
+    program = cache / "bundles" / replica.bundle / PROGRAM
+    with tempfile.TemporaryDirectory(prefix="slipway-weights-") as folder:
+        path, words = Path(folder) / "weights.json", Path(folder) / "stderr"
+        path.write_text(json.dumps(document))
+        with (
+            words.open("w") as errors,
+            subprocess.Popen(
+                [python, program, "--document", path],
+                env={**environment.child_environment(), "SLIPWAY_RUNTIME": str(cache)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            ) as process,
+        ):
+            try:
+                error = _follow(process.stdout or (), f"weights of {name}", progress)
+            except BaseException:
+                process.terminate()
+                raise
+        if process.returncode:
+            raise _failure(model, error or _unexplained(process.returncode, words.read_text()))
+
+
+def _follow(lines: Iterable[str], name: str, progress: Progress) -> Event | None:
+    """Shows each step and what lasts; returns the error that the program ended with."""
+    error = None
+    for line in lines:
+        event = json.loads(line)
+        if event["event"] == "progress":
+            progress(name, event["phase"].replace("_", " "), event["elapsed_s"], _amount(event))
+        elif event["event"] == "error":
+            error = event
+    return error
+
+
+def _amount(event: Event) -> str:
+    received, total = event.get("received_bytes"), event.get("total_bytes")
+    if received is None:
+        return ""
+    return f"{received // MEGABYTE} MB" + (f" of {total // MEGABYTE} MB" if total else "")
+
+
+def _unexplained(code: int, stderr: str) -> Event:
+    lines = stderr.strip().splitlines() or ["no reason given"]
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return {"message": f"{how}: {lines[-1]}"}
+
+
+def _failure(model: Model, error: Event) -> ConfigError | CliError:
+    fix = error.get("fix", "see that this machine has memory and disk space left")
+    if key := error.get("key"):
+        field = key.rpartition(".")[2]
+        problem = model.origin.problem(
+            tuple(key.split(".")),
+            error["message"].removeprefix(f"{key}: "),
+            value=getattr(model.settings.source, field, None),
+            fix=fix,
+        )
+        return ConfigError([problem])
+    return CliError(
+        f"the weights of {model.settings.name} could not be prepared: {error['message']};"
+        " nothing was changed",
+        fix=f"{fix}, then run slipway up again",
+    )

@@ -1,0 +1,207 @@
+"""Weights before anything else: what the program says becomes progress, or a mistake in a file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from slipway.cli.environment import Environment
+from slipway.cli.errors import WRONG_INPUT, explained
+from slipway.cli.machine.weights import prepare_weights
+from slipway.config.artifacts import bundle_files
+from slipway.config.document import read_document
+from slipway.config.model import Model, parse_model
+from tests.unit.cli.checkouts import ROOT
+
+SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+MODEL = f"""\
+name: tiny
+source:
+  package: tiny-model==1.0
+  file: folder/tiny.gguf
+  sha256: {SHA256}
+engine: {{kind: vllm}}
+"""
+DIRECTORY = "weights/tiny-0123456789ab"
+BUNDLE = "triton_vllm-cccccccccccc"
+
+Seen = list[tuple[str, str, str]]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Model:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(MODEL)
+    document = read_document(path, source="models/tiny.yaml")
+    return parse_model(document.values, origin=document.origin)
+
+
+def plan_of(model: Model) -> Any:
+    assert model.settings.source is not None
+    source = model.settings.source.model_dump()
+    document = {"schema_version": 1, "source": source, "directory": DIRECTORY}
+    weights = SimpleNamespace(directory=DIRECTORY, document=document)
+    replica = SimpleNamespace(
+        environments={"vllm": "vllm-dddddddddddd"}, bundle=BUNDLE, weights=weights
+    )
+    simulated = SimpleNamespace(name="sim", replica=SimpleNamespace(weights=None))
+    return SimpleNamespace(models=(simulated, SimpleNamespace(name="tiny", replica=replica)))
+
+
+def put_python(environment: Environment) -> None:
+    folder = environment.cache / "envs" / "vllm-dddddddddddd" / "bin"
+    folder.mkdir(parents=True)
+    (folder / "python").symlink_to(sys.executable)
+
+
+def put_program(environment: Environment, text: str) -> None:
+    """A program that stands in for services/triton_vllm/weights.py."""
+    put_python(environment)
+    folder = environment.cache / "bundles" / BUNDLE
+    folder.mkdir(parents=True)
+    (folder / "weights.py").write_text(f"import json, os, sys\n{text}")
+
+
+def said(*events: dict[str, Any], code: int = 0) -> str:
+    lines = [json.dumps({"elapsed_s": 1.5, **event}) for event in events]
+    return f"print({chr(10).join(lines)!r})\nsys.exit({code})\n"
+
+
+def progress(phase: str, **facts: Any) -> dict[str, Any]:
+    return {"event": "progress", "phase": phase, **facts}
+
+
+def prepare(environment: Environment, model: Model) -> Seen:
+    seen: Seen = []
+    prepare_weights(
+        environment,
+        plan_of(model),
+        {"tiny": model},
+        lambda name, state, _elapsed_s, detail: seen.append((name, state, detail)),
+    )
+    return seen
+
+
+def told(environment: Environment, model: Model) -> tuple[int, str]:
+    """Exit code and message of the failure."""
+    with pytest.raises(Exception) as raised:  # noqa: PT011  (explained knows which)
+        prepare(environment, model)
+    error = explained(raised.value, "up")
+    assert error is not None
+    return error.exit_code, f"{error.message}\n{error.fix}"
+
+
+def test_each_step_is_shown_with_the_bytes_that_have_come(
+    environment: Environment, model: Model
+) -> None:
+    events = [
+        progress("waiting_for_lock"),
+        progress("downloading", received_bytes=12_400_000, total_bytes=87_000_000),
+        progress("downloading", received_bytes=12_400_000, total_bytes=0),
+        progress("ready", directory=DIRECTORY),
+    ]
+    put_program(environment, said(*events))
+    assert prepare(environment, model) == [
+        ("weights of tiny", "waiting for lock", ""),
+        ("weights of tiny", "downloading", "12 MB of 87 MB"),
+        ("weights of tiny", "downloading", "12 MB"),
+        ("weights of tiny", "ready", ""),
+    ]
+
+
+def test_the_program_gets_the_document_of_the_job_and_the_cache_as_its_runtime_folder(
+    environment: Environment, model: Model
+) -> None:
+    put_program(
+        environment,
+        "document = json.load(open(sys.argv[2]))\n"
+        "os.makedirs(os.path.join(os.environ['SLIPWAY_RUNTIME'], document['directory']))\n",
+    )
+    assert prepare(environment, model) == []
+    assert (environment.cache / DIRECTORY).is_dir()
+
+
+def test_weights_that_are_there_need_no_program(environment: Environment, model: Model) -> None:
+    (environment.cache / DIRECTORY).mkdir(parents=True)
+    assert prepare(environment, model) == []
+
+
+def test_a_wrong_checksum_is_a_mistake_in_the_models_file(
+    environment: Environment, model: Model
+) -> None:
+    error = {
+        "event": "error",
+        "message": "source.sha256: tiny.gguf of tiny-model==1.0 has another checksum",
+        "key": "source.sha256",
+        "fix": "if you trust this package, write what it has: 1f",
+    }
+    put_program(environment, said(progress("downloading"), error, code=2))
+    code, message = told(environment, model)
+    assert code == WRONG_INPUT
+    assert "models/tiny.yaml:5: source.sha256: tiny.gguf of tiny-model==1.0 has" in message
+    assert f'(found "{SHA256[:20]}' in message
+    assert "fix: if you trust this package, write what it has: 1f" in message
+    assert "nothing was changed" in message
+
+
+def test_a_registry_that_does_not_answer_is_this_machines_fault(
+    environment: Environment, model: Model
+) -> None:
+    error = {"event": "error", "message": "tiny-model==1.0 cannot be downloaded", "fix": "get on"}
+    put_program(environment, said(error, code=1))
+    code, message = told(environment, model)
+    assert code == 1
+    assert "weights of tiny could not be prepared: tiny-model==1.0 cannot be" in message
+    assert "nothing was changed" in message
+    assert "get on, then run slipway up again" in message
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        ("sys.stderr.write('a warning\\nMemoryError'); sys.exit(1)", "exit code 1: MemoryError"),
+        ("os.kill(os.getpid(), 9)", "signal 9: no reason given"),
+    ],
+)
+def test_a_program_that_ends_without_a_word_is_told_by_how_it_ended(
+    environment: Environment, model: Model, end: str, reason: str
+) -> None:
+    put_program(environment, end)
+    code, message = told(environment, model)
+    assert (code, reason in message, "memory" in message) == (1, True, True), message
+
+
+def test_an_interrupt_ends_the_program(environment: Environment, model: Model) -> None:
+    put_program(
+        environment,
+        "import signal, time\n"
+        "ended = os.path.join(os.environ['SLIPWAY_RUNTIME'], 'ended')\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (open(ended, 'w').close(), sys.exit(143)))\n"
+        f"print({json.dumps({'elapsed_s': 0, **progress('downloading')})!r}, flush=True)\n"
+        "time.sleep(60)\n",
+    )
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare_weights(environment, plan_of(model), {"tiny": model}, interrupt)
+    assert (environment.cache / "ended").exists()
+
+
+def test_the_real_programs_refusal_names_file_line_and_key(
+    environment: Environment, model: Model
+) -> None:
+    put_python(environment)
+    for path in bundle_files(ROOT, "triton_vllm"):
+        target = environment.cache / "bundles" / BUNDLE / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes((ROOT / "services" / "triton_vllm" / path).read_bytes())
+    code, message = told(environment, model)
+    assert code == WRONG_INPUT
+    assert "models/tiny.yaml:4: source.file: 'folder/tiny.gguf' is not" in message
