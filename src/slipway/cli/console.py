@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from typing import Any
 
 from rich.console import Console, RenderableType
 
+
+class Notes(Console):
+    """Knows since when it has been silent."""
+
+    silent_since_s = time.monotonic()
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*objects, **options)
+        self.silent_since_s = time.monotonic()
+
+
 # Paths and addresses are copied from the output: never broken over lines, never coloured by guess.
 # No pictures either: "slipway:key: ..." has the form of a smiley's name.
 results = Console(highlight=False, soft_wrap=True, emoji=False)
-notes = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+notes = Notes(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 UNBOUNDED_WIDTH = 160  # of tables in a file or a pipe, where nobody's window is too narrow
 

@@ -7,9 +7,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from slipway.cli.console import say
+from slipway.cli.console import notes, say
 
 REPEAT_S = 10.0  # work that goes on is mentioned again this often
+SILENCE_S = 15.0  # so long after the last line, a phase says that it goes on
 
 
 class Phases:
@@ -28,10 +29,29 @@ class Phases:
         say(f"{clock(self.elapsed_s)}  {name}: {about}", style="bold")
         started_s = time.monotonic()
         try:
-            yield
+            with _signs_of_life(name):
+                yield
         finally:
             self.seconds[name] = round(time.monotonic() - started_s, 2)
         say(f"{clock(self.elapsed_s)}  {name}: done in {self.seconds[name]:.1f} s", style="green")
+
+
+@contextmanager
+def _signs_of_life(name: str) -> Iterator[None]:
+    started_s, ended = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(max(0.0, notes.silent_since_s + SILENCE_S - time.monotonic())):
+            if time.monotonic() - notes.silent_since_s >= SILENCE_S:
+                say(f"  {name}: goes on ({time.monotonic() - started_s:.0f} s)")
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join()
 
 
 class ToolchainProgress:

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import threading
+
 import pytest
 
+from slipway.cli import progress as progress_module
+from slipway.cli.console import say
 from slipway.cli.progress import Phases, ToolchainProgress, clock
 
 
@@ -19,6 +23,25 @@ def test_a_failed_phase_is_not_called_done(capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(ZeroDivisionError), Phases().phase("plan", "files"):
         raise ZeroDivisionError
     assert "done" not in capsys.readouterr().err
+
+
+def test_a_phase_that_says_nothing_says_that_it_goes_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress_module, "SILENCE_S", 0.05)
+    told = threading.Event()
+    monkeypatch.setattr(
+        progress_module, "say", lambda text, **_: (say(text), "goes on" in text and told.set())
+    )
+    with Phases().phase("probe", "both doors"):
+        assert told.wait(10)
+    assert "  probe: goes on (0 s)" in capsys.readouterr().err.splitlines()
+
+
+def test_a_phase_that_is_told_of_needs_no_other_sign(capsys: pytest.CaptureFixture[str]) -> None:
+    with Phases().phase("probe", "both doors"):
+        pass
+    assert "goes on" not in capsys.readouterr().err
 
 
 def test_a_tool_is_told_of_at_each_new_state_and_while_one_lasts(
