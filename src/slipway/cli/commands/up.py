@@ -84,7 +84,8 @@ def _bring_up(
     if not was_here:
         say(f"{environment.name}: {DESCRIPTION[kind]}")
     pulumi = Pulumi(environment=environment)
-    pulumi.prepare_stack([model.job_id for model in plan.models])
+    with phases.phase("state", "what Pulumi knows of the environment"):
+        pulumi.prepare_stack([model.job_id for model in plan.models])
     with phases.phase("agents", "what was started before"):
         _restart(environment)
     applied = record(environment, plan)

@@ -157,7 +157,7 @@ def test_weights_are_a_phase_of_their_own_before_anything_of_the_environment_is_
     environment: Environment, order: list[str]
 ) -> None:
     phases = bring_up(environment)
-    assert list(phases.seconds) == ["tools", "bundles", "weights", "agents", "pulumi"]
+    assert list(phases.seconds) == ["tools", "bundles", "weights", "state", "agents", "pulumi"]
     assert order[:3] == ["prepare", "copy_bundles", "prepare_weights"]
     assert order[-1] == "pulumi"
 
