@@ -35,8 +35,13 @@ def inflight_policy(model: ModelPlan, autoscaling: AutoscalingPlan) -> dict[str,
 
 
 def replicas_wanted_query(model: ModelPlan) -> str:
-    """PromQL for the wanted count: total (a failed or empty query freezes the whole policy)."""
-    clusters = f'envoy_cluster_name=~"{model.service}-(openai|grpc)"'
+    """PromQL for the wanted count: total (a failed or empty query freezes the whole policy).
+
+    It counts the load of all specs of the model. While a changed spec starts, the old one has all
+    of the load: by its own, the new job would go down to its minimum just before the route moves.
+    """
+    # After the name comes a spec's digest or "all": one word, so `llama` has none of `llama-8b`.
+    clusters = f'envoy_cluster_name=~"model-{model.name}-[0-9a-z]+-(openai|grpc)"'
     inflight = f"(sum(envoy_cluster_upstream_rq_active{{{clusters}}}) or vector(0))"
     peak = f"max_over_time({inflight}[{SCALE_IN_WINDOW_S}s:5s])"
     target = model.scaling.target_inflight_per_replica

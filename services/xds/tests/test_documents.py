@@ -132,6 +132,23 @@ def test_a_check_that_has_not_run_yet_leaves_an_instance_what_it_was(
     assert endpoints_from_health([entry], before=before) == (Endpoint("10.0.0.1", 1, healthy),)
 
 
+@pytest.mark.parametrize("statuses", [("critical", "passing"), ("passing", "critical")])
+def test_of_two_instances_at_one_place_the_healthy_one_counts(statuses: tuple[str, ...]) -> None:
+    """One that died is still registered when the next replica gets its port."""
+    entries = [*(instance("10.0.0.1", status) for status in statuses), instance("10.0.0.2")]
+
+    assert endpoints_from_health(entries) == (
+        Endpoint("10.0.0.1", 1, True),
+        Endpoint("10.0.0.2", 1, True),
+    )
+
+
+def test_two_failing_instances_at_one_place_are_one_endpoint() -> None:
+    entries = [instance("10.0.0.1", "critical"), instance("10.0.0.1", "warning")]
+
+    assert endpoints_from_health(entries) == (Endpoint("10.0.0.1", 1, False),)
+
+
 def test_an_instance_without_an_address_has_its_nodes() -> None:
     assert endpoints_from_health([instance("")]) == (Endpoint("10.9.9.9", 1, True),)
 

@@ -43,19 +43,22 @@ def endpoints_from_health(
     A check that has not run yet is critical and has no output: an agent that was just started says
     so of every check it knows. Such an instance stays what it was in `before`, unhealthy if it is
     new. One whose address is no IP is left out: Envoy would reject the whole assignment.
+
+    A replica that died stays registered for a while and may have given its port to the next one:
+    of two instances at one place the healthy one counts. Envoy would keep the first.
     """
     were_healthy = {(known.address, known.port) for known in before if known.healthy}
-    endpoints = []
+    found: dict[tuple[str, int], bool] = {}
     for entry in entries:
         service = entry["Service"]
         address = service.get("Address") or entry["Node"]["Address"]
         if not _is_ip(address):
             continue
-        port, failing = int(service["Port"]), _failing(entry["Checks"])
+        place, failing = (address, int(service["Port"])), _failing(entry["Checks"])
         has_run = any(check.get("Output") for check in failing)
-        healthy = not failing or (not has_run and (address, port) in were_healthy)
-        endpoints.append(Endpoint(address, port, healthy))
-    return tuple(sorted(set(endpoints)))
+        healthy = not failing or (not has_run and place in were_healthy)
+        found[place] = healthy or found.get(place, False)
+    return tuple(sorted(Endpoint(*place, healthy) for place, healthy in found.items()))
 
 
 def _failing(checks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -13,6 +13,7 @@ from slipway.cli.errors import FAILED, WRONG_INPUT, CliError
 from slipway.cli.options import DEFAULT_STACK, PASS_THROUGH, Json, Stack
 from slipway.cli.platform.nomad import cluster_answers
 from slipway.cli.progress import ToolchainProgress
+from slipway.cli.pulumi.locks import exclusive
 from slipway.cli.pulumi.offline import offline_preview
 from slipway.cli.pulumi.plugins import DESCRIPTION, prepare_plugins
 from slipway.cli.pulumi.policy_pack import policy_arguments
@@ -21,6 +22,7 @@ from slipway.cli.pulumi.state import read_state
 from slipway.cli.targets import must_have_components
 from slipway.cli.views.offline_tree import offline_tree
 from slipway.config.inputs import load_inputs
+from slipway.plan.platform import PlatformPlan
 from slipway.planner.platform import make_plan
 from toolchain import resolve
 
@@ -52,7 +54,9 @@ def preview(
     environment.make_pulumi_folders()
     say(f"Pulumi uses {DESCRIPTION[prepare_plugins(environment)]}")
     pulumi = Pulumi(environment=environment)
-    pulumi.prepare_stack([model.job_id for model in plan.models])
+    with exclusive(environment):  # this may write the state; the preview itself only reads it
+        pulumi.prepare_stack()
+    _tell_what_up_keeps(environment, plan)
     arguments = [
         *(["--json"] if json else []),
         *policy_arguments(environment),
@@ -75,6 +79,18 @@ def _show_offline(environment: Environment, arguments: list[str], *, json: bool)
         write_json(preview)
     else:
         print_tables(offline_tree(environment.name, preview))
+
+
+def _tell_what_up_keeps(environment: Environment, plan: PlatformPlan) -> None:
+    """`up` takes back the mark of a job that is wanted again; Pulumi alone would delete it."""
+    state = read_state(environment)
+    marked = set() if state is None else set(state.jobs_to_delete)
+    if kept := marked.intersection(model.job_id for model in plan.models):
+        say(
+            "an earlier change failed; up keeps what still serves, shown as deleted here:"
+            f" {', '.join(sorted(kept))}",
+            style="yellow",
+        )
 
 
 def _refresh(environment: Environment, given: list[str]) -> list[str]:

@@ -80,7 +80,11 @@ def _piece(event: dict[str, Any]) -> Piece:
         raise NoAnswerError(_message(event), fix="slipway logs shows what the engine says")
     usage = event.get("usage") or {}
     choices = event.get("choices") or [{}]
-    text = (choices[0].get("delta") or {}).get("content") or ""
+    delta = choices[0].get("delta") or {}
+    # With a reasoning parser an answer begins with its reasoning, and may be nothing else. vLLM
+    # calls it `reasoning`, in older versions `reasoning_content`, in some both.
+    reasoning = delta.get("reasoning") or delta.get("reasoning_content") or ""
+    text = reasoning + (delta.get("content") or "")
     return Piece(text=text, tokens=usage.get("completion_tokens"))
 
 

@@ -97,4 +97,5 @@ def belongs_to(process: psutil.Process, run: Path) -> bool:
         places = [process.cwd(), *process.cmdline(), *process.environ().values()]
     except psutil.Error:
         return False
-    return any(str(run) in place for place in places)
+    # Whole names: `.slipway/dev` is not in `.slipway/dev2/nodes`.
+    return any(f"{run}/" in f"{place}/" for place in places)

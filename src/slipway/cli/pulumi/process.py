@@ -21,7 +21,9 @@ from slipway.cli.errors import CliError, InterruptedRunError
 from slipway.cli.progress import REPEAT_S
 from slipway.cli.pulumi.locks import clear_stale_locks
 from slipway.cli.pulumi.plugins import plugin_kind, plugin_variables
-from slipway.cli.pulumi.state import is_job_to_delete, read_state
+from slipway.cli.pulumi.state import NOMAD_JOB, is_job_to_delete, read_state
+
+JsonObject = dict[str, Any]
 
 _TICK_S = 0.1
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -47,7 +49,7 @@ class Pulumi:
 
         A change of a model that failed leaves its old job serving and marked for deletion. Where
         the files now ask for that job again (`wanted_jobs`, IDs), Pulumi would adopt it and, at
-        the end, delete it all the same; so the mark is dropped.
+        the end, delete it all the same; so it is told to forget what the mark stands for.
         """
         clear_stale_locks(self.environment)
         state = read_state(self.environment)
@@ -61,10 +63,12 @@ class Pulumi:
             say(f"an earlier run was interrupted while creating {', '.join(state.interrupted)}")
         if kept:
             say(f"an earlier change failed; still serving and kept: {', '.join(sorted(kept))}")
-        if state.interrupted or kept:
+        if not state.interrupted and not state.jobs_to_delete:
+            return
+        exported = self._checked("stack", "export", "--stack", self.environment.name)
+        repaired = with_jobs_kept(exported, kept) if state.jobs_to_delete else exported
+        if state.interrupted or repaired != exported:
             # Importing an export drops the pending operations; secrets stay encrypted on the way.
-            exported = self._checked("stack", "export", "--stack", self.environment.name)
-            repaired = without_deletions(exported, kept) if kept else exported
             self._checked("stack", "import", "--stack", self.environment.name, given=repaired)
 
     def up(self, *, log: Path) -> None:
@@ -198,22 +202,38 @@ class _Follower:
         return shown
 
 
-def without_deletions(exported: str, jobs: Collection[str]) -> str:
-    """An exported stack whose replaced `jobs` (IDs) are no longer marked for deletion.
+def with_jobs_kept(exported: str, jobs: Collection[str]) -> str:
+    """An exported stack that will forget, not delete, those of its replaced `jobs` (IDs); the same
+    text when it would already.
+
+    Their entries stay until they are forgotten: a run that fails before it has adopted a job
+    leaves it owned, and when it is no longer wanted it is to be deleted again. A job that another
+    entry owns by now is forgotten too.
 
     Their gates run again (tainted: replaced by themselves): the change that failed may have taken
     replicas away, and nothing of it may go before they are back.
     """
     stack = json.loads(exported)
     resources = stack["deployment"]["resources"]
-    kept = [each for each in resources if is_job_to_delete(each) and each["id"] in jobs]
-    gates = {f"{_name(job)}-ready" for job in kept}
-    stack["deployment"]["resources"] = [
-        {**each, "taint": True} if _name(each) in gates else each
-        for each in resources
-        if each not in kept
-    ]
-    return json.dumps(stack)
+    marked = [each for each in resources if is_job_to_delete(each)]
+    gates = {f"{_name(each)}-ready" for each in marked if each["id"] in jobs}
+    owned = {
+        each["id"] for each in resources if each["type"] == NOMAD_JOB and not each.get("delete")
+    }
+
+    def repaired(resource: JsonObject) -> JsonObject:
+        if is_job_to_delete(resource):
+            return _forgotten(resource, really=resource["id"] in {*jobs, *owned})
+        return {**resource, "taint": True} if _name(resource) in gates else resource
+
+    stack["deployment"]["resources"] = [repaired(each) for each in resources]
+    return exported if stack["deployment"]["resources"] == resources else json.dumps(stack)
+
+
+def _forgotten(resource: JsonObject, *, really: bool) -> JsonObject:
+    """With Pulumi's flag for a deletion that touches nothing but the state, or without it."""
+    rest = {key: value for key, value in resource.items() if key != "retainOnDelete"}
+    return {**rest, "retainOnDelete": True} if really else rest
 
 
 def _name(resource: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 from slipway.cli.app import app
 from slipway.cli.commands import preview
 from slipway.cli.environment import Environment
+from slipway.cli.pulumi.locks import exclusive
 from slipway.cli.pulumi.process import Pulumi
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
@@ -19,6 +21,7 @@ from tests.unit.cli.pulumi.test_state import put_checkpoint
 from tests.unit.plan.samples import ROOT
 
 NO_MODELS = SimpleNamespace(models=())
+MARKED = {"type": "nomad:index/job:Job", "id": "model-a-old", "delete": True}
 
 
 @pytest.fixture
@@ -82,6 +85,47 @@ def test_the_failure_of_a_preview_is_exit_code_1(
 ) -> None:
     put_checkpoint(environment, {})
     assert runner.invoke(app, ["preview", "--expect-no-changes"]).exit_code == 1
+
+
+def test_a_preview_leaves_the_state_as_it_is_and_says_what_up_keeps(
+    runner: CliRunner,
+    environment: Environment,
+    previewed: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the job that serves would belong to nobody when the files change once more."""
+    model = SimpleNamespace(job_id="model-a-old")
+    monkeypatch.setattr(preview, "make_plan", lambda _: SimpleNamespace(models=(model,)))
+    wanted: list[tuple[object, ...]] = []
+    monkeypatch.setattr(Pulumi, "prepare_stack", lambda _, *jobs: wanted.append(jobs))
+    put_checkpoint(environment, {"resources": [MARKED, MARKED | {"id": "model-a-older"}]})
+    result = runner.invoke(app, ["preview", "--refresh=false"])
+    assert result.exit_code == 0, result.output
+    assert wanted == [()]
+    assert "up keeps what still serves, shown as deleted here: model-a-old\n" in result.stderr
+
+
+def test_a_preview_beside_a_command_that_changes_the_environment_says_which_one_it_is(
+    runner: CliRunner, environment: Environment, previewed: list[list[str]]
+) -> None:
+    put_checkpoint(environment, {})
+    with exclusive(environment):
+        result = runner.invoke(app, ["preview"])
+    assert result.exit_code == 1
+    assert f"pid {os.getpid()}" in result.stderr
+    assert previewed == []
+
+
+def test_a_preview_at_work_hinders_nobody(
+    runner: CliRunner, environment: Environment, monkeypatch: pytest.MonkeyPatch, previewed: object
+) -> None:
+    def free(_: Pulumi, __: list[str]) -> int:
+        with exclusive(environment):
+            return 0
+
+    monkeypatch.setattr(Pulumi, "preview", free)
+    put_checkpoint(environment, {})
+    assert runner.invoke(app, ["preview"]).exit_code == 0
 
 
 # Offline: with a program of the test's own

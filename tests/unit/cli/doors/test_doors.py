@@ -62,6 +62,27 @@ async def test_an_answer_over_sse_is_its_pieces_and_the_engines_count(serve: Ser
     assert 0 < answer.ttft_s <= answer.total_s
 
 
+def reasoning(**fields: str | None) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": fields}]}
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [reasoning(reasoning="Let me"), reasoning(reasoning=" see", content=None)],
+        [reasoning(reasoning_content="Let me", content=""), reasoning(reasoning_content=" see")],
+        [reasoning(reasoning="Let me see", reasoning_content="Let me see")],
+    ],
+)
+async def test_reasoning_is_text_that_came(serve: Serve, pieces: list[dict[str, Any]]) -> None:
+    """Two tokens, as `up` asks for, may be nothing else."""
+    thinking = serve({CHAT: (200, events(*pieces, "data: [DONE]"))})
+    assert (await over_http(thinking.address)).text == "Let me see"
+    last = reasoning(reasoning=".\n", content="Paris")
+    whole = serve({CHAT: (200, events(*pieces, last, delta("."), "data: [DONE]"))})
+    assert (await over_http(whole.address)).text == "Let me see.\nParis."
+
+
 async def test_the_request_carries_instructions_only_where_there_are_some(serve: Serve) -> None:
     server = serve({CHAT: (200, ANSWER)})
     await over_http(server.address)

@@ -17,7 +17,7 @@ import pytest
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError, InterruptedRunError
 from slipway.cli.pulumi.plugins import prepare_plugins
-from slipway.cli.pulumi.process import Pulumi, is_news, without_deletions
+from slipway.cli.pulumi.process import Pulumi, is_news, with_jobs_kept
 from slipway.cli.pulumi.state import read_state
 from tests.unit.cli.pulumi.test_locks import ended_pid, put_lock
 from tests.unit.cli.pulumi.test_state import put_checkpoint
@@ -206,32 +206,62 @@ def test_interrupted_creations_are_dropped_by_importing_an_export(
     assert "envoy" in capsys.readouterr().err
 
 
-def test_a_job_that_serves_again_is_no_longer_marked_for_deletion(
-    stand_in: StandIn, capsys: pytest.CaptureFixture[str]
-) -> None:
-    job = {"type": "nomad:index/job:Job", "urn": "u"}
-    resources = [
-        job | {"id": "model-a-new"},
-        job | {"id": "model-a-old", "delete": True},
-        job | {"id": "model-b-old", "delete": True},
-        {"type": "consul:index/keys:Keys", "urn": "v", "id": "model-a-old", "delete": True},
-    ]
+JOB = {"type": "nomad:index/job:Job", "urn": "u"}
+
+
+def exports(stand_in: StandIn, resources: list[dict[str, Any]]) -> Path:
+    """Lets Pulumi export these resources; returns the file with what it is told to import."""
     put_checkpoint(stand_in.pulumi.environment, {"resources": resources})
     exported = stand_in.log.with_name("exported")
     exported.write_text(json.dumps({"version": 3, "deployment": {"resources": resources}}))
     given = stand_in.log.with_name("given")
     stand_in.does(f'[ "$2" = export ] && cat "{exported}" || cat > "{given}"')
+    return given
+
+
+def test_a_job_that_serves_again_is_forgotten_by_its_mark_and_not_deleted(
+    stand_in: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resources = [
+        JOB | {"id": "model-a-new"},
+        JOB | {"id": "model-a-old", "delete": True},
+        JOB | {"id": "model-b-old", "delete": True},
+        {"type": "consul:index/keys:Keys", "urn": "v", "id": "model-a-old", "delete": True},
+    ]
+    given = exports(stand_in, resources)
     stand_in.pulumi.prepare_stack(["model-a-old", "model-c-new"])
     kept = json.loads(given.read_text())["deployment"]["resources"]
-    assert kept == [resources[0], resources[2], resources[3]]
+    assert kept == [
+        resources[0],
+        resources[1] | {"retainOnDelete": True},
+        resources[2],
+        resources[3],
+    ]
     assert "model-a-old" in capsys.readouterr().err
 
 
-def test_a_replaced_job_that_nobody_wants_stays_marked(stand_in: StandIn) -> None:
-    job = {"type": "nomad:index/job:Job", "urn": "u", "id": "model-a-old", "delete": True}
-    put_checkpoint(stand_in.pulumi.environment, {"resources": [job]})
-    stand_in.pulumi.prepare_stack(["model-a-new"])
-    assert stand_in.calls == []
+def test_a_job_kept_by_a_run_that_failed_is_deleted_when_nobody_wants_it_any_more(
+    stand_in: StandIn,
+) -> None:
+    marked = JOB | {"id": "model-a-old", "delete": True}
+    given = exports(stand_in, [marked | {"retainOnDelete": True}])
+    stand_in.pulumi.prepare_stack(["model-a-newer"])
+    assert json.loads(given.read_text())["deployment"]["resources"] == [marked]
+
+
+@pytest.mark.parametrize("wanted", [["model-a-new"], []])
+def test_a_replaced_job_that_nobody_wants_stays_marked(
+    stand_in: StandIn, wanted: list[str]
+) -> None:
+    given = exports(stand_in, [JOB | {"id": "model-a-old", "delete": True}])
+    stand_in.pulumi.prepare_stack(wanted)
+    assert not given.exists()
+
+
+def test_a_state_that_is_ready_is_not_written_again(stand_in: StandIn) -> None:
+    given = exports(stand_in, [JOB | {"id": "a", "delete": True, "retainOnDelete": True}])
+    stand_in.pulumi.prepare_stack(["a"])
+    assert not given.exists()
 
 
 def test_stale_locks_go_before_pulumi_meets_them(stand_in: StandIn) -> None:
@@ -319,5 +349,14 @@ def test_a_job_taken_back_is_kept_and_its_gate_runs_again() -> None:
     older = {**job, "id": "model-a-111111", "delete": True}
     new = {**job, "id": "model-a-222222"}
     stack = {"deployment": {"resources": [new, gate, other, old, older]}}
-    repaired = json.loads(without_deletions(json.dumps(stack), {"model-a-000000"}))
-    assert repaired["deployment"]["resources"] == [new, {**gate, "taint": True}, other, older]
+    repaired = json.loads(with_jobs_kept(json.dumps(stack), {"model-a-000000"}))
+    kept = {**old, "retainOnDelete": True}
+    assert repaired["deployment"]["resources"] == [new, {**gate, "taint": True}, other, kept, older]
+
+
+def test_a_mark_of_a_job_that_another_entry_owns_deletes_nothing() -> None:
+    owner = {"type": "nomad:index/job:Job", "urn": "u::model-a", "id": "model-a-000000"}
+    mark = {**owner, "delete": True}
+    stack = {"deployment": {"resources": [owner, mark]}}
+    repaired = json.loads(with_jobs_kept(json.dumps(stack), ()))
+    assert repaired["deployment"]["resources"] == [owner, {**mark, "retainOnDelete": True}]

@@ -1,0 +1,132 @@
+"""Changes of a model that its load has scaled out, and whose job a failed change leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+import yaml
+
+from tests.live.environments import (
+    Platform,
+    copy_tree,
+    deployment,
+    write_environment,
+)
+from tests.live.interruptions import interrupt_up
+from tests.live.models import (
+    backends,
+    job_of_each_model,
+    replicas_of,
+    serving,
+    wait_for_count,
+)
+from tests.live.streaming import Load
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
+
+MODEL = "sim-scaled"
+LEAST, MOST = 1, 3
+STREAMS_PER_DOOR = 3
+DRAIN_S = 60
+SCALING = {
+    "slipway:monitoring": {"scrape_interval_s": 2},
+    # All streams together ask for MOST replicas.
+    "slipway:autoscaling": {
+        "evaluation_interval_s": 2,
+        "cooldown_s": 1,
+        "target_inflight_per_replica": 2 * STREAMS_PER_DOOR // MOST,
+    },
+}
+# The autoscaler looks at a new job several times before its replicas answer.
+SLOW_START = {"startup_s": 10}
+# Few tokens a second: the test shall not take the processor from what it looks at.
+SLOW_ANSWERS = {"engine_args": {"time_scale": 10}}
+
+
+@pytest.fixture(scope="module")
+def scaled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+    """An environment with one simulated model, in a checkout of its own; up."""
+    checkout = tmp_path_factory.mktemp("scaled")
+    copy_tree(checkout)
+    platform = Platform(checkout=checkout, name="scaled", network="127.81.0")
+    write_environment(
+        checkout,
+        platform.name,
+        network=platform.network,
+        models={MODEL: deployment(LEAST, MOST)},
+        nodes=1,
+    )
+    stack = checkout / f"Pulumi.{platform.name}.yaml"
+    document = yaml.safe_load(stack.read_text())
+    document["config"] |= SCALING
+    stack.write_text(yaml.safe_dump(document))
+    platform.edit_model(MODEL, **SLOW_ANSWERS)
+    try:
+        yield dataclasses.replace(platform, first_up=platform.up())
+    finally:
+        platform.down()
+        shutil.rmtree(checkout)
+
+
+def counts_asked_for(platform: Platform, job: str) -> list[int]:
+    """Every count that a job was ever scaled to, by its gate or by the autoscaler."""
+    (group,) = platform.nomad(f"job/{job}/scale")["TaskGroups"].values()
+    return [event["Count"] for event in group["Events"] or [] if event["Count"] is not None]
+
+
+def test_a_changed_flag_keeps_the_replicas_that_the_load_needs_and_loses_no_request(
+    scaled: Platform,
+) -> None:
+    """The new job has none of the load before its route moves; the autoscaler must not see that."""
+    old = job_of_each_model(scaled)[MODEL]
+
+    async def change() -> tuple[Load, str]:
+        async with Load(
+            scaled.http, scaled.grpc, [MODEL], streams_per_door=STREAMS_PER_DOOR
+        ) as load:
+            await asyncio.to_thread(wait_for_count, scaled, old, MOST, timeout_s=60)
+            scaled.edit_model(MODEL, **SLOW_START)
+            done = await asyncio.to_thread(scaled.slipway, "up")
+            await load.answered(MODEL, after_s=time.monotonic())
+            replaced = replicas_of(scaled, old)
+            await asyncio.to_thread(psutil.wait_procs, replaced, DRAIN_S)
+        return load, done.stderr
+
+    load, log = asyncio.run(change())
+    new = job_of_each_model(scaled)[MODEL]
+    assert new != old
+    assert load.failures == [], log[-3000:]
+    assert set(counts_asked_for(scaled, new)) == {MOST}
+    assert len(serving(scaled, new)) == MOST
+    assert backends(scaled, MODEL) == [new]
+
+
+def test_the_job_that_a_failed_change_leaves_serving_goes_when_nobody_wants_it_any_more(
+    scaled: Platform,
+) -> None:
+    """A preview of the files that want it, or an `up` that is cut off, does not forget it."""
+    old = job_of_each_model(scaled)[MODEL]
+    file = scaled.checkout / "models" / f"{MODEL}.yaml"
+    wanted_before = file.read_text()
+    scaled.edit_model(MODEL, engine_args={"no_such_argument": 1})
+    assert scaled.slipway("up", check=False).returncode == 1
+    assert len(serving(scaled, old)) >= LEAST
+
+    file.write_text(wanted_before)
+    said = scaled.slipway("preview").stderr
+    assert f"up keeps what still serves, shown as deleted here: {old}\n" in said
+    interrupt_up(scaled, r"pulumi: resources", signal.SIGINT)
+    assert len(serving(scaled, old)) >= LEAST
+    scaled.edit_model(MODEL, max_num_seqs=16, **SLOW_ANSWERS, startup_s=0)
+    scaled.up()
+    jobs = {job["ID"] for job in scaled.nomad("jobs") if job["ID"].startswith(f"model-{MODEL}")}
+    assert jobs == {job_of_each_model(scaled)[MODEL]}
+    assert old not in jobs
+    scaled.slipway("preview", "--expect-no-changes")
