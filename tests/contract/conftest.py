@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.binaries import find
-from tests.contract.agents import Agent, consul_agent, nomad_agent
+from tests.contract.agents import SECOND_CONSUL_ADDRESS, Agent, consul_agent, nomad_agent
 from tests.contract.stack import Stack
 from toolchain.language_host.install import install as install_language_host
 from toolchain.plugins.install import install as install_plugins
@@ -58,6 +58,16 @@ def stack(tmp_path: Path, empty_stack: Path, pulumi: Path, pulumi_home: Path) ->
 def consul(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     """A Consul agent shared by all tests."""
     with consul_agent(find("consul"), tmp_path_factory.mktemp("consul")) as agent:
+        yield agent
+
+
+@pytest.fixture
+def second_consul(tmp_path_factory: pytest.TempPathFactory, consul: Agent) -> Iterator[Agent]:
+    """The server of the datacenter "dc2", which the shared agent passes requests on to."""
+    folder, address = tmp_path_factory.mktemp("consul-2"), SECOND_CONSUL_ADDRESS
+    with consul_agent(
+        find("consul"), folder, address=address, datacenter="dc2", neighbour=consul
+    ) as agent:
         yield agent
 
 

@@ -5,6 +5,7 @@ import base64
 import pytest
 
 from tests.contract.agents import MANAGEMENT_TOKEN, Agent
+from tests.contract.operations import recorded
 from tests.contract.stack import Stack
 from toolchain.plugins.consul_keys import ConsulKeys
 from toolchain.plugins.json_api import JsonApi
@@ -22,10 +23,16 @@ pulumi_consul.Keys(
         pulumi_consul.KeysKeyArgs(path=path, value=pulumi.Output.secret(value), delete=delete)
         for path, value, delete in keys
     ],
+    datacenter=datacenter,
     opts=pulumi.ResourceOptions(provider=provider),
 )
 """
 UNREACHABLE = "127.91.0.9:8500"
+
+
+def _access(consul: Agent, datacenter: str | None = None) -> dict[str, str | None]:
+    address = consul.address.removeprefix("http://")
+    return {"address": address, "token": MANAGEMENT_TOKEN, "datacenter": datacenter}
 
 
 def _value(consul: Agent, path: str) -> str:
@@ -34,7 +41,7 @@ def _value(consul: Agent, path: str) -> str:
 
 
 def test_keys_are_written_kept_moved_and_removed(stack: Stack, consul: Agent) -> None:
-    access = {"address": consul.address.removeprefix("http://"), "token": MANAGEMENT_TOKEN}
+    access = _access(consul)
     keys = [("t/one", "1-" + CANARY, True), ("t/two words", "2", False)]
     stack.program(PROGRAM, **access, keys=keys)
     created = stack.up()
@@ -68,11 +75,51 @@ def test_keys_are_written_kept_moved_and_removed(stack: Stack, consul: Agent) ->
     assert stack.files_with("t/three") == []  # a secret value makes the whole list secret
 
 
+def test_keys_of_another_datacenter_replace_those_of_the_first(
+    stack: Stack, consul: Agent, second_consul: Agent
+) -> None:
+    keys = [("t/moves", "1", True), ("t/remains", "2", False)]
+    stack.program(PROGRAM, **_access(consul), keys=keys)
+    assert stack.up().ok
+    stack.program(PROGRAM, **_access(consul, "dc1"), keys=keys)
+    assert stack.preview("--expect-no-changes").ok  # the datacenter that it was all along
+
+    stack.program(PROGRAM, **_access(consul, "dc2"), keys=keys)
+    replaced = stack.up()
+    assert replaced.ok, replaced.output
+    assert [operation for operation, _ in replaced.steps] == [
+        "create-replacement",
+        "replace",
+        "delete-replaced",
+    ]
+    assert stack.outputs("keys")["datacenter"] == "dc2"
+    assert _value(second_consul, "t/moves") == "1"
+    assert _value(second_consul, "t/remains") == "2"
+    assert consul.status("/v1/kv/t/moves") == 404
+    assert _value(consul, "t/remains") == "2"  # no `delete`: it stays
+
+    second_consul.call("PUT", "/v1/kv/t/moves", b"changed outside")
+    assert stack.up("--refresh").steps == [("update", "keys")]
+    assert _value(second_consul, "t/moves") == "1"
+    assert stack.destroy().ok
+    assert second_consul.status("/v1/kv/t/moves") == 404
+
+
+def test_keys_that_exist_are_taken_over_by_creating_the_resource(
+    stack: Stack, consul: Agent
+) -> None:
+    consul.call("PUT", "/v1/kv/t/taken", b"made outside")
+    stack.program(PROGRAM, **_access(consul), keys=[("t/taken", "declared", True)])
+    assert stack.up().steps == [("create", "keys")]
+    assert _value(consul, "t/taken") == "declared"
+    assert stack.destroy().ok
+
+
 def test_a_wrong_token_is_an_error_and_not_an_absence(consul: Agent) -> None:
     api = JsonApi(address=consul.address, token_header="X-Consul-Token", token="wrong")
-    recorded = {"datacenter": "dc1", "keys": [{"path": "t/denied"}]}
+    denied = recorded({"datacenter": "dc1", "keys": [{"path": "t/denied"}]})
     with pytest.raises(ProviderError, match="403"):
-        ConsulKeys(api, "").read("consul", recorded, recorded)
+        ConsulKeys(api, "").read(denied)
 
 
 def test_an_unreachable_consul_stops_only_what_needs_it(stack: Stack, consul: Agent) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.contract.agents import MANAGEMENT_TOKEN, Agent
-from tests.contract.operations import idle_operation
+from tests.contract.operations import idle_operation, recorded
 from tests.contract.stack import Stack
 from toolchain.plugins.json_api import JsonApi
 from toolchain.plugins.nomad_acl_policy import NomadAclPolicy
@@ -68,5 +68,6 @@ def test_a_policy_is_imported_updated_mended_renamed_and_deleted(
 def test_a_policy_deleted_outside_is_gone_and_deleting_it_again_is_success(nomad: Agent) -> None:
     api = JsonApi(address=nomad.address, token_header="X-Nomad-Token", token=MANAGEMENT_TOKEN)
     policies = NomadAclPolicy(api)
-    assert policies.read("never-made", {}, {"name": "never-made"}) is None
-    policies.delete("never-made", {}, idle_operation())
+    never_made = recorded({"name": "never-made"}, "never-made")
+    assert policies.read(never_made) is None
+    policies.delete(never_made, idle_operation())

@@ -158,6 +158,23 @@ def test_a_job_made_outside_is_imported_and_what_happens_outside_is_seen_by_a_re
     assert nomad.status("/v1/job/drift") == 200
 
 
+def test_a_job_without_a_json_source_is_not_imported_and_the_way_on_is_told(
+    stack: Stack, nomad: Agent, deploy: Callable[..., None]
+) -> None:
+    spec = sleeper("unsourced")
+    nomad.call("POST", "/v1/jobs", json.loads(spec))
+    deploy(stack, spec, import_id="unsourced")
+    refused = stack.up()
+    assert not refused.ok
+    assert "Nomad has no JSON source of it" in refused.text
+    assert "leave out `import_`" in refused.text
+    assert stack.state() == {}
+
+    deploy(stack, spec)
+    assert stack.up().steps == [("create", "job")]
+    assert len(nomad.call("GET", "/v1/job/unsourced/allocations?all=true")) == 1
+
+
 def test_an_unreachable_nomad_loses_nothing(stack: Stack, nomad: Agent) -> None:
     stack.program(
         """

@@ -6,7 +6,7 @@ import pytest
 from google.protobuf.struct_pb2 import Struct  # type: ignore[import-untyped]
 
 from tests.contract.jobs import sleeper
-from tests.contract.operations import idle_operation
+from tests.contract.operations import idle_operation, recorded
 from toolchain.plugins.consul_keys import ConsulKeys
 from toolchain.plugins.json_api import JsonApi
 from toolchain.plugins.local_command import LocalCommand
@@ -76,9 +76,9 @@ def test_unknown_inputs_pass_a_preview_of_create_and_update_without_network(
 ) -> None:
     assert resource.check(inputs) == {}
     assert UNKNOWN in str(resource.planned(inputs, None))
-    recorded = {"jobspec": sleeper("a"), "namespace": "default", "keys": [], "stdout": ""}
-    assert resource.diff("id", {}, recorded, inputs).changed
-    assert UNKNOWN in str(resource.planned(inputs, recorded))
+    old = recorded({"jobspec": sleeper("a"), "namespace": "default", "keys": [], "stdout": ""})
+    assert resource.diff(old, inputs).changed
+    assert UNKNOWN in str(resource.planned(inputs, old))
 
 
 def test_every_class_of_a_password_keeps_its_minimum() -> None:
@@ -95,12 +95,13 @@ def test_every_class_of_a_password_keeps_its_minimum() -> None:
 def test_a_jobspec_written_differently_is_no_change() -> None:
     old = {"jobspec": '{"ID": "a", "Priority": 50, "Meta": null}', "json": True}
     same = {"jobspec": '{"Job": {"Priority": 50,  "ID": "a"}}', "json": True}
-    assert not JOB.diff("a", old, {**old, "namespace": "default"}, same).changed
+    assert not JOB.diff(recorded({**old, "namespace": "default"}, "a"), same).changed
 
 
 def test_a_changed_jobspec_is_shown_even_when_nomad_does_not_answer() -> None:
     old = {"jobspec": '{"ID": "a"}', "json": True, "namespace": "default", "modifyIndex": "7"}
-    difference = JOB.diff("a", old, old, {"jobspec": '{"ID": "a", "Priority": 1}', "json": True})
+    changed = {"jobspec": '{"ID": "a", "Priority": 1}', "json": True}
+    difference = JOB.diff(recorded(old, "a"), changed)
     assert difference.changed == {"jobspec"}
     assert not difference.replaces
 
@@ -108,14 +109,15 @@ def test_a_changed_jobspec_is_shown_even_when_nomad_does_not_answer() -> None:
 def test_another_namespace_or_id_is_a_replacement() -> None:
     old = {"jobspec": '{"ID": "a"}', "json": True, "namespace": "default", "modifyIndex": "7"}
     for spec in ('{"ID": "b"}', '{"ID": "a", "Namespace": "other"}'):
-        assert JOB.diff("a", old, old, {"jobspec": spec, "json": True}).replaces == {"jobspec"}
+        changed = {"jobspec": spec, "json": True}
+        assert JOB.diff(recorded(old, "a"), changed).replaces == {"jobspec"}
 
 
 def test_a_refused_connection_is_an_error_and_never_an_absence() -> None:
-    recorded = {"namespace": "default", "keys": [{"path": "a"}], "datacenter": "dc1"}
+    old = recorded({"namespace": "default", "keys": [{"path": "a"}], "datacenter": "dc1"})
     for resource in (JOB, NomadAclPolicy(NOWHERE), ConsulKeys(NOWHERE, "")):
         with pytest.raises(ProviderError, match="connection refused"):
-            resource.read("id", {}, recorded)
+            resource.read(old)
 
 
 def test_a_command_that_does_not_read_its_input_still_succeeds() -> None:
@@ -151,15 +153,15 @@ def test_logging_chooses_what_is_shown_and_not_what_is_kept(
 
 
 def test_previous_outputs_can_be_kept_out_of_the_environment() -> None:
-    old = {"stdout": "before", "stderr": "aside"}
+    old = recorded({"stdout": "before", "stderr": "aside"})
     new = {"create": "echo ${PULUMI_COMMAND_STDOUT-unset} ${PULUMI_COMMAND_STDERR-unset}"}
-    outputs = LocalCommand().update("id", old, new, idle_operation())
+    outputs = LocalCommand().update(old, new, idle_operation())
     assert outputs["stdout"] == "before aside"
     new["addPreviousOutputInEnv"] = False  # type: ignore[assignment]
-    outputs = LocalCommand().update("id", old, new, idle_operation())
+    outputs = LocalCommand().update(old, new, idle_operation())
     assert outputs["stdout"] == "unset unset"
 
 
 def test_an_update_without_a_command_keeps_what_was_printed_before() -> None:
-    outputs = LocalCommand().update("id", {"stdout": "a", "stderr": "b"}, {}, idle_operation())
-    assert outputs == {"stdout": "a", "stderr": "b"}
+    printed = {"stdout": "a", "stderr": "b"}
+    assert LocalCommand().update(recorded(printed), {}, idle_operation()) == printed

@@ -30,6 +30,8 @@ def test_a_password_is_kept_until_an_input_changes_and_is_secret_in_the_state(st
     assert first not in str(stack.outputs("password"))
 
     assert stack.preview("--expect-no-changes").ok
+    assert stack.refresh().steps == []
+    assert _exported(stack) == first
 
     stack.program(PROGRAM, length=30)
     replaced = stack.up()

@@ -10,7 +10,7 @@ def install(folder: Path, python: Path, checkout: Path) -> None:
 
     Args:
         folder: a folder of PATH; not the CLI's own when that is shared between checkouts.
-        python: an interpreter with the `pulumi` package (3.11 or newer).
+        python: an interpreter with the `pulumi` package (3.11).
         checkout: the root of this repository; the wrapper runs code from it.
     """
     program = checkout / "toolchain" / "language_host" / "main.py"

@@ -4,19 +4,12 @@
 
 import base64
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from toolchain.plugins.json_api import ApiError, JsonApi, setting
-from toolchain.plugins.resource import (
-    Difference,
-    Operation,
-    ProviderError,
-    Resource,
-    Snapshot,
-    unknown_outputs,
-)
-from toolchain.plugins.server import ProviderDefinition
-from toolchain.plugins.wire import Properties, is_unknown
+from toolchain.plugins.json_api import JsonApi, setting
+from toolchain.plugins.resource import Difference, Operation, Resource, State
+from toolchain.plugins.wire import UNKNOWN, Properties, is_unknown
 
 TOKEN = "consul:index/keys:Keys"  # noqa: S105
 RESOURCE_ID = "consul"
@@ -26,6 +19,11 @@ PLACE = ("datacenter", "namespace", "partition")
 
 class ConsulKeys(Resource):
     """A set of keys. Those with `delete` go with the resource; the others stay in Consul."""
+
+    import_refusal = (
+        "consul keys cannot be imported: the id names no paths. Leave out `import_`: creating the "
+        "resource takes over keys that exist and gives them the declared values"
+    )
 
     def __init__(self, api: JsonApi, datacenter: str) -> None:
         self._api = api
@@ -37,85 +35,75 @@ class ConsulKeys(Resource):
             return {"keys": "the registry-only consul plugin writes keys only: leave out `name`"}
         return {}
 
-    def diff(
-        self, resource_id: str, old_inputs: Properties, old: Properties, new: Properties
-    ) -> Difference:
+    def diff(self, old: State, new: Properties) -> Difference:
         # A place left out is the one that the state has recorded.
-        moved = {name for name in PLACE if name in new and new[name] != old.get(name)}
+        moved = {name for name in PLACE if name in new and new[name] != old.outputs.get(name)}
         changed = set(moved)
-        if is_unknown(new.get("keys")) or _by_path(old) != _by_path(new):
+        if is_unknown(new.get("keys")) or _by_path(old.outputs) != _by_path(new):
             changed.add("keys")
-        if new.get("token") != old.get("token"):
+        if new.get("token") != old.outputs.get("token"):
             changed.add("token")
-        return Difference(changed=frozenset(changed), replaces=frozenset(moved))
+        return Difference(changed=changed, replaces=moved)
 
-    def planned(self, new: Properties, old: Properties | None) -> Properties:
-        recorded = {name: (old or {}).get(name) for name in PLACE}
-        known = {**recorded, **new, "keys": _keys(new)}
-        return {**unknown_outputs("datacenter", "var"), **_without_none(known)}
+    def planned(self, new: Properties, old: State | None) -> Properties:
+        unknown = {"datacenter": UNKNOWN, "var": UNKNOWN}
+        return {**unknown, **(_place(old) if old else {}), **new, "keys": _keys(new)}
 
     def create(self, new: Properties, operation: Operation) -> tuple[str, Properties]:
         return RESOURCE_ID, self._write({}, new)
 
-    def read(self, resource_id: str, inputs: Properties, outputs: Properties) -> Snapshot | None:
-        if not outputs:
-            raise ProviderError("consul keys cannot be imported")
-        keys = [{**key, **self._get(key, outputs)} for key in _keys(outputs)]
-        return Snapshot(inputs=inputs, outputs={**outputs, "keys": keys})
+    def read(self, old: State) -> State | None:
+        keys = [{**key, **self._get(key, old.outputs)} for key in _keys(old.outputs)]
+        return State(id=old.id, inputs=old.inputs, outputs={**old.outputs, "keys": keys})
 
-    def update(
-        self, resource_id: str, old: Properties, new: Properties, operation: Operation
-    ) -> Properties:
-        recorded = _without_none({name: old.get(name) for name in PLACE})
-        return self._write(old, {**recorded, **new})
+    def update(self, old: State, new: Properties, operation: Operation) -> Properties:
+        return self._write(old.outputs, {**_place(old), **new})
 
-    def delete(self, resource_id: str, outputs: Properties, operation: Operation) -> None:
-        for key in _keys(outputs):
+    def delete(self, old: State, operation: Operation) -> None:
+        api, query = self._at(old.outputs)
+        for key in _keys(old.outputs):
             if key["delete"]:
-                self._kv("DELETE", key["path"], outputs)
+                api.json("DELETE", _address(key), query)
 
     def _write(self, old: Properties, new: Properties) -> Properties:
         """Write what differs, then remove what is gone: a renamed key is never missing."""
         place = new if new.get("datacenter") else {**new, "datacenter": self._own_datacenter()}
+        api, query = self._at(place)
         before, after = _by_path(old), _by_path(new)
         for path, key in after.items():
             if before.get(path) != key:
-                self._kv("PUT", path, place, str(key["value"]).encode(), flags=str(key["flags"]))
+                flagged = {**query, "flags": str(key["flags"])}
+                api.json("PUT", _address(key), flagged, str(key["value"]).encode())
         for path, key in before.items():
             if path not in after and key["delete"]:
-                self._kv("DELETE", path, place)
+                api.json("DELETE", _address(key), query)
         return {**place, "keys": _keys(new), "var": {}}
 
     def _get(self, key: Mapping[str, Any], place: Properties) -> Properties:
         """The value and flags that Consul has; a missing key has an empty value."""
-        try:
-            content = self._kv("GET", key["path"], place)
-        except ApiError as problem:
-            if problem.status != 404:
-                raise
+        api, query = self._at(place)
+        found = api.json_if_there("GET", _address(key), query)
+        if found is None:
             return {"value": key["default"], "flags": 0}
-        (entry,) = content
+        (entry,) = found
         value = base64.b64decode(entry["Value"] or "").decode(errors="replace")
         return {"value": value or key["default"], "flags": entry["Flags"]}
 
-    def _kv(
-        self, method: str, path: str, place: Properties, body: bytes | None = None, flags: str = ""
-    ) -> Any:
-        query = {
-            "dc": str(place.get("datacenter") or self._datacenter),
-            "ns": str(place.get("namespace") or ""),
-            "partition": str(place.get("partition") or ""),
-            "flags": flags,
-        }
-        token = str(place.get("token") or self._api.token)
-        api = JsonApi(address=self._api.address, token_header=self._api.token_header, token=token)
-        return api.json(method, f"/v1/kv/{path}", query, body)
+    def _at(self, place: Properties) -> tuple[JsonApi, dict[str, str]]:
+        """The API with the token of a set of keys, and the query that names their place."""
+        api = replace(self._api, token=place.get("token") or self._api.token)
+        names = {"dc": "datacenter", "ns": "namespace", "partition": "partition"}
+        return api, {key: str(place.get(name) or "") for key, name in names.items()}
 
     def _own_datacenter(self) -> str:
         """The configured datacenter, else the agent's own."""
         if self._datacenter:
             return self._datacenter
         return str(self._api.json("GET", "/v1/agent/self")["Config"]["Datacenter"])
+
+
+def _address(key: Mapping[str, Any]) -> str:
+    return f"/v1/kv/{key['path']}"
 
 
 def _keys(properties: Properties) -> Any:
@@ -128,21 +116,15 @@ def _by_path(properties: Properties) -> dict[str, Mapping[str, Any]]:
     return {key["path"]: key for key in _keys(properties)}
 
 
-def _without_none(properties: Properties) -> Properties:
-    return {name: value for name, value in properties.items() if value is not None}
+def _place(old: State) -> Properties:
+    return {name: old.outputs[name] for name in PLACE if name in old.outputs}
 
 
-def definition(version: str) -> ProviderDefinition:
+CONFIG_KEYS = frozenset({"address", "datacenter", "scheme", "token"})
+
+
+def resources(config: Properties) -> Mapping[str, Resource]:
     """The `consul` provider."""
-    return ProviderDefinition(
-        name="consul",
-        version=version,
-        config_keys=frozenset({"address", "datacenter", "scheme", "token"}),
-        resources=_resources,
-    )
-
-
-def _resources(config: Properties) -> Mapping[str, Resource]:
     address = setting(config, "address", "CONSUL_HTTP_ADDR", default="127.0.0.1:8500")
     scheme = setting(config, "scheme", "CONSUL_SCHEME", default="http")
     api = JsonApi(

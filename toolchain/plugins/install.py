@@ -16,7 +16,7 @@ def install(pulumi_home: Path, python: Path, checkout: Path) -> None:
 
     Args:
         pulumi_home: the folder of PULUMI_HOME.
-        python: an interpreter with `pulumi` and the SDK packages (3.11 or newer).
+        python: an interpreter with `pulumi` and the SDK packages (3.11).
         checkout: the root of this repository; the wrappers run code from it.
 
     Raises:

@@ -7,7 +7,6 @@ user decides), and little to import in a process that lives for a second.
 import http.client
 import json
 import os
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import Message
@@ -46,7 +45,6 @@ class JsonApi:
         path: str,
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
-        timeout_s: float = CONNECT_TIMEOUT_S,
     ) -> tuple[bytes, Message]:
         """The body and the headers of a successful answer.
 
@@ -58,7 +56,7 @@ class JsonApi:
         target = quote(path) + (f"?{urlencode(query)}" if query else "")
         what = f"{method} {self.address}{target}"
         headers = {self.token_header: self.token} if self.token else {}
-        connection = self._connection(timeout_s)
+        connection = self._connection()
         try:
             connection.request(method, target, body=body, headers=headers)
             response = connection.getresponse()
@@ -86,12 +84,20 @@ class JsonApi:
         content, _ = self.call(method, path, query, encoded)
         return json.loads(content) if content.strip() else None
 
-    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
+    def json_if_there(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Any:
+        """As `json`; None where the server has no such thing (404)."""
+        try:
+            return self.json(method, path, query)
+        except ApiError as problem:
+            if problem.status == 404:
+                return None
+            raise
+
+    def _connection(self) -> http.client.HTTPConnection:
         parts = urlsplit(self.address)
-        if parts.scheme == "https":
-            context = ssl.create_default_context()
-            return http.client.HTTPSConnection(parts.netloc, timeout=timeout_s, context=context)
-        return http.client.HTTPConnection(parts.netloc, timeout=timeout_s)
+        secure = parts.scheme == "https"
+        kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+        return kind(parts.netloc, timeout=CONNECT_TIMEOUT_S)
 
 
 def setting(config: Mapping[str, Any], key: str, *variables: str, default: str = "") -> str:

@@ -8,21 +8,15 @@ import secrets
 import signal
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import IO
 
-from toolchain.plugins.resource import (
-    Difference,
-    Operation,
-    ProviderError,
-    Resource,
-    Snapshot,
-    unknown_outputs,
-)
-from toolchain.plugins.server import ProviderDefinition
-from toolchain.plugins.wire import Properties
+from toolchain.plugins.resource import Difference, Operation, ProviderError, Resource, State
+from toolchain.plugins.wire import UNKNOWN, Properties
 
 TOKEN = "command:local:Command"  # noqa: S105
+STREAMS = ("stdout", "stderr")
 DEFAULT_INTERPRETER = ("/bin/sh", "-c")
 # `logging` names what is shown; leaving it out shows both.
 SHOWN_STREAMS = {
@@ -42,6 +36,11 @@ class LocalCommand(Resource):
     must redirect that process's outputs.
     """
 
+    import_refusal = (
+        "a command cannot be imported: nothing tells whether it has run. Leave out `import_`: its "
+        "`create` runs then, so write it such that running again does no harm"
+    )
+
     def check(self, inputs: Properties) -> dict[str, str]:
         return {
             name: "the registry-only command plugin returns no files"
@@ -49,32 +48,23 @@ class LocalCommand(Resource):
             if inputs.get(name)
         }
 
-    def diff(
-        self, resource_id: str, old_inputs: Properties, old: Properties, new: Properties
-    ) -> Difference:
-        changed = self.changed(old_inputs, new)
+    def diff(self, old: State, new: Properties) -> Difference:
+        changed = self.changed(old.inputs, new)
         return Difference(changed=changed, replaces=changed & {"triggers"})
 
-    def planned(self, new: Properties, old: Properties | None) -> Properties:
-        return {**new, **unknown_outputs("stdout", "stderr")}
+    def planned(self, new: Properties, old: State | None) -> Properties:
+        return {**new, **dict.fromkeys(STREAMS, UNKNOWN)}
 
     def create(self, new: Properties, operation: Operation) -> tuple[str, Properties]:
         resource_id = operation.name + secrets.token_hex(4)
         return resource_id, {**new, **_run(new.get("create"), new, {}, operation)}
 
-    def read(self, resource_id: str, inputs: Properties, outputs: Properties) -> Snapshot | None:
-        if not outputs:
-            raise ProviderError("a command cannot be imported")
-        return Snapshot(inputs=inputs, outputs=outputs)
-
-    def update(
-        self, resource_id: str, old: Properties, new: Properties, operation: Operation
-    ) -> Properties:
+    def update(self, old: State, new: Properties, operation: Operation) -> Properties:
         command = new.get("update") or new.get("create")
-        return {**new, **_run(command, new, old, operation)}
+        return {**new, **_run(command, new, old.outputs, operation)}
 
-    def delete(self, resource_id: str, outputs: Properties, operation: Operation) -> None:
-        _run(outputs.get("delete"), outputs, outputs, operation)
+    def delete(self, old: State, operation: Operation) -> None:
+        _run(old.outputs.get("delete"), old.outputs, old.outputs, operation)
 
 
 def _run(
@@ -86,41 +76,45 @@ def _run(
         ProviderError: it did not exit with 0; the message holds what it printed.
     """
     if not command:
-        return {name: previous.get(name, "") for name in ("stdout", "stderr")}
+        return {name: previous.get(name, "") for name in STREAMS}
     process = _start(command, inputs, previous)
     shown = SHOWN_STREAMS[inputs.get("logging")]
-    printed: list[str] = []  # both streams, as they came
-    captured: dict[str, list[str]] = {"stdout": [], "stderr": []}
+    printed: list[tuple[str, str]] = []  # (stream, line) of both, as they came
 
-    def collector(name: str) -> Callable[[str], None]:
-        def collect(line: str) -> None:
-            captured[name].append(line)
-            printed.append(line)
+    def read(name: str, stream: IO[str] | None) -> None:
+        for line in stream or ():
+            printed.append((name, line))
             if name in shown and line.strip():
                 operation.log(line.rstrip("\n"))
 
-        return collect
-
     ended = threading.Event()
-    watcher = threading.Thread(target=_stop_when_cancelled, args=(process, operation, ended))
-    watcher.start()
-    try:
-        _exchange(process, str(inputs.get("stdin") or ""), collector)
-    finally:
+    with process, ThreadPoolExecutor(max_workers=4) as threads:
+        threads.submit(_stop_when_cancelled, process, operation, ended)
+        exchange = [
+            threads.submit(_write, process.stdin, str(inputs.get("stdin") or "")),
+            threads.submit(read, "stdout", process.stdout),
+            threads.submit(read, "stderr", process.stderr),
+        ]
+        wait(exchange)
+        process.wait()
         ended.set()
-        watcher.join()
-    if operation.cancelled.is_set():
-        raise ProviderError(f"interrupted: running {command!r}:\n{''.join(printed)}")
-    if process.returncode:
-        status = f"exit status {process.returncode}"
-        raise ProviderError(f"{status}: running {command!r}:\n{''.join(printed)}")
-    return {name: "".join(lines).removesuffix("\n") for name, lines in captured.items()}
+    for done in exchange:
+        done.result()
+    interrupted = operation.cancelled.is_set()
+    if interrupted or process.returncode:
+        reason = "interrupted" if interrupted else f"exit status {process.returncode}"
+        text = "".join(line for _, line in printed)
+        raise ProviderError(f"{reason}: running {command!r}:\n{text}")
+    return {
+        name: "".join(line for stream, line in printed if stream == name).removesuffix("\n")
+        for name in STREAMS
+    }
 
 
 def _start(command: str, inputs: Properties, previous: Properties) -> subprocess.Popen[str]:
     environment = {**os.environ, **inputs.get("environment", {})}
     if inputs.get("addPreviousOutputInEnv", True):
-        for name in ("stdout", "stderr"):
+        for name in STREAMS:
             if previous.get(name):
                 environment[f"PULUMI_COMMAND_{name.upper()}"] = previous[name]
     arguments = [*(inputs.get("interpreter") or DEFAULT_INTERPRETER), command]
@@ -140,32 +134,12 @@ def _start(command: str, inputs: Properties, previous: Properties) -> subprocess
         raise ProviderError(f"cannot run {command!r}: {problem}") from problem
 
 
-def _exchange(
-    process: subprocess.Popen[str], stdin: str, collector: Callable[[str], Callable[[str], None]]
-) -> None:
-    """Feed `stdin` and hand over each line of both outputs until they close and it has exited."""
-    streams = {"stdout": process.stdout, "stderr": process.stderr}
-    threads = [threading.Thread(target=_write, args=(process.stdin, stdin))]
-    for name, stream in streams.items():
-        threads.append(threading.Thread(target=_read, args=(stream, collector(name))))
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    process.wait()
-
-
-def _write(stream: IO[str], text: str) -> None:
+def _write(stream: IO[str] | None, text: str) -> None:
+    assert stream is not None, "the standard input of a command is a pipe"  # noqa: S101
     with contextlib.suppress(BrokenPipeError):  # the command need not read its input
         stream.write(text)
     with contextlib.suppress(BrokenPipeError):
         stream.close()
-
-
-def _read(stream: IO[str], take: Callable[[str], None]) -> None:
-    with stream:
-        for line in stream:
-            take(line)
 
 
 def _stop_when_cancelled(
@@ -185,11 +159,9 @@ def _signal_group(process: subprocess.Popen[str], number: signal.Signals) -> Non
         os.killpg(process.pid, number)
 
 
-def definition(version: str) -> ProviderDefinition:
+CONFIG_KEYS = frozenset[str]()
+
+
+def resources(_config: Properties) -> Mapping[str, Resource]:
     """The `command` provider."""
-    return ProviderDefinition(
-        name="command",
-        version=version,
-        config_keys=frozenset(),
-        resources=lambda _: {TOKEN: LocalCommand()},
-    )
+    return {TOKEN: LocalCommand()}

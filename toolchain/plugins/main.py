@@ -24,5 +24,5 @@ MODULES = {
 if __name__ == "__main__":
     name, version, *_, engine_address = sys.argv[1:]
     module = importlib.import_module(f"toolchain.plugins.{MODULES[name]}")
-    provider = ProviderServer(module.definition(version), engine_address)
-    serve(provider.register, provider.stop)
+    server = ProviderServer(name, version, module.CONFIG_KEYS, module.resources, engine_address)
+    serve(server.register, server.stop)

@@ -2,8 +2,8 @@
 
 # ruff: noqa: ARG002 - the signatures are those of the interface
 
-from toolchain.plugins.json_api import ApiError, JsonApi
-from toolchain.plugins.resource import Difference, Operation, ProviderError, Resource, Snapshot
+from toolchain.plugins.json_api import JsonApi
+from toolchain.plugins.resource import Difference, Operation, Resource, State, failing_as
 from toolchain.plugins.wire import Properties
 
 TOKEN = "nomad:index/aclPolicy:AclPolicy"  # noqa: S105
@@ -24,50 +24,38 @@ class NomadAclPolicy(Resource):
             return {"name": "the registry-only nomad plugin makes up no names: set one"}
         return {}
 
-    def diff(
-        self, resource_id: str, old_inputs: Properties, old: Properties, new: Properties
-    ) -> Difference:
-        changed = self.changed(_settable(old), _settable(new))
+    def diff(self, old: State, new: Properties) -> Difference:
+        changed = self.changed(_settable(old.outputs), _settable(new))
         return Difference(changed=changed, replaces=changed & {"name"})
 
-    def planned(self, new: Properties, old: Properties | None) -> Properties:
+    def planned(self, new: Properties, old: State | None) -> Properties:
         return self.with_defaults(_settable(new))
 
     def create(self, new: Properties, operation: Operation) -> tuple[str, Properties]:
         self._put(new)
         return new["name"], self.with_defaults(_settable(new))
 
-    def read(self, resource_id: str, inputs: Properties, outputs: Properties) -> Snapshot | None:
-        try:
-            policy = self._api.json("GET", f"/v1/acl/policy/{resource_id}")
-        except ApiError as problem:
-            if problem.status == 404:
-                return None
-            raise
+    def read(self, old: State) -> State | None:
+        policy = self._api.json_if_there("GET", f"/v1/acl/policy/{old.id}")
+        if policy is None:
+            return None
         job_acl = policy.get("JobACL") or {}
-        found: Properties = {
-            "name": policy["Name"],
-            "description": policy.get("Description", ""),
-            "rulesHcl": policy["Rules"],
-            "jobAcl": {
-                name: job_acl[field] for name, field in JOB_ACL_FIELDS.items() if job_acl.get(field)
-            },
-        }
-        found = _settable(found)
-        return Snapshot(inputs=found, outputs=found)
+        found = _settable(
+            {
+                "name": policy["Name"],
+                "description": policy.get("Description"),
+                "rulesHcl": policy["Rules"],
+                "jobAcl": {name: job_acl.get(field) for name, field in JOB_ACL_FIELDS.items()},
+            }
+        )
+        return State(id=old.id, inputs=found, outputs=found)
 
-    def update(
-        self, resource_id: str, old: Properties, new: Properties, operation: Operation
-    ) -> Properties:
+    def update(self, old: State, new: Properties, operation: Operation) -> Properties:
         self._put(new)
         return self.with_defaults(_settable(new))
 
-    def delete(self, resource_id: str, outputs: Properties, operation: Operation) -> None:
-        try:
-            self._api.json("DELETE", f"/v1/acl/policy/{resource_id}")
-        except ApiError as problem:
-            if problem.status != 404:
-                raise
+    def delete(self, old: State, operation: Operation) -> None:
+        self._api.json_if_there("DELETE", f"/v1/acl/policy/{old.id}")
 
     def _put(self, new: Properties) -> None:
         policy = {
@@ -77,20 +65,18 @@ class NomadAclPolicy(Resource):
         }
         if job_acl := _settable(new).get("jobAcl"):
             policy["JobACL"] = {
-                field: job_acl[name] for name, field in JOB_ACL_FIELDS.items() if job_acl.get(name)
+                field: job_acl.get(name, "") for name, field in JOB_ACL_FIELDS.items()
             }
-        try:
+        with failing_as(f"inserting ACLPolicy {new['name']!r}"):
             self._api.json("POST", f"/v1/acl/policy/{new['name']}", body=policy)
-        except ProviderError as problem:
-            raise ProviderError(
-                f"error inserting ACLPolicy {new['name']!r}: {problem}"
-            ) from problem
 
 
 def _settable(properties: Properties) -> Properties:
-    """The policy's own properties, an empty `jobAcl` left out and its namespace filled in."""
-    names = ("name", "description", "rulesHcl", "jobAcl")
-    result = {name: properties[name] for name in names if properties.get(name)}
-    if "jobAcl" in result:
-        result["jobAcl"] = {"namespace": "default", **result["jobAcl"]}
-    return result
+    """The policy's own properties without empty ones, the namespace of `jobAcl` filled in."""
+    job_acl = _without_empty(properties.get("jobAcl") or {})
+    own = {name: properties.get(name) for name in ("name", "description", "rulesHcl")}
+    return _without_empty({**own, "jobAcl": job_acl and {"namespace": "default", **job_acl}})
+
+
+def _without_empty(properties: Properties) -> Properties:
+    return {name: value for name, value in properties.items() if value}

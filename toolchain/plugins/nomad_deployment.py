@@ -13,40 +13,6 @@ DEFAULT_TIMEOUT_S = 300.0
 QUERY_WAIT_S = 2
 
 
-class DeploymentError(ProviderError):
-    """The job is registered, and did not come up."""
-
-
-class _Waiter:
-    """Reads one thing again and again with Nomad's blocking queries until a deadline."""
-
-    def __init__(self, api: JsonApi, namespace: str, operation: Operation) -> None:
-        self._api = api
-        self._namespace = namespace
-        self._cancelled = operation.cancelled
-        self._timeout_s = operation.timeout_s or DEFAULT_TIMEOUT_S
-        self._deadline = time.monotonic() + self._timeout_s
-
-    def until_status(self, path: str, pending: frozenset[str]) -> dict[str, Any]:
-        """What is at `path` once its Status is none of `pending`."""
-        index = "0"
-        while True:
-            query = {"namespace": self._namespace, "index": index, "wait": f"{QUERY_WAIT_S}s"}
-            try:
-                content, headers = self._api.call("GET", path, query)
-            except ProviderError as problem:
-                raise DeploymentError(str(problem)) from problem
-            found: dict[str, Any] = json.loads(content)
-            if found["Status"] not in pending:
-                return found
-            index = headers.get("X-Nomad-Index", "0")
-            description = found.get("StatusDescription") or found["Status"]
-            if self._cancelled.is_set():
-                raise DeploymentError(f"interrupted; last seen: {description}")
-            if time.monotonic() > self._deadline:
-                raise DeploymentError(f"not done after {self._timeout_s:g} s: {description}")
-
-
 def wait_for_deployment(
     api: JsonApi, namespace: str, evaluation_id: str, operation: Operation
 ) -> Properties:
@@ -55,24 +21,41 @@ def wait_for_deployment(
     A job without a deployment (system, batch, `max_parallel = 0`) is done when it is scheduled.
 
     Raises:
-        DeploymentError: it failed, was interrupted, or took longer than the operation's timeout.
+        ProviderError: it failed, was interrupted, or took longer than the operation's timeout.
     """
-    waiter = _Waiter(api, namespace, operation)
+    timeout_s = operation.timeout_s or DEFAULT_TIMEOUT_S
+    deadline = time.monotonic() + timeout_s
+
+    def settled(path: str, pending: set[str]) -> dict[str, Any]:
+        """What is at `path` once its Status is none of `pending`."""
+        index = "0"
+        while True:
+            query = {"namespace": namespace, "index": index, "wait": f"{QUERY_WAIT_S}s"}
+            content, headers = api.call("GET", path, query)
+            found: dict[str, Any] = json.loads(content)
+            if found["Status"] not in pending:
+                return found
+            index = headers.get("X-Nomad-Index", "0")
+            description = found.get("StatusDescription") or found["Status"]
+            if operation.cancelled.is_set():
+                raise ProviderError(f"interrupted; last seen: {description}")
+            if time.monotonic() > deadline:
+                raise ProviderError(f"not done after {timeout_s:g} s: {description}")
+
     evaluation: dict[str, Any] = {"NextEval": evaluation_id}
     while evaluation.get("NextEval"):
-        path = f"/v1/evaluation/{evaluation['NextEval']}"
-        evaluation = waiter.until_status(path, frozenset({"pending", "blocked"}))
+        evaluation = settled(f"/v1/evaluation/{evaluation['NextEval']}", {"pending", "blocked"})
         if evaluation["Status"] != "complete":
-            raise DeploymentError(f"evaluation failed: {evaluation.get('StatusDescription')}")
+            raise ProviderError(f"evaluation failed: {evaluation.get('StatusDescription')}")
     deployment_id = evaluation.get("DeploymentID")
     if not deployment_id:
         return {"deploymentId": "", "deploymentStatus": ""}
-    deployment = waiter.until_status(
+    deployment = settled(
         f"/v1/deployment/{deployment_id}",
-        frozenset({"initializing", "pending", "blocked", "unblocking", "running", "paused"}),
+        {"initializing", "pending", "blocked", "unblocking", "running", "paused"},
     )
     if deployment["Status"] != "successful":
-        raise DeploymentError(
+        raise ProviderError(
             f"deployment {deployment_id!r} terminated with status {deployment['Status']!r}: "
             f"{deployment.get('StatusDescription')!r}"
         )

@@ -7,21 +7,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolchain.plugins import nomad_job_outputs as job_outputs
-from toolchain.plugins.json_api import ApiError, JsonApi, setting
+from toolchain.plugins.json_api import JsonApi, setting
 from toolchain.plugins.nomad_acl_policy import TOKEN as ACL_POLICY_TOKEN
 from toolchain.plugins.nomad_acl_policy import NomadAclPolicy
-from toolchain.plugins.nomad_deployment import DeploymentError, wait_for_deployment
+from toolchain.plugins.nomad_deployment import wait_for_deployment
 from toolchain.plugins.resource import (
     Difference,
     Operation,
     PartlyCreatedError,
     ProviderError,
     Resource,
-    Snapshot,
-    unknown_outputs,
+    State,
+    failing_as,
 )
-from toolchain.plugins.server import ProviderDefinition
-from toolchain.plugins.wire import Properties, is_unknown
+from toolchain.plugins.wire import UNKNOWN, Properties, is_unknown
 
 TOKEN = "nomad:index/job:Job"  # noqa: S105
 
@@ -61,32 +60,27 @@ class NomadJob(Resource):
             return {"jobspec": str(problem)}
         return {}
 
-    def diff(
-        self, resource_id: str, old_inputs: Properties, old: Properties, new: Properties
-    ) -> Difference:
+    def diff(self, old: State, new: Properties) -> Difference:
         # The outputs, not the inputs: a refresh puts what Nomad really runs there.
-        recorded = {name: old[name] for name in ("jobspec", *self.defaults) if name in old}
-        changed = set(self.changed(recorded, new))
+        inputs = ("jobspec", *self.defaults)
+        recorded = {name: value for name, value in old.outputs.items() if name in inputs}
+        changed = self.changed(recorded, new)
         if is_unknown(new["jobspec"]):
-            return Difference(changed=frozenset(changed))
-        if "jobspec" in changed and _same_spec(str(old.get("jobspec")), new["jobspec"]):
+            return Difference(changed=changed)
+        if _same_spec(recorded.get("jobspec"), new["jobspec"]):
             changed.discard("jobspec")
-        if old.get("status") == "dead" and new.get("rerunIfDead"):
+        if old.outputs.get("status") == "dead" and new.get("rerunIfDead"):
             changed.add("status")
         if "jobspec" not in changed:
-            return Difference(changed=frozenset(changed))
+            return Difference(changed=changed)
         job = _parse(new["jobspec"])
-        replaces = self._identity_changes(resource_id, old, new, job)
-        if not replaces and job["ID"] == resource_id:
-            self._require_unchanged_since_refresh(job, old)
-        return Difference(changed=frozenset(changed), replaces=replaces)
-
-    def _identity_changes(
-        self, resource_id: str, old: Properties, new: Properties, job: Mapping[str, Any]
-    ) -> frozenset[str]:
-        moved = job_outputs.namespace(job) != old.get("namespace")
-        renamed = job["ID"] != resource_id and new.get("deregisterOnIdChange", True)
-        return frozenset({"jobspec"}) if moved or renamed else frozenset()
+        moved = job_outputs.namespace(job) != old.outputs.get("namespace")
+        renamed = job["ID"] != old.id
+        if moved or (renamed and new.get("deregisterOnIdChange", True)):
+            return Difference(changed=changed, replaces={"jobspec"})
+        if not renamed:
+            self._require_unchanged_since_refresh(job, old.outputs)
+        return Difference(changed=changed)
 
     def _require_unchanged_since_refresh(self, job: Mapping[str, Any], old: Properties) -> None:
         """Refuse to overwrite what the recorded state has not seen; silent where Nomad is down."""
@@ -105,13 +99,14 @@ class NomadJob(Resource):
                 f"{job['ID']!r}; run `pulumi refresh` (or `pulumi up --refresh`) first"
             )
 
-    def planned(self, new: Properties, old: Properties | None) -> Properties:
+    def planned(self, new: Properties, old: State | None) -> Properties:
         inputs = self.with_defaults(new)
+        unknown = dict.fromkeys(job_outputs.COMPUTED, UNKNOWN)
         if is_unknown(new["jobspec"]):
-            return {**unknown_outputs(*job_outputs.COMPUTED), **inputs}
+            return {**unknown, **inputs}
+        if old is not None and _same_spec(old.outputs.get("jobspec"), new["jobspec"]):
+            return {**old.outputs, **inputs}
         job = _parse(new["jobspec"])
-        if old is not None and _same_spec(str(old.get("jobspec")), new["jobspec"]):
-            return {**old, **inputs}
         known = {
             "name": job["ID"],
             "namespace": job_outputs.namespace(job),
@@ -119,15 +114,13 @@ class NomadJob(Resource):
             "datacenters": job.get("Datacenters") or ["*"],
             "taskGroups": job_outputs.task_groups(job),
         }
-        return {**unknown_outputs(*job_outputs.COMPUTED), **known, **inputs}
+        return {**unknown, **known, **inputs}
 
     def create(self, new: Properties, operation: Operation) -> tuple[str, Properties]:
         job_id = str(_parse(new["jobspec"])["ID"])
         return job_id, self._register(new, operation)
 
-    def update(
-        self, resource_id: str, old: Properties, new: Properties, operation: Operation
-    ) -> Properties:
+    def update(self, old: State, new: Properties, operation: Operation) -> Properties:
         return self._register(new, operation)
 
     def _register(self, new: Properties, operation: Operation) -> Properties:
@@ -139,58 +132,47 @@ class NomadJob(Resource):
             "PreserveCounts": inputs["preserveCounts"],
             "Submission": {"Source": new["jobspec"], "Format": "json"},
         }
-        try:
+        with failing_as("applying jobspec"):
             answer = self._api.json("POST", "/v1/jobs", {"namespace": namespace}, request)
-        except ProviderError as problem:
-            raise ProviderError(f"error applying jobspec: {problem}") from problem
-        deployment: Properties = {"deploymentId": "", "deploymentStatus": ""}
-        failure: DeploymentError | None = None
-        if not inputs["detach"] and answer.get("EvalID"):
-            try:
+        deployment: Properties = {}
+        try:
+            if not inputs["detach"] and answer.get("EvalID"):
                 deployment = wait_for_deployment(self._api, namespace, answer["EvalID"], operation)
-            except DeploymentError as problem:
-                failure = problem
-        found = self._read_outputs(job["ID"], namespace, inputs) or inputs
-        outputs = {**found, **deployment}
-        if failure is not None:
-            message = f"error waiting for job {job['ID']!r} to deploy successfully: {failure}"
-            raise PartlyCreatedError(message, str(job["ID"]), outputs) from failure
-        return outputs
+        except ProviderError as problem:
+            outputs = self._read_outputs(job["ID"], namespace, inputs) or inputs
+            message = f"error waiting for job {job['ID']!r} to deploy successfully: {problem}"
+            raise PartlyCreatedError(message, str(job["ID"]), outputs) from problem
+        return {**(self._read_outputs(job["ID"], namespace, inputs) or inputs), **deployment}
 
-    def read(self, resource_id: str, inputs: Properties, outputs: Properties) -> Snapshot | None:
-        if outputs:
-            found = self._read_outputs(resource_id, outputs["namespace"], outputs)
-            return None if found is None else Snapshot(inputs=inputs, outputs=found)
-        job_id, _, namespace = resource_id.partition("@")
-        imported = {**self.defaults, "json": True, "id": job_id}
+    def read(self, old: State) -> State | None:
+        if old.outputs:
+            found = self._read_outputs(old.id, old.outputs["namespace"], old.outputs)
+            return State(id=old.id, inputs=old.inputs, outputs=found) if found else None
+        job_id, _, namespace = old.id.partition("@")
+        imported = {**self.defaults, "json": True}
         found = self._read_outputs(job_id, namespace or "default", imported)
         if found is None:
             return None
         if "jobspec" not in found:
             raise ProviderError(
-                f"Nomad no longer has the source of job {job_id!r}: register it anew"
+                f"job {job_id!r} cannot be imported: Nomad has no JSON source of it. Register it "
+                "once with `nomad job run -json`, or leave out `import_`: creating the resource "
+                "registers the declared jobspec under this id"
             )
-        return Snapshot(inputs={"jobspec": found["jobspec"], "json": True}, outputs=found)
+        inputs = {"jobspec": found["jobspec"], "json": True}
+        return State(id=job_id, inputs=inputs, outputs=found)
 
     def _read_outputs(self, job_id: str, namespace: str, recorded: Properties) -> Properties | None:
         """`recorded` brought up to date with what Nomad runs; None where the job is gone."""
         query = {"namespace": namespace}
-        try:
-            job = self._api.json("GET", f"/v1/job/{job_id}", query)
-        except ApiError as problem:
-            if problem.status == 404:
-                return None
-            raise ProviderError(f"error checking for job: {problem}") from problem
-        except ProviderError as problem:
-            raise ProviderError(f"error checking for job: {problem}") from problem
-        outputs = {
-            "deploymentId": "",
-            "deploymentStatus": "",
-            **recorded,
-            **job_outputs.computed(job),
-        }
+        with failing_as("checking for job"):
+            job = self._api.json_if_there("GET", f"/v1/job/{job_id}", query)
+        if job is None:
+            return None
+        none_yet = {"deploymentId": "", "deploymentStatus": ""}
+        outputs = {**none_yet, **recorded, **job_outputs.computed(job)}
         source = self._submitted_source(job_id, job["Version"], query)
-        if source and not _same_spec(str(recorded.get("jobspec")), source):
+        if source and not _same_spec(recorded.get("jobspec"), source):
             outputs["jobspec"] = source
         if recorded.get("readAllocationIds"):
             stubs = self._api.json("GET", f"/v1/job/{job_id}/allocations", query)
@@ -199,29 +181,20 @@ class NomadJob(Resource):
 
     def _submitted_source(self, job_id: str, version: int, query: Mapping[str, str]) -> str | None:
         """The jobspec that this version was registered with, where Nomad has kept it."""
-        try:
-            submission = self._api.json(
-                "GET", f"/v1/job/{job_id}/submission", {**query, "version": str(version)}
-            )
-        except ApiError:
-            return None
+        path = f"/v1/job/{job_id}/submission"
+        submission = self._api.json_if_there("GET", path, {**query, "version": str(version)}) or {}
         return str(submission["Source"]) if submission.get("Format") == "json" else None
 
-    def delete(self, resource_id: str, outputs: Properties, operation: Operation) -> None:
-        recorded = self.with_defaults(outputs)
+    def delete(self, old: State, operation: Operation) -> None:
+        recorded = self.with_defaults(old.outputs)
         if not recorded["deregisterOnDestroy"]:
             return
         query = {
             "namespace": str(recorded.get("namespace") or "default"),
             "purge": "true" if recorded["purgeOnDestroy"] else "false",
         }
-        try:
-            self._api.json("DELETE", f"/v1/job/{resource_id}", query)
-        except ApiError as problem:
-            if problem.status != 404:
-                raise ProviderError(f"error deregistering job: {problem}") from problem
-        except ProviderError as problem:
-            raise ProviderError(f"error deregistering job: {problem}") from problem
+        with failing_as("deregistering job"):
+            self._api.json_if_there("DELETE", f"/v1/job/{old.id}", query)
 
 
 def _parse(jobspec: object) -> dict[str, Any]:
@@ -240,7 +213,7 @@ def _parse(jobspec: object) -> dict[str, Any]:
     return job
 
 
-def _same_spec(old: str, new: str) -> bool:
+def _same_spec(old: object, new: object) -> bool:
     """Whether two JSON jobspecs mean the same: order of keys, spaces and nulls do not count."""
     try:
         return bool(_without_nulls(_parse(old)) == _without_nulls(_parse(new)))
@@ -254,17 +227,11 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def definition(version: str) -> ProviderDefinition:
+CONFIG_KEYS = frozenset({"address", "secretId"})
+
+
+def resources(config: Properties) -> Mapping[str, Resource]:
     """The `nomad` provider."""
-    return ProviderDefinition(
-        name="nomad",
-        version=version,
-        config_keys=frozenset({"address", "secretId"}),
-        resources=_resources,
-    )
-
-
-def _resources(config: Properties) -> Mapping[str, Resource]:
     api = JsonApi(
         address=setting(config, "address", "NOMAD_ADDR", default="http://127.0.0.1:4646"),
         token_header="X-Nomad-Token",  # noqa: S106

@@ -5,32 +5,26 @@ from typing import Any
 
 from toolchain.plugins.wire import Properties
 
-# Everything that Nomad decides, unknown before the job is registered.
-COMPUTED = (
-    "allAtOnce",
-    "allocationIds",
-    "constraints",
-    "createIndex",
-    "datacenters",
-    "deploymentId",
-    "deploymentStatus",
-    "modifyIndex",
-    "name",
-    "namespace",
-    "parentId",
-    "periodicConfigs",
-    "priority",
-    "region",
-    "stable",
-    "status",
-    "statusDescription",
-    "stop",
-    "submitTime",
-    "taskGroups",
-    "type",
-    "updateStrategies",
-    "version",
-)
+# The SDK's name of each field, and what it shows where the API leaves the field out.
+_JOB: Properties = {
+    "allAtOnce": False,
+    "createIndex": 0,
+    "datacenters": [],
+    "priority": 0,
+    "region": "",
+    "stable": False,
+    "status": "",
+    "statusDescription": "",
+    "stop": False,
+    "type": "",
+    "version": 0,
+}
+_GROUP: Properties = {"name": "", "count": 1, "meta": {}}
+_TASK: Properties = {"name": "", "driver": "", "meta": {}}
+_VOLUME: Properties = {"name": "", "type": "", "readOnly": False, "source": ""}
+_VOLUME_MOUNT: Properties = {"volume": "", "destination": "", "readOnly": False}
+_PERIODIC: Properties = {"enabled": False, "spec": "", "specType": "", "prohibitOverlap": False}
+_UPDATE: Properties = {"autoRevert": False, "canary": 0, "healthCheck": "", "maxParallel": 0}
 
 
 def namespace(job: Mapping[str, Any]) -> str:
@@ -41,27 +35,17 @@ def namespace(job: Mapping[str, Any]) -> str:
 def computed(job: Mapping[str, Any]) -> Properties:
     """The computed outputs of a job as `GET /v1/job/<id>` returns it."""
     return {
-        "allAtOnce": bool(job.get("AllAtOnce")),
+        **_shown(job, _JOB),
         "allocationIds": [],
         "constraints": [_constraint(item) for item in job.get("Constraints") or []],
-        "createIndex": job.get("CreateIndex", 0),
-        "datacenters": job.get("Datacenters") or [],
         "modifyIndex": str(job.get("JobModifyIndex", 0)),
         "name": job["ID"],
         "namespace": namespace(job),
         "parentId": job.get("ParentID") or "",
         "periodicConfigs": _periodic(job.get("Periodic")),
-        "priority": job.get("Priority", 0),
-        "region": job.get("Region") or "",
-        "stable": bool(job.get("Stable")),
-        "status": job.get("Status") or "",
-        "statusDescription": job.get("StatusDescription") or "",
-        "stop": bool(job.get("Stop")),
         "submitTime": str(job.get("SubmitTime") or ""),
         "taskGroups": task_groups(job),
-        "type": job.get("Type") or "",
         "updateStrategies": _update(job.get("Update")),
-        "version": job.get("Version", 0),
     }
 
 
@@ -69,42 +53,27 @@ def task_groups(job: Mapping[str, Any]) -> list[Properties]:
     """The job's groups, their tasks and their volumes."""
     return [
         {
-            "name": group.get("Name") or "",
-            "count": 1 if group.get("Count") is None else group["Count"],
-            "meta": group.get("Meta") or {},
+            **_shown(group, _GROUP),
             "tasks": [_task(task) for task in group.get("Tasks") or []],
             "updateStrategies": _update(group.get("Update")),
             "volumes": [
-                _volume(volume) for _, volume in sorted((group.get("Volumes") or {}).items())
+                _shown(volume, _VOLUME)
+                for _, volume in sorted((group.get("Volumes") or {}).items())
             ],
         }
         for group in job.get("TaskGroups") or []
     ]
 
 
+def _shown(source: Mapping[str, Any], fields: Properties) -> Properties:
+    """`fields` of `source`, where "readOnly" is called "ReadOnly"; a null means left out."""
+    found = {name: source.get(name[0].upper() + name[1:]) for name in fields}
+    return {name: fields[name] if value is None else value for name, value in found.items()}
+
+
 def _task(task: Mapping[str, Any]) -> Properties:
-    return {
-        "name": task.get("Name") or "",
-        "driver": task.get("Driver") or "",
-        "meta": task.get("Meta") or {},
-        "volumeMounts": [
-            {
-                "volume": mount.get("Volume") or "",
-                "destination": mount.get("Destination") or "",
-                "readOnly": bool(mount.get("ReadOnly")),
-            }
-            for mount in task.get("VolumeMounts") or []
-        ],
-    }
-
-
-def _volume(volume: Mapping[str, Any]) -> Properties:
-    return {
-        "name": volume.get("Name") or "",
-        "type": volume.get("Type") or "",
-        "readOnly": bool(volume.get("ReadOnly")),
-        "source": volume.get("Source") or "",
-    }
+    mounts = [_shown(mount, _VOLUME_MOUNT) for mount in task.get("VolumeMounts") or []]
+    return {**_shown(task, _TASK), "volumeMounts": mounts}
 
 
 def _constraint(constraint: Mapping[str, Any]) -> Properties:
@@ -115,33 +84,17 @@ def _constraint(constraint: Mapping[str, Any]) -> Properties:
 def _periodic(periodic: Mapping[str, Any] | None) -> list[Properties]:
     if not periodic:
         return []
-    return [
-        {
-            "enabled": bool(periodic.get("Enabled")),
-            "spec": periodic.get("Spec") or "",
-            "specType": periodic.get("SpecType") or "",
-            "prohibitOverlap": bool(periodic.get("ProhibitOverlap")),
-            "timezone": periodic.get("TimeZone") or "",
-        }
-    ]
+    return [{**_shown(periodic, _PERIODIC), "timezone": periodic.get("TimeZone") or ""}]
 
 
 def _update(update: Mapping[str, Any] | None) -> list[Properties]:
     if not update:
         return []
-    return [
-        {
-            "autoRevert": bool(update.get("AutoRevert")),
-            "canary": update.get("Canary") or 0,
-            "healthCheck": update.get("HealthCheck") or "",
-            "healthyDeadline": _duration(update.get("HealthyDeadline")),
-            "maxParallel": update.get("MaxParallel") or 0,
-            "minHealthyTime": _duration(update.get("MinHealthyTime")),
-            "stagger": _duration(update.get("Stagger")),
-        }
-    ]
+    fields = {"healthyDeadline", "minHealthyTime", "stagger"}
+    durations = _shown(update, dict.fromkeys(fields, 0))
+    seconds = {name: f"{nanoseconds / 1e9:g}s" for name, nanoseconds in durations.items()}
+    return [{**_shown(update, _UPDATE), **seconds}]
 
 
-def _duration(nanoseconds: int | None) -> str:
-    """Nanoseconds as seconds, "300s"."""
-    return f"{(nanoseconds or 0) / 1e9:g}s"
+# Everything that Nomad decides, unknown before the job is registered.
+COMPUTED = (*computed({"ID": ""}), "deploymentId", "deploymentStatus")

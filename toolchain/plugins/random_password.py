@@ -7,17 +7,10 @@ Without `bcryptHash`: the standard library has no bcrypt, and nothing here reads
 
 import secrets
 import string
+from collections.abc import Mapping
 
-from toolchain.plugins.resource import (
-    Difference,
-    Operation,
-    ProviderError,
-    Resource,
-    Snapshot,
-    unknown_outputs,
-)
-from toolchain.plugins.server import ProviderDefinition
-from toolchain.plugins.wire import Properties, is_unknown
+from toolchain.plugins.resource import Difference, Operation, ProviderError, Resource, State
+from toolchain.plugins.wire import UNKNOWN, Properties, is_unknown
 
 TOKEN = "random:index/randomPassword:RandomPassword"  # noqa: S105
 RESOURCE_ID = "none"  # the official provider's: the id of a secret must say nothing
@@ -38,6 +31,11 @@ class RandomPassword(Resource):
         "special": True,
         "upper": True,
     }
+    import_refusal = (
+        "a password cannot be imported: its value would be the id, and an id is no secret. Leave "
+        "out `import_` to have a new one made, or keep the old value as a secret of the "
+        "configuration (pulumi config set --secret)"
+    )
 
     def check(self, inputs: Properties) -> dict[str, str]:
         full = self.with_defaults(inputs)
@@ -51,14 +49,12 @@ class RandomPassword(Resource):
             return {"length": "every class of characters is switched off"}
         return {}
 
-    def diff(
-        self, resource_id: str, old_inputs: Properties, old: Properties, new: Properties
-    ) -> Difference:
-        changed = self.changed(old_inputs, new)
+    def diff(self, old: State, new: Properties) -> Difference:
+        changed = self.changed(old.inputs, new)
         return Difference(changed=changed, replaces=changed)
 
-    def planned(self, new: Properties, old: Properties | None) -> Properties:
-        return {**self.with_defaults(new), **unknown_outputs("result")}
+    def planned(self, new: Properties, old: State | None) -> Properties:
+        return {**self.with_defaults(new), "result": UNKNOWN}
 
     def create(self, new: Properties, operation: Operation) -> tuple[str, Properties]:
         classes = self._classes(new)
@@ -68,17 +64,10 @@ class RandomPassword(Resource):
         secrets.SystemRandom().shuffle(picked)
         return RESOURCE_ID, {**self.with_defaults(new), "result": "".join(picked)}
 
-    def read(self, resource_id: str, inputs: Properties, outputs: Properties) -> Snapshot | None:
-        if not outputs:
-            raise ProviderError("a password cannot be imported: its value would be on screen")
-        return Snapshot(inputs=inputs, outputs=outputs)
-
-    def update(
-        self, resource_id: str, old: Properties, new: Properties, operation: Operation
-    ) -> Properties:
+    def update(self, old: State, new: Properties, operation: Operation) -> Properties:
         raise ProviderError("a password is replaced, never updated")
 
-    def delete(self, resource_id: str, outputs: Properties, operation: Operation) -> None:
+    def delete(self, old: State, operation: Operation) -> None:
         return
 
     def _classes(self, inputs: Properties) -> list[tuple[str, int]]:
@@ -92,16 +81,12 @@ class RandomPassword(Resource):
             (numeric, string.digits, full["minNumeric"]),
             (full["special"], special, full["minSpecial"]),
         ]
-        return [
-            (characters, minimum) for switched_on, characters, minimum in classes if switched_on
-        ]
+        return [(characters, minimum) for on, characters, minimum in classes if on]
 
 
-def definition(version: str) -> ProviderDefinition:
+CONFIG_KEYS = frozenset[str]()
+
+
+def resources(_config: Properties) -> Mapping[str, Resource]:
     """The `random` provider."""
-    return ProviderDefinition(
-        name="random",
-        version=version,
-        config_keys=frozenset(),
-        resources=lambda _: {TOKEN: RandomPassword()},
-    )
+    return {TOKEN: RandomPassword()}

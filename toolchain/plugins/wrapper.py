@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import tempfile
 from pathlib import Path
 
 
@@ -18,12 +17,7 @@ def write_wrapper(path: Path, python: Path, program: Path, *arguments: str) -> N
     content = f'#!/bin/sh\nexec {command} "$@"\n'
     if path.is_file() and path.read_text() == content and os.access(path, os.X_OK):
         return
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(content)
-        Path(temporary).chmod(0o755)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(content)
+    partial.chmod(0o755)
+    partial.replace(path)

