@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -152,6 +153,9 @@ class Runner:
     def _play(self, action: str, inputs: dict[str, str], place: Path) -> None:
         if action == "actions/checkout":
             checkout(self.repository, inputs["ref"], place)
+        elif action == "actions/setup-python":
+            # The steps run with the Python of these tests: it must be the one that is asked for.
+            assert inputs["python-version"] == f"{sys.version_info[0]}.{sys.version_info[1]}"
         elif action == "actions/upload-artifact":
             paths = [place / path for path in inputs["path"].split()]
             self.artifacts[inputs["name"]] = [path for path in paths if path.exists()]

@@ -245,7 +245,7 @@ def test_the_code_of_a_pull_request_never_sees_a_token_that_writes(
 def test_actions_are_pinned_and_nothing_applies_a_change() -> None:
     files = (WORKFLOW, PIPELINE, ROOT / ".ci" / "preview", ROOT / ".ci" / "post_comment.py")
     used = re.findall(r"uses: (\S+)", WORKFLOW.read_text())
-    assert len(used) == 4
+    assert len(used) == 5
     assert all(re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", action) for action in used)
     for file in files:
         assert not re.search(r"(slipway|pulumi) (up|down|destroy|refresh|start)", file.read_text())
