@@ -29,6 +29,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(command, "CHECKOUT", tmp_path)
     monkeypatch.setattr(command, "TYPED", ("tests",))
+    monkeypatch.setattr(command, "SIDE_BY_SIDE", ())  # starting workers takes longer than the tests
     environment = Path(sys.executable).parents[1]
     monkeypatch.setattr(
         command, "prepare", lambda jobs, *_: {job.name: environment for job in jobs}
@@ -129,7 +130,7 @@ def test_fast_leaves_out_what_needs_binaries_and_needs_no_environment(
         "import pytest\n\n\n@pytest.mark.live\ndef test_live():\n    raise AssertionError\n"
     )
     monkeypatch.setattr(command, "prepare", lambda *_: pytest.fail("prepared something"))
-    result = runner.invoke(app, ["test", "--fast", "-n", "0"])
+    result = runner.invoke(app, ["test", "--fast"])
     assert result.exit_code == 0, result.output
     assert "1 passed, 1 deselected" in closing_lines(result.stdout)["tests"]
 
