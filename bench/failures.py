@@ -2,9 +2,10 @@
 
     .venv/bin/python bench/failures.py [--only TEXT] [--runs 1]
 
-Brings up a platform of its own (a copy of this checkout, 127.78.0.0/24: the real model with one
-replica, a simulated one with two), kills one process after the other under streaming load on both
-doors of the simulated model, and takes the platform down. About 12 minutes on two cores.
+Brings up a platform of its own (a copy of this checkout, 127.78.0.0/24: the real model and a
+simulated one, two replicas each), kills one process after the other under streaming load on both
+doors of the model whose replica dies (of the simulated one else), and takes the platform down.
+About 15 minutes on two cores.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from tests.live.environments import (  # noqa: E402
     MODELS,
     Platform,
     copy_tree,
+    deployment,
     write_environment,
 )
 from tests.live.failures import (  # noqa: E402
@@ -43,11 +45,12 @@ from tests.live.failures import (  # noqa: E402
     Watched,
     kill,
     kill_and_watch,
+    load_on,
     settled,
 )
-from tests.live.streaming import Load  # noqa: E402
 from toolchain.settings import default_cache  # noqa: E402
 
+TWO_OF_EACH = {**MODELS, REAL: deployment(2, 2)}
 HEADINGS = ("killed", "first answer", "full strength", "failed of requests", "left over")
 
 
@@ -60,7 +63,10 @@ def main() -> None:
     with running_platform() as platform:
         watched = Watched(platform.checkout, default_cache(), platform.name)
         print(f"{machine()}, {datetime.datetime.now(datetime.UTC):%Y-%m-%d}")
-        print(f"Load: one stream on each door of {SIMULATED} (two replicas); {REAL} has one.\n")
+        print(
+            f"Load: one stream on each door of {SIMULATED}; of {REAL} where one of its own replicas"
+            " is killed. Both have two replicas.\n"
+        )
         print("| " + " | ".join(HEADINGS) + " |\n|" + "---|" * len(HEADINGS))
         for part in PARTS:
             for _ in range(options.runs):
@@ -73,7 +79,7 @@ def main() -> None:
 async def kill_supervisord(platform: Platform, watched: Watched) -> Recovery:
     """Nothing restarts it by itself: full strength counts from the kill through `slipway start`."""
     before = await settled(watched)
-    async with Load(watched.http, watched.grpc, [SIMULATED], streams_per_door=1) as load:
+    async with load_on(watched, SIMULATED) as load:
         killed_s = time.monotonic()
         kill(watched.find(SUPERVISORD))
         first_answer_s = await load.answered(SIMULATED, after_s=killed_s) - killed_s
@@ -110,7 +116,7 @@ def seconds(value: float | None) -> str:
 def running_platform() -> Iterator[Platform]:
     folder = Path(tempfile.mkdtemp(prefix="slipway-bench-"))
     copy_tree(folder)
-    write_environment(folder, "live", network="127.78.0", models=MODELS, nodes=2)
+    write_environment(folder, "live", network="127.78.0", models=TWO_OF_EACH, nodes=2)
     platform = Platform(checkout=folder, name="live")
     try:
         yield dataclasses.replace(platform, first_up=platform.up())

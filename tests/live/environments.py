@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 import subprocess
 from collections.abc import Mapping
@@ -45,13 +46,18 @@ class Platform:
         verb, *rest = arguments
         return [*self.prefix, str(self.checkout / "slipway"), verb, "-s", self.name, *rest]
 
+    @property
+    def environ(self) -> dict[str, str] | None:
+        """For subprocess: the whole environment of a command, None for this process's own."""
+        return None if self.variables is None else dict(self.variables)
+
     def slipway(
         self, *arguments: str, check: bool = True, timeout_s: float = 300
     ) -> subprocess.CompletedProcess[str]:
         result = subprocess.run(
             self.command(*arguments),
             cwd=self.checkout,
-            env=None if self.variables is None else dict(self.variables),
+            env=self.environ,
             capture_output=True,
             text=True,
             timeout=timeout_s,
@@ -69,7 +75,7 @@ class Platform:
         return last_json_line(self.slipway("up", "--json", timeout_s=UP_TIMEOUT_S).stdout)
 
     def down(self) -> None:
-        self.slipway("down", "--yes", timeout_s=180)
+        self.slipway("down", "--yes")
 
     def status(self) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self.slipway("status", "--json").stdout)
@@ -97,14 +103,32 @@ class Platform:
     def token(self, api: str) -> str:
         return (self.run / "tokens" / api).read_text().strip()
 
+    @property
+    def nomad_address(self) -> str:
+        return f"http://{self.network}.1:4646"
+
+    @property
+    def consul_address(self) -> str:
+        return f"http://{self.network}.1:8500"
+
     def nomad(self, path: str) -> Any:
         """GET of the servers' Nomad API with the operator's token."""
-        url = f"http://{self.network}.1:4646/v1/{path}"
+        url = f"{self.nomad_address}/v1/{path}"
         headers = {"X-Nomad-Token": self.token("nomad")}
         return httpx.get(url, headers=headers).raise_for_status().json()
 
+    def watch_nomad(self, path: str, index: int, *, at_most_s: float) -> tuple[Any, int]:
+        """(document, its index): returns at a change after `index`, or after `at_most_s`."""
+        response = httpx.get(
+            f"{self.nomad_address}/v1/{path}",
+            params={"index": index, "wait": f"{math.ceil(at_most_s)}s"},
+            headers={"X-Nomad-Token": self.token("nomad")},
+            timeout=at_most_s + 10,
+        ).raise_for_status()
+        return response.json(), int(response.headers["X-Nomad-Index"])
+
     def consul(self, path: str) -> Any:
-        url = f"http://{self.network}.1:8500/v1/{path}"
+        url = f"{self.consul_address}/v1/{path}"
         headers = {"X-Consul-Token": self.token("consul")}
         return httpx.get(url, headers=headers).raise_for_status().json()
 

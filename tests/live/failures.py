@@ -1,8 +1,9 @@
 """Kill one process of a running platform and measure how the platform gets over it.
 
-Load runs on the simulated model with two replicas, over both doors. After the kill two times are
-taken: until a request that began after the kill has been answered on each door, and until the
-platform is at full strength: the same processes as before, and `slipway status` as before.
+Load runs over both doors of a model with two replicas: the one whose replica dies, else the
+simulated one. After the kill two times are taken: until a request that began after the kill has
+been answered on each door, and until the platform is at full strength: the same processes as
+before, and `slipway status` as before.
 """
 
 from __future__ import annotations
@@ -25,11 +26,18 @@ import httpx
 from slipway.cli.applied import require
 from slipway.cli.environment import find
 from slipway.cli.platform.snapshot import take_snapshot
+from tests.live.environments import Platform
 from tests.live.processes import Process, kinds, processes_of
 from tests.live.shared_memory import unused, used_by
 from tests.live.streaming import Load
 
 LOOK_S = 0.25
+SIMULATED = "sim-a"
+REAL = "smollm2"
+# A real answer of this length takes about a second, and clients that leave the engine no pause
+# would halve the speed at which a small machine loads another one.
+ANSWER_TOKENS = {SIMULATED: 64, REAL: 16}
+PAUSE_S = {SIMULATED: 0, REAL: 4}
 FINISHED_LOGMON = "logmon of weights"  # of a prestart step: it may stay or go
 STEADY_LOOKS = 3  # full strength counts when it lasts
 
@@ -38,16 +46,15 @@ STEADY_LOOKS = 3  # full strength counts when it lasts
 class Part:
     """One kind of process to kill. `kind` is the beginning of `processes.Process.kind`.
 
-    `job` limits executors and logmons, of which every task has one, to a job's.
+    `job` limits executors and logmons, of which every task has one, to a job's. `model` is under
+    load meanwhile.
     """
 
     name: str
     kind: str
     job: str = ""
+    model: str = SIMULATED
 
-
-SIMULATED = "sim-a"  # the model with two replicas
-REAL = "smollm2"
 
 PARTS = (
     Part(name="replica (simulated)", kind="simulator of model-sim-a-"),
@@ -67,15 +74,19 @@ PARTS = (
     Part(name="Consul client, gateway's node", kind="consul on edge-0"),
     Part(name="Consul server", kind="consul on server-0"),
     Part(name="watcher of log collectors", kind="watcher of log collectors"),
-    Part(name="real replica: guard", kind="guard of "),
-    Part(name="real replica: launcher", kind="launcher of model-smollm2-"),
-    Part(name="real replica: vLLM API server", kind="API server of model-smollm2-"),
-    Part(name="real replica: EngineCore", kind="engine core of model-smollm2-"),
-    Part(name="real replica: worker", kind="worker of model-smollm2-"),
-    Part(name="real replica: resource tracker", kind="resource tracker of model-smollm2-"),
-    Part(name="real replica: tritonserver", kind="tritonserver of model-smollm2-"),
-    Part(name="real replica: stub", kind="stub of model-smollm2-"),
-    Part(name="real replica: executor", kind="executor of server", job="model-smollm2-"),
+    Part(name="real replica: guard", kind="guard of ", model=REAL),
+    Part(name="real replica: launcher", kind="launcher of model-smollm2-", model=REAL),
+    Part(name="real replica: vLLM API server", kind="API server of model-smollm2-", model=REAL),
+    Part(name="real replica: EngineCore", kind="engine core of model-smollm2-", model=REAL),
+    Part(name="real replica: worker", kind="worker of model-smollm2-", model=REAL),
+    Part(
+        name="real replica: resource tracker", kind="resource tracker of model-smollm2-", model=REAL
+    ),
+    Part(name="real replica: tritonserver", kind="tritonserver of model-smollm2-", model=REAL),
+    Part(name="real replica: stub", kind="stub of model-smollm2-", model=REAL),
+    Part(
+        name="real replica: executor", kind="executor of server", job="model-smollm2-", model=REAL
+    ),
 )
 
 # Told apart: nobody watches the watcher. Traffic goes on, and `slipway start` brings it back.
@@ -138,17 +149,17 @@ async def kill_and_watch(platform: Watched, part: Part, *, timeout_s: float = 90
     """SIGKILL one process of `part` under load and wait until all is as before."""
     before = await settled(platform)
     shared = used_by(process.pid for process in platform.processes())
-    async with Load(platform.http, platform.grpc, [SIMULATED], streams_per_door=1) as load:
-        await load.answered(SIMULATED, after_s=time.monotonic())
+    async with load_on(platform, part.model) as load:
+        await load.answered(part.model, after_s=time.monotonic())
         victim = await asyncio.to_thread(platform.find, part)
         killed_s = time.monotonic()
         kill(victim)
-        first_answer = asyncio.create_task(_first_answer(load, killed_s, timeout_s))
+        first_answer = asyncio.create_task(_first_answer(load, part.model, killed_s, timeout_s))
         full_strength_s, missing = await _full_strength(
             platform, before, victim, killed_s, timeout_s
         )
         first_answer_s = await first_answer
-    answers = load.answers[SIMULATED]
+    answers = load.answers[part.model]
     failures = [answer for answer in answers if answer.error]
     return Recovery(
         part=part.name,
@@ -162,6 +173,18 @@ async def kill_and_watch(platform: Watched, part: Part, *, timeout_s: float = 90
     )
 
 
+def load_on(platform: Watched | Platform, model: str) -> Load:
+    """One stream on each door."""
+    return Load(
+        platform.http,
+        platform.grpc,
+        [model],
+        streams_per_door=1,
+        parameters={"max_tokens": ANSWER_TOKENS[model]},
+        pause_s=PAUSE_S[model],
+    )
+
+
 async def settled(platform: Watched, *, timeout_s: float = 60) -> Strength:
     """The platform when nothing is wrong with it, e.g. when earlier replicas have drained."""
     deadline_s = time.monotonic() + timeout_s
@@ -171,11 +194,11 @@ async def settled(platform: Watched, *, timeout_s: float = 60) -> Strength:
     return now
 
 
-async def _first_answer(load: Load, killed_s: float, timeout_s: float) -> float | None:
+async def _first_answer(load: Load, model: str, killed_s: float, timeout_s: float) -> float | None:
     """Seconds until both doors have answered a request that began after the kill."""
     try:
         async with asyncio.timeout(timeout_s):
-            return await load.answered(SIMULATED, after_s=killed_s) - killed_s
+            return await load.answered(model, after_s=killed_s) - killed_s
     except TimeoutError:
         return None
 

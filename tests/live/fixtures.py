@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.live.environments import (
     copy_tree,
     write_environment,
 )
+from tests.live.footprint import NOTHING, files_beside, footprint, shared_memory_of
 
 CHECKOUT_PATH_LENGTH = 120
 
@@ -34,16 +36,23 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def platform(checkout: Path) -> Iterator[Platform]:
-    """The platform with the real model, up; taken down at the end whatever happened."""
-    unstarted = Platform(checkout=checkout, name="live")
-    before = triton_folders()
+def platform(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+    """The platform with the real model, up; at the end it must go without a trace."""
+    temporary = tmp_path_factory.mktemp("t")  # whatever a command leaves there is its own
+    variables = {**os.environ, "TMPDIR": str(temporary)}
+    unstarted = Platform(checkout=checkout, name="live", variables=variables)
+    files, folders, shared = files_beside(unstarted), triton_folders(), {}
     try:
         yield dataclasses.replace(unstarted, first_up=unstarted.up())
+        shared = shared_memory_of(unstarted)
     finally:
-        unstarted.slipway("down", "--yes", check=False)
+        ended = unstarted.slipway("down", "--yes", check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert footprint(unstarted, shared) == NOTHING
+    assert files_beside(unstarted) == files
+    assert list(temporary.iterdir()) == []
     # Every replica that was killed or replaced meanwhile made one, and its platform is gone.
-    assert triton_folders() <= before
+    assert triton_folders() <= folders
 
 
 def triton_folders() -> set[Path]:
@@ -58,4 +67,4 @@ def second(checkout: Path) -> Iterator[Platform]:
     try:
         yield environment
     finally:
-        environment.slipway("down", "--yes", check=False)
+        environment.down()

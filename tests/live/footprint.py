@@ -11,6 +11,18 @@ from tests.live import shared_memory
 from tests.live.environments import Platform
 from tests.live.processes import processes_of
 
+NOTHING: dict[str, list[str]] = {
+    "processes": [],
+    "listening": [],
+    "mounts": [],
+    "shared memory": [],
+    "state": [],
+    "scratch": [],
+}
+# Links to Python environments in the cache. `./slipway` makes the first before any command runs;
+# the policies' is left by `preview`.
+LINKS = {Path(".venv"), Path("policies/.venv")}
+
 
 def footprint(platform: Platform, shared: dict[str, int]) -> dict[str, list[str]]:
     """Everything of the environment that can be found now; `shared` is what its processes once
@@ -31,14 +43,19 @@ def scratch(platform: Platform) -> Path:
     return find(platform.name, checkout=platform.checkout).scratch
 
 
+def shared_memory_of(platform: Platform) -> dict[str, int]:
+    """What the environment's processes use in /dev/shm now."""
+    processes = processes_of(platform.run, scratch(platform))
+    return shared_memory.used_by(process.pid for process in processes)
+
+
 def files_beside(platform: Platform) -> set[str]:
-    """The checkout's files outside .slipway/ (Python's caches apart)."""
+    """The checkout's files outside .slipway/ (Python's caches and `LINKS` apart)."""
+    found = (path.relative_to(platform.checkout) for path in platform.checkout.rglob("*"))
     return {
-        str(path.relative_to(platform.checkout))
-        for path in platform.checkout.rglob("*")
-        if not {".slipway", ".venv", "__pycache__"}.intersection(
-            path.relative_to(platform.checkout).parts
-        )
+        str(path)
+        for path in found
+        if path not in LINKS and not {".slipway", "__pycache__"}.intersection(path.parts)
     }
 
 

@@ -8,12 +8,16 @@ import subprocess
 
 from tests.live.environments import Platform
 
-# Each pattern is a line of `up` that tells that a phase is under way.
+# Each pattern is a line of `up` that tells that a phase is under way. "tools" is one only where a
+# Python environment is missing, "restarting agents" only where agents were stopped.
 PHASES = {
+    "tools": r"xds-\w+: installing",
     "preparing": r"bundles: the services' code",
+    "restarting agents": r"agents: what was started before",
     "starting clusters": r"consul-server-0 creating",
     "making jobs": r"nomad:index:Job \S+ creat",
     "waiting for a model": r"model-sim-a-ready creating",
+    "probe": r"probe: both doors",
 }
 
 
@@ -25,6 +29,7 @@ def interrupt_up(platform: Platform, pattern: str, number: signal.Signals) -> in
     with subprocess.Popen(
         platform.command("up"),
         cwd=platform.checkout,
+        env=platform.environ,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

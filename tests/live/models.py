@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 
 import psutil
 
@@ -21,10 +22,20 @@ def job_of_each_model(platform: Platform) -> dict[str, str]:
 
 
 def replicas_of(platform: Platform, job: str) -> list[psutil.Process]:
+    """The processes at the head of a job's replicas: they live as long as their replica."""
+    return _processes(platform, f"simulator of {job}", f"launcher of {job}")
+
+
+def engines_of(platform: Platform, job: str) -> list[psutil.Process]:
+    """vLLM's API servers."""
+    return _processes(platform, f"API server of {job}")
+
+
+def _processes(platform: Platform, *kinds: str) -> list[psutil.Process]:
     return [
         psutil.Process(process.pid)
         for process in processes_of(platform.run)
-        if process.kind == f"simulator of {job}"
+        if process.kind in kinds
     ]
 
 
@@ -50,3 +61,14 @@ def backends(platform: Platform, model: str) -> list[str]:
     (entry,) = platform.consul(f"kv/slipway/routes/{model}")
     route = json.loads(base64.b64decode(entry["Value"]))
     return [backend["service"] for backend in route["backends"]]
+
+
+def wait_for_count(platform: Platform, job: str, count: int, *, timeout_s: float) -> None:
+    """Until Nomad wants so many replicas of a job. AssertionError when it does not in time."""
+    deadline_s, index, wanted = time.monotonic() + timeout_s, 0, -1
+    while wanted != count:
+        left_s = deadline_s - time.monotonic()
+        assert left_s > 0, f"{wanted} replicas of {job} are wanted, not {count}"
+        status, index = platform.watch_nomad(f"job/{job}/scale", index, at_most_s=left_s)
+        (group,) = status["TaskGroups"].values()
+        wanted = group["Desired"]

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 import numpy as np
 import tritonclient.grpc.aio as triton  # type: ignore[import-untyped]
+
+# Parameters of a request, unless it has its own.
+DEFAULTS = {"max_tokens": 32, "temperature": 0}
 
 
 @dataclass
@@ -24,14 +28,14 @@ class Answer:
     ended_s: float = 0.0
 
 
-async def openai_stream(http: str, model: str, prompt: str, max_tokens: int = 32) -> Answer:
+async def openai_stream(http: str, model: str, prompt: str, **parameters: Any) -> Answer:
     answer, started = Answer(), time.monotonic()
     body = {
         "model": model,
         "messages": [{"role": "user", "content": prompt}],
-        "max_tokens": max_tokens,
-        "temperature": 0,
         "stream": True,
+        **DEFAULTS,
+        **parameters,
     }
     try:
         async with (
@@ -62,19 +66,18 @@ def _take_chunk(answer: Answer, chunk: dict[str, Any], started: float) -> None:
             answer.arrived_s.append(time.monotonic() - started)
 
 
-async def grpc_stream(grpc: str, model: str, prompt: str, max_tokens: int = 32) -> Answer:
+async def grpc_stream(grpc: str, model: str, prompt: str, **parameters: Any) -> Answer:
     answer, started = Answer(), time.monotonic()
     client = triton.InferenceServerClient(grpc)
 
     async def requests() -> AsyncIterator[dict[str, Any]]:
         text = f"<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n"
-        parameters = json.dumps({"max_tokens": max_tokens, "temperature": 0})
         yield {
             "model_name": model,
             "inputs": [
                 _bytes_input("text_input", text),
                 _bool_input("stream", True),
-                _bytes_input("sampling_parameters", parameters),
+                _bytes_input("sampling_parameters", json.dumps(DEFAULTS | parameters)),
                 _bool_input("exclude_input_in_output", True),
             ],
             "outputs": [triton.InferRequestedOutput("text_output")],
@@ -115,13 +118,25 @@ def _bool_input(name: str, value: bool) -> triton.InferInput:
 
 
 class Load:
-    """Streams on both doors of some models until stopped; keeps every answer."""
+    """Streams on both doors of some models until stopped; keeps every answer.
+
+    After an answer each client waits for `pause_s`.
+    """
 
     def __init__(
-        self, http: str, grpc: str, models: list[str], *, streams_per_door: int = 2
+        self,
+        http: str,
+        grpc: str,
+        models: list[str],
+        *,
+        streams_per_door: int = 2,
+        parameters: Mapping[str, Any] | None = None,
+        pause_s: float = 0,
     ) -> None:
         self.answers: dict[str, list[Answer]] = {model: [] for model in models}
         self._http, self._grpc, self._streams = http, grpc, streams_per_door
+        self._parameters = {"max_tokens": 64, **(parameters or {})}
+        self._pause_s = pause_s
         self._stop = asyncio.Event()
         self._news = asyncio.Condition()
         # (model, door) -> when the newest request that was answered in full had begun
@@ -137,8 +152,12 @@ class Load:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._stop.set()
+        self.stop()
         await asyncio.gather(*self._tasks)
+
+    def stop(self) -> None:
+        """No more requests; those under way go on to their end."""
+        self._stop.set()
 
     @property
     def failures(self) -> list[str]:
@@ -163,7 +182,7 @@ class Load:
     async def _repeat(self, model: str, door: str) -> None:
         stream, address = DOORS[door], self._http if door == "openai" else self._grpc
         while not self._stop.is_set():
-            answer = await stream(address, model, "count", max_tokens=64)
+            answer = await stream(address, model, "count", **self._parameters)
             answer.ended_s = time.monotonic()
             self.answers[model].append(answer)
             if answer.error:
@@ -173,6 +192,11 @@ class Load:
             async with self._news:
                 self._answered_s[model, door] = answer.started_s
                 self._news.notify_all()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), self._pause_s)
 
 
-DOORS = {"openai": openai_stream, "grpc": grpc_stream}
+DOORS: Mapping[str, Callable[..., Awaitable[Answer]]] = {
+    "openai": openai_stream,
+    "grpc": grpc_stream,
+}

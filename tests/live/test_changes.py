@@ -1,20 +1,58 @@
-"""A change of a running model's code, under streaming load on both doors."""
+"""Changes of running models, under streaming load on both doors."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 
 import psutil
 import pytest
 
 from tests.live.environments import Platform
-from tests.live.models import job_of_each_model, replicas_of, serving
+from tests.live.failures import PAUSE_S
+from tests.live.models import engines_of, job_of_each_model, replicas_of, serving
 from tests.live.streaming import Load
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
 
 SIMULATED = ("sim-a", "sim-b", "sim-tight")
 DRAIN_S = 60
+CHANGED = re.compile(r" [+~-]+ +\S+:\S+:\S+ (\S+) ")  # a line of Pulumi's about a resource
+
+
+def test_a_changed_flag_of_the_real_model_loses_no_request_and_changes_nothing_else(
+    platform: Platform,
+) -> None:
+    model, other = "smollm2", "sim-a"
+    before = job_of_each_model(platform)
+    replaced = replicas_of(platform, before[model])
+    assert len(replaced) == 1
+
+    async def change() -> tuple[Load, str]:
+        async with Load(
+            platform.http,
+            platform.grpc,
+            [model, other],
+            streams_per_door=1,
+            pause_s=PAUSE_S[model],
+        ) as load:
+            await load.answered(model, after_s=0)
+            platform.edit_model(model, max_num_seqs=16)
+            done = await asyncio.to_thread(platform.slipway, "up")
+            _, left = await asyncio.to_thread(psutil.wait_procs, replaced, DRAIN_S)
+            assert left == []
+        return load, done.stderr
+
+    load, log = asyncio.run(change())
+    after = job_of_each_model(platform)
+    assert load.failures == [], log[-3000:]
+    assert all(len(answers) >= 5 for answers in load.answers.values())
+    assert after == {**before, model: after[model]}
+    assert after[model] != before[model]
+    resources = {"model-smollm2", "model-smollm2-ready", "model-smollm2-route"}
+    assert set(CHANGED.findall(log)) == resources
+    (engine,) = engines_of(platform, after[model])
+    assert "--max-num-seqs 16" in " ".join(engine.cmdline())
 
 
 def test_changed_code_of_a_service_rolls_its_models_only_and_loses_no_request(

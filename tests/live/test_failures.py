@@ -6,6 +6,7 @@ A sample of `failures.PARTS`, one of each way to come back; bench/failures.py ki
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 
 import pytest
@@ -19,9 +20,9 @@ from tests.live.failures import (
     Watched,
     kill,
     kill_and_watch,
+    load_on,
     settled,
 )
-from tests.live.streaming import Load
 from toolchain.settings import default_cache
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
@@ -31,6 +32,8 @@ FULL_STRENGTH_S = 60
 
 # The gateway itself: what is in flight there ends, and so does what comes before it is back.
 CUTS_STREAMS = {"Envoy", "Envoy's executor"}
+# One stream on each door, if both were on the replica that dies.
+CUTS_A_REPLICA = {"replica (simulated)", "its executor"}
 SAMPLE = [
     "replica (simulated)",
     "its executor",
@@ -42,6 +45,8 @@ SAMPLE = [
     "Nomad server",
     "Consul client, gateway's node",
     "Consul server",
+    # Of the real replica the one whose death Triton and Nomad themselves would not notice. It is
+    # the only one here: the other model's clients must not notice. bench/failures.py has two.
     "real replica: stub",
 ]
 
@@ -54,6 +59,7 @@ def watched(platform: Platform) -> Watched:
 @pytest.mark.parametrize("name", SAMPLE)
 async def test_the_platform_gets_over_the_death_of_one_process(watched: Watched, name: str) -> None:
     part = next(part for part in PARTS if part.name == name)
+    part = dataclasses.replace(part, model=SIMULATED)
     recovery = await kill_and_watch(watched, part)
     assert recovery.full_strength_s is not None, recovery.missing
     assert recovery.full_strength_s <= FULL_STRENGTH_S
@@ -67,8 +73,8 @@ def _assert_failures_are_bounded(recovery: Recovery) -> None:
     """A dead replica or gateway cuts what it was answering; nothing else may fail."""
     if recovery.part in CUTS_STREAMS:
         assert recovery.last_failure_s <= FIRST_ANSWER_S
-    elif recovery.part in ("replica (simulated)", "its executor"):
-        assert len(recovery.failed) <= 2, recovery.failed  # one stream on each door
+    elif recovery.part in CUTS_A_REPLICA:
+        assert len(recovery.failed) <= 2, recovery.failed
     else:
         assert recovery.failed == []
 
@@ -77,7 +83,7 @@ async def test_traffic_goes_on_without_supervisord_and_start_brings_it_back(
     platform: Platform, watched: Watched
 ) -> None:
     before = await settled(watched)
-    async with Load(watched.http, watched.grpc, [SIMULATED], streams_per_door=1) as load:
+    async with load_on(watched, SIMULATED) as load:
         kill(watched.find(SUPERVISORD))
         await load.answered(SIMULATED, after_s=time.monotonic())
         await asyncio.to_thread(platform.slipway, "start")

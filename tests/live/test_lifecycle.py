@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +19,24 @@ import pytest
 from tests.live import unprivileged
 from tests.live.environments import SMALL_MODELS, Platform, write_environment
 from tests.live.failures import Watched, settled
-from tests.live.footprint import files_beside, footprint, scratch
+from tests.live.footprint import NOTHING, files_beside, footprint, scratch, shared_memory_of
 from tests.live.interruptions import PHASES, interrupt_up
 from tests.live.processes import processes_of
-from tests.live.shared_memory import used_by
 from tests.live.streaming import Load, grpc_stream, openai_stream
 from toolchain.settings import default_cache
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
-NOTHING: dict[str, list[str]] = {
-    "processes": [],
-    "listening": [],
-    "mounts": [],
-    "shared memory": [],
-    "state": [],
-    "scratch": [],
-}
+
+@pytest.fixture(scope="module")
+def standing(checkout: Path) -> Iterator[Platform]:
+    """The smaller environment, up, for tests that end it and bring it back."""
+    environment = Platform(checkout=checkout, name="live2", network="127.79.0")
+    environment.up()
+    try:
+        yield environment
+    finally:
+        environment.down()
 
 
 def test_a_second_environment_comes_and_goes_and_the_first_does_not_notice(
@@ -52,7 +54,7 @@ def test_a_second_environment_comes_and_goes_and_the_first_does_not_notice(
             report = await asyncio.to_thread(second.up)
             assert report["models"] == {"sim-a": {"ready": True}}
             assert report["gateway"]["http"] != platform.http
-            shared = used_by(process.pid for process in processes_of(second.run, scratch(second)))
+            shared = shared_memory_of(second)
             await asyncio.to_thread(second.down)
         return load, shared
 
@@ -66,22 +68,33 @@ def test_a_second_environment_comes_and_goes_and_the_first_does_not_notice(
     assert list(temporary.iterdir()) == []
 
 
-def test_after_a_reboot_start_brings_back_the_same_state(second: Platform) -> None:
-    second.up()
-    before = identity(second)
-    reboot(second)
-    second.slipway("start", timeout_s=120)
-    assert identity(second) == before
-    assert_answers(second)
+def test_stop_ends_every_process_and_start_brings_back_the_same_state(standing: Platform) -> None:
+    before = identity(standing)
+    standing.slipway("stop")
+    left = footprint(standing, {})
+    assert (left["processes"], left["listening"], mounts_of(standing)) == ([], [], [])
+    assert not standing.status()["running"]
+    assert "stopped" in standing.slipway("status").stdout
+    standing.slipway("start", timeout_s=120)
+    assert identity(standing) == before
+    assert standing.status()["running"]
+    assert_answers(standing)
 
 
-def test_after_a_reboot_up_brings_back_the_same_state(second: Platform) -> None:
-    second.up()
-    before = identity(second)
-    reboot(second)
-    second.up()
-    assert identity(second) == before
-    second.slipway("preview", "--expect-no-changes")
+def test_after_a_reboot_start_brings_back_the_same_state(standing: Platform) -> None:
+    before = identity(standing)
+    reboot(standing)
+    standing.slipway("start", timeout_s=120)
+    assert identity(standing) == before
+    assert_answers(standing)
+
+
+def test_after_a_reboot_up_brings_back_the_same_state(standing: Platform) -> None:
+    before = identity(standing)
+    reboot(standing)
+    standing.up()
+    assert identity(standing) == before
+    standing.slipway("preview", "--expect-no-changes")
 
 
 @pytest.mark.parametrize(
@@ -125,10 +138,15 @@ def reboot(platform: Platform) -> None:
             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
             os.close(descriptor)
     assert processes_of(platform.run, scratch(platform)) == []
-    for point in footprint(platform, {})["mounts"]:
-        if Path(point).is_relative_to(platform.run):
-            subprocess.run(["umount", point], check=True)
+    for point in mounts_of(platform):
+        subprocess.run(["umount", point], check=True)
     shutil.rmtree(scratch(platform))
+
+
+def mounts_of(platform: Platform) -> list[str]:
+    """Not those of other environments of the same checkout."""
+    points = footprint(platform, {})["mounts"]
+    return [point for point in points if Path(point).is_relative_to(platform.run)]
 
 
 def assert_answers(platform: Platform) -> None:
@@ -156,7 +174,7 @@ def test_a_user_without_root_brings_it_up_and_takes_it_down_without_a_trace() ->
             assert user.up()["models"] == {"sim-a": {"ready": True}}
             assert user.slipway("chat", "sim-a", "hello").stdout.strip() != ""
         finally:
-            user.slipway("down", "--yes", check=False)
+            user.down()
         assert unprivileged.processes() == []
         assert unprivileged.files_outside(home) == before
         assert footprint(user, {})["listening"] == []

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
 
 import httpx
 import openai
+import psutil
 import pytest
 
-from tests.live.models import backends, job_of_each_model, serving
+from tests.live.environments import Platform
+from tests.live.failures import load_on
+from tests.live.metrics import targets, values, wait_for
+from tests.live.models import backends, job_of_each_model, replicas_of, serving
 from tests.live.streaming import Load, grpc_stream, openai_stream
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(1200)]
 
+DRAIN_S = 60
 QUESTION = "What is the capital of France?"
 
 
-def test_up_ends_with_an_answer_from_the_model(platform) -> None:
+def test_up_ends_with_an_answer_from_the_model(platform: Platform) -> None:
     report = platform.first_up
     assert "Paris" in report["answer"]
     assert {name: model["ready"] for name, model in report["models"].items()} == {
@@ -29,7 +38,9 @@ def test_up_ends_with_an_answer_from_the_model(platform) -> None:
 
 
 @pytest.mark.parametrize("name", ["smollm2", "small"])
-async def test_the_real_model_streams_paris_token_by_token_over_sse(platform, name) -> None:
+async def test_the_real_model_streams_paris_token_by_token_over_sse(
+    platform: Platform, name: str
+) -> None:
     answer = await openai_stream(platform.http, name, QUESTION)
     assert answer.error is None
     assert "Paris" in answer.text
@@ -38,7 +49,9 @@ async def test_the_real_model_streams_paris_token_by_token_over_sse(platform, na
 
 
 @pytest.mark.parametrize("name", ["smollm2", "small"])
-async def test_the_real_model_streams_paris_token_by_token_over_grpc(platform, name) -> None:
+async def test_the_real_model_streams_paris_token_by_token_over_grpc(
+    platform: Platform, name: str
+) -> None:
     answer = await grpc_stream(platform.grpc, name, QUESTION)
     assert answer.error is None
     assert "Paris" in answer.text
@@ -46,7 +59,7 @@ async def test_the_real_model_streams_paris_token_by_token_over_grpc(platform, n
     assert answer.arrived_s[-1] - answer.arrived_s[0] > 0.1, "all tokens arrived at once"
 
 
-def test_an_openai_client_lists_the_models_and_chats(platform) -> None:
+def test_an_openai_client_lists_the_models_and_chats(platform: Platform) -> None:
     client = openai.OpenAI(base_url=f"{platform.http}/v1", api_key="unused")
     assert {"smollm2", "small", "sim-a", "sim-b"} <= {model.id for model in client.models.list()}
     reply = client.chat.completions.create(
@@ -58,7 +71,7 @@ def test_an_openai_client_lists_the_models_and_chats(platform) -> None:
     assert "Paris" in (reply.choices[0].message.content or "")
 
 
-async def test_an_unknown_model_is_refused_with_an_error_that_names_it(platform) -> None:
+async def test_an_unknown_model_is_refused_with_an_error_that_names_it(platform: Platform) -> None:
     answer = await openai_stream(platform.http, "no-such-model", QUESTION)
     assert answer.error is not None
     assert answer.error.startswith("HTTP 404")
@@ -67,77 +80,164 @@ async def test_an_unknown_model_is_refused_with_an_error_that_names_it(platform)
     assert answer.error is not None
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["4646/v1/jobs", "4646/v1/nodes", "8500/v1/kv/slipway/routes/smollm2", "8500/v1/acl/tokens"],
-)
-def test_nomad_and_consul_refuse_a_request_without_a_token(platform, path) -> None:
-    response = httpx.get(f"http://127.78.0.1:{path}")
-    assert response.status_code in (401, 403, 404), response.text
-    assert "model-" not in response.text
+@pytest.mark.parametrize("path", ["jobs", "nodes", "allocations", "agent/self"])
+def test_nomad_refuses_a_request_without_a_token(platform: Platform, path: str) -> None:
+    assert platform.nomad(path)  # it exists
+    refused = httpx.get(f"{platform.nomad_address}/v1/{path}")
+    assert refused.status_code == 403, refused.text
 
 
-def test_a_preview_right_after_up_has_no_changes(platform) -> None:
+@pytest.mark.parametrize("path", ["kv/slipway/routes/smollm2", "acl/tokens", "agent/self"])
+def test_consul_refuses_a_request_without_a_token(platform: Platform, path: str) -> None:
+    assert platform.consul(path)
+    refused = httpx.get(f"{platform.consul_address}/v1/{path}")
+    assert refused.status_code == 403, refused.text
+
+
+def test_nothing_is_changed_without_a_token(platform: Platform) -> None:
+    job, route = job_of_each_model(platform)["sim-a"], "kv/slipway/routes/sim-a"
+    before = platform.consul(route)
+    for address, path in (
+        (platform.nomad_address, f"job/{job}"),
+        (platform.consul_address, route),
+    ):
+        assert httpx.delete(f"{address}/v1/{path}").status_code == 403
+    assert platform.consul(route) == before
+    assert job_of_each_model(platform)["sim-a"] == job
+
+
+def test_a_preview_right_after_up_has_no_changes(platform: Platform) -> None:
     platform.slipway("preview", "--expect-no-changes")
 
 
-def test_an_up_without_changes_is_quick_and_changes_nothing(platform) -> None:
+def test_an_up_without_changes_is_quick_and_changes_nothing(platform: Platform) -> None:
     report = platform.up()
     assert report["seconds"] <= 20, report["phases"]  # the bar of 10 s is measured by bench/
 
 
-def test_status_shows_every_replica_and_endpoint(platform) -> None:
+def test_a_plain_pulumi_up_with_the_printed_exports_changes_nothing(platform: Platform) -> None:
+    command = f"""
+        eval "$(./slipway env -s {platform.name})"
+        pulumi up -s {platform.name} --yes --non-interactive --skip-preview --expect-no-changes
+    """
+    done = subprocess.run(
+        ["sh", "-ec", command],
+        cwd=platform.checkout,
+        env=platform.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "unchanged" in done.stdout
+
+
+def test_status_shows_every_replica_and_endpoint(platform: Platform) -> None:
     status = platform.status()
-    assert {node["name"] for node in status["nodes"]} >= {"cpu-0", "cpu-1", "edge-0"}
-    text = json.dumps(status)
-    for job in ("model-smollm2-", "model-sim-a-", "envoy", "xds", "prometheus", "nomad-autoscaler"):
-        assert job in text
+    assert status["schema_version"] == 1
+    assert status["running"]
+    assert status["unreachable"] == {}
+    assert {node["name"] for node in status["nodes"]} == {"cpu-0", "cpu-1", "edge-0", "tight-0"}
+    assert all(node["status"] == "ready" and node["eligible"] for node in status["nodes"])
+    assert status["models"] == {
+        model: {"ready": True, "acknowledged": True}
+        for model in ("smollm2", "sim-a", "sim-b", "sim-tight")
+    }
+    jobs = job_of_each_model(platform)
+    shown = Counter(each["job"] for each in status["replicas"] if each["status"] == "running")
+    for model, job in jobs.items():
+        assert shown[job] == len(serving(platform, job)), model
+    services = [
+        f"{backend}-{door}"
+        for m in jobs
+        for backend in backends(platform, m)
+        for door in ("openai", "grpc")
+    ]
+    healthy = Counter(each["cluster"] for each in status["endpoints"] if each["healthy"])
+    assert healthy.keys() >= set(services)
+    assert {"envoy", "xds", "prometheus", "nomad-autoscaler"} <= shown.keys()
 
 
-def test_prometheus_scrapes_every_part(platform) -> None:
-    query = "http://127.78.0.16:9090/api/v1/targets?state=active"
-    address = platform.http.rsplit(":", 1)[0]
-    query = f"{address}:9090/api/v1/targets?state=active"
-    targets = httpx.get(query).json()["data"]["activeTargets"]
-    down = [f"{t['scrapeUrl']}: {t['lastError']}" for t in targets if t["health"] != "up"]
+def test_status_without_options_is_a_table_of_the_same(platform: Platform) -> None:
+    status = platform.status()
+    table = platform.slipway("status").stdout
+    assert f"{platform.name}: runs" in table
+    for heading in ("models", "nodes", "jobs", "replicas", "endpoints", "targets"):
+        assert f"\n{heading}" in table
+    for each in (*status["nodes"], *status["replicas"]):
+        assert each["name"] in table
+    for each in (*status["endpoints"], *status["targets"]):
+        assert each["address"] in table
+
+
+def test_prometheus_scrapes_every_part(platform: Platform) -> None:
+    found = targets(platform)
+    down = [f"{t['scrapeUrl']}: {t['lastError']}" for t in found if t["health"] != "up"]
     assert down == []
-    services = {t["labels"].get("service", t["labels"]["job"]) for t in targets}
-    assert {
-        "consul",
-        "nomad",
-        "envoy-admin",
-        "xds-http",
-        "prometheus",
-        "nomad-autoscaler",
-    } <= services
-    assert any(name.startswith("model-smollm2-") for name in services)
+    agents = {
+        (t["labels"]["job"], t["labels"]["node"]) for t in found if "service" not in t["labels"]
+    }
+    nodes = ("server-0", "cpu-0", "cpu-1", "edge-0", "tight-0")
+    assert agents == {(agent, node) for agent in ("consul", "nomad") for node in nodes}
+    services = Counter(t["labels"]["service"] for t in found if "service" in t["labels"])
+    engines = {
+        f"{backend}-{door}": len(serving(platform, job))
+        for model, job in job_of_each_model(platform).items()
+        for backend in backends(platform, model)
+        for door in ("openai", "triton")  # vLLM's metrics, Triton's
+    }
+    parts = ("envoy-admin", "xds-http", "prometheus", "nomad-autoscaler")
+    assert services == engines | dict.fromkeys(parts, 1)
 
 
-def test_a_comparison_shows_what_the_models_did(platform) -> None:
+async def test_the_engine_s_queue_batch_cache_and_latencies_reach_prometheus(
+    platform: Platform,
+) -> None:
+    of = '{model="smollm2"}'
+    async with load_on(platform, "smollm2"):
+        running = f"vllm:num_requests_running{of} >= 1"
+        await asyncio.to_thread(wait_for, platform, running, timeout_s=30)
+    replicas = len(serving(platform, job_of_each_model(platform)["smollm2"]))
+    for name in (
+        "vllm:num_requests_waiting",
+        "vllm:kv_cache_usage_perc",
+        "vllm:time_to_first_token_seconds_count",
+        "vllm:inter_token_latency_seconds_count",
+        "nv_inference_pending_request_count",
+    ):
+        assert len(values(platform, f"{name}{of}")) >= replicas, name
+
+
+def test_a_comparison_shows_what_the_models_did(platform: Platform) -> None:
     said = platform.slipway("plan", "--compare", "--json", "--window", "900").stdout
     measured = json.loads(said)["measured"]["smollm2"]
-    assert measured["replicas"] == 1
+    job = job_of_each_model(platform)["smollm2"]
+    assert measured["replicas"] == len(serving(platform, job))
     assert measured["requests_per_s"] > 0
     assert measured["ttft_ms"] > 0
     assert measured["tpot_ms"] > 0
     assert 0 <= measured["kv_cache_usage"] <= 1
 
 
-def _change_under_load(platform, edit) -> tuple[Load, str]:
+def _change_under_load(platform: Platform, edit: Callable[[], None]) -> tuple[Load, str]:
     """Apply `edit` with streams running on both simulated models; returns the load and the log."""
 
     async def run() -> tuple[Load, str]:
+        replaced = replicas_of(platform, job_of_each_model(platform)["sim-a"])
         async with Load(platform.http, platform.grpc, ["sim-a", "sim-b"]) as load:
-            await asyncio.sleep(2)
+            for model in load.answers:
+                await load.answered(model, after_s=0)
             edit()
-            result = await asyncio.to_thread(platform.slipway, "up", timeout_s=300)
-            await asyncio.sleep(8)  # the old job's shutdown delay and drain are part of the change
+            result = await asyncio.to_thread(platform.slipway, "up")
+            # Their drain is part of the change.
+            _, left = await asyncio.to_thread(psutil.wait_procs, replaced, DRAIN_S)
+            assert left == []
         return load, result.stdout + result.stderr
 
     return asyncio.run(run())
 
 
-def test_a_changed_flag_loses_no_request_and_touches_only_its_model(platform) -> None:
+def test_a_changed_flag_loses_no_request_and_touches_only_its_model(platform: Platform) -> None:
     load, log = _change_under_load(platform, lambda: platform.edit_model("sim-a", max_num_seqs=16))
     assert load.failures == []
     assert all(len(answers) >= 5 for answers in load.answers.values())
@@ -145,11 +245,11 @@ def test_a_changed_flag_loses_no_request_and_touches_only_its_model(platform) ->
     assert "model-smollm2" not in log
 
 
-def test_a_preview_after_a_scale_action_has_no_changes(platform) -> None:
+def test_a_preview_after_a_scale_action_has_no_changes(platform: Platform) -> None:
     status = platform.status()
     job = next(j["id"] for j in status["jobs"] if j["id"].startswith("model-sim-a-"))
     httpx.put(
-        f"http://127.78.0.1:4646/v1/job/{job}/scale",
+        f"{platform.nomad_address}/v1/job/{job}/scale",
         headers={"X-Nomad-Token": platform.token("nomad")},
         json={"Count": 3, "Target": {"Group": "replica"}, "Message": "test"},
     ).raise_for_status()
@@ -157,7 +257,7 @@ def test_a_preview_after_a_scale_action_has_no_changes(platform) -> None:
 
 
 def test_a_spec_that_cannot_start_leaves_the_old_one_serving_and_can_be_taken_back(
-    platform,
+    platform: Platform,
 ) -> None:
     file = platform.checkout / "models" / "sim-b.yaml"
     before = file.read_text()
@@ -170,7 +270,7 @@ def test_a_spec_that_cannot_start_leaves_the_old_one_serving_and_can_be_taken_ba
             assert "ends as often as it starts" in failed.stderr
             file.write_text(before)
             await asyncio.to_thread(platform.slipway, "up", timeout_s=200)
-            await asyncio.sleep(8)  # what the second run deletes drains meanwhile
+            await load.answered("sim-b", after_s=time.monotonic())
         return load
 
     job = job_of_each_model(platform)["sim-b"]

@@ -1,0 +1,69 @@
+"""The Nomad Autoscaler raises a count because of the load that Envoy sees."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import httpx
+import pytest
+
+from tests.live.environments import Platform
+from tests.live.models import job_of_each_model, serving, wait_for_count
+from tests.live.streaming import DOORS, Load
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
+
+MODEL = "sim-b"
+# Its replicas are meant for 16 requests each (half of max_num_seqs). Slow streams: many at a time
+# for little work.
+STREAMS_PER_DOOR = 16
+SLOW = {"slipway_fault": "slow=10"}
+SCALING_S = 90  # a scrape, an evaluation, and a cooldown should one be running
+LOOK_S = 0.25
+
+
+def test_load_raises_the_count_and_the_new_replica_takes_its_part(platform: Platform) -> None:
+    job = job_of_each_model(platform)[MODEL]
+    assert len(serving(platform, job)) == 1
+
+    async def scale_out() -> Load:
+        async with Load(
+            platform.http,
+            platform.grpc,
+            [MODEL],
+            streams_per_door=STREAMS_PER_DOOR,
+            parameters=SLOW,
+        ) as load:
+            await asyncio.to_thread(wait_for_count, platform, job, 2, timeout_s=SCALING_S)
+            await asyncio.to_thread(_wait_until_both_get_requests, platform, job)
+        return load
+
+    load = asyncio.run(scale_out())
+    assert load.failures == []
+    scale = platform.nomad(f"job/{job}/scale")["TaskGroups"]["replica"]
+    assert "nomad_policy_id" in scale["Events"][0]["Meta"]  # the autoscaler's, nobody else's
+    platform.slipway("preview", "--expect-no-changes")
+
+
+def _wait_until_both_get_requests(platform: Platform, job: str, timeout_s: float = 30) -> None:
+    deadline_s = time.monotonic() + timeout_s
+    while sorted(map(len, (busy := _busy_replicas(platform, job)).values())) != [2, 2]:
+        assert time.monotonic() < deadline_s, busy
+        time.sleep(LOOK_S)  # Envoy's statistics are a document to poll
+
+
+def _busy_replicas(platform: Platform, job: str) -> dict[str, set[int]]:
+    """By door: the ports of the replicas that Envoy has sent requests to."""
+    admin = f"{platform.http.rpartition(':')[0]}:9901/clusters"
+    clusters = httpx.get(admin, params={"format": "json"}).json()["cluster_statuses"]
+    hosts = {cluster["name"]: cluster.get("host_statuses", []) for cluster in clusters}
+    return {
+        door: {
+            host["address"]["socket_address"]["port_value"]
+            for host in hosts[f"{job}-{door}"]
+            for stat in host["stats"]
+            if stat.get("name") == "rq_total" and int(stat.get("value", 0))
+        }
+        for door in DOORS
+    }
