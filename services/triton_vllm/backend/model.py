@@ -45,6 +45,9 @@ class TritonPythonModel:
             kind=pb_utils.MetricFamily.GAUGE,
         )
         self._in_flight = self._in_flight_family.Metric(labels={"model": self._model})
+        # Two threads count. Triton's metrics are not made for that: the second one's message takes
+        # the place of the one that the server still reads, which ends it by signal 11.
+        self._counting = threading.Lock()
         self._active: dict[asyncio.Task[Any], Any] = {}  # to their senders
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="requests")
@@ -55,7 +58,7 @@ class TritonPythonModel:
         """Take requests; the answers are sent by their tasks."""
         for request in requests:
             sender = request.get_response_sender()
-            self._in_flight.increment(1)
+            self._count(1)
             try:
                 generation = read_generation(partial(_elements, request), request.parameters())
             except RequestError as error:
@@ -126,7 +129,11 @@ class TritonPythonModel:
         except Exception as error:  # such as full shared memory; Triton takes no second try
             _log(error)
         finally:
-            self._in_flight.increment(-1)  # or every drain would wait for this request
+            self._count(-1)  # or every drain would wait for this request
+
+    def _count(self, change: int) -> None:
+        with self._counting:
+            self._in_flight.increment(change)
 
     def _in_loop(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()

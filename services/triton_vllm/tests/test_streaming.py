@@ -135,3 +135,14 @@ def test_an_error_after_the_first_tokens_comes_after_them(
     assert len(answer.responses) == 2
     assert answer.error is not None
     assert message in answer.error
+
+
+def test_requests_that_begin_while_others_end_are_all_answered(stream: TritonStream) -> None:
+    """Two threads count them in Triton's metric, which a race made end the whole server."""
+    requests, answered = 1000, 0
+    for number in range(requests):
+        stream.send(f"w{number}", sampling_parameters=sampling(max_tokens=1))
+    while answered < requests:
+        answer = Answer()
+        answered += not stream.receive(answer)
+        assert answer.error is None
