@@ -23,14 +23,18 @@ def test_a_killed_part_ends_the_replica_and_leaves_nothing(
     new_replica: NewReplica, part: str
 ) -> None:
     replica = new_replica().start().wait_for("ready")
-    before = replica.shared_memory()
     made = {
         "psm_": 1,
         "sem.mp-": 6,  # the engine's lock, and five of the event it was waited for with
         "slipway-": 2,  # one per stub
     }
-    assert {kind: sum(name.startswith(kind) for name in before) for kind in made} == made
 
+    def noted() -> dict[str, int]:
+        names = replica.shared_memory()
+        return {kind: sum(name.startswith(kind) for name in names) for kind in made}
+
+    wait_until(lambda: noted() == made)  # it looks every second
+    before = replica.shared_memory()
     os.kill(replica.parts()[part], signal.SIGKILL)
 
     assert replica.process.wait(10) == 1
