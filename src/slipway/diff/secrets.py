@@ -49,8 +49,9 @@ def secret_texts(value: Any, *, inside: bool = False) -> Iterator[str]:
     elif isinstance(value, dict):
         inside = inside or value.get(SIGNATURE_KEY) == SECRET_SIGNATURE
         for key, item in value.items():
-            if key != SIGNATURE_KEY and item:
-                yield from secret_texts(item, inside=inside or is_secret_key(key))
+            below = inside or is_secret_key(key)
+            if key != SIGNATURE_KEY and item and (below or isinstance(item, dict | list)):
+                yield from secret_texts(item, inside=below)
     elif isinstance(value, list):
         for item in value:
             yield from secret_texts(item, inside=inside)

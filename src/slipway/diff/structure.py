@@ -7,7 +7,7 @@ structure, as the Pulumi CLI does.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
 import yaml
@@ -25,27 +25,39 @@ _DEEPEST = 40
 
 def differences(before: Any, after: Any) -> tuple[PathChange, ...]:
     """Changed paths in a stable order. Values only where the allow-list has them."""
-    return tuple(_compare((), before, after))
+    return () if before == after else tuple(_compare((), before, after))
 
 
 def _compare(keys: tuple[str, ...], before: Any, after: Any) -> Iterator[PathChange]:
-    if before is after or before == after:
-        return
-    before, after = _decoded(before), _decoded(after)
-    if before == after and type(before) is type(after):
+    """Of two values that differ as they are written."""
+    old, new = _decoded(before), _decoded(after)
+    decoded = old is not before or new is not after
+    if decoded and old == new and type(old) is type(new):
         return  # written differently, and the same
-    if len(keys) < _DEEPEST and isinstance(before, dict) and isinstance(after, dict):
-        for key in sorted({*before, *after}, key=str):
-            yield from _compare((*keys, str(key)), before.get(key, ABSENT), after.get(key, ABSENT))
-    elif len(keys) < _DEEPEST and isinstance(before, list) and isinstance(after, list):
-        yield from _compare_lists(keys, before, after)
+    if len(keys) < _DEEPEST and isinstance(old, dict) and isinstance(new, dict):
+        yield from _compare_members(keys, old, new, str)
+    elif len(keys) < _DEEPEST and isinstance(old, list) and isinstance(new, list):
+        yield from _compare_lists(keys, old, new)
     else:
         yield PathChange(
             path=_path(keys),
-            kind=_kind(before, after),
-            before=_text(keys, before),
-            after=_text(keys, after),
+            kind=_kind(old, new),
+            before=_text(keys, old),
+            after=_text(keys, new),
         )
+
+
+def _compare_members(
+    keys: tuple[str, ...],
+    before: Mapping[Any, Any],
+    after: Mapping[Any, Any],
+    step: Callable[[Any], str],
+) -> Iterator[PathChange]:
+    """`step` is how a member's key is written in a path."""
+    for key in sorted({*before, *after}, key=str):
+        old, new = before.get(key, ABSENT), after.get(key, ABSENT)
+        if old is not new and old != new:  # most are the same: not even asked
+            yield from _compare((*keys, step(key)), old, new)
 
 
 def _compare_lists(
@@ -60,17 +72,17 @@ def _compare_lists(
             return
         olds = {str(index): item for index, item in enumerate(before)}
         news = {str(index): item for index, item in enumerate(after)}
-    for name in sorted({*olds, *news}):
-        yield from _compare((*keys, f"[{name}]"), olds.get(name, ABSENT), news.get(name, ABSENT))
+    yield from _compare_members(keys, olds, news, lambda name: f"[{name}]")
 
 
 def _by_identity(items: list[Any]) -> dict[str, Any] | None:
     """The elements by their names; None where they have none of their own."""
+    if not all(isinstance(item, dict) for item in items):
+        return None
     for identity in _IDENTITIES:
-        names = [item.get(identity) if isinstance(item, dict) else None for item in items]
-        texts = [name for name in names if isinstance(name, str) and name]
-        if len(texts) == len(items) == len(set(texts)):
-            return dict(zip(texts, items, strict=True))
+        named = {name: item for item in items if isinstance(name := item.get(identity), str)}
+        if len(named) == len(items) and "" not in named:
+            return named
     return None
 
 

@@ -73,22 +73,24 @@ def test_every_recording_has_a_verdict_here() -> None:
     assert len(RECORDED) + len(MADE) >= 12
 
 
-# The bar is 2 s of processor time, and 1.3 s was measured (docs/benchmarks/planning.md); the same
-# machine has been seen at little more than half of that speed.
-LIMIT_S = 4
-
-
 @pytest.mark.parametrize("make", [digests.many, digests.all_deleted])
-def test_five_thousand_resources_fit_a_comment_in_seconds(
+def test_five_thousand_resources_fit_a_comment_in_two_seconds(
     make: Callable[[int], dict[str, Any]],
 ) -> None:
     text = json.dumps(make(5000))
-    spent_s = []
-    while len(spent_s) < 3 and min(spent_s, default=math.inf) > LIMIT_S:  # a core may be shared
+    comment, slowness = "", math.inf
+    for _ in range(3):  # a core may be shared
         started = time.process_time()
-        comment = render(read_digest(json.loads(text)), None, STAMP)
-        spent_s.append(time.process_time() - started)
-    assert min(spent_s) <= LIMIT_S
+        document = json.loads(text)
+        read = time.process_time()
+        comment = render(read_digest(document), None, STAMP)
+        done = time.process_time()
+        # Two seconds where the JSON alone takes a third of one, and as much more on a slower
+        # machine.
+        slowness = min(slowness, (done - started) / max(2, 6 * (read - started)))
+        if slowness <= 1:
+            break
+    assert slowness <= 1
     assert len(comment) < GITHUB_LIMIT
     assert len(comment.encode()) <= COMMENT_BYTES
     assert_balanced(comment)
