@@ -12,6 +12,7 @@ import typer
 from slipway.cli.console import results, say, write_json
 from slipway.cli.environment import Environment, find
 from slipway.cli.errors import CliError
+from slipway.cli.machine.weights import is_prepared
 from slipway.cli.options import DEFAULT_STACK, Json, Stack
 from slipway.cli.progress import ToolchainProgress
 from slipway.cli.pulumi.plugins import DESCRIPTION, plugin_kind
@@ -106,14 +107,13 @@ def _weights(environment: Environment) -> Iterator[ToolState]:
 def _prepared(model: str, weights: WeightsSpec, cache: Path) -> ToolState:
     source = weights.document["source"]
     kind = next(kind for kind in SOURCE_KINDS if kind in source)
-    folder = cache / weights.directory
-    ready = folder.is_dir()  # made aside, then renamed: there whole or not at all
+    ready = is_prepared(weights, cache)
     return ToolState(
         name=model,
         version=source[kind],
         state="cached" if ready else "missing",
         source=kind if ready else None,
-        path=folder,
+        path=cache / weights.directory,
     )
 
 

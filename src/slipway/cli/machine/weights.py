@@ -17,7 +17,7 @@ from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
 from slipway.config.errors import ConfigError
 from slipway.config.model import Model
-from slipway.plan.platform import JsonObject, PlatformPlan, ReplicaSpec
+from slipway.plan.platform import JsonObject, PlatformPlan, ReplicaSpec, WeightsSpec
 from toolchain.progress import Progress
 
 PROGRAM = "weights.py"
@@ -36,9 +36,16 @@ def prepare_weights(
     """
     for model in plan.models:
         weights = model.replica.weights
-        # A folder is there whole or not at all; its checksums are the tasks' to verify.
-        if weights is not None and not (environment.cache / weights.directory).is_dir():
+        if weights is not None and not is_prepared(weights, environment.cache):
             _prepare(environment, models[model.name], model.replica, weights.document, progress)
+
+
+def is_prepared(weights: WeightsSpec, cache: Path) -> bool:
+    """Whether the folder is there. It is made aside, then renamed: there whole or not at all.
+
+    Its checksums are the tasks' to verify.
+    """
+    return (cache / weights.directory).is_dir()
 
 
 def _prepare(
