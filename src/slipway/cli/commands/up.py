@@ -49,10 +49,10 @@ def up(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
     with phases.phase("plan", f"Pulumi.{environment.name}.yaml and its models"):
         inputs = load_inputs(environment.checkout, environment.name)
         plan = make_plan(inputs)
-        agents.must_stay(environment, recorded(environment), plan)
+        before = recorded(environment)
+        agents.must_stay(environment, before, plan)
         checks.require(checks.free_ports(plan, environment))
-        allocations = allocations_now(environment, recorded(environment))
-        checks.require([checks.memory(plan, allocations)])
+        checks.require([checks.memory(plan, allocations_now(environment, before))])
     with exclusive(environment):
         applied = _bring_up(environment, inputs, plan, phases)
         with phases.phase("probe", "both doors of the gateway"):
