@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 import httpx
 
 from slipway.cli.applied import Applied
 from slipway.cli.errors import CliError
+from slipway.cli.platform.prometheus import Prometheus
 from slipway.plan.capacity import CapacityPlan
 from slipway.planner.reports.comparison import Measured
 
-TIMEOUT_S = 10.0
 P95 = "histogram_quantile(0.95, sum by (le) (rate({name}_bucket{{{of}}}[{window}s]))) * 1000"
 RATE = "sum(rate({name}{{{of}}}[{window}s]))"
 MEAN = "avg(avg_over_time({name}{{{of}}}[{window}s]))"
 TTFT = "vllm:time_to_first_token_seconds"
 TPOT = "vllm:inter_token_latency_seconds"
-
-
-class Prometheus:
-    """Instant queries that give one number."""
-
-    def __init__(self, address: str) -> None:
-        self._client = httpx.Client(base_url=address, timeout=TIMEOUT_S, trust_env=False)
-
-    def __enter__(self) -> Prometheus:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._client.close()
-
-    def number(self, query: str) -> float | None:
-        """None where there is no series, or nothing happened. Raises httpx.HTTPError."""
-        response = self._client.get("/api/v1/query", params={"query": query})
-        found = response.raise_for_status().json()["data"]["result"]
-        value = float(found[0]["value"][1]) if found else math.nan
-        return None if math.isnan(value) else value
 
 
 def ask(applied: Applied, plan: CapacityPlan, *, window_s: int) -> dict[str, Measured]:

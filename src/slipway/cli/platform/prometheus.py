@@ -1,12 +1,14 @@
-"""What Prometheus scrapes."""
+"""What Prometheus scrapes, and instant queries of it."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import httpx
 
-TIMEOUT_S = 5.0
+TARGETS_TIMEOUT_S = 5.0
+QUERY_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +24,7 @@ def targets(prometheus: str) -> list[Target]:
     response = httpx.get(
         f"{prometheus}/api/v1/targets",
         params={"state": "active"},
-        timeout=TIMEOUT_S,
+        timeout=TARGETS_TIMEOUT_S,
         trust_env=False,
     )
     found = [
@@ -35,3 +37,23 @@ def targets(prometheus: str) -> list[Target]:
         for target in response.raise_for_status().json()["data"]["activeTargets"]
     ]
     return sorted(found, key=lambda target: (target.service, target.address))
+
+
+class Prometheus:
+    """Instant queries that give one number."""
+
+    def __init__(self, address: str) -> None:
+        self._client = httpx.Client(base_url=address, timeout=QUERY_TIMEOUT_S, trust_env=False)
+
+    def __enter__(self) -> Prometheus:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def number(self, query: str) -> float | None:
+        """None where there is no series, or nothing happened. Raises httpx.HTTPError."""
+        response = self._client.get("/api/v1/query", params={"query": query})
+        found = response.raise_for_status().json()["data"]["result"]
+        value = float(found[0]["value"][1]) if found else math.nan
+        return None if math.isnan(value) else value
