@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable, Sequence
 
 import psutil
 import pytest
@@ -20,6 +21,30 @@ DRAIN_S = 60
 CHANGED = re.compile(r" [+~-]+ +\S+:\S+:\S+ (\S+) ")  # a line of Pulumi's about a resource
 
 
+def _change_under_load(
+    platform: Platform,
+    load: Load,
+    edit: Callable[[], None],
+    *,
+    changed: Sequence[str],
+    replaced: Sequence[psutil.Process],
+) -> str:
+    """Applies `edit` once the models that it changes answer the load; returns the log."""
+
+    async def run() -> str:
+        async with load:
+            for model in changed:
+                await load.answered(model, after_s=0)
+            edit()
+            done = await asyncio.to_thread(platform.slipway, "up")
+            # Their drain is part of the change.
+            _, left = await asyncio.to_thread(psutil.wait_procs, replaced, DRAIN_S)
+            assert left == []
+        return done.stderr
+
+    return asyncio.run(run())
+
+
 def test_a_changed_flag_of_the_real_model_loses_no_request_and_changes_nothing_else(
     platform: Platform,
 ) -> None:
@@ -28,22 +53,16 @@ def test_a_changed_flag_of_the_real_model_loses_no_request_and_changes_nothing_e
     replaced = replicas_of(platform, before[model])
     assert len(replaced) == 1
 
-    async def change() -> tuple[Load, str]:
-        async with Load(
-            platform.http,
-            platform.grpc,
-            [model, other],
-            streams_per_door=1,
-            pause_s=PAUSE_S[model],
-        ) as load:
-            await load.answered(model, after_s=0)
-            platform.edit_model(model, max_num_seqs=16)
-            done = await asyncio.to_thread(platform.slipway, "up")
-            _, left = await asyncio.to_thread(psutil.wait_procs, replaced, DRAIN_S)
-            assert left == []
-        return load, done.stderr
-
-    load, log = asyncio.run(change())
+    load = Load(
+        platform.http, platform.grpc, [model, other], streams_per_door=1, pause_s=PAUSE_S[model]
+    )
+    log = _change_under_load(
+        platform,
+        load,
+        lambda: platform.edit_model(model, max_num_seqs=16),
+        changed=[model],
+        replaced=replaced,
+    )
     after = job_of_each_model(platform)
     assert load.failures == [], log[-3000:]
     assert all(len(answers) >= 5 for answers in load.answers.values())
@@ -62,19 +81,12 @@ def test_changed_code_of_a_service_rolls_its_models_only_and_loses_no_request(
     replaced = [p for model in SIMULATED for p in replicas_of(platform, before[model])]
     assert len(replaced) >= 5
 
-    async def change() -> tuple[Load, str]:
-        async with Load(platform.http, platform.grpc, list(SIMULATED)) as load:
-            for model in SIMULATED:
-                await load.answered(model, after_s=0)
-            with (platform.checkout / "services/engine_sim/engine_sim.py").open("a") as code:
-                code.write("\n# A change that does nothing is a change of the code all the same.\n")
-            done = await asyncio.to_thread(platform.slipway, "up")
-            # Their drain is part of the change.
-            _, left = await asyncio.to_thread(psutil.wait_procs, replaced, DRAIN_S)
-            assert left == []
-        return load, done.stderr
+    def change_code() -> None:
+        with (platform.checkout / "services/engine_sim/engine_sim.py").open("a") as code:
+            code.write("\n# A change that does nothing is a change of the code all the same.\n")
 
-    load, log = asyncio.run(change())
+    load = Load(platform.http, platform.grpc, list(SIMULATED))
+    log = _change_under_load(platform, load, change_code, changed=SIMULATED, replaced=replaced)
     after = job_of_each_model(platform)
     assert load.failures == [], log[-3000:]
     assert all(len(answers) >= 5 for answers in load.answers.values())
