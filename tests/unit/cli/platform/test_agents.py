@@ -1,16 +1,66 @@
-"""What an `up` may do to servers that were started before."""
+"""Agents: which program starts and stops them, and what `up` may do to servers started before."""
 
 from __future__ import annotations
 
 import dataclasses
+import sys
+from pathlib import Path
 
 import pytest
 
-from slipway.cli.applied import record
+from slipway.cli.applied import from_document, record
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
 from slipway.cli.platform import agents
+from tests.unit.cli.documents import plan_document
 from tests.unit.plan.samples import dev_plan
+
+PROGRAM = "import os, sys; print(sys.argv[1], os.environ['SLIPWAY_RUN']); sys.exit({code})"
+
+
+def put_node_program(folder: Path, code: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "agents.py").write_text(PROGRAM.format(code=code))
+
+
+def test_agents_are_started_by_the_program_that_was_applied(
+    environment: Environment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    applied = from_document(plan_document())
+    put_node_program(environment.checkout / "services" / "node", code=1)
+    put_node_program(environment.cache / "bundles" / applied.node_bundle, code=0)
+    agents.start(environment, applied)
+    assert f"start {environment.run}" in capsys.readouterr().err
+
+
+def test_an_up_that_was_interrupted_before_its_first_agent_has_nothing_to_start(
+    environment: Environment,
+) -> None:
+    folder = environment.run / "supervisor"
+    folder.mkdir(parents=True)
+    assert not agents.has_agents(environment)
+    (folder / "endpoint.json").write_text("{}")
+    assert agents.has_agents(environment)
+
+
+def test_agents_are_stopped_without_a_cache_and_without_a_record(
+    environment: Environment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_node_program(environment.checkout / "services" / "node", code=0)
+    agents.stop(environment, None)
+    agents.stop(environment, from_document(plan_document()))
+    assert capsys.readouterr().err.count("stop ") == 2
+
+
+def test_agents_that_do_not_start_are_a_failure_of_the_machine(environment: Environment) -> None:
+    put_node_program(environment.checkout / "services" / "node", code=1)
+    with pytest.raises(CliError, match="did not start") as failed:
+        agents.start(environment, None)
+    assert failed.value.exit_code == 1
+
+
+def test_this_interpreter_serves_where_the_cache_has_none(environment: Environment) -> None:
+    assert agents._python(environment, None) == Path(sys.executable)
 
 
 def _was_started(environment: Environment) -> None:
