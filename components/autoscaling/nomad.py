@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import json
 
-from components.nomad.jobspec import File, Group, HttpCheck, Job, Service, Task
+from components.nomad.jobspec import (
+    CheckRestart,
+    File,
+    Group,
+    HttpCheck,
+    Job,
+    ScriptCheck,
+    Service,
+    Task,
+)
 from slipway.plan.platform import PlatformPlan
 
 JOB_ID = "nomad-autoscaler"
+TASK = "autoscaler"
+METRICS_PATH = "/v1/metrics"
 
 # What its workload identity may do: read jobs and scale them.
 POLICY_RULES = """\
@@ -34,13 +45,13 @@ def autoscaler_job(plan: PlatformPlan) -> Job:
                     port="http",
                     tags=("metrics",),
                     # Without the format it answers JSON.
-                    meta={"metrics_path": "/v1/metrics", "metrics_format": "prometheus"},
-                    checks=(HttpCheck(path="/v1/health", port="http"),),
+                    meta={"metrics_path": METRICS_PATH, "metrics_format": "prometheus"},
+                    checks=(HttpCheck(path="/v1/health", port="http"), _policies_check(plan)),
                 ),
             ),
             tasks=(
                 Task(
-                    name="autoscaler",
+                    name=TASK,
                     command="${meta.runtime}/tools/bin/"
                     f"nomad-autoscaler-{plan.tools['nomad-autoscaler']}/nomad-autoscaler",
                     args=("agent", "-config", "local/autoscaler.json"),
@@ -53,6 +64,22 @@ def autoscaler_job(plan: PlatformPlan) -> Job:
                 ),
             ),
         ),
+    )
+
+
+def _policies_check(plan: PlatformPlan) -> ScriptCheck:
+    """Restarts an autoscaler that has lost its policies, which calls itself healthy."""
+    autoscaling, program = plan.autoscaling, plan.node_agent
+    metrics = f"http://{autoscaling.address}:{autoscaling.port}{METRICS_PATH}?format=prometheus"
+    return ScriptCheck(
+        name="policies",
+        task=TASK,
+        command=f"${{meta.runtime}}/envs/{program.environment}/bin/python",
+        args=(f"${{meta.runtime}}/bundles/{program.bundle}/scaling_policies.py", metrics),
+        interval_s=5,
+        timeout_s=10,
+        # A new model's policy is known to Nomad a moment before it is to the autoscaler.
+        restart=CheckRestart(after_failures=3, grace_s=10),
     )
 
 

@@ -24,6 +24,17 @@ ENDS_WITH_ITS_EXECUTOR = ("setpriv", "--pdeathsig", "KILL")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRestart:
+    """When a failing check restarts its task. Without it one takes out of rotation only."""
+
+    after_failures: int
+    grace_s: float  # from each start of the task
+
+    def render(self) -> dict[str, Any]:
+        return {"Limit": self.after_failures, "Grace": _ns(self.grace_s)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HttpCheck:
     """A health check by HTTP GET. `port` is a port label of the group."""
 
@@ -32,25 +43,48 @@ class HttpCheck:
     interval_s: float = 2
     timeout_s: float = 5  # checks of 1 s flap when both cores are busy
     failures_before_critical: int = 2
-    restart_after_failures: int = 0  # 0: a failing check takes out of rotation, never restarts
-    restart_grace_s: float = 0
+    restart: CheckRestart | None = None
 
     def render(self) -> dict[str, Any]:
-        check: dict[str, Any] = {
-            "Name": f"http-{self.port}",
-            "Type": "http",
-            "Path": self.path,
-            "PortLabel": self.port,
-            "Interval": _ns(self.interval_s),
-            "Timeout": _ns(self.timeout_s),
-            "FailuresBeforeCritical": self.failures_before_critical,
-        }
-        if self.restart_after_failures:
-            check["CheckRestart"] = {
-                "Limit": self.restart_after_failures,
-                "Grace": _ns(self.restart_grace_s),
+        return _present(
+            {
+                "Name": f"http-{self.port}",
+                "Type": "http",
+                "Path": self.path,
+                "PortLabel": self.port,
+                "Interval": _ns(self.interval_s),
+                "Timeout": _ns(self.timeout_s),
+                "FailuresBeforeCritical": self.failures_before_critical,
+                "CheckRestart": self.restart.render() if self.restart else {},
             }
-        return check
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptCheck:
+    """A health check by a command in the task's environment: exit 0 passes, 2 is critical."""
+
+    name: str
+    task: str
+    command: str
+    args: tuple[str, ...]
+    interval_s: float
+    timeout_s: float
+    restart: CheckRestart | None = None
+
+    def render(self) -> dict[str, Any]:
+        return _present(
+            {
+                "Name": self.name,
+                "Type": "script",
+                "TaskName": self.task,
+                "Command": self.command,
+                "Args": list(self.args),
+                "Interval": _ns(self.interval_s),
+                "Timeout": _ns(self.timeout_s),
+                "CheckRestart": self.restart.render() if self.restart else {},
+            }
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +93,7 @@ class Service:
 
     name: str
     port: str
-    checks: tuple[HttpCheck, ...] = ()
+    checks: tuple[HttpCheck | ScriptCheck, ...] = ()
     tags: tuple[str, ...] = ()
     meta: Mapping[str, str] = field(default_factory=dict)
 

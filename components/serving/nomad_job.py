@@ -8,6 +8,7 @@ from typing import Any
 
 from components.autoscaling.policy import inflight_policy
 from components.nomad.jobspec import (
+    CheckRestart,
     File,
     Group,
     HttpCheck,
@@ -68,8 +69,7 @@ def _services(model: ModelPlan) -> tuple[Service, ...]:
                 HttpCheck(
                     path="/health",
                     port="openai",
-                    restart_after_failures=30,
-                    restart_grace_s=grace_s,
+                    restart=CheckRestart(after_failures=30, grace_s=grace_s),
                 ),
             ),
         ),

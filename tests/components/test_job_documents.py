@@ -16,7 +16,7 @@ import yaml
 
 from components.autoscaling.nomad import POLICY_RULES
 from components.nomad.agent_config import MAX_KILL_TIMEOUT_S
-from components.nomad.jobspec import LEFT_DELIMITER, Job, to_json
+from components.nomad.jobspec import LEFT_DELIMITER, HttpCheck, Job, ScriptCheck, to_json
 from components.serving.nomad_job import model_job
 from slipway.config.model import TimeoutSettings
 from slipway.plan.platform import PlatformPlan
@@ -185,7 +185,19 @@ def test_every_check_and_service_uses_a_port_of_its_group(jobs: dict[str, Job], 
     group = jobs[name].group
     for service in group.services:
         assert service.port in group.ports
-        assert {check.port for check in service.checks} <= set(group.ports)
+        asked = {check.port for check in service.checks if isinstance(check, HttpCheck)}
+        assert asked <= set(group.ports)
+
+
+def test_the_autoscalers_own_task_is_restarted_when_it_has_lost_its_policies(
+    jobs: dict[str, Job],
+) -> None:
+    group = jobs["nomad-autoscaler"].group
+    (check,) = [c for s in group.services for c in s.checks if isinstance(c, ScriptCheck)]
+    assert check.task == group.tasks[0].name
+    assert check.restart is not None
+    # Full strength is due a minute after a death: checks and the restart need the half of it.
+    assert check.restart.after_failures * check.interval_s + check.restart.grace_s <= 30
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -26,6 +28,7 @@ from tests.components.platform_plan import platform_plan
 
 pytestmark = [pytest.mark.binaries]
 
+CHECK = Path(__file__).parents[2] / "services" / "node" / "scaling_policies.py"
 AUTOSCALER_ADDRESS, PROMETHEUS_ADDRESS = "127.98.0.3", "127.98.0.4"
 # Nomad checks it against the tasks' kill timeouts, and drops it where there are no deployments.
 DROPPED = ".Update.ProgressDeadline"
@@ -209,6 +212,16 @@ def test_the_autoscaler_scales_a_model_to_the_answer_of_its_query(
             assert scaled(nomad, job, count=2), log.read_text()[-3000:]
             metrics = autoscaler.get("/v1/metrics", params={"format": "prometheus"})
             assert "nomad_autoscaler_" in metrics.text
+            listed = len(nomad.get("/v1/scaling/policies").json())
+            checked = subprocess.run(
+                [sys.executable, CHECK, str(metrics.url)],
+                env={"NOMAD_ADDR": f"http://{ADDRESS}:4646", "NOMAD_TOKEN": ""},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert checked.stdout == f"{listed} of {listed} policies are looked after\n"
+            assert checked.returncode == 0
 
     (model,) = [model for model in plan.models if model.job_id == job.id]
     assert replicas_wanted_query(model) in queries

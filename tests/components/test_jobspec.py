@@ -15,12 +15,14 @@ from components.nomad.jobspec import (
     ENDS_WITH_ITS_EXECUTOR,
     LEFT_DELIMITER,
     RIGHT_DELIMITER,
+    CheckRestart,
     File,
     Group,
     HttpCheck,
     Job,
     Restart,
     Scaling,
+    ScriptCheck,
     Service,
     Task,
     to_json,
@@ -33,6 +35,7 @@ JOB = Job(id="job", datacenter="dev", node_pool="cpu", group=GROUP)
 
 durations_s = st.floats(min_value=0.001, max_value=86_400)
 texts = st.text(max_size=8)
+restarts = st.builds(CheckRestart, after_failures=st.integers(1, 3), grace_s=durations_s)
 labels = st.text("abcdefgh", min_size=1, max_size=4)
 ports = st.dictionaries(labels, st.none() | st.integers(1, 65535), max_size=4)
 
@@ -57,8 +60,7 @@ def jobs(draw: st.DrawFn) -> Job:
             path="/health",
             port=port,
             interval_s=draw(durations_s),
-            restart_after_failures=draw(st.integers(0, 3)),
-            restart_grace_s=draw(durations_s),
+            restart=draw(st.none() | restarts),
         )
         for port in labelled
     )
@@ -190,9 +192,15 @@ def test_only_a_task_that_comes_first_has_a_lifecycle() -> None:
 
 def test_a_check_restarts_only_when_told_to() -> None:
     quiet = HttpCheck(path="/", port="http")
-    strict = dataclasses.replace(quiet, restart_after_failures=3, restart_grace_s=60)
+    restart = CheckRestart(after_failures=3, grace_s=60)
+    strict = dataclasses.replace(quiet, restart=restart)
     assert "CheckRestart" not in quiet.render()
     assert strict.render()["CheckRestart"] == {"Limit": 3, "Grace": 60 * SECOND_NS}
+    script = ScriptCheck(
+        name="probe", task="server", command="/bin/true", args=("-v",), interval_s=5, timeout_s=10
+    )
+    assert "CheckRestart" not in script.render()
+    assert dataclasses.replace(script, restart=restart).render()["CheckRestart"]["Limit"] == 3
 
 
 def test_a_service_registers_the_nodes_own_address() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import time
@@ -32,6 +33,7 @@ from tests.live.shared_memory import unused, used_by
 from tests.live.streaming import Load
 
 LOOK_S = 0.25
+HANDLED_POLICIES = re.compile(r"^nomad_autoscaler_policy_total_num (\S+)$", re.MULTILINE)
 SIMULATED = "sim-a"
 REAL = "smollm2"
 # A real answer of this length takes about a second, and clients that leave the engine no pause
@@ -245,7 +247,11 @@ class Strength:
                 for node in status["nodes"]
                 if node["status"] == "ready" and node["eligible"]
             ),
-            wrong=(*_wrong(status, processes), *_silent_agents(platform.run)),
+            wrong=(
+                *_wrong(status, processes),
+                *_silent_agents(platform.run),
+                *_forgotten_policies(status),
+            ),
         )
 
     def lacks(self, before: Strength, victim: Process | None = None) -> Iterator[str]:
@@ -290,6 +296,18 @@ def _silent_agents(run: Path) -> Iterator[str]:
             httpx.get(url, timeout=2).raise_for_status()
         except httpx.HTTPError as error:
             yield f"{record.parent.name} on {record.parent.parent.name}: {error!r}"
+
+
+def _forgotten_policies(status: dict[str, Any]) -> Iterator[str]:
+    """An autoscaler that no longer looks after a model calls itself healthy."""
+    models = sum(job["id"].startswith("model-") for job in status["jobs"])
+    for target in status["targets"]:
+        if target["service"] == "nomad-autoscaler":
+            with suppress(httpx.HTTPError):  # a target that does not answer is wrong anyway
+                text = httpx.get(target["address"], timeout=2).text
+                found = HANDLED_POLICIES.search(text)
+                if not found or float(found[1]) != models:
+                    yield f"{found and found[1]} of {models} scaling policies are looked after"
 
 
 def _accepts(address: str) -> bool:
