@@ -91,21 +91,26 @@ def claim_home(settings: Settings, journal: Journal) -> ReplicaHome:
     folder = settings.scratch / f"r-{settings.replica_id}"
     _check_length(folder / "tmp")
     settings.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for other in settings.scratch.glob("r-*"):
-        home = _existing_home(other)
-        if home.incarnation and launcher_lives(home.incarnation):
-            if other == folder:
-                raise RunError(f"this replica already runs: {home.incarnation}")
-            continue
-        if not home.incarnation and other != folder:
-            continue  # being made right now, or its own replica's to clear
-        if found := home.clear():
-            journal.warning("leftovers of a dead launcher", folder=other.name, **found)
+    own = _existing_home(folder)
+    if own.incarnation and launcher_lives(own.incarnation):
+        raise RunError(f"this replica already runs: {own.incarnation}")
+    clear_dead_homes(settings.scratch, journal)
+    if not own.incarnation:
+        own.clear()
     folder.mkdir(mode=0o700)
     home = ReplicaHome(folder, incarnation_of(settings.replica_id, os.getpid()))
     (folder / "incarnation").write_text(home.incarnation, encoding="utf-8")
     home.temporary.mkdir()
     return home
+
+
+def clear_dead_homes(scratch: Path, journal: Journal) -> None:
+    """Clear what launchers that are no more left in their folders, and what those know of."""
+    for folder in scratch.glob("r-*"):
+        home = _existing_home(folder)
+        # Without an incarnation it is being made right now, or its own replica's to clear.
+        if home.incarnation and not launcher_lives(home.incarnation) and (found := home.clear()):
+            journal.warning("leftovers of a dead launcher", folder=folder.name, **found)
 
 
 def _existing_home(folder: Path) -> ReplicaHome:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from replica_process import GRPC_PORT, ReplicaProcess, shared_memory_names, wait
 from triton_stream import Answer, TritonStream, sampling
 
 NewReplica = Callable[..., ReplicaProcess]
+
+LEFTOVERS = Path(__file__).parents[1] / "leftovers.py"
 
 # the fake engine's worker is the second process that multiprocessing spawned
 PARTS = ["api_server", "engine", "engine+", "tracker", "tritonserver", "stub", "stub+"]
@@ -96,6 +100,22 @@ def test_a_start_clears_what_launcher_and_guard_left_when_killed_together(
     assert not marked_processes(old)
     assert not before & shared_memory_names()
     assert any("leftovers" in event.get("message", "") for event in replica.events())
+
+
+def test_a_platform_that_goes_takes_what_killed_replicas_left_with_it(
+    new_replica: NewReplica,
+) -> None:
+    replica = new_replica().start().wait_for("ready")
+    before = replica.shared_memory()
+    os.kill(replica.parts()["guard"], signal.SIGSTOP)
+    replica.process.kill()
+    replica.process.wait()
+
+    scratch = {"SLIPWAY_SCRATCH": str(replica.folder / "s")}
+    subprocess.run([sys.executable, LEFTOVERS], env=scratch, check=True)
+
+    assert replica.is_gone()
+    assert not before & shared_memory_names()
 
 
 def fill_the_disk(replica: ReplicaProcess) -> Path:
