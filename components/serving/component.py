@@ -96,6 +96,7 @@ def _gate_document(args: ModelServiceArgs) -> dict[str, object]:
         "job_id": args.model.job_id,
         "service": args.model.service,
         "surge": args.model.surge,
+        "min_replicas": args.model.scaling.min_replicas,
         "max_replicas": args.model.scaling.max_replicas,
         "deadline_s": _deadline_s(args.model),
         "nomad": args.nomad_address,

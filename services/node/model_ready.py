@@ -30,6 +30,7 @@ class Gate:
     job: ModelJob
     service: str
     surge: int | None  # 0: replicas are exchanged one by one; None: a full set beside the old one
+    min_replicas: int
     max_replicas: int
     deadline_s: float
     nomad: Api
@@ -54,6 +55,7 @@ def apply(document: dict[str, Any], secrets: dict[str, Any]) -> None:
         job=ModelJob(document["job_id"], nomad),
         service=document["service"],
         surge=document["surge"],
+        min_replicas=document["min_replicas"],
         max_replicas=document["max_replicas"],
         deadline_s=document["deadline_s"],
         nomad=nomad,
@@ -95,7 +97,7 @@ def take_over_count(gate: Gate, others: Sequence[ModelJob]) -> int:
     """
     group = group_of(gate.job.document())
     counts = [min(job.count(), gate.max_replicas) for job in others]
-    count = max([group["Count"], group["Scaling"]["Min"], *counts])
+    count = max([group["Count"], gate.min_replicas, *counts])
     if count > group["Count"]:
         gate.job.scale(count, "takes over the count of the previous spec")
     return count

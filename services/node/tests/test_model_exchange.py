@@ -135,6 +135,7 @@ def gate_variables(cluster: Cluster, spec: str, **changes: Any) -> dict[str, Any
         "job_id": f"model-m-{spec}",
         "service": "model-m-all",
         "surge": 0,
+        "min_replicas": 2,
         "max_replicas": 4,
         "deadline_s": 30,
         "nomad": cluster.address(1, 4646),
@@ -187,7 +188,7 @@ def fewest_serving(consul: Api) -> Iterator[Callable[[], int]]:
 def start_old(cluster: Cluster, nomad: Api, *, count: int) -> dict[str, Any]:
     """The job of the first spec, up; as Nomad has it then."""
     nomad.post("/v1/jobs", model_job("0", count=count))
-    done = gate(cluster, "0")
+    done = gate(cluster, "0", min_replicas=count)
     assert done.returncode == 0, done.stderr
     return ModelJob("model-m-0", nomad).document()
 
@@ -208,7 +209,7 @@ def test_a_full_node_exchanges_replica_by_replica_and_leaves_the_others_alone(
     old = replicas(nomad, "0")
     nomad.post("/v1/jobs", model_job("1", count=3))
     with fewest_serving(consul) as fewest:
-        done = gate(cluster, "1")
+        done = gate(cluster, "1", min_replicas=3)
     assert done.returncode == 0, done.stdout + done.stderr
     assert fewest() == 2
     assert done.stdout.count("makes room") == 3
@@ -218,6 +219,17 @@ def test_a_full_node_exchanges_replica_by_replica_and_leaves_the_others_alone(
         for each in ModelJob("model-m-0", nomad).allocations()
     }
     assert begun == old  # none began again on the way out
+
+
+def test_a_raised_minimum_is_waited_for(cluster: Cluster, nomad: Api, consul: Api) -> None:
+    start_old(cluster, nomad, count=1)
+    old = replicas(nomad, "0")
+    nomad.post("/v1/jobs", model_job("0", count=3))
+    assert ModelJob("model-m-0", nomad).count() == 1  # as Pulumi has it: nobody counted anew
+    done = gate(cluster, "0", min_replicas=3)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(serving(consul)) == 3
+    assert old.items() <= replicas(nomad, "0").items()
 
 
 def test_no_more_replicas_go_than_room_is_needed(cluster: Cluster, nomad: Api, consul: Api) -> None:
@@ -239,7 +251,7 @@ def test_a_spec_that_cannot_start_gives_every_replica_back_and_can_be_tried_agai
     nomad.post("/v1/jobs", model_job("1", count=3, command="echo no such flag >&2; exit 3"))
     for _ in range(2):  # the second run finds what the first one has left
         with fewest_serving(consul) as fewest:
-            done = gate(cluster, "1")
+            done = gate(cluster, "1", min_replicas=3)
         assert done.returncode == 1
         assert "task server ends as often as it starts: Exit Code: 3" in done.stderr
         assert "the replicas of model-m-0 serve\n" in done.stderr
@@ -255,7 +267,7 @@ def test_a_step_before_the_server_that_fails_is_named_with_its_last_words(
 ) -> None:
     before = "echo another checksum >&2; exit 2"
     nomad.post("/v1/jobs", model_job("1", count=1, before=before))
-    done = gate(cluster, "1")
+    done = gate(cluster, "1", min_replicas=1)
     assert done.returncode == 1
     assert "task weights ends as often as it starts: Exit Code: 2" in done.stderr
     assert "\n    another checksum\nfix: slipway logs model-m-1 " in done.stderr
@@ -269,7 +281,7 @@ def test_a_killed_exchange_is_completed_by_the_next_run(
     kill_at_the_first_replica(cluster, "1")
     assert is_reduced(ModelJob("model-m-0", nomad).document())
     with fewest_serving(consul) as fewest:
-        done = gate(cluster, "1")
+        done = gate(cluster, "1", min_replicas=3)
     assert done.returncode == 0, done.stdout + done.stderr
     assert fewest() >= 2
     assert serving(consul) == sorted(replicas(nomad, "1"))
@@ -284,7 +296,7 @@ def test_a_killed_exchange_is_taken_back_by_the_old_specs_gate(
     nomad.post("/v1/jobs", model_job("0", count=3))  # as Pulumi does: it keeps the count
     assert ModelJob("model-m-0", nomad).count() == 2
     with fewest_serving(consul) as fewest:
-        done = gate(cluster, "0")
+        done = gate(cluster, "0", min_replicas=3)
     assert done.returncode == 0, done.stdout + done.stderr
     assert fewest() >= 2
     assert serving(consul) == sorted(replicas(nomad, "0"))
@@ -298,7 +310,7 @@ def test_taking_back_never_ends_what_is_proven_for_what_never_came_up(
     nomad.post("/v1/jobs", model_job("1", count=3))
     kill_at_the_first_replica(cluster, "1")
     nomad.post("/v1/jobs", model_job("0", count=3))
-    done = gate(cluster, "0", deadline_s=0)
+    done = gate(cluster, "0", min_replicas=3, deadline_s=0)
     assert done.returncode == 1
     assert "what runs of model-m-0 goes on serving" in done.stderr
     assert ModelJob("model-m-0", nomad).count() == 3
@@ -307,7 +319,7 @@ def test_taking_back_never_ends_what_is_proven_for_what_never_came_up(
 
 def kill_at_the_first_replica(cluster: Cluster, spec: str) -> None:
     """Runs the gate and kills it when it has taken one replica away."""
-    variables = gate_variables(cluster, spec)
+    variables = gate_variables(cluster, spec, min_replicas=3)
     process = subprocess.Popen(
         [sys.executable, "-B", str(cluster.code / "model_ready.py"), "apply"],
         env=os.environ | {"SLIPWAY_DOCUMENT": json.dumps(variables["document"])},
