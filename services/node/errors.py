@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class InputError(Exception):
@@ -28,5 +31,11 @@ def exit_code(program: Callable[[], None]) -> int:
         return 2
     except HostError as error:
         sys.stderr.write(f"{error}\n")
+        return 1
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+        run = os.environ.get("SLIPWAY_RUN", "")
+        sys.stderr.write(f"{error}\nfix: make room on the disk of {run}, then run it again\n")
         return 1
     return 0

@@ -18,7 +18,7 @@ from typing import Any
 
 from document import read_document, read_secrets
 from errors import HostError, InputError, exit_code
-from http_json import Api
+from http_json import Api, ApiError
 from model_job import ModelJob, group_of, is_reduced, placed, services
 from replica_exchange import Exchange, GivenUpError
 from waiting import say
@@ -68,7 +68,7 @@ def apply(document: dict[str, Any], secrets: dict[str, Any]) -> None:
     try:
         gate.exchange(gate.job, wanted, lenders)
     except GivenUpError as error:
-        outcome = give_back(gate, lenders) if lenders else still_serving(gate, others, error)
+        outcome = gave_back(gate, lenders) if lenders else still_serving(gate, others, error)
         words = f"\nits last words on stderr:\n{error.words}" if error.words else ""
         raise HostError(
             f"model {gate.model}: {error}{outcome}{words}\nfix: slipway logs {gate.job.id} shows"
@@ -101,6 +101,17 @@ def take_over_count(gate: Gate, others: Sequence[ModelJob]) -> int:
     if count > group["Count"]:
         gate.job.scale(count, "takes over the count of the previous spec")
     return count
+
+
+def gave_back(gate: Gate, lenders: Sequence[ModelJob]) -> str:
+    """How giving back ended; also when Nomad does not answer in the middle of it."""
+    try:
+        return give_back(gate, lenders)
+    except ApiError as error:
+        return (
+            f"\n{error}: not all replicas of {lenders[-1].id} may have come back; the next run"
+            " goes on with it"
+        )
 
 
 def give_back(gate: Gate, lenders: Sequence[ModelJob]) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,23 @@ def test_a_wrong_environment_is_exit_2_and_no_traceback(
     monkeypatch.delenv("SLIPWAY_RUN", raising=False)
     assert exit_code(lambda: agents.main(["start"])) == 2
     assert capsys.readouterr().err.startswith("SLIPWAY_RUN is ''")
+
+
+def test_a_full_disk_is_told_with_the_fix_and_any_other_mistake_of_the_program_is_not_hidden(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SLIPWAY_RUN", "/run/of/dev")
+
+    def fail(number: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    assert exit_code(lambda: fail(errno.ENOSPC)) == 1
+    assert capsys.readouterr().err == (
+        "[Errno 28] No space left on device\n"
+        "fix: make room on the disk of /run/of/dev, then run it again\n"
+    )
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        exit_code(lambda: fail(errno.EBADF))
 
 
 def test_start_and_status_before_the_first_apply_say_what_to_do(

@@ -166,7 +166,7 @@ def test_a_job_lends_only_where_its_successor_takes_its_clients(
     surge: int | None, old: dict[str, Any], lends: bool
 ) -> None:
     api = Jobs(old=old, new=registering("model-m-all"))
-    gate = Gate("m", ModelJob("new", api), "model-m-all", surge, 4, 60, api, api)
+    gate = Gate("m", ModelJob("new", api), "model-m-all", surge, 1, 4, 60, api, api)
     assert makes_room(gate, ModelJob("old", api)) is lends
 
 
@@ -183,7 +183,7 @@ def test_the_reason_says_who_serves_and_what_would_need_less_room(
 ) -> None:
     api = Api("http://127.0.0.1:1")
     job = ModelJob("model-m-1", api)
-    gate = Gate("m", job, "model-m-all", surge, 4, 60, api, api)
+    gate = Gate("m", job, "model-m-all", surge, 1, 4, 60, api, api)
     said = still_serving(gate, [ModelJob("model-m-0", api)], error)
     assert words in said
     assert bool(words) is ("go on serving" in said)
