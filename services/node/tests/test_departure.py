@@ -36,15 +36,8 @@ class Nomad(Api):
 
 
 @pytest.fixture
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
-    """With the operator's token, and a clock that only sleeping moves."""
-    now = [0.0]
-
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
-
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    monkeypatch.setattr("time.sleep", sleep)
+def folders(tmp_path: Path, clock: None, monkeypatch: pytest.MonkeyPatch) -> Folders:
+    """With the operator's token."""
     monkeypatch.setattr(departure, "Api", Nomad)
     folders = Folders(run=tmp_path, cache=tmp_path, scratch=tmp_path)
     folders.token("nomad").parent.mkdir()

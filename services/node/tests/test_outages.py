@@ -72,18 +72,6 @@ def exchange(cluster: Cluster) -> Exchange:
     return Exchange("m", new, "model-m-all", 2, [old], 60, cluster)
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that only sleeping moves."""
-    now = [0.0]
-
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
-
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    monkeypatch.setattr("time.sleep", sleep)
-
-
 @pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize("first", range(1, 28))
 def test_an_election_at_any_moment_of_an_exchange_is_waited_for(first: int) -> None:

@@ -6,17 +6,7 @@ import pytest
 import waiting
 from errors import HostError
 
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that only sleeping moves."""
-    now = [0.0]
-
-    def sleep(seconds: float) -> None:
-        now[0] += seconds
-
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    monkeypatch.setattr("time.sleep", sleep)
+pytestmark = pytest.mark.usefixtures("clock")
 
 
 def test_what_is_there_at_once_prints_nothing(capsys: pytest.CaptureFixture[str]) -> None:
