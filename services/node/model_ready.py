@@ -6,7 +6,7 @@ A new spec is a new job beside the old one. It first takes over the old one's cu
 autoscaler may have moved it), then this program waits until that many replicas pass their checks
 in Consul. With `surge` 0 old replicas make room one by one (replica_exchange.py), and come back
 when the change is given up. Every ten seconds it prints the last thing seen. Exit 1 when it is
-given up.
+given up: the model is left to the replicas that serve it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def apply(document: dict[str, Any], secrets: dict[str, Any]) -> None:
     try:
         gate.exchange(gate.job, wanted, lenders)
     except GivenUpError as error:
-        outcome = gave_back(gate, lenders) if lenders else still_serving(gate, others, error)
+        outcome = aftermath(gate, others, lenders, error)
         words = f"\nits last words on stderr:\n{error.words}" if error.words else ""
         raise HostError(
             f"model {gate.model}: {error}{outcome}{words}\nfix: slipway logs {gate.job.id} shows"
@@ -103,15 +103,16 @@ def take_over_count(gate: Gate, others: Sequence[ModelJob]) -> int:
     return count
 
 
-def gave_back(gate: Gate, lenders: Sequence[ModelJob]) -> str:
-    """How giving back ended; also when Nomad does not answer in the middle of it."""
+def aftermath(
+    gate: Gate, others: Sequence[ModelJob], lenders: Sequence[ModelJob], error: GivenUpError
+) -> str:
+    """Leaves the model to the replicas that serve it; says how that ended, and what would help."""
     try:
-        return give_back(gate, lenders)
-    except ApiError as error:
-        return (
-            f"\n{error}: not all replicas of {lenders[-1].id} may have come back; the next run"
-            " goes on with it"
-        )
+        if lenders:
+            return give_back(gate, lenders)
+        return stand_down(gate, others) + way_to_room(gate, others, error)
+    except ApiError as lost:
+        return f"\nnot all replicas may be as they were: {lost}; the next run goes on with it"
 
 
 def give_back(gate: Gate, lenders: Sequence[ModelJob]) -> str:
@@ -144,17 +145,35 @@ def makes_room(gate: Gate, job: ModelJob) -> bool:
     return old["NodePool"] == new["NodePool"] and services(new) <= services(old)
 
 
-def still_serving(gate: Gate, others: Sequence[ModelJob], error: GivenUpError) -> str:
+def stand_down(gate: Gate, others: Sequence[ModelJob]) -> str:
+    """Take the replicas of a job that serves nobody while another does: they would hold memory,
+    and be scaled with the load of the model. Its next gate begins anew."""
+    if answers(gate, gate.job) or not any(answers(gate, job) for job in others):
+        return ""
+    gate.job.reduce_to(0)
+    return "; the replicas of the previous spec go on serving"
+
+
+def answers(gate: Gate, job: ModelJob) -> bool:
+    """Whether one of its replicas passes its checks on some door."""
+    own = {each["ID"] for each in job.allocations()}
+    return any(
+        (entry["Service"]["Meta"] or {}).get("allocation") in own
+        for service in services(job.document())
+        for entry in gate.consul.get(f"/v1/health/service/{service}?passing=1")
+    )
+
+
+def way_to_room(gate: Gate, others: Sequence[ModelJob], error: GivenUpError) -> str:
     if not (others and error.for_room):
         return ""
-    serving = "; the replicas of the previous spec go on serving"
     if gate.surge == 0:
         return (
-            f"{serving}\nThis change is the one that turns on `surge: 0`, or moves the model to"
+            "\nThis change is the one that turns on `surge: 0`, or moves the model to"
             " another pool: it needs room for all replicas once; later ones do not."
         )
     return (
-        f"{serving}\nWith `surge: 0` for this model in Pulumi.<env>.yaml replicas are exchanged"
+        "\nWith `surge: 0` for this model in Pulumi.<env>.yaml replicas are exchanged"
         " one by one: turn it on while there is room, once."
     )
 

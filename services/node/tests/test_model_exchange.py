@@ -262,6 +262,31 @@ def test_a_spec_that_cannot_start_gives_every_replica_back_and_can_be_tried_agai
         assert replicas(nomad, "1") == {}
 
 
+def test_beside_a_set_that_serves_one_that_cannot_start_stands_down_until_its_next_gate(
+    cluster: Cluster, nomad: Api, consul: Api
+) -> None:
+    start_old(cluster, nomad, count=1)
+    old = replicas(nomad, "0")
+    broken = model_job("1", count=1, command="echo no such flag >&2; exit 3")
+    for _ in range(2):  # the second run begins anew
+        nomad.post("/v1/jobs", broken)
+        done = gate(cluster, "1", min_replicas=1, surge=None)
+        assert done.returncode == 1
+        assert "Exit Code: 3; the replicas of the previous spec go on serving\n" in done.stderr
+        assert replicas(nomad, "1") == {}
+        assert is_reduced(ModelJob("model-m-1", nomad).document())
+        assert serving(consul) == sorted(old)
+
+
+def test_a_set_without_another_one_that_serves_is_left_to_come_up(
+    cluster: Cluster, nomad: Api, consul: Api
+) -> None:
+    nomad.post("/v1/jobs", model_job("1", count=1))
+    done = gate(cluster, "1", min_replicas=1, surge=None, deadline_s=0)
+    assert "model m: not ready after 0 s" in done.stderr
+    wait_until("answers", lambda: None if serving(consul) else "not yet", 20)
+
+
 def test_a_step_before_the_server_that_fails_is_named_with_its_last_words(
     cluster: Cluster, nomad: Api
 ) -> None:

@@ -12,7 +12,7 @@ import lifecycle
 import pytest
 from http_json import Api, ApiError
 from model_job import ModelJob
-from model_ready import Gate, gave_back
+from model_ready import Gate, aftermath
 from replica_exchange import Exchange, GivenUpError
 
 NO_LEADER = ApiError("GET /v1/job/model-m-1: HTTP 500 No cluster leader", 500)
@@ -94,9 +94,8 @@ def test_a_nomad_that_goes_while_replicas_are_given_back_is_told_with_what_comes
     silent = Cluster(silent=lambda _: True)
     old, new = ModelJob("model-m-0", silent), ModelJob("model-m-1", silent)
     gate = Gate("m", new, "model-m-all", 0, 2, 2, 60, silent, silent)
-    assert gave_back(gate, [old]) == (
-        f"\n{NO_LEADER}: not all replicas of model-m-0 may have come back; the next run goes on"
-        " with it"
+    assert aftermath(gate, [old], [old], GivenUpError("late")) == (
+        f"\nnot all replicas may be as they were: {NO_LEADER}; the next run goes on with it"
     )
 
 
