@@ -1,8 +1,8 @@
 """Kill one process of a running platform and measure how the platform gets over it.
 
 Load runs over both doors of a model with two replicas: the one whose replica dies, else the
-simulated one. After the kill two times are taken: until a request that began after the kill has
-been answered on each door, and until the platform is at full strength: the same processes as
+simulated one. After the kill two times are taken: until clients that ask from that moment on have
+an answer on each door, and until the platform is at full strength: the same processes as
 before, and `slipway status` as before.
 """
 
@@ -156,12 +156,15 @@ async def kill_and_watch(platform: Watched, part: Part, *, timeout_s: float = 90
         victim = await asyncio.to_thread(platform.find, part)
         killed_s = time.monotonic()
         kill(victim)
-        first_answer = asyncio.create_task(_first_answer(load, part.model, killed_s, timeout_s))
+        newcomers = load_on(platform, part.model)
+        first_answer = asyncio.create_task(
+            _first_answer(newcomers, part.model, killed_s, timeout_s)
+        )
         full_strength_s, missing = await _full_strength(
             platform, before, victim, killed_s, timeout_s
         )
         first_answer_s = await first_answer
-    answers = load.answers[part.model]
+    answers = load.answers[part.model] + newcomers.answers[part.model]
     failures = [answer for answer in answers if answer.error]
     return Recovery(
         part=part.name,
@@ -196,11 +199,13 @@ async def settled(platform: Watched, *, timeout_s: float = 60) -> Strength:
     return now
 
 
-async def _first_answer(load: Load, model: str, killed_s: float, timeout_s: float) -> float | None:
-    """Seconds until both doors have answered a request that began after the kill."""
+async def _first_answer(
+    newcomers: Load, model: str, killed_s: float, timeout_s: float
+) -> float | None:
+    """Seconds until both doors have answered clients that ask from the kill on."""
     try:
-        async with asyncio.timeout(timeout_s):
-            return await load.answered(model, after_s=killed_s) - killed_s
+        async with newcomers, asyncio.timeout(timeout_s):
+            return await newcomers.answered(model, after_s=killed_s) - killed_s
     except TimeoutError:
         return None
 

@@ -11,7 +11,7 @@ from tests.live.environments import Platform
 # Each pattern is a line of `up` that tells that a phase is under way. "tools" is one only where a
 # Python environment is missing, "restarting agents" only where agents were stopped.
 PHASES = {
-    "tools": r"xds-\w+: installing",
+    "tools": r"  xds: installing",
     "preparing": r"bundles: the services' code",
     "restarting agents": r"agents: what was started before",
     "starting clusters": r"consul-server-0 creating",
