@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-CONSUL_ADDRESS = "127.91.0.1"
-SECOND_CONSUL_ADDRESS = "127.91.0.3"
-NOMAD_ADDRESS = "127.91.0.2"
+from tests.workers import WORKER
+
+CONSUL_ADDRESS = f"127.91.{WORKER}.1"
+SECOND_CONSUL_ADDRESS = f"127.91.{WORKER}.3"
+NOMAD_ADDRESS = f"127.91.{WORKER}.2"
 MANAGEMENT_TOKEN = "7d5a1b1e-0000-4000-8000-00000000c0de"
 START_DEADLINE_S = 40.0
 # Asking clouds for metadata costs seconds, and stops the client where AWS_CA_BUNDLE is set.

@@ -149,7 +149,7 @@ def test_a_provider_configured_by_a_later_value_can_be_previewed(stack: Stack) -
         """
         import pulumi_command
         import pulumi_consul
-        found = pulumi_command.local.Command("find", create="echo 127.91.0.1:8500")
+        found = pulumi_command.local.Command("find", create="echo 127.0.0.1:8500")
         provider = pulumi_consul.Provider("consul", address=found.stdout)
         pulumi_consul.Keys(
             "keys",
@@ -167,7 +167,7 @@ def test_a_setting_that_the_plugin_does_not_know_is_refused_by_name(stack: Stack
     stack.program(
         """
         import pulumi_consul
-        pulumi_consul.Provider("consul", address="127.91.0.1:8500", ca_file="/ca.pem")
+        pulumi_consul.Provider("consul", address="127.0.0.1:8500", ca_file="/ca.pem")
         """
     )
     refused = stack.preview()

@@ -26,11 +26,14 @@ from toolchain.settings import default_cache
 app = typer.Typer(add_completion=False)
 
 FAST = "not binaries and not live"
-REAL_PARTS = "binaries or live"
+BINARIES = "binaries and not live"
+LIVE = "live"
 ENGINE = "services/triton_vllm"
 REAL_ENGINE = "real and not kills"  # the live platform's engine is killed part by part as well
 TYPED = ("src/slipway", "components", "stacks", "toolchain")
-SIDE_BY_SIDE = ("-n", "logical")  # workers have addresses of their own: tests/unit/cli/addresses.py
+# Workers have addresses of their own: tests/workers.py
+SIDE_BY_SIDE = ("-n", "logical", "--dist", "worksteal")
+FILES_SIDE_BY_SIDE = ("-n", "logical", "--dist", "loadfile")  # a file's tests share a real agent
 NO_TESTS_COLLECTED = 5  # pytest's exit code
 
 
@@ -90,7 +93,9 @@ def _suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
             yield _part_suite(f"{part}, real", part, python, cache, "-m", REAL_ENGINE, *chosen)
     if not arguments:
         yield _own_suite(*SIDE_BY_SIDE, "-m", FAST)
-        yield dataclasses.replace(_own_suite("-m", REAL_PARTS), name="tests, real parts")
+        binaries = _own_suite(*FILES_SIDE_BY_SIDE, "-m", BINARIES)
+        yield dataclasses.replace(binaries, name="tests, with binaries")
+        yield dataclasses.replace(_own_suite("-m", LIVE), name="tests, live")
     elif own or not paths:
         yield _own_suite(*options, *own)
 

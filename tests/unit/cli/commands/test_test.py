@@ -29,7 +29,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(command, "CHECKOUT", tmp_path)
     monkeypatch.setattr(command, "TYPED", ("tests",))
-    monkeypatch.setattr(command, "SIDE_BY_SIDE", ())  # starting workers takes longer than the tests
+    for how in ("SIDE_BY_SIDE", "FILES_SIDE_BY_SIDE"):
+        monkeypatch.setattr(command, how, ())  # starting workers takes longer than the tests
     environment = Path(sys.executable).parents[1]
     monkeypatch.setattr(
         command, "prepare", lambda jobs, *_: {job.name: environment for job in jobs}
@@ -50,11 +51,13 @@ def test_everything_is_linted_and_every_suite_runs_in_its_own_environment(
     assert result.exit_code == 0, result.output
     lines = closing_lines(result.stdout)
     linters = {"ruff check", "ruff format", "mypy"}
-    assert set(lines) == linters | {"services/xds", "tests", "tests, real parts"}
+    own = {"tests", "tests, with binaries", "tests, live"}
+    assert set(lines) == linters | {"services/xds"} | own
     assert "no issues" in lines["mypy"]
     assert "1 passed" in lines["services/xds"]
     assert "1 passed" in lines["tests"]
-    assert "1 deselected" in lines["tests, real parts"]
+    assert "1 deselected" in lines["tests, with binaries"]
+    assert "1 deselected" in lines["tests, live"]
 
 
 def test_the_real_engine_is_part_of_everything_and_its_environment_is_known(

@@ -22,7 +22,8 @@ from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
 from slipway.cli.machine import checks
 from slipway.config.artifacts import REQUIREMENTS
-from tests.unit.cli.addresses import NETWORK, WORKER
+from tests.unit.cli.addresses import NETWORK
+from tests.workers import WORKER
 from toolchain.environments import digest
 from toolchain.prepare import environment_folder
 
