@@ -40,7 +40,6 @@ class Autoscaler(SlipwayComponent):
             JOB_ID,
             jobspec=to_json(autoscaler_job(args.plan)),
             json=True,
-            purge_on_destroy=True,
             opts=self.child_options(depends_on=[policy]),
         )
         self.register_outputs({})

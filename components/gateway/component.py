@@ -35,7 +35,6 @@ class Gateway(SlipwayComponent):
                 job.id,
                 jobspec=to_json(job),
                 json=True,
-                purge_on_destroy=True,
                 opts=self.child_options(),
             )
         self.register_outputs({"http": f"http://{gateway.address}:{gateway.port}"})

@@ -32,7 +32,6 @@ class Monitoring(SlipwayComponent):
             job.id,
             jobspec=to_json(job),
             json=True,
-            purge_on_destroy=True,
             opts=self.child_options(),
         )
         self.register_outputs({"prometheus": address})

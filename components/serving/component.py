@@ -55,7 +55,9 @@ class ModelService(SlipwayComponent):
             ),
             json=True,
             preserve_counts=True,  # the autoscaler's count survives an update
-            purge_on_destroy=True,  # a dead job of the same ID would be found again
+            # Never purged: clients miss purges in quick succession and leave the replicas running
+            # (nomad issue 28242). Nomad forgets a stopped job after hours.
+            purge_on_destroy=False,
             detach=True,  # without deployments there is nothing to wait for; the gate below waits
             opts=self.child_options(),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -27,9 +28,12 @@ class ModelJob:
         found: JsonObject = self.nomad.get(f"/v1/job/{self.id}")
         return found
 
-    def created(self) -> int:
-        """Orders jobs by age."""
-        return int(self.document()["CreateIndex"])
+    def serves_since(self) -> float:
+        """Orders jobs by how long they have served: the index at which the oldest of the replicas
+        that shall run was made. A job's own index is no age: one that was stopped and is taken up
+        again keeps it."""
+        replicas = placed(self.allocations())
+        return min((float(each["CreateIndex"]) for each in replicas), default=math.inf)
 
     def count(self) -> int:
         return int(group_of(self.document())["Count"])

@@ -85,9 +85,9 @@ def other_jobs(gate: Gate) -> list[ModelJob]:
         and each["ID"] != gate.job.id
         and not each["Stop"]
     ]
-    stubs.sort(key=lambda each: -int(each["CreateIndex"]))
     jobs = [(each["Status"], ModelJob(each["ID"], gate.nomad)) for each in stubs]
-    return [job for status, job in jobs if status != "dead" or is_reduced(job.document())]
+    found = [job for status, job in jobs if status != "dead" or is_reduced(job.document())]
+    return sorted(found, key=ModelJob.serves_since, reverse=True)
 
 
 def take_over_count(gate: Gate, others: Sequence[ModelJob]) -> int:
@@ -121,7 +121,7 @@ def give_back(gate: Gate, lenders: Sequence[ModelJob]) -> str:
     Says how it ended. The others are left without replicas, and begin anew at their next gate.
     """
     *later, oldest = lenders
-    if gate.job.created() < oldest.created():
+    if gate.job.serves_since() < oldest.serves_since():
         return f"; what runs of {gate.job.id} goes on serving"  # a change was being taken back
     failed = [gate.job, *later]
     say(f"model {gate.model}: given up; the replicas of {oldest.id} come back")

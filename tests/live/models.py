@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+from typing import Any
 
 import psutil
 
@@ -12,10 +13,15 @@ from tests.live.environments import Platform
 from tests.live.processes import processes_of
 
 
+def jobs(platform: Platform) -> list[dict[str, Any]]:
+    """Those that shall run: Nomad remembers stopped ones for hours."""
+    return [job for job in platform.nomad("jobs?meta=true") if not job["Stop"]]
+
+
 def job_of_each_model(platform: Platform) -> dict[str, str]:
     """The job that runs for each model; of the old and the new one during a change, the new."""
     found = {}
-    for job in sorted(platform.nomad("jobs?meta=true"), key=lambda job: int(job["SubmitTime"])):
+    for job in sorted(jobs(platform), key=lambda job: int(job["SubmitTime"])):
         if job["Status"] == "running" and (model := (job["Meta"] or {}).get("slipway_model")):
             found[model] = job["ID"]
     return found

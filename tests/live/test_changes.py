@@ -11,7 +11,7 @@ import pytest
 
 from tests.live.environments import Platform
 from tests.live.failures import PAUSE_S
-from tests.live.models import engines_of, job_of_each_model, replicas_of, serving
+from tests.live.models import engines_of, job_of_each_model, jobs, replicas_of, serving
 from tests.live.streaming import Load
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
@@ -127,9 +127,9 @@ def test_a_full_pool_exchanges_replica_by_replica_and_takes_a_failed_change_back
     new = job_of_each_model(platform)[model]
     assert load.failures == [], log[-3000:]
     assert len(load.answers[model]) >= 5
-    jobs = {job["ID"] for job in platform.nomad("jobs")}
-    assert new in jobs - {old}
-    assert old not in jobs
+    running = {job["ID"] for job in jobs(platform)}
+    assert new in running - {old}
+    assert old not in running
     assert len(serving(platform, new)) == 2
     assert f"model-{model}-route" not in log
     platform.slipway("preview", "--expect-no-changes")

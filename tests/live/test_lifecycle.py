@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.live import unprivileged
+from tests.live import models, unprivileged
 from tests.live.environments import SMALL_MODELS, Platform, write_environment
 from tests.live.failures import Watched, settled
 from tests.live.footprint import NOTHING, files_beside, footprint, scratch, shared_memory_of
@@ -121,7 +121,7 @@ def identity(platform: Platform) -> dict[str, Any]:
 
 
 def jobs(platform: Platform) -> list[dict[str, Any]]:
-    return [platform.nomad(f"job/{job['ID']}") for job in platform.nomad("jobs")]
+    return [platform.nomad(f"job/{job['ID']}") for job in models.jobs(platform)]
 
 
 def reboot(platform: Platform) -> None:

@@ -23,6 +23,7 @@ from tests.live.interruptions import interrupt_up
 from tests.live.models import (
     backends,
     job_of_each_model,
+    jobs,
     replicas_of,
     serving,
     wait_for_count,
@@ -126,7 +127,7 @@ def test_the_job_that_a_failed_change_leaves_serving_goes_when_nobody_wants_it_a
     assert len(serving(scaled, old)) >= LEAST
     scaled.edit_model(MODEL, max_num_seqs=16, **SLOW_ANSWERS, startup_s=0)
     scaled.up()
-    jobs = {job["ID"] for job in scaled.nomad("jobs") if job["ID"].startswith(f"model-{MODEL}")}
-    assert jobs == {job_of_each_model(scaled)[MODEL]}
-    assert old not in jobs
+    running = {job["ID"] for job in jobs(scaled) if job["ID"].startswith(f"model-{MODEL}")}
+    assert running == {job_of_each_model(scaled)[MODEL]}
+    assert old not in running
     scaled.slipway("preview", "--expect-no-changes")

@@ -287,6 +287,22 @@ def test_a_set_without_another_one_that_serves_is_left_to_come_up(
     wait_until("answers", lambda: None if serving(consul) else "not yet", 20)
 
 
+def test_a_spec_taken_up_again_that_fails_gives_back_to_the_one_that_served(
+    cluster: Cluster, nomad: Api, consul: Api
+) -> None:
+    start_old(cluster, nomad, count=3)
+    nomad.post("/v1/jobs", model_job("1", count=3))
+    assert gate(cluster, "1", min_replicas=3).returncode == 0
+    before = ModelJob("model-m-1", nomad).document()
+    nomad.delete("/v1/job/model-m-0")  # as Pulumi does; Nomad remembers it
+    nomad.post("/v1/jobs", model_job("0", count=3, command="echo broken now >&2; exit 3"))
+    done = gate(cluster, "0", min_replicas=3)
+    assert done.returncode == 1
+    assert "the replicas of model-m-1 serve\n" in done.stderr
+    assert same_as_before(ModelJob("model-m-1", nomad).document(), before)
+    assert len(serving(consul)) == 3
+
+
 def test_a_step_before_the_server_that_fails_is_named_with_its_last_words(
     cluster: Cluster, nomad: Api
 ) -> None:

@@ -50,7 +50,8 @@ class Nomad:
         return self._list("/v1/nodes")
 
     def jobs(self) -> list[dict[str, Any]]:
-        return self._list("/v1/jobs", meta="true")
+        """Those that shall run: Nomad remembers stopped ones for hours."""
+        return [job for job in self._list("/v1/jobs", meta="true") if not job["Stop"]]
 
     def allocations(self) -> list[dict[str, Any]]:
         return self._list("/v1/allocations", resources="true")
@@ -64,11 +65,10 @@ class Nomad:
         allocation: dict[str, Any] = self._get(f"/v1/allocation/{allocation_id}").json()
         return allocation
 
-    def remove_job(self, job_id: str) -> None:
-        """Stops and forgets a job, without the delay that lets the gateway move traffic away."""
-        path = f"/v1/job/{job_id}"
-        parameters = {"purge": "true", "no_shutdown_delay": "true"}
-        self._http.delete(path, params=parameters).raise_for_status()
+    def stop_job(self, job_id: str) -> None:
+        """Without the delay that lets the gateway move traffic away."""
+        parameters = {"no_shutdown_delay": "true"}
+        self._http.delete(f"/v1/job/{job_id}", params=parameters).raise_for_status()
 
     def watch_running(self, index: int, wait_s: int) -> tuple[int, int]:
         """(allocations not ended, index): returns at a change after `index`, or after `wait_s`."""

@@ -75,7 +75,7 @@ def platform(checkout: Path, serve: Serve) -> Platform:
                 f"GET /v1/job/{JOB}/allocations": (200, stubs),
                 "GET /v1/job/nope/allocations": (200, []),
                 "GET /v1/job/waiting/allocations": (200, []),
-                "GET /v1/jobs": (200, [{"ID": "envoy"}, {"ID": "waiting"}]),
+                "GET /v1/jobs": (200, [{"ID": id_, "Stop": False} for id_ in ("envoy", "waiting")]),
                 **{
                     f"GET /v1/allocation/{each['ID']}": (200, {**each, "Job": job})
                     for each in replicas

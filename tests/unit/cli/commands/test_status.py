@@ -36,6 +36,7 @@ NOMAD = {
         [
             {
                 "ID": "envoy",
+                "Stop": False,
                 "Status": "running",
                 "JobSummary": {"Summary": {"envoy": {"Running": 1, "Starting": 0, "Queued": 2}}},
             }
