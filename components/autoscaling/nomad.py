@@ -77,7 +77,7 @@ def _policies_check(plan: PlatformPlan) -> ScriptCheck:
         command=f"${{meta.runtime}}/envs/{program.environment}/bin/python",
         args=(f"${{meta.runtime}}/bundles/{program.bundle}/scaling_policies.py", metrics),
         interval_s=5,
-        timeout_s=10,
+        timeout_s=25,  # of its two questions each may take ten
         # A new model's policy is known to Nomad a moment before it is to the autoscaler.
         restart=CheckRestart(after_failures=3, grace_s=10),
     )

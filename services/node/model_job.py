@@ -30,13 +30,21 @@ class ModelJob:
 
     def serves_since(self) -> float:
         """Orders jobs by how long they have served: the index at which the oldest of the replicas
-        that shall run was made. A job's own index is no age: one that was stopped and is taken up
-        again keeps it."""
+        that shall run was made, or had been when the first of them was taken away. A job's own
+        index is no age: one that was stopped and is taken up again keeps it."""
+        noted = _note(group_of(self.document())).get("ServesSince")
+        if noted is not None:
+            return float(noted)
         replicas = placed(self.allocations())
         return min((float(each["CreateIndex"]) for each in replicas), default=math.inf)
 
     def count(self) -> int:
         return int(group_of(self.document())["Count"])
+
+    def count_before(self) -> int:
+        """The count it had before replicas were taken away."""
+        group = group_of(self.document())
+        return int(_note(group).get("Count", group["Count"]))
 
     def allocations(self) -> list[JsonObject]:
         found: list[JsonObject] = self.nomad.get(f"/v1/job/{self.id}/allocations")
@@ -50,7 +58,8 @@ class ModelJob:
 
     def reduce_to(self, count: int) -> None:
         """Take replicas away, below the minimum if need be; the autoscaler leaves it alone then."""
-        self._change(lambda document: reduced(document, count))
+        since = self.serves_since()
+        self._change(lambda document: reduced(document, count, since))
 
     def restore(self) -> None:
         """Undo `reduce_to`: the count and the scaling as they were."""
@@ -75,14 +84,19 @@ class ModelJob:
                 return
 
 
-def reduced(document: JsonObject, count: int) -> JsonObject:
+def reduced(document: JsonObject, count: int, serves_since: float) -> JsonObject:
     """A job with fewer replicas, its scaling off, and a note of both as they were.
 
     Nothing of a task changes, so Nomad leaves the replicas that stay alone.
     """
     group = group_of(document)
     scaling = group["Scaling"]
-    before = _note(group) or {"Count": group["Count"], "Scaling": scaling}
+    since = None if serves_since == math.inf else serves_since  # JSON has no infinity
+    before = _note(group) or {
+        "Count": group["Count"],
+        "Scaling": scaling,
+        "ServesSince": since,
+    }
     off = {**scaling, "Enabled": False, "Min": 0, "Policy": {BEFORE: json.dumps(before)}}
     return _with_group(document, {**group, "Count": count, "Scaling": off})
 
@@ -90,7 +104,10 @@ def reduced(document: JsonObject, count: int) -> JsonObject:
 def restored(document: JsonObject) -> JsonObject:
     """The job before it was reduced; the same job when it was not."""
     group = group_of(document)
-    return _with_group(document, {**group, **_note(group)})
+    before = _note(group)
+    return _with_group(
+        document, group | {key: before[key] for key in ("Count", "Scaling") if key in before}
+    )
 
 
 def resumed(document: JsonObject) -> JsonObject:

@@ -20,7 +20,7 @@ from document import read_document, read_secrets
 from errors import HostError, InputError, exit_code
 from http_json import Api, ApiError
 from model_job import ModelJob, group_of, is_reduced, placed, services
-from replica_exchange import Exchange, GivenUpError
+from replica_exchange import DOORS, Exchange, GivenUpError
 from waiting import say
 
 
@@ -93,12 +93,15 @@ def other_jobs(gate: Gate) -> list[ModelJob]:
 def take_over_count(gate: Gate, others: Sequence[ModelJob]) -> int:
     """Scale the new job to the count of the model's other jobs; returns its count.
 
-    It may be below its own minimum: Pulumi keeps the count of a job that it takes back.
+    Its own may be below its minimum, for Pulumi keeps the count of a job that it takes back; and
+    where it does not serve yet it is what it had when it was stopped, hours ago.
     """
-    group = group_of(gate.job.document())
-    counts = [min(job.count(), gate.max_replicas) for job in others]
-    count = max([group["Count"], gate.min_replicas, *counts])
-    if count > group["Count"]:
+    own = int(group_of(gate.job.document())["Count"])
+    counts = [job.count_before() for job in others]
+    if not others or answers(gate, gate.job):
+        counts.append(own)
+    count = min(max(gate.min_replicas, *counts), gate.max_replicas)
+    if count != own:
         gate.job.scale(count, "takes over the count of the previous spec")
     return count
 
@@ -146,20 +149,25 @@ def makes_room(gate: Gate, job: ModelJob) -> bool:
 
 
 def stand_down(gate: Gate, others: Sequence[ModelJob]) -> str:
-    """Take the replicas of a job that serves nobody while another does: they would hold memory,
-    and be scaled with the load of the model. Its next gate begins anew."""
-    if answers(gate, gate.job) or not any(answers(gate, job) for job in others):
+    """Take the replicas of a job that serves nobody while an older one does: they would hold
+    memory, and be scaled with the load of the model. Its next gate begins anew."""
+    since = gate.job.serves_since()
+    older = [job for job in others if job.serves_since() < since]
+    if answers(gate, gate.job) or not any(answers(gate, job) for job in older):
         return ""
     gate.job.reduce_to(0)
     return "; the replicas of the previous spec go on serving"
 
 
 def answers(gate: Gate, job: ModelJob) -> bool:
-    """Whether one of its replicas passes its checks on some door."""
+    """Whether one of its replicas passes its checks on some door. What has no check, the metrics
+    of Triton, always passes."""
     own = {each["ID"] for each in job.allocations()}
+    doors = tuple(f"-{door}" for door in DOORS)
     return any(
         (entry["Service"]["Meta"] or {}).get("allocation") in own
         for service in services(job.document())
+        if service.endswith(doors)
         for entry in gate.consul.get(f"/v1/health/service/{service}?passing=1")
     )
 

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,6 +99,15 @@ def model_job(
                 "Checks": [check],
             }
             for door in ("openai", "grpc")
+        ]
+        + [  # has no check, as Triton's metrics have none
+            {
+                "Name": f"{service}-triton",
+                "Provider": "consul",
+                "PortLabel": "http",
+                "Address": "${meta.address}",
+                "Meta": {"model": "m", "allocation": "${NOMAD_ALLOC_ID}"},
+            }
         ],
         "Tasks": [step, task],
         "ShutdownDelay": NANOSECONDS_PER_S,
@@ -159,10 +169,14 @@ def serving(consul: Api) -> list[str]:
     return sorted(set.intersection(*doors))
 
 
+def placed_of(nomad: Api, spec: str) -> list[dict[str, Any]]:
+    return placed(ModelJob(f"model-m-{spec}", nomad).allocations())
+
+
 def replicas(nomad: Api, spec: str) -> dict[str, str]:
     """Allocation -> when its task began, of those that shall run."""
-    allocations = placed(ModelJob(f"model-m-{spec}", nomad).allocations())
-    return {each["ID"]: each["TaskStates"]["server"]["StartedAt"] for each in allocations}
+    found = placed_of(nomad, spec)
+    return {each["ID"]: each["TaskStates"]["server"]["StartedAt"] for each in found}
 
 
 @contextmanager
@@ -273,8 +287,8 @@ def test_beside_a_set_that_serves_one_that_cannot_start_stands_down_until_its_ne
         done = gate(cluster, "1", min_replicas=1, surge=None)
         assert done.returncode == 1
         assert "Exit Code: 3; the replicas of the previous spec go on serving\n" in done.stderr
-        assert replicas(nomad, "1") == {}
         assert is_reduced(ModelJob("model-m-1", nomad).document())
+        wait_until("it has none", lambda: "some" if placed_of(nomad, "1") else None, 10)
         assert serving(consul) == sorted(old)
 
 
@@ -312,6 +326,36 @@ def test_a_step_before_the_server_that_fails_is_named_with_its_last_words(
     assert done.returncode == 1
     assert "task weights ends as often as it starts: Exit Code: 2" in done.stderr
     assert "\n    another checksum\nfix: slipway logs model-m-1 " in done.stderr
+
+
+def test_an_old_spec_that_has_lent_its_last_replica_gets_all_back(
+    cluster: Cluster, nomad: Api, consul: Api, tmp_path: Path
+) -> None:
+    """Two replicas of the new spec come up; then the old one has none left, and the third fails."""
+    before = start_old(cluster, nomad, count=3)
+    one, two = tmp_path / "one", tmp_path / "two"
+    third_fails = f"mkdir {one} || mkdir {two} || exit 3; {SERVER}"
+    nomad.post("/v1/jobs", model_job("1", count=3, command=third_fails))
+    done = gate(cluster, "1", min_replicas=3)
+    assert done.returncode == 1
+    assert done.stdout.count("a replica of model-m-0 makes room") == 3
+    assert "the replicas of model-m-0 serve\n" in done.stderr
+    assert same_as_before(ModelJob("model-m-0", nomad).document(), before)
+    assert serving(consul) == sorted(each["ID"] for each in placed_of(nomad, "0"))
+
+
+def test_a_spec_taken_up_again_has_the_count_of_the_one_that_serves(
+    cluster: Cluster, nomad: Api, consul: Api
+) -> None:
+    start_old(cluster, nomad, count=2)
+    nomad.delete("/v1/job/model-m-0")  # stopped with a count of 2
+    wait_until("it ends", lambda: "serving" if serving(consul) else None, 20)
+    nomad.post("/v1/jobs", model_job("1", count=1))
+    assert gate(cluster, "1", min_replicas=1).returncode == 0
+    nomad.post("/v1/jobs", model_job("0", count=1))
+    done = gate(cluster, "0", min_replicas=1, surge=None)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ModelJob("model-m-0", nomad).count() == 1
 
 
 def test_a_killed_exchange_is_completed_by_the_next_run(

@@ -64,7 +64,13 @@ class Cluster(Api):
 
 
 def _allocation(name: str) -> dict[str, Any]:
-    return {"ID": name, "NodeName": "cpu-0", "DesiredStatus": "run", "ClientStatus": "running"}
+    return {
+        "ID": name,
+        "NodeName": "cpu-0",
+        "DesiredStatus": "run",
+        "ClientStatus": "running",
+        "CreateIndex": 1,
+    }
 
 
 def exchange(cluster: Cluster) -> Exchange:

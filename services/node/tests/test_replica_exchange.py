@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass, field
 from typing import Any
@@ -121,17 +122,17 @@ JOB: dict[str, Any] = {
 
 
 def test_a_reduced_job_is_not_scaled_and_is_restored_exactly_however_often_it_was() -> None:
-    once = reduced(JOB, 2)
+    once = reduced(JOB, 2, 7)
     (group,) = once["TaskGroups"]
     assert (group["Count"], group["Scaling"]["Enabled"], group["Scaling"]["Min"]) == (2, False, 0)
     assert group["Tasks"] == [{"Name": "a"}]
     assert is_reduced(once)
-    assert restored(reduced(reduced(once, 1), 0)) == JOB
+    assert restored(reduced(reduced(once, 1, 8), 0, math.inf)) == JOB
     assert restored(JOB) == JOB
 
 
 def test_a_resumed_job_begins_at_its_minimum() -> None:
-    (group,) = resumed(reduced(JOB, 0))["TaskGroups"]
+    (group,) = resumed(reduced(JOB, 0, math.inf))["TaskGroups"]
     assert group == {**JOB["TaskGroups"][0], "Count": 2}
     assert resumed(JOB) == JOB
 

@@ -80,7 +80,7 @@ def _stop_jobs(environment: Environment, applied: Applied | None) -> None:
             return
         try:
             for job in nomad.jobs():
-                nomad.stop_job(job["ID"])
+                nomad.remove_job(job["ID"])
             _wait_for_end(nomad)
         except httpx.HTTPError as error:
             say(f"  Nomad: {error}: the processes are ended without it")

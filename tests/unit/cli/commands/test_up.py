@@ -236,7 +236,7 @@ def test_down_stops_jobs_through_nomad_with_the_environments_token(
         "DELETE /v1/job/envoy",
         "DELETE /v1/job/model-a-3f9c1a",
     ]
-    assert not any("purge=true" in request for request in deleted)  # nomad issue 28242
+    assert all("purge=true" in request for request in deleted)
     assert nomad.headers["X-Nomad-Token"] == "the-token"
     assert "the-token" not in result.output
     assert stopped_agents == ["stop"]
