@@ -40,7 +40,8 @@ REAL = "smollm2"
 # would halve the speed at which a small machine loads another one.
 ANSWER_TOKENS = {SIMULATED: 64, REAL: 16}
 PAUSE_S = {SIMULATED: 0, REAL: 4}
-FINISHED_LOGMON = "logmon of weights"  # of a prestart step: it may stay or go
+# They come and go: of a prestart step, and of a check that runs every few seconds.
+FLEETING = ("logmon of weights", "check of policies")
 STEADY_LOOKS = 3  # full strength counts when it lasts
 
 
@@ -244,7 +245,7 @@ class Strength:
         healthy = [e for e in status["endpoints"] if e["healthy"] and _accepts(e["address"])]
         return cls(
             pids=frozenset(process.pid for process in processes),
-            kinds=kinds(p for p in processes if p.kind != FINISHED_LOGMON),
+            kinds=kinds(p for p in processes if not p.kind.startswith(FLEETING)),
             endpoints=Counter(endpoint["cluster"] for endpoint in healthy),
             jobs={job["id"]: job["running"] for job in status["jobs"]},
             nodes=frozenset(
@@ -308,11 +309,14 @@ def _forgotten_policies(status: dict[str, Any]) -> Iterator[str]:
     models = sum(job["id"].startswith("model-") for job in status["jobs"])
     for target in status["targets"]:
         if target["service"] == "nomad-autoscaler":
-            with suppress(httpx.HTTPError):  # a target that does not answer is wrong anyway
+            try:
                 text = httpx.get(target["address"], timeout=2).text
-                found = HANDLED_POLICIES.search(text)
-                if not found or float(found[1]) != models:
-                    yield f"{found and found[1]} of {models} scaling policies are looked after"
+            except httpx.HTTPError as error:  # Prometheus notices at its next scrape
+                yield f"the autoscaler does not answer: {error!r}"
+                continue
+            found = HANDLED_POLICIES.search(text)
+            if not found or float(found[1]) != models:
+                yield f"{found and found[1]} of {models} scaling policies are looked after"
 
 
 def _accepts(address: str) -> bool:

@@ -27,6 +27,7 @@ _TASK_PROGRAMS = (
     ("envoy", "bin/envoy-"),
     ("xds", "xds.py"),
     ("prometheus", "bin/prometheus-"),
+    ("check of policies", "scaling_policies.py"),
     ("autoscaler", "bin/nomad-autoscaler-"),
 )
 
