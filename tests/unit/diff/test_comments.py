@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -78,19 +77,9 @@ def test_five_thousand_resources_fit_a_comment_in_two_seconds(
     make: Callable[[int], dict[str, Any]],
 ) -> None:
     text = json.dumps(make(5000))
-    comment, slowness = "", math.inf
-    for _ in range(3):  # a core may be shared
-        started = time.process_time()
-        document = json.loads(text)
-        read = time.process_time()
-        comment = render(read_digest(document), None, STAMP)
-        done = time.process_time()
-        # Two seconds where the JSON alone takes a third of one, and as much more on a slower
-        # machine.
-        slowness = min(slowness, (done - started) / max(2, 6 * (read - started)))
-        if slowness <= 1:
-            break
-    assert slowness <= 1
+    started = time.process_time()
+    comment = render(read_digest(json.loads(text)), None, STAMP)
+    assert time.process_time() - started <= 2
     assert len(comment) < GITHUB_LIMIT
     assert len(comment.encode()) <= COMMENT_BYTES
     assert_balanced(comment)
