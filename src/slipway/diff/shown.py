@@ -68,13 +68,12 @@ def shown(keys: tuple[str, ...], value: Any) -> str | None:
         isinstance(value, dict) and UNKNOWN_KEY in value
     ):
         return "(known after apply)"
-    if any(is_secret_key(key) for key in keys):
-        return None
     last = keys[-1] if keys else ""
     # Variables have names of the user's choice, and a URL may carry a password.
-    is_free = keys[-2:-1] in (("Env",), ("environment",)) or _has_credentials(value)
-    allowed = (last in SHOWN_KEYS and not is_free) or _is_place(value)
-    if not allowed or isinstance(value, dict | list):
+    is_named = last in SHOWN_KEYS and keys[-2:-1] not in (("Env",), ("environment",))
+    allowed = (is_named and not _has_credentials(value)) or _is_place(value)
+    # Most are not allowed: the names that lead to it are looked at last.
+    if not allowed or isinstance(value, dict | list) or any(map(is_secret_key, keys)):
         return None
     if last in _DURATIONS and isinstance(value, int) and value % _NS_PER_S == 0 and value:
         return f"{value // _NS_PER_S} s"
