@@ -20,7 +20,7 @@ from document import read_document, read_secrets
 from errors import HostError, InputError, exit_code
 from http_json import Api, ApiError
 from model_job import ModelJob, group_of, is_reduced, placed, services
-from replica_exchange import DOORS, Exchange, GivenUpError
+from replica_exchange import DOORS, Exchange, GivenUpError, registered
 from waiting import say
 
 
@@ -165,10 +165,9 @@ def answers(gate: Gate, job: ModelJob) -> bool:
     own = {each["ID"] for each in job.allocations()}
     doors = tuple(f"-{door}" for door in DOORS)
     return any(
-        (entry["Service"]["Meta"] or {}).get("allocation") in own
+        own & registered(gate.consul.get(f"/v1/health/service/{service}?passing=1"))
         for service in services(job.document())
         if service.endswith(doors)
-        for entry in gate.consul.get(f"/v1/health/service/{service}?passing=1")
     )
 
 

@@ -207,8 +207,12 @@ class Exchange:
         """The allocations that answer on a door; jobs of several specs may share the service."""
         path = f"/v1/health/service/{self.service}-{door}?passing=1"
         entries, index = self.consul.watch(path, 0, 1)
-        ids = {(entry["Service"]["Meta"] or {}).get("allocation", "") for entry in entries}
-        return ids, (self.consul, path, index)
+        return registered(entries), (self.consul, path, index)
+
+
+def registered(entries: list[dict[str, Any]]) -> set[str]:
+    """The allocations behind the entries of a service in Consul."""
+    return {(entry["Service"]["Meta"] or {}).get("allocation", "") for entry in entries}
 
 
 def _ends_again(allocation: dict[str, Any], nomad: Api) -> GivenUpError:
