@@ -56,7 +56,7 @@ def read_digest(document: Mapping[str, Any]) -> Preview:
     before, after = reduction.facts()
     return Preview(
         environment=environment,
-        changes=reduction.finished(cleaned),
+        changes=reduction.finished(before, after, cleaned),
         unchanged=int(summary.get("same", unchanged)),
         before=before,
         after=after,

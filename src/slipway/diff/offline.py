@@ -36,7 +36,7 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any], *, environment:
     before_facts, after_facts = reduction.facts()
     return Preview(
         environment=environment,
-        changes=reduction.finished(cleaned),
+        changes=reduction.finished(before_facts, after_facts, cleaned),
         unchanged=unchanged,
         before=before_facts,
         after=after_facts,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slipway.diff import effects, facts
 from slipway.diff.change import OPS, Change, Op, PathChange, Resource
+from slipway.diff.facts import Facts
 from slipway.diff.secrets import MASK, secret_texts
 from slipway.diff.structure import differences
 
@@ -62,14 +63,17 @@ class Reduction:
         if resource.after is not None:
             self.after[key] = resource.after
 
-    def facts(self) -> tuple[facts.Facts, facts.Facts]:
+    def facts(self) -> tuple[Facts, Facts]:
         return facts.collect(self.before), facts.collect(self.after)
 
-    def finished(self, cleaned: Callable[[str], str]) -> tuple[Change, ...]:
+    def finished(
+        self, before: Facts, after: Facts, cleaned: Callable[[str], str]
+    ) -> tuple[Change, ...]:
         """The changes in the order people read them, with accelerators filled in."""
-        before, after = self.facts()
         devices = {**_devices(after), **_devices(before)}
-        done = [_completed(change, devices, cleaned) for change in self.changes]
+        done = [_on_its_device(change, devices) for change in self.changes]
+        if self.secrets:
+            done = [_cleaned(change, cleaned) for change in done]
         return tuple(sorted(done, key=lambda each: (OPS.index(each.op), each.component, each.urn)))
 
 
@@ -108,7 +112,7 @@ def _accelerator(properties: Mapping[str, Any]) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _devices(known: facts.Facts) -> dict[str, str]:
+def _devices(known: Facts) -> dict[str, str]:
     """Component -> the accelerator that its resources are, or run on."""
     pools = {name: pool.accelerator for name, pool in known.pools.items() if pool.accelerators}
     models = {
@@ -119,29 +123,29 @@ def _devices(known: facts.Facts) -> dict[str, str]:
     return {**{f"pool-{name}": device for name, device in pools.items()}, **models}
 
 
-def _completed(change: Change, devices: Mapping[str, str], cleaned: Callable[[str], str]) -> Change:
-    return Change(
-        op=change.op,
+def _on_its_device(change: Change, devices: Mapping[str, str]) -> Change:
+    if change.accelerator or change.component not in devices:
+        return change
+    return replace(change, accelerator=devices[change.component])
+
+
+def _cleaned(change: Change, cleaned: Callable[[str], str]) -> Change:
+    return replace(
+        change,
         urn=cleaned(change.urn),
         type=cleaned(change.type),
         name=cleaned(change.name),
         component=cleaned(change.component),
-        effect=change.effect,
-        consequence=change.consequence,
-        paths=tuple(_cleaned_paths(change.paths, cleaned)),
+        paths=tuple(_cleaned_path(path, cleaned) for path in change.paths),
         cause=tuple(cleaned(reason) for reason in change.cause),
-        holds_state=change.holds_state,
-        accelerator=cleaned(change.accelerator or devices.get(change.component, "")),
+        accelerator=cleaned(change.accelerator),
     )
 
 
-def _cleaned_paths(
-    paths: Iterable[PathChange], cleaned: Callable[[str], str]
-) -> Iterator[PathChange]:
-    for path in paths:
-        yield PathChange(
-            path=cleaned(path.path),
-            kind=path.kind,
-            before=None if path.before is None else cleaned(path.before),
-            after=None if path.after is None else cleaned(path.after),
-        )
+def _cleaned_path(path: PathChange, cleaned: Callable[[str], str]) -> PathChange:
+    return replace(
+        path,
+        path=cleaned(path.path),
+        before=None if path.before is None else cleaned(path.before),
+        after=None if path.after is None else cleaned(path.after),
+    )

@@ -41,20 +41,25 @@ def is_secret(value: Any) -> bool:
     return isinstance(value, str) and (MASK in value or SECRET_SIGNATURE in value)
 
 
-def secret_texts(value: Any, *, inside: bool = False) -> Iterator[str]:
+def secret_texts(value: Any, *, inside: bool = False) -> list[str]:
     """Every text in `value` that stands where a secret belongs; of a document also its parts."""
-    if isinstance(value, str):
-        if inside and value not in (MASK, UNKNOWN):
-            yield from _with_parts(value)
-    elif isinstance(value, dict):
-        inside = inside or value.get(SIGNATURE_KEY) == SECRET_SIGNATURE
-        for key, item in value.items():
-            below = inside or is_secret_key(key)
-            if key != SIGNATURE_KEY and item and (below or isinstance(item, dict | list)):
-                yield from secret_texts(item, inside=below)
-    elif isinstance(value, list):
-        for item in value:
-            yield from secret_texts(item, inside=inside)
+    found, waiting = list[str](), [(value, inside)]
+    while waiting:
+        value, inside = waiting.pop()
+        if isinstance(value, dict):
+            inside = inside or value.get(SIGNATURE_KEY) == SECRET_SIGNATURE
+            for key, item in value.items():
+                below = inside or is_secret_key(key)
+                if key != SIGNATURE_KEY and item and (below or isinstance(item, _CONTAINERS)):
+                    waiting.append((item, below))
+        elif isinstance(value, list):
+            waiting += [(item, inside) for item in value]
+        elif inside and isinstance(value, str) and value not in (MASK, UNKNOWN):
+            found += _with_parts(value)
+    return found
+
+
+_CONTAINERS = (dict, list)  # made once: this is asked of every value of a preview
 
 
 def _with_parts(text: str) -> Iterator[str]:

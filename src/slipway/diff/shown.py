@@ -73,7 +73,7 @@ def shown(keys: tuple[str, ...], value: Any) -> str | None:
     is_named = last in SHOWN_KEYS and keys[-2:-1] not in (("Env",), ("environment",))
     allowed = (is_named and not _has_credentials(value)) or _is_place(value)
     # Most are not allowed: the names that lead to it are looked at last.
-    if not allowed or isinstance(value, dict | list) or any(map(is_secret_key, keys)):
+    if not allowed or isinstance(value, (dict, list)) or any(map(is_secret_key, keys)):
         return None
     if last in _DURATIONS and isinstance(value, int) and value % _NS_PER_S == 0 and value:
         return f"{value // _NS_PER_S} s"

@@ -6,11 +6,11 @@ structure, as the Pulumi CLI does.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import yaml
+from pydantic_core import from_json
 
 from slipway.diff.change import PathChange
 from slipway.diff.secrets import MASK
@@ -25,25 +25,31 @@ _DEEPEST = 40
 
 def differences(before: Any, after: Any) -> tuple[PathChange, ...]:
     """Changed paths in a stable order. Values only where the allow-list has them."""
-    return () if before == after else tuple(_compare((), before, after))
+    found = list[PathChange]()
+    if before != after:
+        _compare((), before, after, found)
+    return tuple(found)
 
 
-def _compare(keys: tuple[str, ...], before: Any, after: Any) -> Iterator[PathChange]:
+def _compare(keys: tuple[str, ...], before: Any, after: Any, found: list[PathChange]) -> None:
     """Of two values that differ as they are written."""
     old, new = _decoded(before), _decoded(after)
     decoded = old is not before or new is not after
     if decoded and old == new and type(old) is type(new):
         return  # written differently, and the same
     if len(keys) < _DEEPEST and isinstance(old, dict) and isinstance(new, dict):
-        yield from _compare_members(keys, old, new, str)
+        _compare_members(keys, old, new, str, found)
     elif len(keys) < _DEEPEST and isinstance(old, list) and isinstance(new, list):
-        yield from _compare_lists(keys, old, new)
+        _compare_lists(keys, old, new, found)
     else:
-        yield PathChange(
-            path=_path(keys),
-            kind=_kind(old, new),
-            before=_text(keys, old),
-            after=_text(keys, new),
+        names = tuple([key for key in keys if key[:1] != "["])
+        found.append(
+            PathChange(
+                path=_path(keys),
+                kind=_kind(old, new),
+                before=None if old is ABSENT else shown(names, old),
+                after=None if new is ABSENT else shown(names, new),
+            )
         )
 
 
@@ -52,27 +58,29 @@ def _compare_members(
     before: Mapping[Any, Any],
     after: Mapping[Any, Any],
     step: Callable[[Any], str],
-) -> Iterator[PathChange]:
+    found: list[PathChange],
+) -> None:
     """`step` is how a member's key is written in a path."""
-    for key in sorted({*before, *after}, key=str):
+    # Most are the same: only those that are not are put in order.
+    changed = [key for key, old in before.items() if old != after.get(key, ABSENT)]
+    changed += [key for key in after if key not in before]
+    for key in sorted(changed, key=str):
         old, new = before.get(key, ABSENT), after.get(key, ABSENT)
-        if old is not new and old != new:  # most are the same: not even asked
-            yield from _compare((*keys, step(key)), old, new)
+        _compare((*keys, step(key)), old, new, found)
 
 
 def _compare_lists(
-    keys: tuple[str, ...], before: list[Any], after: list[Any]
-) -> Iterator[PathChange]:
+    keys: tuple[str, ...], before: list[Any], after: list[Any], found: list[PathChange]
+) -> None:
     olds, news = _by_identity(before), _by_identity(after)
     if olds is None or news is None:
         if _are_words([*before, *after]):  # a list of names: say which came and went
-            yield PathChange(
-                path=_path(keys), before=_words(keys, before), after=_words(keys, after)
-            )
+            words = _words(keys, before), _words(keys, after)
+            found.append(PathChange(path=_path(keys), before=words[0], after=words[1]))
             return
         olds = {str(index): item for index, item in enumerate(before)}
         news = {str(index): item for index, item in enumerate(after)}
-    yield from _compare_members(keys, olds, news, lambda name: f"[{name}]")
+    _compare_members(keys, olds, news, "[{}]".format, found)
 
 
 def _by_identity(items: list[Any]) -> dict[str, Any] | None:
@@ -103,7 +111,7 @@ def _decoded(value: Any) -> Any:
     text = value.strip()
     try:
         if text[:1] in ("{", "["):
-            return json.loads(text)
+            return from_json(text)  # twice as fast as json.loads, and most of the time here
         if ":" in text and "\n" in text:
             found = yaml.load(text, Loader=_YAML)  # noqa: S506  (a safe loader)
             return found if isinstance(found, dict | list) else value
@@ -119,13 +127,6 @@ def _kind(before: Any, after: Any) -> Literal["added", "removed", "changed"]:
     if before is ABSENT:
         return "added"
     return "removed" if after is ABSENT else "changed"
-
-
-def _text(keys: tuple[str, ...], value: Any) -> str | None:
-    if value is ABSENT:
-        return None
-    names = tuple(key for key in keys if not key.startswith("["))
-    return shown(names, value)
 
 
 def _path(keys: tuple[str, ...]) -> str:
