@@ -29,6 +29,7 @@ from task_failure import failing_task, last_end, last_words
 from waiting import say
 
 PROGRESS_INTERVAL_S = 10
+LOOK_INTERVAL_S = 2  # one query is waited for; what ends again and again shows in another
 RETRY_INTERVAL_S = 5  # an election takes as long
 RESTARTS_MAX = 3  # one or two can be a moment's trouble
 NO_ROOM_MAX_S = 90  # a replica that leaves may make room meanwhile
@@ -120,6 +121,7 @@ class Exchange:
     _awaited: int = field(default=0, init=False)
     _patient_s: float = field(default=0, init=False)  # since when the deadline counts
     _room_s: float = field(default=0, init=False)  # when there was room, or some was coming
+    _said: tuple[str, float] = field(default=("", 0), init=False)  # the last line, and when
 
     def run(self) -> None:
         """Raises GivenUpError with the last thing seen when it is over: the deadline has passed,
@@ -149,13 +151,21 @@ class Exchange:
         if not seen.stuck:
             self._room_s = now
         self._give_up_in_time(view, now)
-        say(
+        self._report(
             f"model {self.model}: {seen.ready} of {seen.wanted} replicas of {self.job.id}; "
-            f"{view.describe()}"
+            f"{view.describe()}",
+            now,
         )
         api, path, index = view.news
-        api.watch(path, index, PROGRESS_INTERVAL_S)
+        api.watch(path, index, LOOK_INTERVAL_S)
         return False
+
+    def _report(self, line: str, now: float) -> None:
+        """A line that was said is only repeated to show that it goes on."""
+        said, said_s = self._said
+        if line != said or now - said_s >= PROGRESS_INTERVAL_S:
+            say(line)
+            self._said = line, now
 
     def _outlast(self, error: ApiError) -> None:
         """A cluster that elects a leader, or an agent that starts again, answers soon."""

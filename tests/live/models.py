@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import psutil
 
 from tests.live.environments import Platform
 from tests.live.processes import processes_of
+
+DRAIN_S = 60
 
 
 def jobs(platform: Platform) -> list[dict[str, Any]]:
@@ -30,6 +34,12 @@ def job_of_each_model(platform: Platform) -> dict[str, str]:
 def replicas_of(platform: Platform, job: str) -> list[psutil.Process]:
     """The processes at the head of a job's replicas: they live as long as their replica."""
     return _processes(platform, f"simulator of {job}", f"launcher of {job}")
+
+
+async def drained(replicas: Sequence[psutil.Process]) -> None:
+    """Until replicas that were replaced have ended. AssertionError when they do not in time."""
+    _, left = await asyncio.to_thread(psutil.wait_procs, replicas, DRAIN_S)
+    assert left == []
 
 
 def engines_of(platform: Platform, job: str) -> list[psutil.Process]:

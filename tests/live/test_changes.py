@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Callable, Sequence
 
 import psutil
@@ -11,13 +12,20 @@ import pytest
 
 from tests.live.environments import Platform
 from tests.live.failures import PAUSE_S
-from tests.live.models import engines_of, job_of_each_model, jobs, replicas_of, serving
+from tests.live.models import (
+    backends,
+    drained,
+    engines_of,
+    job_of_each_model,
+    jobs,
+    replicas_of,
+    serving,
+)
 from tests.live.streaming import Load
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
 
 SIMULATED = ("sim-a", "sim-b", "sim-tight")
-DRAIN_S = 60
 CHANGED = re.compile(r" [+~-]+ +\S+:\S+:\S+ (\S+) ")  # a line of Pulumi's about a resource
 
 
@@ -37,9 +45,7 @@ def _change_under_load(
                 await load.answered(model, after_s=0)
             edit()
             done = await asyncio.to_thread(platform.slipway, "up")
-            # Their drain is part of the change.
-            _, left = await asyncio.to_thread(psutil.wait_procs, replaced, DRAIN_S)
-            assert left == []
+            await drained(replaced)  # their drain is part of the change
         return done.stderr
 
     return asyncio.run(run())
@@ -97,6 +103,32 @@ def test_changed_code_of_a_service_rolls_its_models_only_and_loses_no_request(
         assert f"model-{model}" in log
 
 
+def test_a_spec_that_cannot_start_leaves_the_old_one_serving_and_can_be_taken_back(
+    platform: Platform,
+) -> None:
+    file = platform.checkout / "models" / "sim-b.yaml"
+    before = file.read_text()
+    platform.edit_model("sim-b", engine_args={"no_such_argument": 1})
+
+    async def fail_and_take_back() -> Load:
+        async with Load(platform.http, platform.grpc, ["sim-b"]) as load:
+            failed = await asyncio.to_thread(platform.slipway, "up", check=False, timeout_s=200)
+            assert failed.returncode == 1
+            assert "ends as often as it starts" in failed.stderr
+            file.write_text(before)
+            await asyncio.to_thread(platform.slipway, "up", timeout_s=200)
+            await load.answered("sim-b", after_s=time.monotonic())
+        return load
+
+    job = job_of_each_model(platform)["sim-b"]
+    load = asyncio.run(fail_and_take_back())
+    assert load.failures == []
+    assert job_of_each_model(platform)["sim-b"] == job
+    assert len(serving(platform, job)) >= 1
+    assert backends(platform, "sim-b") == [job]
+    platform.slipway("preview", "--expect-no-changes")
+
+
 def test_a_full_pool_exchanges_replica_by_replica_and_takes_a_failed_change_back(
     platform: Platform,
 ) -> None:
@@ -119,7 +151,7 @@ def test_a_full_pool_exchanges_replica_by_replica_and_takes_a_failed_change_back
             platform.edit_model(model, max_num_seqs=16)
             comment = await asyncio.to_thread(platform.slipway, "diff")
             done = await asyncio.to_thread(platform.slipway, "up")
-            await asyncio.to_thread(psutil.wait_procs, replaced, DRAIN_S)
+            await drained(replaced)
         return load, done.stderr, comment.stdout
 
     load, log, comment = asyncio.run(change())

@@ -115,12 +115,12 @@ def identity(platform: Platform) -> dict[str, Any]:
     """What must survive: the ids of nodes and jobs, and the routes."""
     return {
         "nodes": sorted((node["Name"], node["ID"]) for node in platform.nomad("nodes")),
-        "jobs": sorted((job["ID"], job["Version"]) for job in jobs(platform)),
+        "jobs": sorted((job["ID"], job["Version"]) for job in job_documents(platform)),
         "routes": platform.consul("kv/slipway/routes/?recurse=true&raw=false"),
     }
 
 
-def jobs(platform: Platform) -> list[dict[str, Any]]:
+def job_documents(platform: Platform) -> list[dict[str, Any]]:
     return [platform.nomad(f"job/{job['ID']}") for job in models.jobs(platform)]
 
 

@@ -9,7 +9,6 @@ import signal
 import time
 from collections.abc import Iterator
 
-import psutil
 import pytest
 import yaml
 
@@ -22,6 +21,7 @@ from tests.live.environments import (
 from tests.live.interruptions import interrupt_up
 from tests.live.models import (
     backends,
+    drained,
     job_of_each_model,
     jobs,
     replicas_of,
@@ -35,7 +35,6 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
 MODEL = "sim-scaled"
 LEAST, MOST = 1, 3
 STREAMS_PER_DOOR = 3
-DRAIN_S = 60
 SCALING = {
     "slipway:monitoring": {"scrape_interval_s": 2},
     # All streams together ask for MOST replicas.
@@ -96,8 +95,7 @@ def test_a_changed_flag_keeps_the_replicas_that_the_load_needs_and_loses_no_requ
             scaled.edit_model(MODEL, **SLOW_START)
             done = await asyncio.to_thread(scaled.slipway, "up")
             await load.answered(MODEL, after_s=time.monotonic())
-            replaced = replicas_of(scaled, old)
-            await asyncio.to_thread(psutil.wait_procs, replaced, DRAIN_S)
+            await drained(replicas_of(scaled, old))
         return load, done.stderr
 
     load, log = asyncio.run(change())

@@ -1,0 +1,214 @@
+"""The gate of a model `m`, and the jobs of its specs, on a node with room for three replicas."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from cluster import Cluster, passing
+from http_json import Api
+from model_job import ModelJob, group_of, leaving, placed
+from waiting import wait_until
+
+NANOSECONDS_PER_S = 1_000_000_000
+REPLICA_MB = 1300  # of the node's 4096
+GROUP = "replica"
+SERVER = "exec python3 -m http.server --bind {address} {port}"
+
+
+def model_job(
+    spec: str,
+    *,
+    service: str = "model-m-all",
+    command: str = SERVER,
+    before: str = "true",
+    count: int = 2,
+) -> dict[str, Any]:
+    """The job of one spec of the model `m`: a step before, and a server that needs a moment to
+    begin."""
+    check = {
+        "Name": "http",
+        "Type": "http",
+        "Path": "/",
+        "PortLabel": "http",
+        "Interval": NANOSECONDS_PER_S,
+        "Timeout": 2 * NANOSECONDS_PER_S,
+    }
+    script = command.format(address="${meta.address}", port="${NOMAD_PORT_http}")
+    task = {
+        "Name": "server",
+        "Driver": "raw_exec",
+        "Config": {"command": "/bin/sh", "args": ["-c", script]},
+        "Resources": {"CPU": 50, "MemoryMB": REPLICA_MB},
+        "KillSignal": "SIGTERM",
+    }
+    step = task | {
+        "Name": "weights",
+        "Config": {"command": "/bin/sh", "args": ["-c", before]},
+        "Lifecycle": {"Hook": "prestart", "Sidecar": False},
+    }
+    group = {
+        "Name": GROUP,
+        "Count": count,
+        "Networks": [{"Mode": "host", "DynamicPorts": [{"Label": "http"}]}],
+        "Services": [
+            {
+                "Name": f"{service}-{door}",
+                "Provider": "consul",
+                "PortLabel": "http",
+                "Address": "${meta.address}",
+                "Meta": {"model": "m", "allocation": "${NOMAD_ALLOC_ID}"},
+                "Checks": [check],
+            }
+            for door in ("openai", "grpc")
+        ]
+        + [  # has no check, as Triton's metrics have none
+            {
+                "Name": f"{service}-triton",
+                "Provider": "consul",
+                "PortLabel": "http",
+                "Address": "${meta.address}",
+                "Meta": {"model": "m", "allocation": "${NOMAD_ALLOC_ID}"},
+            }
+        ],
+        "Tasks": [step, task],
+        "ShutdownDelay": NANOSECONDS_PER_S,
+        "RestartPolicy": {
+            "Attempts": 600,
+            "Interval": 600 * NANOSECONDS_PER_S,
+            "Delay": NANOSECONDS_PER_S // 2,
+            "Mode": "delay",
+        },
+        "Scaling": {
+            "Type": "horizontal",
+            "Enabled": True,
+            "Min": count,
+            "Max": 4,
+            "Policy": {"cooldown": "60s", "check": [{"load": [{"source": "prometheus"}]}]},
+        },
+    }
+    job = {
+        "ID": f"model-m-{spec}",
+        "Name": f"model-m-{spec}",
+        "Type": "service",
+        "Datacenters": ["dev"],
+        "NodePool": "cpu",
+        "Meta": {"slipway_model": "m"},
+        "Update": {"MaxParallel": 0},
+        "TaskGroups": [group],
+    }
+    return {"Job": job, "PreserveCounts": True}
+
+
+def gate_variables(cluster: Cluster, spec: str, **changes: Any) -> dict[str, Any]:
+    document = {
+        "schema_version": 1,
+        "model": "m",
+        "job_id": f"model-m-{spec}",
+        "service": "model-m-all",
+        "surge": 0,
+        "min_replicas": 2,
+        "max_replicas": 4,
+        "deadline_s": 30,
+        "nomad": cluster.address(1, 4646),
+        "consul": cluster.address(1, 8500),
+    }
+    tokens = {"nomad_token": cluster.management["nomad"]}
+    tokens["consul_token"] = cluster.management["consul"]
+    return {"document": document | changes, "secrets": {"schema_version": 1, **tokens}}
+
+
+def gate(cluster: Cluster, spec: str, **changes: Any) -> subprocess.CompletedProcess[str]:
+    return cluster.program("model_ready.py", "apply", **gate_variables(cluster, spec, **changes))
+
+
+def serving(consul: Api) -> list[str]:
+    """Allocations that answer on both doors."""
+    doors = [
+        {entry["Service"]["Meta"]["allocation"] for entry in passing(consul, f"model-m-all-{door}")}
+        for door in ("openai", "grpc")
+    ]
+    return sorted(set.intersection(*doors))
+
+
+def placed_of(nomad: Api, spec: str) -> list[dict[str, Any]]:
+    return placed(ModelJob(f"model-m-{spec}", nomad).allocations())
+
+
+def replicas(nomad: Api, spec: str) -> dict[str, str]:
+    """Allocation -> when its task began, of those that shall run."""
+    found = list[dict[str, Any]]()
+
+    def untold() -> str | None:
+        """Nomad's servers hear of a task a moment after Consul does."""
+        found[:] = placed_of(nomad, spec)
+        return ", ".join(each["ID"] for each in found if not each["TaskStates"]) or None
+
+    wait_until("their tasks are known", untold, 10)
+    return {each["ID"]: each["TaskStates"]["server"]["StartedAt"] for each in found}
+
+
+@contextmanager
+def fewest_serving(consul: Api) -> Iterator[Callable[[], int]]:
+    """The fewest replicas that answered at any moment of the block, as Consul told."""
+    seen, over = [len(serving(consul))], threading.Event()
+
+    def watch() -> None:
+        index = 0
+        while not over.is_set():
+            _, index = consul.watch("/v1/health/service/model-m-all-openai?passing=1", index, 1)
+            seen.append(len(serving(consul)))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield lambda: min(seen)
+    finally:
+        over.set()
+        thread.join()
+
+
+def start_old(cluster: Cluster, nomad: Api, *, count: int) -> dict[str, Any]:
+    """The job of the first spec, up; as Nomad has it then."""
+    nomad.post("/v1/jobs", model_job("0", count=count))
+    done = gate(cluster, "0", min_replicas=count)
+    assert done.returncode == 0, done.stderr
+    return ModelJob("model-m-0", nomad).document()
+
+
+def same_as_before(document: dict[str, Any], before: dict[str, Any]) -> bool:
+    def ours(job: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        group = group_of(job)
+        indexes = ("CreateIndex", "ModifyIndex")
+        return group["Count"], {k: v for k, v in group["Scaling"].items() if k not in indexes}
+
+    return ours(document) == ours(before)
+
+
+def kill_at_the_first_replica(cluster: Cluster, spec: str) -> None:
+    """Runs the gate and kills it when it has taken one replica away."""
+    variables = gate_variables(cluster, spec, min_replicas=3)
+    process = subprocess.Popen(
+        [sys.executable, "-B", str(cluster.code / "model_ready.py"), "apply"],
+        env=os.environ | {"SLIPWAY_DOCUMENT": json.dumps(variables["document"])},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(json.dumps(variables["secrets"]))
+    process.stdin.close()
+    job = ModelJob("model-m-0", cluster.nomad(cluster.management["nomad"]))
+    assert any("makes room" in line for line in process.stdout)
+    wait_until("one is gone", lambda: None if leaving(job.allocations()) else "none yet", 10)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
