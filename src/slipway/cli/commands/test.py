@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from slipway.cli.console import results, say
+from slipway.cli.console import results
 from slipway.cli.environment import CHECKOUT
 from slipway.cli.errors import FAILED
 from slipway.cli.options import PASS_THROUGH
@@ -29,6 +31,7 @@ FAST = "not binaries and not live"
 BINARIES = "binaries and not live"
 LIVE = "live"
 ENGINE = "services/triton_vllm"
+WAITING = ("services/node", ENGINE)  # mostly for agents, and replicas of a fake engine, to end
 REAL_ENGINE = "real and not kills"  # the live platform's engine is killed part by part as well
 TYPED = ("src/slipway", "components", "stacks", "toolchain")
 # Workers have addresses of their own: tests/workers.py
@@ -39,12 +42,19 @@ NO_TESTS_COLLECTED = 5  # pytest's exit code
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
-    """A command with an exit code and a last line worth repeating."""
+    """A command with an exit code and a last line worth repeating.
+
+    One that mostly `waits` runs beside its neighbours that wait as well.
+    """
 
     name: str
     command: tuple[str, ...]
     folder: Path
     variables: Mapping[str, str] = field(default_factory=dict)
+    waits: bool = False
+
+
+Outcome = tuple[Suite, int, str]  # its exit code and last line
 
 
 @app.command(context_settings={**PASS_THROUGH, "help_option_names": ["--help"]})
@@ -60,7 +70,7 @@ def test(
     """
     cache = default_cache()
     suites = list(_fast_suites(context.args) if fast else _suites(context.args, cache))
-    outcomes = [(suite, *_run(suite)) for suite in suites]
+    outcomes = list(_outcomes(suites))
     results.print()
     for suite, code, line in outcomes:
         results.print(f"{suite.name}: {line}", style="red" if code else "green", markup=False)
@@ -107,7 +117,10 @@ def _part_suite(name: str, part: str, python: Path, cache: Path, *arguments: str
         vllm = environment_folder("vllm", CHECKOUT / REQUIREMENTS["vllm"], cache)
         variables = {"SLIPWAY_ENV_VLLM": str(vllm), "SLIPWAY_RUNTIME": str(cache)}
     command = _pytest(str(python), *arguments)
-    return Suite(name=name, command=command, folder=CHECKOUT / part, variables=variables)
+    waits = name in WAITING
+    return Suite(
+        name=name, command=command, folder=CHECKOUT / part, variables=variables, waits=waits
+    )
 
 
 def _tests(path: str | Path, part: str) -> str:
@@ -169,9 +182,29 @@ def _pytest(python: str, *arguments: str) -> tuple[str, ...]:
     return (python, "-m", "pytest", *arguments)
 
 
-def _run(suite: Suite) -> tuple[int, str]:
-    """Runs a suite on the terminal; returns its exit code and its last line."""
-    say(f"── {suite.name}")
+def _outcomes(suites: Iterable[Suite]) -> Iterator[Outcome]:
+    for waiting, group in itertools.groupby(suites, key=lambda suite: suite.waits):
+        if waiting:
+            yield from _beside_each_other(list(group))
+        else:
+            yield from (_run(suite, _show) for suite in group)
+
+
+def _beside_each_other(suites: Sequence[Suite]) -> Iterator[Outcome]:
+    """The last one is shown as it runs, each of the others when all have ended."""
+    *others, last = suites
+    outputs = [list[str]() for _ in others]
+    with ThreadPoolExecutor() as pool:
+        done = pool.map(_run, others, [output.append for output in outputs])
+        yield _run(last, _show)
+    for outcome, output in zip(done, outputs, strict=True):
+        _show("".join(output))
+        yield outcome
+
+
+def _run(suite: Suite, show: Callable[[str], None]) -> Outcome:
+    """Runs a suite; shows its output as it comes."""
+    show(f"── {suite.name}\n")
     last = ""
     with subprocess.Popen(
         suite.command,
@@ -185,7 +218,11 @@ def _run(suite: Suite) -> tuple[int, str]:
         bufsize=1,
     ) as process:
         for line in process.stdout or ():
-            results.print(line, end="", markup=False)
+            show(line)
             last = line.strip() or last
     none_of_these = process.returncode == NO_TESTS_COLLECTED
-    return (0 if none_of_these else process.returncode), last
+    return suite, 0 if none_of_these else process.returncode, last
+
+
+def _show(text: str) -> None:
+    results.print(text, end="", markup=False)

@@ -76,6 +76,41 @@ def test_the_real_engine_is_part_of_everything_and_its_environment_is_known(
     assert [suite.variables for suite in chosen] == [real.variables]
 
 
+MEETING = """
+import pathlib
+import time
+
+MINE, OTHER = (pathlib.Path({folder!r}) / name for name in {names!r})
+
+
+def test_meets_the_other():
+    MINE.touch()
+    deadline_s = time.monotonic() + 20
+    while not OTHER.exists():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+"""
+
+
+def test_suites_that_mostly_wait_run_beside_each_other_and_are_shown_one_after_the_other(
+    runner: CliRunner, project: Path
+) -> None:
+    for names in (("node", "triton_vllm"), ("triton_vllm", "node")):
+        tests = project / "services" / names[0] / "tests"
+        tests.mkdir(parents=True)
+        for file in ("requirements-test.txt", "requirements-vllm.txt"):
+            (tests.parent / file).write_text("")
+        (tests.parent / "pytest.ini").write_text("[pytest]\n")
+        (tests / "test_meeting.py").write_text(MEETING.format(folder=str(project), names=names))
+    result = runner.invoke(app, ["test", "services/node", "services/triton_vllm"])
+    assert result.exit_code == 0, result.output
+    lines = [line for line in result.stdout.splitlines() if "── " in line or "1 passed" in line]
+    assert lines[0] == "── services/triton_vllm"
+    assert lines[1].startswith("==")
+    assert lines[2] == "── services/node"
+    assert lines[3].startswith("==")
+
+
 @pytest.mark.parametrize(
     ("arguments", "suites"),
     [
