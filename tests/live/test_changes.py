@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.live.environments import Platform
-from tests.live.failures import PAUSE_S
+from tests.live.failures import ANSWER_TOKENS, PAUSE_S
 from tests.live.models import (
     backends,
     drained,
@@ -60,7 +60,12 @@ def test_a_changed_flag_of_the_real_model_loses_no_request_and_changes_nothing_e
     assert len(replaced) == 1
 
     load = Load(
-        platform.http, platform.grpc, [model, other], streams_per_door=1, pause_s=PAUSE_S[model]
+        platform.http,
+        platform.grpc,
+        [model, other],
+        streams_per_door=1,
+        parameters={"max_tokens": ANSWER_TOKENS[model]},
+        pause_s=PAUSE_S[model],
     )
     log = _change_under_load(
         platform,

@@ -22,6 +22,7 @@ from replica_process import (
     GRPC_PORT,
     OPENAI_PORT,
     ReplicaProcess,
+    shared_memory_names,
     wait_until,
 )
 from triton_stream import Answer, TritonStream, sampling
@@ -159,3 +160,32 @@ def test_engine_and_worker_carry_the_marker_although_they_rename_themselves(
     titles = " ".join(replica.parts())
     assert "VLLM::EngineCore" in titles
     assert "VLLM::Worker" in titles
+
+
+def test_sigterm_lets_both_doors_finish_their_streams(replica: ReplicaProcess) -> None:
+    """The last of this file: it ends the replica."""
+    made = replica.shared_memory()
+    body = {"model": ALIAS, "prompt": "Once", "max_tokens": 60, "stream": True}
+    request = urllib.request.Request(
+        f"http://{replica.address}:{OPENAI_PORT}/v1/completions",
+        json.dumps({**body, "ignore_eos": True}).encode(),
+        {"content-type": "application/json"},
+    )
+    parameters = sampling(max_tokens=60, ignore_eos=True)
+    with (
+        TritonStream(f"{replica.address}:{GRPC_PORT}") as stream,
+        urllib.request.urlopen(request, timeout=120) as events,
+    ):
+        stream.send("Once", stream=True, sampling_parameters=parameters)
+        answer = Answer()
+        stream.receive(answer)
+        events.readline()
+        replica.process.terminate()
+        while stream.receive(answer, 120):
+            pass
+        assert events.read().endswith(b"data: [DONE]\n\n")
+    assert answer.error is None
+    assert len(answer.responses) == 60
+    assert replica.process.wait(60) == 0
+    assert not made & shared_memory_names()
+    print(*replica.events()[-4:], sep="\n")

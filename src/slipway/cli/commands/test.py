@@ -31,7 +31,8 @@ FAST = "not binaries and not live"
 BINARIES = "binaries and not live"
 LIVE = "live"
 ENGINE = "services/triton_vllm"
-WAITING = ("services/node", ENGINE)  # mostly for agents, and replicas of a fake engine, to end
+# For agents and replicas of a fake engine that start and end.
+WAITING = ("services/node", ENGINE)
 REAL_ENGINE = "real and not kills"  # the live platform's engine is killed part by part as well
 TYPED = ("src/slipway", "components", "stacks", "toolchain")
 # Workers have addresses of their own: tests/workers.py
@@ -98,9 +99,9 @@ def _suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
         chosen = [_tests(path, part) for path in paths if _belongs(path, part)]
         python = made[_environment(part)] / "bin" / "python"
         chosen = chosen or [_tests(CHECKOUT / part, part)]
-        yield _part_suite(part, part, python, cache, *options, *chosen)
-        if part == ENGINE and not arguments:
-            yield _part_suite(f"{part}, real", part, python, cache, "-m", REAL_ENGINE, *chosen)
+        yield _part_suite(part, python, cache, *options, *chosen)
+    if ENGINE in parts and not arguments:
+        yield _real_engine_suite(made[_environment(ENGINE)] / "bin" / "python", cache)
     if not arguments:
         yield _own_suite(*SIDE_BY_SIDE, "-m", FAST)
         binaries = _own_suite(*FILES_SIDE_BY_SIDE, "-m", BINARIES)
@@ -110,16 +111,24 @@ def _suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
         yield _own_suite(*options, *own)
 
 
-def _part_suite(name: str, part: str, python: Path, cache: Path, *arguments: str) -> Suite:
+def _real_engine_suite(python: Path, cache: Path) -> Suite:
+    suite = _part_suite(ENGINE, python, cache, "-m", REAL_ENGINE, _tests(CHECKOUT / ENGINE, ENGINE))
+    return dataclasses.replace(suite, name=f"{ENGINE}, real", waits=False)
+
+
+def _part_suite(part: str, python: Path, cache: Path, *arguments: str) -> Suite:
     """In its own folder: a part has settings of its own, and imports itself from there."""
     variables = {}
     if part == ENGINE:
         vllm = environment_folder("vllm", CHECKOUT / REQUIREMENTS["vllm"], cache)
         variables = {"SLIPWAY_ENV_VLLM": str(vllm), "SLIPWAY_RUNTIME": str(cache)}
     command = _pytest(str(python), *arguments)
-    waits = name in WAITING
     return Suite(
-        name=name, command=command, folder=CHECKOUT / part, variables=variables, waits=waits
+        name=part,
+        command=command,
+        folder=CHECKOUT / part,
+        variables=variables,
+        waits=part in WAITING,
     )
 
 
