@@ -85,6 +85,7 @@ PARTS = (
     Part(
         name="real replica: resource tracker", kind="resource tracker of model-smollm2-", model=REAL
     ),
+    Part(name="real replica: fork server", kind="fork server of model-smollm2-", model=REAL),
     Part(name="real replica: tritonserver", kind="tritonserver of model-smollm2-", model=REAL),
     Part(name="real replica: stub", kind="stub of model-smollm2-", model=REAL),
     Part(

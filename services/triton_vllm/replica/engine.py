@@ -15,6 +15,10 @@ from replica.settings import Settings
 # gateway or contradict the memory that the planner reserved.
 RESERVED_FLAGS = frozenset({"host", "port", "uds", "model", "served-model-name"})
 
+# Engine and workers start imported there. Not with an accelerator: never tried on one.
+CPU_SERVER = Path(__file__).resolve().parent.parent / "engine_server.py"
+SERVER = ("-m", "vllm.entrypoints.openai.api_server")
+
 # `n` of one request at either door. vLLM's own limit of 16384 lets one request keep an engine to
 # itself for minutes; the Triton model has the same (backend/generation.py).
 MOST_CHOICES = 128
@@ -24,8 +28,7 @@ def engine_command(document: ReplicaDocument, settings: Settings) -> list[str]:
     """The command of the API server. Raises InputError for a reserved engine argument."""
     command = [
         str(settings.env_vllm / "bin/python"),
-        "-m",
-        "vllm.entrypoints.openai.api_server",
+        *(SERVER if settings.accelerator else (str(CPU_SERVER),)),
         "--served-model-name",
         *document.names,
     ]

@@ -142,6 +142,7 @@ PART_SIGNS = {
     "tritonserver": "bin/tritonserver",
     "stub": "triton_python_backend_stub",
     "tracker": "resource_tracker",
+    "fork_server": "multiprocessing.forkserver",
     "engine": "spawn_main",
     "api_server": "--served-model-name",
 }

@@ -120,7 +120,8 @@ def test_the_schemas_are_valid_schemas(name: str) -> None:
 def test_the_engine_gets_what_the_document_says(tmp_path: Path) -> None:
     words = command(tmp_path, {})
     for expected in (
-        "/envs/vllm/bin/python -m vllm.entrypoints.openai.api_server",
+        "/envs/vllm/bin/python /",
+        "/engine_server.py --",
         f"--served-model-name smollm2 {SMALL}",
         "--model /runtime/weights/none",
         "--host 127.92.0.3",
