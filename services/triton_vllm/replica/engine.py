@@ -50,6 +50,8 @@ def engine_environment(
         "TMPDIR": str(temporary),
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
+        # What it finds out about a model's class; else that goes to the home folder.
+        "VLLM_CACHE_ROOT": str(settings.runtime / "vllm"),
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "NO_COLOR": "1",

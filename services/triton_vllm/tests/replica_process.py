@@ -105,7 +105,11 @@ class ReplicaProcess:
         """Every process of the replica by what it is; stubs and trackers are numbered."""
         found: dict[str, int] = {}
         for pid in sorted(self.marked()):
-            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            try:
+                words = Path(f"/proc/{pid}/cmdline").read_bytes()
+            except OSError:
+                continue  # gone meanwhile
+            command = words.replace(b"\0", b" ").decode()
             name = next((n for n, sign in PART_SIGNS.items() if sign in command), command)
             while name in found:
                 name += "+"

@@ -177,6 +177,7 @@ def test_the_engines_environment_stays_on_this_machine_and_off_core_zero(tmp_pat
             "HOME": "/home",
             "TMPDIR": "/t",
             "HF_HUB_OFFLINE": "1",
+            "VLLM_CACHE_ROOT": "/runtime/vllm",
             "VLLM_NO_USAGE_STATS": "1",
             "VLLM_MAX_N_SEQUENCES": str(MOST_CHOICES),
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
