@@ -14,7 +14,6 @@ from slipway.cli.applied import Applied, recorded
 from slipway.cli.console import say
 from slipway.cli.environment import Environment, find
 from slipway.cli.errors import WRONG_INPUT, CliError
-from slipway.cli.machine.leftovers import clear_leftovers
 from slipway.cli.options import DEFAULT_STACK, Stack
 from slipway.cli.platform import agents
 from slipway.cli.platform.nomad import Nomad
@@ -47,7 +46,6 @@ def down(
             _stop_jobs(environment, applied)
         with phases.phase("agents", "ended, with everything they started"):
             agents.stop(environment, applied)
-            clear_leftovers(environment)
         with phases.phase("state", "forgotten"):
             forget(environment)
             _remove_folders(environment)

@@ -7,7 +7,6 @@ import typer
 from slipway.cli.applied import recorded
 from slipway.cli.console import say
 from slipway.cli.environment import find
-from slipway.cli.machine.leftovers import clear_leftovers
 from slipway.cli.options import DEFAULT_STACK, Stack
 from slipway.cli.platform import agents
 from slipway.cli.pulumi.locks import clear_stale_locks, exclusive
@@ -22,5 +21,4 @@ def stop(stack: Stack = DEFAULT_STACK) -> None:
     with exclusive(environment):
         clear_stale_locks(environment)  # an update under way would start agents again
         agents.stop(environment, recorded(environment))
-        clear_leftovers(environment)
     say(f"stopped; slipway start -s {environment.name} brings it back")

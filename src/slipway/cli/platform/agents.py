@@ -10,6 +10,7 @@ from slipway.cli.applied import NOMAD_PORT, Applied
 from slipway.cli.console import say
 from slipway.cli.environment import Environment
 from slipway.cli.errors import WRONG_INPUT, CliError
+from slipway.cli.machine.leftovers import clear_leftovers
 from slipway.plan.platform import PlatformPlan
 
 PROGRAM = "agents.py"
@@ -44,8 +45,10 @@ def start(environment: Environment, applied: Applied | None) -> None:
 
 
 def stop(environment: Environment, applied: Applied | None) -> None:
-    """Ends all agents, tasks and mounts of the environment; needs neither Nomad nor Pulumi."""
+    """Ends all agents, tasks and mounts of the environment, and clears what its replicas left on
+    the machine; needs neither Nomad nor Pulumi."""
     _run(environment, applied, "stop", fix="read the lines above, then run the same command again")
+    clear_leftovers(environment)
 
 
 def _run(environment: Environment, applied: Applied | None, action: str, *, fix: str) -> None:
