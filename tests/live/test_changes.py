@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.live.environments import Platform
-from tests.live.failures import ANSWER_TOKENS, PAUSE_S
+from tests.live.failures import PAUSE_S
 from tests.live.models import (
     backends,
     drained,
@@ -34,19 +34,18 @@ def _change_under_load(
     load: Load,
     edit: Callable[[], None],
     *,
-    changed: Sequence[str],
     replaced: Sequence[psutil.Process],
 ) -> str:
-    """Applies `edit` once the models that it changes answer the load; returns the log."""
+    """Applies `edit` once every model answers the load; returns all that was said."""
 
     async def run() -> str:
         async with load:
-            for model in changed:
+            for model in load.answers:
                 await load.answered(model, after_s=0)
             edit()
             done = await asyncio.to_thread(platform.slipway, "up")
             await drained(replaced)  # their drain is part of the change
-        return done.stderr
+        return done.stdout + done.stderr
 
     return asyncio.run(run())
 
@@ -60,18 +59,12 @@ def test_a_changed_flag_of_the_real_model_loses_no_request_and_changes_nothing_e
     assert len(replaced) == 1
 
     load = Load(
-        platform.http,
-        platform.grpc,
-        [model, other],
-        streams_per_door=1,
-        parameters={"max_tokens": ANSWER_TOKENS[model]},
-        pause_s=PAUSE_S[model],
+        platform.http, platform.grpc, [model, other], streams_per_door=1, pause_s=PAUSE_S[model]
     )
     log = _change_under_load(
         platform,
         load,
         lambda: platform.edit_model(model, max_num_seqs=16),
-        changed=[model],
         replaced=replaced,
     )
     after = job_of_each_model(platform)
@@ -83,6 +76,20 @@ def test_a_changed_flag_of_the_real_model_loses_no_request_and_changes_nothing_e
     assert set(CHANGED.findall(log)) == resources
     (engine,) = engines_of(platform, after[model])
     assert "--max-num-seqs 16" in " ".join(engine.cmdline())
+
+
+def test_a_changed_flag_of_a_simulated_model_loses_no_request_and_touches_only_its_model(
+    platform: Platform,
+) -> None:
+    replaced = replicas_of(platform, job_of_each_model(platform)["sim-a"])
+    load = Load(platform.http, platform.grpc, ["sim-a", "sim-b"])
+    log = _change_under_load(
+        platform, load, lambda: platform.edit_model("sim-a", max_num_seqs=16), replaced=replaced
+    )
+    assert load.failures == []
+    assert all(len(answers) >= 5 for answers in load.answers.values())
+    assert "model-sim-b" not in log
+    assert "model-smollm2" not in log
 
 
 def test_changed_code_of_a_service_rolls_its_models_only_and_loses_no_request(
@@ -97,7 +104,7 @@ def test_changed_code_of_a_service_rolls_its_models_only_and_loses_no_request(
             code.write("\n# A change that does nothing is a change of the code all the same.\n")
 
     load = Load(platform.http, platform.grpc, list(SIMULATED))
-    log = _change_under_load(platform, load, change_code, changed=SIMULATED, replaced=replaced)
+    log = _change_under_load(platform, load, change_code, replaced=replaced)
     after = job_of_each_model(platform)
     assert load.failures == [], log[-3000:]
     assert all(len(answers) >= 5 for answers in load.answers.values())
