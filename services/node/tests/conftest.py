@@ -9,7 +9,7 @@ import pytest
 _TESTS = Path(__file__).parent
 sys.path[:0] = [str(_TESTS), str(_TESTS.parent)]
 
-from cluster import Cluster  # noqa: E402  (importable from here on)
+from cluster import Cluster, running_cluster  # noqa: E402  (importable from here on)
 from http_json import Api  # noqa: E402
 from waiting import wait_until  # noqa: E402
 
@@ -24,6 +24,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     monkeypatch.setattr("time.sleep", sleep)
+
+
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A cluster of the module's own, on its NETWORK: modules run side by side."""
+    with running_cluster(request.module.NETWORK) as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from typing import Any
 from cluster import Cluster, passing
 from http_json import Api
 from model_job import ModelJob, group_of, leaving, placed
+from replica_exchange import DOORS, registered
 from waiting import wait_until
 
 NANOSECONDS_PER_S = 1_000_000_000
@@ -67,7 +68,7 @@ def model_job(
                 "Meta": {"model": "m", "allocation": "${NOMAD_ALLOC_ID}"},
                 "Checks": [check],
             }
-            for door in ("openai", "grpc")
+            for door in DOORS
         ]
         + [  # has no check, as Triton's metrics have none
             {
@@ -131,10 +132,7 @@ def gate(cluster: Cluster, spec: str, **changes: Any) -> subprocess.CompletedPro
 
 def serving(consul: Api) -> list[str]:
     """Allocations that answer on both doors."""
-    doors = [
-        {entry["Service"]["Meta"]["allocation"] for entry in passing(consul, f"model-m-all-{door}")}
-        for door in ("openai", "grpc")
-    ]
+    doors = [registered(passing(consul, f"model-m-all-{door}")) for door in DOORS]
     return sorted(set.intersection(*doors))
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster import Cluster, running_cluster
+from cluster import Cluster
 from gate import (
     SERVER,
     fewest_serving,
@@ -24,11 +23,7 @@ from waiting import wait_until
 
 pytestmark = [pytest.mark.binaries, pytest.mark.timeout(120)]
 
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with running_cluster("127.99.0.") as cluster:
-        yield cluster
+NETWORK = "127.99.0."
 
 
 def test_a_spec_that_cannot_start_gives_every_replica_back_and_can_be_tried_again(

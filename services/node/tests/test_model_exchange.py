@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from cluster import Cluster, running_cluster
+from cluster import Cluster
 from gate import (
     fewest_serving,
     gate,
@@ -22,11 +20,7 @@ from waiting import wait_until
 
 pytestmark = [pytest.mark.binaries, pytest.mark.timeout(120)]
 
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with running_cluster("127.97.0.") as cluster:
-        yield cluster
+NETWORK = "127.97.0."
 
 
 def test_a_full_node_exchanges_replica_by_replica_and_leaves_the_others_alone(

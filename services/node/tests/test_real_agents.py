@@ -23,14 +23,9 @@ from waiting import wait_until
 
 pytestmark = [pytest.mark.binaries, pytest.mark.timeout(120)]
 
+NETWORK = "127.95.0."
 NOBODY = 65534
 JOB = "prometheus"  # a job whose tasks have a role in Consul
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with running_cluster("127.95.0.") as cluster:
-        yield cluster
 
 
 @pytest.fixture
