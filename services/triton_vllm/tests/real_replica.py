@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from replica_process import SERVICE, ReplicaProcess
@@ -41,10 +44,17 @@ def prepared_runtime() -> Path:
     return folder
 
 
-def real_replica(folder: Path, runtime: Path) -> ReplicaProcess:
+@contextmanager
+def real_replica() -> Iterator[ReplicaProcess]:
+    """A loaded replica, in a folder with a path short enough for sockets; ended afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="slw-"))
     process = ReplicaProcess(folder, "127.92.0.5", weights=DIRECTORY, load_timeout_s=600)
     process.environment |= {
-        "SLIPWAY_RUNTIME": str(runtime),
+        "SLIPWAY_RUNTIME": str(prepared_runtime()),
         "SLIPWAY_ENV_VLLM": os.environ["SLIPWAY_ENV_VLLM"],
     }
-    return process
+    try:
+        yield process.start().wait_for("ready", 600)
+    finally:
+        process.end()
+        shutil.rmtree(folder)

@@ -14,7 +14,7 @@ from replica.engine import engine_command, engine_environment
 from replica.errors import InputError
 from replica.settings import Settings, read_settings
 from replica_process import ALIAS as SMALL
-from replica_process import ReplicaProcess, document
+from replica_process import SERVICE, ReplicaProcess, document
 
 SCHEMAS = Path(__file__).resolve().parents[3] / "schemas"
 ENVIRONMENT = {
@@ -120,8 +120,7 @@ def test_the_schemas_are_valid_schemas(name: str) -> None:
 def test_the_engine_gets_what_the_document_says(tmp_path: Path) -> None:
     words = command(tmp_path, {})
     for expected in (
-        "/envs/vllm/bin/python /",
-        "/engine_server.py --",
+        f"/envs/vllm/bin/python {SERVICE / 'engine_server.py'} --",
         f"--served-model-name smollm2 {SMALL}",
         "--model /runtime/weights/none",
         "--host 127.92.0.3",
@@ -158,6 +157,11 @@ def test_engine_args_add_replace_and_remove_flags(tmp_path: Path) -> None:
 def test_engine_args_cannot_move_the_doors(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="set by Slipway"):
         command(tmp_path, {name: "x"})
+
+
+def test_with_an_accelerator_vllm_starts_its_processes_by_itself(tmp_path: Path) -> None:
+    words = command(tmp_path, {}, NVIDIA_VISIBLE_DEVICES="GPU-1")
+    assert "/envs/vllm/bin/python -m vllm.entrypoints.openai.api_server --" in words
 
 
 def test_an_accelerator_compiles_and_a_cpu_does_not(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Kills of parts of the real engine. Each test loads it: about a minute on two cores."""
+"""Kills of parts of the real engine. Each test loads it: a quarter of a minute on two cores."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from real_replica import prepared_runtime, real_replica
+from real_replica import real_replica
 from replica_process import ReplicaProcess, shared_memory_names, wait_until
 
 pytestmark = [pytest.mark.real, pytest.mark.kills, pytest.mark.timeout(900)]
 
 
 @pytest.fixture
-def replica(short_folder: Path) -> Iterator[ReplicaProcess]:
-    process = real_replica(short_folder, prepared_runtime()).start().wait_for("ready", 600)
-    yield process
-    process.end()
+def replica() -> Iterator[ReplicaProcess]:
+    with real_replica() as loaded:
+        yield loaded
 
 
 @pytest.mark.parametrize(

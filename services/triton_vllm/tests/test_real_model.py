@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from real_replica import prepared_runtime, real_replica
+from real_replica import real_replica
 from replica_process import (
     ALIAS,
     GRPC_PORT,
@@ -35,12 +32,9 @@ PROMPT = f"<|im_start|>user\n{QUESTION}<|im_end|>\n<|im_start|>assistant\n"
 
 @pytest.fixture(scope="module")
 def replica() -> Iterator[ReplicaProcess]:
-    folder = Path(tempfile.mkdtemp(prefix="slw-"))
-    process = real_replica(folder, prepared_runtime()).start().wait_for("ready", 600)
-    print(*process.events(), sep="\n")
-    yield process
-    process.end()
-    shutil.rmtree(folder)
+    with real_replica() as loaded:
+        print(*loaded.events(), sep="\n")
+        yield loaded
 
 
 def openai(replica: ReplicaProcess, path: str, body: dict[str, Any]) -> dict[str, Any]:
