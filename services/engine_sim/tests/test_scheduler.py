@@ -148,7 +148,7 @@ def test_an_answer_that_comes_back_as_a_prompt_is_found_in_the_cache() -> None:
     first = sequence(tuple(range(BLOCK)), 2 * BLOCK)
     core.add(first)
     run_to_the_end(core)
-    conversation = tuple(first.token(position) for position in range(3 * BLOCK))
+    conversation = first.tokens(0, 3 * BLOCK)
     core.add(sequence((*conversation, 99), 1))
     run_to_the_end(core)
     assert core.counters.prefix_cache_hits == 2 * BLOCK  # its last token was never computed

@@ -37,10 +37,10 @@ class Sequence:
         """Tokens known so far."""
         return len(self.prompt) + self.generated
 
-    def token(self, position: int) -> int:
-        if position < len(self.prompt):
-            return self.prompt[position]
-        return self.output_token(position - len(self.prompt))
+    def tokens(self, start: int, stop: int) -> tuple[int, ...]:
+        prompt = len(self.prompt)
+        output = range(max(start - prompt, 0), max(stop - prompt, 0))
+        return (*self.prompt[start:stop], *map(self.output_token, output))
 
     def block_hashes(self, count: int, block_size: int) -> list[int]:
         """Hashes of the first `count` blocks; each covers everything before it as well."""
@@ -48,6 +48,5 @@ class Sequence:
             index = len(self._hashes)
             parent = self._hashes[-1] if self._hashes else 0
             start = index * block_size
-            tokens = tuple(self.token(start + offset) for offset in range(block_size))
-            self._hashes.append(hash((parent, tokens)))
+            self._hashes.append(hash((parent, self.tokens(start, start + block_size))))
         return self._hashes[:count]

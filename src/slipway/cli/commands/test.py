@@ -31,8 +31,8 @@ FAST = "not binaries and not live"
 BINARIES = "binaries and not live"
 LIVE = "live"
 ENGINE = "services/triton_vllm"
-# For agents and replicas of a fake engine that start and end.
-WAITING = ("services/node", ENGINE)
+# For agents and replicas that start and end; the last takes as long as the others together.
+WAITING = ("services/engine_sim", "services/node", "services/xds", ENGINE)
 REAL_ENGINE = "real and not kills"  # the live platform's engine is killed part by part as well
 TYPED = ("src/slipway", "components", "stacks", "toolchain")
 # Workers have addresses of their own: tests/workers.py
@@ -45,7 +45,7 @@ NO_TESTS_COLLECTED = 5  # pytest's exit code
 class Suite:
     """A command with an exit code and a last line worth repeating.
 
-    One that mostly `waits` runs beside its neighbours that wait as well.
+    One that mostly `waits` runs beside others that wait as well.
     """
 
     name: str
@@ -95,7 +95,7 @@ def _suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
     if not paths:
         yield from _linters()
         yield Suite(name="mypy", command=(sys.executable, "-m", "mypy", *TYPED), folder=CHECKOUT)
-    for part in parts:
+    for part in sorted(parts, key=lambda part: part == ENGINE):
         chosen = [_tests(path, part) for path in paths if _belongs(path, part)]
         python = made[_environment(part)] / "bin" / "python"
         chosen = chosen or [_tests(CHECKOUT / part, part)]
@@ -200,10 +200,11 @@ def _outcomes(suites: Iterable[Suite]) -> Iterator[Outcome]:
 
 
 def _beside_each_other(suites: Sequence[Suite]) -> Iterator[Outcome]:
-    """The last one is shown as it runs, each of the others when all have ended."""
+    """The last one is shown as it runs. Beside it run the others, one after the other, and are
+    shown when all have ended."""
     *others, last = suites
     outputs = [list[str]() for _ in others]
-    with ThreadPoolExecutor() as pool:
+    with ThreadPoolExecutor(max_workers=1) as pool:
         done = pool.map(_run, others, [output.append for output in outputs])
         yield _run(last, _show)
     for outcome, output in zip(done, outputs, strict=True):
