@@ -6,13 +6,13 @@ differs from the machines.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from slipway.diff.change import Op, Preview, PreviewFormatError, Resource
 from slipway.diff.effects import COMMAND, JOB, PASSWORD
 from slipway.diff.facts import COMPONENT, of_resource
+from slipway.diff.json_text import read_json
 from slipway.diff.reduction import Reduction, cleaner
 
 Key = tuple[str, str]
@@ -100,7 +100,7 @@ def _replacing(type_: str, before: dict[str, Any], after: dict[str, Any]) -> tup
 def _job_id(inputs: Mapping[str, Any]) -> Any:
     jobspec = inputs.get("jobspec")
     try:
-        root = json.loads(jobspec) if isinstance(jobspec, str) else jobspec
+        root = read_json(jobspec) if isinstance(jobspec, str) else jobspec
     except ValueError:
         return None
     job = root.get("Job", root) if isinstance(root, Mapping) else {}

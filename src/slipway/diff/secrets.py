@@ -8,10 +8,11 @@ every free text, too.
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
+
+from slipway.diff.json_text import read_json
 
 MASK = "[secret]"
 # Pulumi's marks on the wire (sdk/go/common/resource/sig): the key, and its value for a secret.
@@ -67,7 +68,7 @@ def _with_parts(text: str) -> Iterator[str]:
         yield text
     if text[:1] in ('"', "{", "["):
         try:
-            document = json.loads(text)
+            document = read_json(text)
         except ValueError:
             return
         yield from secret_texts(document, inside=True)

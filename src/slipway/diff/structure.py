@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import yaml
-from pydantic_core import from_json
 
 from slipway.diff.change import PathChange
+from slipway.diff.json_text import read_json
 from slipway.diff.secrets import MASK
 from slipway.diff.shown import shown
 
@@ -111,7 +111,7 @@ def _decoded(value: Any) -> Any:
     text = value.strip()
     try:
         if text[:1] in ("{", "["):
-            return from_json(text)  # twice as fast as json.loads, and most of the time here
+            return read_json(text)
         if ":" in text and "\n" in text:
             found = yaml.load(text, Loader=_YAML)  # noqa: S506  (a safe loader)
             return found if isinstance(found, dict | list) else value

@@ -164,6 +164,7 @@ def test_files_of_two_commits_are_compared(runner: CliRunner, tmp_path: Path) ->
     [
         ("", "is no JSON"),
         ("Previewing update (dev):", "is no JSON"),
+        pytest.param("[" * 100_000, "is no JSON", id="100,000 brackets"),
         ("[]", "is no JSON object"),
         ("{}", "neither steps nor diagnostics"),
         ('{"resources": []}', "--before BASE_FILE"),

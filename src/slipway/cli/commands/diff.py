@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import json as json_module
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -23,6 +22,7 @@ from slipway.diff.change import Preview, PreviewFormatError, Stamp
 from slipway.diff.comment import render, render_report
 from slipway.diff.digest import PREVIEW_FAILED, failed_preview, planned_resources, read_digest
 from slipway.diff.document import diff_document
+from slipway.diff.json_text import read_json
 from slipway.diff.markdown import plain
 from slipway.diff.offline import compare, is_offline
 from slipway.diff.policies import PolicyReport, read_policy_report
@@ -144,8 +144,8 @@ def _text(file: str) -> str:
 
 def _parsed(text: str, place: str) -> Mapping[str, Any]:
     try:
-        document = json_module.loads(text)
-    except ValueError as error:
+        document = read_json(text)
+    except (ValueError, RecursionError) as error:
         raise CliError(
             f"{place} is no JSON: {error}",
             fix="pulumi preview --json --show-sames > preview.json (its messages go elsewhere)",
