@@ -1,6 +1,6 @@
 """kill -9 of every kind of process of a running platform, as a markdown table.
 
-    .venv/bin/python bench/failures.py [--only TEXT] [--runs 1]
+    .venv/bin/python bench/failures.py [--only TEXT] [--runs 1] [--explain]
 
 Brings up a platform of its own (a copy of this checkout, 127.78.0.0/24: the real model and a
 simulated one, two replicas each), kills one process after the other under streaming load on both
@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 
 import psutil
@@ -58,6 +59,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="only parts whose name contains this")
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--explain", action="store_true", help="say what each row waited for")
     options = parser.parse_args()
 
     with running_platform() as platform:
@@ -71,7 +73,10 @@ def main() -> None:
         for part in PARTS:
             for _ in range(options.runs):
                 if options.only in part.name:
-                    show(asyncio.run(kill_and_watch(watched, part)))
+                    recovery = asyncio.run(kill_and_watch(watched, part))
+                    show(recovery)
+                    if options.explain:
+                        explain(recovery)
         if options.only in SUPERVISORD.name:
             show(asyncio.run(kill_supervisord(platform, watched)))
 
@@ -106,6 +111,11 @@ def show(recovery: Recovery) -> None:
         "; ".join(filter(None, [recovery.missing, *recovery.left_shared_memory])) or "nothing",
     )
     print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def explain(recovery: Recovery) -> None:
+    for reason, until_s in sorted(recovery.lacked.items(), key=itemgetter(1)):
+        print(f"{until_s:8.1f} s  {reason}", file=sys.stderr, flush=True)
 
 
 def seconds(value: float | None) -> str:

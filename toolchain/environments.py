@@ -131,6 +131,7 @@ def _install_uv(target: Path, step: Step, lock: int) -> None:
         "install",
         "--quiet",
         "--no-deps",
+        "--no-cache-dir",
     ]
     make: list[str | Path] = [base_python(), "-m", "venv", target]
     fill = [*pip, "--disable-pip-version-check", f"uv=={UV_VERSION}"]

@@ -22,8 +22,10 @@ _Version = tuple[int, ...]
 
 
 def build_environment(pin: ModulePin, cache: Path) -> dict[str, str]:
-    """The variables of a reproducible build whose downloads stay in the cache folder."""
+    """The variables of a reproducible build that writes to the cache folder only."""
+    settings = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return {
+        "GOENV": f"{settings}/go/env",  # stay the user's
         **os.environ,
         "CGO_ENABLED": "1" if pin.cgo else "0",
         "GOCACHE": str(cache / "go" / "build"),
@@ -32,6 +34,8 @@ def build_environment(pin: ModulePin, cache: Path) -> dict[str, str]:
         "GOPATH": str(cache / "go"),
         "GOTOOLCHAIN": "local",
         "GOWORK": "off",
+        # Go counts its use in a folder beside its settings, which has no variable of its own.
+        "XDG_CONFIG_HOME": str(cache / "go" / "config"),
     }
 
 

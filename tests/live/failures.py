@@ -99,7 +99,10 @@ SUPERVISORD = Part(name="supervisord", kind="supervisord")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """Seconds after the kill, None where it did not happen in time."""
+    """Seconds after the kill, None where it did not happen in time.
+
+    `lacked` is what was not as before, and until how many seconds after the kill.
+    """
 
     part: str
     first_answer_s: float | None
@@ -107,6 +110,7 @@ class Recovery:
     requests: int
     failed: list[str]
     last_failure_s: float
+    lacked: dict[str, float] = field(default_factory=dict)
     missing: str = ""  # what was not as before when the time was over
     left_shared_memory: list[str] = field(default_factory=list)
 
@@ -162,7 +166,7 @@ async def kill_and_watch(platform: Watched, part: Part, *, timeout_s: float = 90
         first_answer = asyncio.create_task(
             _first_answer(newcomers, part.model, killed_s, timeout_s)
         )
-        full_strength_s, missing = await _full_strength(
+        full_strength_s, lacked = await _full_strength(
             platform, before, victim, killed_s, timeout_s
         )
         first_answer_s = await first_answer
@@ -175,7 +179,8 @@ async def kill_and_watch(platform: Watched, part: Part, *, timeout_s: float = 90
         requests=len(answers),
         failed=[f"{each.error} after {each.ended_s - killed_s:.1f} s" for each in failures],
         last_failure_s=max((failure.ended_s - killed_s for failure in failures), default=0.0),
-        missing=missing,
+        lacked=lacked,
+        missing="" if full_strength_s is not None else "; ".join(_last_of(lacked)),
         left_shared_memory=unused(shared),
     )
 
@@ -214,18 +219,24 @@ async def _first_answer(
 
 async def _full_strength(
     platform: Watched, before: Strength, victim: Process, killed_s: float, timeout_s: float
-) -> tuple[float | None, str]:
-    """Seconds until the platform is as before for some looks in a row, or what is missing."""
-    looks, since_s, missing = 0, 0.0, ""
+) -> tuple[float | None, dict[str, float]]:
+    """Seconds until the platform is as before for some looks in a row, and what it lacked."""
+    looks, since_s, lacked = 0, 0.0, dict[str, float]()
     while time.monotonic() - killed_s < timeout_s:
         now = await asyncio.to_thread(Strength.of, platform)
-        missing = "; ".join(now.lacks(before, victim))
+        missing = list(now.lacks(before, victim))
         looks = looks + 1 if not missing else 0
+        lacked |= dict.fromkeys(missing, time.monotonic() - killed_s)
         since_s = time.monotonic() if looks == 1 else since_s
         if looks == STEADY_LOOKS:
-            return since_s - killed_s, ""
+            return since_s - killed_s, lacked
         await asyncio.sleep(LOOK_S)  # a state in many places: there is no one event to wait for
-    return None, missing
+    return None, lacked
+
+
+def _last_of(lacked: dict[str, float]) -> list[str]:
+    """What was lacking at the last look at which anything was."""
+    return [reason for reason, until_s in lacked.items() if until_s == max(lacked.values())]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

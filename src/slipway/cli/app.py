@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,6 +12,7 @@ from typer.core import TyperGroup
 
 from slipway.cli.console import say
 from slipway.cli.errors import explained, text_of
+from toolchain.settings import default_cache
 
 # In the order of --help. Each name is a module of commands/ with an `app` of one command, whose
 # first docstring line is the summary here (a test compares them).
@@ -83,4 +85,6 @@ for _name, _summary in COMMANDS.items():
 
 
 def main() -> None:
+    # It keeps a list of the machine's fonts; nothing is written outside of the cache folder.
+    os.environ.setdefault("MPLCONFIGDIR", str(default_cache() / "matplotlib"))
     app(prog_name="slipway")

@@ -81,3 +81,15 @@ def test_a_build_keeps_its_downloads_in_the_cache_and_fetches_no_other_go(
     assert env["GOTOOLCHAIN"] == "local"
     assert env["CGO_ENABLED"] == "0"
     assert {env["GOMODCACHE"], env["GOCACHE"]} == {f"{tmp_path}/go/mod", f"{tmp_path}/go/build"}
+
+
+def test_a_build_reads_the_users_settings_and_writes_nothing_beside_them(
+    tmp_path: Path, module: ModulePin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOENV", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/home/config")
+    env = build_environment(module, tmp_path)
+    assert env["XDG_CONFIG_HOME"] == f"{tmp_path}/go/config"
+    assert env["GOENV"] == "/home/config/go/env"
+    monkeypatch.setenv("GOENV", "off")
+    assert build_environment(module, tmp_path)["GOENV"] == "off"

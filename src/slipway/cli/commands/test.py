@@ -7,7 +7,7 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,8 +31,9 @@ FAST = "not binaries and not live"
 BINARIES = "binaries and not live"
 LIVE = "live"
 ENGINE = "services/triton_vllm"
-# For agents and replicas that start and end; the last takes as long as the others together.
-WAITING = ("services/engine_sim", "services/node", "services/xds", ENGINE)
+# The first two mostly wait for replicas and agents; each takes about three minutes.
+REPLICAS, SERVICES, COMPUTING = "replicas", "services", "computing"
+LEFTOVER_TIME = ("nice", "-n", "19")  # of the processors: the waiting lanes' tests have deadlines
 REAL_ENGINE = "real and not kills"  # the live platform's engine is killed part by part as well
 TYPED = ("src/slipway", "components", "stacks", "toolchain")
 # Workers have addresses of their own: tests/workers.py
@@ -45,14 +46,15 @@ NO_TESTS_COLLECTED = 5  # pytest's exit code
 class Suite:
     """A command with an exit code and a last line worth repeating.
 
-    One that mostly `waits` runs beside others that wait as well.
+    Suites of a `lane` run one after the other, and the lanes beside each other; a suite without
+    one runs alone, when they have ended.
     """
 
     name: str
     command: tuple[str, ...]
     folder: Path
     variables: Mapping[str, str] = field(default_factory=dict)
-    waits: bool = False
+    lane: str = ""
 
 
 Outcome = tuple[Suite, int, str]  # its exit code and last line
@@ -87,15 +89,16 @@ def _fast_suites(arguments: Sequence[str]) -> Iterator[Suite]:
 
 def _suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
     """Everything, or what the paths among the pytest arguments choose."""
-    paths = [argument for argument in arguments if _exists(argument)]
-    options = [argument for argument in arguments if argument not in paths]
+    given = [argument for argument in arguments if _exists(argument)]
+    options = [argument for argument in arguments if argument not in given]
+    paths = [path for argument in given for path in _of_one_suite(argument)]
     parts = [part for part in _parts() if _chosen(part, paths)]
     own = [path for path in paths if not any(_belongs(path, part) for part in _parts())]
     made = prepare(_jobs(parts, whole=not paths), cache, ToolchainProgress())
     if not paths:
-        yield from _linters()
-        yield Suite(name="mypy", command=(sys.executable, "-m", "mypy", *TYPED), folder=CHECKOUT)
-    for part in sorted(parts, key=lambda part: part == ENGINE):
+        for suite in (*_linters(), _mypy()):
+            yield dataclasses.replace(suite, lane=COMPUTING)
+    for part in parts:
         chosen = [_tests(path, part) for path in paths if _belongs(path, part)]
         python = made[_environment(part)] / "bin" / "python"
         chosen = chosen or [_tests(CHECKOUT / part, part)]
@@ -113,7 +116,7 @@ def _suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
 
 def _real_engine_suite(python: Path, cache: Path) -> Suite:
     suite = _part_suite(ENGINE, python, cache, "-m", REAL_ENGINE, _tests(CHECKOUT / ENGINE, ENGINE))
-    return dataclasses.replace(suite, name=f"{ENGINE}, real", waits=False)
+    return dataclasses.replace(suite, name=f"{ENGINE}, real", lane="")
 
 
 def _part_suite(part: str, python: Path, cache: Path, *arguments: str) -> Suite:
@@ -128,8 +131,14 @@ def _part_suite(part: str, python: Path, cache: Path, *arguments: str) -> Suite:
         command=command,
         folder=CHECKOUT / part,
         variables=variables,
-        waits=part in WAITING,
+        lane=_lane(part),
     )
+
+
+def _lane(part: str) -> str:
+    if part == ENGINE:
+        return REPLICAS
+    return SERVICES if part.startswith("services/") else COMPUTING
 
 
 def _tests(path: str | Path, part: str) -> str:
@@ -148,6 +157,10 @@ def _linters() -> Iterator[Suite]:
         yield Suite(name=name, command=(str(tools / "ruff"), *arguments, "."), folder=CHECKOUT)
 
 
+def _mypy() -> Suite:
+    return Suite(name="mypy", command=(sys.executable, "-m", "mypy", *TYPED), folder=CHECKOUT)
+
+
 def _jobs(parts: Sequence[str], *, whole: bool) -> Iterator[Job]:
     for part in parts:
         requirements = CHECKOUT / part / "requirements-test.txt"
@@ -164,6 +177,13 @@ def _parts() -> list[str]:
     folders = [CHECKOUT / "policies", *(CHECKOUT / "services").glob("*")]
     found = [folder for folder in folders if (folder / "requirements-test.txt").is_file()]
     return sorted(folder.relative_to(CHECKOUT).as_posix() for folder in found)
+
+
+def _of_one_suite(path: str) -> list[str]:
+    """The path itself, or the suites below it where it is a folder of several."""
+    folder = CHECKOUT / _relative(path)
+    suites = [CHECKOUT / suite for suite in (*_parts(), "tests")]
+    return [str(suite) for suite in suites if folder in suite.parents] or [path]
 
 
 def _environment(part: str) -> str:
@@ -191,33 +211,43 @@ def _pytest(python: str, *arguments: str) -> tuple[str, ...]:
     return (python, "-m", "pytest", *arguments)
 
 
-def _outcomes(suites: Iterable[Suite]) -> Iterator[Outcome]:
-    for waiting, group in itertools.groupby(suites, key=lambda suite: suite.waits):
-        if waiting:
-            yield from _beside_each_other(list(group))
-        else:
-            yield from (_run(suite, _show) for suite in group)
+def _outcomes(suites: Sequence[Suite]) -> Iterator[Outcome]:
+    lanes = dict[str, list[Suite]]()
+    for suite in suites:
+        lanes.setdefault(suite.lane, []).append(suite)
+    alone = lanes.pop("", [])
+    # The longest is shown as it runs.
+    yield from _beside_each_other([lanes[name] for name in sorted(lanes, key=REPLICAS.__eq__)])
+    yield from (_run(suite, _show) for suite in alone)
 
 
-def _beside_each_other(suites: Sequence[Suite]) -> Iterator[Outcome]:
-    """The last one is shown as it runs. Beside it run the others, one after the other, and are
-    shown when all have ended."""
-    *others, last = suites
-    outputs = [list[str]() for _ in others]
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        done = pool.map(_run, others, [output.append for output in outputs])
-        yield _run(last, _show)
-    for outcome, output in zip(done, outputs, strict=True):
-        _show("".join(output))
+def _beside_each_other(lanes: Sequence[Sequence[Suite]]) -> Iterator[Outcome]:
+    """The last lane is shown as it runs, each of the others when all have ended."""
+    with ThreadPoolExecutor() as pool:
+        hidden = pool.map(_captured, lanes[:-1])
+        for suite in itertools.chain(*lanes[-1:]):
+            yield _run(suite, _show)
+    for outcome, output in itertools.chain(*hidden):
+        _show(output)
         yield outcome
+
+
+def _captured(lane: Sequence[Suite]) -> list[tuple[Outcome, str]]:
+    found = []
+    for suite in lane:
+        output = list[str]()
+        outcome = _run(suite, output.append)
+        found.append((outcome, "".join(output)))
+    return found
 
 
 def _run(suite: Suite, show: Callable[[str], None]) -> Outcome:
     """Runs a suite; shows its output as it comes."""
     show(f"── {suite.name}\n")
     last = ""
+    nice = LEFTOVER_TIME if suite.lane == COMPUTING else ()
     with subprocess.Popen(
-        suite.command,
+        (*nice, *suite.command),
         cwd=suite.folder,
         env=os.environ | suite.variables,
         stdin=subprocess.DEVNULL,

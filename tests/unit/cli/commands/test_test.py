@@ -117,6 +117,14 @@ def test_suites_that_mostly_wait_run_beside_each_other_and_are_shown_one_after_t
         (["tests"], {"tests": ["tests"]}),
         (["tests/test_own.py::test_own"], {"tests": ["tests/test_own.py::test_own"]}),
         (["services/xds"], {"services/xds": ["{project}/services/xds/tests"]}),
+        (["services"], {"services/xds": ["{project}/services/xds/tests"]}),
+        (
+            ["."],
+            {
+                "services/xds": ["{project}/services/xds/tests"],
+                "tests": ["{project}/tests"],
+            },
+        ),
         (
             ["services/xds/tests/test_hub.py", "tests", "-x"],
             {
