@@ -2,9 +2,15 @@
 
 import multiprocessing
 import os
+import traceback
+from contextlib import suppress
+from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.context import BaseContext, ForkServerContext, ForkServerProcess
 
+from setproctitle import setproctitle
 from vllm.utils import system_utils
+
+TITLE = "slipway: fork server"  # engine and workers take vLLM's titles
 
 
 class ForkedProcess(ForkServerProcess):
@@ -27,8 +33,56 @@ class ForkingContext(ForkServerContext):
 
 
 def start_by(context: BaseContext) -> None:
-    """Must come before vLLM's other modules take the function by its name."""
-    system_utils.get_mp_context = lambda: context
+    """The first time, before vLLM's other modules take the function by its name."""
+    global _context  # noqa: PLW0603  (of this process; another one in the fork server)
+    _context = context
+    system_utils.get_mp_context = _chosen
+
+
+def _chosen() -> BaseContext:
+    return _context
+
+
+def start_fork_server() -> None:
+    """As `forkserver.ensure_running`, whose server is a new interpreter, but a fork of this
+    process: with all that it has imported. No thread of Python's must run yet."""
+    kept = _descriptors()
+    resource_tracker.ensure_running()  # is started by the same function
+
+    def fork(_path: object, _arguments: object, passed: list[int]) -> int:
+        pid = os.fork()
+        if pid == 0:
+            _serve_forks(*passed, opened=_descriptors() - kept - {*passed})
+        return pid
+
+    start_interpreter, util.spawnv_passfds = util.spawnv_passfds, fork
+    try:
+        forkserver.ensure_running()
+    finally:
+        util.spawnv_passfds = start_interpreter
+
+
+def _serve_forks(listener: int, alive: int, *, opened: set[int]) -> None:
+    """Until all have ended who hold the other end of `alive`: this process must not, and closes
+    what was `opened` for others. Does not return."""
+    try:
+        for descriptor in opened:
+            with suppress(OSError):  # that which listed them
+                os.close(descriptor)
+        setproctitle(TITLE)
+        start_by(FROM_THIS_PROCESS)  # the workers, from the engine core
+        forkserver._forkserver.__init__()  # of CPython 3.11: the call that forked holds its lock
+        forkserver.main(listener, alive, [])
+    except SystemExit:
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+
+def _descriptors() -> set[int]:
+    return {int(name) for name in os.listdir("/proc/self/fd")}  # noqa: PTH208
 
 
 FROM_THE_FORK_SERVER = ForkingContext()

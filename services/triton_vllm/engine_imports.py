@@ -1,10 +1,10 @@
-"""All that vLLM's engine core and CPU workers import, once: the fork server imports this."""
+"""All that vLLM's engine core and CPU workers import, once."""
 
 import gc
 
-from engine_fork import FROM_THIS_PROCESS, start_by
+from engine_fork import FROM_THE_FORK_SERVER, start_by
 
-start_by(FROM_THIS_PROCESS)  # the workers, from the engine core
+start_by(FROM_THE_FORK_SERVER)
 
 import vllm.v1.engine.core  # noqa: E402
 import vllm.v1.executor.multiproc_executor  # noqa: E402

@@ -20,7 +20,7 @@ _TASK_PROGRAMS = (
     ("engine core", "VLLM::EngineCore"),
     ("worker", "VLLM::Worker"),
     ("resource tracker", "multiprocessing.resource_tracker"),
-    ("fork server", "multiprocessing.forkserver"),
+    ("fork server", "slipway: fork server"),
     ("API server", "engine_server.py"),
     ("launcher", "launcher.py"),
     ("guard", "guard.py"),

@@ -146,7 +146,7 @@ PART_SIGNS = {
     "tritonserver": "bin/tritonserver",
     "stub": "triton_python_backend_stub",
     "tracker": "resource_tracker",
-    "fork_server": "multiprocessing.forkserver",
+    "fork_server": "slipway: fork server",
     "engine": "spawn_main",
     "api_server": "--served-model-name",
 }
