@@ -25,6 +25,7 @@ from typing import Any
 import httpx
 
 from slipway.cli.applied import require
+from slipway.cli.certificates import trusted
 from slipway.cli.environment import find
 from slipway.cli.platform.snapshot import take_snapshot
 from tests.live.environments import Platform
@@ -311,7 +312,7 @@ def _silent_agents(run: Path) -> Iterator[str]:
     for record in run.glob("nodes/*/*/program.json"):
         url = json.loads(record.read_text())["ready_url"]
         try:
-            httpx.get(url, timeout=2).raise_for_status()
+            httpx.get(url, timeout=2, verify=trusted()).raise_for_status()
         except httpx.HTTPError as error:
             yield f"{record.parent.name} on {record.parent.parent.name}: {error!r}"
 
@@ -322,7 +323,7 @@ def _forgotten_policies(status: dict[str, Any]) -> Iterator[str]:
     for target in status["targets"]:
         if target["service"] == "nomad-autoscaler":
             try:
-                text = httpx.get(target["address"], timeout=2).text
+                text = httpx.get(target["address"], timeout=2, verify=trusted()).text
             except httpx.HTTPError as error:  # Prometheus notices at its next scrape
                 yield f"the autoscaler does not answer: {error!r}"
                 continue

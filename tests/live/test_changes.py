@@ -73,7 +73,7 @@ def test_a_changed_flag_of_the_real_model_loses_no_request_and_changes_nothing_e
     assert after == {**before, model: after[model]}
     assert after[model] != before[model]
     resources = {"model-smollm2", "model-smollm2-ready", "model-smollm2-route"}
-    assert set(CHANGED.findall(log)) == resources
+    assert set(CHANGED.findall(log)) == resources, log
     (engine,) = engines_of(platform, after[model])
     assert "--max-num-seqs 16" in " ".join(engine.cmdline())
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
-import sys
 import time
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -18,7 +18,7 @@ class Journal:
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream if stream is not None else sys.stdout
+        self._stream = stream if stream is not None else _standard_output()
         self._started_at = time.monotonic()
 
     def progress(self, phase: str, **facts: Any) -> None:
@@ -41,3 +41,8 @@ class Journal:
         }
         with contextlib.suppress(OSError):
             print(json.dumps(line), file=self._stream, flush=True)
+
+
+def _standard_output() -> TextIO:
+    """Without a buffer: it would keep what cannot be written, and fail the program's exit."""
+    return io.TextIOWrapper(io.FileIO(1, "w", closefd=False), encoding="utf-8", write_through=True)

@@ -50,6 +50,7 @@ class ReplicaProcess:
         self.document = document(**changes)
         self.environment = {
             **os.environ,
+            "PYTHONUNBUFFERED": "",  # the scheduler sets none
             "SLIPWAY_ADDRESS": address,
             "SLIPWAY_PORT_OPENAI": str(OPENAI_PORT),
             "SLIPWAY_PORT_GRPC": str(GRPC_PORT),

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from slipway.cli.certificates import trusted
 from slipway.cli.doors.answer import NoAnswerError, Piece
 
 CONNECT_TIMEOUT_S = 5.0
@@ -31,7 +32,7 @@ async def stream_chat(
     body = _request(model, prompt, system, max_tokens)
     try:
         async with (
-            httpx.AsyncClient(timeout=timeout, trust_env=False) as client,
+            httpx.AsyncClient(timeout=timeout, trust_env=False, verify=trusted()) as client,
             client.stream("POST", f"{gateway}/v1/chat/completions", json=body) as response,
         ):
             if response.is_error:

@@ -65,7 +65,12 @@ def _prepare(
             words.open("w") as errors,
             subprocess.Popen(
                 [python, program, "--document", path],
-                env={**environment.child_environment(), "SLIPWAY_RUNTIME": str(cache)},
+                # What torch leaves in the folder for temporary files goes with this one.
+                env={
+                    **environment.child_environment(),
+                    "SLIPWAY_RUNTIME": str(cache),
+                    "TMPDIR": folder,
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,

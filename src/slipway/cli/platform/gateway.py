@@ -8,6 +8,8 @@ from typing import Any
 
 import httpx
 
+from slipway.cli.certificates import trusted
+
 TIMEOUT_S = 5.0
 
 
@@ -24,14 +26,18 @@ class Endpoint:
 def endpoints(envoy_admin: str) -> list[Endpoint]:
     """From Envoy's admin interface. Raises httpx.HTTPError."""
     response = httpx.get(
-        f"{envoy_admin}/clusters", params={"format": "json"}, timeout=TIMEOUT_S, trust_env=False
+        f"{envoy_admin}/clusters",
+        params={"format": "json"},
+        timeout=TIMEOUT_S,
+        trust_env=False,
+        verify=trusted(),
     )
     return list(_endpoints(response.raise_for_status().json()))
 
 
 def control_plane(xds: str) -> Mapping[str, Any]:
     """The control plane's /status document. Raises httpx.HTTPError."""
-    response = httpx.get(f"{xds}/status", timeout=TIMEOUT_S, trust_env=False)
+    response = httpx.get(f"{xds}/status", timeout=TIMEOUT_S, trust_env=False, verify=trusted())
     status: Mapping[str, Any] = response.raise_for_status().json()
     return status
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import httpx
 
 from slipway.cli.applied import Applied
+from slipway.cli.certificates import trusted
 from slipway.cli.environment import Environment
 
 TIMEOUT_S = 10.0
@@ -26,6 +27,7 @@ class Nomad:
             headers={"X-Nomad-Token": token} if token else {},
             timeout=TIMEOUT_S,
             trust_env=False,  # loopback: a proxy of the user's has no part in it
+            verify=trusted(),
         )
 
     @classmethod

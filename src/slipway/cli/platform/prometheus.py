@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import httpx
 
+from slipway.cli.certificates import trusted
+
 TARGETS_TIMEOUT_S = 5.0
 QUERY_TIMEOUT_S = 10.0
 
@@ -26,6 +28,7 @@ def targets(prometheus: str) -> list[Target]:
         params={"state": "active"},
         timeout=TARGETS_TIMEOUT_S,
         trust_env=False,
+        verify=trusted(),
     )
     found = [
         Target(
@@ -43,7 +46,9 @@ class Prometheus:
     """Instant queries that give one number."""
 
     def __init__(self, address: str) -> None:
-        self._client = httpx.Client(base_url=address, timeout=QUERY_TIMEOUT_S, trust_env=False)
+        self._client = httpx.Client(
+            base_url=address, timeout=QUERY_TIMEOUT_S, trust_env=False, verify=trusted()
+        )
 
     def __enter__(self) -> Prometheus:
         return self

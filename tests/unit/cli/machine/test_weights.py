@@ -126,6 +126,19 @@ def test_the_program_gets_the_document_of_the_job_and_the_cache_as_its_runtime_f
     assert (environment.cache / DIRECTORY).is_dir()
 
 
+def test_what_the_program_leaves_in_the_folder_for_temporary_files_goes_with_it(
+    environment: Environment, model: Model
+) -> None:
+    put_program(
+        environment,
+        "import tempfile\n"
+        "with open(os.path.join(os.environ['SLIPWAY_RUNTIME'], 'told'), 'w') as file:\n"
+        "    file.write(tempfile.mkdtemp())\n",
+    )
+    prepare(environment, model)
+    assert not Path((environment.cache / "told").read_text()).exists()
+
+
 def test_weights_that_are_there_need_no_program(environment: Environment, model: Model) -> None:
     (environment.cache / DIRECTORY).mkdir(parents=True)
     assert prepare(environment, model) == []
