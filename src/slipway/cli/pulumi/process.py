@@ -8,12 +8,12 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TextIO
 
 from slipway.cli.console import say
 from slipway.cli.environment import Environment
@@ -142,6 +142,7 @@ class _Follower:
         self.interrupted = False
         self._process: subprocess.Popen[bytes] | None = None
         self._log = log
+        self._begun = ""  # a line without its end
 
     def start(self, command: list[str], variables: dict[str, str], folder: Path) -> None:
         self._log.touch(mode=0o600)
@@ -166,13 +167,14 @@ class _Follower:
             self._process.wait()
 
     def wait(self) -> int:
-        with self._log.open("r", errors="replace") as lines:
+        with self._log.open("r", errors="replace") as text:
             shown_s, started_s = time.monotonic(), time.monotonic()
             while True:
                 code = self._ended()
-                if self._show(lines):
+                if self._show(self._lines(text)):
                     shown_s = time.monotonic()
                 if code is not None:
+                    self._show([self._begun])
                     return code
                 if time.monotonic() - shown_s >= REPEAT_S:
                     shown_s = time.monotonic()
@@ -193,7 +195,15 @@ class _Follower:
         except subprocess.TimeoutExpired:
             return None
 
-    def _show(self, lines: Iterator[str]) -> bool:
+    def _lines(self, text: TextIO) -> Iterator[str]:
+        """What has come, in whole lines: Pulumi may be in the midst of one."""
+        for piece in text:
+            self._begun += piece
+            if self._begun.endswith("\n"):
+                line, self._begun = self._begun, ""
+                yield line
+
+    def _show(self, lines: Iterable[str]) -> bool:
         shown = False
         for line in lines:
             if is_news(line):

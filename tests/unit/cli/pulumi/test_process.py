@@ -179,6 +179,19 @@ def test_a_silent_pulumi_is_told_of(
     assert "pulumi is at work" in capsys.readouterr().err
 
 
+def test_a_line_that_comes_in_pieces_is_judged_as_a_whole(
+    stand_in: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in.does(
+        "printf ' ~  nomad:index:Job envoy refre'; sleep 0.4; echo 'shing (0s)';"
+        "printf ' ~  nomad:index:Job xds upd'; sleep 0.4; printf 'ating'"
+    )
+    stand_in.pulumi.up(log=stand_in.log)
+    said = capsys.readouterr().err
+    assert "envoy" not in said
+    assert "nomad:index:Job xds updating\n" in said
+
+
 def test_a_missing_stack_is_made(stand_in: StandIn) -> None:
     stand_in.pulumi.prepare_stack()
     assert stand_in.calls == ["stack init dev --secrets-provider passphrase --non-interactive"]
