@@ -1,4 +1,4 @@
-"""All that vLLM's engine core and CPU workers import, once."""
+"""All that vLLM's engine core and its executors import on a CPU, once."""
 
 import gc
 
@@ -8,6 +8,7 @@ start_by(FROM_THE_FORK_SERVER)
 
 import vllm.v1.engine.core  # noqa: E402
 import vllm.v1.executor.multiproc_executor  # noqa: E402
+import vllm.v1.executor.uniproc_executor  # noqa: E402
 import vllm.v1.worker.cpu_model_runner  # noqa: E402
 import vllm.v1.worker.cpu_worker  # noqa: E402, F401
 

@@ -82,7 +82,6 @@ PARTS = (
     Part(name="real replica: launcher", kind="launcher of model-smollm2-", model=REAL),
     Part(name="real replica: vLLM API server", kind="API server of model-smollm2-", model=REAL),
     Part(name="real replica: EngineCore", kind="engine core of model-smollm2-", model=REAL),
-    Part(name="real replica: worker", kind="worker of model-smollm2-", model=REAL),
     Part(
         name="real replica: resource tracker", kind="resource tracker of model-smollm2-", model=REAL
     ),

@@ -18,7 +18,6 @@ _TASK_PROGRAMS = (
     ("tritonserver", "bin/tritonserver"),
     ("stub", "triton_python_backend_stub"),
     ("engine core", "VLLM::EngineCore"),
-    ("worker", "VLLM::Worker"),
     ("resource tracker", "multiprocessing.resource_tracker"),
     ("fork server", "slipway: fork server"),
     ("API server", "engine_server.py"),

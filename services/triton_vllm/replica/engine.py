@@ -15,9 +15,14 @@ from replica.settings import Settings
 # gateway or contradict the memory that the planner reserved.
 RESERVED_FLAGS = frozenset({"host", "port", "uds", "model", "served-model-name"})
 
-# Engine and workers start imported there. Not with an accelerator: never tried on one.
+# Engine core and workers start imported there. Not with an accelerator: never tried on one.
 CPU_SERVER = Path(__file__).resolve().parent.parent / "engine_server.py"
 SERVER = ("-m", "vllm.entrypoints.openai.api_server")
+
+# The engine core runs the model itself, vLLM's choice with one GPU. On a CPU vLLM refuses it by its
+# name "uni", so that it can bind a worker's threads (off below), and the two processes then poll
+# their shared memory as long as they work: streams stood for up to 4 s on two cores (measured).
+IN_ENGINE_CORE = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 
 # `n` of one request at either door. vLLM's own limit of 16384 lets one request keep an engine to
 # itself for minutes; the Triton model has the same (backend/generation.py).
@@ -98,6 +103,8 @@ def _flags(document: ReplicaDocument, settings: Settings) -> dict[str, Any]:
     }
     if not settings.accelerator:
         flags["enforce-eager"] = True
+        if engine.tensor_parallel_size * engine.pipeline_parallel_size == 1:
+            flags["distributed-executor-backend"] = IN_ENGINE_CORE
     for name, value in engine.engine_args.items():
         flag = name.removeprefix("--").replace("_", "-")
         if flag in RESERVED_FLAGS:

@@ -45,7 +45,7 @@ def prepared_runtime() -> Path:
 
 
 @contextmanager
-def real_replica() -> Iterator[ReplicaProcess]:
+def real_replica(**engine_args: str) -> Iterator[ReplicaProcess]:
     """A loaded replica, in a folder with a path short enough for sockets; ended afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="slw-"))
     process = ReplicaProcess(folder, "127.92.0.5", weights=DIRECTORY, load_timeout_s=600)
@@ -53,6 +53,7 @@ def real_replica() -> Iterator[ReplicaProcess]:
         "SLIPWAY_RUNTIME": str(prepared_runtime()),
         "SLIPWAY_ENV_VLLM": os.environ["SLIPWAY_ENV_VLLM"],
     }
+    process.document["engine"]["engine_args"] |= engine_args
     try:
         yield process.start().wait_for("ready", 600)
     finally:

@@ -169,6 +169,22 @@ def test_an_accelerator_compiles_and_a_cpu_does_not(tmp_path: Path) -> None:
     assert "--enforce-eager" in command(tmp_path, {}, NVIDIA_VISIBLE_DEVICES="void")
 
 
+def test_one_cpu_runs_the_model_in_the_engine_core(tmp_path: Path) -> None:
+    one = "--distributed-executor-backend vllm.v1.executor.uniproc_executor.UniProcExecutor"
+    assert one in command(tmp_path, {}, NVIDIA_VISIBLE_DEVICES="void")
+    assert "--distributed" not in command(tmp_path, {}, NVIDIA_VISIBLE_DEVICES="GPU-1")
+    chosen = command(tmp_path, {"distributed_executor_backend": "mp"})
+    assert chosen.count("--distributed-executor-backend") == 1
+    assert "--distributed-executor-backend mp" in chosen
+
+
+def test_an_engine_of_several_workers_keeps_vllms_own_executor(tmp_path: Path) -> None:
+    file = tmp_path / "replica.json"
+    file.write_text(json.dumps(broken(tensor_parallel_size=2)))
+    words = engine_command(load_document(file), settings(NVIDIA_VISIBLE_DEVICES="void"))
+    assert "--distributed-executor-backend" not in words
+
+
 def test_the_engines_environment_stays_on_this_machine_and_off_core_zero(tmp_path: Path) -> None:
     file = tmp_path / "replica.json"
     file.write_text(json.dumps(document()))

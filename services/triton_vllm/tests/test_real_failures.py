@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 
 import pytest
 from real_replica import real_replica
@@ -14,20 +13,23 @@ from replica_process import ReplicaProcess, shared_memory_names, wait_until
 pytestmark = [pytest.mark.real, pytest.mark.kills, pytest.mark.timeout(900)]
 
 
-@pytest.fixture
-def replica() -> Iterator[ReplicaProcess]:
-    with real_replica() as loaded:
-        yield loaded
+@pytest.mark.parametrize("part", ["VLLM::EngineCore", "fork_server", "api_server", "launcher"])
+def test_killing_a_part_of_the_real_engine_leaves_nothing(part: str) -> None:
+    with real_replica() as replica:
+        assert "VLLM::Worker" not in " ".join(replica.parts())
+        _kill(replica, part)
 
 
-@pytest.mark.parametrize(
-    "part", ["VLLM::EngineCore", "VLLM::Worker", "fork_server", "api_server", "launcher"]
-)
-def test_killing_a_part_of_the_real_engine_leaves_nothing(
-    replica: ReplicaProcess, part: str
-) -> None:
+@pytest.mark.parametrize("part", ["VLLM::EngineCore", "VLLM::Worker"])
+def test_killing_a_part_of_an_engine_with_workers_leaves_nothing(part: str) -> None:
+    """As a model's on several devices is; they talk through segments of shared memory."""
+    with real_replica(distributed_executor_backend="mp") as replica:
+        assert any(name.startswith("psm_") for name in replica.shared_memory())
+        _kill(replica, part)
+
+
+def _kill(replica: ReplicaProcess, part: str) -> None:
     made = replica.shared_memory()
-    assert any(name.startswith("psm_") for name in made)
     pid = replica.process.pid
     if part != "launcher":
         pid = next(p for name, p in replica.parts().items() if part in name)
