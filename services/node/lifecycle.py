@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import control_groups
 from agent_files import (
     agents_on_disk,
     folders_of_agents,
@@ -129,13 +130,15 @@ def start_in_stages(supervisor: Supervisor, agents: Iterable[Agent]) -> None:
 
 
 def reap(folder: Path) -> None:
-    """End what runs out of an agent's folder (tasks outlive their agent), then unmount below it.
+    """End what runs out of an agent's folder (tasks outlive their agent), then unmount below it
+    and remove its tasks' control groups.
 
     Tasks first, so that they may end in order; then the processes that kept them.
     """
     end_all(lambda: [p for p in running() if _is_task(p, folder)], TASK_GRACE_S)
     end_all(lambda: [p for p in running() if _descends(p, folder)], HELPER_GRACE_S)
     unmount_below(folder)
+    control_groups.remove_below(folder)
 
 
 def _is_task(process: Process, folder: Path) -> bool:

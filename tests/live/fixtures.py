@@ -41,7 +41,7 @@ def platform(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     temporary = tmp_path_factory.mktemp("t")  # whatever a command leaves there is its own
     variables = {**os.environ, "TMPDIR": str(temporary)}
     unstarted = Platform(checkout=checkout, name="live", variables=variables)
-    files, folders, shared = files_beside(unstarted), triton_folders(), {}
+    files, elsewhere, shared = files_beside(unstarted), made_elsewhere(), {}
     try:
         yield dataclasses.replace(unstarted, first_up=unstarted.up())
         shared = shared_memory_of(unstarted)
@@ -51,13 +51,19 @@ def platform(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     assert footprint(unstarted, shared) == NOTHING
     assert files_beside(unstarted) == files
     assert list(temporary.iterdir()) == []
-    # Every replica that was killed or replaced meanwhile made one, and its platform is gone.
-    assert triton_folders() <= folders
+    # Every replica that was killed or replaced meanwhile made some, and its platform is gone.
+    assert made_elsewhere() <= elsewhere
 
 
-def triton_folders() -> set[Path]:
-    """What Triton makes in /tmp at every start, however often one of the tests killed it."""
-    return set(Path("/tmp").glob("python_env_*"))
+def made_elsewhere() -> set[Path]:
+    """What Triton makes in /tmp and Nomad in the control groups at every start of a task, however
+    often one of the tests killed it."""
+    groups = Path("/sys/fs/cgroup")  # version 1, version 2
+    return {
+        *Path("/tmp").glob("python_env_*"),
+        *groups.glob("*/nomad/*-*-*-*-*.*"),  # allocation.task
+        *groups.glob("nomad.slice/*.slice/*.scope"),
+    }
 
 
 @pytest.fixture

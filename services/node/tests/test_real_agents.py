@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import control_groups
 import mounts
 import processes
 import pytest
@@ -266,14 +267,15 @@ def test_start_recovers_from_a_killed_supervisor_and_the_task_goes_on(
     assert [p.pid for p in tasks(cluster)] == [task]
 
 
-def test_stop_leaves_no_process_no_mount_and_no_port_and_start_goes_on(
-    cluster: Cluster, job: str
-) -> None:
+def test_stop_leaves_nothing_on_the_machine_and_start_goes_on(cluster: Cluster, job: str) -> None:
+    groups = control_groups.of_allocations_below(cluster.run_folder / "nodes")
     if os.getuid() == 0:
         assert mounts.below(cluster.run_folder.resolve()) != []
+        assert groups != []
     cluster.succeed("agents.py", "stop")
     assert of_environment(cluster) == []
     assert mounts.below(cluster.run_folder.resolve()) == []
+    assert [group for group in groups if group.exists()] == []
     for port in (8500, 8300, 8301, 4646, 4647, 4648, 9001):
         with socket.socket() as free:
             free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -287,12 +289,14 @@ def test_stop_leaves_no_process_no_mount_and_no_port_and_start_goes_on(
 
 def test_a_task_whose_agents_were_all_killed_is_ended_by_stop(cluster: Cluster, job: str) -> None:
     task = tasks(cluster)[0].pid
+    groups = control_groups.of_allocations_below(cluster.run_folder / "nodes")
     for pid in (cluster.supervisor_pid(), *cluster.pids().values()):
         os.kill(pid, signal.SIGKILL)
     assert processes.read(task) is not None
     cluster.succeed("agents.py", "stop")
     assert of_environment(cluster) == []
     assert mounts.below(cluster.run_folder.resolve()) == []
+    assert [group for group in groups if group.exists()] == []
     cluster.succeed("agents.py", "start")
     _, consul = managers(cluster)
     wait_until_passing(consul, job, timeout_s=60)
