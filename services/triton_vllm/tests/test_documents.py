@@ -180,7 +180,9 @@ def test_one_cpu_runs_the_model_in_the_engine_core(tmp_path: Path) -> None:
 
 def test_an_engine_of_several_workers_keeps_vllms_own_executor(tmp_path: Path) -> None:
     file = tmp_path / "replica.json"
-    file.write_text(json.dumps(broken(tensor_parallel_size=2)))
+    file.write_text(
+        json.dumps(document(engine={**document()["engine"], "tensor_parallel_size": 2}))
+    )
     words = engine_command(load_document(file), settings(NVIDIA_VISIBLE_DEVICES="void"))
     assert "--distributed-executor-backend" not in words
 
