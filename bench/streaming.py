@@ -1,0 +1,86 @@
+"""How evenly the tokens of a model arrive through the gateway, as a markdown table.
+
+    .venv/bin/python bench/streaming.py [-s ENVIRONMENT] [--model smollm2] [--runs 3]
+
+The environment must be up, and idle. A run asks 1, 4 or 8 questions at once at one of the doors,
+each to be answered by 48 tokens; the table has the medians and worst pauses of the runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime
+import itertools
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+
+from tests.live.streaming import Answer, grpc_stream, openai_stream  # noqa: E402
+
+TOKENS = 48
+STREAMS = (1, 4, 8)
+HEADINGS = ("door", "streams", "tokens/s", "first token", "longest pause in a stream")
+NUMBERS = itertools.count()  # no two questions alike: an answer must not come from a cache
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-s", "--stack", default="dev")
+    parser.add_argument("--model", default="smollm2")
+    parser.add_argument("--runs", type=int, default=3)
+    options = parser.parse_args()
+    command = [str(ROOT / "slipway"), "status", "-s", options.stack, "--json"]
+    gateway = json.loads(subprocess.check_output(command, text=True))["gateway"]
+    machine = f"{os.cpu_count()} cores, Linux {platform.release()}"
+    print(f"{machine}, {datetime.datetime.now(datetime.UTC):%Y-%m-%d}\n")
+    print("| " + " | ".join(HEADINGS) + " |\n|" + "---|" * len(HEADINGS))
+    for (door, ask), streams in itertools.product(
+        (("http", openai_stream), ("grpc", grpc_stream)), STREAMS
+    ):
+        runs = [
+            asyncio.run(answers(ask, gateway[door], options.model, streams))
+            for _ in range(options.runs)
+        ]
+        print(f"| {door} | {streams} | " + " | ".join(row(runs)) + " |", flush=True)
+
+
+async def answers(ask, address: str, model: str, streams: int) -> tuple[float, list[Answer]]:
+    """Seconds until all had ended, and all."""
+    started = time.monotonic()
+    given = await asyncio.gather(
+        *(
+            ask(address, model, f"Tell story {next(NUMBERS)}.", max_tokens=TOKENS, ignore_eos=True)
+            for _ in range(streams)
+        )
+    )
+    if failed := [answer.error for answer in given if answer.error]:
+        raise SystemExit(f"{len(failed)} of {streams} streams failed: {failed[0]}")
+    return time.monotonic() - started, given
+
+
+def row(runs: list[tuple[float, list[Answer]]]) -> tuple[str, str, str]:
+    rates = [sum(len(answer.arrived_s) for answer in given) / seconds for seconds, given in runs]
+    firsts = [answer.arrived_s[0] for _, given in runs for answer in given]
+    pauses = [
+        max(later - earlier for earlier, later in itertools.pairwise(answer.arrived_s))
+        for _, given in runs
+        for answer in given
+    ]
+    return (
+        f"{statistics.median(rates):.1f} ({min(rates):.1f} to {max(rates):.1f})",
+        f"{statistics.median(firsts) * 1e3:.0f} ms (worst {max(firsts) * 1e3:.0f})",
+        f"{statistics.median(pauses) * 1e3:.0f} ms (worst {max(pauses) * 1e3:.0f})",
+    )
+
+
+if __name__ == "__main__":
+    main()
