@@ -277,14 +277,15 @@ class Strength:
         yield from self.wrong
         if victim and victim.pid in self.pids:
             yield f"pid {victim.pid} still lives"
-        for kind in sorted(before.kinds.keys() | self.kinds.keys()):
-            now, then = self.kinds[kind], before.kinds[kind]
-            if now != then:
-                yield f"{now} instead of {then}: {kind}"
-        if self.endpoints != before.endpoints:
-            yield f"endpoints {dict(self.endpoints)} instead of {dict(before.endpoints)}"
-        if self.jobs != before.jobs:
-            yield f"jobs {self.jobs} instead of {before.jobs}"
+        for what, counted, was in (
+            ("processes", self.kinds, before.kinds),
+            ("endpoints", self.endpoints, before.endpoints),
+            ("allocations", self.jobs, before.jobs),
+        ):
+            for name in sorted(was.keys() | counted.keys()):
+                now, then = counted.get(name, 0), was.get(name, 0)
+                if now != then:
+                    yield f"{now} instead of {then} {what}: {name}"
         if self.nodes != before.nodes:
             yield f"nodes {sorted(self.nodes)}"
 
