@@ -1,4 +1,4 @@
-"""Control groups that Nomad makes, as root, for each task, and leaves when its agent ends first."""
+"""Control groups that Nomad makes for each task, and leaves when its agent ends first."""
 
 from __future__ import annotations
 
@@ -6,28 +6,38 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from errors import HostError
+from waiting import say, wait_until
+
 CONTROL_GROUPS = Path("/sys/fs/cgroup")
 # Where Nomad keeps "<allocation>.<task>" (client/lib/cgroupslib/editor.go): version 1, version 2.
 PARENTS = ("*/nomad", "cpuset/nomad/reserve", "nomad.slice/*.slice")
+GRACE_S = 5.0  # the kernel lets a group go a moment after the last of its processes
 
 
 def of_allocations_below(folder: Path) -> list[Path]:
     """Those of the tasks whose allocations lie in `folder`, an agent's or all nodes'."""
-    known = {allocation.name for allocation in _allocations(folder)}
     return [
         group
-        for pattern in PARENTS
-        for parent in CONTROL_GROUPS.glob(pattern)
-        for group in parent.iterdir()
-        if group.name.partition(".")[0] in known
+        for allocation in _allocations(folder)
+        for parent in PARENTS
+        for group in CONTROL_GROUPS.glob(f"{parent}/{allocation.name}.*")
     ]
 
 
 def remove_below(folder: Path) -> None:
-    """Removes them. One that still has a process stays, as the kernel has it."""
+    """Removes them. One that keeps a process stays, and a line says so."""
+    try:
+        wait_until("control groups of ended tasks", lambda: _left(folder), GRACE_S)
+    except (HostError, OSError) as error:
+        say(str(error))
+
+
+def _left(folder: Path) -> str | None:
     for group in of_allocations_below(folder):
         with suppress(OSError):
             group.rmdir()
+    return ", ".join(map(str, of_allocations_below(folder))) or None
 
 
 def _allocations(folder: Path) -> Iterator[Path]:

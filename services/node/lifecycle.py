@@ -61,7 +61,7 @@ def start(folders: Folders) -> None:
 
 
 def stop(folders: Folders) -> None:
-    """End all agents and tasks of the environment and unmount what they mounted.
+    """End all agents and tasks of the environment; unmount and remove what they left in the kernel.
 
     Works without supervisord and without Pulumi. Data on disk stays: `start` goes on from there.
     """

@@ -18,6 +18,7 @@ _TASK_PROGRAMS = (
     ("tritonserver", "bin/tritonserver"),
     ("stub", "triton_python_backend_stub"),
     ("engine core", "VLLM::EngineCore"),
+    ("worker", "VLLM::Worker"),  # of a model that asks for one
     ("resource tracker", "multiprocessing.resource_tracker"),
     ("fork server", "slipway: fork server"),
     ("API server", "engine_server.py"),

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSpec:
-    """vLLM's settings. `threads` counts OpenMP threads per worker and matters on CPUs only."""
+    """vLLM's settings. `threads` counts OpenMP threads per device and matters on CPUs only."""
 
     dtype: str
     max_model_len: int

@@ -23,6 +23,8 @@ SERVER = ("-m", "vllm.entrypoints.openai.api_server")
 # name "uni", so that it can bind a worker's threads (off below), and the two processes then poll
 # their shared memory as long as they work: streams stood for up to 4 s on two cores (measured).
 IN_ENGINE_CORE = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
+# What divides a model among several workers.
+SPLITS = ("tensor-parallel-size", "pipeline-parallel-size", "prefill-context-parallel-size")
 
 # `n` of one request at either door. vLLM's own limit of 16384 lets one request keep an engine to
 # itself for minutes; the Triton model has the same (backend/generation.py).
@@ -103,13 +105,13 @@ def _flags(document: ReplicaDocument, settings: Settings) -> dict[str, Any]:
     }
     if not settings.accelerator:
         flags["enforce-eager"] = True
-        if engine.tensor_parallel_size * engine.pipeline_parallel_size == 1:
-            flags["distributed-executor-backend"] = IN_ENGINE_CORE
     for name, value in engine.engine_args.items():
         flag = name.removeprefix("--").replace("_", "-")
         if flag in RESERVED_FLAGS:
             raise InputError(f"engine.engine_args.{name}: set by Slipway, cannot be changed here")
         flags[flag] = value
+    if not settings.accelerator and all(str(flags.get(split) or 1) == "1" for split in SPLITS):
+        flags.setdefault("distributed-executor-backend", IN_ENGINE_CORE)
     return flags
 
 

@@ -1,8 +1,8 @@
 """Stands in for vLLM's API server where loading the real engine would take a minute a test.
 
-The shape is vLLM's: an API server, an engine and a worker in processes of their own, a resource
-tracker, segments in shared memory, a named semaphore, and an engine that outlives its server.
-Prompts are answered by their own words, one a token.
+The shape is vLLM's where a model has workers: an API server, an engine and a worker in processes of
+their own, a resource tracker, segments in shared memory, a named semaphore, and an engine that
+outlives its server. Prompts are answered by their own words, one a token.
 """
 
 from __future__ import annotations

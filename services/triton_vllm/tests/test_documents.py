@@ -176,6 +176,15 @@ def test_one_cpu_runs_the_model_in_the_engine_core(tmp_path: Path) -> None:
     chosen = command(tmp_path, {"distributed_executor_backend": "mp"})
     assert chosen.count("--distributed-executor-backend") == 1
     assert "--distributed-executor-backend mp" in chosen
+    assert "--distributed" not in command(tmp_path, {"distributed_executor_backend": None})
+
+
+@pytest.mark.parametrize("split", ["tensor_parallel_size", "--prefill-context-parallel-size"])
+def test_an_engine_argument_that_asks_for_workers_keeps_vllms_own_executor(
+    tmp_path: Path, split: str
+) -> None:
+    assert "--distributed-executor-backend" not in command(tmp_path, {split: 2})
+    assert "--distributed-executor-backend" in command(tmp_path, {split: 1})
 
 
 def test_an_engine_of_several_workers_keeps_vllms_own_executor(tmp_path: Path) -> None:

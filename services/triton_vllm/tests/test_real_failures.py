@@ -20,7 +20,7 @@ def test_killing_a_part_of_the_real_engine_leaves_nothing(part: str) -> None:
         _kill(replica, part)
 
 
-@pytest.mark.parametrize("part", ["VLLM::EngineCore", "VLLM::Worker"])
+@pytest.mark.parametrize("part", ["VLLM::EngineCore", "VLLM::Worker", "launcher"])
 def test_killing_a_part_of_an_engine_with_workers_leaves_nothing(part: str) -> None:
     """As a model's on several devices is; they talk through segments of shared memory."""
     with real_replica(distributed_executor_backend="mp") as replica:

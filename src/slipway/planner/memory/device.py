@@ -27,7 +27,8 @@ GIB = 2**30
 
 # A vLLM CPU replica (Triton, stub, API server, engine core, worker) of SmolLM2-135M in float32
 # with 1 GiB of KV cache: 4.7 GB of RSS summed, 3.95 GB of PSS (measured 2026-11-21, vLLM 0.32,
-# 2 cores). Less weights (0.54 GB) and KV (1.07 GB) that leaves 3.1 GB; rounded up.
+# 2 cores). Less weights (0.54 GB) and KV (1.07 GB) that leaves 3.1 GB; rounded up. Without a worker
+# it is 3.4 GB of PSS, but `engine_args` may ask for one.
 CPU_ENGINE_OVERHEAD_BYTES = 3 * GIB
 
 # The simulator holds no weights and no cache, only bookkeeping: a budget, not a measurement.
