@@ -9,10 +9,8 @@ without a change, and adds up the memory of everything that runs. Ends with the 
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import platform
 import statistics
 import subprocess
 import time
@@ -21,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
+from machine import measured_on
 
 ROOT = Path(__file__).resolve().parents[1]
 MIB = 1 << 20
@@ -57,7 +56,7 @@ def main() -> None:
         ("PSS, everything but the engines", f"{others / MIB:.0f} MiB", "1.2 GB"),
         ("PSS, Envoy + xDS", f"{(memory['envoy'] + memory['xds']) / MIB:.0f} MiB", "200 MB"),
     ]
-    print(f"{machine()}, {datetime.datetime.now(datetime.UTC):%Y-%m-%d}\n")
+    print(f"{measured_on()}\n")
     print("| | measured | bar |\n|---|---|---|")
     for row in rows:
         print("| " + " | ".join(row) + " |")
@@ -115,12 +114,6 @@ def part_of(process: psutil.Process, run: str) -> str | None:
     if command[1:2] in (["logmon"], ["executor"]):
         return f"nomad {command[1]}"
     return f"{Path(command[0]).name} agents"
-
-
-def machine() -> str:
-    memory_gib = psutil.virtual_memory().total / (1 << 30)
-    system = f"Linux {platform.release()}, Python {platform.python_version()}"
-    return f"{os.cpu_count()} cores, {memory_gib:.0f} GiB, {system}"
 
 
 if __name__ == "__main__":

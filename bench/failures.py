@@ -13,9 +13,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
-import datetime
-import os
-import platform as system
 import shutil
 import sys
 import tempfile
@@ -25,7 +22,7 @@ from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
 
-import psutil
+from machine import measured_on
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
@@ -64,7 +61,7 @@ def main() -> None:
 
     with running_platform() as platform:
         watched = Watched(platform.checkout, default_cache(), platform.name)
-        print(f"{machine()}, {datetime.datetime.now(datetime.UTC):%Y-%m-%d}")
+        print(measured_on())
         print(
             f"Load: one stream on each door of {SIMULATED}; of {REAL} where one of its own replicas"
             " is killed. Both have two replicas.\n"
@@ -133,14 +130,6 @@ def running_platform() -> Iterator[Platform]:
     finally:
         platform.down()
         shutil.rmtree(folder)
-
-
-def machine() -> str:
-    memory_gib = psutil.virtual_memory().total / (1 << 30)
-    return (
-        f"{os.cpu_count()} cores, {memory_gib:.0f} GiB, Linux {system.release()}, "
-        f"Python {system.python_version()}"
-    )
 
 
 if __name__ == "__main__":

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import datetime
 import itertools
 import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+from machine import measured_on
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
@@ -40,8 +39,7 @@ def main() -> None:
     options = parser.parse_args()
     command = [str(ROOT / "slipway"), "status", "-s", options.stack, "--json"]
     gateway = json.loads(subprocess.check_output(command, text=True))["gateway"]
-    machine = f"{os.cpu_count()} cores, Linux {platform.release()}"
-    print(f"{machine}, {datetime.datetime.now(datetime.UTC):%Y-%m-%d}\n")
+    print(f"{measured_on()}\n")
     print("| " + " | ".join(HEADINGS) + " |\n|" + "---|" * len(HEADINGS))
     for (door, ask), streams in itertools.product(
         (("http", openai_stream), ("grpc", grpc_stream)), STREAMS
