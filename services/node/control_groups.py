@@ -34,10 +34,11 @@ def remove_below(folder: Path) -> None:
 
 
 def _left(folder: Path) -> str | None:
-    for group in of_allocations_below(folder):
+    groups = of_allocations_below(folder)
+    for group in groups:
         with suppress(OSError):
             group.rmdir()
-    return ", ".join(map(str, of_allocations_below(folder))) or None
+    return ", ".join(str(group) for group in groups if group.exists()) or None
 
 
 def _allocations(folder: Path) -> Iterator[Path]:
