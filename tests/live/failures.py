@@ -283,9 +283,8 @@ class Strength:
             ("allocations", self.jobs, before.jobs),
         ):
             for name in sorted(was.keys() | counted.keys()):
-                now, then = counted.get(name, 0), was.get(name, 0)
-                if now != then:
-                    yield f"{now} instead of {then} {what}: {name}"
+                if counted.get(name) != was.get(name):  # a job with no allocation is still a job
+                    yield f"{counted.get(name, 0)} instead of {was.get(name, 0)} {what}: {name}"
         if self.nodes != before.nodes:
             yield f"nodes {sorted(self.nodes)}"
 

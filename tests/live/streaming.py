@@ -14,6 +14,8 @@ import httpx
 import numpy as np
 import tritonclient.grpc.aio as triton  # type: ignore[import-untyped]
 
+from slipway.cli.certificates import trusted
+
 # Parameters of a request, unless it has its own.
 DEFAULTS = {"max_tokens": 32, "temperature": 0}
 
@@ -39,7 +41,7 @@ async def openai_stream(http: str, model: str, prompt: str, **parameters: Any) -
     }
     try:
         async with (
-            httpx.AsyncClient(timeout=120) as client,
+            httpx.AsyncClient(timeout=120, verify=trusted()) as client,
             client.stream("POST", f"{http}/v1/chat/completions", json=body) as response,
         ):
             if response.status_code != 200:
