@@ -91,12 +91,14 @@ def pin(
     )
 
 
-def put_go(folder: Path, *, build: str, version: str = "go1.26.8") -> Path:
-    """A `go` that knows `env GOVERSION` and runs the shell text `build` with $out as target."""
+def put_go(folder: Path, *, build: str, version: str = "go1.26.8", modules: str = "true") -> Path:
+    """A `go` that knows `env GOVERSION`, runs the shell text `modules` for `list`, which downloads
+    them, and `build` with $out as target."""
     return put_program(
         folder / "go",
         "#!/bin/sh\n"
         f'[ "$1" = env ] && {{ echo "{version}"; exit 0; }}\n'
+        f'[ "$1" = list ] && {{ {modules}; exit; }}\n'
         'while [ "$1" != -o ]; do shift; done\n'
         'out="$2"\n'
         f"{build}\n",

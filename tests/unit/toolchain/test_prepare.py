@@ -57,6 +57,18 @@ def test_builds_go_one_after_the_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("tools")
+def test_modules_are_downloaded_while_another_tool_is_built(tmp_path: Path) -> None:
+    both = f'[ "$(cat {tmp_path}/downloaded 2>/dev/null)" = xx ]'
+    wait_for_both = f"for _ in $(seq 100); do {both} && break; sleep 0.1; done; {both} || exit 1"
+    put_go(
+        tmp_path / "bin",
+        modules=f"printf x >> {tmp_path}/downloaded",
+        build=f"{wait_for_both}\n{build_of()}",
+    )
+    recorded([ToolJob(name="claw"), ToolJob(name="mallet")], tmp_path / "cache")
+
+
+@pytest.mark.usefixtures("tools")
 def test_a_long_build_is_never_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "HEARTBEAT_S", 0.1)
     put_go(tmp_path / "bin", build=f"echo compiling anvil\nsleep 1.2\n{build_of()}")
