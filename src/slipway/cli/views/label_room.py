@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +13,8 @@ Boxes = NDArray[np.float64]  # rows of left, bottom, right, top in pixels
 _GAP, _FARTHEST, _STEP, _LINE = 3.0, 200.0, 4.0, 2.0
 _TINY = 1e-9
 # Below the point first: there a front has fewest points.
-_DIRECTIONS = tuple(
-    np.array([math.cos(math.radians(degrees)), math.sin(math.radians(degrees))])
-    for degrees in (225, 250, 270, 290, 200, 315, 180, 0, 20, 45, 70, 90, 110, 135, 160, 340)
-)
+_ANGLES = np.radians([225, 250, 270, 290, 200, 315, 180, 0, 20, 45, 70, 90, 110, 135, 160, 340])
+_DIRECTIONS = np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], axis=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,24 +37,30 @@ class LabelRoom:
     def take(self, at: Boxes, width: float, height: float) -> Placed | None:
         """The nearest free place for a label of this size, which is taken then; None without."""
         half = np.array([width, height]) / 2 + _GAP
+        reach = boxes_around(at[None], _FARTHEST + 2 * half)
+        near = self.taken[_covered(self.taken, reach)]
         for distance in np.arange(2 * self.marker, _FARTHEST, _STEP):
-            for direction in _DIRECTIONS:
-                way = direction * (distance + half)
-                centre, begin = at + way, at + direction * self.marker
+            ways = _DIRECTIONS * (distance + half)
+            boxes = boxes_around(at + ways, half)
+            for index in np.flatnonzero(self._is_inside(boxes) & ~_covered(boxes, near)):
+                centre, way = at + ways[index], ways[index]
+                begin = at + _DIRECTIONS[index] * self.marker
                 end = centre - way * (half / np.maximum(np.abs(way), _TINY)).min()  # at the border
-                box, leader = boxes_around(centre[None], half), boxes_along(begin, end)
-                if self._is_free(box, leader, at):
-                    self.taken = np.vstack([self.taken, box, leader])
-                    self.barred = np.vstack([self.barred, box, leader])
+                leader = boxes_along(begin, end)
+                if not self._crosses(leader, at):
+                    self.taken = np.vstack([self.taken, boxes[index], leader])
+                    self.barred = np.vstack([self.barred, boxes[index], leader])
                     return Placed(centre=(centre[0], centre[1]), leader=(begin, end))
         return None
 
-    def _is_free(self, box: Boxes, leader: Boxes, at: Boxes) -> bool:
-        inside = (box[:, :2] >= self.frame[:2]).all() and (box[:, 2:] <= self.frame[2:]).all()
-        if not inside or _overlap(self.taken, box):
-            return False
+    def _is_inside(self, boxes: Boxes) -> NDArray[np.bool_]:
+        within = (boxes[:, :2] >= self.frame[:2]) & (boxes[:, 2:] <= self.frame[2:])
+        inside: NDArray[np.bool_] = np.all(within, axis=1)
+        return inside
+
+    def _crosses(self, leader: Boxes, at: Boxes) -> bool:
         own = (self.barred[:, :2] <= at).all(axis=1) & (self.barred[:, 2:] >= at).all(axis=1)
-        return not _overlap(self.barred[~own], leader)
+        return bool(_covered(leader, self.barred[~own]).any())
 
 
 def boxes_around(centres: Boxes, half: Boxes | float) -> Boxes:
@@ -71,8 +74,9 @@ def boxes_along(begin: Boxes, end: Boxes) -> Boxes:
     return boxes_around(np.linspace(begin, end, steps), _LINE / 2)
 
 
-def _overlap(some: Boxes, others: Boxes) -> bool:
-    """Whether any of `some` covers a part of any of `others`."""
-    one, other = some[:, None], others[None]
-    covers = (one[..., :2] < other[..., 2:]) & (one[..., 2:] > other[..., :2])
-    return bool(covers.all(axis=2).any())
+def _covered(some: Boxes, by: Boxes) -> NDArray[np.bool_]:
+    """For each of `some`, whether any of the others covers a part of it."""
+    left, bottom, right, top = some.T[..., None]
+    covers = (left < by[:, 2]) & (right > by[:, 0]) & (bottom < by[:, 3]) & (top > by[:, 1])
+    covered: NDArray[np.bool_] = covers.any(axis=1)
+    return covered

@@ -57,6 +57,14 @@ def labels(figure: Figure) -> list[Bbox]:
     return [text.get_window_extent() for text in figure.axes[0].texts]
 
 
+@pytest.fixture(scope="module", params=MODELS)
+def name(request: pytest.FixtureRequest) -> str:
+    """A fixture of the module, so that all tests of one model follow each other: it is drawn once
+    where workers share them."""
+    model: str = request.param
+    return model
+
+
 def spots(figure: Figure) -> list[Bbox]:
     """Around every point, half as large as it is drawn: its middle is what must be seen."""
     axes, found = figure.axes[0], []
@@ -67,7 +75,6 @@ def spots(figure: Figure) -> list[Bbox]:
     return found
 
 
-@pytest.mark.parametrize("name", MODELS)
 def test_no_label_covers_another_or_a_point_or_leaves_the_frame(name: str) -> None:
     figure = drawn(name)
     frame, boxes = figure.axes[0].get_window_extent(), labels(figure)
@@ -77,7 +84,6 @@ def test_no_label_covers_another_or_a_point_or_leaves_the_frame(name: str) -> No
     assert all(frame.containsy(box.y0) and frame.containsy(box.y1) for box in boxes)
 
 
-@pytest.mark.parametrize("name", MODELS)
 def test_most_of_what_the_table_lists_has_a_label(name: str) -> None:
     found = swept(name)
     front = [point for point in found.points if point.pareto and point.as_declared]
@@ -85,7 +91,6 @@ def test_most_of_what_the_table_lists_has_a_label(name: str) -> None:
     assert len(labels(drawn(name))) >= 0.8 * (len(front) + len(others))
 
 
-@pytest.mark.parametrize("name", MODELS)
 def test_the_legend_lies_beside_the_points_and_the_goal_is_marked(name: str) -> None:
     figure, found = drawn(name), swept(name)
     (legend,), axes = figure.legends, figure.axes[0]
