@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.unit.cli.addresses import DEV_NETWORK
@@ -37,13 +37,15 @@ def slipway(
 ) -> subprocess.CompletedProcess[str]:
     """Runs the command line of `checkout` as its launcher does, without any cache to begin with."""
     return subprocess.run(
-        [sys.executable, "-P", "-B", "-m", "slipway.cli", *arguments],
+        [sys.executable, "-P", "-m", "slipway.cli", *arguments],
         cwd=checkout,
         env={
             "PATH": os.environ["PATH"],
             "HOME": str(checkout.parent),
             "PYTHONPATH": f"{checkout / 'src'}{os.pathsep}{checkout}",
             "SLIPWAY_CACHE": str(cache or checkout.parent / "cache"),
+            # Beside what is compared: `files`.
+            "PYTHONPYCACHEPREFIX": str(checkout.parents[1] / "bytecode"),
         },
         capture_output=True,
         text=True,
@@ -55,3 +57,16 @@ def slipway(
 def files(checkout: Path) -> dict[str, bytes]:
     """Everything in the checkout and beside it."""
     return {str(path): path.read_bytes() for path in checkout.parent.rglob("*") if path.is_file()}
+
+
+def restore(checkout: Path, before: Mapping[str, bytes]) -> None:
+    """Makes `files` what it was `before`; no folder that was made since stays."""
+    folders = {folder for path in before for folder in Path(path).parents}
+    for path in sorted(checkout.parent.rglob("*"), reverse=True):  # a folder after what is in it
+        if path.is_symlink() or (path.is_file() and str(path) not in before):
+            path.unlink()
+        elif path.is_dir() and path not in folders:
+            path.rmdir()
+    for name, content in before.items():
+        if not Path(name).exists() or Path(name).read_bytes() != content:
+            Path(name).write_bytes(content)

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from slipway.cli import environment as environment_module
 from slipway.cli.environment import Environment
 from tests.unit.cli.addresses import NETWORK
-from tests.unit.cli.checkouts import Edit, copy_checkout, replace_text
+from tests.unit.cli.checkouts import Edit, copy_checkout, files, replace_text, restore
 
 Reply = bytes | dict[str, Any] | list[Any]
 
@@ -42,11 +42,19 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return root
 
 
+@pytest.fixture(scope="session")
+def copied_checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("copied") / "checkout"
+    copy_checkout(folder)
+    return folder
+
+
 @pytest.fixture
-def whole_checkout(tmp_path: Path) -> Path:
-    """A copy of this checkout, for tests of the real command."""
-    copy_checkout(tmp_path / "checkout")
-    return tmp_path / "checkout"
+def whole_checkout(copied_checkout: Path) -> Iterator[Path]:
+    """A copy of this checkout, for tests of the real command: each finds it as it was."""
+    before = files(copied_checkout)
+    yield copied_checkout
+    restore(copied_checkout, before)
 
 
 @pytest.fixture

@@ -130,8 +130,13 @@ def test_the_mistakes_of_several_files_come_at_once(whole_checkout: Path, edit: 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may read every file")
 def test_a_file_that_may_not_be_read_is_named(whole_checkout: Path) -> None:
-    (whole_checkout / MODEL).chmod(0)
-    done = slipway(whole_checkout, "plan")
+    model = whole_checkout / MODEL
+    mode = model.stat().st_mode
+    model.chmod(0)
+    try:
+        done = slipway(whole_checkout, "plan")
+    finally:
+        model.chmod(mode)
     assert done.returncode in (1, 2)
     assert "smollm2.yaml" in done.stderr
     assert "Traceback" not in done.stderr

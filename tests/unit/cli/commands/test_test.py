@@ -27,6 +27,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "services" / "node").mkdir()
     (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\nmarkers = live\n")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # loading them takes half a second
     monkeypatch.setattr(command, "CHECKOUT", tmp_path)
     monkeypatch.setattr(command, "TYPED", ("tests",))
     for how in ("SIDE_BY_SIDE", "FILES_SIDE_BY_SIDE"):
