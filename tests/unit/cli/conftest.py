@@ -58,6 +58,14 @@ def whole_checkout(copied_checkout: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
+def copied(whole_checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Commands of this process work on the copy."""
+    monkeypatch.setattr(environment_module, "CHECKOUT", whole_checkout)
+    monkeypatch.setenv("SLIPWAY_CACHE", str(whole_checkout.parent / "cache"))
+    return whole_checkout
+
+
+@pytest.fixture
 def edit(whole_checkout: Path) -> Edit:
     """`edit(file, old, new)` replaces a text that must be there; returns its line."""
     return lambda file, old, new: replace_text(whole_checkout / file, old, new)

@@ -1,7 +1,8 @@
-"""What a user gets wrong, through the real `slipway` command on a checkout of its own.
+"""What a user gets wrong, on a checkout of its own.
 
 For each mistake: the exit code; a message with the place, the value and a fix; no traceback; not
-one file more or less than before.
+one file more or less than before. One mistake in a file goes through the real `slipway` command;
+the others, which are refused in the same place, run in this process.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from slipway.cli.app import app
 from tests.unit.cli.addresses import DEV_NETWORK
 from tests.unit.cli.checkouts import Edit, files, slipway
 
@@ -92,21 +95,21 @@ CONFIGURATION_MISTAKES = [
 
 @pytest.mark.parametrize(("mistake", "said"), CONFIGURATION_MISTAKES)
 def test_a_mistake_in_a_file_is_explained_and_changes_nothing(
-    whole_checkout: Path, edit: Edit, mistake: tuple[str, str, str], said: list[str]
+    copied: Path, edit: Edit, runner: CliRunner, mistake: tuple[str, str, str], said: list[str]
 ) -> None:
     line = edit(*mistake)
-    before = files(whole_checkout)
-    done = slipway(whole_checkout, "preview")
-    assert done.returncode == 2, done.stderr
+    before = files(copied)
+    done = runner.invoke(app, ["preview"])
+    assert done.exit_code == 2, done.output
     wanted = [text.replace("{line}", str(line)) for text in said]
     assert [text for text in wanted if text not in done.stderr] == [], done.stderr
     assert "nothing was changed" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
-    assert files(whole_checkout) == before
+    assert files(copied) == before
 
 
-@pytest.mark.parametrize("command", ["plan", "up"])
+@pytest.mark.parametrize("command", ["plan", "preview", "up"])
 def test_every_command_that_reads_the_files_refuses_a_mistake(
     whole_checkout: Path, edit: Edit, command: str
 ) -> None:
@@ -115,6 +118,9 @@ def test_every_command_that_reads_the_files_refuses_a_mistake(
     done = slipway(whole_checkout, command)
     assert done.returncode == 2, done.stderr
     assert "slipway:models.smollm2.pool" in done.stderr
+    assert "nothing was changed" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
     assert files(whole_checkout) == before
 
 

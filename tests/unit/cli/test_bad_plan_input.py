@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from slipway.cli import environment
 from slipway.cli.app import app
 from tests.unit.cli.checkouts import Edit, files, slipway
 
@@ -30,13 +29,6 @@ STEP_TIMES = ("--profile", "cpu-smollm2")
 
 # Facts that an unknown model lacks, as its config.json calls them.
 FACTS = ("num_hidden_layers", "num_key_value_heads", "max_position_embeddings", "hub: [my-org/")
-
-
-@pytest.fixture
-def copied(whole_checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Commands of this process work on the copy."""
-    monkeypatch.setattr(environment, "CHECKOUT", whole_checkout)
-    return whole_checkout
 
 
 @pytest.fixture

@@ -91,5 +91,6 @@ def test_a_build_reads_the_users_settings_and_writes_nothing_beside_them(
     env = build_environment(module, tmp_path)
     assert env["XDG_CONFIG_HOME"] == f"{tmp_path}/go/config"
     assert env["GOENV"] == "/home/config/go/env"
-    monkeypatch.setenv("GOENV", "off")
-    assert build_environment(module, tmp_path)["GOENV"] == "off"
+    for name, value in (("GOENV", "off"), ("GOGC", "100"), ("GOMEMLIMIT", "1GiB")):
+        monkeypatch.setenv(name, value)
+        assert build_environment(module, tmp_path)[name] == value
