@@ -16,7 +16,6 @@ import dataclasses
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import itemgetter
@@ -41,10 +40,8 @@ from tests.live.failures import (  # noqa: E402
     SUPERVISORD,
     Recovery,
     Watched,
-    kill,
     kill_and_watch,
-    load_on,
-    settled,
+    kill_supervisord,
 )
 from toolchain.settings import default_cache  # noqa: E402
 
@@ -76,27 +73,6 @@ def main() -> None:
                         explain(recovery)
         if options.only in SUPERVISORD.name:
             show(asyncio.run(kill_supervisord(platform, watched)))
-
-
-async def kill_supervisord(platform: Platform, watched: Watched) -> Recovery:
-    """Nothing restarts it by itself: full strength counts from the kill through `slipway start`."""
-    before = await settled(watched)
-    async with load_on(watched, SIMULATED) as load:
-        killed_s = time.monotonic()
-        kill(watched.find(SUPERVISORD))
-        first_answer_s = await load.answered(SIMULATED, after_s=killed_s) - killed_s
-        await asyncio.to_thread(platform.slipway, "start")
-        full_strength_s = time.monotonic() - killed_s
-    after = await settled(watched)
-    return Recovery(
-        part=f"{SUPERVISORD.name}, then `slipway start`",
-        first_answer_s=first_answer_s,
-        full_strength_s=full_strength_s,
-        requests=len(load.answers[SIMULATED]),
-        failed=load.failures,
-        last_failure_s=0.0,
-        missing="; ".join(after.lacks(before)),
-    )
 
 
 def show(recovery: Recovery) -> None:

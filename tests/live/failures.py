@@ -41,8 +41,9 @@ REAL = "smollm2"
 # would halve the speed at which a small machine loads another one.
 ANSWER_TOKENS = {SIMULATED: 64, REAL: 16}
 PAUSE_S = {SIMULATED: 0, REAL: 4}
-# They come and go: of a prestart step, and of a check that runs every few seconds.
-FLEETING = ("logmon of weights", "check of policies")
+# They come and go: of a prestart step, of a check that runs every few seconds, and of Nomad's
+# executors, which list their task's processes so where they have no control groups.
+FLEETING = ("logmon of weights", "check of policies", "other: pgrep -P ")
 STEADY_LOOKS = 3  # full strength counts when it lasts
 
 
@@ -166,8 +167,8 @@ async def kill_and_watch(platform: Watched, part: Part, *, timeout_s: float = 90
         first_answer = asyncio.create_task(
             _first_answer(newcomers, part.model, killed_s, timeout_s)
         )
-        full_strength_s, lacked = await _full_strength(
-            platform, before, victim, killed_s, timeout_s
+        full_strength_s, lacked = await full_strength(
+            platform, before, killed_s, victim=victim, timeout_s=timeout_s
         )
         first_answer_s = await first_answer
     answers = load.answers[part.model] + newcomers.answers[part.model]
@@ -182,6 +183,32 @@ async def kill_and_watch(platform: Watched, part: Part, *, timeout_s: float = 90
         lacked=lacked,
         missing="" if full_strength_s is not None else "; ".join(_last_of(lacked)),
         left_shared_memory=unused(shared),
+    )
+
+
+async def kill_supervisord(
+    environment: Platform, platform: Watched, *, timeout_s: float = 90
+) -> Recovery:
+    """Nothing restarts it by itself: `slipway start` does, while traffic goes on."""
+    before = await settled(platform)
+    victim = platform.find(SUPERVISORD)
+    async with load_on(platform, SIMULATED) as load:
+        killed_s = time.monotonic()
+        kill(victim)
+        first_answer_s = await load.answered(SIMULATED, after_s=killed_s) - killed_s
+        await asyncio.to_thread(environment.slipway, "start")
+        full_strength_s, lacked = await full_strength(
+            platform, before, killed_s, victim=victim, timeout_s=timeout_s
+        )
+    return Recovery(
+        part=f"{SUPERVISORD.name}, then `slipway start`",
+        first_answer_s=first_answer_s,
+        full_strength_s=full_strength_s,
+        requests=len(load.answers[SIMULATED]),
+        failed=load.failures,
+        last_failure_s=0.0,
+        lacked=lacked,
+        missing="" if full_strength_s is not None else "; ".join(_last_of(lacked)),
     )
 
 
@@ -217,19 +244,24 @@ async def _first_answer(
         return None
 
 
-async def _full_strength(
-    platform: Watched, before: Strength, victim: Process, killed_s: float, timeout_s: float
+async def full_strength(
+    platform: Watched,
+    before: Strength,
+    began_s: float,
+    *,
+    victim: Process | None = None,
+    timeout_s: float,
 ) -> tuple[float | None, dict[str, float]]:
     """Seconds until the platform is as before for some looks in a row, and what it lacked."""
     looks, since_s, lacked = 0, 0.0, dict[str, float]()
-    while time.monotonic() - killed_s < timeout_s:
+    while time.monotonic() - began_s < timeout_s:
         now = await asyncio.to_thread(Strength.of, platform)
         missing = list(now.lacks(before, victim))
         looks = looks + 1 if not missing else 0
-        lacked |= dict.fromkeys(missing, time.monotonic() - killed_s)
+        lacked |= dict.fromkeys(missing, time.monotonic() - began_s)
         since_s = time.monotonic() if looks == 1 else since_s
         if looks == STEADY_LOOKS:
-            return since_s - killed_s, lacked
+            return since_s - began_s, lacked
         await asyncio.sleep(LOOK_S)  # a state in many places: there is no one event to wait for
     return None, lacked
 

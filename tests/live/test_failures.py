@@ -5,9 +5,7 @@ A sample of `failures.PARTS`, one of each way to come back; bench/failures.py ki
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-import time
 
 import pytest
 
@@ -15,13 +13,10 @@ from tests.live.environments import Platform
 from tests.live.failures import (
     PARTS,
     SIMULATED,
-    SUPERVISORD,
     Recovery,
     Watched,
-    kill,
     kill_and_watch,
-    load_on,
-    settled,
+    kill_supervisord,
 )
 from toolchain.settings import default_cache
 
@@ -82,11 +77,6 @@ def _assert_failures_are_bounded(recovery: Recovery) -> None:
 async def test_traffic_goes_on_without_supervisord_and_start_brings_it_back(
     platform: Platform, watched: Watched
 ) -> None:
-    before = await settled(watched)
-    async with load_on(watched, SIMULATED) as load:
-        kill(watched.find(SUPERVISORD))
-        await load.answered(SIMULATED, after_s=time.monotonic())
-        await asyncio.to_thread(platform.slipway, "start")
-    assert load.failures == []
-    after = await settled(watched)
-    assert list(after.lacks(before)) == []
+    recovery = await kill_supervisord(platform, watched)
+    assert recovery.failed == []
+    assert recovery.full_strength_s is not None, recovery.missing
