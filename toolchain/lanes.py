@@ -12,6 +12,8 @@ from toolchain.progress import Progress, Step
 
 T = TypeVar("T")
 
+_LOOK_S = 0.5
+
 
 def side_by_side(work: Mapping[str, Callable[[Step], T]], report: Progress) -> dict[str, T]:
     """Runs everything in `work` in threads; results by name.
@@ -23,15 +25,21 @@ def side_by_side(work: Mapping[str, Callable[[Step], T]], report: Progress) -> d
         return {}
     cancelled = threading.Event()
     with ThreadPoolExecutor(max_workers=len(work), thread_name_prefix="toolchain") as pool:
-        futures = {
-            name: pool.submit(_one, call, Step(name, report, cancelled))
-            for name, call in work.items()
-        }
         try:
-            wait(futures.values(), return_when=FIRST_EXCEPTION)
-        finally:
-            if not all(_succeeded(future) for future in futures.values()):
-                cancelled.set()
+            # In here, too: work that was handed out before an interrupt must hear of it.
+            futures = {
+                name: pool.submit(_one, call, Step(name, report, cancelled))
+                for name, call in work.items()
+            }
+            running = set(futures.values())
+            while running and not cancelled.is_set():
+                # Python does not notice a signal that comes just before a wait without an end.
+                done, running = wait(running, timeout=_LOOK_S, return_when=FIRST_EXCEPTION)
+                if not all(_succeeded(future) for future in done):
+                    cancelled.set()
+        except BaseException:
+            cancelled.set()
+            raise
     _raise_first(list(futures.values()))
     return {name: future.result() for name, future in futures.items()}
 

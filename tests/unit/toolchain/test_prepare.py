@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,6 +102,24 @@ def test_the_first_failure_calls_the_rest_off_and_is_the_one_raised() -> None:
             lambda name, state, _elapsed, detail: events.append((name, f"{state}: {detail}")),
         )
     assert set(events) == {("fails", "failed: the anvil broke"), ("waits", "failed: called off")}
+
+
+def test_an_interrupt_while_work_is_handed_out_calls_it_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    submit = ThreadPoolExecutor.submit
+
+    def submit_and_interrupt(pool: ThreadPoolExecutor, *work: Any) -> None:
+        submit(pool, *work)
+        raise KeyboardInterrupt
+
+    def waits(step: Step) -> None:
+        while True:
+            step.tick()
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", submit_and_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        side_by_side({"waits": waits}, silent)
 
 
 def test_no_work_is_no_work() -> None:
