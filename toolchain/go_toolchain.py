@@ -26,7 +26,7 @@ def build_environment(pin: ModulePin, cache: Path) -> dict[str, str]:
     settings = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return {
         "GOENV": f"{settings}/go/env",  # stay the user's
-        # The compiler hardly collects its garbage, and each of its processes ends soon: a seventh
+        # The compiler hardly collects its garbage, and each of its processes ends soon: an eighth
         # less work. The limit keeps two of them and the linker inside of a small machine's memory.
         "GOGC": "1600",
         "GOMEMLIMIT": "3GiB",

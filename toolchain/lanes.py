@@ -26,7 +26,7 @@ def side_by_side(work: Mapping[str, Callable[[Step], T]], report: Progress) -> d
     cancelled = threading.Event()
     with ThreadPoolExecutor(max_workers=len(work), thread_name_prefix="toolchain") as pool:
         try:
-            # In here, too: work that was handed out before an interrupt must hear of it.
+            # Handed out inside of the try: what already runs must hear of an interrupt, too.
             futures = {
                 name: pool.submit(_one, call, Step(name, report, cancelled))
                 for name, call in work.items()

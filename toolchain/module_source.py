@@ -29,12 +29,12 @@ def fetch(attempt: Attempt) -> str:
     work = attempt.staging / "work"
     work.mkdir()
     env = {**build_environment(pin, attempt.settings.cache), "GOTMPDIR": str(work)}
-    packages = [*_tags(pin), *pin.packages.values()]
+    tagged_packages = [*_tags(pin), *pin.packages.values()]
 
     def run_go(*arguments: str | Path) -> None:
         try:
             run(
-                [go, *arguments, *packages],
+                [go, *arguments, *tagged_packages],
                 step=attempt.step,
                 log=attempt.log,
                 lock=attempt.lock,

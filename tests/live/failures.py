@@ -112,8 +112,12 @@ class Recovery:
     failed: list[str]
     last_failure_s: float
     lacked: dict[str, float] = field(default_factory=dict)
-    missing: str = ""  # what was not as before when the time was over
     left_shared_memory: list[str] = field(default_factory=list)
+
+    @property
+    def missing(self) -> str:
+        """What was not as before when the time was over."""
+        return "" if self.full_strength_s is not None else "; ".join(_last_of(self.lacked))
 
 
 class Watched:
@@ -181,7 +185,6 @@ async def kill_and_watch(platform: Watched, part: Part, *, timeout_s: float = 90
         failed=[f"{each.error} after {each.ended_s - killed_s:.1f} s" for each in failures],
         last_failure_s=max((failure.ended_s - killed_s for failure in failures), default=0.0),
         lacked=lacked,
-        missing="" if full_strength_s is not None else "; ".join(_last_of(lacked)),
         left_shared_memory=unused(shared),
     )
 
@@ -208,7 +211,6 @@ async def kill_supervisord(
         failed=load.failures,
         last_failure_s=0.0,
         lacked=lacked,
-        missing="" if full_strength_s is not None else "; ".join(_last_of(lacked)),
     )
 
 
