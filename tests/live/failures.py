@@ -154,8 +154,20 @@ class Watched:
         return jobs.get(process.allocation, "").startswith(part.job)
 
 
-def kill(process: Process) -> None:
-    os.kill(process.pid, signal.SIGKILL)
+async def kill(process: Process, *, timeout_s: float = 10) -> None:
+    """SIGKILL, and wait until the kernel has closed all that the process had open: until then its
+    sockets still take requests, which are lost like those in flight."""
+    process_fd = os.pidfd_open(process.pid)
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(process_fd, ended.set)
+    try:
+        os.kill(process.pid, signal.SIGKILL)
+        async with asyncio.timeout(timeout_s):
+            await ended.wait()
+    finally:
+        loop.remove_reader(process_fd)
+        os.close(process_fd)
 
 
 async def kill_and_watch(platform: Watched, part: Part, *, timeout_s: float = 90) -> Recovery:
@@ -166,7 +178,7 @@ async def kill_and_watch(platform: Watched, part: Part, *, timeout_s: float = 90
         await load.answered(part.model, after_s=time.monotonic())
         victim = await asyncio.to_thread(platform.find, part)
         killed_s = time.monotonic()
-        kill(victim)
+        await kill(victim)
         newcomers = load_on(platform, part.model)
         first_answer = asyncio.create_task(
             _first_answer(newcomers, part.model, killed_s, timeout_s)
@@ -197,7 +209,7 @@ async def kill_supervisord(
     victim = platform.find(SUPERVISORD)
     async with load_on(platform, SIMULATED) as load:
         killed_s = time.monotonic()
-        kill(victim)
+        await kill(victim)
         first_answer_s = await load.answered(SIMULATED, after_s=killed_s) - killed_s
         await asyncio.to_thread(environment.slipway, "start")
         full_strength_s, lacked = await full_strength(

@@ -52,7 +52,7 @@ def _threshold(route: Route) -> dict[str, Any]:
 
 
 def _outlier_detection() -> dict[str, Any]:
-    """Ejects what the gateway sees failing, never more than a third of the replicas."""
+    """Ejects what the gateway sees failing: one of two replicas, never the only one, never most."""
     return {
         "consecutive_gateway_failure": 3,
         "enforcing_consecutive_gateway_failure": 100,
@@ -62,7 +62,7 @@ def _outlier_detection() -> dict[str, Any]:
         "consecutive_local_origin_failure": 3,
         "interval": "1s",
         "base_ejection_time": "5s",
-        "max_ejection_percent": 34,
+        "max_ejection_percent": 50,
     }
 
 

@@ -153,7 +153,9 @@ def _retry_policy() -> _Json:
         "retry_host_predicate": [
             {"name": name, "typed_config": {"@type": f"{type_url}.PreviousHostsPredicate"}}
         ],
-        "host_selection_retry_max_attempts": "5",
+        # A dead replica has the fewest requests: of two, three picks in four fall on it again, and
+        # the last pick is taken whatever it is.
+        "host_selection_retry_max_attempts": "64",
         "retry_back_off": {"base_interval": "0.025s", "max_interval": "0.25s"},
     }
 
