@@ -20,10 +20,15 @@ class Children:
         self._stopped = False
 
     def start(
-        self, command: list[str], cwd: str | Path, env: Mapping[str, str], capture: bool
+        self,
+        command: list[str],
+        cwd: str | Path,
+        env: Mapping[str, str],
+        *,
+        stdin: int = subprocess.DEVNULL,
+        output: int | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start `command`; with `capture` its outputs are pipes, else they are this process's."""
-        pipe = subprocess.PIPE if capture else None
+        """Start `command`; both its outputs go to `output`, by default where this process's go."""
         with self._lock:
             if self._stopped:
                 raise InterruptedError("the language host is ending")
@@ -31,9 +36,9 @@ class Children:
                 command,
                 cwd=cwd,
                 env=dict(env),
-                stdin=subprocess.DEVNULL,
-                stdout=pipe,
-                stderr=pipe,
+                stdin=stdin,
+                stdout=output,
+                stderr=output,
                 start_new_session=True,
             )
             self._running.add(process.pid)
@@ -79,7 +84,7 @@ def output_chunks(process: subprocess.Popen[bytes]) -> Iterator[tuple[str, bytes
 
     streams = {"stdout": process.stdout, "stderr": process.stderr}
     for name, stream in streams.items():
-        assert stream is not None, "the process was started without capture"  # noqa: S101
+        assert stream is not None, "the outputs of the process are no pipes"  # noqa: S101
         threading.Thread(target=read, args=(name, stream), daemon=True).start()
     open_streams = len(streams)
     while open_streams:

@@ -1,11 +1,14 @@
 """Runs one Pulumi program inside the program's own interpreter.
 
+Reads its arguments and more variables from standard input, as JSON, once it has imported the SDK.
+
 Imports only the standard library and the `pulumi` package of that interpreter. Exit status: 0 done,
 1 failed, 32 failed and the error has already been shown.
 """
 
 import argparse
 import asyncio
+import json
 import logging
 import os
 import runpy
@@ -20,8 +23,7 @@ THREADS_PER_OPERATION = 4
 
 
 def main() -> int:
-    """Run the program named on the command line; returns the exit status."""
-    arguments = _parse()
+    """Run the program that the arguments name; returns the exit status."""
     sys.path.pop(0)  # this script's folder is no part of the program
     try:
         import pulumi  # noqa: PLC0415 - its absence is a message of ours
@@ -32,6 +34,9 @@ def main() -> int:
             file=sys.stderr,
         )
         return 1
+    task = json.load(sys.stdin)
+    os.environ.update(task["variables"])
+    arguments = _parse(task["arguments"])
     runtime = pulumi.runtime
     runtime.set_all_config(runtime.get_config_env(), runtime.get_config_secret_keys_env())
     runtime.configure(
@@ -51,7 +56,7 @@ def main() -> int:
     return _run(arguments.program, max(arguments.parallel, 1))
 
 
-def _parse() -> argparse.Namespace:
+def _parse(given: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Run a Pulumi program.")
     for name in ("monitor", "engine", "project", "root_directory", "stack", "organization"):
         parser.add_argument(f"--{name}")
@@ -60,7 +65,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--parallel", type=int, default=1)
     parser.add_argument("program")
     parser.add_argument("arguments", nargs="*")
-    return parser.parse_args()
+    return parser.parse_args(given)
 
 
 def _run(program: str, parallel: int) -> int:

@@ -5,11 +5,13 @@ The parts of Pulumi's own host that a Slipway stack needs; it generates no code 
 
 # ruff: noqa: ARG002, N802 - the signatures are those of the interface
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     def __init__(self, engine_address: str) -> None:
         self._engine_address = engine_address
         self._children = Children()
+        self._waiting: dict[PythonEnvironment, subprocess.Popen[bytes]] = {}
 
     def register(self, server: grpc.Server) -> None:
         """Add this service to `server`."""
@@ -57,12 +60,14 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return Empty()
 
     def GetPluginInfo(self, request: Empty, context: grpc.ServicerContext) -> plugin_pb2.PluginInfo:
-        own = PythonEnvironment(python=Path(sys.executable), virtualenv=Path(sys.prefix))
-        return plugin_pb2.PluginInfo(version=dict(own.distributions()).get("pulumi", ""))
+        return plugin_pb2.PluginInfo(version=metadata.version("pulumi"))
 
     def GetRequiredPackages(
         self, request: pb.GetRequiredPackagesRequest, context: grpc.ServicerContext
     ) -> pb.GetRequiredPackagesResponse:
+        environment = _environment(request.info, context)
+        # Pulumi asks this before it loads the other plugins. Meanwhile the SDK is imported.
+        self._waiting[environment] = self._start_executor(environment, request.info.root_directory)
         packages = [
             plugin_pb2.PackageDependency(
                 kind="resource",
@@ -70,7 +75,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
                 version="v" + str(manifest.get("version", "")).removeprefix("v"),
                 server=manifest.get("server", ""),
             )
-            for manifest in _environment(request.info, context).plugin_manifests()
+            for manifest in environment.plugin_manifests()
         ]
         return pb.GetRequiredPackagesResponse(packages=packages)
 
@@ -98,18 +103,28 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
 
     def Run(self, request: pb.RunRequest, context: grpc.ServicerContext) -> pb.RunResponse:
         environment = _environment(request.info, context)
-        variables = environment.variables(os.environ)
-        variables["PULUMI_CONFIG"] = json.dumps(dict(request.config))
-        variables["PULUMI_CONFIG_SECRET_KEYS"] = json.dumps(list(request.configSecretKeys))
-        command = [str(environment.python), "-u", str(EXECUTOR), *self._run_arguments(request)]
-        process = self._children.start(command, request.pwd, variables, capture=False)
+        process = self._waiting.pop(environment, None) or self._start_executor(
+            environment, request.info.root_directory
+        )
         context.add_callback(lambda: self._children.kill(process))
+        _send(process, {"arguments": self._run_arguments(request), "variables": _settings(request)})
         status = self._children.wait(process)
         if status == EXIT_ALREADY_REPORTED:
             return pb.RunResponse(bail=True)
         if status < 0:
             return pb.RunResponse(error=f"the program was ended by signal {-status}")
         return pb.RunResponse(error=f"the program exited with status {status}" if status else "")
+
+    def _start_executor(
+        self, environment: PythonEnvironment, folder: str
+    ) -> subprocess.Popen[bytes]:
+        """It imports the SDK, then waits for what to run."""
+        return self._children.start(
+            [str(environment.python), "-u", str(EXECUTOR)],
+            folder,
+            environment.variables(os.environ),
+            stdin=subprocess.PIPE,
+        )
 
     def _run_arguments(self, request: pb.RunRequest) -> list[str]:
         named = {
@@ -138,7 +153,10 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         )
         variables = environment.variables(dict(v.split("=", 1) for v in request.env if "=" in v))
         process = self._children.start(
-            [str(environment.python), "-u", *arguments], request.pwd, variables, capture=True
+            [str(environment.python), "-u", *arguments],
+            request.pwd,
+            variables,
+            output=subprocess.PIPE,
         )
         context.add_callback(lambda: self._children.kill(process))
         for name, data in output_chunks(process):
@@ -164,7 +182,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     def _install_step(
         self, command: list[str], folder: Path
     ) -> Iterator[pb.InstallDependenciesResponse]:
-        process = self._children.start(command, folder, os.environ, capture=True)
+        process = self._children.start(command, folder, os.environ, output=subprocess.PIPE)
         for name, data in output_chunks(process):
             yield (
                 pb.InstallDependenciesResponse(stdout=data)
@@ -173,6 +191,20 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             )
         if status := self._children.wait(process):
             raise RuntimeError(f"{' '.join(command)} exited with status {status}")
+
+
+def _settings(request: pb.RunRequest) -> dict[str, str]:
+    """The variables in which the SDK looks for the stack's configuration."""
+    return {
+        "PULUMI_CONFIG": json.dumps(dict(request.config)),
+        "PULUMI_CONFIG_SECRET_KEYS": json.dumps(list(request.configSecretKeys)),
+    }
+
+
+def _send(executor: subprocess.Popen[bytes], task: Mapping[str, Any]) -> None:
+    assert executor.stdin is not None, "an executor waits for its task"  # noqa: S101
+    with contextlib.suppress(BrokenPipeError), executor.stdin as stream:  # its exit status says why
+        stream.write(json.dumps(task).encode())
 
 
 def _options(info: pb.ProgramInfo) -> Mapping[str, Any]:

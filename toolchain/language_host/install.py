@@ -13,5 +13,6 @@ def install(folder: Path, python: Path, checkout: Path) -> None:
         python: an interpreter with the `pulumi` package (3.11).
         checkout: the root of this repository; the wrapper runs code from it.
     """
-    program = checkout / "toolchain" / "language_host" / "main.py"
-    write_wrapper(folder / "pulumi-language-python", python, program)
+    program = checkout / "toolchain" / "plugins" / "main.py"
+    wrapper = folder / "pulumi-language-python"
+    write_wrapper(wrapper, python, program, "toolchain.language_host.main")

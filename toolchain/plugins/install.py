@@ -26,7 +26,8 @@ def install(pulumi_home: Path, python: Path, checkout: Path) -> None:
     for name in PROVIDERS:
         version = sdk_version(python, name)
         folder = pulumi_home / "plugins" / f"resource-{name}-v{version}"
-        write_wrapper(folder / f"pulumi-resource-{name}", python, program, name, version)
+        wrapper = folder / f"pulumi-resource-{name}"
+        write_wrapper(wrapper, python, program, "toolchain.plugins.provider", name, version)
 
 
 def sdk_version(python: Path, name: str) -> str:

@@ -57,8 +57,9 @@ def serve(register: Callable[[grpc.Server], None], stop: Callable[[], None]) -> 
 
 
 def _watch_standard_input(notify_end: int) -> None:
-    """The engine holds the other end of the pipe: end of file means that the engine is gone."""
-    if not stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):
+    """The engine, or fork_server.py's client, holds the other end: end of file means the end."""
+    mode = os.fstat(sys.stdin.fileno()).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return
 
     def wait_for_end() -> None:

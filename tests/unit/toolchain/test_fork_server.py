@@ -1,0 +1,131 @@
+"""Plugins as forks of one server. This process takes Pulumi's part: it is the clients' parent."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from toolchain.plugins import fork_server
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+MAIN = CHECKOUT / "toolchain" / "plugins" / "main.py"
+STAND_IN = "tests.unit.toolchain.plugin_stand_in"
+COMMAND = [sys.executable, str(MAIN), STAND_IN]
+END_S = 10
+
+
+class Client:
+    """What Pulumi starts, and what its plugin has shown."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        assert process.stdout is not None
+        self.shown: dict[str, Any] = json.loads(process.stdout.readline())
+        self.plugin = psutil.Process(self.shown["pid"])
+
+
+@contextmanager
+def started(*arguments: str, **options: Any) -> Iterator[Client]:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [*COMMAND, *arguments], stdin=pipe, stdout=pipe, stderr=pipe, text=True, **options
+    ) as process:
+        try:
+            yield Client(process)
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    with started() as client:
+        yield client
+
+
+def test_a_plugin_has_its_clients_arguments_folder_variables_and_outputs(tmp_path: Path) -> None:
+    variables = {**os.environ, "GREETING": "two words=\n\udcff"}
+    with started("a b", "", cwd=tmp_path, env=variables) as client:
+        assert client.shown["arguments"] == ["a b", ""]
+        assert client.shown["folder"] == str(tmp_path)
+        assert client.shown["greeting"] == variables["GREETING"]
+        _out, errors = client.process.communicate(timeout=END_S)
+        assert errors == "ended\n"
+        assert client.process.returncode == 7
+
+
+def test_the_plugins_of_one_pulumi_are_forks_of_one_server_and_share_nothing_open() -> None:
+    with started() as first, started() as second, started() as third:
+        pids = {client.shown["pid"] for client in (first, second, third)}
+        pids |= {client.process.pid for client in (first, second, third)}
+        assert len(pids) == 6
+        assert first.shown["server"] == second.shown["server"] == third.shown["server"]
+        assert third.shown["open"] == first.shown["open"]
+        first.process.communicate(timeout=END_S)
+        assert second.plugin.is_running()
+        assert third.plugin.is_running()
+
+
+def test_a_plugin_ends_with_the_pipe_that_pulumi_holds(client: Client) -> None:
+    assert client.process.stdin is not None
+    client.process.stdin.close()
+    assert client.process.wait(END_S) == 7
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_plugin_ends_in_order_when_its_client_is_told_to(
+    client: Client, number: signal.Signals
+) -> None:
+    client.process.send_signal(number)
+    assert client.process.wait(END_S) == 7
+
+
+def test_a_plugin_ends_when_its_client_is_killed(client: Client) -> None:
+    client.process.kill()
+    client.plugin.wait(END_S)
+
+
+def test_a_client_ends_when_its_plugin_is_killed(client: Client) -> None:
+    client.plugin.kill()
+    assert client.process.wait(END_S) == 256 - signal.SIGKILL
+
+
+def test_the_server_ends_with_pulumi() -> None:
+    started_and_gone = f"import subprocess; subprocess.run({COMMAND!r}, input='')"
+    done = subprocess.run(
+        [sys.executable, "-c", started_and_gone], capture_output=True, text=True, check=True
+    )
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(json.loads(done.stdout)["server"]).wait(END_S)
+
+
+def test_a_plugin_that_fails_says_why_and_so_does_its_client() -> None:
+    done = subprocess.run(
+        [sys.executable, MAIN, "no.such.module"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "No module named 'no'" in done.stderr
+
+
+def test_without_a_server_that_answers_a_client_is_the_plugin_itself(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here one whose process has another user. An address is free to all."""
+    monkeypatch.setattr(fork_server, "_user_of", lambda _connection: os.geteuid() + 1)
+    assert fork_server._server_of_this_run() is None
+
+
+def test_a_server_that_is_about_to_end_is_done_without() -> None:
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    assert not fork_server._handed_over(ours, STAND_IN, [])

@@ -1,0 +1,211 @@
+"""The plugins of one Pulumi run are forks of one process, which has imported what they need.
+
+The imports (gRPC, the protocol) take 0.2 s of processor time, and a run starts ten plugins, one by
+one. So what Pulumi starts is a small client: it hands its arguments, folder, variables and
+outputs to the run's server, whose fork is the plugin. It ends the plugin when it is told to or is
+killed itself, and ends with it. The first client of a run forks the server, which ends when Pulumi
+has ended. Where no server answers, a client is the plugin itself.
+
+A client imports little: each module counts ten times.
+"""
+
+import contextlib
+import importlib
+import os
+import select
+import signal
+import socket
+import stat
+import sys
+from types import FrameType
+
+# What a server imports before its first fork.
+SHARED_MODULES = ("toolchain.plugins.provider", "toolchain.language_host.main")
+# Pulumi asks one language host for its version; the one it uses starts after that has ended.
+LINGER_MS = 2000
+
+_SIZE_BYTES = 8
+_STARTED = b"."
+
+
+def run(module: str, arguments: list[str]) -> None:
+    """Call `module`'s `main(arguments)` in a fork of the server; exit with its status."""
+    server = _server_of_this_run()
+    if server is not None and _handed_over(server, module, arguments):
+        sys.exit(_exit_status(server))
+    importlib.import_module(module).main(arguments)
+
+
+def _server_of_this_run() -> socket.socket | None:
+    """A connection to the server, which is started where there is none; None: do without."""
+    address = _address()
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(address)
+    except ConnectionRefusedError:
+        with socket.socket(socket.AF_UNIX) as listener:
+            try:
+                listener.bind(address)
+            except OSError:  # another client was faster
+                return None
+            listener.listen()
+            connection.connect(address)  # waits there until the server takes it
+            _start_server(listener)
+    return connection if _user_of(connection) == os.geteuid() else None
+
+
+def _address() -> str:
+    """One for each Pulumi (it is the parent of its plugins) and checkout. An abstract address: a
+    path could be too long."""
+    file = os.stat(__file__)  # noqa: PTH116
+    return f"\0slipway-plugins-{os.getppid()}-{file.st_dev}-{file.st_ino}"
+
+
+def _user_of(connection: socket.socket) -> int:
+    """Whose process is at the other end: an abstract address is free to all."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    return int.from_bytes(credentials[4:8], sys.byteorder)  # struct ucred: pid, uid, gid
+
+
+def _handed_over(server: socket.socket, module: str, arguments: list[str]) -> bool:
+    """Whether a plugin runs; its outputs are this process's own."""
+    variables = (f"{name}={value}" for name, value in os.environ.items())
+    fields = (module, os.getcwd(), str(len(arguments)), *arguments, *variables)  # noqa: PTH109
+    request = os.fsencode("\0".join(fields))
+    try:
+        socket.send_fds(server, [len(request).to_bytes(_SIZE_BYTES)], [1, 2])
+        server.sendall(request)
+        return server.recv(len(_STARTED)) == _STARTED
+    except OSError:  # it ended in this moment
+        return False
+
+
+def _exit_status(server: socket.socket) -> int:
+    """Waits for the plugin's end, which comes soon after a signal or the end of Pulumi."""
+
+    def end(_number: int = 0, _frame: FrameType | None = None) -> None:
+        with contextlib.suppress(OSError):  # it has ended already
+            server.shutdown(socket.SHUT_WR)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    poll = select.poll()
+    poll.register(server, select.POLLIN)
+    standard_input = sys.stdin.fileno()
+    if stat.S_ISFIFO(os.fstat(standard_input).st_mode):  # Pulumi holds its other end
+        poll.register(standard_input, select.POLLIN)
+    while True:
+        for ready, _ in poll.poll():
+            if ready == server.fileno():
+                return int.from_bytes(server.recv(1) or b"\1")
+            if not os.read(standard_input, 4096):
+                poll.unregister(standard_input)
+                end()
+
+
+def _start_server(listener: socket.socket) -> None:
+    """In a process of its own; returns in the caller's."""
+    pulumi = os.pidfd_open(os.getppid())
+    if os.fork():
+        os.close(pulumi)
+        return
+    os.setsid()  # what is sent to the client's group is not meant for the server
+    os.chdir("/")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(nothing, number)
+    os.close(nothing)
+    try:
+        for module in SHARED_MODULES:
+            importlib.import_module(module)
+        _Server(listener, pulumi).serve()
+    finally:
+        os._exit(0)
+
+
+class _Server:
+    """Forks a plugin for each client until Pulumi, or for a moment the last plugin, has ended.
+
+    Args:
+        pulumi: a descriptor (pidfd) that can be read when Pulumi has ended.
+    """
+
+    def __init__(self, listener: socket.socket, pulumi: int) -> None:
+        self._listener = listener
+        self._pulumi = pulumi
+        self._plugins: dict[int, tuple[int, socket.socket]] = {}  # pid and client, by pidfd
+        self._linger_ms = LINGER_MS
+        self._poll = select.poll()
+        for source in (listener, pulumi):
+            self._poll.register(source, select.POLLIN)
+
+    def serve(self) -> None:
+        while events := self._poll.poll(None if self._plugins else self._linger_ms):
+            for ready, _ in events:
+                if ready == self._listener.fileno():
+                    self._fork(self._listener.accept()[0])
+                elif ready == self._pulumi:
+                    self._poll.unregister(self._pulumi)
+                    self._linger_ms = 0
+                else:
+                    self._reap(ready)
+
+    def _fork(self, client: socket.socket) -> None:
+        pid = os.fork()
+        if not pid:
+            self._close()
+            _become_plugin(client)
+        ended = os.pidfd_open(pid)
+        self._plugins[ended] = pid, client
+        self._poll.register(ended, select.POLLIN)
+
+    def _reap(self, ended: int) -> None:
+        self._poll.unregister(ended)
+        pid, client = self._plugins.pop(ended)
+        os.close(ended)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        with client, contextlib.suppress(OSError):  # it was killed
+            client.sendall((status & 0xFF).to_bytes())
+
+    def _close(self) -> None:
+        """Nothing of the server's stays open in a plugin."""
+        self._listener.close()
+        for descriptor in (self._pulumi, *self._plugins):
+            os.close(descriptor)
+        for _, client in self._plugins.values():
+            client.close()
+
+
+def _become_plugin(client: socket.socket) -> None:
+    """Never returns."""
+    status = 1
+    try:
+        if _user_of(client) != os.geteuid():
+            return
+        module, arguments = _take_over(client)
+        importlib.import_module(module).main(arguments)
+        status = 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(status)
+
+
+def _take_over(client: socket.socket) -> tuple[str, list[str]]:
+    """Be what the client is: its outputs, folder and variables. Its module and arguments."""
+    size, outputs, *_ = socket.recv_fds(client, _SIZE_BYTES, 2)
+    request = client.recv(int.from_bytes(size), socket.MSG_WAITALL)
+    module, folder, count, *rest = os.fsdecode(request).split("\0")
+    # A plugin ends at the end of its standard input: when the client says so, or is gone.
+    for number, descriptor in enumerate((client.fileno(), *outputs)):
+        os.dup2(descriptor, number)
+    for descriptor in outputs:
+        os.close(descriptor)
+    os.chdir(folder)
+    os.environ.clear()
+    for variable in rest[int(count) :]:
+        name, _, value = variable.partition("=")
+        os.environ[name] = value
+    client.sendall(_STARTED)
+    client.close()
+    return module, rest[: int(count)]
