@@ -28,7 +28,7 @@ def plan_stack() -> PlatformPlan:
 # The graph of resources only grows until the end. Looking through all of it again and again for
 # garbage took 40 % of the time of a thousand models (bench/preview_scale.py).
 gc.freeze()
-gc.set_threshold(50_000, 20, 50)
+gc.set_threshold(200_000, 50, 100)
 
 plan = plan_stack()
 platform = Platform("platform", plan, TARGETS[plan.target])

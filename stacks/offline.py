@@ -8,7 +8,6 @@ Exit status: 0 done, 1 the program failed, 2 what the user wrote cannot be used.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
@@ -52,7 +51,6 @@ def run(request: Mapping[str, Any]) -> list[Resource]:
     """
     # A failed program leaves futures that nobody awaits; asyncio would report each of them.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    asyncio.set_event_loop(asyncio.new_event_loop())  # the SDK asks for the thread's current one
     os.environ["PULUMI_CONFIG"] = json.dumps(request["configuration"])
     pulumi.runtime.set_all_config(request["configuration"], request["secret_keys"])
     recorded = recording.record(
