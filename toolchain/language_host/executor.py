@@ -34,7 +34,10 @@ def main() -> int:
             file=sys.stderr,
         )
         return 1
-    task = json.load(sys.stdin)
+    text = sys.stdin.read()
+    if not text:  # Pulumi ended before it came to the program
+        return 0
+    task = json.loads(text)
     os.environ.update(task["variables"])
     arguments = _parse(task["arguments"])
     runtime = pulumi.runtime

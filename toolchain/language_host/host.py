@@ -67,7 +67,9 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     ) -> pb.GetRequiredPackagesResponse:
         environment = _environment(request.info, context)
         # Pulumi asks this before it loads the other plugins. Meanwhile the SDK is imported.
-        self._waiting[environment] = self._start_executor(environment, request.info.root_directory)
+        if environment not in self._waiting:
+            executor = self._start_executor(environment, request.info.root_directory)
+            self._waiting[environment] = executor
         packages = [
             plugin_pb2.PackageDependency(
                 kind="resource",

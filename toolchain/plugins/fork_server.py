@@ -23,6 +23,7 @@ from types import FrameType
 SHARED_MODULES = ("toolchain.plugins.provider", "toolchain.language_host.main")
 # Pulumi asks one language host for its version; the one it uses starts after that has ended.
 LINGER_MS = 2000
+END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 _SIZE_BYTES = 8
 _STARTED = b"."
@@ -31,8 +32,11 @@ _STARTED = b"."
 def run(module: str, arguments: list[str]) -> None:
     """Call `module`'s `main(arguments)` in a fork of the server; exit with its status."""
     server = _server_of_this_run()
-    if server is not None and _handed_over(server, module, arguments):
-        sys.exit(_exit_status(server))
+    if server is not None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)  # until they can be passed on
+        if _handed_over(server, module, arguments):
+            sys.exit(_exit_status(server))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, END_SIGNALS)
     importlib.import_module(module).main(arguments)
 
 
@@ -41,16 +45,16 @@ def _server_of_this_run() -> socket.socket | None:
     address = _address()
     connection = socket.socket(socket.AF_UNIX)
     try:
-        connection.connect(address)
-    except ConnectionRefusedError:
-        with socket.socket(socket.AF_UNIX) as listener:
-            try:
-                listener.bind(address)
-            except OSError:  # another client was faster
-                return None
-            listener.listen()
-            connection.connect(address)  # waits there until the server takes it
-            _start_server(listener)
+        try:
+            connection.connect(address)
+        except ConnectionRefusedError:
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(address)  # fails where another client was faster
+                listener.listen()
+                connection.connect(address)  # waits there until the server takes it
+                _start_server(listener, connection)
+    except OSError:  # as well where a sandbox or an old kernel lacks what a server needs
+        return None
     return connection if _user_of(connection) == os.geteuid() else None
 
 
@@ -87,8 +91,9 @@ def _exit_status(server: socket.socket) -> int:
         with contextlib.suppress(OSError):  # it has ended already
             server.shutdown(socket.SHUT_WR)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in END_SIGNALS:
         signal.signal(number, end)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, END_SIGNALS)
     poll = select.poll()
     poll.register(server, select.POLLIN)
     standard_input = sys.stdin.fileno()
@@ -103,19 +108,20 @@ def _exit_status(server: socket.socket) -> int:
                 end()
 
 
-def _start_server(listener: socket.socket) -> None:
-    """In a process of its own; returns in the caller's."""
+def _start_server(listener: socket.socket, connection: socket.socket) -> None:
+    """In a process of its own, where the client's `connection` is closed; returns in the client."""
     pulumi = os.pidfd_open(os.getppid())
     if os.fork():
         os.close(pulumi)
         return
-    os.setsid()  # what is sent to the client's group is not meant for the server
-    os.chdir("/")
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for number in range(3):
-        os.dup2(nothing, number)
-    os.close(nothing)
     try:
+        connection.close()
+        os.setsid()  # what is sent to the client's group is not meant for the server
+        os.chdir("/")
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number in range(3):
+            os.dup2(nothing, number)
+        os.close(nothing)
         for module in SHARED_MODULES:
             importlib.import_module(module)
         _Server(listener, pulumi).serve()

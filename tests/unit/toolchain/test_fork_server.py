@@ -100,13 +100,27 @@ def test_a_client_ends_when_its_plugin_is_killed(client: Client) -> None:
     assert client.process.wait(END_S) == 256 - signal.SIGKILL
 
 
+def as_pulumi(script: str) -> str:
+    """What a process prints that is a Pulumi with a server of its own."""
+    prelude = f"import json, psutil, subprocess\nCOMMAND, PIPE = {COMMAND!r}, subprocess.PIPE\n"
+    return subprocess.run(
+        [sys.executable, "-c", prelude + script], capture_output=True, text=True, check=True
+    ).stdout
+
+
 def test_the_server_ends_with_pulumi() -> None:
-    started_and_gone = f"import subprocess; subprocess.run({COMMAND!r}, input='')"
-    done = subprocess.run(
-        [sys.executable, "-c", started_and_gone], capture_output=True, text=True, check=True
-    )
+    shown = as_pulumi("subprocess.run(COMMAND, input='')")
     with suppress(psutil.NoSuchProcess):
-        psutil.Process(json.loads(done.stdout)["server"]).wait(END_S)
+        psutil.Process(json.loads(shown)["server"]).wait(END_S)
+
+
+def test_the_client_that_started_the_server_is_a_client_like_any_other() -> None:
+    as_pulumi(
+        "client = subprocess.Popen(COMMAND, stdin=PIPE, stdout=PIPE)\n"
+        "plugin = psutil.Process(json.loads(client.stdout.readline())['pid'])\n"
+        "client.kill()\n"
+        f"plugin.wait({END_S})"
+    )
 
 
 def test_a_plugin_that_fails_says_why_and_so_does_its_client() -> None:
