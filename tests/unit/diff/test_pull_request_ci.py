@@ -36,7 +36,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str
     folder = tmp_path_factory.mktemp("origin")
     listed = git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
     for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file() and not name.startswith(("tests/", "docs/", "bench/")):
+        # Without what a preview does not read: checking files out takes much of these tests' time.
+        if (ROOT / name).is_file() and not {"tests", "docs", "bench"} & set(Path(name).parts):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
     git(folder, "init", "--quiet")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from io import StringIO
-from itertools import combinations
+from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -77,9 +77,9 @@ def spots(figure: Figure) -> list[Bbox]:
 
 def test_no_label_covers_another_or_a_point_or_leaves_the_frame(name: str) -> None:
     figure = drawn(name)
-    frame, boxes = figure.axes[0].get_window_extent(), labels(figure)
+    frame, boxes, points = figure.axes[0].get_window_extent(), labels(figure), spots(figure)
     assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
-    assert not any(box.overlaps(spot) for box in boxes for spot in spots(figure))
+    assert not any(box.overlaps(point) for box, point in product(boxes, points))
     assert all(frame.containsx(box.x0) and frame.containsx(box.x1) for box in boxes)
     assert all(frame.containsy(box.y0) and frame.containsy(box.y1) for box in boxes)
 
