@@ -25,18 +25,21 @@ THREADS_PER_OPERATION = 4
 def main() -> int:
     """Run the program that the arguments name; returns the exit status."""
     sys.path.pop(0)  # this script's folder is no part of the program
+    missing = ""
     try:
         import pulumi  # noqa: PLC0415 - its absence is a message of ours
     except ImportError as problem:
+        missing = str(problem)
+    text = sys.stdin.read()
+    if not text:  # Pulumi ended before it came to the program, or never meant to
+        return 0
+    if missing:
         print(  # noqa: T201
-            f"{sys.executable} cannot import the Pulumi SDK ({problem}). Install the program's "
+            f"{sys.executable} cannot import the Pulumi SDK ({missing}). Install the program's "
             "requirements into the virtual environment of runtime.options, or correct the option.",
             file=sys.stderr,
         )
         return 1
-    text = sys.stdin.read()
-    if not text:  # Pulumi ended before it came to the program
-        return 0
     task = json.loads(text)
     os.environ.update(task["variables"])
     arguments = _parse(task["arguments"])

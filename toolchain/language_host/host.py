@@ -66,10 +66,12 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         self, request: pb.GetRequiredPackagesRequest, context: grpc.ServicerContext
     ) -> pb.GetRequiredPackagesResponse:
         environment = _environment(request.info, context)
-        # Pulumi asks this before it loads the other plugins. Meanwhile the SDK is imported.
+        # Pulumi asks this before it loads the other plugins. Meanwhile the SDK is imported (in vain
+        # for `destroy`, which asks too).
         if environment not in self._waiting:
-            executor = self._start_executor(environment, request.info.root_directory)
-            self._waiting[environment] = executor
+            with contextlib.suppress(OSError):  # Run says what is wrong
+                folder = request.info.root_directory
+                self._waiting[environment] = self._start_executor(environment, folder)
         packages = [
             plugin_pb2.PackageDependency(
                 kind="resource",

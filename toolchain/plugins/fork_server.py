@@ -1,10 +1,10 @@
 """The plugins of one Pulumi run are forks of one process, which has imported what they need.
 
 The imports (gRPC, the protocol) take 0.2 s of processor time, and a run starts ten plugins, one by
-one. So what Pulumi starts is a small client: it hands its arguments, folder, variables and
-outputs to the run's server, whose fork is the plugin. It ends the plugin when it is told to or is
-killed itself, and ends with it. The first client of a run forks the server, which ends when Pulumi
-has ended. Where no server answers, a client is the plugin itself.
+one. So what Pulumi starts is a small client: it hands its arguments, folder, variables and outputs
+to the run's server, whose fork is the plugin. Told to end, it tells the plugin, and ends after it;
+killed, it takes the plugin along. The first client of a run forks the server, which ends with its
+last plugin once Pulumi has ended. Where no server answers, a client is the plugin itself.
 
 A client imports little: each module counts ten times.
 """
@@ -16,6 +16,7 @@ import select
 import signal
 import socket
 import stat
+import struct
 import sys
 from types import FrameType
 
@@ -23,28 +24,34 @@ from types import FrameType
 SHARED_MODULES = ("toolchain.plugins.provider", "toolchain.language_host.main")
 # Pulumi asks one language host for its version; the one it uses starts after that has ended.
 LINGER_MS = 2000
+HAND_OVER_S = 10.0  # a server imports first
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+STANDARD_INPUT = 0
 
 _SIZE_BYTES = 8
 _STARTED = b"."
 
 
 def run(module: str, arguments: list[str]) -> None:
-    """Call `module`'s `main(arguments)` in a fork of the server; exit with its status."""
+    """Call `module`'s `main(arguments)`, which ends its process, in a fork of the server; exit with
+    its status."""
     server = _server_of_this_run()
     if server is not None:
         signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)  # until they can be passed on
         if _handed_over(server, module, arguments):
             sys.exit(_exit_status(server))
+        server.close()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, END_SIGNALS)
     importlib.import_module(module).main(arguments)
 
 
 def _server_of_this_run() -> socket.socket | None:
     """A connection to the server, which is started where there is none; None: do without."""
-    address = _address()
     connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(HAND_OVER_S)
     try:
+        address = _address()
         try:
             connection.connect(address)
         except ConnectionRefusedError:
@@ -55,37 +62,45 @@ def _server_of_this_run() -> socket.socket | None:
                 _start_server(listener, connection)
     except OSError:  # as well where a sandbox or an old kernel lacks what a server needs
         return None
-    return connection if _user_of(connection) == os.geteuid() else None
+    return connection if _is_ours(connection) else None
 
 
 def _address() -> str:
     """One for each Pulumi (it is the parent of its plugins) and checkout. An abstract address: a
     path could be too long."""
     file = os.stat(__file__)  # noqa: PTH116
-    return f"\0slipway-plugins-{os.getppid()}-{file.st_dev}-{file.st_ino}"
+    return f"\0slipway-plugins-{_mounts_of('self')}-{os.getppid()}-{file.st_dev}-{file.st_ino}"
 
 
-def _user_of(connection: socket.socket) -> int:
-    """Whose process is at the other end: an abstract address is free to all."""
+def _is_ours(connection: socket.socket) -> bool:
+    """Whether the other end is the same user's and sees the same files. An abstract address is free
+    to all users, and to containers that share the network."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    return int.from_bytes(credentials[4:8], sys.byteorder)  # struct ucred: pid, uid, gid
+    pid, uid, _gid = struct.unpack("3i", credentials)
+    with contextlib.suppress(OSError):  # it has ended
+        return uid == os.geteuid() and _mounts_of(pid) == _mounts_of("self")
+    return False
+
+
+def _mounts_of(process: int | str) -> int:
+    return os.stat(f"/proc/{process}/ns/mnt").st_ino  # noqa: PTH116
 
 
 def _handed_over(server: socket.socket, module: str, arguments: list[str]) -> bool:
     """Whether a plugin runs; its outputs are this process's own."""
     variables = (f"{name}={value}" for name, value in os.environ.items())
-    fields = (module, os.getcwd(), str(len(arguments)), *arguments, *variables)  # noqa: PTH109
-    request = os.fsencode("\0".join(fields))
     try:
+        fields = (module, os.getcwd(), str(len(arguments)), *arguments, *variables)  # noqa: PTH109
+        request = os.fsencode("\0".join(fields))
         socket.send_fds(server, [len(request).to_bytes(_SIZE_BYTES)], [1, 2])
         server.sendall(request)
         return server.recv(len(_STARTED)) == _STARTED
-    except OSError:  # it ended in this moment
+    except OSError:  # it ended in this moment, or has taken too long
         return False
 
 
 def _exit_status(server: socket.socket) -> int:
-    """Waits for the plugin's end, which comes soon after a signal or the end of Pulumi."""
+    """Waits for the plugin's end, which comes soon after a signal or the end of standard input."""
 
     def end(_number: int = 0, _frame: FrameType | None = None) -> None:
         with contextlib.suppress(OSError):  # it has ended already
@@ -94,18 +109,24 @@ def _exit_status(server: socket.socket) -> int:
     for number in END_SIGNALS:
         signal.signal(number, end)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, END_SIGNALS)
+    server.settimeout(None)
     poll = select.poll()
     poll.register(server, select.POLLIN)
-    standard_input = sys.stdin.fileno()
-    if stat.S_ISFIFO(os.fstat(standard_input).st_mode):  # Pulumi holds its other end
-        poll.register(standard_input, select.POLLIN)
+    if ends_with_its_peer(STANDARD_INPUT):
+        poll.register(STANDARD_INPUT, select.POLLIN)
     while True:
         for ready, _ in poll.poll():
             if ready == server.fileno():
                 return int.from_bytes(server.recv(1) or b"\1")
-            if not os.read(standard_input, 4096):
-                poll.unregister(standard_input)
+            if not os.read(STANDARD_INPUT, 4096):
+                poll.unregister(STANDARD_INPUT)
                 end()
+
+
+def ends_with_its_peer(descriptor: int) -> bool:
+    """Whether it is a pipe or a socket, of which Pulumi or a client holds the other end."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def _start_server(listener: socket.socket, connection: socket.socket) -> None:
@@ -122,6 +143,7 @@ def _start_server(listener: socket.socket, connection: socket.socket) -> None:
         for number in range(3):
             os.dup2(nothing, number)
         os.close(nothing)
+        listener.listen()  # again: who listens is what clients are told of the other end
         for module in SHARED_MODULES:
             importlib.import_module(module)
         _Server(listener, pulumi).serve()
@@ -130,7 +152,8 @@ def _start_server(listener: socket.socket, connection: socket.socket) -> None:
 
 
 class _Server:
-    """Forks a plugin for each client until Pulumi, or for a moment the last plugin, has ended.
+    """Forks a plugin for each client. Ends with the last plugin once Pulumi has ended, and when
+    there is none for a moment.
 
     Args:
         pulumi: a descriptor (pidfd) that can be read when Pulumi has ended.
@@ -140,6 +163,7 @@ class _Server:
         self._listener = listener
         self._pulumi = pulumi
         self._plugins: dict[int, tuple[int, socket.socket]] = {}  # pid and client, by pidfd
+        self._clients: dict[int, int] = {}  # pidfd, by the descriptor of a client that lives
         self._linger_ms = LINGER_MS
         self._poll = select.poll()
         for source in (listener, pulumi):
@@ -153,8 +177,10 @@ class _Server:
                 elif ready == self._pulumi:
                     self._poll.unregister(self._pulumi)
                     self._linger_ms = 0
-                else:
+                elif ready in self._plugins:
                     self._reap(ready)
+                elif ready in self._clients:
+                    self._kill_plugin_of(ready)
 
     def _fork(self, client: socket.socket) -> None:
         pid = os.fork()
@@ -164,14 +190,23 @@ class _Server:
         ended = os.pidfd_open(pid)
         self._plugins[ended] = pid, client
         self._poll.register(ended, select.POLLIN)
+        self._clients[client.fileno()] = ended
+        self._poll.register(client, 0)  # tells all the same that the other end is gone
 
     def _reap(self, ended: int) -> None:
         self._poll.unregister(ended)
         pid, client = self._plugins.pop(ended)
+        if self._clients.pop(client.fileno(), None):
+            self._poll.unregister(client)
         os.close(ended)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         with client, contextlib.suppress(OSError):  # it was killed
             client.sendall((status & 0xFF).to_bytes())
+
+    def _kill_plugin_of(self, client: int) -> None:
+        """A client that is gone was killed: it would have waited for its plugin."""
+        self._poll.unregister(client)
+        signal.pidfd_send_signal(self._clients.pop(client), signal.SIGKILL)
 
     def _close(self) -> None:
         """Nothing of the server's stays open in a plugin."""
@@ -184,34 +219,31 @@ class _Server:
 
 def _become_plugin(client: socket.socket) -> None:
     """Never returns."""
-    status = 1
     try:
-        if _user_of(client) != os.geteuid():
-            return
-        module, arguments = _take_over(client)
-        importlib.import_module(module).main(arguments)
-        status = 0
+        if _is_ours(client):
+            module, arguments = _take_over(client)
+            importlib.import_module(module).main(arguments)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
-        os._exit(status)
+        os._exit(1)
 
 
 def _take_over(client: socket.socket) -> tuple[str, list[str]]:
-    """Be what the client is: its outputs, folder and variables. Its module and arguments."""
+    """Be what the client is: its folder, outputs and variables. Its module and arguments."""
     size, outputs, *_ = socket.recv_fds(client, _SIZE_BYTES, 2)
     request = client.recv(int.from_bytes(size), socket.MSG_WAITALL)
     module, folder, count, *rest = os.fsdecode(request).split("\0")
-    # A plugin ends at the end of its standard input: when the client says so, or is gone.
-    for number, descriptor in enumerate((client.fileno(), *outputs)):
-        os.dup2(descriptor, number)
-    for descriptor in outputs:
-        os.close(descriptor)
     os.chdir(folder)
     os.environ.clear()
     for variable in rest[int(count) :]:
         name, _, value = variable.partition("=")
         os.environ[name] = value
+    # A plugin ends at the end of its standard input: when the client says so, or is gone.
+    for number, descriptor in enumerate((client.fileno(), *outputs)):
+        os.dup2(descriptor, number)
+    for descriptor in outputs:
+        os.close(descriptor)
     client.sendall(_STARTED)
     client.close()
     return module, rest[: int(count)]

@@ -2,13 +2,14 @@
 
 import os
 import signal
-import stat
 import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc  # type: ignore[import-untyped]
+
+from toolchain.plugins.fork_server import STANDARD_INPUT, ends_with_its_peer
 
 # Pulumi's own limit for a message: jobspecs and states exceed gRPC's 4 MiB.
 MAX_MESSAGE_BYTES = 400 * 1024 * 1024
@@ -58,12 +59,11 @@ def serve(register: Callable[[grpc.Server], None], stop: Callable[[], None]) -> 
 
 def _watch_standard_input(notify_end: int) -> None:
     """The engine, or fork_server.py's client, holds the other end: end of file means the end."""
-    mode = os.fstat(sys.stdin.fileno()).st_mode
-    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+    if not ends_with_its_peer(STANDARD_INPUT):
         return
 
     def wait_for_end() -> None:
-        while os.read(sys.stdin.fileno(), 4096):
+        while os.read(STANDARD_INPUT, 4096):
             pass
         os.write(notify_end, b".")
 

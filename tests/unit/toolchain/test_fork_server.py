@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -131,12 +132,40 @@ def test_a_plugin_that_fails_says_why_and_so_does_its_client() -> None:
     assert "No module named 'no'" in done.stderr
 
 
-def test_without_a_server_that_answers_a_client_is_the_plugin_itself(
-    client: Client, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("differing", ["geteuid", "_mounts_of"])
+def test_a_server_of_another_user_or_container_is_not_asked(
+    client: Client, monkeypatch: pytest.MonkeyPatch, differing: str
 ) -> None:
-    """Here one whose process has another user. An address is free to all."""
-    monkeypatch.setattr(fork_server, "_user_of", lambda _connection: os.geteuid() + 1)
+    monkeypatch.setattr(os, "getppid", os.getpid)  # this process is a client of the same Pulumi
+    address = fork_server._address()
+    monkeypatch.setattr(fork_server, "_address", lambda: address)
+    connection = fork_server._server_of_this_run()
+    assert connection is not None
+    connection.close()
+    if differing == "geteuid":
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    else:
+        monkeypatch.setattr(fork_server, "_mounts_of", lambda process: len(str(process)))
     assert fork_server._server_of_this_run() is None
+
+
+def test_a_plugin_that_does_not_end_is_killed_with_its_client() -> None:
+    with started("deaf") as client:
+        client.process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            client.process.wait(1)
+        client.process.kill()
+        client.plugin.wait(END_S)
+
+
+def test_a_folder_that_is_gone_is_no_reason_not_to_run(tmp_path: Path) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    script = f"rmdir '{folder}'; exec {shlex.join([*COMMAND, 'x'])}"
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=folder, input="", capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (7, "ended\n")
 
 
 def test_a_server_that_is_about_to_end_is_done_without() -> None:
