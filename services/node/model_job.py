@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from http_json import Api, ApiError
@@ -45,6 +46,12 @@ class ModelJob:
         """The count it had before replicas were taken away."""
         group = group_of(self.document())
         return int(_note(group).get("Count", group["Count"]))
+
+    def taken_up_again(self) -> bool:
+        """Whether it had been stopped, and nothing has changed it since it was registered anew."""
+        versions = self.nomad.get(f"/v1/job/{self.id}/versions")["Versions"]
+        _newest, *older = sorted(versions, key=itemgetter("Version"), reverse=True)
+        return bool(older) and bool(older[0]["Stop"])
 
     def allocations(self) -> list[JsonObject]:
         found: list[JsonObject] = self.nomad.get(f"/v1/job/{self.id}/allocations")

@@ -94,11 +94,11 @@ def take_over_count(gate: Gate, others: Sequence[ModelJob]) -> int:
     """Scale the new job to the count of the model's other jobs; returns its count.
 
     Its own may be below its minimum, for Pulumi keeps the count of a job that it takes back; and
-    where it does not serve yet it is what it had when it was stopped, hours ago.
+    where it does not serve yet, or does since a moment ago, it is what it had when it was stopped.
     """
     own = int(group_of(gate.job.document())["Count"])
     counts = [job.count_before() for job in others]
-    if not others or answers(gate, gate.job):
+    if not others or (answers(gate, gate.job) and not gate.job.taken_up_again()):
         counts.append(own)
     count = min(max(gate.min_replicas, *counts), gate.max_replicas)
     if count != own:

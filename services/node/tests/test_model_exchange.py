@@ -74,6 +74,8 @@ def test_a_spec_taken_up_again_has_the_count_of_the_one_that_serves(
     nomad.post("/v1/jobs", model_job("1", count=1))
     assert gate(cluster, "1", min_replicas=1).returncode == 0
     nomad.post("/v1/jobs", model_job("0", count=1))
+    assert ModelJob("model-m-0", nomad).count() == 2  # as Pulumi has it
+    wait_until("it answers again", lambda: None if len(serving(consul)) == 3 else "not yet", 20)
     done = gate(cluster, "0", min_replicas=1, surge=None)
     assert done.returncode == 0, done.stdout + done.stderr
     assert ModelJob("model-m-0", nomad).count() == 1

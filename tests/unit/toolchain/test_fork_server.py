@@ -145,7 +145,7 @@ def test_a_server_of_another_user_or_container_is_not_asked(
     if differing == "geteuid":
         monkeypatch.setattr(os, "geteuid", lambda: 12345)
     else:
-        monkeypatch.setattr(fork_server, "_mounts_of", lambda process: len(str(process)))
+        monkeypatch.setattr(fork_server, "_mounts_of", lambda process: process == "self")
     assert fork_server._server_of_this_run() is None
 
 
