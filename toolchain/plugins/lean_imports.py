@@ -1,7 +1,7 @@
 """Lets `pulumi.runtime.proto` be imported without importing `pulumi` itself.
 
 The protocol stubs live inside the `pulumi` wheel, whose package imports the whole SDK: 0.45 s of
-CPU for each plugin process, and one `pulumi up` starts a dozen. The stubs need nothing of it.
+CPU, before the first plugin of a run can answer. The stubs need nothing of it.
 """
 
 import importlib.util
