@@ -13,7 +13,7 @@ from toolchain.plugins import (  # noqa: E402
 from toolchain.plugins.process import serve  # noqa: E402
 from toolchain.plugins.server import ProviderServer  # noqa: E402
 
-PROVIDERS = {
+MODULES = {
     "command": local_command,
     "consul": consul_keys,
     "nomad": nomad_job,
@@ -23,6 +23,6 @@ PROVIDERS = {
 
 def main(arguments: list[str]) -> None:
     name, version, *_, engine_address = arguments
-    provider = PROVIDERS[name]
+    provider = MODULES[name]
     server = ProviderServer(name, version, provider.CONFIG_KEYS, provider.resources, engine_address)
     serve(server.register, server.stop)
