@@ -17,12 +17,13 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 
 from slipway.cli.applied import require
 from slipway.cli.certificates import trusted
@@ -155,16 +156,37 @@ class Watched:
 
 
 async def kill(process: Process, *, timeout_s: float = 10) -> None:
-    """SIGKILL, and wait until the kernel has closed all that the process had open: until then its
-    sockets still take requests, which are lost like those in flight."""
-    process_fd = os.pidfd_open(process.pid)
-    ended = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_reader(process_fd, ended.set)
-    try:
+    """SIGKILL, and wait until the kernel has closed all that the process and the task that goes
+    with it had open: until then their sockets still take requests, which are lost like those in
+    flight."""
+    with ExitStack() as watched:
+        ends = [watched.enter_context(_end_of(pid)) for pid in (process.pid, *_tasks_of(process))]
         os.kill(process.pid, signal.SIGKILL)
         async with asyncio.timeout(timeout_s):
-            await ended.wait()
+            for end in ends:
+                await end.wait()
+
+
+def _tasks_of(process: Process) -> list[int]:
+    """What the kernel ends with an executor: components.nomad.jobspec.ENDS_WITH_ITS_EXECUTOR."""
+    if not process.kind.startswith("executor of "):
+        return []
+    return [child.pid for child in psutil.Process(process.pid).children()]
+
+
+@contextmanager
+def _end_of(pid: int) -> Iterator[asyncio.Event]:
+    """Set when the process has ended, or if it has gone already."""
+    ended, loop = asyncio.Event(), asyncio.get_running_loop()
+    try:
+        process_fd = os.pidfd_open(pid)
+    except ProcessLookupError:  # of what an executor runs for a moment to list its processes
+        ended.set()
+        yield ended
+        return
+    loop.add_reader(process_fd, ended.set)
+    try:
+        yield ended
     finally:
         loop.remove_reader(process_fd)
         os.close(process_fd)
