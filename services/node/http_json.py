@@ -25,8 +25,15 @@ class ApiError(HostError):
 class Api:
     """One agent's HTTP API. `headers` carry the token; no error text ever repeats them."""
 
-    def __init__(self, address: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
         self.address = address
+        self._timeout_s = timeout_s
         self._headers = dict(headers or {})
 
     def get(self, path: str) -> Any:
@@ -49,22 +56,22 @@ class Api:
         """A blocking query: returns at a change after `index`, or after `wait_s`."""
         separator = "&" if "?" in path else "?"
         blocking = f"{path}{separator}index={index}&wait={wait_s}s"
-        body, headers = self._json("GET", blocking, timeout_s=wait_s + TIMEOUT_S)
+        body, headers = self._json("GET", blocking, wait_s=wait_s)
         newest = int(headers.get("X-Consul-Index") or headers.get("X-Nomad-Index") or 0)
         # An index that went backwards means the server's state was restored: start over.
         return body, newest if newest >= index else 0
 
     def _json(
-        self, method: str, path: str, body: Any = None, timeout_s: float = TIMEOUT_S
+        self, method: str, path: str, body: Any = None, wait_s: float = 0
     ) -> tuple[Any, Mapping[str, str]]:
-        content, headers = self._request(method, path, body, timeout_s)
+        content, headers = self._request(method, path, body, wait_s)
         try:
             return (json.loads(content) if content.strip() else None), headers
         except ValueError as error:
             raise ApiError(f"{method} {self.address}{path}: {error}") from None
 
     def _request(
-        self, method: str, path: str, body: Any = None, timeout_s: float = TIMEOUT_S
+        self, method: str, path: str, body: Any = None, wait_s: float = 0
     ) -> tuple[bytes, Mapping[str, str]]:
         request = urllib.request.Request(  # noqa: S310  (the address is always http:// of an agent)
             self.address + path,
@@ -73,6 +80,7 @@ class Api:
             headers=self._headers,
         )
         try:
+            timeout_s = self._timeout_s + wait_s
             with urllib.request.urlopen(request, timeout=timeout_s) as response:  # noqa: S310
                 return response.read(), response.headers
         except urllib.error.HTTPError as error:

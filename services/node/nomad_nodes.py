@@ -8,9 +8,7 @@ agent: without that, every job with a service is filtered from the node.
 
 from __future__ import annotations
 
-import http.client
 import sys
-import urllib.request
 from contextlib import suppress
 from typing import Any
 
@@ -68,9 +66,9 @@ def _hasten_first_heartbeat(address: str) -> None:
     """A new node is ready from its first heartbeat on, which its agent sends at a random moment of
     ten seconds, or as soon as the servers have answered anything else that goes through the agent
     (Nomad 1.11, client/client.go: registerAndHeartbeat, client/rpc.go: fireRpcRetryWatcher)."""
-    url = f"http://{address}/v1/status/leader"
-    with suppress(OSError, http.client.HTTPException):  # then it takes its ten seconds
-        urllib.request.urlopen(url, timeout=ASK_TIMEOUT_S).close()
+    agent = Api(f"http://{address}", timeout_s=ASK_TIMEOUT_S)
+    with suppress(ApiError):  # then it takes its ten seconds
+        agent.get("/v1/status/leader")
 
 
 def main(arguments: list[str]) -> None:

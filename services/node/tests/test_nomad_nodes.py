@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -11,10 +10,11 @@ from typing import Any
 import nomad_nodes
 import pytest
 from http_json import Api
+from served import served
 
 
 class Servers(Api):
-    """The servers' Nomad API with one node in it, which becomes ready once its agent is asked."""
+    """The servers' Nomad API with one new node, whose agent is at `agent`."""
 
     def __init__(self, agent: str) -> None:
         super().__init__("http://127.0.0.1:1")
@@ -46,14 +46,8 @@ def asked() -> Iterator[tuple[str, list[str]]]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            yield f"127.0.0.1:{server.server_port}", paths
-        finally:
-            server.shutdown()
-            thread.join()
+    with served(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
+        yield f"127.0.0.1:{server.server_port}", paths
 
 
 def test_a_new_nodes_agent_is_asked_for_what_makes_it_send_its_first_heartbeat(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import scaling_policies
+from served import served
 
 METRICS = "/v1/metrics?format=prometheus"
 POLICIES = "/v1/scaling/policies"
@@ -45,14 +45,10 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
-    with Answers() as server:
+    with served(Answers()) as server:
         monkeypatch.setenv("NOMAD_ADDR", server.address)
         monkeypatch.setenv("NOMAD_TOKEN", "canary")
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def check(answers: Answers) -> int:
