@@ -206,7 +206,10 @@ async def test_the_engine_s_queue_batch_cache_and_latencies_reach_prometheus(
 
 def test_a_comparison_shows_what_the_models_did(platform: Platform) -> None:
     said = platform.slipway("plan", "--compare", "--json", "--window", "900").stdout
-    measured = json.loads(said)["measured"]["smollm2"]
+    report = json.loads(said)
+    measured = report["measured"]["smollm2"]
+    shown = {r["quantity"]: r["measured"] for r in report["rows"] if r["model"] == "smollm2"}
+    assert (shown["TTFT"], shown["TPOT"]) == (measured["ttft_ms"], measured["tpot_ms"])
     job = job_of_each_model(platform)["smollm2"]
     assert measured["replicas"] == len(serving(platform, job))
     assert measured["requests_per_s"] > 0

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from slipway.plan.capacity import CapacityPlan, Figure, ModelCapacity
 
+TOKENS = "output tokens/s of a replica"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
@@ -70,16 +72,7 @@ def _rows(model: ModelCapacity, seen: Measured | None) -> Iterator[Comparison]:
         high=model.max_replicas,
         basis=model.replicas_needed.basis,
     )
-    serving = model.serving
-    if serving is not None:
-        ttft_ms, tpot_ms = (None, None) if seen is None else (seen.ttft_ms, seen.tpot_ms)
-        yield _of_figure(model, "TTFT", serving.ttft_ms, ttft_ms)
-        yield _of_figure(model, "TPOT", serving.tpot_ms, tpot_ms)
-        replicas = max(1, seen.replicas) if seen else 1
-        per_replica = None if seen is None else seen.output_tokens_per_s / replicas
-        yield _of_figure(
-            model, "output tokens/s of a replica", serving.decode_tokens_per_s, per_replica
-        )
+    yield from _serving(model, seen)
     yield Comparison(
         model=model.model,
         quantity="KV cache in use",
@@ -89,6 +82,32 @@ def _rows(model: ModelCapacity, seen: Measured | None) -> Iterator[Comparison]:
         basis="exact",
     )
     yield _of_figure(model, "cost", model.cost.usd_per_hour, _cost_now(model, seen))
+
+
+def _serving(model: ModelCapacity, seen: Measured | None) -> Iterator[Comparison]:
+    """Processors are measured, though no plan promises anything of them."""
+    plan = model.serving
+    ttft_ms, tpot_ms, tokens_per_s = (
+        (None, None, None)
+        if seen is None
+        else (seen.ttft_ms, seen.tpot_ms, seen.output_tokens_per_s / max(1, seen.replicas))
+    )
+    if plan is not None:
+        yield _of_figure(model, "TTFT", plan.ttft_ms, ttft_ms)
+        yield _of_figure(model, "TPOT", plan.tpot_ms, tpot_ms)
+        yield _of_figure(model, TOKENS, plan.decode_tokens_per_s, tokens_per_s)
+    else:
+        yield _without_promise(model, "TTFT", "ms", ttft_ms)
+        yield _without_promise(model, "TPOT", "ms", tpot_ms)
+        yield _without_promise(model, TOKENS, "tokens/s", tokens_per_s)
+
+
+def _without_promise(
+    model: ModelCapacity, quantity: str, unit: str, measured: float | None
+) -> Comparison:
+    return Comparison(
+        model=model.model, quantity=quantity, unit=unit, promised=None, measured=measured
+    )
 
 
 def _of_figure(

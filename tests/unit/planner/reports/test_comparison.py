@@ -63,6 +63,18 @@ def test_a_measurement_is_within_when_it_is_between_the_error_bars() -> None:
     assert rows_of(plan, model, outside)["TTFT"].within is False
 
 
+def test_a_model_that_was_promised_nothing_shows_what_it_did() -> None:
+    plan = plan_capacity(load_inputs(ROOT, "dev"))
+    (model,) = plan.models
+    assert model.serving is None
+    rows = rows_of(plan, model.model, SEEN)
+    measured = {name: (row.promised, row.measured, row.unit) for name, row in rows.items()}
+    assert measured["TTFT"] == (None, 120.0, "ms")
+    assert measured["TPOT"] == (None, 11.0, "ms")
+    assert measured["output tokens/s of a replica"] == (None, 300.0, "tokens/s")
+    assert rows["TTFT"].within is None
+
+
 def test_a_model_that_served_nothing_has_promises_only() -> None:
     plan = fleet()
     rows = rows_of(plan, promised(plan), None)
