@@ -112,6 +112,9 @@ class Supervisor:
     def shut_down(self) -> None:
         """End supervisord and whatever it still runs."""
         if self.answers():
+            # A shutdown takes up to a second for every program that it knows, ended ones too, to
+            # come to this one; it ends at once when nothing runs.
+            self._stop(LOG_COLLECTORS)
             self._rpc().supervisor.shutdown()
         self._end_predecessor()
         # Tasks are not touched: they are not agents, and Nomad finds its own again.
@@ -145,12 +148,7 @@ class Supervisor:
                 raise HostError(f"{agent.program} does not start: {fault.faultString}") from None
 
     def stop(self, agent: Agent) -> None:
-        try:
-            self._rpc().supervisor.stopProcess(agent.program, True)
-        except xmlrpc.client.Fault as fault:
-            # BAD_NAME: a removal that was killed had already taken it from supervisord.
-            if not fault.faultString.startswith(("NOT_RUNNING", "BAD_NAME")):
-                raise HostError(f"{agent.program} does not stop: {fault.faultString}") from None
+        self._stop(agent.program)
 
     def restart(self, agent: Agent) -> None:
         """End a running agent; supervisord starts it again. One step: nothing comes in between."""
@@ -170,6 +168,14 @@ class Supervisor:
     def runs(self, agent: Agent) -> bool:
         state = self.state(agent)
         return state is not None and state["statename"] in ("RUNNING", "STARTING", "BACKOFF")
+
+    def _stop(self, program: str) -> None:
+        try:
+            self._rpc().supervisor.stopProcess(program, True)
+        except xmlrpc.client.Fault as fault:
+            # BAD_NAME: a removal that was killed had already taken it from supervisord.
+            if not fault.faultString.startswith(("NOT_RUNNING", "BAD_NAME")):
+                raise HostError(f"{program} does not stop: {fault.faultString}") from None
 
     def _end_predecessor(self) -> None:
         """A supervisord of before that does not answer; its agents go on meanwhile."""

@@ -280,6 +280,10 @@ def test_stop_leaves_nothing_on_the_machine_and_start_goes_on(cluster: Cluster, 
     if os.getuid() == 0:
         assert mounts.below(cluster.run_folder.resolve()) != []
     cluster.succeed("agents.py", "stop")
+    # Else supervisord takes a second for each program that has ended already.
+    said = (cluster.run_folder / "logs/supervisord.log").read_text()
+    assert "waiting for log-collectors to stop" in said
+    assert "waiting for log-collectors to die" not in said
     assert of_environment(cluster) == []
     assert mounts.below(cluster.run_folder.resolve()) == []
     assert [group for group in groups if group.exists()] == []
