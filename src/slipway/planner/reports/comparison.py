@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from slipway.plan.capacity import CapacityPlan, Figure, ModelCapacity
-
-TOKENS = "output tokens/s of a replica"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,47 +80,37 @@ def _rows(model: ModelCapacity, seen: Measured | None) -> Iterator[Comparison]:
         measured=None if seen is None or seen.kv_cache_usage is None else 100 * seen.kv_cache_usage,
         basis="exact",
     )
-    yield _of_figure(model, "cost", model.cost.usd_per_hour, _cost_now(model, seen))
+    yield _of_figure(model, "cost", "USD/h", model.cost.usd_per_hour, _cost_now(model, seen))
 
 
 def _serving(model: ModelCapacity, seen: Measured | None) -> Iterator[Comparison]:
     """Processors are measured, though no plan promises anything of them."""
     plan = model.serving
-    ttft_ms, tpot_ms, tokens_per_s = (
-        (None, None, None)
-        if seen is None
-        else (seen.ttft_ms, seen.tpot_ms, seen.output_tokens_per_s / max(1, seen.replicas))
+    yield _of_figure(
+        model, "TTFT", "ms", plan.ttft_ms if plan else None, seen.ttft_ms if seen else None
     )
-    if plan is not None:
-        yield _of_figure(model, "TTFT", plan.ttft_ms, ttft_ms)
-        yield _of_figure(model, "TPOT", plan.tpot_ms, tpot_ms)
-        yield _of_figure(model, TOKENS, plan.decode_tokens_per_s, tokens_per_s)
-    else:
-        yield _without_promise(model, "TTFT", "ms", ttft_ms)
-        yield _without_promise(model, "TPOT", "ms", tpot_ms)
-        yield _without_promise(model, TOKENS, "tokens/s", tokens_per_s)
-
-
-def _without_promise(
-    model: ModelCapacity, quantity: str, unit: str, measured: float | None
-) -> Comparison:
-    return Comparison(
-        model=model.model, quantity=quantity, unit=unit, promised=None, measured=measured
+    yield _of_figure(
+        model, "TPOT", "ms", plan.tpot_ms if plan else None, seen.tpot_ms if seen else None
+    )
+    yield _of_figure(
+        model,
+        "output tokens/s of a replica",
+        "tokens/s",
+        plan.decode_tokens_per_s if plan else None,
+        seen.output_tokens_per_s / max(1, seen.replicas) if seen else None,
     )
 
 
 def _of_figure(
-    model: ModelCapacity, quantity: str, promise: Figure, measured: float | None
+    model: ModelCapacity, quantity: str, unit: str, promise: Figure | None, measured: float | None
 ) -> Comparison:
-    return Comparison(
-        model=model.model,
-        quantity=quantity,
-        unit=promise.unit,
-        promised=promise.value,
-        measured=measured,
-        low=promise.low,
-        high=promise.high,
-        basis=promise.basis,
+    row = Comparison(
+        model=model.model, quantity=quantity, unit=unit, promised=None, measured=measured
+    )
+    if promise is None:
+        return row
+    return dataclasses.replace(
+        row, promised=promise.value, low=promise.low, high=promise.high, basis=promise.basis
     )
 
 
