@@ -21,6 +21,7 @@ from toolchain.sources import Attempt, check_versions
 
 _TIMEOUT = httpx.Timeout(30, connect=10)
 _ATTEMPTS = 3
+_RETRY_S = 0.2  # twice as long each time
 _MIB = 1024 * 1024
 
 
@@ -64,7 +65,7 @@ def _download(source: str, target: Path, attempt: Attempt) -> None:
     retrying = Retrying(
         retry=retry_if_exception_type(httpx.TransportError),
         stop=stop_after_attempt(_ATTEMPTS),
-        wait=wait_exponential(multiplier=0.2, max=2),
+        wait=wait_exponential(multiplier=_RETRY_S, max=2),
         reraise=True,
     )
     attempt.step.enter("downloading", source)

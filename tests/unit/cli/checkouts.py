@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from tests.unit.cli.addresses import DEV_NETWORK
@@ -56,17 +56,31 @@ def slipway(
 
 def files(checkout: Path) -> dict[str, bytes]:
     """Everything in the checkout and beside it."""
-    return {str(path): path.read_bytes() for path in checkout.parent.rglob("*") if path.is_file()}
+    paths = (path for path, _ in _tree(checkout.parent))
+    return {str(path): path.read_bytes() for path in paths if path.is_file()}
 
 
 def restore(checkout: Path, before: Mapping[str, bytes]) -> None:
     """Makes `files` what it was `before`; no folder that was made since stays."""
-    folders = {folder for path in before for folder in Path(path).parents}
-    for path in sorted(checkout.parent.rglob("*"), reverse=True):  # a folder after what is in it
-        if path.is_symlink() or (path.is_file() and str(path) not in before):
+    folders = {
+        parent
+        for folder in {Path(path).parent for path in before}
+        for parent in (folder, *folder.parents)
+    }
+    for path, is_folder in _tree(checkout.parent):
+        if path.is_symlink() or not (is_folder or str(path) in before):
             path.unlink()
-        elif path.is_dir() and path not in folders:
+        elif is_folder and path not in folders:
             path.rmdir()
+    now = files(checkout)
     for name, content in before.items():
-        if not Path(name).exists() or Path(name).read_bytes() != content:
+        if now.get(name) != content:
             Path(name).write_bytes(content)
+
+
+def _tree(root: Path) -> Iterator[tuple[Path, bool]]:
+    """Every path below, a folder after what is in it, and whether it is a folder."""
+    for place, folders, names in os.walk(root, topdown=False):
+        folder = Path(place)
+        yield from ((folder / name, False) for name in names)
+        yield from ((folder / name, True) for name in folders)

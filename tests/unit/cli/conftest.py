@@ -43,18 +43,19 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def copied_checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def copied_checkout(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
+    """A copy of this checkout, and its files."""
     folder = tmp_path_factory.mktemp("copied") / "checkout"
     copy_checkout(folder)
-    return folder
+    return folder, files(folder)
 
 
 @pytest.fixture
-def whole_checkout(copied_checkout: Path) -> Iterator[Path]:
+def whole_checkout(copied_checkout: tuple[Path, dict[str, bytes]]) -> Iterator[Path]:
     """A copy of this checkout, for tests of the real command: each finds it as it was."""
-    before = files(copied_checkout)
-    yield copied_checkout
-    restore(copied_checkout, before)
+    folder, before = copied_checkout
+    yield folder
+    restore(folder, before)
 
 
 @pytest.fixture

@@ -198,8 +198,9 @@ def many(resources: int) -> Digest:
     """The recorded change of a model, for as many models as make that many resources."""
     document = recorded("model_changed")
     own = [each for each in document["steps"] if "smollm2" in each["urn"]]
-    count = -(-resources // len(own))
-    steps = [each for number in range(count) for each in _renamed(own, f"model{number:04}")]
+    count, text = -(-resources // len(own)), json.dumps(own)
+    names = [f"model{number:04}" for number in range(count)]
+    steps = [each for name in names for each in json.loads(text.replace("smollm2", name))]
     summary = {"update": 3 * count, "replace": count, "same": 35}
     return {**document, "steps": steps, "changeSummary": summary}
 
@@ -211,11 +212,6 @@ def all_deleted(resources: int) -> Digest:
         for number in range(resources)
     ]  # fmt: skip
     return digest(*steps, changeSummary={"delete": resources})
-
-
-def _renamed(steps: list[Digest], name: str) -> Iterator[Digest]:
-    for each in steps:
-        yield json.loads(json.dumps(each).replace("smollm2", name))
 
 
 def policy_report(**changes: Any) -> Digest:

@@ -194,7 +194,7 @@ def shell(
 
 
 def checkout(repository: Path, commit: str, place: Path) -> None:
-    git(repository, "clone", "--quiet", str(repository), str(place))
+    git(repository, "clone", "--quiet", "--shared", "--no-checkout", str(repository), str(place))
     git(place, "checkout", "--quiet", "--detach", commit)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from toolchain import archive_source
 from toolchain.environments import find_uv
 from toolchain.progress import Step, silent
 from toolchain.settings import default_cache
@@ -22,6 +23,11 @@ class ArchiveServer:
     files: dict[str, bytes] = field(default_factory=dict)
     cut: dict[str, int] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(autouse=True)
+def _retried_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_source, "_RETRY_S", 0.01)
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
-"""A plugin for tests: shows what it was given, as JSON, and ends with its standard input, or never
-when its argument is "deaf"."""
+"""A plugin for tests: shows what it was given, as JSON, and ends with its standard input; one whose
+argument is "deaf" says that it was told to, and never ends."""
 
 import json
 import os
+import signal
 import sys
-import time
 
 
 def main(arguments: list[str]) -> None:
@@ -20,7 +20,9 @@ def main(arguments: list[str]) -> None:
     while os.read(0, 4096):
         pass
     while arguments == ["deaf"]:
-        time.sleep(1)
+        sys.stdout.write("told\n")
+        sys.stdout.flush()
+        signal.pause()
     sys.stderr.write("ended\n")
     sys.stderr.flush()
     os._exit(7)

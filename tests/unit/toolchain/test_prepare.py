@@ -10,7 +10,7 @@ import pytest
 from tests.unit.toolchain.stand_ins import build_of, pin, put_go
 from tests.unit.toolchain.wheels import put_wheel
 from toolchain import prepare as preparation
-from toolchain import progress
+from toolchain import processes, progress
 from toolchain.errors import ToolchainError
 from toolchain.lanes import side_by_side
 from toolchain.prepare import EnvironmentJob, Job, ToolJob, prepare
@@ -51,7 +51,7 @@ def test_two_jobs_of_one_name_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("tools")
 def test_builds_go_one_after_the_other(tmp_path: Path) -> None:
-    only_one = f"mkdir {tmp_path}/busy || exit 1\nsleep 0.2\nrmdir {tmp_path}/busy\n{build_of()}"
+    only_one = f"mkdir {tmp_path}/busy || exit 1\nsleep 0.1\nrmdir {tmp_path}/busy\n{build_of()}"
     put_go(tmp_path / "bin", build=only_one)
     _, events = recorded([ToolJob(name="claw"), ToolJob(name="mallet")], tmp_path / "cache")
     assert sorted(name for name, state in events if state == "building") == ["claw", "mallet"]
@@ -72,15 +72,20 @@ def test_modules_are_downloaded_while_another_tool_is_built(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("tools")
 def test_a_long_build_is_never_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "HEARTBEAT_S", 0.1)
-    put_go(tmp_path / "bin", build=f"echo compiling anvil\nsleep 1.2\n{build_of()}")
+    monkeypatch.setattr(progress, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(processes, "_TICK_S", 0.02)
+    heard = tmp_path / "heard"
+    wait_for_it = f"for _ in $(seq 500); do [ -e {heard} ] && break; sleep 0.02; done"
+    put_go(tmp_path / "bin", build=f"echo compiling anvil\n{wait_for_it}\n{build_of()}")
     details = []
-    prepare(
-        [ToolJob(name="claw")],
-        tmp_path / "cache",
-        lambda _name, state, _elapsed, detail: details.append((state, detail)),
-    )
-    assert details.count(("building", "compiling anvil")) >= 2
+
+    def note(_name: str, state: str, _elapsed_s: float, detail: str) -> None:
+        details.append((state, detail))
+        if details.count(("building", "compiling anvil")) == 2:
+            heard.touch()
+
+    prepare([ToolJob(name="claw")], tmp_path / "cache", note)
+    assert heard.exists(), details
 
 
 def test_the_first_failure_calls_the_rest_off_and_is_the_one_raised() -> None:

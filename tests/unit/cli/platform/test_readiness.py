@@ -15,6 +15,11 @@ from tests.unit.cli.conftest import Serve
 from tests.unit.cli.documents import plan_document
 
 
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "POLL_S", 0.02)
+
+
 def test_models_are_waited_for_until_the_deadline_and_the_last_seen_is_told(serve: Serve) -> None:
     applied = from_document(plan_document())
     with pytest.raises(CliError, match=r"the control plane at http://127\.96\.\d+\.32"):
@@ -39,7 +44,7 @@ def test_a_cluster_without_a_leader_is_waited_for_until_the_deadline(serve: Serv
     server = serve({"GET /v1/status/leader": leader})
     with Nomad(server.address, None) as nomad:
         with pytest.raises(CliError, match="no leader"):
-            readiness.wait_for_leader(nomad, timeout_s=0.3)
+            readiness.wait_for_leader(nomad, timeout_s=0.1)
         assert len(server.asked) > 1
         leader[1] = b'"127.96.0.2:4647"'
         readiness.wait_for_leader(nomad, timeout_s=5)

@@ -88,14 +88,13 @@ def test_pulumi_gets_the_variables_of_the_environment_and_not_our_own(
     assert given["PYTHONPATH"] == f"{environment.checkout}/src:{environment.checkout}"
 
 
-def interrupt_when(line: str, log: Path, *, times: int) -> None:
-    """Sends this process SIGINT once `line` is in the log, as a terminal's Ctrl-C would."""
+def interrupt_when(log: Path, *lines: str) -> None:
+    """Sends this process SIGINT for each line that comes to the log, as a terminal's Ctrl-C would."""
 
     def watch() -> None:
-        for count in range(times):
+        for line in lines:
             wait_for_line(line, log)
             os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.5 if count + 1 < times else 0)
 
     threading.Thread(target=watch).start()
 
@@ -106,7 +105,7 @@ def test_an_interrupt_reaches_pulumi_and_its_orderly_end_is_waited_for(stand_in:
         "echo started; while :; do sleep 0.05; done"
     )
     before = signal.getsignal(signal.SIGINT)  # ignored where a shell started us in the background
-    interrupt_when("started", stand_in.log, times=1)
+    interrupt_when(stand_in.log, "started")
     with pytest.raises(InterruptedRunError) as ended:
         stand_in.pulumi.up(log=stand_in.log)
     assert ended.value.exit_code == 130
@@ -120,7 +119,7 @@ def test_a_second_interrupt_is_passed_on_too(stand_in: StandIn) -> None:
         "trap 'count=x$count; echo got $count; [ $count = xx ] && exit 1' INT\n"
         "echo started; while :; do sleep 0.05; done"
     )
-    interrupt_when("started", stand_in.log, times=2)
+    interrupt_when(stand_in.log, "started", "got x")
     with pytest.raises(InterruptedRunError):
         stand_in.pulumi.up(log=stand_in.log)
     assert "got xx" in stand_in.log.read_text()
@@ -171,20 +170,23 @@ def wait_for_line(line: str, log: Path) -> None:
 
 
 def test_a_silent_pulumi_is_told_of(
-    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("slipway.cli.pulumi.process.REPEAT_S", 0.2)
-    stand_in.does("sleep 1")
+    monkeypatch.setattr("slipway.cli.pulumi.process.REPEAT_S", 0.1)
+    told = tmp_path / "told"
+    monkeypatch.setattr("slipway.cli.pulumi.process.say", told.write_text)
+    stand_in.does(f"for _ in $(seq 500); do [ -e '{told}' ] && break; sleep 0.02; done")
     stand_in.pulumi.up(log=stand_in.log)
-    assert "pulumi is at work" in capsys.readouterr().err
+    assert "pulumi is at work" in told.read_text()
 
 
 def test_a_line_that_comes_in_pieces_is_judged_as_a_whole(
-    stand_in: StandIn, capsys: pytest.CaptureFixture[str]
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr("slipway.cli.pulumi.process._TICK_S", 0.02)
     stand_in.does(
-        "printf ' ~  nomad:index:Job envoy refre'; sleep 0.4; echo 'shing (0s)';"
-        "printf ' ~  nomad:index:Job xds upd'; sleep 0.4; printf 'ating'"
+        "printf ' ~  nomad:index:Job envoy refre'; sleep 0.15; echo 'shing (0s)';"
+        "printf ' ~  nomad:index:Job xds upd'; sleep 0.15; printf 'ating'"
     )
     stand_in.pulumi.up(log=stand_in.log)
     said = capsys.readouterr().err
