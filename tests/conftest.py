@@ -12,8 +12,8 @@ from tests.live.fixtures import checkout, platform, second
 
 __all__ = ["checkout", "platform", "second"]
 
-# Looking for garbage took a twentieth of the time: now seldom, and once at the end instead of pytest's
-# five times, which other Pythons need.
+# Looking for garbage took a twentieth of the time: now seldom, and once at the end instead of
+# pytest's five times, which other Pythons need.
 gc.set_threshold(100_000, 20, 100)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,15 +87,16 @@ def bundle_files(root: Path, service: str) -> list[Path]:
     covers exactly these files.
     """
     folder = root / "services" / service
-    elsewhere = [Path(path) for path in NOT_ON_NODES.get(service, ())]
-    files = (path for path in folder.rglob("*") if path.is_file())
-    relative = (path.relative_to(folder) for path in files)
-    kept = (
-        path
-        for path in relative
-        if _is_program(path) and not any(path.is_relative_to(other) for other in elsewhere)
-    )
-    return sorted(kept, key=Path.as_posix)
+    elsewhere = {folder / path for path in NOT_ON_NODES.get(service, ())}
+    found: list[Path] = []
+    for place, folders, names in os.walk(folder):
+        here = Path(place)
+        folders[:] = [
+            each for each in folders if _runs_on_nodes(each) and here / each not in elsewhere
+        ]
+        files = (here / each for each in names if not each.startswith(_SKIPPED_PREFIXES))
+        found += [path for path in files if path.is_file() and path not in elsewhere]
+    return sorted((path.relative_to(folder) for path in found), key=Path.as_posix)
 
 
 def bundle_digest(root: Path, service: str) -> str:
@@ -136,9 +138,5 @@ def _simulator_kv_bytes(root: Path) -> dict[str, int]:
     return {name: profile["kv_bytes_per_token"] for name, profile in profiles}
 
 
-def _is_program(path: Path) -> bool:
-    return not (
-        _SKIPPED_FOLDERS.intersection(path.parts)
-        or any(part.startswith(".") for part in path.parts)
-        or path.name.startswith(_SKIPPED_PREFIXES)
-    )
+def _runs_on_nodes(folder: str) -> bool:
+    return folder not in _SKIPPED_FOLDERS and not folder.startswith(".")

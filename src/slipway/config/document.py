@@ -18,13 +18,16 @@ KeyPath = tuple[str | int, ...]
 class Origin:
     """Where a value came from: turns a key path into file, line and dotted key.
 
-    `namespace` is put before the dotted key ("slipway:" in a stack file). Where `replaced` holds
+    `namespace` is put before the dotted key ("slipway:" in a stack file). Key paths begin `below`
+    a key of the file, their first key is `written` there under another name. Where `replaced` holds
     a key, what is wrong there, above or below it is the mistake of who replaced its value.
     """
 
     source: str
     lines: Mapping[KeyPath, int] = field(default_factory=dict)
     namespace: str = ""
+    below: KeyPath = ()
+    written: Mapping[str, str] = field(default_factory=dict)
     replaced: Mapping[KeyPath, Origin] = field(default_factory=dict)
 
     def problem(self, path: KeyPath, message: str, *, fix: str, value: Any = None) -> Problem:
@@ -43,20 +46,18 @@ class Origin:
 
     def under(self, path: KeyPath, *, namespace: str, rename: Mapping[str, str]) -> Origin:
         """The part below `path`; its first key is replaced as `rename` says."""
-        depth = len(path)
-        lines = {
-            (rename.get(str(key[depth]), key[depth]), *key[depth + 1 :]): line
-            for key, line in self.lines.items()
-            if key[:depth] == path and len(key) > depth
-        }
-        return Origin(source=self.source, lines=lines, namespace=namespace)
+        written = {new: old for old, new in rename.items()}
+        return Origin(
+            source=self.source, lines=self.lines, namespace=namespace, below=path, written=written
+        )
 
     def _line(self, path: KeyPath) -> int | None:
-        while path:
-            if path in self.lines:
-                return self.lines[path]
+        if path:
+            path = (self.written.get(str(path[0]), path[0]), *path[1:])
+        path = (*self.below, *path)
+        while path and path not in self.lines:
             path = path[:-1]
-        return self.lines.get(())
+        return self.lines.get(path)
 
 
 def _on_one_line(one: KeyPath, other: KeyPath) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.unit.cli.addresses import DEV_NETWORK
 
 ROOT = Path(__file__).parents[3]
-LEFT_OUT = (".*", "__pycache__", "bench", "docs", "tests")
+LEFT_OUT = (".*", "bench", "docs", "tests")
 
 Edit = Callable[[str, str, str], int]
 
@@ -44,8 +44,7 @@ def slipway(
             "HOME": str(checkout.parent),
             "PYTHONPATH": f"{checkout / 'src'}{os.pathsep}{checkout}",
             "SLIPWAY_CACHE": str(cache or checkout.parent / "cache"),
-            # Beside what is compared: `files`.
-            "PYTHONPYCACHEPREFIX": str(checkout.parents[1] / "bytecode"),
+            "PYTHONDONTWRITEBYTECODE": "1",  # what it needs was copied
         },
         capture_output=True,
         text=True,
@@ -55,7 +54,7 @@ def slipway(
 
 
 def files(checkout: Path) -> dict[str, bytes]:
-    """Everything in the checkout and beside it."""
+    """Everything in the checkout and beside it but byte code."""
     paths = (path for path, _ in _tree(checkout.parent))
     return {str(path): path.read_bytes() for path in paths if path.is_file()}
 
@@ -79,8 +78,11 @@ def restore(checkout: Path, before: Mapping[str, bytes]) -> None:
 
 
 def _tree(root: Path) -> Iterator[tuple[Path, bool]]:
-    """Every path below, a folder after what is in it, and whether it is a folder."""
-    for place, folders, names in os.walk(root, topdown=False):
-        folder = Path(place)
-        yield from ((folder / name, False) for name in names)
-        yield from ((folder / name, True) for name in folders)
+    """Every path below, a folder after what is in it, and whether it is a folder. Without byte
+    code."""
+    found: list[tuple[Path, bool]] = []
+    for place, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        found += [(Path(place, name), True) for name in folders]
+        found += [(Path(place, name), False) for name in names]
+    return reversed(found)

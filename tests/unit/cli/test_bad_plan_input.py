@@ -52,18 +52,13 @@ def assert_refused(result: Result, *said: str) -> None:
 
 
 def assert_refuses(checkout: Path, arguments: tuple[str, ...], *said: str) -> None:
-    before = kept(checkout)
+    before = files(checkout)
     done = slipway(checkout, *arguments)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert [text for text in said if text not in done.stderr] == [], done.stderr
     assert "fix: " in done.stderr
     assert "Traceback" not in done.stderr
-    assert kept(checkout) == before
-
-
-def kept(checkout: Path) -> dict[str, bytes]:
-    """All but the byte code of the simulator, which is a program of its own."""
-    return {path: data for path, data in files(checkout).items() if "__pycache__" not in path}
+    assert files(checkout) == before
 
 
 def test_the_broken_lines_of_a_models_trace_are_named_and_counted(

@@ -20,7 +20,7 @@ MISTAKES = {
     ),
     "no target": (
         ("  slipway:target: dev\n", ""),
-        (None, "slipway:target", None, "'dev', 'aws' or 'metal'", "add `target:`"),
+        (1, "slipway:target", None, "'dev', 'aws' or 'metal'", "add `target:`"),
     ),
     "a target of a fleet that is none": (
         ("slipway:target: dev", "slipway:target: aws2"),
@@ -124,7 +124,7 @@ MISTAKES = {
     ),
     "a missing network": (
         ("  slipway:network: {cidr: 127.77.0.0/24}\n", ""),
-        (None, "slipway:network", None, "required", "add `network:`"),
+        (1, "slipway:network", None, "required", "add `network:`"),
     ),
     "a privileged port": (
         ("slipway:target: dev", "slipway:target: dev\n  slipway:gateway: {port: 80}"),

@@ -16,6 +16,7 @@ from tests.unit.diff.forges import Forge, Runner, checkout, forge, git, shell
 ROOT = Path(__file__).parents[3]
 WORKFLOW = ROOT / ".github" / "workflows" / "preview.yml"
 PIPELINE = ROOT / ".gitlab-ci.yml"
+STACK = "Pulumi.dev.yaml"
 MODEL = Path("models/smollm2.yaml")
 FORK_GUARD = (
     "github.event.pull_request.head.repo.full_name == github.repository"
@@ -32,7 +33,8 @@ def workflow() -> dict[Any, Any]:
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """This checkout as a repository of its own, and its commits: a base, a change, a mistake."""
+    """This checkout as a repository of its own, and its commits: one without the environment, a
+    base, a change, a mistake."""
     folder = tmp_path_factory.mktemp("origin")
     listed = git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
     for name in filter(None, listed.split("\0")):
@@ -41,7 +43,11 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
     git(folder, "init", "--quiet")
-    commits = [commit(folder, "base")]
+    stack = (folder / STACK).read_text()
+    (folder / STACK).unlink()
+    commits = [commit(folder, "no environment")]
+    (folder / STACK).write_text(stack)
+    commits.append(commit(folder, "base"))
     for old, new in (("max_model_len: 2048", "max_model_len: 1024"), ("float32", "float33")):
         text = (folder / MODEL).read_text()
         assert old in text
@@ -107,7 +113,7 @@ def first_push(
     repository: tuple[Path, list[str]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Runner:
-    origin, (base, change, _) = repository
+    origin, (_, base, change, _) = repository
     folder = tmp_path_factory.mktemp("first") / "push"
     return previewed(workflow, origin, folder, base=base, head=change)
 
@@ -119,7 +125,7 @@ def test_github_gets_one_comment_that_later_pushes_update(
     tmp_path: Path,
     github: Forge,
 ) -> None:
-    origin, (base, change, mistake) = repository
+    origin, (_, base, change, mistake) = repository
     for number in range(3):  # ours will not be on the first page
         github.add(f"a remark {number}", "ada")
     github.add(f"{MARKER}\nnot ours", "mallory")
@@ -159,14 +165,14 @@ def test_a_pull_request_of_a_fork_gets_the_report_and_the_reason(
 def test_gitlab_gets_one_comment_that_later_pushes_update(
     repository: tuple[Path, list[str]], tmp_path: Path, gitlab: Forge
 ) -> None:
-    origin, (base, change, _) = repository
+    origin, (without, base, _, _) = repository  # the environment is new
     pipeline = yaml.safe_load(PIPELINE.read_text())
     place = tmp_path / "checkout"
-    checkout(origin, change, place)
+    checkout(origin, base, place)
     variables = {
         **pipeline["variables"],
-        "CI_MERGE_REQUEST_DIFF_BASE_SHA": base,
-        "CI_COMMIT_SHA": change,
+        "CI_MERGE_REQUEST_DIFF_BASE_SHA": without,
+        "CI_COMMIT_SHA": base,
         "CI_API_V4_URL": gitlab.address,
         "CI_PROJECT_ID": "1",
         "CI_MERGE_REQUEST_IID": "7",
@@ -176,7 +182,8 @@ def test_gitlab_gets_one_comment_that_later_pushes_update(
         done = shell("\n".join(pipeline[name]["script"]), place, variables)
         assert done.returncode == 0, done.stdout + done.stderr
     (ours,) = gitlab.ours()
-    assert ours["body"].startswith(f"{MARKER}\n### disruptive: `dev`\n")
+    assert ours["body"].startswith(f"{MARKER}\n### safe: `dev`\n")
+    assert " to create, 0 unchanged" in ours["body"]
     assert [write.partition(" ")[0] for write in gitlab.writes] == ["POST", "PUT"]
 
     del variables["COMMENT_TOKEN"]
@@ -187,7 +194,7 @@ def test_gitlab_gets_one_comment_that_later_pushes_update(
 def test_a_base_whose_own_preview_fails_is_said_to_be_the_reason(
     repository: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
-    origin, (_, change, mistake) = repository
+    origin, (_, _, change, mistake) = repository
     checkout(origin, change, tmp_path / "checkout")
     done = shell(f".ci/preview dev {mistake} {change} out", tmp_path / "checkout", {})
     assert done.returncode == 0, done.stdout + done.stderr

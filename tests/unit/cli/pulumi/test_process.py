@@ -89,7 +89,7 @@ def test_pulumi_gets_the_variables_of_the_environment_and_not_our_own(
 
 
 def interrupt_when(log: Path, *lines: str) -> None:
-    """Sends this process SIGINT for each line that comes to the log, as a terminal's Ctrl-C would."""
+    """Sends this process SIGINT for each line of the log, as a terminal's Ctrl-C would."""
 
     def watch() -> None:
         for line in lines:

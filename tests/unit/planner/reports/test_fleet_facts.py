@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import jsonschema
@@ -19,6 +20,7 @@ SCHEMA = json.loads((ROOT / "schemas/facts.schema.json").read_text())
 FLEETS = ("aws", "metal")
 
 
+@cache
 def facts_of(name: str) -> dict[str, dict[str, Any]]:
     """Name -> resource."""
     inputs = load_inputs(ROOT, name)
