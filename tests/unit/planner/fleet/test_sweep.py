@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -15,6 +16,7 @@ from slipway.planner.fleet.demand import Demand, plan_demand
 from slipway.planner.fleet.sweep import (
     NO_GOAL,
     Point,
+    Sweep,
     precisions,
     priced_supplies,
     sweep,
@@ -34,6 +36,11 @@ def _demand(architecture: str = "llama-3.1-8b", **engine_changes: Any) -> Demand
     )
     assert isinstance(made, Demand)
     return made
+
+
+@cache
+def _swept(demand: Demand) -> Sweep:
+    return sweep(demand, CATALOG)
 
 
 def _point(
@@ -165,7 +172,7 @@ def test_weights_that_are_published_in_few_bits_are_not_quantized_to_as_many(
     architecture: str, tried: set[str], refused: list[str]
 ) -> None:
     demand = _demand(architecture, max_model_len=4096)
-    found = sweep(demand, CATALOG)
+    found = _swept(demand)
     assert {each.weights for each in precisions(demand)} == tried
     reasons = {each.pool: each.reasons for each in found.refused if each.pool.endswith("weights")}
     assert list(reasons) == refused
@@ -173,7 +180,7 @@ def test_weights_that_are_published_in_few_bits_are_not_quantized_to_as_many(
 
 
 def test_every_priced_instance_is_tried() -> None:
-    found = sweep(_demand(), CATALOG)
+    found = _swept(_demand())
     tried = {point.instance for point in found.points}
     tried |= {refusal.pool.split()[0] for refusal in found.refused}
     assert tried == {supply.instance for supply in priced_supplies(CATALOG)}
@@ -182,7 +189,7 @@ def test_every_priced_instance_is_tried() -> None:
 
 
 def test_what_cannot_hold_the_model_is_refused_with_its_reason() -> None:
-    found = sweep(_demand("llama-3.1-70b"), CATALOG)
+    found = _swept(_demand("llama-3.1-70b"))
     refused = {refusal.pool: refusal.reasons for refusal in found.refused}
     assert "exceed the" in refused["g6.xlarge TP1"][0]
     declared = [point for point in found.points if point.as_declared]
@@ -191,14 +198,14 @@ def test_what_cannot_hold_the_model_is_refused_with_its_reason() -> None:
 
 
 def test_two_hundred_configurations_and_more_are_compared_in_six_precisions() -> None:
-    found = sweep(_demand(), CATALOG)
+    found = _swept(_demand())
     assert len(found.points) + len(found.refused) >= 200
     assert len({point.precision for point in found.points}) == 6
     assert {point.precision for point in found.points if point.as_declared} == {found.declared}
 
 
 def test_what_is_declared_does_not_change_what_is_compared() -> None:
-    one, other = (sweep(_demand(quantization=each), CATALOG) for each in (None, "awq"))
+    one, other = (_swept(_demand(quantization=each)) for each in (None, "awq"))
     assert one.declared != other.declared
     assert [replace(point, as_declared=True) for point in one.points] == [
         replace(point, as_declared=True) for point in other.points
@@ -207,8 +214,8 @@ def test_what_is_declared_does_not_change_what_is_compared() -> None:
 
 def test_a_goal_that_no_number_of_replicas_keeps_is_missed_at_the_cost_of_the_load() -> None:
     goal = LatencyGoal(ttft_p95_ms=1000, tpot_p95_ms=1)
-    found = sweep(replace(_demand(), goal=goal), CATALOG)
-    free = sweep(replace(_demand(), goal=NO_GOAL), CATALOG)
+    found = _swept(replace(_demand(), goal=goal))
+    free = _swept(replace(_demand(), goal=NO_GOAL))
     assert {point.meets_goal for point in found.points} == {False}
     costs = [[point.usd_per_hour.value for point in each.points] for each in (found, free)]
     assert costs[0] == costs[1]
@@ -217,7 +224,7 @@ def test_a_goal_that_no_number_of_replicas_keeps_is_missed_at_the_cost_of_the_lo
 
 
 def test_accelerators_that_the_engine_does_not_know_are_refused() -> None:
-    found = sweep(_demand(), CATALOG)
+    found = _swept(_demand())
     assert {point.accelerator for point in found.points}.isdisjoint({"trn1", "inf2"})
     neuron = [refusal for refusal in found.refused if refusal.pool.startswith(("trn1", "inf2"))]
     assert neuron
