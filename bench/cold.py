@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[1]
 GIB = 1 << 30
@@ -33,7 +34,7 @@ class Watch:
         self._last, self._line = time.monotonic(), "(start)"
         self.longest_s, self.before = 0.0, ""
 
-    def read(self, stream) -> None:
+    def read(self, stream: IO[str]) -> None:
         for line in stream:
             self.seen(line.rstrip())
             sys.stderr.write(line)
@@ -78,7 +79,7 @@ def main() -> None:
     print(f"\nAnswer: {result['answer']!r}. The longest silence came after: {watch.before!r}")
 
 
-def up(stack: str, cache: Path, watch: Watch) -> dict:
+def up(stack: str, cache: Path, watch: Watch) -> dict[str, Any]:
     """The document that `up --json` ends with; exits with `up`'s code when it fails."""
     with subprocess.Popen(
         [str(ROOT / "slipway"), "up", "-s", stack, "--json"],
@@ -91,6 +92,7 @@ def up(stack: str, cache: Path, watch: Watch) -> dict:
         errors="replace",
         bufsize=1,
     ) as process:
+        assert process.stdout is not None
         progress = threading.Thread(target=watch.read, args=(process.stderr,))
         progress.start()
         printed = process.stdout.read()
@@ -98,7 +100,8 @@ def up(stack: str, cache: Path, watch: Watch) -> dict:
         watch.seen("(end)")
     if process.returncode:
         sys.exit(process.returncode)
-    return json.loads(printed.splitlines()[-1])
+    result: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    return result
 
 
 def size(folder: Path) -> int:

@@ -13,15 +13,20 @@ import json
 import os
 import statistics
 import subprocess
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
-from machine import measured_on
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT)]
+
+from bench.machine import measured_on  # noqa: E402
+
 MIB = 1 << 20
 
 
@@ -67,8 +72,9 @@ def slipway(stack: str, *arguments: str) -> str:
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
-def up(stack: str) -> dict:
-    return json.loads(slipway(stack, "up", "--json").splitlines()[-1])
+def up(stack: str) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(slipway(stack, "up", "--json").splitlines()[-1])
+    return result
 
 
 def timed(options: argparse.Namespace, *arguments: str) -> Iterator[float]:

@@ -21,11 +21,10 @@ from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
 
-from machine import measured_on
-
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
+from bench.machine import measured_on  # noqa: E402
 from tests.live.environments import (  # noqa: E402
     MODELS,
     Platform,

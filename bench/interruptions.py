@@ -10,7 +10,6 @@ About 10 minutes on two cores.
 from __future__ import annotations
 
 import argparse
-import datetime
 import os
 import shutil
 import signal
@@ -23,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from bench.failures import machine  # noqa: E402
+from bench.machine import measured_on  # noqa: E402
 from tests.live.environments import (  # noqa: E402
     SMALL_MODELS,
     Platform,
@@ -44,7 +43,7 @@ def main() -> None:
     options = parser.parse_args()
 
     with own_platform() as platform:
-        print(f"{machine()}, {datetime.datetime.now(datetime.UTC):%Y-%m-%d}\n")
+        print(f"{measured_on()}\n")
         print("| " + " | ".join(HEADINGS) + " |\n|" + "---|" * len(HEADINGS))
         for phase in PHASES:
             for number in SIGNALS:

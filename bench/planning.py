@@ -11,9 +11,7 @@ must be at least as many configurations as the bar speaks of. Exit 1 over a bar.
 from __future__ import annotations
 
 import argparse
-import datetime
 import os
-import platform
 import sys
 import time
 from collections.abc import Callable
@@ -25,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # Ours are found through the line above.
+from bench.machine import measured_on  # noqa: E402
 from slipway.config.artifacts import read_artifacts  # noqa: E402
 from slipway.config.catalog import Catalog, load_catalog  # noqa: E402
 from slipway.config.document import Origin  # noqa: E402
@@ -120,8 +119,7 @@ def main() -> int:
     model = demand(inputs, "model-9")
     sweep_s, sweep_cpu_s, found = timed(lambda: sweep(replace(model, max_num_seqs=65), catalog))
     tried = len(found.points) + len(found.refused)
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python", end=" ")
-    print(f"{platform.python_version()}, {datetime.datetime.now(tz=datetime.UTC).date()}\n")
+    print(f"{measured_on()}, load {os.getloadavg()[0]:.1f}\n")
     print("| | measured | processor time | bar |\n|---|---|---|---|")
     size = f"{len(plan.models)} models x {len(plan.pools)} pools"
     print(f"| plan of {size} | {plan_s:.2f} s | {plan_cpu_s:.2f} s | {PLAN_BAR_S:.0f} s |")

@@ -10,10 +10,8 @@ same resources offline. Exit 1 over the bar, which is dev's.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -30,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # Ours are found through the line above.
+from bench.machine import measured_on  # noqa: E402
 from slipway.cli.environment import Environment, find  # noqa: E402
 from slipway.cli.pulumi.plugins import prepare_plugins  # noqa: E402
 from slipway.cli.pulumi.policy_pack import policy_arguments  # noqa: E402
@@ -71,7 +70,7 @@ def measure(environment: Environment, runs: int) -> float:
     document = offline(environment)
     check = [seconds(lambda: judge(environment, document)) for _ in range(runs)]
     added = statistics.median(judged) - statistics.median(plain)
-    print(f"{platform.platform()}, {os.cpu_count()} cores, {datetime.date.today()}, {runs} runs\n")
+    print(f"{measured_on()}, {runs} runs\n")
     resources = len(json.loads(document)["resources"])
     print(f"| {environment.name}, {resources} resources | measured | bar |")
     print("|---|---|---|")

@@ -10,10 +10,8 @@ monitor that records instead of an engine. Needs no tool and no network. Exit 1 
 from __future__ import annotations
 
 import argparse
-import datetime
 import gc
 import os
-import platform
 import resource
 import shutil
 import sys
@@ -29,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # Ours are found through the line above.
+from bench.machine import measured_on  # noqa: E402
 from slipway.config.artifacts import read_artifacts  # noqa: E402
 from slipway.config.catalog import load_catalog  # noqa: E402
 from slipway.config.inputs import (  # noqa: E402
@@ -151,7 +150,7 @@ def register(plan: Any) -> int:
 def report(count: int, registered: int, stopwatch: Stopwatch) -> int:
     seconds = sum(stopwatch.phases.values())
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-    print(f"{platform.platform()}, {os.cpu_count()} cores, {datetime.date.today()}\n")
+    print(f"{measured_on()}\n")
     print(f"| {count} models, {registered} resources | measured | bar |\n|---|---|---|")
     for phase, duration in stopwatch.phases.items():
         print(f"| {phase} | {duration:.1f} s | |")

@@ -11,10 +11,8 @@ ones, so their latencies are for orientation. Exit 1 over the bar.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import platform
 import resource
 import subprocess
 import sys
@@ -28,7 +26,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SERVICE = ROOT / "services" / "engine_sim"
 sys.path[:0] = [str(ROOT)]
 
-from toolchain.settings import default_cache  # noqa: E402 - found through the line above
+from bench.machine import measured_on  # noqa: E402
+from toolchain.settings import default_cache  # noqa: E402
 
 BAR_S = 10.0
 REQUESTS, DURATION_S, SEED = 24_000, 3600, 7
@@ -60,8 +59,7 @@ def main() -> int:
             )
         if not arguments.without_dynamo:
             rows.append(dynamo_row(trace))
-    print(f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()},")
-    print(f"{datetime.date.today()}, load {os.getloadavg()[0]:.1f} at the end\n")
+    print(f"{measured_on()}, load {os.getloadavg()[0]:.1f} at the end\n")
     print("| | wall time | CPU time | KV reuse | TTFT mean ms | p50 | p99 | TPOT mean ms |")
     print("|---|---|---|---|---|---|---|---|")
     print("\n".join(rows))

@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import datetime
 import itertools
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -36,6 +34,7 @@ SERVICE = ROOT / "services" / "engine_sim"
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # Ours are found through the line above.
+from bench.machine import measured_on  # noqa: E402
 from bench.replay import replayed  # noqa: E402
 from slipway.config.artifacts import REQUIREMENTS  # noqa: E402
 from tests.live.environments import (  # noqa: E402
@@ -270,7 +269,7 @@ def report(
     time_scale: float,
     seen_by: str,
 ) -> int:
-    print(f"{platform.platform()}, {os.cpu_count()} cores, {datetime.date.today()}\n")
+    print(f"{measured_on()}\n")
     print(
         f"{len(trace)} requests, {DURATION_S / 60:.0f} simulated minutes in"
         f" {DURATION_S * time_scale / 60:.1f}; {len(ADDRESSES)} replicas of {PROFILE}\n"

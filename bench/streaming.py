@@ -16,15 +16,18 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-
-from machine import measured_on
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
+from bench.machine import measured_on  # noqa: E402
 from tests.live.streaming import Answer, grpc_stream, openai_stream  # noqa: E402
 
+Ask = Callable[..., Awaitable[Answer]]
+
+DOORS: dict[str, Ask] = {"http": openai_stream, "grpc": grpc_stream}
 TOKENS = 48
 STREAMS = (1, 4, 8)
 HEADINGS = ("door", "streams", "tokens/s", "first token", "longest pause in a stream")
@@ -41,17 +44,15 @@ def main() -> None:
     gateway = json.loads(subprocess.check_output(command, text=True))["gateway"]
     print(f"{measured_on()}\n")
     print("| " + " | ".join(HEADINGS) + " |\n|" + "---|" * len(HEADINGS))
-    for (door, ask), streams in itertools.product(
-        (("http", openai_stream), ("grpc", grpc_stream)), STREAMS
-    ):
+    for door, streams in itertools.product(DOORS, STREAMS):
         runs = [
-            asyncio.run(answers(ask, gateway[door], options.model, streams))
+            asyncio.run(answers(DOORS[door], gateway[door], options.model, streams))
             for _ in range(options.runs)
         ]
         print(f"| {door} | {streams} | " + " | ".join(row(runs)) + " |", flush=True)
 
 
-async def answers(ask, address: str, model: str, streams: int) -> tuple[float, list[Answer]]:
+async def answers(ask: Ask, address: str, model: str, streams: int) -> tuple[float, list[Answer]]:
     """Seconds until all had ended, and all."""
     started = time.monotonic()
     given = await asyncio.gather(

@@ -35,7 +35,7 @@ ENGINE = "services/triton_vllm"
 REPLICAS, SERVICES, COMPUTING = "replicas", "services", "computing"
 LEFTOVER_TIME = ("nice", "-n", "19")  # of the processors: the waiting lanes' tests have deadlines
 REAL_ENGINE = "real and not kills"  # the live platform's engine is killed part by part as well
-TYPED = ("src/slipway", "components", "stacks", "toolchain")
+TYPED = ("src/slipway", "components", "stacks", "toolchain", "bench")
 # Workers have addresses of their own: tests/workers.py
 SIDE_BY_SIDE = ("-n", "logical", "--dist", "worksteal")
 FILES_SIDE_BY_SIDE = ("-n", "logical", "--dist", "loadfile")  # a file's tests share a real agent

@@ -44,7 +44,7 @@ def test_a_cluster_without_a_leader_is_waited_for_until_the_deadline(serve: Serv
     server = serve({"GET /v1/status/leader": leader})
     with Nomad(server.address, None) as nomad:
         with pytest.raises(CliError, match="no leader"):
-            readiness.wait_for_leader(nomad, timeout_s=0.1)
+            readiness.wait_for_leader(nomad, timeout_s=0.3)
         assert len(server.asked) > 1
         leader[1] = b'"127.96.0.2:4647"'
         readiness.wait_for_leader(nomad, timeout_s=5)
