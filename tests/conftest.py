@@ -12,6 +12,8 @@ from tests.live.fixtures import checkout, platform, second
 
 __all__ = ["checkout", "platform", "second"]
 
+LIVE = {Path(__file__).parent / folder for folder in ("host", "live")}
+
 # Looking for garbage took a twentieth of the time: now seldom, and once at the end instead of
 # pytest's five times, which other Pythons need.
 gc.set_threshold(100_000, 20, 100)
@@ -23,9 +25,5 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """What no test of will run is not imported."""
-    only_live = collection_path.parent == Path(__file__).parent and collection_path.name in {
-        "host",
-        "live",
-    }
-    return True if only_live and "not live" in config.option.markexpr else None
+    """Live tests are not even imported where none of them runs."""
+    return True if collection_path in LIVE and "not live" in config.option.markexpr else None

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulator.core.scheduler import Counters, Limits, Output, Scheduler
+from simulator.core.scheduler import Counters, Limits, Scheduler
 from simulator.core.sequence import Sequence
 from simulator.core.step_time import Profile
 from simulator.fleet.content import sequences
-from simulator.fleet.engine import Engine
+from simulator.fleet.engine import serve
 from simulator.fleet.lockstep import LockstepScheduler
 from simulator.fleet.stepwise import Timing, replay
 from simulator.fleet.trace import Request
@@ -74,20 +74,7 @@ def one_step_at_a_time(trace: list[Request], limits: Limits) -> Outcome:
 
 
 def in_runs(trace: list[Request], limits: Limits) -> Outcome:
-    timings: dict[Sequence, Timing] = {}
-
-    def deliver(output: Output, now_ms: float) -> None:
-        if output.index == 0:
-            timings[output.sequence].first_token_ms = now_ms
-        if output.last:
-            timings[output.sequence].finished_ms = now_ms
-
-    engine = Engine(limits, PROFILE, deliver)
-    for arrived_ms, sequence in arrivals(trace):
-        engine.run_until(arrived_ms)
-        timings[sequence] = Timing(arrived_ms)
-        engine.enter(sequence, arrived_ms)
-    engine.run_to_the_end()
+    timings, engine = serve(limits, PROFILE, arrivals(trace))
     engine.scheduler.pool.check()
     assert engine.in_flight == 0
     assert engine.scheduler.pool.free_blocks == limits.kv_blocks

@@ -48,16 +48,22 @@ class Origin:
         """The part below `path`; its first key is replaced as `rename` says."""
         written = {new: old for old, new in rename.items()}
         return Origin(
-            source=self.source, lines=self.lines, namespace=namespace, below=path, written=written
+            source=self.source,
+            lines=self.lines,
+            namespace=namespace,
+            below=self._in_file(path),
+            written=written,
         )
 
     def _line(self, path: KeyPath) -> int | None:
-        if path:
-            path = (self.written.get(str(path[0]), path[0]), *path[1:])
-        path = (*self.below, *path)
+        path = self._in_file(path)
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path)
+
+    def _in_file(self, path: KeyPath) -> KeyPath:
+        first = tuple(self.written.get(str(key), key) for key in path[:1])
+        return (*self.below, *first, *path[1:])
 
 
 def _on_one_line(one: KeyPath, other: KeyPath) -> bool:

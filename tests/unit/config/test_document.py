@@ -47,3 +47,17 @@ def test_what_is_wrong_at_a_replaced_key_is_blamed_on_who_replaced_it() -> None:
 
     assert [source("a", "b"), source("a", "b", 0), source("a")] == ["--option"] * 3
     assert [source("a", "c"), source("d"), source()] == ["a.yaml"] * 3
+
+
+def test_a_part_of_a_part_still_knows_its_line_and_what_is_missing_has_that_of_the_part() -> None:
+    lines = {(): 1, ("config",): 1, ("config", "slipway:pools"): 4}
+    lines |= {("config", "slipway:pools", "cpu"): 5, ("config", "slipway:pools", "cpu", "nodes"): 6}
+    file = Origin(source="a.yaml", lines=lines)
+    config = file.under(("config",), namespace="slipway:", rename={"slipway:pools": "pools"})
+    pool = config.under(("pools", "cpu"), namespace="", rename={})
+
+    def line(origin: Origin, *path: str) -> int | None:
+        return origin.problem(path, "is wrong", fix="repair it").line
+
+    assert [line(config, "pools"), line(config, "pools", "cpu", "nodes")] == [4, 6]
+    assert [line(pool, "nodes"), line(pool, "memory"), line(config, "network")] == [6, 5, 1]

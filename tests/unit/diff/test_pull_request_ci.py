@@ -165,14 +165,14 @@ def test_a_pull_request_of_a_fork_gets_the_report_and_the_reason(
 def test_gitlab_gets_one_comment_that_later_pushes_update(
     repository: tuple[Path, list[str]], tmp_path: Path, gitlab: Forge
 ) -> None:
-    origin, (without, base, _, _) = repository  # the environment is new
+    origin, (_, base, change, _) = repository
     pipeline = yaml.safe_load(PIPELINE.read_text())
     place = tmp_path / "checkout"
-    checkout(origin, base, place)
+    checkout(origin, change, place)
     variables = {
         **pipeline["variables"],
-        "CI_MERGE_REQUEST_DIFF_BASE_SHA": without,
-        "CI_COMMIT_SHA": base,
+        "CI_MERGE_REQUEST_DIFF_BASE_SHA": base,
+        "CI_COMMIT_SHA": change,
         "CI_API_V4_URL": gitlab.address,
         "CI_PROJECT_ID": "1",
         "CI_MERGE_REQUEST_IID": "7",
@@ -182,13 +182,24 @@ def test_gitlab_gets_one_comment_that_later_pushes_update(
         done = shell("\n".join(pipeline[name]["script"]), place, variables)
         assert done.returncode == 0, done.stdout + done.stderr
     (ours,) = gitlab.ours()
-    assert ours["body"].startswith(f"{MARKER}\n### safe: `dev`\n")
-    assert " to create, 0 unchanged" in ours["body"]
+    assert ours["body"].startswith(f"{MARKER}\n### disruptive: `dev`\n")
     assert [write.partition(" ")[0] for write in gitlab.writes] == ["POST", "PUT"]
 
     del variables["COMMENT_TOKEN"]
     done = shell("\n".join(pipeline["comment"]["script"]), place, variables)
     assert (done.returncode, "no token for comments" in done.stdout) == (0, True)
+
+
+def test_a_change_that_adds_its_environment_creates_everything(
+    repository: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    origin, (without, base, _, _) = repository
+    checkout(origin, base, tmp_path / "checkout")
+    done = shell(f".ci/preview dev {without} {base} out", tmp_path / "checkout", {})
+    assert done.returncode == 0, done.stdout + done.stderr
+    comment = (tmp_path / "checkout" / "out" / "comment.md").read_text()
+    assert comment.startswith(f"{MARKER}\n### safe: `dev`\n")
+    assert " to create, 0 unchanged" in comment
 
 
 def test_a_base_whose_own_preview_fails_is_said_to_be_the_reason(

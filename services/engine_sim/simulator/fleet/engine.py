@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from simulator.core.scheduler import Limits, Output, Step
 from simulator.core.sequence import Sequence
 from simulator.core.step_time import Profile
 from simulator.fleet.lockstep import LockstepScheduler
+from simulator.fleet.stepwise import Timing
 
 Deliver = Callable[[Output, float], None]  # a first or last token, and when it was made
 
@@ -70,3 +71,25 @@ class Engine:
             steps += 1
         scheduler.decode(steps)
         self._now_ms = now_ms
+
+
+def serve(
+    limits: Limits, profile: Profile, arrivals: Iterable[tuple[float, Sequence]]
+) -> tuple[dict[Sequence, Timing], Engine]:
+    """Serve `arrivals`, (milliseconds, sequence) pairs in order of time, until none is left; with
+    the engine as it is then. The times are those of stepwise.py."""
+    timings: dict[Sequence, Timing] = {}
+
+    def deliver(output: Output, now_ms: float) -> None:
+        if output.index == 0:
+            timings[output.sequence].first_token_ms = now_ms
+        if output.last:
+            timings[output.sequence].finished_ms = now_ms
+
+    engine = Engine(limits, profile, deliver)
+    for arrived_ms, sequence in arrivals:
+        engine.run_until(arrived_ms)
+        timings[sequence] = Timing(arrived_ms)
+        engine.enter(sequence, arrived_ms)
+    engine.run_to_the_end()
+    return timings, engine

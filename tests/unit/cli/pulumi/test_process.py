@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from slipway.cli.console import say
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError, InterruptedRunError
 from slipway.cli.pulumi.plugins import prepare_plugins
@@ -170,14 +171,22 @@ def wait_for_line(line: str, log: Path) -> None:
 
 
 def test_a_silent_pulumi_is_told_of(
-    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    stand_in: StandIn,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("slipway.cli.pulumi.process.REPEAT_S", 0.1)
     told = tmp_path / "told"
-    monkeypatch.setattr("slipway.cli.pulumi.process.say", told.write_text)
+
+    def tell(text: str) -> None:
+        say(text)
+        told.touch()
+
+    monkeypatch.setattr("slipway.cli.pulumi.process.REPEAT_S", 0.1)
+    monkeypatch.setattr("slipway.cli.pulumi.process.say", tell)
     stand_in.does(f"for _ in $(seq 500); do [ -e '{told}' ] && break; sleep 0.02; done")
     stand_in.pulumi.up(log=stand_in.log)
-    assert "pulumi is at work" in told.read_text()
+    assert "pulumi is at work" in capsys.readouterr().err
 
 
 def test_a_line_that_comes_in_pieces_is_judged_as_a_whole(

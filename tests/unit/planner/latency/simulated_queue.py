@@ -69,7 +69,8 @@ def simulate(load: LoadShape, *, requests: int, seed: int = 1) -> Simulated:
     limits = core["scheduler"].Limits(
         max_num_seqs=MAX_NUM_SEQS, token_budget=TOKEN_BUDGET, kv_blocks=28_000
     )
-    timings = _served(core, limits, profile, arrivals)[requests // 4 :]
+    served, _ = core["engine"].serve(limits, profile, arrivals)
+    timings = list(served.values())[requests // 4 :]
     ttfts_ms = [each.first_token_ms - each.arrived_ms for each in timings]
     return Simulated(
         ttft_ms=fmean(ttfts_ms),
@@ -80,39 +81,13 @@ def simulate(load: LoadShape, *, requests: int, seed: int = 1) -> Simulated:
     )
 
 
-def _served(
-    core: dict[str, Any], limits: Any, profile: Any, arrivals: list[tuple[float, Any]]
-) -> list[Any]:
-    timings: dict[Any, Any] = {}
-
-    def deliver(output: Any, now_ms: float) -> None:
-        if output.index == 0:
-            timings[output.sequence].first_token_ms = now_ms
-        if output.last:
-            timings[output.sequence].finished_ms = now_ms
-
-    engine = core["engine"].Engine(limits, profile, deliver)
-    for arrived_ms, sequence in arrivals:
-        engine.run_until(arrived_ms)
-        timings[sequence] = core["stepwise"].Timing(arrived_ms)
-        engine.enter(sequence, arrived_ms)
-    engine.run_to_the_end()
-    return list(timings.values())
-
-
 def _simulator() -> dict[str, Any]:
     folder = str(ROOT / "services/engine_sim")
     sys.path.insert(0, folder)
     try:
         return {
             name.rpartition(".")[2]: importlib.import_module(f"simulator.{name}")
-            for name in (
-                "core.scheduler",
-                "core.sequence",
-                "core.step_time",
-                "fleet.engine",
-                "fleet.stepwise",
-            )
+            for name in ("fleet.engine", "core.scheduler", "core.sequence", "core.step_time")
         }
     finally:
         sys.path.remove(folder)
