@@ -10,6 +10,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from slipway.cli.errors import WRONG_INPUT, CliError
 from slipway.config.artifacts import requirements_digest
@@ -22,6 +23,8 @@ CHECKOUT = Path(__file__).resolve().parents[3]
 DEV_PASSPHRASE = "slipway-dev"  # noqa: S105
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+# Folders of .slipway that all environments share. `down` deletes the folder of its environment.
+_SHARED = ("bin", "locks", "pulumi", "state")
 # Set for this program's own interpreter; other interpreters must not inherit them.
 _NOT_FOR_CHILDREN = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 
@@ -98,7 +101,12 @@ class Environment:
             "SLIPWAY_SCRATCH": str(self.scratch),
             "SLIPWAY_PYTHON": str(self.node_python),
             "PULUMI_HOME": str(self.pulumi_home),
-            "PULUMI_BACKEND_URL": f"file://{self.state}",
+            # A URL: a folder's `#` would begin a fragment, its `%2F` would be read as a slash.
+            "PULUMI_BACKEND_URL": f"file://{quote(str(self.state))}",
+            # We read the state, too: plainly written, in the folder of the project.
+            "PULUMI_DIY_BACKEND_GZIP": "false",
+            "PULUMI_DIY_BACKEND_ZSTD": "false",
+            "PULUMI_DIY_BACKEND_LEGACY_LAYOUT": "false",
             "PULUMI_CONFIG_PASSPHRASE": DEV_PASSPHRASE,
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             # The program's packages: src/slipway, components, stacks.
@@ -136,6 +144,12 @@ def find(name: str, *, checkout: Path | None = None, cache: Path | None = None) 
     One whose stack file is gone but which still has processes or state counts: it must be possible
     to end it.
     """
+    if name in _SHARED:
+        raise CliError(
+            f'no environment can have the name "{name}": .slipway/{name} belongs to all of them',
+            fix=f"give it another name, such as {name}-1",
+            exit_code=WRONG_INPUT,
+        )
     checkout = checkout or CHECKOUT
     environment = Environment(name=name, checkout=checkout, cache=cache or default_cache())
     if _NAME.fullmatch(name) and (

@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 from typer.testing import CliRunner
@@ -27,7 +28,7 @@ def test_the_printed_exports_give_a_shell_the_same_values(
         str(checkout / ".slipway" / "dev"),
         str(environment.scratch),
         str(checkout / ".slipway" / "pulumi"),
-        f"file://{checkout}/.slipway/state",
+        f"file://{quote(str(checkout))}/.slipway/state",
     ]
 
 
@@ -89,6 +90,39 @@ def test_a_name_cannot_lead_out_of_the_checkout(checkout: Path, name: str) -> No
     with pytest.raises(CliError) as refused:
         find(name)
     assert refused.value.exit_code == 2
+
+
+@pytest.mark.parametrize("name", ["bin", "locks", "pulumi", "state"])
+def test_a_name_that_would_share_a_folder_with_all_environments_is_refused(
+    runner: CliRunner, checkout: Path, name: str
+) -> None:
+    kept = checkout / ".slipway" / name / "of-all"
+    kept.mkdir(parents=True)
+    (checkout / f"Pulumi.{name}.yaml").write_text("config: {}\n")
+    for command in (["down", "--yes"], ["up"], ["stop"]):
+        result = runner.invoke(app, [*command, "-s", name])
+        assert result.exit_code == 2
+        assert f'no environment can have the name "{name}"' in result.stderr
+    assert kept.exists()
+
+
+def test_the_state_is_found_in_folders_whose_names_mean_something_in_a_url(tmp_path: Path) -> None:
+    checkout = tmp_path / "c# 100%2F?" / "ü"
+    (checkout / "services" / "node").mkdir(parents=True)
+    (checkout / "services" / "node" / "requirements.txt").touch()
+    environment = Environment(name="dev", checkout=checkout, cache=tmp_path)
+    url = urlsplit(environment.variables()["PULUMI_BACKEND_URL"])
+    assert (url.scheme, url.query, url.fragment) == ("file", "", "")
+    assert unquote(url.path) == str(environment.state)
+
+
+def test_settings_of_the_users_other_backends_do_not_change_how_the_state_is_written(
+    environment: Environment,
+) -> None:
+    settings = ("GZIP", "ZSTD", "LEGACY_LAYOUT")
+    given = dict.fromkeys((f"PULUMI_DIY_BACKEND_{setting}" for setting in settings), "true")
+    passed = environment.child_environment(given)
+    assert {passed[name] for name in given} == {"false"}
 
 
 def test_an_environment_without_its_file_is_found_while_it_has_state(checkout: Path) -> None:
