@@ -14,10 +14,10 @@ def write_wrapper(path: Path, python: Path, program: Path, *arguments: str) -> N
     # An absolute path with its symbolic links kept: a virtual environment is found by its own path.
     command = shlex.join([os.path.abspath(python), os.path.abspath(program), *arguments])  # noqa: PTH100
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = f'#!/bin/sh\nexec {command} "$@"\n'
-    if path.is_file() and path.read_text() == content and os.access(path, os.X_OK):
+    content = f'#!/bin/sh\nexec {command} "$@"\n'.encode()
+    if path.is_file() and path.read_bytes() == content and os.access(path, os.X_OK):
         return
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(content)
+    partial.write_bytes(content)
     partial.chmod(0o755)
     partial.replace(path)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 from slipway.cli.environment import Environment
+from slipway.cli.errors import CliError
 from toolchain.language_host.install import install as install_language_host
 from toolchain.plugins.install import install
 
@@ -18,16 +24,25 @@ DESCRIPTION: dict[Kind, str] = {
     "registry-only": "registry-only provider plugins of this checkout (README: Provider plugins)",
 }
 _ELF = b"\x7fELF"
+# Why a file system gives a file no second name; another file system is the usual one.
+_NO_SECOND_NAME = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 def plugin_kind(environment: Environment) -> Kind:
     """The kind that was chosen for this checkout, else the one that fits the Pulumi at hand.
 
     A Pulumi with its own language host came from a release: then its downloads are the way.
+    CliError when what was chosen cannot be read: the wrong kind would change how state is kept.
     """
-    record = environment.pulumi_home / "plugin-kind"
+    record = _record(environment)
     if record.is_file():
-        return "official" if record.read_text().strip() == "official" else "registry-only"
+        for kind in DESCRIPTION:
+            if record.read_text(errors="replace").strip() == kind:
+                return kind
+        raise CliError(
+            f"{record} names no kind of provider plugins",
+            fix=f"write the kind into it that this checkout began with: {' or '.join(DESCRIPTION)}",
+        )
     # Of a Pulumi found on PATH the cache links the program alone: the rest lies beside the file.
     host = environment.cached_pulumi.resolve().with_name("pulumi-language-python")
     return "official" if _is_binary(host) else "registry-only"
@@ -35,15 +50,41 @@ def plugin_kind(environment: Environment) -> Kind:
 
 def prepare_plugins(environment: Environment) -> Kind:
     """Records the kind and, for registry-only, puts the plugins where Pulumi looks for them."""
-    kind = plugin_kind(environment)
     environment.pulumi_home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (environment.pulumi_home / "plugin-kind").write_text(f"{kind}\n")
-    _place_pulumi(environment, kind)
-    if kind == "registry-only":
-        python = Path(sys.executable)
-        install(environment.pulumi_home, python, environment.checkout)
-        install_language_host(environment.commands, python, environment.checkout)
+    environment.commands.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _alone(environment.commands):
+        kind = plugin_kind(environment)
+        _keep(environment, kind)
+        _place_pulumi(environment, kind)
+        if kind == "registry-only":
+            python = Path(sys.executable)
+            install(environment.pulumi_home, python, environment.checkout)
+            install_language_host(environment.commands, python, environment.checkout)
     return kind
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Commands for several environments share one folder: one at a time writes there."""
+    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # for as long as copying a file takes at most
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _record(environment: Environment) -> Path:
+    return environment.pulumi_home / "plugin-kind"
+
+
+def _keep(environment: Environment, kind: Kind) -> None:
+    """Once, and whole or not at all."""
+    record = _record(environment)
+    if not record.is_file():
+        staged = record.with_name(".plugin-kind")
+        staged.write_text(f"{kind}\n")
+        staged.replace(record)
 
 
 def _place_pulumi(environment: Environment, kind: Kind) -> None:
@@ -51,8 +92,7 @@ def _place_pulumi(environment: Environment, kind: Kind) -> None:
     with a warning each time. The cache's folder is no place for this checkout's host, so the file
     itself gets a second name here. An official one brings its host along: a symbolic link."""
     target = environment.cached_pulumi.resolve()
-    environment.commands.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if environment.pulumi.exists() and environment.pulumi.samefile(target):
+    if environment.pulumi.exists() and _same(environment.pulumi, target):
         return
     staged = environment.commands / ".pulumi"
     staged.unlink(missing_ok=True)
@@ -61,9 +101,19 @@ def _place_pulumi(environment: Environment, kind: Kind) -> None:
     else:
         try:
             staged.hardlink_to(target)
-        except OSError:  # another file system
+        except OSError as error:
+            if error.errno not in _NO_SECOND_NAME:
+                raise
             shutil.copy2(target, staged)
     staged.replace(environment.pulumi)
+
+
+def _same(placed: Path, target: Path) -> bool:
+    """One file, or a copy of it: that keeps the time of the last change."""
+    if placed.samefile(target):
+        return True
+    one, other = placed.stat(), target.stat()
+    return (one.st_size, one.st_mtime_ns) == (other.st_size, other.st_mtime_ns)
 
 
 def _is_binary(file: Path) -> bool:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from slipway.cli.environment import Environment
+from slipway.cli.errors import CliError
 from slipway.cli.pulumi import plugins
 from tests.unit.toolchain.stand_ins import put_program
 from toolchain.pins import tool_pin
@@ -78,3 +86,73 @@ def test_a_checkout_keeps_the_kind_it_began_with(environment: Environment, tmp_p
     assert host.read_bytes().startswith(b"#!")
     put_release(tmp_path / "bin", COMPILED)
     assert plugins.plugin_kind(environment) == "registry-only"
+
+
+@pytest.mark.parametrize("content", [b"", b"offic", b"\xff"], ids=["empty", "cut off", "no text"])
+def test_a_kind_that_cannot_be_read_is_never_guessed(
+    content: bytes, environment: Environment
+) -> None:
+    environment.make_pulumi_folders()
+    record = environment.pulumi_home / "plugin-kind"
+    record.write_bytes(content)
+    for ask in (plugins.plugin_kind, plugins.prepare_plugins):
+        with pytest.raises(CliError, match="names no kind of provider plugins") as refused:
+            ask(environment)
+        assert "official or registry-only" in refused.value.fix
+    assert record.read_bytes() == content
+
+
+def test_an_official_plugin_in_the_place_of_ours_is_replaced(
+    environment: Environment, tmp_path: Path
+) -> None:
+    put_release(tmp_path / "bin", None)
+    get_from_path(environment, tmp_path / "bin")
+    plugins.prepare_plugins(environment)
+    (plugin,) = (environment.pulumi_home / "plugins").glob("*nomad-v*/pulumi-resource-nomad")
+    script = plugin.read_bytes()
+    plugin.write_bytes(COMPILED + b"\xff")
+    plugins.prepare_plugins(environment)
+    assert plugin.read_bytes() == script
+
+
+def test_commands_at_once_place_one_whole_pulumi_on_another_file_system(
+    environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_release(tmp_path / "bin", None)
+    get_from_path(environment, tmp_path / "bin")
+    copies: list[Path] = []
+    second = threading.Barrier(2)
+
+    def copy(source: Path, target: Path) -> None:
+        copies.append(target)
+        shutil.copyfile(source, target)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            second.wait(0.2)  # for another command to begin with a copy
+        shutil.copystat(source, target)
+
+    monkeypatch.setattr(Path, "hardlink_to", _fails_with(errno.EXDEV))
+    monkeypatch.setattr(plugins.shutil, "copy2", copy)
+    with ThreadPoolExecutor() as pool:
+        both = [pool.submit(plugins.prepare_plugins, environment) for _ in range(2)]
+        assert [each.result() for each in both] == ["registry-only"] * 2
+    assert len(copies) == 1
+    assert os.access(environment.pulumi, os.X_OK)
+    assert environment.pulumi.read_bytes() == environment.cached_pulumi.read_bytes()
+
+
+def test_a_full_disk_is_not_taken_for_another_file_system(
+    environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_release(tmp_path / "bin", None)
+    get_from_path(environment, tmp_path / "bin")
+    monkeypatch.setattr(Path, "hardlink_to", _fails_with(errno.ENOSPC))
+    with pytest.raises(OSError, match="No space left"):
+        plugins.prepare_plugins(environment)
+    assert not environment.pulumi.exists()
+
+
+def _fails_with(number: int) -> Callable[..., None]:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
