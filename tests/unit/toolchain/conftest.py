@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import os
 import threading
 from collections.abc import Iterator
@@ -17,12 +18,16 @@ from toolchain.settings import default_cache
 
 @dataclass
 class ArchiveServer:
-    """Serves `files` by name. A name in `cut` breaks off in the middle that many times."""
+    """Serves `files` by name. A name in `cut` breaks off in the middle that many times.
+
+    `credentials` are those ("user:password") that came with the requests.
+    """
 
     base: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
     cut: dict[str, int] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    credentials: list[str] = field(default_factory=list)
 
 
 @pytest.fixture(autouse=True)
@@ -38,6 +43,9 @@ def archive_server() -> Iterator[ArchiveServer]:
         def do_GET(self) -> None:
             name = self.path.rpartition("/")[2]
             server.asked.append(name)
+            kind, _, encoded = self.headers.get("authorization", "").partition(" ")
+            if kind == "Basic":
+                server.credentials.append(base64.b64decode(encoded).decode())
             if name not in server.files:
                 self.send_error(404)
                 return

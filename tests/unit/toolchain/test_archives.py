@@ -147,3 +147,31 @@ def test_the_operators_checksum_file_makes_a_mirror_usable(
         pin(tmp_path, archive=archive_pin(), module=False), settings, Step("hammer", silent)
     )
     assert tool.source == "archive"
+
+
+def test_a_token_in_the_mirrors_address_is_used_and_never_shown(
+    tmp_path: Path, archive_server: ArchiveServer
+) -> None:
+    secret = "canary-6f1d"
+    mirror = archive_server.base.replace("://", f"://ci:{secret}@")
+    settings = Settings(cache=tmp_path / "cache", sources=("archive",), mirror=mirror)
+    seen: list[str] = []
+
+    def show(*told: object) -> None:
+        seen.append(str(told))
+
+    def resolved(sha: str) -> None:
+        tool = pin(tmp_path, archive=archive_pin(sha=sha), module=False)
+        resolve(tool, settings, Step("hammer", show))
+
+    for content, sha in (({}, sha256(GOOD)), ({ARCHIVE: GOOD}, "0" * 64)):
+        archive_server.files.update(content)
+        with pytest.raises(ToolchainError) as failed:
+            resolved(sha)
+        seen.append(f"{failed.value.message} {failed.value.fix}")
+    resolved(sha256(GOOD))
+    assert any(archive_server.base in told for told in seen)
+    assert secret not in "".join(seen)
+    written = [path.read_bytes() for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert secret.encode() not in b"".join(written)
+    assert set(archive_server.credentials) == {f"ci:{secret}"}
