@@ -100,10 +100,15 @@ def bundle_files(root: Path, service: str) -> list[Path]:
 
 
 def bundle_digest(root: Path, service: str) -> str:
-    """First 12 hex characters of SHA-256 over the paths and contents of `bundle_files`."""
+    """The digest of `bundle_files`."""
+    return files_digest(root / "services" / service, bundle_files(root, service))
+
+
+def files_digest(folder: Path, files: Iterable[Path]) -> str:
+    """First 12 hex characters of SHA-256 over paths, relative to `folder`, and their contents."""
     digest = hashlib.sha256()
-    for path in bundle_files(root, service):
-        content = (root / "services" / service / path).read_bytes()
+    for path in files:
+        content = (folder / path).read_bytes()
         digest.update(f"{path.as_posix()}\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()[:DIGEST_LENGTH]

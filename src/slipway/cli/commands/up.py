@@ -11,7 +11,7 @@ from slipway.cli.applied import Applied, AppliedModel, record, recorded
 from slipway.cli.console import say, write_json
 from slipway.cli.doors.probe import QUESTION, Probe, ask
 from slipway.cli.environment import Environment, find
-from slipway.cli.errors import FAILED
+from slipway.cli.errors import FAILED, CliError
 from slipway.cli.machine import checks
 from slipway.cli.machine.bundles import copy_bundles
 from slipway.cli.machine.weights import prepare_weights
@@ -79,6 +79,7 @@ def _bring_up(
             say(f"  {made}")
     with phases.phase("weights", "of the models, on this machine"):
         prepare_weights(environment, plan, inputs.models, ToolchainProgress())
+    _must_be_unchanged(environment, plan)
     environment.make_folders()
     kind = prepare_plugins(environment)
     if not was_here:
@@ -92,6 +93,16 @@ def _bring_up(
     with phases.phase("pulumi", "resources"):
         pulumi.up(log=environment.logs / "pulumi.log")
     return applied
+
+
+def _must_be_unchanged(environment: Environment, plan: PlatformPlan) -> None:
+    """The program reads the files itself: it must find what was checked and prepared, which may be
+    half an hour ago."""
+    if make_plan(load_inputs(environment.checkout, environment.name)) != plan:
+        raise CliError(
+            f"the files of {environment.name} were changed while this command ran",
+            fix="run the same command again: it goes on from here",
+        )
 
 
 def _restart(environment: Environment) -> None:

@@ -9,14 +9,18 @@ from pathlib import Path
 
 import psutil
 
-from slipway.config.artifacts import bundle_files
+from slipway.cli.errors import CliError
+from slipway.config.artifacts import bundle_files, files_digest
 
 _ASIDE = ".partial-"
 
 
 def copy_bundles(checkout: Path, cache: Path, bundles: Iterable[tuple[str, str]]) -> list[str]:
     """Makes `<cache>/bundles/<name>` of services/<service> for each (service, name) that is not
-    there; returns the names made. Each appears whole or not at all."""
+    there; returns the names made. Each appears whole or not at all.
+
+    CliError when a service is no longer what its name was made of.
+    """
     home = cache / "bundles"
     home.mkdir(parents=True, exist_ok=True)
     _sweep(home)
@@ -32,10 +36,16 @@ def copy_bundles(checkout: Path, cache: Path, bundles: Iterable[tuple[str, str]]
 def _copy(checkout: Path, service: str, home: Path, name: str) -> None:
     aside = home / f"{_ASIDE}{os.getpid()}-{name}"
     try:
-        for relative in bundle_files(checkout, service):
+        files = bundle_files(checkout, service)
+        for relative in files:
             target = aside / relative
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(checkout / "services" / service / relative, target)
+        if name != f"{service}-{files_digest(aside, files)}":
+            raise CliError(
+                f"services/{service} was changed while this command ran",
+                fix="run the same command again: it goes on from here",
+            )
         try:
             aside.rename(home / name)
         except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,10 @@ from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
 from slipway.cli.progress import Phases
 from slipway.cli.pulumi.locks import exclusive
+from slipway.config.inputs import load_inputs
+from slipway.planner.platform import make_plan
 from tests.unit.cli.addresses import NETWORK
+from tests.unit.cli.checkouts import ROOT
 from tests.unit.cli.conftest import Serve
 from tests.unit.cli.documents import plan_document
 from tests.unit.cli.doors.test_doors import put_plan
@@ -136,6 +140,7 @@ def order(monkeypatch: pytest.MonkeyPatch, environment: Environment) -> list[str
         "prepare": None,
         "copy_bundles": [],
         "prepare_weights": None,
+        "_must_be_unchanged": None,
         "prepare_plugins": "official",
         "_restart": None,
         "record": None,
@@ -158,7 +163,7 @@ def test_weights_are_a_phase_of_their_own_before_anything_of_the_environment_is_
 ) -> None:
     phases = bring_up(environment)
     assert list(phases.seconds) == ["tools", "bundles", "weights", "state", "agents", "pulumi"]
-    assert order[:3] == ["prepare", "copy_bundles", "prepare_weights"]
+    assert order[:4] == ["prepare", "copy_bundles", "prepare_weights", "_must_be_unchanged"]
     assert order[-1] == "pulumi"
 
 
@@ -173,6 +178,28 @@ def test_weights_that_cannot_be_had_leave_the_environment_as_it_was(
         bring_up(environment)
     assert order == ["prepare", "copy_bundles"]
     assert not environment.home.exists()
+
+
+def test_files_that_change_while_tools_are_built_leave_the_environment_as_it_was(
+    environment: Environment, order: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise CliError("the files were changed", fix="again")
+
+    monkeypatch.setattr(up, "_must_be_unchanged", fail)
+    with pytest.raises(CliError, match="were changed"):
+        bring_up(environment)
+    assert order == ["prepare", "copy_bundles", "prepare_weights"]
+    assert not environment.home.exists()
+
+
+def test_files_are_changed_when_they_make_another_plan(tmp_path: Path) -> None:
+    environment = Environment(name="dev", checkout=ROOT, cache=tmp_path)
+    plan = make_plan(load_inputs(ROOT, "dev"))
+    up._must_be_unchanged(environment, plan)
+    fewer = dataclasses.replace(plan, models=plan.models[1:])
+    with pytest.raises(CliError, match="the files of dev were changed while this command ran"):
+        up._must_be_unchanged(environment, fewer)
 
 
 @pytest.fixture

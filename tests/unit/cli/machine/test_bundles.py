@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from slipway.cli.errors import CliError
 from slipway.cli.machine.bundles import copy_bundles
+from slipway.config.artifacts import bundle_digest
 
 
 @pytest.fixture
@@ -20,21 +22,39 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "checkout"
 
 
+def bundle(source: Path) -> tuple[str, str]:
+    """The service and the bundle's name, of its content as it is now."""
+    return "xds", f"xds-{bundle_digest(source, 'xds')}"
+
+
 def names(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
 def test_a_bundle_holds_what_runs_on_nodes_and_nothing_else(source: Path, tmp_path: Path) -> None:
-    assert copy_bundles(source, tmp_path, [("xds", "xds-1")]) == ["xds-1"]
-    assert names(tmp_path / "bundles") == {"xds-1/xds.py", "xds-1/control_plane/hub.py"}
+    _, name = bundle(source)
+    assert copy_bundles(source, tmp_path, [bundle(source)]) == [name]
+    assert names(tmp_path / "bundles") == {f"{name}/xds.py", f"{name}/control_plane/hub.py"}
 
 
 def test_a_bundle_that_is_there_is_not_written_again(source: Path, tmp_path: Path) -> None:
-    copy_bundles(source, tmp_path, [("xds", "xds-1")])
+    before = bundle(source)
+    copy_bundles(source, tmp_path, [before])
     (source / "services" / "xds" / "xds.py").write_text("edited")
-    assert copy_bundles(source, tmp_path, [("xds", "xds-1"), ("xds", "xds-2")]) == ["xds-2"]
-    assert (tmp_path / "bundles" / "xds-1" / "xds.py").read_text() == "main"
-    assert (tmp_path / "bundles" / "xds-2" / "xds.py").read_text() == "edited"
+    after = bundle(source)
+    assert copy_bundles(source, tmp_path, [before, after]) == [after[1]]
+    assert (tmp_path / "bundles" / before[1] / "xds.py").read_text() == "main"
+    assert (tmp_path / "bundles" / after[1] / "xds.py").read_text() == "edited"
+
+
+def test_a_service_that_changed_since_it_was_planned_makes_no_bundle(
+    source: Path, tmp_path: Path
+) -> None:
+    planned = bundle(source)
+    (source / "services" / "xds" / "xds.py").write_text("edited")
+    with pytest.raises(CliError, match="services/xds was changed while this command ran"):
+        copy_bundles(source, tmp_path, [planned])
+    assert list((tmp_path / "bundles").iterdir()) == []
 
 
 def test_an_interrupted_copy_leaves_no_bundle(
@@ -45,7 +65,7 @@ def test_an_interrupted_copy_leaves_no_bundle(
 
     monkeypatch.setattr("shutil.copyfile", full_disk)
     with pytest.raises(KeyboardInterrupt):
-        copy_bundles(source, tmp_path, [("xds", "xds-1")])
+        copy_bundles(source, tmp_path, [bundle(source)])
     assert list((tmp_path / "bundles").iterdir()) == []
 
 
@@ -56,6 +76,6 @@ def test_what_a_killed_copy_left_is_removed_and_a_living_ones_is_not(
     dead, living = bundles / ".partial-999999999-xds-1", bundles / f".partial-{os.getpid()}-xds-9"
     dead.mkdir(parents=True)
     living.mkdir()
-    copy_bundles(source, tmp_path, [("xds", "xds-1")])
+    copy_bundles(source, tmp_path, [bundle(source)])
     assert not dead.exists()
     assert living.exists()
