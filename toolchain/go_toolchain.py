@@ -89,7 +89,7 @@ def _parse(version: str) -> _Version:
 
 
 def _require_c_compiler(path: str) -> None:
-    compiler = os.environ.get("CC", "gcc").split()[0]
+    compiler = next(iter(os.environ.get("CC", "").split()), "gcc")
     if shutil.which(compiler, path=path) is None:
         raise ToolchainError(
             f"this build needs a C compiler and there is no {compiler}",

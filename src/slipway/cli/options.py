@@ -31,7 +31,7 @@ def in_a_folder(picture: Path | None) -> Path | None:
     if picture is not None and (picture.is_dir() or picture.suffix != ".png"):
         raise CliError(
             f"--png: {picture}: is not the name of a PNG file",
-            fix=f"write e.g. {picture.with_suffix('.png').name}",
+            fix="name a file that ends in .png",
             exit_code=WRONG_INPUT,
         )
     return picture

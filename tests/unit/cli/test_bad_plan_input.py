@@ -119,6 +119,8 @@ def test_a_replay_without_the_broken_lines_has_them_in_its_json(trace: Path) -> 
         (("--speed", "inf"), ["--speed: must be a number above 0 (found inf)"]),
         (("--profile", "cpu-smol"), ["--profile: ", '"cpu-smol"', 'did you mean "cpu-smollm2"?']),
         (("--png", "/nowhere/a.png"), ["--png: /nowhere/a.png: there is no folder /nowhere"]),
+        (("--png", "."), ["--png: .: is not the name of a PNG file"]),
+        (("--png", "a.svg"), ["--png: a.svg: is not the name of a PNG file"]),
         (("--what-if", "models.smollm2.replicas.max=lots"), ["replicas.max", '"lots"']),
     ],
     ids=" ".join,

@@ -53,6 +53,12 @@ def test_standard_input_is_read(runner: CliRunner) -> None:
     assert json.loads(result.stdout)["verdict"] == "no-op"
 
 
+def test_what_is_not_text_on_standard_input_is_no_json(runner: CliRunner) -> None:
+    result = runner.invoke(app, ["diff", "-"], input=b'{"a": "\xff')
+    assert result.exit_code == 2
+    assert "standard input is no JSON" in result.stderr
+
+
 def test_without_a_file_the_preview_is_run(
     runner: CliRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

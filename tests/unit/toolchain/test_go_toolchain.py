@@ -61,6 +61,17 @@ def test_a_machine_without_go_uses_the_one_in_the_wheel(
     assert find(tmp_path, module) == go_wheel
 
 
+@pytest.mark.parametrize("setting", ["", " "], ids=["empty", "blank"])
+def test_a_c_compiler_that_is_set_to_nothing_is_the_usual_one(
+    setting: str, tmp_path: Path, module: ModulePin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", setting)
+    with_cgo = ModulePin(**{**vars(module), "cgo": True})
+    put_go(tmp_path / "bin", build=build_of())
+    with pytest.raises(ToolchainError, match="there is no gcc"):
+        find(tmp_path, with_cgo)
+
+
 def test_a_cgo_build_without_a_c_compiler_says_what_to_install(
     tmp_path: Path, module: ModulePin, monkeypatch: pytest.MonkeyPatch
 ) -> None:

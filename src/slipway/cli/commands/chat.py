@@ -31,6 +31,8 @@ def chat(  # noqa: PLR0917  (typer passes options by name)
     system: Annotated[str | None, typer.Option(help="Instructions before the question.")] = None,
 ) -> None:
     """Ask a model through the gateway and stream its answer."""
+    _must_be_text(prompt, "the prompt")
+    _must_be_text(system or "", "--system")
     applied = require(find(stack))
     known = _known(applied, model)
     answer = asyncio.run(
@@ -41,6 +43,18 @@ def chat(  # noqa: PLR0917  (typer passes options by name)
         f"TTFT {answer.ttft_s * 1000:.0f} ms, {answer.tokens} tokens, "
         f"{answer.tokens_per_s:.1f} tokens/s over {'gRPC' if grpc else 'OpenAI SSE'}"
     )
+
+
+def _must_be_text(text: str, what: str) -> None:
+    """Both doors take UTF-8. What the shell passed and is none, Python keeps as surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise CliError(
+            f"{what} is not UTF-8 text",
+            fix="convert it, for example with iconv -f latin1 -t utf-8",
+            exit_code=WRONG_INPUT,
+        ) from None
 
 
 def _known(applied: Applied, name: str) -> AppliedModel:

@@ -138,7 +138,7 @@ def _document(file: str) -> Mapping[str, Any]:
 
 def _text(file: str) -> str:
     if file == STANDARD_INPUT:
-        return sys.stdin.read()
+        return sys.stdin.buffer.read().decode(errors="replace")
     return Path(file).read_text(encoding="utf-8", errors="replace")
 
 

@@ -281,6 +281,17 @@ def test_chat_streams_the_answer_to_stdout_and_its_times_to_stderr(
     assert "TTFT" in result.stderr
 
 
+@pytest.mark.parametrize("words", [["caf\udce9"], ["hello", "--system", "\udcff"]])
+def test_chat_with_what_is_not_utf_8_says_how_to_convert_it(
+    runner: CliRunner, checkout: Any, words: list[str]
+) -> None:
+    put_plan(checkout, plan_document())
+    result = runner.invoke(app, ["chat", "smollm2", *words])
+    assert result.exit_code == 2
+    assert "is not UTF-8 text" in result.stderr
+    assert "iconv" in result.stderr
+
+
 def test_chat_with_an_unknown_model_names_the_known_ones(runner: CliRunner, checkout: Any) -> None:
     put_plan(checkout, plan_document())
     result = runner.invoke(app, ["chat", "smolm2", "hello"])
