@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-sys.path[:0] = [str(Path(__file__).parent.parent), str(Path(__file__).parent)]
+_TESTS = Path(__file__).parent
+_SHARED = _TESTS.parents[1] / "testing"  # by the tests of all services
+sys.path[:0] = [str(_TESTS.parent), str(_TESTS), str(_SHARED)]
 
 from engine_sim_process import SimProcess  # noqa: E402 - needs the path above
 

@@ -13,6 +13,7 @@ import pytest
 import tritonclient.grpc.aio as triton  # type: ignore[import-untyped]
 from engine_sim_process import SimProcess
 from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
+from pings import answered_pings
 from simulator.text import answer
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
@@ -214,3 +215,10 @@ def test_the_metrics_port_counts_successes(replica: SimProcess) -> None:
     name = "nv_inference_request_success"
     assert after[name] == before[name] + 1
     assert after["nv_inference_pending_request_count"] == 0
+
+
+async def test_a_quiet_connection_is_kept_however_often_envoy_asks_whether_it_lives(
+    replica: SimProcess,
+) -> None:
+    host, _, port = replica.grpc.rpartition(":")
+    assert await answered_pings(host, int(port), 20) == 20

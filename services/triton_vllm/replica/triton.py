@@ -105,6 +105,9 @@ def triton_command(
         f"--metrics-address={settings.address}",
         f"--metrics-port={settings.port_metrics}",
         "--reuse-grpc-port=0",
+        # Envoy asks a quiet connection every 20 s whether it lives. For gRPC's servers a third
+        # such ping within minutes is abuse: they end the connection, with every stream on it.
+        "--grpc-http2-max-ping-strikes=0",
         "--allow-gpu-metrics=false",
         "--exit-timeout-secs=5",  # nothing is in flight by then
     ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import urllib.request
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from pings import answered_pings
 from replica.doors import sum_in_flight
 from replica_process import (
     ALIAS,
@@ -146,3 +148,9 @@ def test_requests_that_begin_while_others_end_are_all_answered(stream: TritonStr
         answer = Answer()
         answered += not stream.receive(answer)
         assert answer.error is None
+
+
+def test_a_quiet_connection_is_kept_however_often_envoy_asks_whether_it_lives(
+    replica: ReplicaProcess,
+) -> None:
+    assert asyncio.run(answered_pings(replica.address, GRPC_PORT, 20)) == 20

@@ -12,15 +12,14 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
-import grpc
 from aiohttp import web
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from . import http_api, protobuf
+from . import http_api
 from .hub import Hub
 from .metrics import Metrics
 from .resources.listener import GatewayAddress
-from .server import DiscoveryService
+from .server import DiscoveryService, grpc_server
 from .settings import Settings, parse
 from .snapshot import build
 from .sources.catalog import Catalog
@@ -65,8 +64,7 @@ class ControlPlane:
 
     @contextlib.asynccontextmanager
     async def _grpc(self) -> AsyncIterator[None]:
-        server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-        server.add_generic_rpc_handlers((protobuf.discovery_handler(self._service.delta),))
+        server = grpc_server(self._service)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         server.add_insecure_port(str(self._settings.listen))
         await server.start()

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import grpc
+
 from . import protobuf
 from .hub import Hub
 from .metrics import Metrics
@@ -17,6 +19,13 @@ from .protocol.stream import DeltaStream
 from .snapshot import ResourceType, Snapshot
 
 TICK_S = 1.0
+GRPC_OPTIONS = (
+    # Two processes must not share a port by accident: the second one has to fail.
+    ("grpc.so_reuseport", 0),
+    # Envoy asks every 10 s whether we live, and a stream is quiet while nothing changes. By
+    # default gRPC ends a connection at the third such ping.
+    ("grpc.http2.max_ping_strikes", 0),
+)
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +38,13 @@ class Envoy:
     peer: str
     connected_s: float
     node: str = ""
+
+
+def grpc_server(service: DiscoveryService) -> grpc.aio.Server:
+    """A server of aggregated discovery; it has no port yet."""
+    server = grpc.aio.server(options=GRPC_OPTIONS)
+    server.add_generic_rpc_handlers((protobuf.discovery_handler(service.delta),))
+    return server
 
 
 @dataclass(slots=True)

@@ -29,8 +29,14 @@ _FINAL = "triton_final_response"
 
 
 def make_server(engine: Engine, metrics: TritonMetrics, in_flight: InFlight) -> grpc.aio.Server:
-    # Two processes must not share a port by accident: the second one has to fail.
-    options = (("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", -1))
+    options = (
+        # Two processes must not share a port by accident: the second one has to fail.
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_receive_message_length", -1),
+        # As Triton's own (replica/triton.py of services/triton_vllm): Envoy asks a quiet
+        # connection every 20 s, and gRPC would end it at the third time.
+        ("grpc.http2.max_ping_strikes", 0),
+    )
     server = grpc.aio.server(options=options)
     inference_service = _Inference(engine, metrics, in_flight)
     services.add_GRPCInferenceServiceServicer_to_server(inference_service, server)

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import grpc
-from control_plane import protobuf
 from control_plane.hub import Hub
 from control_plane.metrics import Metrics
 from control_plane.resources.listener import GatewayAddress
 from control_plane.routing import Backend, Endpoint, Route, RoutingTable
-from control_plane.server import DiscoveryService
+from control_plane.server import DiscoveryService, grpc_server
 from control_plane.snapshot import build
 
 from support import tools
@@ -62,9 +60,7 @@ class Gateway:
         """A new process, as far as Envoy can tell: new streams, no memory of versions."""
         self.metrics = Metrics()
         self.service = DiscoveryService(self.hub, self.metrics)
-        self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-        handler = protobuf.discovery_handler(self.service.delta)
-        self._server.add_generic_rpc_handlers((handler,))
+        self._server = grpc_server(self.service)
         self._server.add_insecure_port(f"{ADDRESS}:{self.xds_port}")
         await self._server.start()
 
