@@ -241,7 +241,10 @@ class GoalSettings(Settings):
 
 
 class TimeoutSettings(Settings):
-    """`drain_s` bounds the longest stream: a replica that leaves waits that long for its own."""
+    """`drain_s` bounds the longest answer: a replica that leaves waits that long for its own.
+
+    `stream_idle_s` bounds the gap between two tokens of an OpenAI stream.
+    """
 
     EXAMPLE = "{load_s: 600, drain_s: 600}"
     load_s: Seconds = 600

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import access_log, local_replies
-from .routes import MODEL_HEADER, ROUTE_CONFIG
+from .routes import MODEL_HEADER, ROUTE_CONFIG, STREAM_HEADER
 from .triton import descriptor_set_base64, model_name_fields
 
 LISTENER = "gateway"
@@ -22,16 +22,21 @@ _JSON_NAMESPACE = "slipway"
 _GRPC_NAMESPACE = "envoy.filters.http.grpc_field_extraction"
 _Json = dict[str, Any]
 
-# One header, from whichever filter found a name; a client's own header is never believed.
-_MODEL_HEADER_LUA = f"""\
+# One header for the name, from whichever filter found it, and one for a stream; a client's own
+# headers are never believed.
+_HEADERS_LUA = f"""\
 function envoy_on_request(handle)
   handle:headers():remove("{MODEL_HEADER}")
+  handle:headers():remove("{STREAM_HEADER}")
   local metadata = handle:streamInfo():dynamicMetadata()
   local json = metadata:get("{_JSON_NAMESPACE}")
   local grpc = metadata:get("{_GRPC_NAMESPACE}")
   local name = json and json["model"]
   if grpc then
     for _, values in pairs(grpc) do name = values[1] end
+  end
+  if json and json["stream"] == true then
+    handle:headers():add("{STREAM_HEADER}", "true")
   end
   if name and name ~= "" then
     handle:headers():add("{MODEL_HEADER}", name)
@@ -112,7 +117,7 @@ def _edge_hardening() -> _Json:
 def _http_filters() -> list[_Json]:
     return [
         _filter("health_check", "http.health_check.v3.HealthCheck", _health_check()),
-        _filter("json_to_metadata", "http.json_to_metadata.v3.JsonToMetadata", _model_in_json()),
+        _filter("json_to_metadata", "http.json_to_metadata.v3.JsonToMetadata", _in_json()),
         _filter(
             "grpc_field_extraction",
             "http.grpc_field_extraction.v3.GrpcFieldExtractionConfig",
@@ -121,7 +126,7 @@ def _http_filters() -> list[_Json]:
         _filter(
             "lua",
             "http.lua.v3.Lua",
-            {"default_source_code": {"inline_string": _MODEL_HEADER_LUA}},
+            {"default_source_code": {"inline_string": _HEADERS_LUA}},
         ),
         _filter("router", "http.router.v3.Router", {}),
     ]
@@ -138,13 +143,15 @@ def _health_check() -> _Json:
     return {"pass_through_mode": False, "headers": [path]}
 
 
-def _model_in_json() -> _Json:
-    """The `model` of a JSON body, wherever in the document it stands."""
-    rule = {
-        "selectors": [{"key": "model"}],
-        "on_present": {"metadata_namespace": _JSON_NAMESPACE, "key": "model", "type": "STRING"},
-    }
-    return {"request_rules": {"rules": [rule], "allow_content_types": ["application/json"]}}
+def _in_json() -> _Json:
+    """`model` and `stream` of a JSON body, wherever in the document they stand."""
+    rules = [_member("model", "STRING"), _member("stream", "PROTOBUF_VALUE")]
+    return {"request_rules": {"rules": rules, "allow_content_types": ["application/json"]}}
+
+
+def _member(key: str, value_type: str) -> _Json:
+    found = {"metadata_namespace": _JSON_NAMESPACE, "key": key, "type": value_type}
+    return {"selectors": [{"key": key}], "on_present": found}
 
 
 def _model_in_first_message() -> _Json:

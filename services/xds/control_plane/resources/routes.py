@@ -9,6 +9,7 @@ from . import replies
 
 ROUTE_CONFIG = "slipway"
 MODEL_HEADER = "x-slipway-model"
+STREAM_HEADER = "x-slipway-stream"  # there when a JSON body asks for a stream
 MAX_REQUEST_BODY_BYTES = 8 * 1024 * 1024
 
 # Triton's inference methods all start with Model; its control methods (repository, shared
@@ -29,6 +30,7 @@ def route_config(routes: tuple[Route, ...]) -> _Json:
             for name in owners
         ),
         *(_forward(name, route, GRPC) for name, route in owners.items()),
+        *(_streamed(name, route) for name, route in owners.items()),
         *(_forward(name, route, OPENAI) for name, route in owners.items()),
         *_refusals(routes),
     ]
@@ -58,7 +60,16 @@ def names(routes: tuple[Route, ...]) -> dict[str, Route]:
     return dict(sorted(owners.items()))
 
 
+def _streamed(name: str, route: Route) -> _Json:
+    """An answer token by token: the gap between two is bounded, so that a stuck one ends."""
+    entry = _forward(name, route, OPENAI)
+    entry["match"]["headers"].append({"name": STREAM_HEADER, "present_match": True})
+    entry["route"]["idle_timeout"] = f"{route.stream_idle_timeout_s}s"
+    return entry
+
+
 def _forward(name: str, route: Route, door: str) -> _Json:
+    """An answer may come whole, after a generation of no fixed length: until then all is quiet."""
     path = TRITON_MODEL_METHODS if door == GRPC else "/v1/"
     match: _Json = {"prefix": path, "headers": [_model_is(name)]}
     if door == GRPC:
@@ -71,9 +82,8 @@ def _forward(name: str, route: Route, door: str) -> _Json:
         "match": match,
         "route": {
             **_destination(route, door),
-            # A generation has no fixed length: the gap between tokens is what is bounded.
             "timeout": "0s",
-            "idle_timeout": f"{route.stream_idle_timeout_s}s",
+            "idle_timeout": max_duration,
             "max_stream_duration": {
                 "max_stream_duration": max_duration,
                 "grpc_timeout_header_max": max_duration,

@@ -84,6 +84,39 @@ async def test_an_unknown_model_is_404_in_openais_form_and_names_what_exists(
     assert blue.requests == []
 
 
+async def test_only_a_stream_has_a_limit_for_its_silence(
+    gateway: Gateway, client: aiohttp.ClientSession, blue: FakeReplica
+) -> None:
+    await gateway.apply(
+        route("tiny", stream_idle_timeout_s=1), model_tiny_1_openai=(blue.openai(),)
+    )
+    url = f"{gateway.url}/v1/completions"
+    headers = {"x-slipway-stream": "true"}  # a client's own is not believed
+    body = {"model": "tiny", "stream": False, "held": True}
+    whole = asyncio.create_task(client.post(url, json=body, headers=headers))
+    await eventually(lambda: blue.requests, "the replica has the request")
+
+    stream = await client.post(url, json={"model": "tiny", "stream": True})
+    with pytest.raises(aiohttp.ClientPayloadError):
+        await stream.read()
+    assert not whole.done()
+    blue.release.set()
+    async with await whole as response:
+        assert (response.status, (await response.json())["marker"]) == (200, "blue")
+
+
+@pytest.mark.parametrize("stream", [None, 1, "true", {"a": [1]}, []])
+async def test_what_stream_says_is_the_replicas_matter(
+    gateway: Gateway, client: aiohttp.ClientSession, blue: FakeReplica, stream: Any
+) -> None:
+    await gateway.apply(route("tiny"), model_tiny_1_openai=(blue.openai(),))
+    blue.release.set()
+    body = {"stream": stream, "model": "tiny"}
+
+    async with client.post(f"{gateway.url}/v1/completions", json=body) as response:
+        assert response.status == 200
+
+
 @pytest.mark.parametrize("body", [{}, {"model": 7}, {"model": ""}, [], {"model": None}])
 async def test_a_body_without_a_model_is_400(
     gateway: Gateway, client: aiohttp.ClientSession, body: Any

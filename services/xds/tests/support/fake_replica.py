@@ -19,7 +19,8 @@ _END = object()
 
 
 class FakeReplica(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
-    """`release` lets held streams finish; a request with `stream` is held after its first token.
+    """`release` lets held answers finish: a request with `stream` is held after its first token,
+    another one with `held` before its answer.
 
     A gRPC stream answers each message with one response that names the marker and the model.
     """
@@ -60,6 +61,8 @@ class FakeReplica(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignor
         document = json.loads(body) if body else {}
         self.requests.append({"path": request.path, "bytes": len(body), **document})
         if not document.get("stream"):
+            if document.get("held"):
+                await self.release.wait()
             answer = {"marker": self.marker, "model": document.get("model")}
             return web.json_response(answer, status=self.status)
         self.in_flight += 1
