@@ -11,7 +11,7 @@ import pytest
 from document import Departure
 from errors import HostError
 from folders import Folders
-from http_json import Api
+from http_json import Api, ApiError
 
 DRAIN_S = 600
 LEAVING = Departure(
@@ -23,10 +23,13 @@ class Nomad(Api):
     """A node that drains: its last replica is told to end at the deadline, and takes its time."""
 
     last_end_s = 0.0
+    without_leader_until_s = 0.0
 
     def get(self, path: str) -> Any:
         if path == "/v1/nodes":
             return [{"ID": "1f", "Name": "cpu-0", "Status": "ready"}]
+        if time.monotonic() < self.without_leader_until_s:
+            raise ApiError("HTTP 500: No cluster leader")
         ended = time.monotonic() >= self.last_end_s
         return [{"Name": "model-m.replica[1]", "ClientStatus": "complete" if ended else "running"}]
 
@@ -58,3 +61,16 @@ def test_a_node_that_does_not_drain_is_named_with_what_still_runs(
     monkeypatch.setattr(Nomad, "last_end_s", float("inf"))
     with pytest.raises(HostError, match=r"cpu-0 drains: not after 1260 s: .*model-m\.replica"):
         departure.drain(folders, "cpu-0", LEAVING)
+
+
+def test_a_drain_is_waited_for_while_the_servers_choose_a_leader(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    began_s = time.monotonic()
+    monkeypatch.setattr(Nomad, "without_leader_until_s", began_s + 20)
+    monkeypatch.setattr(Nomad, "last_end_s", began_s + 60)
+    departure.drain(folders, "cpu-0", LEAVING)
+    assert time.monotonic() - began_s >= 60
+    told = capsys.readouterr().out
+    assert "cpu-0 drains: HTTP 500: No cluster leader" in told
+    assert "not drained" not in told
