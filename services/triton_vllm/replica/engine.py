@@ -64,6 +64,10 @@ def engine_environment(
         "NO_COLOR": "1",
         "VLLM_LOGGING_COLOR": "0",
         "VLLM_MAX_N_SEQUENCES": str(MOST_CHOICES),
+        # Seconds that an idle connection stays: longer than its clients, Envoy (1 h) and our
+        # backend, keep one. Who also sends must be the one who closes; a request that meets the
+        # other side's close is lost.
+        "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "3700",
         # Engine and workers rename themselves, which by default overwrites the memory behind
         # /proc/<pid>/environ: the marker they are found by would be lost.
         "SPT_NOENV": "1",

@@ -211,6 +211,7 @@ def test_the_engines_environment_stays_on_this_machine_and_off_core_zero(tmp_pat
             "VLLM_CACHE_ROOT": "/runtime/vllm",
             "VLLM_NO_USAGE_STATS": "1",
             "VLLM_MAX_N_SEQUENCES": str(MOST_CHOICES),
+            "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "3700",
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
             "OMP_NUM_THREADS": "2",
             "OMP_WAIT_POLICY": "passive",
