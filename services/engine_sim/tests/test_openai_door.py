@@ -29,6 +29,16 @@ def chat_answer(text: str, tokens: int) -> str:
     return answer(f"<|user|>\n{text}\n<|assistant|>\n").text(0, tokens)
 
 
+async def test_a_limit_that_is_null_is_none(client: openai.AsyncOpenAI) -> None:
+    reply = await client.chat.completions.create(
+        model="llama",
+        messages=ask("hello"),
+        max_tokens=5,
+        extra_body={"max_completion_tokens": None},
+    )
+    assert reply.choices[0].finish_reason == "length"
+
+
 async def test_a_chat_is_answered_with_usage(client: openai.AsyncOpenAI) -> None:
     reply = await client.chat.completions.create(model="llama", messages=ask("hello"), max_tokens=5)
     assert reply.choices[0].message.content == chat_answer("hello", 5)

@@ -45,7 +45,8 @@ def parse_chat(body: Mapping[str, Any], names: Sequence[str], fault: str | None)
     """`/v1/chat/completions`. Raises ApiError."""
     _check_model(body, names)
     _refuse_tools(body)
-    limit = "max_completion_tokens" if "max_completion_tokens" in body else "max_tokens"
+    newer = body.get("max_completion_tokens") is not None  # null is the same as nothing
+    limit = "max_completion_tokens" if newer else "max_tokens"
     return _request(
         body,
         fault,
