@@ -6,7 +6,8 @@
 A document holds some kinds of objects and is the whole truth about those. Every token has a given
 id and a given secret, so applying twice changes nothing and nothing has to be read back. What an
 earlier document made and this one does not name is deleted; what others made is left alone: ours is
-recognised by the beginning of its description.
+recognised by the beginning of its description. The tokens of a host last until it has left, since
+its agents take its services out of the catalog with them.
 
 Environment: SLIPWAY_RUN, SLIPWAY_CACHE, SLIPWAY_SCRATCH (absolute paths).
 """
@@ -79,6 +80,13 @@ def remove(folders: Folders) -> None:
     folders.token("consul").unlink(missing_ok=True)
 
 
+def delete_tokens_of(consul: Api, host: str) -> None:
+    """What a host's agents had, once it has left."""
+    for token in consul.get(TOKENS.listing):
+        if _host_of(token) == host:
+            consul.delete(_address(TOKENS, token))
+
+
 def _put(consul: Api, kind: Kind, items: list[dict[str, Any]]) -> None:
     existing = {item[kind.key]: item for item in consul.get(kind.listing)}
     for item in items:
@@ -103,9 +111,17 @@ def _put_token(consul: Api, kind: Kind, token: dict[str, Any]) -> None:
 
 def _prune(consul: Api, kind: Kind, items: list[dict[str, Any]]) -> None:
     named = {item[kind.key] for item in items}
+    hosts = {node["Node"] for node in consul.get("/v1/catalog/nodes")} if kind is TOKENS else set()
     for item in consul.get(kind.listing):
-        if item.get("Description", "").startswith(OURS) and item[kind.key] not in named:
+        ours = item.get("Description", "").startswith(OURS)
+        if ours and item[kind.key] not in named and _host_of(item) not in hosts:
             consul.delete(_address(kind, item))
+
+
+def _host_of(token: dict[str, Any]) -> str | None:
+    """The last word of our tokens' descriptions; None of others' tokens."""
+    description = str(token.get("Description", ""))
+    return description.rpartition(" ")[2] if description.startswith(OURS) else None
 
 
 def _address(kind: Kind, item: dict[str, Any]) -> str:

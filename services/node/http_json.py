@@ -15,11 +15,18 @@ TIMEOUT_S = 10
 
 
 class ApiError(HostError):
-    """A request that got no good answer. `status` is None when nothing answered at all."""
+    """A request that got no good answer. `status` is None when nothing answered at all, `refused`
+    when nothing listens."""
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    def __init__(self, message: str, status: int | None = None, *, refused: bool = False) -> None:
         super().__init__(message)
         self.status = status
+        self.refused = refused
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether an agent is there that may answer soon: busy, or while a leader is elected."""
+        return not self.refused if self.status is None else self.status >= 500
 
 
 class Api:
@@ -88,7 +95,8 @@ class Api:
                 f"{method} {self.address}{path}: HTTP {error.code} {_detail(error)}", error.code
             ) from None
         except (OSError, ValueError, http.client.HTTPException) as error:
-            raise ApiError(f"{method} {self.address}{path}: {error}") from None
+            refused = isinstance(getattr(error, "reason", error), ConnectionRefusedError)
+            raise ApiError(f"{method} {self.address}{path}: {error}", refused=refused) from None
 
 
 def _detail(error: urllib.error.HTTPError) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import departure
 import pytest
@@ -23,19 +23,23 @@ class Nomad(Api):
     """A node that drains: its last replica is told to end at the deadline, and takes its time."""
 
     last_end_s = 0.0
-    without_leader_until_s = 0.0
+    elections: ClassVar[list[tuple[float, float]]] = []
 
     def get(self, path: str) -> Any:
+        self.must_have_a_leader()
         if path == "/v1/nodes":
             return [{"ID": "1f", "Name": "cpu-0", "Status": "ready"}]
-        if time.monotonic() < self.without_leader_until_s:
-            raise ApiError("HTTP 500: No cluster leader")
         ended = time.monotonic() >= self.last_end_s
         return [{"Name": "model-m.replica[1]", "ClientStatus": "complete" if ended else "running"}]
 
     def post(self, path: str, body: Any = None) -> Any:
         assert path == "/v1/node/1f/drain"
+        self.must_have_a_leader()
         assert body["DrainSpec"]["Deadline"] == DRAIN_S * 1_000_000_000
+
+    def must_have_a_leader(self) -> None:
+        if any(begin <= time.monotonic() < end for begin, end in self.elections):
+            raise ApiError("HTTP 500: No cluster leader", 500)
 
 
 @pytest.fixture
@@ -67,10 +71,37 @@ def test_a_drain_is_waited_for_while_the_servers_choose_a_leader(
     folders: Folders, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     began_s = time.monotonic()
-    monkeypatch.setattr(Nomad, "without_leader_until_s", began_s + 20)
+    monkeypatch.setattr(Nomad, "elections", [(began_s, began_s + 20), (began_s + 30, began_s + 50)])
     monkeypatch.setattr(Nomad, "last_end_s", began_s + 60)
     departure.drain(folders, "cpu-0", LEAVING)
     assert time.monotonic() - began_s >= 60
     told = capsys.readouterr().out
     assert "cpu-0 drains: HTTP 500: No cluster leader" in told
     assert "not drained" not in told
+
+
+@pytest.mark.parametrize(
+    ("error", "patience_s"),
+    [
+        (ApiError("connection refused", refused=True), 0),
+        (ApiError("HTTP 403: Permission denied", 403), 0),
+        (ApiError("timed out"), departure.ANSWER_S),
+        (ApiError("HTTP 500: No cluster leader", 500), departure.ANSWER_S),
+    ],
+    ids=str,
+)
+def test_a_cluster_that_is_gone_is_left_at_once_and_one_that_does_not_answer_later(
+    folders: Folders,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: ApiError,
+    patience_s: float,
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Nomad, "get", fail)
+    began_s = time.monotonic()
+    departure.drain(folders, "cpu-0", LEAVING)
+    assert patience_s <= time.monotonic() - began_s <= patience_s + 1
+    assert f"cpu-0: not drained: {error}" in capsys.readouterr().out
