@@ -24,9 +24,6 @@ class Process:
     argv: tuple[str, ...]
     environment: tuple[str, ...]
 
-    def has_argument(self, text: str) -> bool:
-        return any(text in argument for argument in self.argv)
-
     def has_variable(self, name: str, *, below: Path) -> bool:
         """Whether an environment variable holds `below` or a path inside it."""
         prefix = f"{name}={below}"

@@ -6,6 +6,7 @@ cleaned environment, because everything a task of this environment inherits come
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import resource
@@ -26,6 +27,7 @@ from folders import Folders, holds, make_private_folder, to_json, write_private
 from processes import Process, end_all, running
 from waiting import wait_until
 
+PROGRAM = "supervisor.supervisord"
 USER = "slipway"
 LOG_BYTES = "10MB"
 LOG_BACKUPS = 3
@@ -77,7 +79,7 @@ class Supervisor:
         # It becomes a daemon by itself, in a session of its own: it outlives this program.
         # Before that it has bound its address, so a failure to do so is an exit code here.
         started = subprocess.run(
-            [sys.executable, "-m", "supervisor.supervisord", "-c", str(self.configuration)],
+            [sys.executable, "-m", PROGRAM, "-c", str(self.configuration)],
             env=clean_environment(os.environ),
             cwd=self.folders.supervisor,
             stdin=subprocess.DEVNULL,
@@ -106,8 +108,9 @@ class Supervisor:
     def answers(self) -> bool:
         try:
             return bool(self._rpc().supervisor.getIdentification() == str(self.folders.run))
-        except (OSError, xmlrpc.client.ProtocolError):
-            return False  # nothing listens, or another program that does not take our password
+        except (OSError, http.client.HTTPException, xmlrpc.client.Error):
+            # Nothing listens, or another program that does not take our password, or it shuts down.
+            return False
 
     def shut_down(self) -> None:
         """End supervisord and whatever it still runs."""
@@ -179,8 +182,10 @@ class Supervisor:
 
     def _end_predecessor(self) -> None:
         """A supervisord of before that does not answer; its agents go on meanwhile."""
-        of_before = str(self.configuration)
-        end_all(lambda: [p for p in running() if p.has_argument(of_before)], ORPHAN_GRACE_S)
+        # Whole arguments: somebody may be reading that file, and another checkout's path may end
+        # in this one's.
+        of_before = {PROGRAM, str(self.configuration)}
+        end_all(lambda: [p for p in running() if of_before <= {*p.argv}], ORPHAN_GRACE_S)
 
     def _rpc(self) -> Any:
         password = self._password()
@@ -215,9 +220,8 @@ class Supervisor:
 
 def is_agent(process: Process, below: Path) -> bool:
     """Whether a process is an agent with its files below a folder; tasks and helpers are not."""
-    return process.has_argument(f"-config={below}/") or process.has_argument(
-        f"-config-file={below}/"
-    )
+    options = (f"-config={below}/", f"-config-file={below}/")
+    return any(argument.startswith(options) for argument in process.argv)
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:

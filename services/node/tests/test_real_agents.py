@@ -9,6 +9,7 @@ import signal
 import socket
 import urllib.error
 import urllib.request
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -82,14 +83,18 @@ def kill_collector(cluster: Cluster) -> None:
     assert [p.pid for p in tasks(cluster)] == [task.pid]
 
 
+def names(process: processes.Process, text: str) -> bool:
+    return any(text in argument for argument in process.argv)
+
+
 def of_environment(cluster: Cluster) -> list[processes.Process]:
     """Every process that has anything to do with the environment's folder."""
     folder = str(cluster.run_folder)
     return [
         process
         for process in processes.running()
-        if process.has_argument(folder) or any(folder in text for text in process.environment)
-        if process.pid != os.getpid() and not process.has_argument("agents.py")
+        if names(process, folder) or any(folder in text for text in process.environment)
+        if process.pid != os.getpid() and not names(process, "agents.py")
     ]
 
 
@@ -124,7 +129,7 @@ def test_consul_refuses_to_read_and_write_without_a_token(cluster: Cluster) -> N
 
 
 def test_a_task_gets_the_role_of_its_job_and_no_more(cluster: Cluster, job: str) -> None:
-    task = next(p for p in tasks(cluster) if p.has_argument("http.server"))
+    task = next(p for p in tasks(cluster) if names(p, "http.server"))
     token = dict(v.partition("=")[::2] for v in task.environment)["CONSUL_TOKEN"]
     consul = cluster.consul(token)
     assert job in consul.get("/v1/catalog/services")
@@ -158,6 +163,9 @@ def test_what_leaves_the_document_leaves_consul_and_what_others_made_stays(
     document = cluster.golden("consul-acl")
     extra = {"Name": "once", "Description": "slipway: once", "Rules": ""}
     secrets = {**cluster.operator("consul"), "tokens": cluster.secrets}
+    absent = {**document["tokens"][-1], "Description": "slipway: nomad agent gone-9"}
+    absent |= {"AccessorID": str(uuid.uuid4()), "SecretID": str(uuid.uuid4())}
+    consul.put("/v1/acl/token", absent)
     grown = {**document, "policies": [*document["policies"], extra]}
     cluster.apply("consul_acl.py", grown, secrets)
     assert "once" in {policy["Name"] for policy in consul.get("/v1/acl/policies")}
@@ -165,6 +173,9 @@ def test_what_leaves_the_document_leaves_consul_and_what_others_made_stays(
     names = {policy["Name"] for policy in consul.get("/v1/acl/policies")}
     assert "once" not in names
     assert "by-hand" in names
+    accessors = {token["AccessorID"] for token in consul.get("/v1/acl/tokens")}
+    assert absent["AccessorID"] not in accessors
+    assert {token["AccessorID"] for token in document["tokens"]} <= accessors
 
 
 def test_another_management_token_is_refused_and_not_stored(cluster: Cluster) -> None:
@@ -253,7 +264,7 @@ def _unlogged(cluster: Cluster, text: str) -> str | None:
 
 def test_the_killed_watcher_of_log_collectors_comes_back(cluster: Cluster) -> None:
     def watchers() -> set[int]:
-        return {p.pid for p in of_environment(cluster) if p.has_argument("log_collectors.py")}
+        return {p.pid for p in of_environment(cluster) if names(p, "log_collectors.py")}
 
     [killed] = watchers()
     os.kill(killed, signal.SIGKILL)
@@ -350,14 +361,22 @@ def test_an_agent_that_does_not_start_is_named_with_the_end_of_its_log(
     assert "bind_adr" in done.stderr
 
 
-def test_a_removed_node_leaves_the_cluster_and_the_others_stay(cluster: Cluster) -> None:
+def test_a_removed_node_leaves_the_cluster_and_the_others_stay(cluster: Cluster, job: str) -> None:
     nomad, consul = managers(cluster)
+    document = cluster.golden("consul-acl")
+    others = [each for each in document["tokens"] if not each["Description"].endswith(" cpu-0")]
+    secrets = {**cluster.operator("consul"), "tokens": cluster.secrets}
+    cluster.apply("consul_acl.py", {**document, "tokens": others}, secrets)  # removals come last
     cluster.succeed("agents.py", "remove", document=cluster.golden("cpu-0"))
+    assert "blocked by ACLs" not in (cluster.run_folder / "logs/cpu-0-consul.log").read_text()
+    tokens = [token["Description"] for token in consul.get("/v1/acl/tokens")]
+    assert [description for description in tokens if "cpu-0" in description] == []
     assert nomad.get("/v1/nodes") == []
     members = {node["Node"] for node in consul.get("/v1/catalog/nodes")}
     assert members == {"server-0"}
     assert set(cluster.status()) == {"server-0-consul", "server-0-nomad"}
     assert not (cluster.run_folder / "nodes/cpu-0").exists()
+    cluster.apply_permissions()
     cluster.apply("agents.py", cluster.golden("cpu-0"), cluster.agent_secrets("cpu-0"))
 
 
