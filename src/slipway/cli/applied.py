@@ -41,6 +41,7 @@ class Applied:
     prometheus: str
     nomad: str
     consul: str
+    servers: tuple[str, ...]  # Nomad's
     models: tuple[AppliedModel, ...]
     node_bundle: str
     node_environment: str
@@ -94,6 +95,7 @@ def require(environment: Environment) -> Applied:
 def from_document(plan: Mapping[str, Any]) -> Applied:
     """The addresses and names that commands need, out of a plan's JSON."""
     gateway, monitoring, server = plan["gateway"], plan["monitoring"], plan["servers"][0]
+    servers = tuple(_http(each["address"], NOMAD_PORT) for each in plan["servers"])
     return Applied(
         environment=plan["environment"],
         gateway_http=_http(gateway["address"], gateway["port"]),
@@ -101,8 +103,9 @@ def from_document(plan: Mapping[str, Any]) -> Applied:
         envoy_admin=_http(gateway["address"], gateway["admin_port"]),
         xds=_http(gateway["address"], gateway["xds_metrics_port"]),
         prometheus=_http(monitoring["address"], monitoring["port"]),
-        nomad=_http(server["address"], NOMAD_PORT),
+        nomad=servers[0],
         consul=_http(server["address"], CONSUL_PORT),
+        servers=servers,
         models=tuple(_model(model) for model in plan["models"]),
         node_bundle=plan["node_agent"]["bundle"],
         node_environment=plan["node_agent"]["environment"],

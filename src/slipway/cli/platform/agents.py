@@ -25,8 +25,8 @@ def has_agents(environment: Environment) -> bool:
 
 
 def must_stay(environment: Environment, before: Applied | None, plan: PlatformPlan) -> None:
-    """CliError when a plan has the servers elsewhere than they were started: what Consul and Nomad
-    keep names their addresses, and no command would find them any more."""
+    """CliError when a plan lacks servers that were started, or has them elsewhere: what Consul and
+    Nomad keep names their addresses, and without most of them nothing elects a leader again."""
     if before is None or not has_agents(environment):
         return
     now = f"http://{plan.servers[0].address}:{NOMAD_PORT}"
@@ -35,6 +35,14 @@ def must_stay(environment: Environment, before: Applied | None, plan: PlatformPl
             f"Pulumi.{environment.name}.yaml: slipway:network would move the servers of a running"
             f" environment from {before.nomad} to {now}",
             fix=f"slipway down -s {environment.name} first, or leave the network as it was",
+            exit_code=WRONG_INPUT,
+        )
+    if len(plan.servers) < len(before.servers):
+        raise CliError(
+            f"Pulumi.{environment.name}.yaml: slipway:servers would take"
+            f" {len(before.servers) - len(plan.servers)} of {len(before.servers)} servers from a"
+            " running environment, and the rest could not elect a leader",
+            fix=f"slipway down -s {environment.name} first, or leave as many servers",
             exit_code=WRONG_INPUT,
         )
 

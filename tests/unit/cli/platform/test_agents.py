@@ -83,6 +83,24 @@ def test_servers_that_were_started_stay_where_they_are(environment: Environment)
     assert refused.value.exit_code == 2
 
 
+def test_servers_that_run_are_not_taken_away(environment: Environment) -> None:
+    plan = dev_plan()
+    more = [
+        *plan.servers,
+        dataclasses.replace(plan.servers[0], name="server-1", address="127.77.0.2"),
+        dataclasses.replace(plan.servers[0], name="server-2", address="127.77.0.3"),
+    ]
+    three = dataclasses.replace(plan, servers=tuple(more))
+    environment.make_folders()
+    before = record(environment, three)
+    _was_started(environment)
+    agents.must_stay(environment, before, three)
+    with pytest.raises(CliError, match=r"slipway:servers would take 2 of 3 servers") as refused:
+        agents.must_stay(environment, before, plan)
+    assert refused.value.exit_code == 2
+    agents.must_stay(environment, record(environment, plan), three)
+
+
 def test_nothing_was_started_where_nothing_was_recorded(environment: Environment) -> None:
     _was_started(environment)
     agents.must_stay(environment, None, dev_plan())
