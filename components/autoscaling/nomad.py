@@ -35,6 +35,7 @@ def autoscaler_job(plan: PlatformPlan) -> Job:
         id=JOB_ID,
         datacenter=plan.datacenter,
         node_pool=autoscaling.pool,
+        address=autoscaling.address,
         group=Group(
             name="autoscaler",
             count=1,

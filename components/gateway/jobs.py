@@ -20,6 +20,7 @@ def envoy_job(plan: PlatformPlan) -> Job:
         id=ENVOY_JOB_ID,
         datacenter=plan.datacenter,
         node_pool=gateway.pool,
+        address=gateway.address,
         priority=80,
         group=Group(
             name="envoy",
@@ -73,6 +74,7 @@ def xds_job(plan: PlatformPlan) -> Job:
         id=XDS_JOB_ID,
         datacenter=plan.datacenter,
         node_pool=gateway.pool,
+        address=gateway.address,
         priority=80,
         group=Group(
             name="xds",

@@ -20,6 +20,7 @@ def prometheus_job(plan: PlatformPlan) -> Job:
         id=JOB_ID,
         datacenter=plan.datacenter,
         node_pool=monitoring.pool,
+        address=monitoring.address,
         group=Group(
             name="prometheus",
             count=1,

@@ -263,6 +263,7 @@ class Job:
     datacenter: str
     node_pool: str
     group: Group
+    address: str = ""  # of the only node where it may run; any of the pool without one
     meta: Mapping[str, str] = field(default_factory=dict)
     priority: int = 50
     progress_deadline_s: float = 600  # Nomad wants it longer than every task's kill timeout
@@ -279,6 +280,7 @@ class Job:
                     "Datacenters": [self.datacenter],
                     "NodePool": self.node_pool,
                     "Priority": self.priority,
+                    "Constraints": [_at(self.address)] if self.address else [],
                     "Meta": dict(self.meta),
                     "Update": {
                         "MaxParallel": 0,
@@ -288,6 +290,10 @@ class Job:
                 },
             )
         }
+
+
+def _at(address: str) -> dict[str, str]:
+    return {"LTarget": "${meta.address}", "Operand": "=", "RTarget": address}
 
 
 def to_json(job: Job) -> str:
