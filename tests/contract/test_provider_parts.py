@@ -13,7 +13,7 @@ from toolchain.plugins.local_command import LocalCommand
 from toolchain.plugins.nomad_acl_policy import NomadAclPolicy
 from toolchain.plugins.nomad_job import NomadJob
 from toolchain.plugins.random_password import RandomPassword
-from toolchain.plugins.resource import ProviderError, Resource
+from toolchain.plugins.resource import PartlyCreatedError, ProviderError, Resource
 from toolchain.plugins.wire import UNKNOWN, decode, encode
 
 NOWHERE = JsonApi(address="http://127.91.0.9:1", token_header="X-Token", token="")
@@ -118,6 +118,28 @@ def test_a_refused_connection_is_an_error_and_never_an_absence() -> None:
     for resource in (JOB, NomadAclPolicy(NOWHERE), ConsulKeys(NOWHERE, "")):
         with pytest.raises(ProviderError, match="connection refused"):
             resource.read(old)
+
+
+class AcceptsAndFallsSilent(JsonApi):
+    """A Nomad that takes a job and then has no leader to ask."""
+
+    def json(self, method: str, path: str, *_: Any, **__: Any) -> Any:
+        assert (method, path) == ("POST", "/v1/jobs")
+        return {"EvalID": "e"}
+
+    def json_if_there(self, *_: Any, **__: Any) -> Any:
+        raise ProviderError("HTTP 500: No cluster leader")
+
+
+@pytest.mark.parametrize("detach", [True, False])
+def test_a_job_that_was_accepted_is_kept_when_nomad_does_not_answer_any_more(detach: bool) -> None:
+    silent = AcceptsAndFallsSilent(address=NOWHERE.address, token_header="X-Token", token="")
+    inputs = {"jobspec": sleeper("a"), "json": True, "detach": detach}
+    with pytest.raises(PartlyCreatedError, match="error waiting for job 'a'") as failed:
+        NomadJob(silent).create(inputs, idle_operation())
+    assert failed.value.resource_id == "a"
+    kept = failed.value.outputs
+    assert (kept["name"], kept["namespace"], kept["jobspec"]) == ("a", "default", sleeper("a"))
 
 
 def test_a_command_that_does_not_read_its_input_still_succeeds() -> None:

@@ -138,11 +138,21 @@ class NomadJob(Resource):
         try:
             if not inputs["detach"] and answer.get("EvalID"):
                 deployment = wait_for_deployment(self._api, namespace, answer["EvalID"], operation)
+            outputs = self._read_outputs(job["ID"], namespace, inputs)
         except ProviderError as problem:
-            outputs = self._read_outputs(job["ID"], namespace, inputs) or inputs
+            # Nomad has the job: whatever fails now, the state must not lose it.
             message = f"error waiting for job {job['ID']!r} to deploy successfully: {problem}"
-            raise PartlyCreatedError(message, str(job["ID"]), outputs) from problem
-        return {**(self._read_outputs(job["ID"], namespace, inputs) or inputs), **deployment}
+            accepted = self._accepted(job["ID"], namespace, inputs)
+            raise PartlyCreatedError(message, str(job["ID"]), accepted) from problem
+        return {**(outputs or inputs), **deployment}
+
+    def _accepted(self, job_id: str, namespace: str, inputs: Properties) -> Properties:
+        """A job that Nomad has, whether or not it answers just now."""
+        known = {**inputs, "name": job_id, "namespace": namespace}
+        try:
+            return self._read_outputs(job_id, namespace, inputs) or known
+        except ProviderError:
+            return known
 
     def read(self, old: State) -> State | None:
         if old.outputs:
