@@ -29,6 +29,7 @@ WEIGHTS_DIGEST_LENGTH = 12
 
 CPU_DTYPE = "float32"  # vLLM 0.32 answers wrongly in bfloat16 on CPUs with AMX (measured)
 MAX_DEFAULT_THREADS = 4
+KV_BLOCK_TOKENS = 128  # of vLLM 0.32 on CPUs (its metric vllm:cache_config_info)
 
 # Local tasks take turns on the cores, so only a share of what an engine can use is reserved:
 # a replica and its successor fit on one node.
@@ -150,17 +151,24 @@ def _refusals(architecture: Architecture, tensor: int, pipeline: int) -> tuple[s
 def _cache_problems(model: Model, plan: EnginePlan) -> list[Problem]:
     """An engine does not start when one sequence of full length exceeds its KV cache."""
     length, memory = plan.document["max_model_len"], plan.memory
-    if memory.kv_tokens >= length:
+    tokens = length if plan.document["kind"] == "sim" else _in_blocks(length)
+    if memory.kv_tokens >= tokens:
         return []
-    needed = -(-length * memory.kv_bytes_per_token // MIB)
+    needed = -(-tokens * memory.kv_bytes_per_token // MIB)
     return [
         model.origin.problem(
             ("engine", "kv_cache"),
-            f"holds {memory.kv_tokens} tokens, fewer than one sequence of {length}",
+            f"holds {memory.kv_tokens} tokens, and one sequence of {length} takes {tokens}",
             value=f"{memory.kv_cache_bytes // MIB}MiB",
             fix=f"raise kv_cache to {needed}MiB, or lower max_model_len",
         )
     ]
+
+
+def _in_blocks(tokens: int) -> int:
+    """vLLM's cache consists of whole blocks, of which it keeps one to itself (get_kv_cache_configs
+    in vllm/v1/core/kv_cache_utils.py)."""
+    return (-(-tokens // KV_BLOCK_TOKENS) + 1) * KV_BLOCK_TOKENS
 
 
 def _sim_problems(model: Model, engine: SimEngine, profiles: Mapping[str, int]) -> list[Problem]:

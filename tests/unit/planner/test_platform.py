@@ -241,8 +241,15 @@ ENGINE_MISTAKES: dict[str, tuple[dict[str, Any], str, Any, str, str]] = {
         {"engine": {"kind": "vllm", "kv_cache": "64MiB"}},
         "engine.kv_cache",
         "64MiB",
-        "holds 1456 tokens, fewer than one sequence of 8192",
-        "raise kv_cache to 360MiB",
+        "holds 1456 tokens, and one sequence of 8192 takes 8320",
+        "raise kv_cache to 366MiB",
+    ),
+    "a cache without room for the block that vLLM keeps": (
+        {"engine": {"kind": "vllm", "kv_cache": "360MiB"}},
+        "engine.kv_cache",
+        "360MiB",
+        "holds 8192 tokens, and one sequence of 8192 takes 8320",
+        "raise kv_cache to 366MiB",
     ),
     "bfloat16 on CPUs": (
         {"engine": {"kind": "vllm", "dtype": "bfloat16"}},
