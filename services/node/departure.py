@@ -1,7 +1,7 @@
 """A host leaves for good: its work moves away first, and the cluster forgets it afterwards.
 
 Both are courtesies of a cluster that goes on. Where it is already gone, or nobody has a token for
-it any more, a line says so and the removal continues.
+it any more, a line says so and the removal continues. One that did not end can be taken back.
 """
 
 from __future__ import annotations
@@ -35,6 +35,15 @@ def drain(folders: Folders, host: str, departure: Departure) -> None:
                 _drain(nomad, node["ID"], host, departure.drain_timeout_s)
     except (ApiError, FileNotFoundError) as error:
         say(f"{host}: not drained: {error}")
+
+
+def stay(folders: Folders, host: str, departure: Departure) -> None:
+    """Take a departure back that did not end: Nomad may use the host again. Raises ApiError."""
+    nomad = _nomad(folders, departure)
+    for node in _answered(lambda: _nodes(nomad, host)):
+        path = f"/v1/node/{node['ID']}/drain"
+        _answered(lambda path=path: nomad.post(path, {"DrainSpec": None, "MarkEligible": True}))
+        say(f"{host}: its removal is taken back, it takes work again")
 
 
 def forget(folders: Folders, host: str, departure: Departure) -> None:

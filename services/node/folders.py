@@ -1,6 +1,7 @@
 """Where things lie on this host, and how files get there: whole, and for their owner only.
 
 <run>/nodes/<host>/<agent>/   config.json, secrets.json, program.json, restart-needed, data/
+<run>/nodes/<host>/leaving    while the host is removed; the command line reads it
 <run>/supervisor/             supervisord's configuration, password and process id
 <run>/logs/  <run>/tokens/
 <scratch>/                    short paths for sockets; may vanish at a reboot
@@ -63,6 +64,9 @@ class Folders:
     @property
     def supervisor(self) -> Path:
         return self.run / "supervisor"
+
+    def leaving(self, host: str) -> Path:
+        return self.nodes / host / "leaving"
 
     def agent(self, host: str, agent: str) -> Path:
         return self.nodes / host / agent

@@ -22,10 +22,10 @@ from agent_files import (
     restart_needed,
     write_agent,
 )
-from departure import drain, forget
+from departure import drain, forget, stay
 from document import Agent, Host
 from errors import HostError, InputError
-from folders import Folders
+from folders import Folders, make_private_folder
 from mounts import unmount_below
 from processes import Process, end_all, running
 from supervision import MARK, Supervisor, log_file
@@ -48,6 +48,10 @@ def apply(folders: Folders, host: Host, secrets: dict[str, Any]) -> None:
         _take_up(supervisor, agent)
         _start(supervisor, agent)
         _wait_until_ready(supervisor, agent)
+    leaving = folders.leaving(host.name)
+    if host.departure and leaving.exists():
+        stay(folders, host.name, host.departure)
+        leaving.unlink()
 
 
 def start(folders: Folders) -> None:
@@ -77,8 +81,14 @@ def stop(folders: Folders) -> None:
 
 
 def remove(folders: Folders, host: Host) -> None:
-    """End a host's agents and their tasks, tell the cluster, and delete the host's data."""
+    """End a host's agents and their tasks, tell the cluster, and delete the host's data.
+
+    Until the end a file says that the host leaves: a removal that fails may be taken back.
+    """
+    leaving = folders.leaving(host.name)
     if host.departure:
+        make_private_folder(leaving.parent)
+        leaving.touch()
         drain(folders, host.name, host.departure)
     supervisor = Supervisor.of(folders)
     if supervisor is not None:
@@ -92,10 +102,11 @@ def remove(folders: Folders, host: Host) -> None:
         reap(folder)
         shutil.rmtree(folder, ignore_errors=not folder.exists())
         say(f"{agent.name} on {agent.host}: removed")
-    with suppress(OSError):  # the host's other agents are in documents of their own
-        (folders.nodes / host.name).rmdir()
     if host.departure:
         forget(folders, host.name, host.departure)
+    leaving.unlink(missing_ok=True)
+    with suppress(OSError):  # the host's other agents are in documents of their own
+        leaving.parent.rmdir()
     _remove_last(folders, supervisor)
 
 

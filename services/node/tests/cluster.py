@@ -123,24 +123,37 @@ class Cluster:
         document: JsonObject | None = None,
         secrets: JsonObject | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        environment = {
-            **os.environ,
-            "SLIPWAY_RUN": str(self.run_folder),
-            "SLIPWAY_CACHE": str(self.root / "cache"),
-            "SLIPWAY_SCRATCH": str(self.scratch),
-            "A_PASSPHRASE": "not for tasks",
-        }
-        if document is not None:
-            environment["SLIPWAY_DOCUMENT"] = json.dumps(document)
         return subprocess.run(
-            [*self.become, str(self.python), "-B", str(self.code / script), *arguments],
+            self._command(script, *arguments),
             input=json.dumps(secrets) if secrets else "",
-            env=environment,
+            env=self._variables(document),
             capture_output=True,
             text=True,
             timeout=150,
             check=False,
         )
+
+    def started(self, script: str, action: str, document: JsonObject) -> subprocess.Popen[bytes]:
+        """The program while it runs."""
+        return subprocess.Popen(
+            self._command(script, action),
+            env=self._variables(document),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def _command(self, script: str, *arguments: str) -> list[str]:
+        return [*self.become, str(self.python), "-B", str(self.code / script), *arguments]
+
+    def _variables(self, document: JsonObject | None) -> dict[str, str]:
+        folders = {
+            "SLIPWAY_RUN": str(self.run_folder),
+            "SLIPWAY_CACHE": str(self.root / "cache"),
+            "SLIPWAY_SCRATCH": str(self.scratch),
+        }
+        given = {} if document is None else {"SLIPWAY_DOCUMENT": json.dumps(document)}
+        return {**os.environ, **folders, **given, "A_PASSPHRASE": "not for tasks"}
 
     def status(self) -> dict[str, JsonObject]:
         """Program name -> record of `agents.py status`."""

@@ -24,6 +24,7 @@ class Nomad(Api):
 
     last_end_s = 0.0
     elections: ClassVar[list[tuple[float, float]]] = []
+    taken_back: ClassVar[list[str]] = []
 
     def get(self, path: str) -> Any:
         self.must_have_a_leader()
@@ -35,7 +36,10 @@ class Nomad(Api):
     def post(self, path: str, body: Any = None) -> Any:
         assert path == "/v1/node/1f/drain"
         self.must_have_a_leader()
-        assert body["DrainSpec"]["Deadline"] == DRAIN_S * 1_000_000_000
+        if body == {"DrainSpec": None, "MarkEligible": True}:
+            self.taken_back.append(path)
+        else:
+            assert body["DrainSpec"]["Deadline"] == DRAIN_S * 1_000_000_000
 
     def must_have_a_leader(self) -> None:
         if any(begin <= time.monotonic() < end for begin, end in self.elections):
@@ -105,3 +109,13 @@ def test_a_cluster_that_is_gone_is_left_at_once_and_one_that_does_not_answer_lat
     departure.drain(folders, "cpu-0", LEAVING)
     assert patience_s <= time.monotonic() - began_s <= patience_s + 1
     assert f"cpu-0: not drained: {error}" in capsys.readouterr().out
+
+
+def test_a_departure_that_is_taken_back_lets_the_host_take_work_again(
+    folders: Folders, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Nomad, "taken_back", [])
+    monkeypatch.setattr(Nomad, "elections", [(0.0, time.monotonic() + 5)])
+    departure.stay(folders, "cpu-0", LEAVING)
+    assert Nomad.taken_back == ["/v1/node/1f/drain"]
+    assert "cpu-0: its removal is taken back" in capsys.readouterr().out

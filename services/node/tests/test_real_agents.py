@@ -361,6 +361,25 @@ def test_an_agent_that_does_not_start_is_named_with_the_end_of_its_log(
     assert "bind_adr" in done.stderr
 
 
+def test_a_node_whose_removal_was_interrupted_takes_work_again_when_it_is_applied(
+    cluster: Cluster, job: str
+) -> None:
+    nomad, _ = managers(cluster)
+    document = cluster.golden("cpu-0")
+    (node,) = nomad.get("/v1/nodes")
+    with cluster.started("agents.py", "remove", document) as removal:
+        wait_until(
+            "the drain",
+            lambda: None if nomad.get(f"/v1/node/{node['ID']}")["DrainStrategy"] else "none",
+            30,
+        )
+        removal.kill()
+    cluster.apply("agents.py", document, cluster.agent_secrets("cpu-0"))
+    after = nomad.get(f"/v1/node/{node['ID']}")
+    assert (after["SchedulingEligibility"], after["DrainStrategy"]) == ("eligible", None)
+    assert not (cluster.run_folder / "nodes/cpu-0/leaving").exists()
+
+
 def test_a_removed_node_leaves_the_cluster_and_the_others_stay(cluster: Cluster, job: str) -> None:
     nomad, consul = managers(cluster)
     document = cluster.golden("consul-acl")

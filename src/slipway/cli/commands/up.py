@@ -86,7 +86,10 @@ def _bring_up(
         say(f"{environment.name}: {DESCRIPTION[kind]}")
     pulumi = Pulumi(environment=environment)
     with phases.phase("state", "what Pulumi knows of the environment"):
-        pulumi.prepare_stack([model.job_id for model in plan.models])
+        pulumi.prepare_stack(
+            [model.job_id for model in plan.models],
+            [node.name for pool in plan.pools for node in pool.nodes],
+        )
     with phases.phase("agents", "what was started before"):
         _restart(environment)
     applied = record(environment, plan)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, TextIO
+from typing import TextIO
 
 from slipway.cli.console import say
 from slipway.cli.environment import Environment
@@ -21,9 +20,8 @@ from slipway.cli.errors import CliError, InterruptedRunError
 from slipway.cli.progress import REPEAT_S
 from slipway.cli.pulumi.locks import clear_stale_locks
 from slipway.cli.pulumi.plugins import plugin_kind, plugin_variables
-from slipway.cli.pulumi.state import NOMAD_JOB, is_job_to_delete, read_state
-
-JsonObject = dict[str, Any]
+from slipway.cli.pulumi.repairs import leaving_hosts, with_hosts_applied, with_jobs_kept
+from slipway.cli.pulumi.state import read_state
 
 _TICK_S = 0.1
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -41,7 +39,9 @@ class Pulumi:
 
     environment: Environment
 
-    def prepare_stack(self, wanted_jobs: Collection[str] = ()) -> None:
+    def prepare_stack(
+        self, wanted_jobs: Collection[str] = (), wanted_hosts: Collection[str] = ()
+    ) -> None:
         """Leaves the stack ready for an update: it exists, unlocked, nothing half-remembered.
 
         A creation that was interrupted stays in the state as "pending" and would be warned of for
@@ -50,6 +50,9 @@ class Pulumi:
         A change of a model that failed leaves its old job serving and marked for deletion. Where
         the files now ask for that job again (`wanted_jobs`, IDs), Pulumi would adopt it and, at
         the end, delete it all the same; so it is told to forget what the mark stands for.
+
+        A node's removal that failed may have drained it or ended its agents. Where the files now
+        ask for that node again (`wanted_hosts`), its program runs again.
         """
         clear_stale_locks(self.environment)
         state = read_state(self.environment)
@@ -63,10 +66,14 @@ class Pulumi:
             say(f"an earlier run was interrupted while creating {', '.join(state.interrupted)}")
         if kept:
             say(f"an earlier change failed; still serving and kept: {', '.join(sorted(kept))}")
-        if not state.interrupted and not state.jobs_to_delete:
+        back = set(wanted_hosts).intersection(leaving_hosts(self.environment))
+        if back:
+            say(f"an earlier removal did not end; brought back: {', '.join(sorted(back))}")
+        if not state.interrupted and not state.jobs_to_delete and not back:
             return
         exported = self._checked("stack", "export", "--stack", self.environment.name)
         repaired = with_jobs_kept(exported, kept) if state.jobs_to_delete else exported
+        repaired = with_hosts_applied(repaired, back) if back else repaired
         if state.interrupted or repaired != exported:
             # Importing an export drops the pending operations; secrets stay encrypted on the way.
             self._checked("stack", "import", "--stack", self.environment.name, given=repaired)
@@ -210,44 +217,6 @@ class _Follower:
                 say(f"  {line.rstrip()}")
                 shown = True
         return shown
-
-
-def with_jobs_kept(exported: str, jobs: Collection[str]) -> str:
-    """An exported stack that will forget, not delete, those of its replaced `jobs` (IDs); the same
-    text when it would already.
-
-    Their entries stay until they are forgotten: a run that fails before it has adopted a job
-    leaves it owned, and when it is no longer wanted it is to be deleted again. A job that another
-    entry owns by now is forgotten too.
-
-    Their gates run again (tainted: replaced by themselves): the change that failed may have taken
-    replicas away, and nothing of it may go before they are back.
-    """
-    stack = json.loads(exported)
-    resources = stack["deployment"]["resources"]
-    marked = [each for each in resources if is_job_to_delete(each)]
-    gates = {f"{_name(each)}-ready" for each in marked if each["id"] in jobs}
-    owned = {
-        each["id"] for each in resources if each["type"] == NOMAD_JOB and not each.get("delete")
-    }
-
-    def repaired(resource: JsonObject) -> JsonObject:
-        if is_job_to_delete(resource):
-            return _forgotten(resource, really=resource["id"] in {*jobs, *owned})
-        return {**resource, "taint": True} if _name(resource) in gates else resource
-
-    stack["deployment"]["resources"] = [repaired(each) for each in resources]
-    return exported if stack["deployment"]["resources"] == resources else json.dumps(stack)
-
-
-def _forgotten(resource: JsonObject, *, really: bool) -> JsonObject:
-    """With Pulumi's flag for a deletion that touches nothing but the state, or without it."""
-    rest = {key: value for key, value in resource.items() if key != "retainOnDelete"}
-    return {**rest, "retainOnDelete": True} if really else rest
-
-
-def _name(resource: Mapping[str, Any]) -> str:
-    return str(resource["urn"].rpartition("::")[2])
 
 
 def is_news(line: str) -> bool:

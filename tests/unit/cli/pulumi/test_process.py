@@ -18,7 +18,8 @@ from slipway.cli.console import say
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError, InterruptedRunError
 from slipway.cli.pulumi.plugins import prepare_plugins
-from slipway.cli.pulumi.process import Pulumi, is_news, with_jobs_kept
+from slipway.cli.pulumi.process import Pulumi, is_news
+from slipway.cli.pulumi.repairs import with_jobs_kept
 from slipway.cli.pulumi.state import read_state
 from tests.unit.cli.pulumi.test_locks import ended_pid, put_lock
 from tests.unit.cli.pulumi.test_state import put_checkpoint
@@ -280,6 +281,28 @@ def test_a_replaced_job_that_nobody_wants_stays_marked(
     given = exports(stand_in, [JOB | {"id": "model-a-old", "delete": True}])
     stand_in.pulumi.prepare_stack(wanted)
     assert not given.exists()
+
+
+NODE = {"type": "command:local:Command", "inputs": {"create": "apply", "environment": {"A": "1"}}}
+
+
+def test_a_node_whose_removal_did_not_end_is_applied_again_when_it_is_wanted_again(
+    stand_in: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resources = [NODE | {"urn": f"urn:pulumi:dev::slipway::C::node-cpu-{n}"} for n in range(3)]
+    given = exports(stand_in, resources)
+    for host in ("cpu-1", "cpu-2"):
+        mark = stand_in.pulumi.environment.run / "nodes" / host / "leaving"
+        mark.parent.mkdir(parents=True)
+        mark.touch()
+    stand_in.pulumi.prepare_stack((), ["cpu-0", "cpu-1"])
+    applied = {"create": "apply", "environment": {}}
+    assert json.loads(given.read_text())["deployment"]["resources"] == [
+        resources[0],
+        resources[1] | {"inputs": applied},
+        resources[2],
+    ]
+    assert "brought back: cpu-1\n" in capsys.readouterr().err
 
 
 def test_a_state_that_is_ready_is_not_written_again(stand_in: StandIn) -> None:
