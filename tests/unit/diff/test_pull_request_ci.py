@@ -190,14 +190,19 @@ def test_gitlab_gets_one_comment_that_later_pushes_update(
     assert (done.returncode, "no token for comments" in done.stdout) == (0, True)
 
 
+def commented(origin: Path, place: Path, *, base: str, head: str) -> str:
+    """The comment that .ci/preview writes in a checkout of `head`."""
+    checkout(origin, head, place)
+    done = shell(f".ci/preview dev {base} {head} out", place, {})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return (place / "out" / "comment.md").read_text()
+
+
 def test_a_change_that_adds_its_environment_creates_everything(
     repository: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
     origin, (without, base, _, _) = repository
-    checkout(origin, base, tmp_path / "checkout")
-    done = shell(f".ci/preview dev {without} {base} out", tmp_path / "checkout", {})
-    assert done.returncode == 0, done.stdout + done.stderr
-    comment = (tmp_path / "checkout" / "out" / "comment.md").read_text()
+    comment = commented(origin, tmp_path / "checkout", base=without, head=base)
     assert comment.startswith(f"{MARKER}\n### safe: `dev`\n")
     assert " to create, 0 unchanged" in comment
 
@@ -206,10 +211,7 @@ def test_a_base_whose_own_preview_fails_is_said_to_be_the_reason(
     repository: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
     origin, (_, _, change, mistake) = repository
-    checkout(origin, change, tmp_path / "checkout")
-    done = shell(f".ci/preview dev {mistake} {change} out", tmp_path / "checkout", {})
-    assert done.returncode == 0, done.stdout + done.stderr
-    comment = (tmp_path / "checkout" / "out" / "comment.md").read_text()
+    comment = commented(origin, tmp_path / "checkout", base=mistake, head=change)
     assert "### failed: `dev`" in comment
     assert "this was the base's preview" in comment
     assert (tmp_path / "checkout" / "out" / "status").read_text() == "1\n"

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import errno
-import fcntl
-import os
 import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
 from toolchain.language_host.install import install as install_language_host
+from toolchain.locks import exclusive
 from toolchain.plugins.install import install
+from toolchain.progress import Step, silent
 
 Kind = Literal["official", "registry-only"]
 
@@ -52,7 +50,8 @@ def prepare_plugins(environment: Environment) -> Kind:
     """Records the kind and, for registry-only, puts the plugins where Pulumi looks for them."""
     environment.pulumi_home.mkdir(mode=0o700, parents=True, exist_ok=True)
     environment.commands.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _alone(environment.commands):
+    # Commands for several environments share the folder. Another one takes seconds at most.
+    with exclusive(environment.commands / ".lock", Step("plugins", silent)):
         kind = plugin_kind(environment)
         _keep(environment, kind)
         _place_pulumi(environment, kind)
@@ -61,17 +60,6 @@ def prepare_plugins(environment: Environment) -> Kind:
             install(environment.pulumi_home, python, environment.checkout)
             install_language_host(environment.commands, python, environment.checkout)
     return kind
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Commands for several environments share one folder: one at a time writes there."""
-    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # for as long as copying a file takes at most
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _record(environment: Environment) -> Path:
