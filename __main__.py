@@ -12,25 +12,29 @@ from slipway.config.errors import ConfigError
 from slipway.config.inputs import load_inputs
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.platform import make_plan
+from stacks.job_ids import with_job_ids
 from stacks.platform import Platform
-from stacks.targets import TARGETS
+from stacks.targets import is_built, load
+
+CHECKOUT = Path(__file__).parent
 
 
 def plan_stack() -> PlatformPlan:
     """The plan of the selected stack. A mistake in its files ends the program without a trace."""
-    root = Path(__file__).parent
     try:
-        return make_plan(load_inputs(root, pulumi.get_stack(), values=get_config_env()))
+        inputs = load_inputs(CHECKOUT, pulumi.get_stack(), values=get_config_env())
+        return with_job_ids(make_plan(inputs))
     except ConfigError as error:
         raise pulumi.RunError(str(error)) from None
 
 
-# The graph of resources only grows until the end. Looking through all of it again and again for
-# garbage took 40 % of the time of a thousand models (bench/preview_scale.py).
+# The graph of resources only grows: searching it for garbage took 40 % of a thousand models' time.
 gc.freeze()
 gc.set_threshold(200_000, 50, 100)
 
 plan = plan_stack()
-platform = Platform("platform", plan, TARGETS[plan.target])
+if not is_built(plan.target, CHECKOUT):
+    raise pulumi.RunError(f'target "{plan.target}" can be planned, but not built yet')
+platform = Platform("platform", plan, load(plan.target))
 pulumi.export("gateway", {"http": platform.gateway_http, "grpc": platform.gateway_grpc})
 pulumi.export("models", sorted(model.name for model in plan.models))

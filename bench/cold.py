@@ -1,19 +1,17 @@
-"""`slipway up` on a machine that has nothing yet, as a markdown table: its time, and its silences.
+"""`slipway up` with empty caches, as a markdown table: its time and its longest silence.
 
     python3 bench/cold.py CACHE [-s ENVIRONMENT]
 
-CACHE must be empty or not there, and the checkout a clean clone: everything is built and downloaded
-again. What `up` prints goes through, and the longest time without a line is measured. Standard
-library only: the checkout's own environment is not made yet. Ends with the environment up.
+CACHE must be empty or absent, and the checkout a clean clone: everything is built and downloaded
+again. The output of `up` is passed on, and the longest time without a line is measured. Standard
+library only: the checkout has no environment yet. Ends with the environment up.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import platform
 import resource
 import subprocess
 import sys
@@ -23,12 +21,16 @@ from pathlib import Path
 from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from bench.machine import loop_factor, measured_on  # noqa: E402
+
 GIB = 1 << 30
 BAR_S, SILENCE_BAR_S = 25 * 60, 20
 
 
 class Watch:
-    """Passes lines on and remembers the longest wait for one, and what came before it."""
+    """Passes lines on; remembers the longest wait for one and the line before it."""
 
     def __init__(self) -> None:
         self._last, self._line = time.monotonic(), "(start)"
@@ -55,9 +57,10 @@ def main() -> None:
     if cache.is_dir() and any(cache.iterdir()):
         parser.error(f"{cache} is not empty")
     if (ROOT / ".venv").exists():
-        parser.error(f"{ROOT}/.venv is there already: take a clean clone")
+        parser.error(f"{ROOT}/.venv exists already: use a clean clone")
 
-    started, watch = time.monotonic(), Watch()
+    before, watch = loop_factor(), Watch()
+    started = time.monotonic()
     result = up(options.stack, cache, watch)
     seconds = time.monotonic() - started
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -68,11 +71,7 @@ def main() -> None:
         ("processor time, all children", f"{(used.ru_utime + used.ru_stime) / 60:.1f} min", ""),
         ("cache afterwards", f"{size(cache) / GIB:.0f} GiB", ""),
     ]
-    print(
-        f"{os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()},"
-        f" {'root' if os.geteuid() == 0 else 'ordinary user'},"
-        f" {datetime.datetime.now(datetime.UTC):%Y-%m-%d}\n"
-    )
+    print(f"{measured_on(before)}, {'root' if os.geteuid() == 0 else 'ordinary user'}\n")
     print("| | measured | bar |\n|---|---|---|")
     for row in rows:
         print("| " + " | ".join(row) + " |")
@@ -80,7 +79,7 @@ def main() -> None:
 
 
 def up(stack: str, cache: Path, watch: Watch) -> dict[str, Any]:
-    """The document that `up --json` ends with; exits with `up`'s code when it fails."""
+    """The document at the end of `up --json`; exits with `up`'s code if it fails."""
     with subprocess.Popen(
         [str(ROOT / "slipway"), "up", "-s", stack, "--json"],
         cwd=ROOT,
@@ -105,7 +104,7 @@ def up(stack: str, cache: Path, watch: Watch) -> dict[str, Any]:
 
 
 def size(folder: Path) -> int:
-    """Bytes on the disk; a file with several names counts once."""
+    """Bytes on the disk; a file with several hard links counts once."""
     return int(subprocess.check_output(["du", "-sk", str(folder)]).split()[0]) * 1024
 
 

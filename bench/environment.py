@@ -1,9 +1,9 @@
-"""The bars of one environment on this machine, as a markdown table.
+"""One environment on this machine against its bars, as a markdown table.
 
     .venv/bin/python bench/environment.py [-s ENVIRONMENT] [--runs 3]
 
 Takes the environment down and brings it up again, warm; then runs `up`, `preview` and `plan`
-without a change, and adds up the memory of everything that runs. Ends with the environment up.
+without a change, and adds up the memory of all its processes. Ends with the environment up.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import psutil
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT)]
 
-from bench.machine import measured_on  # noqa: E402
+from bench.machine import loop_factor, measured_on  # noqa: E402
 
 MIB = 1 << 20
 
@@ -37,7 +37,7 @@ def main() -> None:
     options = parser.parse_args()
 
     slipway(options.stack, "down", "--yes")
-    first = up(options.stack)
+    before, first = loop_factor(), up(options.stack)
     rows = [
         ("warm `up`, to the answer", f"{first['seconds']:.1f} s", "75 s"),
         *((f"  phase {name}", f"{seconds:.1f} s", "") for name, seconds in first["phases"].items()),
@@ -61,7 +61,7 @@ def main() -> None:
         ("PSS, everything but the engines", f"{others / MIB:.0f} MiB", "1.2 GB"),
         ("PSS, Envoy + xDS", f"{(memory['envoy'] + memory['xds']) / MIB:.0f} MiB", "200 MB"),
     ]
-    print(f"{measured_on()}\n")
+    print(f"{measured_on(before)}\n")
     print("| | measured | bar |\n|---|---|---|")
     for row in rows:
         print("| " + " | ".join(row) + " |")
@@ -91,7 +91,7 @@ def spread(values: Iterator[float] | list[float]) -> str:
 
 
 def memory_by_part(run: Path) -> dict[str, int]:
-    """Proportional set size in bytes: shared pages are counted once, divided among their users."""
+    """Proportional set size in bytes: shared pages are divided among their users."""
     parts: dict[str, int] = defaultdict(int)
     for process in psutil.process_iter():
         try:

@@ -3,8 +3,9 @@
     .venv/bin/python bench/failures.py [--only TEXT] [--runs 1] [--explain]
 
 Brings up a platform of its own (a copy of this checkout, 127.78.0.0/24: the real model and a
-simulated one, two replicas each), kills one process after the other under streaming load on both
-doors of the model whose replica dies (of the simulated one else), and takes the platform down.
+simulated one, two replicas each), kills one process after the other under streaming load, and takes
+the platform down. The load uses both protocols of the model whose replica is killed, or else of the
+simulated model.
 About 15 minutes on two cores.
 """
 
@@ -12,25 +13,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import dataclasses
-import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from bench.machine import measured_on  # noqa: E402
+from bench.machine import loop_factor, measured_on  # noqa: E402
+from bench.own_platform import own_platform  # noqa: E402
 from tests.live.environments import (  # noqa: E402
     MODELS,
-    Platform,
-    copy_tree,
     deployment,
-    write_environment,
 )
 from tests.live.failures import (  # noqa: E402
     PARTS,
@@ -52,15 +46,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="only parts whose name contains this")
     parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--explain", action="store_true", help="say what each row waited for")
+    parser.add_argument("--explain", action="store_true", help="show what each row waited for")
     options = parser.parse_args()
 
-    with running_platform() as platform:
+    with own_platform("live", network="127.78.0", models=TWO_OF_EACH, nodes=2) as platform:
         watched = Watched(platform.checkout, default_cache(), platform.name)
-        print(measured_on())
+        before = loop_factor()
         print(
-            f"Load: one stream on each door of {SIMULATED}; of {REAL} where one of its own replicas"
-            " is killed. Both have two replicas.\n"
+            f"Load: one stream over each protocol of {SIMULATED}, or of {REAL} where one of its own"
+            " replicas is killed. Both have two replicas.\n"
         )
         print("| " + " | ".join(HEADINGS) + " |\n|" + "---|" * len(HEADINGS))
         for part in PARTS:
@@ -72,6 +66,7 @@ def main() -> None:
                         explain(recovery)
         if options.only in SUPERVISORD.name:
             show(asyncio.run(kill_supervisord(platform, watched)))
+        print(f"\n{measured_on(before)}")
 
 
 def show(recovery: Recovery) -> None:
@@ -92,19 +87,6 @@ def explain(recovery: Recovery) -> None:
 
 def seconds(value: float | None) -> str:
     return "never" if value is None else f"{value:.1f} s"
-
-
-@contextmanager
-def running_platform() -> Iterator[Platform]:
-    folder = Path(tempfile.mkdtemp(prefix="slipway-bench-"))
-    copy_tree(folder)
-    write_environment(folder, "live", network="127.78.0", models=TWO_OF_EACH, nodes=2)
-    platform = Platform(checkout=folder, name="live")
-    try:
-        yield dataclasses.replace(platform, first_up=platform.up())
-    finally:
-        platform.down()
-        shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

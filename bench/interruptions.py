@@ -2,9 +2,9 @@
 
     .venv/bin/python bench/interruptions.py [--only TEXT]
 
-An environment of its own (a copy of this checkout, 127.79.0.0/24, one simulated model) with a cache
-of its own: the warm one by hard links, of which a row may take a part away. Down before each row.
-About 10 minutes on two cores.
+Uses an environment of its own (a copy of this checkout, 127.79.0.0/24, one simulated model) with a
+cache of its own: hard links to the warm one, parts of which a row may remove. It is down before
+each row. About 10 minutes on two cores.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from bench.machine import measured_on  # noqa: E402
+from bench.machine import loop_factor, measured_on  # noqa: E402
 from tests.live.environments import (  # noqa: E402
     SMALL_MODELS,
     Platform,
@@ -43,16 +43,17 @@ def main() -> None:
     options = parser.parse_args()
 
     with own_platform() as platform:
-        print(f"{measured_on()}\n")
+        before = loop_factor()
         print("| " + " | ".join(HEADINGS) + " |\n|" + "---|" * len(HEADINGS))
         for phase in PHASES:
             for number in SIGNALS:
                 if options.only in phase:
                     print("| " + " | ".join(row(platform, phase, number)) + " |", flush=True)
+        print(f"\n{measured_on(before)}")
 
 
 def row(platform: Platform, phase: str, number: signal.Signals) -> tuple[str, ...]:
-    """AssertionError when the phase was not met, or the next `up` does not complete."""
+    """AssertionError if the phase was missed, or the next `up` does not complete."""
     platform.down()
     make_work_for(phase, platform)
     code = interrupt_up(platform, PHASES[phase], number)
@@ -64,7 +65,7 @@ def row(platform: Platform, phase: str, number: signal.Signals) -> tuple[str, ..
 
 
 def make_work_for(phase: str, platform: Platform) -> None:
-    """Most phases have some in an environment that is down."""
+    """Prepares what the phase needs; most have work to do in an environment that is down."""
     if phase == "tools":
         for environment in (own_cache(platform) / "envs").glob("xds-*"):
             shutil.rmtree(environment)
@@ -77,7 +78,7 @@ def make_work_for(phase: str, platform: Platform) -> None:
 def own_platform() -> Iterator[Platform]:
     with (
         tempfile.TemporaryDirectory(prefix="slipway-bench-") as folder,
-        # Beside the warm one: hard links do not leave a file system.
+        # Beside the warm one: hard links cannot cross file systems.
         tempfile.TemporaryDirectory(prefix="bench-", dir=default_cache()) as cache,
     ):
         checkout = Path(folder)

@@ -1,11 +1,11 @@
-"""How long planning takes: many models on many pools, and a sweep, as a markdown table.
+"""The time to plan many models on many pools, and to sweep one model, as a markdown table.
 
     .venv/bin/python bench/planning.py [--models 100] [--pools 20]
 
-Every model of the first plan may run on every pool, with the layouts the planner thinks of; the
-models differ in architecture, precision and load, so that little is the same work twice. Reads
-the catalog and nothing else. The sweep tries what `slipway plan --sweep` tries of one model, which
-must be at least as many configurations as the bar speaks of. Exit 1 over a bar.
+Every model of the plan may run on every pool, in any layout that the planner considers; the models
+differ in architecture, precision and load, so that little work repeats. Reads only the catalog. The
+sweep tries what `slipway plan --sweep` tries for one model, which must be at least as many
+configurations as the bar is for. Exits with 1 over a bar.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import Any, TypeVar
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-# Ours are found through the line above.
-from bench.machine import measured_on  # noqa: E402
+# The project's modules are found through the line above.
+from bench.machine import loop_factor, measured_on  # noqa: E402
 from slipway.config.artifacts import read_artifacts  # noqa: E402
 from slipway.config.catalog import Catalog, load_catalog  # noqa: E402
 from slipway.config.document import Origin  # noqa: E402
@@ -31,9 +31,9 @@ from slipway.config.environment import FleetSettings, parse_environment  # noqa:
 from slipway.config.inputs import PlanInputs  # noqa: E402
 from slipway.config.machine import read_machine  # noqa: E402
 from slipway.config.model import Model, parse_model  # noqa: E402
-from slipway.planner.capacity import plan_capacity  # noqa: E402
 from slipway.planner.fleet.demand import Demand, plan_demand  # noqa: E402
 from slipway.planner.fleet.sweep import sweep  # noqa: E402
+from slipway.planner.platform import make_plan  # noqa: E402
 
 PLAN_BAR_S, SWEEP_BAR_S = 2.0, 10.0
 SWEEP_CONFIGURATIONS = 200
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 def many(catalog: Catalog, models: int, pools: int) -> PlanInputs:
-    """Models of every architecture that may run anywhere, and pools of every instance."""
+    """Models of every architecture, which may run anywhere, and pools of every instance."""
     priced = [name for name, each in catalog.instances.items() if each.usd_per_hour]
     named = {
         f"pool-{k}": {
@@ -101,7 +101,7 @@ def demand(inputs: PlanInputs, name: str) -> Demand:
 
 
 def timed(work: Callable[[], T]) -> tuple[float, float, T]:
-    """(seconds, seconds of processor time, result): the two differ where others work beside."""
+    """(seconds, seconds of processor time, result): the two differ while other programs run."""
     began, worked = time.perf_counter(), time.process_time()
     result = work()
     return time.perf_counter() - began, time.process_time() - worked, result
@@ -112,14 +112,15 @@ def main() -> int:
     parser.add_argument("--models", type=int, default=100)
     parser.add_argument("--pools", type=int, default=20)
     arguments = parser.parse_args()
+    before = loop_factor()
     catalog = load_catalog(ROOT)
     inputs = many(catalog, arguments.models, arguments.pools)
-    plan_s, plan_cpu_s, plan = timed(lambda: plan_capacity(inputs))
-    # Lengths of its own: nothing of the plan above is left over for the sweep.
+    plan_s, plan_cpu_s, plan = timed(lambda: make_plan(inputs))
+    # With lengths of its own: the sweep reuses nothing of the plan above.
     model = demand(inputs, "model-9")
     sweep_s, sweep_cpu_s, found = timed(lambda: sweep(replace(model, max_num_seqs=65), catalog))
     tried = len(found.points) + len(found.refused)
-    print(f"{measured_on()}, load {os.getloadavg()[0]:.1f}\n")
+    print(f"{measured_on(before)}, load {os.getloadavg()[0]:.1f}\n")
     print("| | measured | processor time | bar |\n|---|---|---|---|")
     size = f"{len(plan.models)} models x {len(plan.pools)} pools"
     print(f"| plan of {size} | {plan_s:.2f} s | {plan_cpu_s:.2f} s | {PLAN_BAR_S:.0f} s |")

@@ -1,10 +1,10 @@
-"""What the policies add to a preview, as a markdown table.
+"""The time that the policies add to a preview, as a markdown table.
 
     .venv/bin/python bench/policies.py [--runs 5] [--models 0]
 
-Previews dev of a copy of this checkout (nothing listens, `--refresh=false`), with and without the
-pack in turn; with --models, an environment of so many simulated models beside it. Then judges the
-same resources offline. Exit 1 over the bar, which is dev's.
+Previews dev in a copy of this checkout (nothing runs, `--refresh=false`), alternately with and
+without the pack; with --models, also an environment of that many simulated models. Then judges the
+same resources offline. Exits with 1 over the bar, which is for dev.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-# Ours are found through the line above.
-from bench.machine import measured_on  # noqa: E402
+# The project's modules are found through the line above.
+from bench.machine import loop_factor, measured_on  # noqa: E402
 from slipway.cli.environment import Environment, find  # noqa: E402
+from slipway.cli.lifecycle.local.backend import own_pulumi, prepare_stack  # noqa: E402
 from slipway.cli.pulumi.plugins import prepare_plugins  # noqa: E402
 from slipway.cli.pulumi.policy_pack import policy_arguments  # noqa: E402
-from slipway.cli.pulumi.process import Pulumi  # noqa: E402
 from tests.live.environments import SIMULATED_ENGINE, copy_tree  # noqa: E402
 
 BAR_S = 3.0
@@ -57,12 +57,13 @@ def main() -> int:
 
 
 def measure(environment: Environment, runs: int) -> float:
-    """Prints a table and returns the seconds that the pack adds, of the medians."""
+    """Prints a table; returns the seconds that the pack adds to the median."""
+    before = loop_factor()
     environment.make_pulumi_folders()
     prepare_plugins(environment)
-    Pulumi(environment=environment).prepare_stack([])
-    pack = policy_arguments(environment)
-    preview(environment, pack)  # compiles what was never imported
+    prepare_stack(own_pulumi(environment))
+    pack = policy_arguments(environment, None)
+    preview(environment, pack)  # compiles modules that were never imported
     plain, judged = [], []
     for _ in range(runs):
         plain.append(seconds(lambda: preview(environment, [])))
@@ -70,7 +71,7 @@ def measure(environment: Environment, runs: int) -> float:
     document = offline(environment)
     check = [seconds(lambda: judge(environment, document)) for _ in range(runs)]
     added = statistics.median(judged) - statistics.median(plain)
-    print(f"{measured_on()}, {runs} runs\n")
+    print(f"{measured_on(before)}, {runs} runs\n")
     resources = len(json.loads(document)["resources"])
     print(f"| {environment.name}, {resources} resources | measured | bar |")
     print("|---|---|---|")
@@ -82,9 +83,9 @@ def measure(environment: Environment, runs: int) -> float:
 
 
 def preview(environment: Environment, arguments: list[str]) -> None:
-    pulumi = Pulumi(environment=environment)
+    pulumi = own_pulumi(environment)
     command = pulumi._command("preview", "--stack", environment.name, "--refresh=false", *arguments)
-    run(command, environment, variables=pulumi._variables())
+    run(command, environment, variables=dict(pulumi.variables))
 
 
 def offline(environment: Environment) -> bytes:

@@ -1,10 +1,10 @@
-"""How long the Pulumi program takes for an environment of many models, as a markdown table.
+"""The time of the Pulumi program for an environment of many models, as a markdown table.
 
     .venv/bin/python bench/preview_scale.py [--models 1000]
 
 Writes the files of such an environment into a temporary folder and does what a preview does with
-them: reads and checks them, plans, renders every document, registers every resource with a
-monitor that records instead of an engine. Needs no tool and no network. Exit 1 over a bar.
+them: reads and checks them, plans, renders every document, and registers every resource with a
+recording monitor instead of an engine. Needs no tools and no network. Exits with 1 over a bar.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-# Ours are found through the line above.
-from bench.machine import measured_on  # noqa: E402
+# The project's modules are found through the line above.
+from bench.machine import loop_factor, measured_on  # noqa: E402
 from slipway.config.artifacts import read_artifacts  # noqa: E402
 from slipway.config.catalog import load_catalog  # noqa: E402
 from slipway.config.inputs import (  # noqa: E402
@@ -37,10 +36,12 @@ from slipway.config.inputs import (  # noqa: E402
     load_models,
 )
 from slipway.config.machine import MachineFacts  # noqa: E402
+from slipway.plan.platform import PlatformPlan  # noqa: E402
 from slipway.planner.platform import make_plan  # noqa: E402
+from stacks.job_ids import with_job_ids  # noqa: E402
 from stacks.platform import Platform  # noqa: E402
 from stacks.recording import Recording, Registration, record  # noqa: E402
-from stacks.targets import TARGETS  # noqa: E402
+from stacks.targets import load  # noqa: E402
 
 BAR_S = 12.0
 BAR_MB = 400.0
@@ -64,14 +65,14 @@ class Stopwatch:
 
 
 def since_start_s() -> float:
-    """How long this process has run. psutil adds ticks since the boot to a boot time in whole
-    seconds, and is up to one off."""
+    """How long this process has run. psutil would be up to a second off: it adds ticks since boot
+    to a boot time in whole seconds."""
     start_ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     return time.clock_gettime(time.CLOCK_BOOTTIME) - start_ticks / os.sysconf("SC_CLK_TCK")
 
 
 class Names(Recording):
-    """Keeps the names of what is registered and no more: the memory measured is the program's."""
+    """Keeps only the names of registered resources: the program's memory is measured."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +97,7 @@ def main() -> int:
     finally:
         shutil.rmtree(folder)
     stopwatch.lap("read and check the files")
-    plan = make_plan(inputs)
+    plan = with_job_ids(make_plan(inputs))
     stopwatch.lap("plan")
     registered = register(plan)
     stopwatch.lap("render and register")
@@ -134,13 +135,13 @@ def read(root: Path) -> PlanInputs:
     )
 
 
-def register(plan: Any) -> int:
-    """Run the program on mocks as a preview; returns how many resources it registered."""
+def register(plan: PlatformPlan) -> int:
+    """Runs the program on mocks as a preview; returns the number of registered resources."""
     gc.freeze()  # as __main__.py does
     gc.set_threshold(200_000, 50, 100)
 
     def program() -> None:
-        Platform("platform", plan, TARGETS[plan.target])
+        Platform("platform", plan, load(plan.target))
 
     names = Names()
     record(program, stack="scale", into=names)
@@ -150,7 +151,7 @@ def register(plan: Any) -> int:
 def report(count: int, registered: int, stopwatch: Stopwatch) -> int:
     seconds = sum(stopwatch.phases.values())
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-    print(f"{measured_on()}\n")
+    print(f"{measured_on(loop_factor())}\n")
     print(f"| {count} models, {registered} resources | measured | bar |\n|---|---|---|")
     for phase, duration in stopwatch.phases.items():
         print(f"| {phase} | {duration:.1f} s | |")

@@ -16,8 +16,8 @@ from statistics import fmean
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-# Ours are found through the line above.
-from slipway.planner.latency.queueing import sequences_p95  # noqa: E402
+# The project's modules are found through the line above.
+from slipway.planner.engines.vllm.queueing import sequences_p95  # noqa: E402
 from slipway.planner.latency.replica import LoadShape  # noqa: E402
 from tests.unit.planner.latency.simulated_queue import replica_under, simulate  # noqa: E402
 
@@ -41,7 +41,7 @@ def main() -> None:
 def compared(
     input_tokens: int, output_tokens: int, share: float, requests: int, seeds: int
 ) -> str | None:
-    """None where so many sequences at once are more than the replica holds."""
+    """None if the replica cannot hold that many sequences at once."""
     load = LoadShape(requests_per_s=0, input_tokens=input_tokens, output_tokens=output_tokens)
     replica = replica_under(load)
     rate = share / replica.prompt_s

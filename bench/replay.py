@@ -1,11 +1,11 @@
-"""How long a replay of 24,000 requests in an hour takes, beside dynamo.replay, as markdown.
+"""The time to replay an hour of 24,000 requests, beside dynamo.replay, as a markdown table.
 
     .venv/bin/python bench/replay.py [--without-dynamo]
 
-The trace is Mooncake-like (services/engine_sim/make_trace.py mooncake --seed 7). `dynamo.replay` is
-ai-dynamo's, from the package index, in an environment of its own; where it cannot be installed that
-is said. Both simulate four workers with the same KV memory in turn; their engines are different
-ones, so their latencies are for orientation. Exit 1 over the bar.
+The trace is Mooncake-like (services/fleet_replay/make_trace.py mooncake --seed 7). `dynamo.replay`
+comes from the package index, into an environment of its own; the table says if it could not be
+installed. Both simulate the same four workers with the same KV memory, but with different engine
+models, so their latencies are for orientation only. Exits with 1 over the bar.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-SERVICE = ROOT / "services" / "engine_sim"
+PROGRAMS = ROOT / "services" / "fleet_replay"
 sys.path[:0] = [str(ROOT)]
 
-from bench.machine import measured_on  # noqa: E402
+from bench.machine import loop_factor, measured_on  # noqa: E402
 from toolchain.settings import default_cache  # noqa: E402
 
 BAR_S = 10.0
@@ -34,7 +34,7 @@ REQUESTS, DURATION_S, SEED = 24_000, 3600, 7
 WORKERS, KV_TOKENS = 4, 400_000
 DYNAMO = ("ai-dynamo==1.3.1", "pydantic<=2.13")
 MAKE_TRACE = (
-    *(sys.executable, SERVICE / "make_trace.py", "mooncake", "--requests", str(REQUESTS)),
+    *(sys.executable, PROGRAMS / "make_trace.py", "mooncake", "--requests", str(REQUESTS)),
     *("--duration-s", str(DURATION_S), "--seed", str(SEED)),
 )
 BLOCK_SIZES = (64, 16)  # what such a trace gets by default, and vLLM's
@@ -44,6 +44,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--without-dynamo", action="store_true")
     arguments = parser.parse_args()
+    before = loop_factor()
     with tempfile.TemporaryDirectory(prefix="slipway-replay-") as folder:
         trace = Path(folder) / "trace.jsonl"
         make_trace(trace)
@@ -59,7 +60,7 @@ def main() -> int:
             )
         if not arguments.without_dynamo:
             rows.append(dynamo_row(trace))
-    print(f"{measured_on()}, load {os.getloadavg()[0]:.1f} at the end\n")
+    print(f"{measured_on(before)}, load {os.getloadavg()[0]:.1f} at the end\n")
     print("| | wall time | CPU time | KV reuse | TTFT mean ms | p50 | p99 | TPOT mean ms |")
     print("|---|---|---|---|---|---|---|---|")
     print("\n".join(rows))
@@ -101,10 +102,10 @@ def timed_replay(trace: Path, block_size: int) -> tuple[float, dict[str, Any]]:
 
 
 def replayed(trace: Path, fleet: Mapping[str, Any]) -> dict[str, Any]:
-    """What services/engine_sim's replay says of one fleet (schemas/replay_result.schema.json)."""
+    """What services/fleet_replay says of one fleet (schemas/replay_result.schema.json)."""
     document = {"schema_version": 1, "trace": {"path": str(trace)}, "fleets": [fleet]}
     finished = subprocess.run(
-        [sys.executable, "-E", "-s", SERVICE / "replay.py"],
+        [sys.executable, "-E", "-s", PROGRAMS / "replay.py"],
         input=json.dumps(document),
         capture_output=True,
         check=True,
@@ -115,7 +116,7 @@ def replayed(trace: Path, fleet: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def children_cpu_s() -> float:
-    """Processor time of the processes that have ended; unlike wall time, not of who else runs."""
+    """Processor time of ended child processes, which unlike wall time excludes other programs."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -155,7 +156,7 @@ def dynamo_engine() -> dict[str, int]:
 
 
 def install_dynamo(python: Path) -> None:
-    """Raises CalledProcessError when the package index does not have it."""
+    """Raises CalledProcessError if the package index does not have it."""
     if not python.exists():
         folder = python.parents[1]
         subprocess.run([sys.executable, "-m", "venv", folder], check=True, capture_output=True)

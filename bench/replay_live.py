@@ -2,12 +2,12 @@
 
     .venv/bin/python bench/replay_live.py [--stack] [--time-scale 0.2] [--keep-trace FILE]
 
-Ten minutes of bursty traffic go to two simulated replicas: once through `slipway replay`'s
-simulator, once to real processes over HTTP that run all times `--time-scale` as long (and the
-requests come as much faster). The processes get the requests in turn; with `--stack` they are the
-replicas of a whole platform (a copy of this checkout, 127.78.0.0/24), and Envoy chooses. Both sides
-are simulations of the same engine: what is measured is whether the replay tells what the processes
-do, not any hardware. Exit 1 over a bar.
+Ten minutes of bursty traffic go to two simulated replicas: once in `slipway replay`'s simulator,
+and once to real processes over HTTP, with all times and arrivals scaled by `--time-scale`. The
+processes get the requests in turn; with `--stack` they are the replicas of a whole platform (a copy
+of this checkout, 127.78.0.0/24), and Envoy chooses. Both sides simulate the same engine: the
+comparison shows whether the replay predicts the processes, and nothing about hardware. Exits with 1
+over a bar.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 SERVICE = ROOT / "services" / "engine_sim"
+MAKER = ROOT / "services" / "fleet_replay" / "make_trace.py"
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-# Ours are found through the line above.
-from bench.machine import measured_on  # noqa: E402
+# The project's modules are found through the line above.
+from bench.machine import loop_factor, measured_on  # noqa: E402
 from bench.replay import replayed  # noqa: E402
 from slipway.config.artifacts import REQUIREMENTS  # noqa: E402
 from tests.live.environments import (  # noqa: E402
@@ -50,10 +51,10 @@ BARS = {"p50": 0.15, "p95": 0.25}
 ADDRESSES = ("127.93.7.2", "127.93.7.3")
 PORT = 8000
 MODEL = "sim-replayed"
-GATEWAY_LIMIT = 64  # requests a replica, of the planner (planner/models.py) for this engine
+GATEWAY_LIMIT = 64  # requests per replica: the planner's for this engine (planner/models.py)
 REQUESTS, DURATION_S, SEED = 560, 600, 3
 MAKE_TRACE = (
-    *(sys.executable, SERVICE / "make_trace.py", "burstgpt", "--requests", str(REQUESTS)),
+    *(sys.executable, MAKER, "burstgpt", "--requests", str(REQUESTS)),
     *("--duration-s", str(DURATION_S), "--seed", str(SEED)),
 )
 # The model of Pulumi.dev.yaml: profile and limits of SmolLM2 on two cores.
@@ -63,7 +64,7 @@ PROFILE = "cpu-smollm2"
 KV_BYTES_PER_TOKEN = 46_080
 
 Line = Mapping[str, Any]
-Door = tuple[str, int]
+Address = tuple[str, int]
 
 
 def main() -> int:
@@ -72,20 +73,21 @@ def main() -> int:
     parser.add_argument("--stack", action="store_true", help="through Envoy of a platform")
     parser.add_argument("--keep-trace", type=Path, help="write the trace here as well")
     arguments = parser.parse_args()
-    trace = list(make_trace())
+    trace, before = list(make_trace()), loop_factor()
     with tempfile.TemporaryDirectory(prefix="slipway-replay-") as folder:
         path = arguments.keep_trace or Path(folder) / "trace.jsonl"
         path.write_text("".join(json.dumps(line) + "\n" for line in trace), "utf-8")
         replayed = replay(path, "least_request" if arguments.stack else "round_robin")
         where = stack if arguments.stack else processes
-        with where(arguments.time_scale, Path(folder)) as doors:
-            times_ms = asyncio.run(send_all(trace, arguments.time_scale, doors))
+        with where(arguments.time_scale, Path(folder)) as addresses:
+            times_ms = asyncio.run(send_all(trace, arguments.time_scale, addresses))
     seen_by = "behind Envoy" if arguments.stack else "processes"
+    print(f"{measured_on(before)}\n")
     return report(trace, replayed, times_ms, arguments.time_scale, seen_by)
 
 
 def make_trace() -> Iterator[Line]:
-    """BurstGPT-like traffic, with the lengths of a small model on a processor."""
+    """BurstGPT-like traffic, with lengths for a small model on a CPU."""
     made = subprocess.run(
         MAKE_TRACE,
         check=True,
@@ -115,8 +117,8 @@ def replay(trace: Path, routing: str) -> dict[str, Any]:
 
 
 @contextmanager
-def processes(time_scale: float, folder: Path) -> Iterator[Sequence[Door]]:
-    """Two replicas without anything before them."""
+def processes(time_scale: float, folder: Path) -> Iterator[Sequence[Address]]:
+    """Two replicas without a gateway."""
     cache = default_cache()
     job = EnvironmentJob(name="engine_sim", requirements=ROOT / REQUIREMENTS["engine_sim"])
     python = prepare([job], cache)["engine_sim"] / "bin" / "python"
@@ -127,7 +129,7 @@ def processes(time_scale: float, folder: Path) -> Iterator[Sequence[Door]]:
 
 
 @contextmanager
-def stack(time_scale: float, folder: Path) -> Iterator[Sequence[Door]]:
+def stack(time_scale: float, folder: Path) -> Iterator[Sequence[Address]]:
     """The gateway of a platform with two replicas of the same engine."""
     checkout = folder / "checkout"
     copy_tree(checkout)
@@ -152,7 +154,7 @@ def stack(time_scale: float, folder: Path) -> Iterator[Sequence[Door]]:
 
 
 def engine_settings(time_scale: float) -> dict[str, Any]:
-    """Of a model's file and of a replica's document: all but the KV cache, whose units differ."""
+    """For a model's file and a replica's document: all but the KV cache, whose units differ."""
     return {
         "kind": "sim",
         "architecture": "smollm2-135m",
@@ -187,7 +189,7 @@ def engine(python: Path, address: str, time_scale: float, folder: Path) -> Itera
         env={
             **os.environ,
             "SLIPWAY_ADDRESS": address,
-            **{f"SLIPWAY_PORT_{door}": str(port) for door, port in ports.items()},
+            **{f"SLIPWAY_PORT_{name}": str(port) for name, port in ports.items()},
         },
         stderr=subprocess.DEVNULL,
     )
@@ -199,14 +201,14 @@ def engine(python: Path, address: str, time_scale: float, folder: Path) -> Itera
 
 
 async def send_all(
-    trace: Sequence[Line], time_scale: float, doors: Sequence[Door]
+    trace: Sequence[Line], time_scale: float, addresses: Sequence[Address]
 ) -> list[tuple[float, float]]:
     """(TTFT, TPOT) of every request in simulated milliseconds, as a client sees them."""
-    for door in doors:
-        await wait_for(door)
+    for address in addresses:
+        await wait_for(address)
     began_s = time.perf_counter()
     first_ms = trace[0]["timestamp"]
-    targets = itertools.cycle(doors)
+    targets = itertools.cycle(addresses)
     async with asyncio.TaskGroup() as group:
         tasks = []
         for number, line in enumerate(trace):
@@ -219,11 +221,11 @@ async def send_all(
     ]
 
 
-async def wait_for(door: Door) -> None:
+async def wait_for(address: Address) -> None:
     deadline_s = time.monotonic() + 20
     while True:
         try:
-            _, writer = await asyncio.open_connection(*door)
+            _, writer = await asyncio.open_connection(*address)
         except OSError:
             if time.monotonic() > deadline_s:
                 raise
@@ -233,10 +235,11 @@ async def wait_for(door: Door) -> None:
             return
 
 
-async def send(door: Door, number: int, line: Line) -> tuple[float, float]:
+async def send(address: Address, number: int, line: Line) -> tuple[float, float]:
     """(time to the first token, mean time between tokens) in real seconds."""
     began_s = time.perf_counter()
-    tokens = range(number * 10_000, number * 10_000 + line["input_length"])  # nobody else's
+    first = number * 10_000  # unlike any other prompt
+    tokens = range(first, first + line["input_length"])
     body = json.dumps(
         {
             "model": "smollm2",
@@ -245,14 +248,14 @@ async def send(door: Door, number: int, line: Line) -> tuple[float, float]:
             "stream": True,
         }
     ).encode()
-    reader, writer = await asyncio.open_connection(*door)
+    reader, writer = await asyncio.open_connection(*address)
     writer.write(
         b"POST /v1/completions HTTP/1.1\r\nHost: sim\r\nConnection: close\r\n"
         b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
     )
     status = await reader.readline()
     if b" 200 " not in status:
-        raise RuntimeError(f"{door}: {status!r} {await reader.read()!r}")
+        raise RuntimeError(f"{address}: {status!r} {await reader.read()!r}")
     first_s = last_s = 0.0
     while text := await reader.readline():
         if text.startswith(b"data: {"):
@@ -269,7 +272,6 @@ def report(
     time_scale: float,
     seen_by: str,
 ) -> int:
-    print(f"{measured_on()}\n")
     print(
         f"{len(trace)} requests, {DURATION_S / 60:.0f} simulated minutes in"
         f" {DURATION_S * time_scale / 60:.1f}; {len(ADDRESSES)} replicas of {PROFILE}\n"

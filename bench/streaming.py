@@ -2,8 +2,8 @@
 
     .venv/bin/python bench/streaming.py [-s ENVIRONMENT] [--model smollm2] [--runs 3]
 
-The environment must be up, and idle. A run asks 1, 4 or 8 questions at once at one of the doors,
-each to be answered by 48 tokens; the table has the medians and worst pauses of the runs.
+The environment must be up and idle. A run asks 1, 4 or 8 questions at once over one protocol, each
+answered with 48 tokens; the table has the medians and worst pauses of the runs.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from bench.machine import measured_on  # noqa: E402
+from bench.machine import loop_factor, measured_on  # noqa: E402
 from tests.live.streaming import Answer, grpc_stream, openai_stream  # noqa: E402
 
 Ask = Callable[..., Awaitable[Answer]]
 
-DOORS: dict[str, Ask] = {"http": openai_stream, "grpc": grpc_stream}
+PROTOCOLS: dict[str, Ask] = {"http": openai_stream, "grpc": grpc_stream}
 TOKENS = 48
 STREAMS = (1, 4, 8)
-HEADINGS = ("door", "streams", "tokens/s", "first token", "longest pause in a stream")
-NUMBERS = itertools.count(time.time_ns())  # no two questions alike, or a cache would answer
+HEADINGS = ("protocol", "streams", "tokens/s", "first token", "longest pause in a stream")
+NUMBERS = itertools.count(time.time_ns())  # every question differs, so that no cache answers
 
 
 def main() -> None:
@@ -42,18 +42,19 @@ def main() -> None:
     options = parser.parse_args()
     command = [str(ROOT / "slipway"), "status", "-s", options.stack, "--json"]
     gateway = json.loads(subprocess.check_output(command, text=True))["gateway"]
-    print(f"{measured_on()}\n")
+    before = loop_factor()
     print("| " + " | ".join(HEADINGS) + " |\n|" + "---|" * len(HEADINGS))
-    for door, streams in itertools.product(DOORS, STREAMS):
+    for protocol, streams in itertools.product(PROTOCOLS, STREAMS):
         runs = [
-            asyncio.run(answers(DOORS[door], gateway[door], options.model, streams))
+            asyncio.run(answers(PROTOCOLS[protocol], gateway[protocol], options.model, streams))
             for _ in range(options.runs)
         ]
-        print(f"| {door} | {streams} | " + " | ".join(row(runs)) + " |", flush=True)
+        print(f"| {protocol} | {streams} | " + " | ".join(row(runs)) + " |", flush=True)
+    print(f"\n{measured_on(before)}")
 
 
 async def answers(ask: Ask, address: str, model: str, streams: int) -> tuple[float, list[Answer]]:
-    """Seconds until all had ended, and all."""
+    """Seconds until all answers had ended, and the answers."""
     started = time.monotonic()
     given = await asyncio.gather(
         *(
@@ -61,7 +62,7 @@ async def answers(ask: Ask, address: str, model: str, streams: int) -> tuple[flo
             for _ in range(streams)
         )
     )
-    # Pieces may hold several tokens, but a stream has more than one.
+    # A piece may contain several tokens, but a stream has more than one piece.
     failed = [answer for answer in given if answer.error or len(answer.arrived_s) < 2]
     if failed:
         raise SystemExit(f"{len(failed)} of {streams} streams failed: {failed[0]}")

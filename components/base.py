@@ -1,22 +1,21 @@
-"""What every component of the platform has in common, and how one runs a program on a host."""
+"""The base of every component, and the interface to hosts."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pulumi
-import pulumi_command as command
 
 
 class SlipwayComponent(pulumi.ComponentResource):
     """A component with the token `slipway:index:<type_name>`.
 
     `facts` are plain values of the plan: policies read them at preview. They are one property,
-    since each property costs the SDK an output. A subclass ends its constructor with
-    `self.register_outputs(...)`, or it shows as being created for ever.
+    because each property costs the SDK an output. A subclass ends its constructor with
+    `self.register_outputs(...)`, or it is shown as still being created.
     """
 
     def __init__(
@@ -35,9 +34,9 @@ class SlipwayComponent(pulumi.ComponentResource):
         provider: pulumi.ProviderResource | None = None,
         custom_timeouts: pulumi.CustomTimeouts | None = None,
     ) -> pulumi.ResourceOptions:
-        """Options of a child: its parent and what only this child needs.
+        """Options of a child: its parent, and options for this child only.
 
-        Never the caller's own options: `protect`, `aliases` and `ignore_changes` of a component
+        Must not include the component's own options: its `protect`, `aliases` and `ignore_changes`
         would leak into every child. Providers are inherited through the parent.
         """
         return pulumi.ResourceOptions(
@@ -52,54 +51,47 @@ class SlipwayComponent(pulumi.ComponentResource):
 class HostProgram:
     """A run of one of services/node's programs.
 
-    `document` is known at preview and holds no secret. `secrets` (of `secret_json`) reach the
-    program through standard input. `inputs_of_others` names what else must change for the program
-    to run again.
+    `document` is known at preview and contains no secret. `secrets` (of `secret_json`) reach the
+    program through standard input. A change of `inputs_of_others` also makes the program run again.
     """
 
-    bundle: str  # folder name of services/node's code under the cache's bundles/
+    bundle: str  # the folder of services/node's code in the cache's bundles/
     script: str  # "agents.py"
     document: Mapping[str, Any]
     secrets: pulumi.Output[str]
-    removes: bool = True  # whether the script has something to remove when the resource goes
+    removes: bool = True  # whether the script has something to remove when the resource is deleted
     inputs_of_others: str = ""
     timeout_s: int = 300
 
-    def register(
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment variables of a run."""
+        variables = {"SLIPWAY_DOCUMENT": _stable_json(self.document)}
+        if self.inputs_of_others:
+            variables["SLIPWAY_INPUTS"] = self.inputs_of_others
+        return variables
+
+
+class Hosts(Protocol):
+    """Runs programs on a host, or on the operator's machine if they only call the cluster's
+    APIs."""
+
+    def run(
         self,
+        program: HostProgram,
         name: str,
         parent: SlipwayComponent,
         *,
+        on: str = "",
         depends_on: Sequence[pulumi.Resource] = (),
-    ) -> command.local.Command:
-        """Register the run as a child of `parent`.
-
-        No `triggers`: a replace would first run the new `create` and then the old `delete`, which
-        would remove what was just made. A change of the document is an update: `create` again.
-        """
-        program = f'"$SLIPWAY_PYTHON" "$SLIPWAY_CACHE/bundles/{self.bundle}/{self.script}"'
-        environment = {"SLIPWAY_DOCUMENT": _stable_json(self.document)}
-        if self.inputs_of_others:
-            environment["SLIPWAY_INPUTS"] = self.inputs_of_others
-        timeout = f"{self.timeout_s}s"
-        return command.local.Command(
-            name,
-            create=f"{program} apply",
-            delete=f"{program} remove" if self.removes else None,
-            environment=environment,
-            stdin=self.secrets,
-            opts=parent.child_options(
-                depends_on=depends_on,
-                custom_timeouts=pulumi.CustomTimeouts(
-                    create=timeout, update=timeout, delete=timeout
-                ),
-            ),
-        )
+    ) -> pulumi.Resource:
+        """Register the run as a child of `parent`. `on` is a host's name; "" is the operator's
+        machine."""
 
 
 def secret_json(values: pulumi.Output[Mapping[str, Any]]) -> pulumi.Output[str]:
-    """The secrets of a host program as one secret text. Programs with the same ones share it: each
-    output costs several kilobytes, which a thousand models would pay a thousand times."""
+    """The secrets of a host program as one secret text. Programs with equal secrets share it,
+    because each output takes several kilobytes, a thousand times over for a thousand models."""
     text: pulumi.Output[str] = pulumi.Output.secret(values.apply(_stable_json))
     return text
 

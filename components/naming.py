@@ -1,5 +1,5 @@
-"""Logical names of resources. They come from configuration keys, never from a position in a list:
-a name is part of a resource's identity, and another name is a replace."""
+"""Logical names of resources. They come from configuration keys, never from a position in a list: a
+name is part of a resource's identity, and changing it replaces the resource."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def node(name: str) -> str:
 
 
 def agent(system: str, host: str) -> str:
-    """An agent of `system` ("consul", "nomad") on a server."""
+    """The agent of `system` ("consul", "nomad") on a server."""
     return f"{system}-{host}"

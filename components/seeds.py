@@ -1,6 +1,6 @@
-"""Secrets derived from one random seed, so that a cluster keeps one secret resource in the state.
+"""Derives secrets from one random seed, so that a cluster has one secret resource in the state.
 
-HMAC-SHA256 of the purpose under the seed: knowing one derived secret tells nothing of another.
+HMAC-SHA256 of the purpose, keyed by the seed: one derived secret reveals nothing about another.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def gossip_key(seed: str) -> str:
 
 
 def public_id(name: str) -> str:
-    """A stable UUID that is no secret: the accessor id of a token, known at preview."""
+    """A stable UUID that is not secret: the accessor id of a token, known at preview."""
     return str(uuid.uuid5(NAMESPACE, name))
 
 

@@ -1,4 +1,4 @@
-"""The policy pack of Slipway environments (docs/policies.md): constructs it, and nothing else."""
+"""Constructs the policy pack of Slipway environments (docs/policies.md), and does nothing else."""
 
 import sys
 

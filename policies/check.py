@@ -1,9 +1,9 @@
-"""Judge the resources of a preview without Pulumi, and print what was found.
+"""Judge the resources of a preview without Pulumi, and print the findings.
 
     slipway preview -s dev --offline --json | python policies/check.py [--json]
 
-Reads `{"resources": [{"type", "name", "inputs", "protect"?}]}` from standard input. Exit 0: nothing
-blocks, 1: something does, 2: the input or one of the policies' own files has a mistake.
+Reads `{"resources": [{"type", "name", "inputs", "protect"?}]}` from standard input. Exit codes:
+0 nothing blocks, 1 something does, 2 the input or one of the policies' own files has a mistake.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def _document(text: str) -> Mapping[str, Any]:
     try:
         document = json.loads(text)
     except ValueError as error:
-        raise InputError(f"standard input is no JSON: {error}") from None
+        raise InputError(f"standard input is not JSON: {error}") from None
     if not isinstance(document, Mapping):
-        raise InputError("standard input is no JSON object")
+        raise InputError("standard input is not a JSON object")
     return document
 
 

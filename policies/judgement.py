@@ -1,4 +1,4 @@
-"""Rules held against resources: what is violated, what cannot be told, what is waived."""
+"""Checks resources against rules: what is violated, unevaluable or waived."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rules.rule import MODEL_SERVICE, NODE_POOL, PLATFORM, Level, Resource, Rule
 from waivers import Waiver
 
 # Components whose properties are facts of the plan (schemas/facts.schema.json), and the versions of
-# them that the rules understand.
+# those facts that the rules understand.
 FACTS = frozenset({PLATFORM, NODE_POOL, MODEL_SERVICE})
 FACTS_VERSIONS = frozenset({1})
 
@@ -24,7 +24,7 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """`waiver` is the one that covers it; an expired one covers nothing any more."""
+    """`waiver` covers the finding; an expired waiver covers nothing."""
 
     rule: Rule
     level: Level
@@ -35,7 +35,7 @@ class Finding:
 
     @property
     def blocks(self) -> bool:
-        """What could not be evaluated fails whatever the rule's level."""
+        """A rule that could not be evaluated blocks, whatever its level."""
         if self.outcome is Outcome.VIOLATED:
             return self.level is Level.MANDATORY
         return self.outcome is Outcome.UNKNOWN
@@ -44,7 +44,7 @@ class Finding:
 def judge(
     rules: Iterable[Rule], resource: Resource, stage: Stage, waivers: Sequence[Waiver]
 ) -> Iterator[Finding]:
-    """The findings of one resource; none means that it keeps every rule."""
+    """The findings of one resource; none if it follows every rule."""
     for rule in rules:
         level = rule.severity.at(stage)
         if level is Level.OFF or resource.type not in rule.types:

@@ -1,4 +1,4 @@
-"""docs/policies.md out of the rules: python policies/manual.py > docs/policies.md"""
+"""Writes docs/policies.md from the rules: python policies/manual.py > docs/policies.md"""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from rules.rule import Rule, Stage
 HEAD = f"""\
 # Policies
 
-<!-- Made from policies/rules by `python policies/manual.py`; a test keeps it current. -->
+<!-- Generated from policies/rules by `python policies/manual.py`; a test keeps it current. -->
 
-{len(RULES)} rules judge an environment before anything is made. `slipway preview` runs them;
-`pulumi preview --policy-pack policies` and `slipway preview --offline --json | python
-policies/check.py` do the same without it. They read what the components say of the plan
-(schemas/facts.schema.json) and the inputs of ordinary resources.
+{len(RULES)} rules judge an environment before anything is created. `slipway preview` runs them,
+and so does `pulumi preview --policy-pack policies`; `slipway preview --offline --json | python
+policies/check.py` needs no Pulumi. The rules read the facts that components publish about the plan
+(schemas/facts.schema.json) and the inputs of other resources.
 
-* **mandatory** blocks, **advisory** is shown, **off** is not judged. Which of them counts depends
-  on the stage of the environment, which its name decides (policies/settings.yaml); one with another
-  name is development on one machine (target dev) and production elsewhere.
-* **Could not be evaluated** fails, whatever the level: a value that the preview does not know, or
-  that the plan does not give, can be anything.
-* A **waiver** (policies/waivers.yaml) takes a finding out of the way until a date, with an owner
-  and a reason. It is shown as long as it counts, and fails when it has expired.
+* **mandatory** blocks, **advisory** is shown, **off** is not judged. The level depends on the stage
+  of the environment, which follows from its name (policies/settings.yaml). A name that matches no
+  stage means development for the target dev, and production for every other target.
+* **Could not be evaluated** fails at every level: a value that the preview does not know, or that
+  the plan leaves out, could be anything.
+* A **waiver** (policies/waivers.yaml) accepts a finding until a date, with an owner and a reason.
+  It is shown while it is valid, and fails once it has expired.
 """
 
 

@@ -1,9 +1,9 @@
 """The rules as a Pulumi policy pack.
 
-Pulumi fixes a policy's enforcement level before it names the stack, and a rule's level depends on
-the stack's stage. So a rule's own policy is mandatory and reports where the rule is; four more
-report the rest: what is only advice, what could not be evaluated (which blocks whatever the level),
-what is waived (which never does) and waivers that have expired.
+Pulumi fixes a policy's enforcement level before it names the stack, but a rule's level depends on
+the stack's stage. So each rule has a mandatory policy, which reports only at stages where the rule
+is mandatory. Four more policies report the rest: advice, what could not be evaluated (blocks at
+every level), what is waived (never blocks), and expired waivers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from settings import read_settings, rule_settings, stage_of
 from waivers import Waiver, read_waivers
 
 FOLDER = Path(__file__).parent
-# What `slipway preview` adds by `--policy-pack-config`, to every policy that reads it.
+# Set by `slipway preview` through `--policy-pack-config`, for every policy that reads it.
 COST_BEFORE = "usd_per_hour_before"
 
 Validate = Callable[[ResourceValidationArgs, ReportViolation], None]
@@ -60,25 +60,25 @@ def pack_policies(
         *mandatory,
         _policy(
             "could-not-be-evaluated",
-            "What a rule needs is known at preview",
+            "Every value that a rule needs is known at preview",
             EnforcementLevel.MANDATORY,
             judging.reports(RULES, lambda finding: finding.outcome is Outcome.UNKNOWN),
         ),
         _policy(
             "expired-waiver",
-            "A waiver counts until its date",
+            "No waiver has expired",
             EnforcementLevel.MANDATORY,
             judging.report_expired_waivers,
         ),
         _policy(
             "advice",
-            "Worth a look before it is merged",
+            "Worth a look before merging",
             EnforcementLevel.ADVISORY,
             judging.reports(RULES, _is_advice),
         ),
         _policy(
             "waived",
-            "Findings that somebody answers for (policies/waivers.yaml)",
+            "Accepted findings (policies/waivers.yaml)",
             EnforcementLevel.ADVISORY,
             judging.reports(RULES, lambda finding: finding.outcome is Outcome.WAIVED),
         ),
@@ -120,10 +120,10 @@ class _Judging:
         self._settings = settings
         self._waivers = waivers
         self._today = today
-        self._target = ""  # as the platform says, which registers before all that it is made of
+        self._target = ""  # from the platform component, which registers before its children
 
     def reports(self, rules: Iterable[Rule], wanted: Wanted) -> Validate:
-        """A policy's function: the findings that are wanted."""
+        """A policy's function, which reports the wanted findings."""
         rules = tuple(rules)
         types = frozenset(type_ for rule in rules for type_ in rule.types)
 
@@ -167,7 +167,7 @@ def _stack(urn: str) -> str:
 
 
 def plain(proxy: Any) -> Any:
-    """Properties as the SDK hands them over, with UNKNOWN for what it would raise about."""
+    """The SDK's properties as plain values, with UNKNOWN where reading one raises."""
     if isinstance(proxy, Mapping):
         return {key: _element(proxy, key) for key in proxy}
     if isinstance(proxy, Sequence) and not isinstance(proxy, str):

@@ -1,4 +1,4 @@
-"""Resources out of a JSON document: of `slipway preview --offline --json`."""
+"""Reads resources from the JSON document of `slipway preview --offline --json`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WIRE_UNKNOWNS = frozenset(
 
 
 def read_resources(document: Mapping[str, Any], settings: Settings) -> Iterator[Resource]:
-    """Raises InputError when the document is none of those."""
+    """Raises InputError when the document has another form."""
     for entry in _entries(document):
         yield Resource(
             type=entry["type"],
@@ -38,7 +38,7 @@ def read_resources(document: Mapping[str, Any], settings: Settings) -> Iterator[
 
 
 def platform_fact(document: Mapping[str, Any], name: str) -> str:
-    """What the platform says of itself ("environment", "target"), "" where it does not."""
+    """A fact of the platform component ("environment", "target"), or "" if it has none."""
     for entry in _entries(document):
         if entry["type"] == PLATFORM:
             return str(of_resource(PLATFORM, entry["inputs"]).get(name, ""))
@@ -46,7 +46,7 @@ def platform_fact(document: Mapping[str, Any], name: str) -> str:
 
 
 def with_unknowns(value: Any) -> Any:
-    """The value with UNKNOWN where its document marks one."""
+    """The value, with UNKNOWN wherever the document marks one."""
     if isinstance(value, Mapping):
         if UNKNOWN_KEY in value:
             return UNKNOWN
@@ -64,7 +64,7 @@ def _entries(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         )
     for index, entry in enumerate(entries):
         if not (isinstance(entry, Mapping) and isinstance(entry.get("inputs"), Mapping)):
-            raise InputError(f"resources[{index}]: is no resource with `inputs`")
+            raise InputError(f"resources[{index}]: is not a resource with `inputs`")
         if not all(isinstance(entry.get(key), str) for key in ("type", "name")):
-            raise InputError(f"resources[{index}]: needs the texts type and name")
+            raise InputError(f"resources[{index}]: needs the strings type and name")
     return entries

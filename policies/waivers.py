@@ -1,4 +1,4 @@
-"""Waivers: findings that somebody answers for, until a date (waivers.yaml)."""
+"""Waivers: accepted findings, each with an owner and an expiry date (waivers.yaml)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 
 
 class InputError(Exception):
-    """A file that people write has a mistake; the message says file, key and fix."""
+    """A mistake in a file that people write; the message names file, key and fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class Waiver:
     resource: str  # a name; * matches any text
     owner: str
     reason: str
-    expires: datetime.date  # the last day it counts
+    expires: datetime.date  # the last valid day
 
     def covers(self, rule: str, resource: str) -> bool:
         return rule == self.rule and fnmatch.fnmatchcase(resource, self.resource)
@@ -39,7 +39,7 @@ def read_waivers(path: Path, known_rules: Collection[str]) -> tuple[Waiver, ...]
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
-        raise InputError(f"{path.name}: is no YAML: {error}") from None
+        raise InputError(f"{path.name}: is not YAML: {error}") from None
     if not isinstance(document, Mapping) or not isinstance(document.get("waivers"), Sequence):
         raise InputError(f"{path.name}: needs a list `waivers:`; write `waivers: []` for none")
     return tuple(
@@ -54,14 +54,14 @@ def _waiver(entry: Any, place: str, known_rules: Collection[str]) -> Waiver:
         raise InputError(f"{place}: needs exactly the keys {', '.join(keys)}")
     for key in ("rule", "resource", "owner", "reason"):
         if not (isinstance(entry[key], str) and entry[key].strip()):
-            raise InputError(f"{place}.{key}: {entry[key]!r} is no text; say it in words")
+            raise InputError(f"{place}.{key}: {entry[key]!r} is not text; say it in words")
     if entry["rule"] not in known_rules:
         raise InputError(
             f"{place}.rule: there is no rule {entry['rule']!r}; docs/policies.md lists them"
         )
-    # A date-time is a date to Python, and compares with none.
+    # To Python a datetime is a date as well, but the two cannot be compared.
     if type(entry["expires"]) is not datetime.date:
         raise InputError(
-            f"{place}.expires: {entry['expires']!r} is no date; write it as 2027-01-31"
+            f"{place}.expires: {entry['expires']!r} is not a date; write it as 2027-01-31"
         )
     return Waiver(**entry)

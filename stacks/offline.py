@@ -1,9 +1,9 @@
-"""The Pulumi program in a process of its own, on an engine that makes nothing.
+"""Runs the Pulumi program in its own process, on an engine that creates nothing.
 
-`slipway preview --offline` starts it. Reads a request from standard input and writes the resources
-to standard output, as JSON both; what the program itself prints goes to standard error.
+`slipway preview --offline` starts it. It reads a request from standard input and writes the
+resources to standard output, both as JSON; the program's own output goes to standard error.
 
-Exit status: 0 done, 1 the program failed, 2 what the user wrote cannot be used.
+Exit status: 0 done, 1 the program failed, 2 the user's input is invalid.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> int:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
         resources = run(json.load(sys.stdin))
-    except pulumi.RunError as problem:  # meant for the user as it is
+    except pulumi.RunError as problem:  # its message is meant for the user
         print(problem, file=sys.stderr)  # noqa: T201
         return 2
     except NeedsProviderError as problem:
@@ -46,10 +46,10 @@ def main() -> int:
 def run(request: Mapping[str, Any]) -> list[Resource]:
     """Runs the request's `program` (a file) and returns its resources, each after its parent.
 
-    Request: program, stack, configuration (key -> text, as Pulumi hands it to a program),
+    Request: program, stack, configuration (key -> text, as Pulumi passes it to a program),
     secret_keys (which of them are secrets).
     """
-    # A failed program leaves futures that nobody awaits; asyncio would report each of them.
+    # A failed program leaves futures that are never awaited; asyncio would report each of them.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     os.environ["PULUMI_CONFIG"] = json.dumps(request["configuration"])
     pulumi.runtime.set_all_config(request["configuration"], request["secret_keys"])
@@ -71,13 +71,13 @@ def as_resource(found: Registration) -> Resource:
 
 
 def shown(value: Any) -> Any:
-    """A value of the wire as people and policies see it: secrets masked, unknowns marked."""
+    """A value from the wire with secrets masked and unknowns marked, for people and policies."""
     if value == recording.UNKNOWN:
         return {UNKNOWN: True}
     if isinstance(value, list):
         return [shown(part) for part in value]
     if isinstance(value, float) and value.is_integer():
-        return int(value)  # the wire has no other numbers
+        return int(value)  # all numbers on the wire are floats
     if not isinstance(value, dict):
         return value
     if value.get(recording.SIGNATURE) == recording.SECRET:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import pulumi
 import pulumi_consul as consul
@@ -12,29 +11,47 @@ import pulumi_nomad as nomad
 
 from components import naming
 from components.autoscaling.component import Autoscaler, AutoscalerArgs
-from components.base import SlipwayComponent
+from components.base import Hosts, SlipwayComponent
 from components.consul.component import ConsulCluster, ConsulClusterArgs
-from components.gateway.component import Gateway, GatewayArgs
+from components.gateway.component import Gateway, GatewayArgs, routes_gate
+from components.hosts.realisation import HostRealisation
 from components.metrics.component import Monitoring, MonitoringArgs
 from components.node_pool.component import NodePool, NodePoolArgs
 from components.nomad.component import NomadCluster, NomadClusterArgs
-from components.serving.component import ModelService, ModelServiceArgs, gate_secrets
-from slipway.plan.facts import FACTS_VERSION
-from slipway.plan.platform import ModelPlan, PlatformPlan
+from components.serving.component import (
+    Discovery,
+    ModelService,
+    ModelServiceArgs,
+    Scheduler,
+    gate_secrets,
+)
+from slipway.plan.facts import platform_facts
+from slipway.plan.platform import PlatformPlan
+
+
+class SchedulerOf(Protocol):
+    """Makes the scheduler of one environment. `gate_secrets` are those its gates may ask with."""
+
+    def __call__(
+        self, *, plan: PlatformPlan, programs: Hosts, gate_secrets: pulumi.Output[str]
+    ) -> Scheduler: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The realisations a kind of environment is built from."""
+    """The realisations from which a target's environments are built."""
 
+    hosts: HostRealisation
     node_pool: type[NodePool]
+    scheduler: SchedulerOf
+    discovery: Discovery
 
 
 class Platform(SlipwayComponent):
     """The whole platform of one environment: the root of its resource tree.
 
-    Clusters come first, then the pools' nodes, then everything that Nomad runs: the two providers
-    of the workloads wait for the gates, and every workload uses them.
+    Clusters come first, then the pools' nodes, then everything that Nomad runs: the workloads' two
+    providers wait for the gates, and every workload uses them.
     """
 
     def __init__(
@@ -45,18 +62,17 @@ class Platform(SlipwayComponent):
         *,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("Platform", name, _facts(plan), opts)
-        self.gateway_grpc = f"{plan.gateway.address}:{plan.gateway.port}"
-        self.gateway_http = f"http://{self.gateway_grpc}"
-        self._plan = plan
-
+        super().__init__("Platform", name, platform_facts(plan), opts)
+        self.gateway_grpc = plan.gateway.clients.authority
+        self.gateway_http = plan.gateway.clients.url
         self._consul = ConsulCluster(
-            "consul", ConsulClusterArgs(plan=plan), opts=self.child_options()
+            "consul", ConsulClusterArgs(plan=plan, hosts=target.hosts), opts=self.child_options()
         )
         self._nomad = NomadCluster(
             "nomad",
             NomadClusterArgs(
                 plan=plan,
+                hosts=target.hosts,
                 consul_address=self._consul.address,
                 consul_seed=self._consul.seed,
                 consul_token=self._consul.token,
@@ -70,8 +86,10 @@ class Platform(SlipwayComponent):
                 NodePoolArgs(
                     plan=plan,
                     pool=pool,
+                    hosts=target.hosts,
                     consul_seed=self._consul.seed,
                     nomad_token=self._nomad.token,
+                    servers=[*self._consul.ready, *self._nomad.servers],
                     clusters_ready=[*self._consul.ready, *self._nomad.ready],
                 ),
                 opts=self.child_options(),
@@ -79,12 +97,32 @@ class Platform(SlipwayComponent):
             for pool in plan.pools
         ]
         workloads = self._workload_options([gate for pool in pools for gate in pool.ready])
-        Gateway("gateway", GatewayArgs(plan=plan), opts=workloads)
+        gateway = Gateway("gateway", GatewayArgs(plan=plan), opts=workloads)
         Monitoring("monitoring", MonitoringArgs(plan=plan), opts=workloads)
         Autoscaler("autoscaler", AutoscalerArgs(plan=plan), opts=workloads)
-        self._gate_secrets = gate_secrets(self._nomad.token, self._consul.token)
-        for model in plan.models:
-            ModelService(naming.model(model.name), self._model_args(model), opts=workloads)
+        secrets = gate_secrets(self._nomad.token, self._consul.token)
+        scheduler = target.scheduler(
+            plan=plan, programs=target.hosts.programs, gate_secrets=secrets
+        )
+        routes = [
+            ModelService(
+                naming.model(model.name),
+                ModelServiceArgs(
+                    model=model,
+                    pool=plan.pool(model.pool),
+                    scheduler=scheduler,
+                    discovery=target.discovery,
+                ),
+                opts=workloads,
+            ).route
+            for model in plan.models
+        ]
+        target.hosts.programs.run(
+            routes_gate(plan, secrets=secrets),
+            "routes-acknowledged",
+            self,
+            depends_on=[*gateway.jobs, *routes],
+        )
         self.register_outputs({"gateway": self.gateway_http})
 
     def _workload_options(self, gates: list[pulumi.Resource]) -> pulumi.ResourceOptions:
@@ -108,27 +146,3 @@ class Platform(SlipwayComponent):
                 ),
             ],
         )
-
-    def _model_args(self, model: ModelPlan) -> ModelServiceArgs:
-        return ModelServiceArgs(
-            model=model,
-            autoscaling=self._plan.autoscaling,
-            datacenter=self._plan.datacenter,
-            node_bundle=self._plan.node_agent.bundle,
-            nomad_address=self._nomad.address,
-            consul_address=self._consul.address,
-            gate_secrets=self._gate_secrets,
-        )
-
-
-def _facts(plan: PlatformPlan) -> Mapping[str, Any]:
-    """What policies read at preview (schemas/facts.schema.json)."""
-    return {
-        "schema_version": FACTS_VERSION,
-        "environment": plan.environment,
-        "target": plan.target,
-        "servers": len(plan.servers),
-        "pools": {pool.name: len(pool.nodes) for pool in plan.pools},
-        "models": sorted(model.name for model in plan.models),
-        "tools": dict(plan.tools),
-    }

@@ -1,7 +1,7 @@
-"""A Pulumi engine that makes nothing: it records what a program registers.
+"""A Pulumi engine that creates nothing: it records what a program registers.
 
-Needs no credentials, no provider plugins and no cluster. What only a provider could compute stays
-unknown, as at a preview by the real engine.
+Needs no credentials, no provider plugins and no cluster. Values that only a provider could compute
+stay unknown, as in a preview by the real engine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pulumi.runtime.proto import resource_pb2
 # How Pulumi marks values on the wire (sdk/python/lib/pulumi/runtime/rpc.py).
 SIGNATURE = "4dabf18193072939515e22adb298388d"  # the key of a marked object
 SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105  (a signature)
-UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # stands in place of an unknown value
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # stands for an unknown value
 
 STACK = "pulumi:pulumi:Stack"
 
@@ -29,7 +29,7 @@ Creation = Callable[[str, str], Mapping[str, Any]]
 
 
 class NeedsProviderError(Exception):
-    """The program asks for something that only a provider's plugin can answer."""
+    """The program needs an answer that only a provider's plugin can give."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Registration:
 
     @property
     def path(self) -> str:
-        """The chain of types from the root component down, and the name: what state files know."""
+        """The chain of types from the root component down, and the name, as in state files."""
         *_, chain, name = self.urn.split("::")
         return f"{chain} {name}"
 
@@ -59,7 +59,7 @@ class Registration:
         """A plain string input."""
         value = self.inputs[key]
         if not isinstance(value, str):
-            raise TypeError(f"{self.name}: {key} is no plain string")
+            raise TypeError(f"{self.name}: {key} is not a plain string")
         return value
 
     def is_secret(self, key: str) -> bool:
@@ -84,7 +84,7 @@ class Recording:
         return self.registrations[name]
 
     def of_type(self, prefix: str) -> list[Registration]:
-        """The resources whose type begins with `prefix`, in the order they were registered."""
+        """The resources whose type starts with `prefix`, in order of registration."""
         return [found for found in self.by_urn.values() if found.type.startswith(prefix)]
 
     def tree(self) -> dict[str, str]:
@@ -92,8 +92,8 @@ class Recording:
         return {name: found.parent for name, found in self.registrations.items()}
 
     def depth_first(self) -> Iterator[Registration]:
-        """Each resource after its parent, siblings by type and name: the same on every run, though
-        registrations land in any order."""
+        """Each resource after its parent, siblings by type and name. The order is the same in every
+        run, though registrations arrive in any order."""
         children: dict[str, list[Registration]] = {}
         for found in sorted(self.by_urn.values(), key=lambda found: (found.type, found.name)):
             children.setdefault(found.parent_urn, []).append(found)
@@ -112,11 +112,12 @@ def record(
     created: Creation | None = None,
     into: Recording | None = None,
 ) -> Recording:
-    """Run a program and return what it registered (`into`), once every registration has landed.
+    """Run a program and return what it registered (`into`), once every registration has arrived.
 
-    The program sees a preview in which everything is to be created: of a resource it knows the
-    inputs, and all else is unknown. With `created` it sees the run that creates them. Raises
-    NeedsProviderError for an invoke or a read of an existing resource, and what the program raises.
+    The program sees a preview in which everything is to be created: a resource's inputs are known,
+    everything else is unknown. With `created` it sees the run that creates them. Raises
+    NeedsProviderError for an invoke or a read of an existing resource, and any error of the
+    program.
     """
     providers = _NoProviders()
     monitor = _Monitor(providers, f"{stack}::{project}", into or Recording(), created)
@@ -130,7 +131,7 @@ def record(
 
 @contextmanager
 def _as_current(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """The SDK asks for the thread's current one."""
+    """Makes the loop current, because the SDK asks for the thread's current loop."""
     asyncio.set_event_loop(loop)
     try:
         yield
@@ -140,8 +141,8 @@ def _as_current(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
 
 
 class _ThreadlessLoop(asyncio.SelectorEventLoop):
-    """The SDK calls its engine in threads, since one may take its time. This one never does, and
-    going to a thread and back took a twelfth of the time of a thousand models."""
+    """Runs the SDK's calls to its engine without threads: this engine answers at once, and
+    switching threads took a twelfth of the time for a thousand models."""
 
     def run_in_executor(  # type: ignore[override]  # its type parameters come with Python 3.12
         self, _executor: Any, func: Callable[..., Any], *args: Any
@@ -164,7 +165,7 @@ class _Monitor(MockMonitor):
         self._created = created
 
     def make_urn(self, parent: str, type_: str, name: str) -> str:
-        """With the types of all ancestors, as the engine does; the SDK's mock has one."""
+        """A URN with the types of all ancestors, as in the engine; the SDK's mock has only one."""
         chain = f"{parent.split('::')[2]}${type_}" if _name(parent) else type_
         return f"urn:pulumi:{self._place}::{chain}::{name}"
 
@@ -199,7 +200,7 @@ class _Monitor(MockMonitor):
 
 
 class _NoProviders(Mocks):
-    """The SDK's mock monitor comes here with an invoke, and with a read of what exists."""
+    """The SDK's mock monitor calls this for an invoke and for a read of an existing resource."""
 
     def call(self, args: Any) -> Any:
         raise NeedsProviderError(f"the invoke {args.token} needs its provider's plugin")

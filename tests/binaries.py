@@ -11,7 +11,7 @@ from toolchain.settings import default_cache
 
 
 def find(tool: str) -> Path:
-    """The tool in SLIPWAY_TEST_BIN, else the newest in the cache; skips where there is none."""
+    """The tool in SLIPWAY_TEST_BIN, else the newest in the cache; skips if there is none."""
     if folder := os.environ.get("SLIPWAY_TEST_BIN"):
         candidates = [Path(folder) / tool]
     else:

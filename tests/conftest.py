@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Shared by all tests."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
-# One platform for tests/live and tests/host: a fixture counts as another one in each conftest.
+# Imported here, so that tests/live and tests/host share one platform: in two conftests a fixture
+# would be two fixtures.
 from tests.live.fixtures import checkout, platform, second
 
 __all__ = ["checkout", "platform", "second"]
 
 LIVE = {Path(__file__).parent / folder for folder in ("host", "live")}
 
-# Looking for garbage took a twentieth of the time: now seldom, and once at the end instead of
-# pytest's five times, which other Pythons need.
+# Garbage collection took a twentieth of the time: now it runs seldom, and once at the end instead
+# of pytest's five times, which are for other Pythons.
 gc.set_threshold(100_000, 20, 100)
 
 
@@ -25,5 +26,5 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Live tests are not even imported where none of them runs."""
+    """Live tests are not even imported if none of them runs."""
     return True if collection_path in LIVE and "not live" in config.option.markexpr else None

@@ -1,4 +1,4 @@
-"""Vendors' release archives, from their own address or a mirror, by pinned SHA-256 only."""
+"""Vendors' release archives, from the vendor or a mirror, never without a known SHA-256."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def checksum(pin: ArchivePin, settings: Settings) -> str:
     """The SHA-256 to expect: the pin's, else the operator's. UnavailableError without one."""
     expected = pin.sha256 or settings.checksums.get(pin.file_name)
     if expected is None:
-        raise UnavailableError("no checksum of it is known")
+        raise UnavailableError("its checksum is not known")
     return expected
 
 
@@ -38,7 +38,7 @@ def key(sha256: str) -> str:
 
 
 def address(pin: ArchivePin, settings: Settings) -> httpx.URL:
-    """Where the archive is; UnavailableError when the mirror's address is none."""
+    """Where the archive is; UnavailableError when the mirror's address is not one."""
     try:
         return httpx.URL(f"{settings.mirror}/{pin.file_name}" if settings.mirror else pin.address)
     except httpx.InvalidURL as error:
@@ -46,15 +46,15 @@ def address(pin: ArchivePin, settings: Settings) -> httpx.URL:
 
 
 def shown(address: httpx.URL) -> str:
-    """As people and logs may see it: a mirror's address may hold a user's token."""
+    """The address as shown to people and in logs: without the token that a mirror's may contain."""
     return str(address.copy_with(userinfo=b""))
 
 
 def fetch(attempt: Attempt) -> str:
-    """Downloads, checks and unpacks the archive; returns the key.
+    """Downloads, verifies and unpacks the archive; returns the key.
 
-    UnavailableError when the address does not answer. A file with another checksum is more: a
-    ToolchainError, for somebody changed it and a person has to know.
+    UnavailableError when the address does not answer. A file with another checksum is a
+    ToolchainError: it was changed, which a person has to look into.
     """
     pin = attempt.pin.archive
     if pin is None:
@@ -83,7 +83,10 @@ def _download(source: httpx.URL, target: Path, attempt: Attempt) -> None:
     except httpx.HTTPStatusError as error:
         status = error.response.status_code
         raise UnavailableError(f"{shown(source)} answers {status}") from error
-    except (httpx.HTTPError, httpx.InvalidURL) as error:  # a redirect may lead to no address
+    except (
+        httpx.HTTPError,
+        httpx.InvalidURL,
+    ) as error:  # a redirect's target may not be an address
         raise UnavailableError(f"{shown(source)}: {error}") from error
 
 
@@ -105,9 +108,9 @@ def _check(archive: Path, expected: str, source: httpx.URL) -> None:
         actual = hashlib.file_digest(stream, "sha256").hexdigest()
     if actual != expected:
         raise ToolchainError(
-            f"{shown(source)} has SHA-256 {actual}, expected is {expected}",
+            f"{shown(source)} has SHA-256 {actual}, expected {expected}",
             fix="find out why that address serves another file; "
-            "SLIPWAY_TOOL_SOURCES=path,wheel,module goes without archives (docs/tools.md)",
+            "SLIPWAY_TOOL_SOURCES=path,wheel,module uses no archives (docs/tools.md)",
         )
 
 

@@ -46,8 +46,8 @@ def ensure_environment(
 ) -> Path:
     """Makes the environment `target` (a `<cache>/envs/<name>`) unless it is complete; returns it.
 
-    `requirements` pins every package: nothing is resolved. An interrupted attempt is made anew by
-    the next call; a second run at the same time waits for the first. Raises ToolchainError.
+    `requirements` pins every package: nothing is resolved. The call after an interrupted one starts
+    anew; a second run at the same time waits for the first. Raises ToolchainError.
     """
     step = Step(target.name, progress)
     install(requirements, target, step, compile_bytecode=compile_bytecode)
@@ -58,15 +58,15 @@ def ensure_environment(
 def install(
     requirements: Path, target: Path, step: Step, *, compile_bytecode: bool = False
 ) -> Path:
-    """`ensure_environment` inside a step of the caller's."""
+    """`ensure_environment` as part of the caller's step."""
     if is_complete(requirements, target):
         return target
     cache = target.parents[1]
     uv = find_uv(cache, step)
     with exclusive(_lock_path(target), step) as lock:
         if not is_complete(requirements, target):
-            # In place: the scripts of an environment hold its path, so it cannot be moved later.
-            # The marker, written last, makes it count.
+            # In place: the scripts of an environment contain its path, so it cannot be moved later.
+            # The marker, written last, declares it complete.
             with explained(target.parent):
                 _fill(uv, requirements, target, step=step, lock=lock, compile_=compile_bytecode)
     return target
@@ -101,7 +101,7 @@ def _fill(
 
 
 def base_python() -> Path:
-    """The interpreter under this one: never an environment's, and by its real name."""
+    """The interpreter that this environment is based on, by its real path."""
     return Path(getattr(sys, "_base_executable", sys.executable)).resolve()
 
 
@@ -181,7 +181,7 @@ def _mark(target: Path, content: str) -> None:
 
 
 def _clear(target: Path) -> None:
-    # The marker goes first: a half-removed environment must not count.
+    # The marker goes first: a half-removed environment must not look complete.
     (target / _MARKER).unlink(missing_ok=True)
     if target.exists():
         shutil.rmtree(target)

@@ -1,4 +1,4 @@
-"""The failures of this package, each with what to do about it. Standard library only."""
+"""The failures of this package, each with its fix. Standard library only."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class ToolchainError(Exception):
 
 
 class UnavailableError(Exception):
-    """One source cannot give this tool here; the next one is tried. The text is the reason."""
+    """A source cannot provide this tool here; the next one is tried. The text is the reason."""
 
 
 class CancelledError(Exception):
-    """The work was called off because another part failed or the run was interrupted."""
+    """The work was cancelled because another part failed or the run was interrupted."""
 
 
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -53,7 +53,7 @@ def explained(folder: Path) -> Iterator[None]:
 
 
 def disk_full(folder: Path) -> ToolchainError:
-    """The error for a disk (or a quota) without room for what `folder` was to hold."""
+    """The error for a full disk or an exhausted quota while writing `folder`."""
     return ToolchainError(
         f"no space left while writing {folder}",
         fix="free some disk space (`df -h` shows it), or set SLIPWAY_CACHE to a larger disk",

@@ -25,9 +25,9 @@ def build_environment(pin: ModulePin, cache: Path) -> dict[str, str]:
     """The variables of a reproducible build that writes to the cache folder only."""
     settings = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return {
-        "GOENV": f"{settings}/go/env",  # stay the user's
-        # The compiler hardly collects its garbage, and each of its processes ends soon: an eighth
-        # less work. The limit keeps two of them and the linker inside of a small machine's memory.
+        "GOENV": f"{settings}/go/env",  # the user's own settings still apply
+        # Compiler processes are short-lived, so they hardly need to collect garbage: an eighth less
+        # work. The limit keeps two of them and the linker within a small machine's memory.
         "GOGC": "1600",
         "GOMEMLIMIT": "3GiB",
         **os.environ,
@@ -38,7 +38,7 @@ def build_environment(pin: ModulePin, cache: Path) -> dict[str, str]:
         "GOPATH": str(cache / "go"),
         "GOTOOLCHAIN": "local",
         "GOWORK": "off",
-        # Go counts its use in a folder beside its settings, which has no variable of its own.
+        # Go keeps telemetry in a folder beside its settings that has no variable of its own.
         "XDG_CONFIG_HOME": str(cache / "go" / "config"),
     }
 
@@ -75,7 +75,7 @@ def _version(go: Path, pin: ModulePin, cache: Path) -> _Version:
             capture_output=True,
             text=True,
             env=build_environment(pin, cache),
-            cwd="/",  # no go.mod of the caller's folder has a say
+            cwd="/",  # not under a go.mod of the caller
             check=False,
         )
     except OSError:
@@ -84,7 +84,7 @@ def _version(go: Path, pin: ModulePin, cache: Path) -> _Version:
 
 
 def _parse(version: str) -> _Version:
-    # Pre-releases (1.27rc1) count as their release minus everything: older than 1.27.0.
+    # Pre-releases (1.27rc1) count as older than their release.
     return tuple(int(number) for number in re.findall(r"(?:^|(?<=\.))\d+(?=\.|$)", version))
 
 
@@ -92,7 +92,7 @@ def _require_c_compiler(path: str) -> None:
     compiler = next(iter(os.environ.get("CC", "").split()), "gcc")
     if shutil.which(compiler, path=path) is None:
         raise ToolchainError(
-            f"this build needs a C compiler and there is no {compiler}",
+            f"this build needs a C compiler, but {compiler} is not on PATH",
             fix="install one (Debian, Ubuntu: apt-get install gcc libc6-dev), or put the pinned "
             "version of the tool on PATH",
         )

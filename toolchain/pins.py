@@ -1,4 +1,4 @@
-"""Which version of which tool, and where each can come from: the typed form of pins.json."""
+"""The version of each tool, and where it can come from: the typed form of pins.json."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEY_LENGTH = 12
 class ArchivePin:
     """A vendor's release archive (.zip or .tar.gz).
 
-    `members` are glob patterns of what is taken out, by file name, flattened. `sha256` None means
+    `members` are glob patterns of the files to extract, all into one folder. `sha256` None means
     that the operator must supply it (see `settings`).
     """
 
@@ -87,7 +87,7 @@ def tool_pins() -> Mapping[str, ToolPin]:
 
 
 def tool_pin(name: str) -> ToolPin:
-    """The pin of one tool. Raises ToolchainError (exit code 2) for a name that has none."""
+    """The pin of one tool. Raises ToolchainError (exit code 2) for an unknown name."""
     pins = tool_pins()
     if name not in pins:
         raise ToolchainError(

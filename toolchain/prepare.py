@@ -1,7 +1,7 @@
-"""Everything a platform needs on this machine, side by side.
+"""Prepares everything that a platform needs on this machine, in parallel.
 
-Go builds go one after the other (each uses every core); archives, wheels and Python environments,
-which wait for the network and the disk, go beside them.
+Go builds run one after the other (each uses every core); archives, wheels and Python environments,
+which wait for the network and the disk, run beside them.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ Job = ToolJob | EnvironmentJob
 def prepare(jobs: Iterable[Job], cache: Path, progress: Progress = silent) -> dict[str, Path]:
     """Does all jobs; returns the main program of each tool and the folder of each environment.
 
-    The first failure calls the others off and is raised (ToolchainError). What was finished or
-    compiled until then is kept.
+    The first failure cancels the others and is raised (ToolchainError). What was finished or
+    compiled by then is kept.
     """
     settings = Settings.read(cache)
     jobs = list(jobs)
     names = [job.name for job in jobs]
     if len(set(names)) < len(names):
-        raise ValueError(f"two jobs have one name: {sorted(names)}")
+        raise ValueError(f"two jobs have the same name: {sorted(names)}")
     return side_by_side({job.name: _call(job, settings) for job in jobs}, progress)
 
 

@@ -36,10 +36,10 @@ def run(
     env: Mapping[str, str],
     cwd: Path,
 ) -> None:
-    """Runs `argv` with its output in `log`; its last line is the detail of the heartbeat.
+    """Runs `argv` with its output in `log`; the last line is the detail of the heartbeat.
 
-    `lock` is inherited, see `locks.exclusive`. Raises CommandError, a ToolchainError when the
-    disk is full, and CancelledError (the command is ended first).
+    The command inherits `lock`, see `locks.exclusive`. Raises CommandError, a ToolchainError when
+    the disk is full, and CancelledError (after it has ended the command).
     """
     with explained(log.parent), log.open("wb") as output:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""How long work tells that it is alive. Standard library only."""
+"""How long-running work reports that it is alive. Standard library only."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Step:
         self._emit(detail)
 
     def tick(self, detail: str = "") -> None:
-        """To be called about every second of a wait. Raises CancelledError when called off."""
+        """To be called about every second of a wait. Raises CancelledError if cancelled."""
         if self._cancelled is not None and self._cancelled.is_set():
             raise CancelledError(self.name)
         if time.monotonic() - self._reported_s >= HEARTBEAT_S:

@@ -59,20 +59,20 @@ _RESULT: Mapping[str, Source] = {
 def tools(
     names: Iterable[str], cache: Path, on_progress: Progress = silent
 ) -> dict[str, ResolvedTool]:
-    """Gets every named tool, side by side. Raises ToolchainError; nothing is half-installed."""
+    """Installs every named tool, in parallel. Raises ToolchainError; nothing is half-installed."""
     settings = Settings.read(cache)
     work = {name: partial(resolve, tool_pin(name), settings) for name in names}
     return side_by_side(work, on_progress)
 
 
 def report(names: Iterable[str], cache: Path) -> list[ToolState]:
-    """The state of each named tool; gets and runs nothing."""
+    """The state of each named tool; installs and runs nothing."""
     settings = Settings.read(cache)
     return [_state(tool_pin(name), settings) for name in names]
 
 
 def resolve(pin: ToolPin, settings: Settings, step: Step) -> ResolvedTool:
-    """Gets one tool inside a step of the caller's."""
+    """Installs one tool as part of the caller's step."""
     store = ToolStore(settings.cache)
     source: Source | None = _cached(pin, settings, store)
     if source is None:
@@ -104,7 +104,7 @@ def _reused(pin: ToolPin, settings: Settings, store: ToolStore) -> Literal["cach
 
 
 def _accepted_keys(pin: ToolPin, settings: Settings) -> frozenset[str]:
-    """The keys that today's pins and settings could produce: anything else is out of date."""
+    """The keys that the current pins and settings can produce: others are out of date."""
     keys: set[str] = set()
     for source in settings.sources:
         try:
@@ -146,6 +146,6 @@ def _fetch(pin: ToolPin, settings: Settings, store: ToolStore, step: Step, lock:
             store.publish(pin, staging, source=_RESULT[source], key=key)
             return _RESULT[source]
     raise ToolchainError(
-        f"{pin.name} {pin.version} cannot be had: {'; '.join(reasons)}",
+        f"{pin.name} {pin.version} could not be installed: {'; '.join(reasons)}",
         fix=f"put {pin.name} {pin.version} on PATH; docs/tools.md has the other ways",
     )

@@ -1,10 +1,10 @@
-"""What a person can set about the toolchain, all by environment variables.
+"""The settings of the toolchain, all of them environment variables.
 
-SLIPWAY_CACHE             folder of everything that can be made again
+SLIPWAY_CACHE             folder of everything that can be recreated
 SLIPWAY_TOOL_SOURCES      which sources, in which order: path,archive,wheel,module
 SLIPWAY_MIRROR            base address that serves the vendors' archives under their own file names
 SLIPWAY_MIRROR_CHECKSUMS  file of `<sha256>  <file name>` lines (the form of the vendors' own
-                          checksum files); else <config>/slipway/checksums.txt
+                          checksum files); by default <config>/slipway/checksums.txt
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Settings:
 
     @classmethod
     def read(cls, cache: Path, environ: Mapping[str, str] = os.environ) -> Settings:
-        """Raises ToolchainError (exit code 2) on a value that makes no sense."""
+        """Raises ToolchainError (exit code 2) for an invalid value."""
         return cls(
             cache=cache,
             sources=_sources(environ.get("SLIPWAY_TOOL_SOURCES", "")),
@@ -54,7 +54,7 @@ def _sources(text: str) -> tuple[str, ...]:
     unknown = sorted(set(names) - set(SOURCES))
     if unknown:
         raise ToolchainError(
-            f"SLIPWAY_TOOL_SOURCES={text}: no source is called {', '.join(unknown)}",
+            f"SLIPWAY_TOOL_SOURCES={text}: unknown source: {', '.join(unknown)}",
             fix=f"use some of: {','.join(SOURCES)}",
             exit_code=2,
         )
@@ -71,7 +71,7 @@ def _checksums(environ: Mapping[str, str]) -> Mapping[str, str]:
         if given is None:
             return {}
         raise ToolchainError(
-            f"SLIPWAY_MIRROR_CHECKSUMS: there is no file {path}",
+            f"SLIPWAY_MIRROR_CHECKSUMS: {path} does not exist",
             fix="name a file of `<sha256>  <file name>` lines",
             exit_code=2,
         ) from None

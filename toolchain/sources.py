@@ -1,7 +1,7 @@
 """What every source of a tool has in common.
 
-A source fills a staging folder with the tool's binaries, or raises UnavailableError with the
-reason: the next one is tried then. Anything else it raises ends the search.
+A source fills a staging folder with the tool's binaries, or raises UnavailableError with the reason
+why the next source is tried. Any other exception ends the search.
 """
 
 from __future__ import annotations

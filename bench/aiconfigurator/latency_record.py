@@ -1,4 +1,4 @@
-"""Record what aiconfigurator says of single forward passes, for the planner's cross-check.
+"""Records aiconfigurator's figures for single forward passes, for the planner's cross-check.
 
     python -m venv /tmp/aic && /tmp/aic/bin/pip install -r bench/aiconfigurator/requirements.txt
     /tmp/aic/bin/python bench/aiconfigurator/latency_record.py [--out FILE]
@@ -218,7 +218,7 @@ def _cases() -> Iterator[dict[str, Any]]:
 
 
 def _rows(case: dict[str, Any], folder: Path, parts: bool) -> list[dict[str, Any]]:
-    """The case with its times; none when the database lacks one of its operations."""
+    """The case with its times; None if the database lacks one of its operations."""
     session = _session(case, folder)
     prefill = _answers(case, {str(n): partial(_prefill, session, n) for n in PROMPTS})
     decode = _answers(case, {f"{b}x{c}": partial(_decode, session, b, c) for b, c in DECODES})
@@ -237,7 +237,7 @@ def _rows(case: dict[str, Any], folder: Path, parts: bool) -> list[dict[str, Any
 def _answers(
     case: Mapping[str, Any], questions: Mapping[str, Callable[[], dict[str, float]]]
 ) -> dict[str, dict[str, float]]:
-    """Milliseconds by operation for every question; empty when the database lacks an operation."""
+    """Milliseconds by operation for every question; empty if the database lacks an operation."""
     try:
         return {name: question() for name, question in questions.items()}
     except Exception as error:  # whatever the tool raises: the case is named, not hidden
@@ -269,14 +269,14 @@ def _session(case: Mapping[str, Any], folder: Path) -> InferenceSession:
 
 
 def _widen_narrow_routers(model: Any) -> None:
-    """The databases hold no GEMM of fewer than 32 columns: a router to 8 experts is asked as 32."""
+    """The databases have no GEMM with fewer than 32 columns: a router to 8 experts counts as 32."""
     for operation in (*model.context_ops, *model.generation_ops):
         if operation._name.endswith("router_gemm"):
             operation._n = max(32, operation._n)
 
 
 def _model_path(key: str, folder: Path) -> str:
-    """A name that the tool knows, or a folder with the model's config.json."""
+    """A name known to the tool, or a folder with the model's config.json."""
     model = MODELS[key]
     if model.published:
         return model.published
@@ -317,7 +317,7 @@ def _name(case: Mapping[str, Any]) -> str:
 
 
 def _one_row_a_line(document: Mapping[str, Any]) -> str:
-    """JSON with one configuration a line: a new recording is a readable difference."""
+    """JSON with one configuration per line, so that diffs of recordings are readable."""
     head = json.dumps({key: value for key, value in document.items() if key != "rows"}, indent=2)
     rows = ",\n    ".join(json.dumps(row) for row in document["rows"])
     return f'{head[:-2]},\n  "rows": [\n    {rows}\n  ]\n}}\n'

@@ -2,9 +2,9 @@
 
     .venv/bin/python bench/aiconfigurator/latency_table.py
 
-Reads tests/unit/planner/latency/aiconfigurator_latency.json, which latency_record.py writes; needs
-no aiconfigurator itself. An error is (estimate - tool) / tool; that of a configuration is the
-median of the absolute errors of its shapes. Exit 1 over the bar.
+Reads tests/unit/planner/latency/aiconfigurator_latency.json, which latency_record.py writes, and
+does not need aiconfigurator. An error is (estimate - tool) / tool; a configuration's error is the
+median of the absolute errors of its shapes. Exits with 1 over the bar.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-# Ours are found through the line above.
+# The project's modules are found through the line above.
 from tests.unit.planner.latency.latency_rows import (  # noqa: E402
     BAR,
     PHASES,

@@ -1,9 +1,9 @@
-"""Hold the planner's memory per GPU against the recorded rows of aiconfigurator.
+"""Compares the planner's memory per GPU with the recorded rows of aiconfigurator.
 
     .venv/bin/python bench/aiconfigurator/memory_compare.py
 
-Prints a Markdown table, worst case of each accelerator named. Both sides are estimates; what they
-share is neither code nor constants, except the 551 MiB of context and the sizes of NCCL's buffers.
+Prints a markdown table with the worst case of each accelerator. Both sides are estimates. They
+share neither code nor constants, except the 551 MiB of context and the sizes of NCCL's buffers.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from slipway.config.catalog import Catalog, load_catalog  # noqa: E402
-from slipway.plan.capacity import Layout, Precision  # noqa: E402
-from slipway.planner.memory.device import GIB, device_memory, kv_bytes  # noqa: E402
+from slipway.plan.figures import Layout, Precision  # noqa: E402
+from slipway.planner.engines.vllm.memory import device_memory, kv_bytes  # noqa: E402
 from slipway.planner.memory.quantization import KV_BYTES  # noqa: E402
+from slipway.planner.units import GIB  # noqa: E402
 
 RECORD = ROOT / "tests/unit/planner/memory/aiconfigurator_memory.json"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """GiB per GPU by part, ours and theirs."""
+    """GiB per GPU by part, the planner's and the tool's."""
 
     model: str
     accelerator: str

@@ -1,11 +1,11 @@
-"""Record what aiconfigurator says of a GPU's memory, for the planner's cross-check.
+"""Records aiconfigurator's figures for a GPU's memory, for the planner's cross-check.
 
     python3.11 -m venv /tmp/aic && /tmp/aic/bin/pip install -r bench/aiconfigurator/requirements.txt
     /tmp/aic/bin/python bench/aiconfigurator/memory_record.py [--out FILE]
 
-Asks the memory formula of its vLLM backend, with 8,192 tokens in a step and sequences of 4,000 +
-500 tokens. The batch is the largest that the formula itself fits on the GPU: the load at which the
-estimate decides something. Runs in aiconfigurator's own environment.
+Uses the memory formula of its vLLM backend, with 8,192 tokens in a step and sequences of 4,000 +
+500 tokens. The batch is the largest that fits the GPU by that formula: the load at which the
+estimate matters. Runs in aiconfigurator's own environment.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ ACCELERATORS = {
     "L40S": "l40s",
 }
 
-# catalog key -> (its name in aiconfigurator, weights, (tensor, expert) layouts). Not asked: models
-# with windowed layers, whose KV cache the formula takes for full.
+# catalog key -> (its name in aiconfigurator, weights, (tensor, expert) layouts). Left out: models
+# with windowed layers, whose KV cache the formula overestimates.
 MODELS = {
     "qwen3-8b": ("Qwen/Qwen3-8B", ("bf16", "fp8"), ((1, 1), (2, 1))),
     "llama-3.1-8b": ("meta-llama/Meta-Llama-3.1-8B", ("bf16", "fp8"), ((1, 1), (2, 1))),
@@ -84,7 +84,7 @@ def main() -> None:
         "output_tokens": OUTPUT_TOKENS,
         "step_tokens": STEP_TOKENS,
     }
-    # A line a row: a new version's differences are readable.
+    # One line per row, so that diffs are readable.
     lines = ",\n".join(json.dumps(row) for row in rows)
     head = json.dumps(document)[:-1]
     arguments.out.write_text(f'{head}, "rows": [\n{lines}\n]}}\n', encoding="utf-8")
@@ -115,9 +115,9 @@ def _questions(accelerator: str) -> Iterator[Question]:
 
 
 def _answer(question: Question, spec: dict[str, Any]) -> dict[str, Any] | None:
-    """The batch, and GiB per GPU by part. None where not even one sequence fits.
+    """The batch, and GiB per GPU by part. None if not even one sequence fits.
 
-    Another sequence costs its KV cache and nothing else.
+    Each further sequence costs only its KV cache.
     """
     model = _model(question)
     capacity_gib = spec["gpu"]["mem_capacity"] / 2**30

@@ -1,4 +1,4 @@
-"""Autoscaler: the Nomad Autoscaler and what it may do."""
+"""Autoscaler: the Nomad Autoscaler and its permissions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class AutoscalerArgs:
 class Autoscaler(SlipwayComponent):
     """The autoscaler's job and the policy of its workload identity.
 
-    Each model's envelope is in the model's own job. A replace leaves all counts as they are.
+    Each model's minimum and maximum are in the model's own job. A replace leaves all counts
+    unchanged.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Autoscaler(SlipwayComponent):
             JOB_ID,
             jobspec=to_json(autoscaler_job(args.plan)),
             json=True,
+            rerun_if_dead=True,
             opts=self.child_options(depends_on=[policy]),
         )
         self.register_outputs({})

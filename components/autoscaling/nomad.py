@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from components.nomad.addresses import IN_FILES, in_arguments, in_files
 from components.nomad.jobspec import (
     CheckRestart,
     File,
@@ -20,7 +21,7 @@ JOB_ID = "nomad-autoscaler"
 TASK = "autoscaler"
 METRICS_PATH = "/v1/metrics"
 
-# What its workload identity may do: read jobs and scale them.
+# The permissions of its workload identity: read jobs and scale them.
 POLICY_RULES = """\
 namespace "default" {
   policy       = "scale"
@@ -35,17 +36,17 @@ def autoscaler_job(plan: PlatformPlan) -> Job:
         id=JOB_ID,
         datacenter=plan.datacenter,
         node_pool=autoscaling.pool,
-        address=autoscaling.address,
+        address=autoscaling.autoscaler.host,
         group=Group(
             name="autoscaler",
             count=1,
-            ports={"http": autoscaling.port},
+            ports={"http": autoscaling.autoscaler.port},
             services=(
                 Service(
                     name="nomad-autoscaler",
                     port="http",
                     tags=("metrics",),
-                    # Without the format it answers JSON.
+                    # Without the format parameter it answers in JSON.
                     meta={"metrics_path": METRICS_PATH, "metrics_format": "prometheus"},
                     checks=(HttpCheck(path="/v1/health", port="http"), _policies_check(plan)),
                 ),
@@ -56,9 +57,15 @@ def autoscaler_job(plan: PlatformPlan) -> Job:
                     command="${meta.runtime}/tools/bin/"
                     f"nomad-autoscaler-{plan.tools['nomad-autoscaler']}/nomad-autoscaler",
                     args=("agent", "-config", "local/autoscaler.json"),
-                    files=(File(path="local/autoscaler.json", content=agent_config(plan)),),
+                    files=(
+                        File(
+                            path="local/autoscaler.json",
+                            content=agent_config(plan),
+                            templates=(IN_FILES,),
+                        ),
+                    ),
                     # The agent reads its Nomad address and token from the environment.
-                    env={"NOMAD_ADDR": f"http://{plan.servers[0].address}:4646"},
+                    env={"NOMAD_ADDR": in_arguments(plan.nomad).url},
                     nomad_identity=True,
                     cpu_mhz=50,
                     memory_mb=128,
@@ -69,17 +76,17 @@ def autoscaler_job(plan: PlatformPlan) -> Job:
 
 
 def _policies_check(plan: PlatformPlan) -> ScriptCheck:
-    """Restarts an autoscaler that has lost its policies, which calls itself healthy."""
+    """Restarts an autoscaler that has lost its policies but still reports itself healthy."""
     autoscaling, program = plan.autoscaling, plan.node_agent
-    metrics = f"http://{autoscaling.address}:{autoscaling.port}{METRICS_PATH}?format=prometheus"
+    metrics = f"{in_arguments(autoscaling.autoscaler).url}{METRICS_PATH}?format=prometheus"
     return ScriptCheck(
         name="policies",
         task=TASK,
         command=f"${{meta.runtime}}/envs/{program.environment}/bin/python",
         args=(f"${{meta.runtime}}/bundles/{program.bundle}/scaling_policies.py", metrics),
         interval_s=5,
-        timeout_s=25,  # of its two questions each may take ten
-        # A new model's policy is known to Nomad a moment before it is to the autoscaler.
+        timeout_s=25,  # its two requests may take ten each
+        # Nomad knows a new model's policy a moment before the autoscaler does.
         restart=CheckRestart(after_failures=3, grace_s=10),
     )
 
@@ -87,19 +94,22 @@ def _policies_check(plan: PlatformPlan) -> ScriptCheck:
 def agent_config(plan: PlatformPlan) -> str:
     """The agent's JSON configuration.
 
-    JSON because its HCL reader refuses two arguments in a one-line block.
+    JSON, because its HCL parser refuses two arguments in a one-line block.
     """
     autoscaling, monitoring = plan.autoscaling, plan.monitoring
     config = {
         "log_json": True,
         "log_level": "INFO",
-        "http": {"bind_address": autoscaling.address, "bind_port": autoscaling.port},
+        "http": {
+            "bind_address": in_files(autoscaling.autoscaler).host,
+            "bind_port": autoscaling.autoscaler.port,
+        },
         "policy": {"default_evaluation_interval": f"{autoscaling.evaluation_interval_s}s"},
         "telemetry": {"prometheus_metrics": True, "disable_hostname": True},
         "apm": {
             "prometheus": {
                 "driver": "prometheus",
-                "config": {"address": f"http://{monitoring.address}:{monitoring.port}"},
+                "config": {"address": in_files(monitoring.prometheus).url},
             }
         },
         "strategy": {"pass-through": {"driver": "pass-through"}},

@@ -1,7 +1,6 @@
-"""Consul agents as documents: servers, and the client every node has.
+"""The configuration of Consul agents: servers, and the client on every node.
 
-Everything but the secrets is here and known at preview. Options that are Consul's defaults are
-left out.
+Everything but the secrets is known at preview. Options with Consul's default value are left out.
 """
 
 from __future__ import annotations
@@ -22,9 +21,8 @@ from components.node_pool.host_document import (
 from slipway.plan.platform import Node, PlatformPlan, Server
 
 NAME = "consul"
-HTTP_PORT = 8500
-SERVICE = "consul-agent"  # how Prometheus finds the agents
-# Tasks poll and watch from one address; the default of 200 is reached by some tens of models.
+SERVICE = "consul-agent"  # by which Prometheus finds the agents
+# Tasks poll and watch from one address; some tens of models reach the default of 200.
 MAX_CONNECTIONS_PER_ADDRESS = 2000
 
 
@@ -34,7 +32,7 @@ def server_agent(plan: PlatformPlan, server: Server) -> AgentDocument:
         **_common(plan, server.name, server.address),
         "server": True,
         "bootstrap_expect": len(plan.servers),
-        # Election timeouts in units of Consul's own: a lone server waits for nobody.
+        # A multiple of Consul's own election timeouts; a single server does not wait for others.
         "performance": {"raft_multiplier": 1 if not others else 5},
         **({"retry_join": others} if others else {}),
     }
@@ -45,31 +43,27 @@ def client_agent(plan: PlatformPlan, node: Node) -> AgentDocument:
     configuration = {
         **_common(plan, node.name, node.address),
         "retry_join": [server.address for server in plan.servers],
-        # A restart keeps the node's services in the catalog: leaving would take every endpoint of
-        # the node out of Envoy. A node that goes for good is removed by services/node.
+        # A restart keeps the node's services in the catalog: leaving would remove every endpoint of
+        # the node from Envoy. services/node removes a node that is deleted.
         "leave_on_terminate": False,
         "skip_leave_on_interrupt": True,
     }
     return _agent(plan, CONSUL_CLIENT, node.address, configuration)
 
 
-def server_secrets(seed: str, host: str) -> dict[str, Any]:
-    """The secret part of a server's configuration. Consul makes the management token itself."""
-    secrets = client_secrets(seed, host)
+def server_secrets(seed: str, token: str) -> dict[str, Any]:
+    """The secret part of a server's configuration. Consul creates the management token itself."""
+    secrets = client_secrets(seed, token)
     secrets["acl"]["tokens"]["initial_management"] = seeds.token(seed, acl.MANAGEMENT)
     return secrets
 
 
-def client_secrets(seed: str, host: str) -> dict[str, Any]:
-    token = seeds.token(seed, acl.agent_token_name(host))
+def client_secrets(seed: str, token: str) -> dict[str, Any]:
+    """The secret part of a client's configuration; `token` is the agent's own."""
     return {
         "encrypt": seeds.gossip_key(seed),
         "acl": {"tokens": {"agent": token, "config_file_service_registration": token}},
     }
-
-
-def http_address(address: str) -> str:
-    return f"http://{address}:{HTTP_PORT}"
 
 
 def _agent(
@@ -85,8 +79,9 @@ def _agent(
             f"-config-file={SECRETS_FILE}",
         ),
         configuration=configuration,
-        # Of a server: it answers, alone or not. Of a client: it has found the servers.
-        ready_url=f"{http_address(address)}/v1/status/leader",
+        # A server is ready when it answers, with or without peers; a client when it has found the
+        # servers.
+        ready_url=f"{plan.consul.at(address).url}/v1/status/leader",
     )
 
 
@@ -98,17 +93,16 @@ def _common(plan: PlatformPlan, name: str, address: str) -> dict[str, Any]:
         "bind_addr": address,
         "client_addr": address,
         "advertise_addr": address,
-        # Every agent has an address of its own, so these are Consul's standard ports; what the
-        # platform does not use is closed.
+        # Consul's standard ports, because every agent has its own address; unused ones are closed.
         "ports": {
-            "http": HTTP_PORT,
+            "http": plan.consul.port,
             "dns": -1,
             "grpc": -1,
             "grpc_tls": -1,
             "serf_wan": -1,
         },
         "acl": {"enabled": True, "default_policy": "deny", "enable_token_persistence": True},
-        "connect": {"enabled": False},  # no service mesh: Envoy gets its clusters from our xDS
+        "connect": {"enabled": False},  # no service mesh: Envoy gets its clusters from services/xds
         "disable_update_check": True,
         "limits": {"http_max_conns_per_client": MAX_CONNECTIONS_PER_ADDRESS},
         "telemetry": {"prometheus_retention_time": "5m", "disable_hostname": True},
@@ -116,7 +110,7 @@ def _common(plan: PlatformPlan, name: str, address: str) -> dict[str, Any]:
             {
                 "name": SERVICE,
                 "address": address,
-                "port": HTTP_PORT,
+                "port": plan.consul.port,
                 "tags": ["metrics"],
                 "meta": {"metrics_path": "/v1/agent/metrics", "metrics_format": "prometheus"},
             }

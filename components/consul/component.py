@@ -1,4 +1,4 @@
-"""ConsulCluster: the servers of Consul and everybody's permissions in it."""
+"""ConsulCluster: Consul's servers and all permissions in Consul."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import pulumi_random as random
 from components import naming, seeds
 from components.base import HostProgram, SlipwayComponent, secret_json
 from components.consul import acl
-from components.consul.agent_config import NAME, http_address, server_agent, server_secrets
+from components.consul.agent_config import NAME, server_agent, server_secrets
+from components.consul.joining import Joining
+from components.hosts.realisation import HostRealisation
 from components.node_pool.host_document import host_document, secrets_document
 from slipway.plan.platform import PlatformPlan
 
@@ -21,52 +23,73 @@ SEED_LENGTH = 64
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsulClusterArgs:
     plan: PlatformPlan
+    hosts: HostRealisation
 
 
 class ConsulCluster(SlipwayComponent):
-    """Consul's servers, its ACLs, and the seed that all of its secrets come from.
+    """Consul's servers, its ACLs, and the seed of all its secrets.
 
     Owns the server agents and every ACL object whose description begins with "slipway: ". Leaves
-    alone the catalog (Nomad's), the routing table (the models') and tokens that people make.
-    A changed configuration restarts only the server it belongs to. Replacing the seed gives every
+    alone the catalog (Nomad's), the routing table (the models') and tokens created by people. A
+    changed configuration restarts only the server it belongs to. Replacing the seed gives every
     agent a new gossip key and new tokens, which a running cluster does not accept: `slipway down`
     first. Removing the component deletes the servers' data, KV included.
 
-    Attributes: `address` (plain, of the first server), `token` (secret, of the operator), `seed`
-    (secret, for the client agents), `ready` (what users of the cluster depend on).
+    Attributes: `address` (the first server's, plain), `token` (the operator's, secret), `seed` (for
+    the client agents, secret), `ready` (for users of the cluster to depend on).
     """
 
     def __init__(
         self, name: str, args: ConsulClusterArgs, *, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        plan = args.plan
-        self.address = http_address(plan.servers[0].address)
+        plan, hosts = args.plan, args.hosts
+        self.address = plan.consul.url
         super().__init__("ConsulCluster", name, {"servers": len(plan.servers)}, opts)
         password = random.RandomPassword(
             f"{name}-seed", length=SEED_LENGTH, special=False, opts=self.child_options()
         )
         self.seed: pulumi.Output[str] = pulumi.Output.secret(password.result)
         self.token = self.seed.apply(lambda seed: seeds.token(seed, acl.MANAGEMENT))
+        supervision = hosts.supervision.section(plan.node_agent)
         servers = [
-            HostProgram(
-                bundle=plan.node_agent.bundle,
-                script="agents.py",
-                document=host_document(server.name, [server_agent(plan, server)], plan.node_agent),
-                secrets=secret_json(
-                    self.seed.apply(functools.partial(_server_secrets, server.name))
+            hosts.programs.run(
+                HostProgram(
+                    bundle=plan.node_agent.bundle,
+                    script="agents.py",
+                    document=host_document(server.name, [server_agent(plan, server)], supervision),
+                    secrets=secret_json(
+                        self.seed.apply(
+                            functools.partial(_server_secrets, hosts.joining, server.name)
+                        )
+                    ),
                 ),
-            ).register(naming.agent(name, server.name), self)
+                naming.agent(name, server.name),
+                self,
+                on=server.name,
+            )
             for server in plan.servers
         ]
-        permissions = HostProgram(
-            bundle=plan.node_agent.bundle,
-            script="consul_acl.py",
-            document=acl.acl_document(plan, self.address),
-            secrets=secret_json(self.seed.apply(functools.partial(acl.acl_secrets, plan))),
-        ).register(f"{name}-acl", self, depends_on=servers)
+        permissions = hosts.programs.run(
+            HostProgram(
+                bundle=plan.node_agent.bundle,
+                script="consul_acl.py",
+                document=acl.acl_document(self.address, hosts.joining.tokens(plan)),
+                secrets=secret_json(
+                    self.seed.apply(functools.partial(_acl_secrets, hosts.joining, plan))
+                ),
+                removes=False,
+            ),
+            f"{name}-acl",
+            self,
+            depends_on=servers,
+        )
         self.ready: list[pulumi.Resource] = [permissions]
         self.register_outputs({"address": self.address})
 
 
-def _server_secrets(host: str, seed: str) -> dict[str, object]:
-    return secrets_document({NAME: server_secrets(seed, host)})
+def _server_secrets(joining: Joining, host: str, seed: str) -> dict[str, object]:
+    return secrets_document({NAME: server_secrets(seed, joining.consul_token(host, seed))})
+
+
+def _acl_secrets(joining: Joining, plan: PlatformPlan, seed: str) -> dict[str, object]:
+    return acl.acl_secrets(joining.token_secrets(plan, seed), seed)

@@ -1,4 +1,4 @@
-"""Gateway: the one address clients know."""
+"""Gateway: the address that clients use."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_nomad as nomad
 
-from components.base import SlipwayComponent
+from components.base import HostProgram, SlipwayComponent
 from components.gateway.jobs import envoy_job, xds_job
+from components.gateway.routes_gate import DEADLINE_S, gate_document
 from components.nomad.jobspec import to_json
 from slipway.plan.platform import PlatformPlan
 
@@ -22,19 +23,45 @@ class Gateway(SlipwayComponent):
     """Envoy and the control plane that configures it, as two jobs.
 
     Owns both jobs; the routing table belongs to the models. Envoy keeps its last configuration
-    while the control plane is away. Replacing the Envoy job closes the listener for its start time.
+    while the control plane is away. Replacing the Envoy job closes the listener until the new Envoy
+    has started.
+
+    Attribute: `jobs`.
     """
 
     def __init__(
         self, name: str, args: GatewayArgs, *, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         gateway = args.plan.gateway
-        super().__init__("Gateway", name, {"address": gateway.address, "port": gateway.port}, opts)
-        for job in (xds_job(args.plan), envoy_job(args.plan)):
+        clients = {"address": gateway.clients.host, "port": gateway.clients.port}
+        super().__init__("Gateway", name, clients, opts)
+        self.jobs = [
             nomad.Job(
                 job.id,
                 jobspec=to_json(job),
                 json=True,
+                rerun_if_dead=True,
                 opts=self.child_options(),
             )
-        self.register_outputs({"http": f"http://{gateway.address}:{gateway.port}"})
+            for envoy in gateway.envoys
+            for job in (xds_job(args.plan, envoy), envoy_job(args.plan, envoy))
+        ]
+        self.register_outputs({"http": gateway.clients.url})
+
+
+def routes_gate(plan: PlatformPlan, *, secrets: pulumi.Output[str]) -> HostProgram:
+    """Waits until every Envoy has acknowledged the routes. `secrets` are those of the models'
+    gates.
+
+    Pulumi deletes replaced jobs at the end of an update, after everything it creates or changes: a
+    gate that depends on all routes runs before every deletion, and if it fails it prevents them. A
+    route that moves changes the document, so the gate runs again.
+    """
+    return HostProgram(
+        bundle=plan.node_agent.bundle,
+        script="routes_acknowledged.py",
+        document=gate_document(plan),
+        secrets=secrets,
+        removes=False,
+        timeout_s=DEADLINE_S + 60,  # longer, so that its own last message is seen
+    )

@@ -1,6 +1,6 @@
-"""Envoy's bootstrap: where to listen for its operator, and where its control plane is.
+"""Envoy's bootstrap: its admin address and its control plane.
 
-Listeners, clusters and routes are not here: they come over ADS (services/xds).
+Listeners, clusters and routes are not part of it; they come over ADS (services/xds).
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from slipway.plan.platform import GatewayPlan
+from components.nomad.addresses import in_files
+from slipway.plan.platform import EnvoyPlan
 
 XDS_CLUSTER = "xds"
 RUNTIME_LAYER = "slipway"  # the Runtime resource that services/xds serves
@@ -16,7 +17,7 @@ RUNTIME_LAYER = "slipway"  # the Runtime resource that services/xds serves
 MAX_HEAP_BYTES = 1024 * 1024 * 1024
 MAX_DOWNSTREAM_CONNECTIONS = 10_000
 
-# A generation lasts up to minutes; Envoy's default buckets serve web pages.
+# A generation may last minutes; Envoy's default buckets are made for web pages.
 _LATENCY_BUCKETS_MS = [1, 5, 10, 25, 50, 100, 250, 500]
 _LATENCY_BUCKETS_MS += [1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 120_000, 300_000, 600_000]
 
@@ -25,7 +26,7 @@ _Json = dict[str, Any]
 
 
 def envoy_bootstrap(
-    gateway: GatewayPlan, *, xds_addresses: Sequence[str] = (), cluster: str = "slipway"
+    envoy: EnvoyPlan, *, xds_addresses: Sequence[str] = (), cluster: str = "slipway"
 ) -> _Json:
     """The bootstrap document in Envoy's JSON form.
 
@@ -33,11 +34,13 @@ def envoy_bootstrap(
     beside the gateway. The node id is the gateway's address; `--service-node` overrides it.
     """
     return {
-        "node": {"id": f"gateway-{gateway.address}", "cluster": cluster},
-        "admin": {"address": _socket_address(gateway.address, gateway.admin_port)},
+        "node": {"id": f"gateway-{in_files(envoy.listener).host}", "cluster": cluster},
+        "admin": {"address": _socket_address(in_files(envoy.admin).host, envoy.admin.port)},
         "dynamic_resources": _dynamic_resources(),
         "static_resources": {
-            "clusters": [_xds_cluster(tuple(xds_addresses) or (gateway.address,), gateway.xds_port)]
+            "clusters": [
+                _xds_cluster(tuple(xds_addresses) or (in_files(envoy.xds).host,), envoy.xds.port)
+            ]
         },
         "layered_runtime": _layered_runtime(),
         "overload_manager": _overload_manager(),
@@ -56,8 +59,8 @@ def _dynamic_resources() -> _Json:
                 {
                     "envoy_grpc": {
                         "cluster_name": XDS_CLUSTER,
-                        # Back within a second of the control plane's return; the default takes
-                        # up to ten.
+                        # Reconnects within a second of the control plane's return; by default
+                        # within ten.
                         "retry_policy": {
                             "retry_back_off": {"base_interval": "0.1s", "max_interval": "1s"}
                         },
@@ -99,7 +102,8 @@ def _layered_runtime() -> _Json:
             {
                 "name": "static",
                 "static_layer": {
-                    # A router's own timeout is no UNAVAILABLE, which clients would retry.
+                    # Keeps a router's timeout from being reported as UNAVAILABLE, which clients
+                    # would retry.
                     "envoy.reloadable_features.grpc_timeout_returns_deadline_exceeded": True,
                 },
             },
@@ -113,7 +117,7 @@ def _layered_runtime() -> _Json:
 
 
 def _overload_manager() -> _Json:
-    """Sheds load before the kernel ends the process."""
+    """Sheds load before the kernel kills the process."""
     heap = "envoy.resource_monitors.fixed_heap"
     connections = "envoy.resource_monitors.global_downstream_max_connections"
     monitors = f"{_TYPE}.extensions.resource_monitors"

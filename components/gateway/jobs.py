@@ -4,41 +4,38 @@ from __future__ import annotations
 
 import json
 
+from components.autoscaling.policy import ENVOY_METRICS
 from components.gateway.envoy_bootstrap import envoy_bootstrap
+from components.nomad.addresses import IN_FILES, in_arguments
 from components.nomad.jobspec import File, Group, HttpCheck, Job, Service, Task
-from slipway.plan.platform import PlatformPlan
-
-ENVOY_JOB_ID = "envoy"
-XDS_JOB_ID = "xds"
-CONSUL_PORT = 8500
+from slipway.plan.platform import EnvoyPlan, PlatformPlan
 
 
-def envoy_job(plan: PlatformPlan) -> Job:
-    gateway = plan.gateway
-    bootstrap = json.dumps(envoy_bootstrap(gateway), indent=2, sort_keys=True) + "\n"
+def envoy_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
+    bootstrap = json.dumps(envoy_bootstrap(envoy), indent=2, sort_keys=True) + "\n"
     return Job(
-        id=ENVOY_JOB_ID,
+        id=envoy.name,
         datacenter=plan.datacenter,
-        node_pool=gateway.pool,
-        address=gateway.address,
+        node_pool=envoy.pool,
+        address=envoy.listener.host,
         priority=80,
         group=Group(
             name="envoy",
             count=1,
-            ports={"gateway": gateway.port, "admin": gateway.admin_port},
+            ports={"gateway": envoy.listener.port, "admin": envoy.admin.port},
             shutdown_delay_s=2,
             services=(
                 Service(
                     name="envoy",
                     port="gateway",
-                    # /ready says nothing about the listener; /healthz is answered by it.
+                    # /ready says nothing about the listener, which answers /healthz itself.
                     checks=(
                         HttpCheck(path="/ready", port="admin"),
                         HttpCheck(path="/healthz", port="gateway"),
                     ),
                 ),
                 Service(
-                    name="envoy-admin",
+                    name=ENVOY_METRICS,
                     port="admin",
                     tags=("metrics",),
                     meta={"metrics_path": "/stats/prometheus", "metrics_used_only": "true"},
@@ -53,13 +50,20 @@ def envoy_job(plan: PlatformPlan) -> Job:
                         "local/envoy.json",
                         "--concurrency",
                         "2",
-                        # Its socket names are the machine's: a second environment could not start.
+                        # Its socket names are machine-wide, so a second environment could not
+                        # start.
                         "--disable-hot-restart",
-                        # One filter writes five lines a message at this level.
+                        # One filter writes five lines per message at this level.
                         "--component-log-level",
                         "misc:warning",
                     ),
-                    files=(File(path="local/envoy.json", content=bootstrap),),
+                    files=(
+                        File(
+                            path="local/envoy.json",
+                            content=bootstrap,
+                            templates=(IN_FILES,),
+                        ),
+                    ),
                     cpu_mhz=200,
                     memory_mb=256,
                 ),
@@ -68,18 +72,18 @@ def envoy_job(plan: PlatformPlan) -> Job:
     )
 
 
-def xds_job(plan: PlatformPlan) -> Job:
+def xds_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
     gateway = plan.gateway
     return Job(
-        id=XDS_JOB_ID,
+        id=envoy.xds_name,
         datacenter=plan.datacenter,
-        node_pool=gateway.pool,
-        address=gateway.address,
+        node_pool=envoy.pool,
+        address=envoy.listener.host,
         priority=80,
         group=Group(
             name="xds",
             count=1,
-            ports={"grpc": gateway.xds_port, "http": gateway.xds_metrics_port},
+            ports={"grpc": envoy.xds.port, "http": envoy.xds_http.port},
             services=(
                 Service(
                     name="xds",
@@ -100,13 +104,13 @@ def xds_job(plan: PlatformPlan) -> Job:
                     args=(
                         f"${{meta.runtime}}/bundles/{gateway.xds_bundle}/xds.py",
                         "--listen",
-                        f"{gateway.address}:{gateway.xds_port}",
+                        in_arguments(envoy.xds).authority,
                         "--http",
-                        f"{gateway.address}:{gateway.xds_metrics_port}",
+                        in_arguments(envoy.xds_http).authority,
                         "--gateway",
-                        f"{gateway.address}:{gateway.port}",
+                        in_arguments(envoy.listener).authority,
                         "--consul",
-                        f"http://{gateway.address}:{CONSUL_PORT}",
+                        plan.consul.at(in_arguments(envoy.xds).host).url,
                     ),
                     consul_identity=True,
                     cpu_mhz=100,

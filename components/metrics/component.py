@@ -19,19 +19,20 @@ class MonitoringArgs:
 
 
 class Monitoring(SlipwayComponent):
-    """The Prometheus job. Its samples live with the allocation; a replace starts without them."""
+    """The Prometheus job. Its samples are stored in the allocation; a replace loses them."""
 
     def __init__(
         self, name: str, args: MonitoringArgs, *, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         monitoring = args.plan.monitoring
-        address = f"http://{monitoring.address}:{monitoring.port}"
+        address = monitoring.prometheus.url
         super().__init__("Monitoring", name, {"prometheus": address}, opts)
         job = prometheus_job(args.plan)
         nomad.Job(
             job.id,
             jobspec=to_json(job),
             json=True,
+            rerun_if_dead=True,
             opts=self.child_options(),
         )
         self.register_outputs({"prometheus": address})

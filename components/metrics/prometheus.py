@@ -6,12 +6,11 @@ from typing import Any
 
 import yaml
 
+from components.nomad.addresses import IN_FILES, in_arguments, in_files
 from components.nomad.jobspec import File, Group, HttpCheck, Job, Service, Task
 from slipway.plan.platform import PlatformPlan
 
 JOB_ID = "prometheus"
-CONSUL_PORT = 8500
-NOMAD_PORT = 4646
 
 
 def prometheus_job(plan: PlatformPlan) -> Job:
@@ -20,11 +19,11 @@ def prometheus_job(plan: PlatformPlan) -> Job:
         id=JOB_ID,
         datacenter=plan.datacenter,
         node_pool=monitoring.pool,
-        address=monitoring.address,
+        address=monitoring.prometheus.host,
         group=Group(
             name="prometheus",
             count=1,
-            ports={"http": monitoring.port},
+            ports={"http": monitoring.prometheus.port},
             disk_mb=1024,
             services=(
                 Service(
@@ -45,9 +44,15 @@ def prometheus_job(plan: PlatformPlan) -> Job:
                         "--storage.tsdb.path=${NOMAD_ALLOC_DIR}/data/prometheus",
                         "--storage.tsdb.retention.time=7d",
                         "--storage.tsdb.retention.size=900MB",
-                        f"--web.listen-address={monitoring.address}:{monitoring.port}",
+                        f"--web.listen-address={in_arguments(monitoring.prometheus).authority}",
                     ),
-                    files=(File(path="local/prometheus.yml", content=prometheus_config(plan)),),
+                    files=(
+                        File(
+                            path="local/prometheus.yml",
+                            content=prometheus_config(plan),
+                            templates=(IN_FILES,),
+                        ),
+                    ),
                     consul_identity=True,
                     cpu_mhz=100,
                     memory_mb=256,
@@ -74,7 +79,7 @@ def prometheus_config(plan: PlatformPlan) -> str:
 def _consul_discovery(plan: PlatformPlan, **selection: Any) -> list[dict[str, Any]]:
     return [
         {
-            "server": f"{plan.monitoring.address}:{CONSUL_PORT}",
+            "server": plan.consul.at(in_files(plan.monitoring.prometheus).host).authority,
             "authorization": _consul_token(),
             "refresh_interval": "5s",
             **selection,
@@ -88,16 +93,16 @@ def _consul_token() -> dict[str, str]:
 
 
 def _services(plan: PlatformPlan) -> dict[str, Any]:
-    """Whatever registers with the tag `metrics` and says where they are."""
+    """Every service that registers with the tag `metrics` and the path of its metrics."""
     return {
         "job_name": "services",
         "consul_sd_configs": _consul_discovery(plan, tags=["metrics"]),
         "relabel_configs": [
-            # Agents want a token; they have jobs of their own below.
+            # Agents need a token; they have their own scrape jobs below.
             _drop("__meta_consul_service", "consul-agent"),
             _copy("__meta_consul_service_metadata_metrics_path", "__metrics_path__", "(.+)"),
             _copy("__meta_consul_service_metadata_metrics_format", "__param_format", "(.+)"),
-            # Envoy: without it every unused statistic is sent, about 196 series a cluster.
+            # Envoy: without it every unused statistic is sent too, about 196 series per cluster.
             _copy("__meta_consul_service_metadata_metrics_used_only", "__param_usedonly", "(.+)"),
             _copy("__meta_consul_service", "service"),
             _copy("__meta_consul_node", "node"),

@@ -11,9 +11,15 @@ import pulumi
 
 from components import naming
 from components.base import HostProgram, SlipwayComponent, secret_json
-from components.node_pool.local import drain_timeout_s, gate_document, node_document, node_secrets
+from components.hosts.realisation import HostRealisation
+from components.node_pool.node_document import (
+    drain_timeout_s,
+    gate_document,
+    node_document,
+    node_secrets,
+)
 from components.nomad.component import operator_secrets
-from slipway.plan.facts import FACTS_VERSION
+from slipway.plan.facts import pool_facts
 from slipway.plan.platform import PlatformPlan, Pool
 
 START_TIMEOUT_S = 300
@@ -23,66 +29,72 @@ START_TIMEOUT_S = 300
 class NodePoolArgs:
     plan: PlatformPlan
     pool: Pool
+    hosts: HostRealisation
     consul_seed: pulumi.Input[str]
     nomad_token: pulumi.Input[str]
-    clusters_ready: list[pulumi.Resource]  # both clusters' servers and permissions
+    servers: list[pulumi.Resource]  # both clusters' servers, and the permissions of Consul's agents
+    clusters_ready: list[pulumi.Resource]  # the servers and permissions of both clusters
 
 
 class NodePool(SlipwayComponent):
     """The client agents of a pool's nodes, and the gate that waits until the nodes take work.
 
     Owns each node's Consul client and Nomad client. Leaves alone what runs on the nodes: a changed
-    configuration restarts the agent it belongs to, and the tasks go on. Removing a node drains it
-    first and deletes its data, logs of its allocations included.
+    configuration restarts the agent it belongs to, and tasks keep running. Removing a node drains
+    it first and deletes its data, including the logs of its allocations.
 
-    Attribute: `ready` (what jobs of the pool depend on).
+    A node does not wait until its permissions are set up in Nomad: its Consul agent starts
+    meanwhile, and its Nomad client waits by itself (services/node/host/prerequisites.py).
+
+    Attribute: `ready` (for the pool's jobs to depend on).
     """
 
     def __init__(
         self, name: str, args: NodePoolArgs, *, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        plan, pool = args.plan, args.pool
-        super().__init__("NodePool", name, _facts(pool), opts)
+        plan, pool, hosts = args.plan, args.pool, args.hosts
+        super().__init__("NodePool", name, pool_facts(pool), opts)
         seed = pulumi.Output.secret(args.consul_seed)
-        documents = {node.name: node_document(plan, pool, node) for node in pool.nodes}
+        supervision = hosts.supervision.section(plan.node_agent)
+        documents = {node.name: node_document(plan, pool, node, supervision) for node in pool.hosts}
         nodes = [
-            HostProgram(
-                bundle=plan.node_agent.bundle,
-                script="agents.py",
-                document=document,
-                secrets=secret_json(seed.apply(functools.partial(node_secrets, host))),
-                # A removal may wait for two drains in a row (services/node/departure.py).
-                timeout_s=START_TIMEOUT_S + 2 * drain_timeout_s(plan),
-            ).register(naming.node(host), self, depends_on=args.clusters_ready)
+            hosts.programs.run(
+                HostProgram(
+                    bundle=plan.node_agent.bundle,
+                    script="agents.py",
+                    document=document,
+                    secrets=secret_json(
+                        seed.apply(functools.partial(node_secrets, hosts.joining, host))
+                    ),
+                    # A removal may wait for two consecutive drains
+                    # (services/node/host/departure.py).
+                    timeout_s=START_TIMEOUT_S + 2 * drain_timeout_s(plan),
+                ),
+                naming.node(host),
+                self,
+                on=host,
+                depends_on=args.servers,
+            )
             for host, document in documents.items()
         ]
-        gate = HostProgram(
-            bundle=plan.node_agent.bundle,
-            script="nomad_nodes.py",
-            document=gate_document(plan, pool),
-            secrets=secret_json(pulumi.Output.secret(args.nomad_token).apply(operator_secrets)),
-            removes=False,
-            inputs_of_others=_digest(documents),
-        ).register(f"{name}-ready", self, depends_on=nodes)
+        gate = hosts.programs.run(
+            HostProgram(
+                bundle=plan.node_agent.bundle,
+                script="nomad_nodes.py",
+                document=gate_document(plan, pool),
+                secrets=secret_json(pulumi.Output.secret(args.nomad_token).apply(operator_secrets)),
+                removes=False,
+                inputs_of_others=_digest(documents),
+            ),
+            f"{name}-ready",
+            self,
+            depends_on=[*args.clusters_ready, *nodes],
+        )
         self.ready: list[pulumi.Resource] = [gate]
-        self.register_outputs({"nodes": [node.name for node in pool.nodes]})
-
-
-def _facts(pool: Pool) -> dict[str, object]:
-    """What policies read at preview (schemas/facts.schema.json)."""
-    return {
-        "schema_version": FACTS_VERSION,
-        "pool": pool.name,
-        "kind": pool.kind,
-        "nodes": len(pool.nodes),
-        "memory_bytes": pool.memory_bytes,
-        "cpu_mhz": pool.cpu_mhz,
-        "accelerator": pool.accelerator,
-        "accelerators_per_node": pool.accelerators_per_node,
-    }
+        self.register_outputs({"nodes": [node.name for node in pool.hosts]})
 
 
 def _digest(documents: dict[str, dict[str, object]]) -> str:
-    """A node that was changed has to take work again before the pool counts as ready."""
+    """Changes with any node, which must accept work again before the pool counts as ready."""
     content = json.dumps(documents, sort_keys=True).encode()
     return hashlib.sha256(content).hexdigest()[:12]

@@ -1,6 +1,6 @@
-"""The document of a host's agents: what services/node applies (schemas/node.schema.json).
+"""The document of a host's agents, which services/node applies (schemas/node.schema.json).
 
-Paths of the machine are placeholders that the host fills in: @run@, @cache@, @scratch@, and
+Paths on the machine are placeholders that the host fills in: @run@, @cache@, @scratch@, and
 @agent@, the agent's own folder.
 """
 
@@ -10,32 +10,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slipway.plan.platform import NodeAgentPlan
-
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+SECRETS_VERSION = 1
 DATA_DIRECTORY = "@agent@/data"
 CONFIGURATION_FILE = "@agent@/config.json"
 SECRETS_FILE = "@agent@/secrets.json"
 
-# The order in which agents start; each stage answers before the next one starts. Nomad after
-# Consul: a Nomad client that finds no Consul takes no job with a service.
+# The order in which agents start; each stage answers before the next one starts. Nomad starts after
+# Consul, because a Nomad client without Consul does not accept jobs with a service.
 CONSUL_SERVER, CONSUL_CLIENT, NOMAD_SERVER, NOMAD_CLIENT = 1, 2, 3, 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentDocument:
-    """One agent. `configuration` is its whole configuration file except for the secrets."""
+    """One agent. `configuration` is its configuration file without the secrets."""
 
     name: str  # "consul"
     stage: int
     command: tuple[str, ...]
     configuration: Mapping[str, Any]
-    ready_url: str  # answers 200 without a token when the agent can be used
+    ready_url: str  # answers 200 without a token once the agent is usable
     ready_timeout_s: int = 120
     stop_timeout_s: int = 30
+    starts_after: Mapping[str, Any] | None = None  # conditions in the cluster that it waits for
 
     def render(self) -> dict[str, Any]:
-        return {
+        document: dict[str, Any] = {
             "name": self.name,
             "stage": self.stage,
             "command": list(self.command),
@@ -44,22 +44,23 @@ class AgentDocument:
             "ready_timeout_s": self.ready_timeout_s,
             "stop_timeout_s": self.stop_timeout_s,
         }
+        if self.starts_after is not None:
+            document["starts_after"] = dict(self.starts_after)
+        return document
 
 
 def host_document(
     host: str,
     agents: Sequence[AgentDocument],
-    node_agent: NodeAgentPlan,
+    supervision: Mapping[str, Any],
     departure: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The document of `agents` on one host. `departure`: whom to tell when the host is removed."""
+    """The document of `agents` on one host. `supervision` comes from node_pool/supervision.py;
+    `departure` names the clusters to leave when the host is removed."""
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "host": host,
-        "supervisor": {
-            "address": node_agent.supervisor_address,
-            "port": node_agent.supervisor_port,
-        },
+        **supervision,
         "agents": [agent.render() for agent in agents],
     }
     if departure is not None:
@@ -68,8 +69,9 @@ def host_document(
 
 
 def secrets_document(agents: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Agent name -> the secret part of its configuration; goes through standard input only."""
-    return {"schema_version": SCHEMA_VERSION, "agents": dict(agents)}
+    """Agent name -> the secret part of its configuration, which is passed only through standard
+    input."""
+    return {"schema_version": SECRETS_VERSION, "agents": dict(agents)}
 
 
 def binary(tool: str, version: str) -> str:

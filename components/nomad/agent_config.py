@@ -1,7 +1,6 @@
-"""Nomad agents as documents: servers, and the client every node has.
+"""The configuration of Nomad agents: servers, and the client on every node.
 
-Everything but the secrets is here and known at preview. Options that are Nomad's defaults are left
-out.
+Everything but the secrets is known at preview. Options with Nomad's default value are left out.
 """
 
 from __future__ import annotations
@@ -22,20 +21,18 @@ from components.node_pool.host_document import (
 from slipway.plan.platform import Node, PlatformPlan, Pool, Server
 
 NAME = "nomad"
-HTTP_PORT = 4646
 RPC_PORT = 4647
-CONSUL_PORT = 8500
 MANAGEMENT = "management"
 IDENTITY_TTL = "1h"
 BYTES_PER_MB = 1024 * 1024  # Nomad's "MB"
-# The cap on every task's kill_timeout (Nomad's own is 30 s): the longest drain a model may ask
-# for, a week, and its job's margin. Below, a replica would be killed with streams running.
+# The cap on every task's kill_timeout (Nomad's default is 30 s): the longest drain a model may
+# have, a week, plus its job's margin. A lower cap would kill replicas with running streams.
 MAX_KILL_TIMEOUT_S = 7 * 24 * 3600 + 30
-# Busy cores delay heartbeats; a node that is given up has its replicas started elsewhere.
+# Busy cores delay heartbeats, and the replicas of a node that is given up are started elsewhere.
 HEARTBEAT_GRACE = "30s"
-# Metadata services of clouds: each probe would wait for an address that nobody has.
+# Metadata services of clouds: each probe would wait for an address that does not exist here.
 CLOUD_FINGERPRINTS = "env_aws,env_gce,env_azure,env_digitalocean"
-# Ended allocations keep their logs for a while; a full disk is for `slipway doctor` to find.
+# Ended allocations keep their logs for a while; `slipway doctor` reports a full disk.
 KEPT_ALLOCATIONS = 30
 DISK_USAGE_PERCENT = 95
 
@@ -51,8 +48,9 @@ def server_agent(plan: PlatformPlan, server: Server) -> AgentDocument:
             **({"server_join": {"retry_join": others}} if others else {}),
         },
     }
-    # Answers before there is a leader: with several servers, none could wait for the others.
-    ready_url = f"{http_address(server.address)}/v1/status/peers"
+    # Answers before there is a leader, unlike /v1/status/…, so that Consul clients start meanwhile;
+    # Nomad clients wait by themselves.
+    ready_url = f"{plan.nomad.at(server.address).url}/v1/regions"
     return _agent(plan, NOMAD_SERVER, configuration, ready_url)
 
 
@@ -63,9 +61,9 @@ def client_agent(plan: PlatformPlan, pool: Pool, node: Node) -> AgentDocument:
             "enabled": True,
             "servers": [f"{server.address}:{RPC_PORT}" for server in plan.servers],
             "node_pool": pool.name,
-            # Documents of jobs name no path of a machine; these are what they are filled in with.
+            # Job documents do not contain paths of the machine; Nomad fills these in.
             "meta": {"address": node.address, "runtime": "@cache@", "scratch": "@scratch@"},
-            # All nodes of the machine share lo and Nomad sees its first address: a port range each.
+            # Tasks bind to the node's own address on lo; Nomad sees only lo's first address.
             "network_interface": "lo",
             "min_dynamic_port": node.min_dynamic_port,
             "max_dynamic_port": node.max_dynamic_port,
@@ -82,30 +80,26 @@ def client_agent(plan: PlatformPlan, pool: Pool, node: Node) -> AgentDocument:
         },
         "plugin": [{"raw_exec": {"config": [{"enabled": True}]}}],
     }
-    ready_url = f"{http_address(node.address)}/v1/agent/health?type=client"
+    ready_url = f"{plan.nomad.at(node.address).url}/v1/agent/health?type=client"
     return _agent(plan, NOMAD_CLIENT, configuration, ready_url)
 
 
-def server_secrets(seed: str, consul_seed: str, host: str) -> dict[str, Any]:
+def server_secrets(seed: str, consul_token: str) -> dict[str, Any]:
     """The secret part of a server's configuration."""
     return {
         "server": {"encrypt": seeds.gossip_key(seed)},
-        **client_secrets(consul_seed, host),
+        **client_secrets(consul_token),
     }
 
 
-def client_secrets(consul_seed: str, host: str) -> dict[str, Any]:
-    """The secret part of a client's configuration: only the way to its Consul agent."""
-    return {"consul": {"token": seeds.token(consul_seed, acl.nomad_token_name(host))}}
-
-
-def http_address(address: str) -> str:
-    return f"http://{address}:{HTTP_PORT}"
+def client_secrets(consul_token: str) -> dict[str, Any]:
+    """The secret part of a client's configuration: only its token for the Consul agent."""
+    return {"consul": {"token": consul_token}}
 
 
 def jwks_url(plan: PlatformPlan) -> str:
-    """Where the keys that sign workload identities are published."""
-    return f"{http_address(plan.servers[0].address)}/.well-known/jwks.json"
+    """The URL of the public keys of workload identities."""
+    return f"{plan.nomad.url}/.well-known/jwks.json"
 
 
 def _agent(
@@ -132,11 +126,11 @@ def _common(plan: PlatformPlan, name: str, address: str) -> dict[str, Any]:
         "datacenter": plan.datacenter,
         "data_dir": DATA_DIRECTORY,
         "bind_addr": address,
-        # Explicit: Nomad refuses to guess an address to advertise when bound to loopback.
+        # Explicit, because Nomad does not guess an address to advertise when bound to loopback.
         "advertise": {"http": address, "rpc": address, "serf": address},
         "acl": {"enabled": True},
         "consul": {
-            "address": f"{address}:{CONSUL_PORT}",
+            "address": plan.consul.at(address).authority,
             "checks_use_advertise": True,
             "client_auto_join": False,
             "server_auto_join": False,

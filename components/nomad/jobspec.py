@@ -1,7 +1,7 @@
 """A small typed subset of Nomad's job API, rendered as API JSON.
 
-No HCL: JSON has one reading, is known whole at preview and diffs structurally. Field names follow
-Nomad's API documentation; durations are seconds here and nanoseconds in the document.
+Not HCL: JSON is unambiguous, fully known at preview, and can be diffed by structure. Field names
+follow Nomad's API documentation; durations are seconds here and nanoseconds in the document.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ from typing import Any
 
 NANOSECONDS_PER_S = 1_000_000_000
 
-# Consul-template's own delimiters `{{ }}` occur in Lua and in alert texts; these occur nowhere.
+# Consul-template's default delimiters `{{ }}` occur in Lua and in alert texts; these do not.
 LEFT_DELIMITER = "<%"
 RIGHT_DELIMITER = "%>"
 
-# Nomad starts a task anew when its executor was killed, and does not end the old one, which would
-# keep its ports. So the kernel ends the task with its parent. util-linux; replaces itself by the
-# command, which keeps the process id.
+# When a task's executor is killed, Nomad starts the task again without ending the old process,
+# which keeps its ports. setpriv (util-linux) makes the kernel end the task with its parent, and
+# replaces itself with the command, which keeps the process id.
 ENDS_WITH_ITS_EXECUTOR = ("setpriv", "--pdeathsig", "KILL")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRestart:
-    """When a failing check restarts its task. Without it one takes out of rotation only."""
+    """When a failing check restarts its task. Without it a check only takes the task out of
+    rotation."""
 
     after_failures: int
-    grace_s: float  # from each start of the task
+    grace_s: float  # after each start of the task
 
     def render(self) -> dict[str, Any]:
         return {"Limit": self.after_failures, "Grace": _ns(self.grace_s)}
@@ -36,12 +37,12 @@ class CheckRestart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpCheck:
-    """A health check by HTTP GET. `port` is a port label of the group."""
+    """A health check by HTTP GET. `port` is one of the group's port labels."""
 
     path: str
     port: str
     interval_s: float = 2
-    timeout_s: float = 5  # checks of 1 s flap when both cores are busy
+    timeout_s: float = 5  # checks every 1 s flap when both cores are busy
     failures_before_critical: int = 2
     restart: CheckRestart | None = None
 
@@ -62,7 +63,7 @@ class HttpCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptCheck:
-    """A health check by a command in the task's environment: exit 0 passes, 2 is critical."""
+    """A health check by a command in the task's environment: exit code 0 passes, 2 is critical."""
 
     name: str
     task: str
@@ -103,7 +104,7 @@ class Service:
                 "Name": self.name,
                 "Provider": "consul",
                 "PortLabel": self.port,
-                # Every node shares the interface lo: Nomad would register 127.0.0.1.
+                # All nodes share the interface lo, so Nomad would register 127.0.0.1.
                 "Address": "${meta.address}",
                 "Tags": list(self.tags),
                 "Meta": dict(self.meta),
@@ -114,15 +115,20 @@ class Service:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class File:
-    """A file written into the task's directory before it starts."""
+    """A file written into the task's directory before it starts. `templates` are the parts that
+    Nomad fills in."""
 
     path: str  # "local/prometheus.yml"
     content: str
+    templates: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if LEFT_DELIMITER in self.content:
+        literal = self.content
+        for template in self.templates:
+            literal = literal.replace(template, "")
+        if LEFT_DELIMITER in literal:
             raise ValueError(
-                f"{self.path} contains {LEFT_DELIMITER!r}, which Nomad would read as a template"
+                f"{self.path} contains {LEFT_DELIMITER!r}, which Nomad would parse as a template"
             )
 
     def render(self) -> dict[str, Any]:
@@ -178,10 +184,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """How a task that ends comes back on its node.
+    """How a task that ended is restarted on its node.
 
-    The mode `delay` parks a task for the rest of the interval after `attempts`. There are as many
-    as fit into the interval, so every crash is followed by a start after `delay_s`.
+    After `attempts`, the mode `delay` parks a task for the rest of the interval. As many attempts
+    as fit are allowed, so every crash is followed by a restart after `delay_s`.
     """
 
     attempts: int = 600
@@ -199,7 +205,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """The envelope of a group and the policy the Nomad Autoscaler reads."""
+    """A group's minimum and maximum, and the policy that the Nomad Autoscaler reads."""
 
     min_count: int
     max_count: int
@@ -255,18 +261,19 @@ class Group:
 class Job:
     """A service job without deployments.
 
-    `max_parallel = 0`: a deployment in progress would make Nomad refuse every scaling request, and
-    a model's replicas are exchanged between two jobs anyway (docs/architecture.md).
+    `max_parallel = 0`, because Nomad refuses scaling requests while a deployment is in progress,
+    and a changed model replaces its replicas with those of another job anyway
+    (docs/architecture.md).
     """
 
     id: str
     datacenter: str
     node_pool: str
     group: Group
-    address: str = ""  # of the only node where it may run; any of the pool without one
+    address: str = ""  # the only node where it may run; without one, any node of the pool
     meta: Mapping[str, str] = field(default_factory=dict)
     priority: int = 50
-    progress_deadline_s: float = 600  # Nomad wants it longer than every task's kill timeout
+    progress_deadline_s: float = 600  # Nomad requires more than every task's kill timeout
 
     def render(self) -> dict[str, Any]:
         return {
@@ -299,7 +306,7 @@ def _at(address: str) -> dict[str, str]:
 def to_json(job: Job) -> str:
     """The document given to `nomad.Job(jobspec=…, json=True)`: stable and compact.
 
-    Every tool that shows it parses it first, and indenting it would be a third of its size.
+    Tools parse it before they show it, and indentation would add a third to its size.
     """
     return json.dumps(job.render(), sort_keys=True, separators=(",", ":"))
 
@@ -323,7 +330,8 @@ def _ns(seconds: float) -> int:
 
 
 def _present(values: dict[str, Any], keep: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Without empty lists and maps: Nomad returns them as null and would see a change for ever."""
+    """Removes empty lists and maps: Nomad returns them as null, which would show as a permanent
+    change."""
     return {
         key: value for key, value in values.items() if key in keep or value not in ([], {}, None)
     }

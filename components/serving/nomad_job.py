@@ -1,7 +1,8 @@
-"""A model as a Nomad job: one group, one allocation a replica."""
+"""A model as a Nomad job: one group, one allocation per replica."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -17,75 +18,93 @@ from components.nomad.jobspec import (
     Service,
     Task,
 )
-from slipway.plan.platform import AutoscalingPlan, ModelPlan, ReplicaSpec
+from slipway.plan.platform import AutoscalingPlan, JsonObject, ModelPlan, Release, ReplicaSpec
 
 GROUP = "replica"
 RUNTIME = "${meta.runtime}"
 MEBIBYTE = 1 << 20
 
-# Consul deregisters first; Envoy has acknowledged the removal long before (its own check is the
-# EDS update, not this delay). Then SIGTERM.
+# From deregistration in Consul to SIGTERM. Envoy acknowledges the removal (the EDS update) long
+# before it is over.
 SHUTDOWN_DELAY_S = 5
-DRAIN_MARGIN_S = 30  # the drain ends before the scheduler's patience
+DRAIN_MARGIN_S = 30  # the drain ends before the scheduler's timeout
 
 
-def model_job(model: ModelPlan, *, datacenter: str, autoscaling: AutoscalingPlan) -> Job:
-    """The job of one spec of a model; a changed spec is a job of another name beside it."""
+def model_job(
+    model: ModelPlan, release: Release, *, datacenter: str, autoscaling: AutoscalingPlan
+) -> Job:
+    """The job of a release. A changed spec becomes a job of another name beside it."""
     replica = model.replica
     kill_timeout_s = replica.drain_timeout_s + DRAIN_MARGIN_S
     return Job(
-        id=model.job_id,
+        id=release.job_id,
         datacenter=datacenter,
         node_pool=model.pool,
         progress_deadline_s=kill_timeout_s + replica.load_timeout_s,
-        meta={"slipway_model": model.name, "slipway_digest": model.spec_digest},
-        group=Group(
-            name=GROUP,
-            count=model.scaling.min_replicas,
-            ports=dict.fromkeys(replica.ports),
-            services=_services(model),
-            tasks=(*_weights_task(replica), _server_task(replica, kill_timeout_s)),
-            shutdown_delay_s=SHUTDOWN_DELAY_S,
+        meta={"slipway_model": model.name, "slipway_digest": release.spec_digest},
+        group=dataclasses.replace(
+            _replica_group(model, service=release.service),
+            count=release.scaling.min_replicas,
             scaling=Scaling(
-                min_count=model.scaling.min_replicas,
-                max_count=model.scaling.max_replicas,
-                policy=inflight_policy(model, autoscaling),
+                min_count=release.scaling.min_replicas,
+                max_count=release.scaling.max_replicas,
+                policy=inflight_policy(model, release, autoscaling),
             ),
         ),
     )
 
 
-def _services(model: ModelPlan) -> tuple[Service, ...]:
-    # Jobs of several specs can share a service: the gate tells their replicas apart.
+def replica_content(model: ModelPlan) -> JsonObject:
+    """The part of a model's job that cannot change under running replicas, without names that
+    contain the spec's digest. Different content needs another job."""
+    return _replica_group(model, service="").render()
+
+
+def _replica_group(model: ModelPlan, *, service: str) -> Group:
+    replica = model.replica
+    return Group(
+        name=GROUP,
+        count=0,
+        ports=dict.fromkeys(replica.ports),
+        services=_services(model, service),
+        tasks=(
+            *_weights_task(replica),
+            _server_task(replica, replica.drain_timeout_s + DRAIN_MARGIN_S),
+        ),
+        shutdown_delay_s=SHUTDOWN_DELAY_S,
+    )
+
+
+def _services(model: ModelPlan, service: str) -> tuple[Service, ...]:
+    """One service for each protocol that clients use, and one for Prometheus only."""
+    # Jobs of several specs can share a service; the gate tells their replicas apart.
     meta = {"model": model.name, "allocation": "${NOMAD_ALLOC_ID}"}
-    grace_s = model.replica.load_timeout_s
-    return (
-        Service(
-            name=f"{model.service}-openai",
+    restart = CheckRestart(after_failures=30, grace_s=model.replica.load_timeout_s)
+    metrics = {**meta, "metrics_path": "/metrics"}
+    by_protocol = {
+        "http": Service(
+            name=f"{service}-openai",
             port="openai",
             tags=("metrics",),
-            meta={**meta, "metrics_path": "/metrics"},
+            meta=metrics,
+            checks=(HttpCheck(path="/health", port="openai", restart=restart),),
+        ),
+        "grpc": Service(
+            name=f"{service}-grpc",
+            port="grpc",
+            meta=meta,
             checks=(
                 HttpCheck(
-                    path="/health",
-                    port="openai",
-                    restart=CheckRestart(after_failures=30, grace_s=grace_s),
+                    path=f"/v2/models/{model.name}/ready",
+                    port="http",
+                    # Only one check restarts a hanging replica.
+                    restart=None if "http" in model.protocols else restart,
                 ),
             ),
         ),
-        Service(
-            name=f"{model.service}-grpc",
-            port="grpc",
-            meta=meta,
-            checks=(HttpCheck(path=f"/v2/models/{model.name}/ready", port="http"),),
-        ),
-        Service(
-            name=f"{model.service}-triton",
-            port="metrics",
-            tags=("metrics",),
-            meta={**meta, "metrics_path": "/metrics"},
-        ),
-    )
+    }
+    triton = Service(name=f"{service}-triton", port="metrics", tags=("metrics",), meta=metrics)
+    return (*(by_protocol[protocol] for protocol in model.protocols), triton)
 
 
 def _server_task(replica: ReplicaSpec, kill_timeout_s: int) -> Task:

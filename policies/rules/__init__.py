@@ -1,4 +1,4 @@
-"""The rules, by group. A rule is a function in its group's module; being there registers it."""
+"""The rules, by group. Every rule function in a group's module is registered."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def _title(module: ModuleType) -> str:
     return module.__name__.rpartition(".")[2].capitalize()
 
 
-# "Capacity" -> its rules, both in the order they are written.
+# "Capacity" -> its rules, both in the order of the source.
 GROUPS: Mapping[str, tuple[Rule, ...]] = {_title(module): _rules_of(module) for module in _MODULES}
 RULES: tuple[Rule, ...] = tuple(rule for rules in GROUPS.values() for rule in rules)

@@ -11,6 +11,7 @@ from rules.facts import (
     mapping,
     number,
     number_or_none,
+    require,
     text,
     text_or_none,
 )
@@ -31,7 +32,7 @@ RDMA_FABRICS = frozenset({"efa", "infiniband", "roce"})
 
 
 def _is_estimated(model: Mapping[str, Any]) -> bool:
-    """A model on CPU nodes has no estimate, so nothing can be held against it."""
+    """Models on CPU nodes have no estimate to compare with."""
     return number(model, "replica.accelerators") > 0
 
 
@@ -45,7 +46,10 @@ def _is_estimated(model: Mapping[str, Any]) -> bool:
 )
 def slo_infeasible(model: Resource) -> Iterator[str]:
     """A model's latency goal is met under its declared load"""
-    if _is_estimated(model.props) and flag_or_none(model.props, "capacity.meets_goal") is False:
+    if not _is_estimated(model.props):
+        return
+    require(model.props, "capacity")
+    if flag_or_none(model.props, "capacity.meets_goal") is False:
         yield "misses its latency goal under the declared load" + _estimates(model.props)
 
 
@@ -62,12 +66,12 @@ def _estimates(model: Mapping[str, Any]) -> str:
 @rule(
     MODEL_SERVICE,
     severity=PRODUCTION_ADVICE,
-    why="Without a goal and a load nothing can be planned: neither replicas nor latency nor cost"
-    " per token.",
+    why="Replicas, latency and cost per token can be planned only with a goal and a load.",
     fix="Add `slo:` and `load:` to the model's file.",
 )
 def undeclared_load(model: Resource) -> Iterator[str]:
     """A production model declares its latency goal and its load"""
+    require(model.props, "goal")
     goal = mapping(model.props, "goal")
     if not any(number_or_none(goal, f"{name}_p95_ms") for name in ("ttft", "tpot")):
         yield "declares no latency goal"
@@ -78,17 +82,18 @@ def undeclared_load(model: Resource) -> Iterator[str]:
 @rule(
     MODEL_SERVICE,
     severity=SHARED,
-    why="Requests arrive faster than all replicas together serve them: the queue grows for ever.",
+    why="Requests arrive faster than all replicas can serve them: the queue grows without bound.",
     fix="Raise `replicas.max`, or choose a pool whose devices serve more each.",
 )
 def replicas_below_load(model: Resource) -> Iterator[str]:
-    """The maximum of replicas carries the declared load"""
+    """The maximum number of replicas carries the declared load"""
     if not _is_estimated(model.props):
         return
+    require(model.props, "capacity")
     needed = number_or_none(model.props, "capacity.replicas_needed")
     most = number(model.props, "scaling.max_replicas")
     if needed is not None and needed > most:
-        yield f"needs {math.ceil(needed)} replicas for the declared load and may have {most:.0f}"
+        yield f"needs {math.ceil(needed)} replicas for the declared load, may have {most:.0f}"
 
 
 @rule(
@@ -104,6 +109,7 @@ def no_warm_capacity(model: Resource) -> Iterator[str]:
     """A spare replica is warm where a new one starts slower than the load ramps"""
     if not _is_estimated(model.props):
         return
+    require(model.props, "capacity")
     cliff_s = number_or_none(model.props, "capacity.cold_start_cliff_s")
     if cliff_s is None:  # no ramp is declared
         return
@@ -152,8 +158,8 @@ def sequences_above_kv_cache(model: Resource) -> Iterator[str]:
 @rule(
     MODEL_SERVICE,
     severity=ALWAYS,
-    why="The gateway answers 503 above its circuit breaker: below the engine's own batch, replicas"
-    " can never be full and the autoscaler sees too little load.",
+    why="The gateway answers 429 above its circuit breaker: with a limit below the engine's batch,"
+    " replicas can never be full and the autoscaler sees too little load.",
     fix="Keep the route's limit at or above `max_num_seqs`; the planner's default is twice that.",
 )
 def breaker_below_streams(model: Resource) -> Iterator[str]:
@@ -161,18 +167,18 @@ def breaker_below_streams(model: Resource) -> Iterator[str]:
     breaker = number(model.props, "route.max_concurrent_requests_per_replica")
     streams = number(model.props, "engine.max_num_seqs")
     if breaker < streams:
-        yield f"the gateway breaks at {breaker:.0f} requests, a replica serves {streams:.0f}"
+        yield f"the gateway admits {breaker:.0f} requests, a replica serves {streams:.0f}"
 
 
 @rule(
     MODEL_SERVICE,
     severity=ALWAYS,
-    why="A replica that leaves is killed at the end of its drain: streams that may last longer are"
-    " cut in every deployment and scale-in.",
+    why="A replica that leaves is killed at the end of its drain: longer streams are cut in every"
+    " deployment and scale-in.",
     fix="Raise `timeouts.drain_s` to the longest generation you allow.",
 )
 def drain_below_longest_stream(model: Resource) -> Iterator[str]:
-    """A leaving replica may finish its longest stream"""
+    """A leaving replica has time to finish its longest stream"""
     drain_s = number(model.props, "replica.drain_timeout_s")
     stream_s = number(model.props, "route.max_stream_duration_s")
     if drain_s < stream_s:
@@ -204,7 +210,7 @@ def tensor_parallel_without_rdma(model: Resource) -> Iterator[str]:
     MODEL_SERVICE,
     severity=ADVICE,
     why="A target above what the engine runs at once is reached only by queueing: the autoscaler"
-    " would add replicas after users already wait.",
+    " would add replicas only after users already wait.",
     fix="Lower `autoscaling.target_inflight_per_replica`; half of `max_num_seqs` is the default.",
 )
 def scaling_target_above_batch(model: Resource) -> Iterator[str]:
@@ -218,7 +224,7 @@ def scaling_target_above_batch(model: Resource) -> Iterator[str]:
 @rule(
     MODEL_SERVICE,
     severity=ALWAYS,
-    why="A replica that loads longer than its deadline is killed and starts again, for ever.",
+    why="A replica that loads longer than its deadline is killed and restarted again and again.",
     fix="Raise `timeouts.load_s` above the estimate, with room to spare.",
 )
 def load_timeout_below_start(model: Resource) -> Iterator[str]:
@@ -238,7 +244,7 @@ def load_timeout_below_start(model: Resource) -> Iterator[str]:
     fix="Set `replicas.min` to 2 or more.",
 )
 def single_replica(model: Resource) -> Iterator[str]:
-    """A production model has two replicas at least"""
+    """A production model has at least two replicas"""
     floor = number(model.props, "scaling.min_replicas")
     if floor < 2:
         yield f"may shrink to {floor:.0f} replica"
@@ -258,14 +264,14 @@ def pool_overcommitted(pool: Resource) -> Iterator[str]:
     asked = number(pool.props, "capacity.accelerators_used_at_most")
     most = number(pool.props, "capacity.nodes_max") * number(pool.props, "accelerators_per_node")
     if asked > most:
-        yield f"its models may ask for {asked:.0f} devices, it grows to {most:.0f}"
+        yield f"its models may ask for {asked:.0f} devices, it grows to at most {most:.0f}"
 
 
 @rule(
     NODE_POOL,
     severity=SHARED,
-    why="Above the cloud's quota a scale-out fails when it is needed most.",
-    fix="Have the quota raised before the change, or lower the pool's `nodes.max`.",
+    why="Above the cloud's quota, scale-out fails when it is needed most.",
+    fix="Have the quota raised before this change, or lower the pool's `nodes.max`.",
 )
 def pool_above_quota(pool: Resource) -> Iterator[str]:
     """A pool stays within the account's quota"""

@@ -1,11 +1,11 @@
-"""What an environment may cost, and whether the planner knows."""
+"""What an environment may cost, and whether the planner knows its cost."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
 
-from rules.facts import Unevaluable, number, number_or_none, text, text_or_none
+from rules.facts import Unevaluable, number, number_or_none, require, text, text_or_none
 from rules.rule import (
     ADVICE,
     MODEL_SERVICE,
@@ -25,12 +25,13 @@ UNPRICED_KINDS = frozenset({"local", "metal"})
 @rule(
     PLATFORM,
     severity=SHARED,
-    why="The budget is what somebody agreed to pay for this environment every hour.",
-    fix="Choose cheaper pools (`slipway plan --sweep MODEL`), lower the minimum of replicas, or"
-    " have `slipway:budget` raised.",
+    why="The budget is what was agreed to be paid for this environment per hour.",
+    fix="Choose cheaper pools (`slipway plan --sweep MODEL`), lower the minimum number of replicas,"
+    " or have `slipway:budget` raised.",
 )
 def over_budget(platform: Resource) -> Iterator[str]:
     """An environment at its minimum costs no more than its budget"""
+    require(platform.props, "budget")
     budget = number_or_none(platform.props, "budget.usd_per_hour")
     if budget is None:
         return
@@ -48,6 +49,7 @@ def over_budget(platform: Resource) -> Iterator[str]:
 )
 def scaling_above_budget(platform: Resource) -> Iterator[str]:
     """An environment at its maximum costs no more than its budget for peaks"""
+    require(platform.props, "budget")
     budget = number_or_none(platform.props, "budget.usd_per_hour_at_most")
     if budget is None:
         return
@@ -64,13 +66,14 @@ def scaling_above_budget(platform: Resource) -> Iterator[str]:
     fix="Split the change, or have `budget.usd_per_hour_per_change` raised for it.",
 )
 def change_over_budget(platform: Resource) -> Iterator[str]:
-    """A change adds no more per hour than a change may"""
+    """A change adds no more per hour than the budget allows for one change"""
+    require(platform.props, "budget")
     budget = number_or_none(platform.props, "budget.usd_per_hour_per_change")
     if budget is None:
         return
     before = platform.settings.usd_per_hour_before
     if before is None:
-        raise Unevaluable("the cost before the change is not given (`slipway preview` gives it)")
+        raise Unevaluable("the cost before the change is missing (`slipway preview` passes it)")
     if before == 0:  # the first purchase: only the environment's budget can judge it
         return
     added = number(platform.props, "cost.usd_per_hour") - before
@@ -81,12 +84,12 @@ def change_over_budget(platform: Resource) -> Iterator[str]:
 @rule(
     PLATFORM,
     severity=PRODUCTION_ADVICE,
-    why="Without a budget no change is ever too expensive.",
+    why="Without a budget, no change is ever too expensive.",
     fix="Set `slipway:budget` in the environment's file.",
 )
 def no_budget(platform: Resource) -> Iterator[str]:
     """A production environment that costs money has a budget"""
-    cost = number_or_none(platform.props, "cost.usd_per_hour")
+    cost = number(platform.props, "cost.usd_per_hour")
     if cost and number_or_none(platform.props, "budget.usd_per_hour") is None:
         yield f"costs ${cost:,.2f}/h and has no budget"
 
@@ -94,7 +97,7 @@ def no_budget(platform: Resource) -> Iterator[str]:
 @rule(
     PLATFORM,
     severity=ADVICE,
-    why="Prices change monthly: a total of old prices is a guess.",
+    why="Prices change monthly: a total from old prices is a guess.",
     fix="Check the prices in catalog/instances.yaml against their sources and renew their dates.",
 )
 def stale_price(platform: Resource) -> Iterator[str]:
@@ -105,7 +108,7 @@ def stale_price(platform: Resource) -> Iterator[str]:
     try:
         age = platform.settings.today - datetime.date.fromisoformat(date)
     except ValueError:
-        raise Unevaluable("cost.price_date is no ISO date") from None
+        raise Unevaluable("cost.price_date is not an ISO date") from None
     if age.days > platform.settings.max_price_age_days:
         yield f"the oldest price is of {date}, {age.days} days ago"
 
@@ -131,21 +134,21 @@ def unpriced_pool(pool: Resource) -> Iterator[str]:
     fix="Use a smaller accelerator or fewer replicas, or let several models share a pool.",
 )
 def idle_accelerators(model: Resource) -> Iterator[str]:
-    """The devices of a model have work to do"""
+    """The devices of a model are busy enough"""
     if number(model.props, "replica.accelerators") == 0:
         return
     if number_or_none(model.props, "load.requests_per_s") is None:
         return
     used = number(model.props, "capacity.utilization")
     if used < LOW_UTILIZATION:
-        yield f"uses {used:.0%} of its minimum of replicas under the declared load"
+        yield f"uses {used:.0%} of its minimum replicas under the declared load"
 
 
 @rule(
     MODEL_SERVICE,
     severity=PRODUCTION,
-    why="Spot machines go with two minutes' notice, often many at once, and a model takes longer to"
-    " load: the floor must be on capacity that stays.",
+    why="Spot machines are taken back at two minutes' notice, often many at once, and a model takes"
+    " longer to load: the minimum must be on capacity that stays.",
     fix="Put the minimum on on-demand, reserved or owned machines and let spot carry the peaks.",
 )
 def spot_floor(model: Resource) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What must not be lost, and what must not be readable."""
+"""Data that must not be lost, and data that must not be public."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _volumes(owner: Resource) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield text_or_none(device, "deviceName") or "a volume", device
     else:
         devices = mappings(props, "blockDeviceMappings")
-        if not devices:  # the image's own mapping counts, and nobody sees it here
+        if not devices:  # the image's own mapping applies, which is not visible here
             yield "its root volume", {}
         for device in devices:
             if mapping(device, "ebs"):
@@ -78,12 +78,12 @@ def _volumes(owner: Resource) -> Iterator[tuple[str, Mapping[str, Any]]]:
     severity=PRODUCTION,
     why="A renamed key or a moved resource is a replace: unprotected, a whole pool or a cluster's"
     " data goes with one confirmed preview.",
-    fix="Set `protect` on the resource; take it away in a change of its own before a removal.",
+    fix="Set `protect` on the resource. To remove it, first remove `protect` in a separate change.",
 )
 def unprotected(resource: Resource) -> Iterator[str]:
     """What holds data or machines is protected from deletion"""
     if resource.protect is None:
-        raise Unevaluable("whether it is protected is not in the document")
+        raise Unevaluable("the document does not say whether it is protected")
     if not resource.protect:
         yield "is not protected"
 
@@ -93,12 +93,12 @@ def unprotected(resource: Resource) -> Iterator[str]:
     BUCKET_V2,
     severity=SHARED,
     why="Removing the resource would delete every object: weights, logs, recordings.",
-    fix="Leave out `forceDestroy` and empty the bucket by hand when it really goes.",
+    fix="Leave out `forceDestroy`, and empty the bucket by hand before you remove it.",
 )
 def force_destroy(bucket: Resource) -> Iterator[str]:
     """A bucket with objects cannot be destroyed"""
     if flag_or_none(bucket.props, "forceDestroy"):
-        yield "goes with all of its objects"
+        yield "would be deleted with all of its objects"
 
 
 @rule(

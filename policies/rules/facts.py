@@ -1,7 +1,7 @@
 """Reading a resource's properties: plain dictionaries, some of whose values may be unknown.
 
-A dotted path leads through mappings. What is unknown, missing or of another type than a rule needs
-cannot be judged: `Unevaluable`, which counts as a failure.
+A dotted path leads through nested mappings. A value that is unknown, missing or of the wrong type
+raises `Unevaluable`, which counts as a failure.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ COMPONENT = "slipway:index:"
 
 
 def of_resource(type_: str, props: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a rule reads: a component's facts, which are one property; otherwise all properties.
+    """What a rule reads: a component's `facts` property; otherwise all properties.
 
-    A component without that property has its facts there themselves: one of an older checkout.
+    In state of an older checkout a component's facts are its properties themselves.
     """
     found = props.get("facts", props) if type_.startswith(COMPONENT) else props
     return found if isinstance(found, Mapping) else {"schema_version": UNKNOWN}
 
 
-class Unevaluable(Exception):  # noqa: N818  (no error: an outcome)
+class Unevaluable(Exception):  # noqa: N818  (an outcome, not an error)
     """A rule needs a value that is not known; the message names it, never the value."""
 
 
@@ -44,7 +44,7 @@ def number_or_none(props: Mapping[str, Any], path: str) -> float | None:
     value = _known(props, path)
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
         return value
-    raise Unevaluable(f"{path} is no number")
+    raise Unevaluable(f"{path} is not a number")
 
 
 def text(props: Mapping[str, Any], path: str) -> str:
@@ -55,7 +55,7 @@ def text_or_none(props: Mapping[str, Any], path: str) -> str | None:
     value = _known(props, path)
     if value is None or isinstance(value, str):
         return value
-    raise Unevaluable(f"{path} is no text")
+    raise Unevaluable(f"{path} is not text")
 
 
 def flag(props: Mapping[str, Any], path: str) -> bool:
@@ -63,7 +63,7 @@ def flag(props: Mapping[str, Any], path: str) -> bool:
 
 
 def flag_or_none(props: Mapping[str, Any], path: str) -> bool | None:
-    """Some AWS properties are booleans written as texts."""
+    """Some AWS properties are booleans written as strings."""
     value = _known(props, path)
     value = {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
     if value is None or isinstance(value, bool):
@@ -78,7 +78,13 @@ def mapping(props: Mapping[str, Any], path: str) -> Mapping[str, Any]:
         return {}
     if isinstance(value, Mapping):
         return value
-    raise Unevaluable(f"{path} is no mapping")
+    raise Unevaluable(f"{path} is not a mapping")
+
+
+def require(props: Mapping[str, Any], path: str) -> None:
+    """Raises Unevaluable if the facts are missing: a missing limit must not look like no limit."""
+    if _known(props, path) is None:
+        raise Unevaluable(f"{path} is missing")
 
 
 def items(props: Mapping[str, Any], path: str) -> Sequence[Any]:
@@ -87,7 +93,7 @@ def items(props: Mapping[str, Any], path: str) -> Sequence[Any]:
     if value is None:
         return ()
     if not isinstance(value, Sequence) or isinstance(value, str):
-        raise Unevaluable(f"{path} is no list")
+        raise Unevaluable(f"{path} is not a list")
     if any(element is UNKNOWN for element in value):
         raise Unevaluable(f"{path} has an unknown element")
     return value
@@ -98,25 +104,25 @@ def mappings(props: Mapping[str, Any], path: str) -> Sequence[Mapping[str, Any]]
     found = items(props, path)
     if all(isinstance(element, Mapping) for element in found):
         return found
-    raise Unevaluable(f"{path} has an element that is no mapping")
+    raise Unevaluable(f"{path} has an element that is not a mapping")
 
 
 def texts(props: Mapping[str, Any], path: str) -> Sequence[str]:
-    """The elements of a list of texts, empty when it is missing."""
+    """The elements of a list of strings, empty when it is missing."""
     found = items(props, path)
     if all(isinstance(element, str) for element in found):
         return found
-    raise Unevaluable(f"{path} has an element that is no text")
+    raise Unevaluable(f"{path} has an element that is not text")
 
 
 def _known(props: Mapping[str, Any], path: str) -> Any:
-    """The value at `path`, None when it or a part of the way is missing."""
+    """The value at `path`, None when it or a mapping on the way is missing."""
     value: Any = props
     for key in path.split("."):
         if value is None:
             return None
         if not isinstance(value, Mapping):
-            raise Unevaluable(f"{path} leads through something that is no mapping")
+            raise Unevaluable(f"{path} leads through something that is not a mapping")
         value = value.get(key)
         if value is UNKNOWN:
             raise Unevaluable(f"{path} is not known at preview")

@@ -1,4 +1,4 @@
-"""The parts of a Nomad job (API JSON) that rules look at."""
+"""The parts of a Nomad job (API JSON) that rules read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Task:
 
 
 def job_of(props: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The job of a `nomad.Job`, of its JSON form only: HCL has no one reading."""
+    """The job of a `nomad.Job` whose jobspec is JSON; HCL is not parsed."""
     document = _parsed(text(props, "jobspec"))
     return mapping(document, "Job") or document
 
@@ -58,5 +58,5 @@ def _parsed(jobspec: str) -> Mapping[str, Any]:
     except ValueError:
         raise Unevaluable("jobspec is not JSON") from None
     if not isinstance(document, Mapping):
-        raise Unevaluable("jobspec is no JSON object")
+        raise Unevaluable("jobspec is not a JSON object")
     return document

@@ -36,8 +36,8 @@ _EVERY_INTERFACE = re.compile(r"(?<![\d.])0\.0\.0\.0(?![\d./])|\[::\]")
     SECURITY_GROUP_RULE,
     INGRESS_RULE,
     severity=ALWAYS,
-    why="Engines, Consul and Nomad trust their network; opened to everyone they run anybody's code"
-    " and prompts.",
+    why="Engines, Consul and Nomad trust their network: exposed to the internet, they run anyone's"
+    " code and prompts.",
     fix="Name the networks of your users, or put a private load balancer or VPN in front.",
 )
 def public_ingress(group: Resource) -> Iterator[str]:
@@ -65,8 +65,8 @@ def _sources(entry: Mapping[str, Any]) -> Iterator[str]:
 @rule(
     LOAD_BALANCER,
     severity=SHARED,
-    why="A load balancer is public unless it says otherwise, and every request costs GPU time.",
-    fix="Set `internal` to true; where the platform serves the public, waive this by name.",
+    why="A load balancer is public by default, and every request costs GPU time.",
+    fix="Set `internal` to true; if the platform serves the public, add a waiver.",
 )
 def public_load_balancer(balancer: Resource) -> Iterator[str]:
     """A load balancer is internal"""
@@ -77,8 +77,8 @@ def public_load_balancer(balancer: Resource) -> Iterator[str]:
 @rule(
     GATEWAY,
     severity=ALWAYS,
-    why="The gateway asks nobody who they are: on a public address everyone's requests are served.",
-    fix="Give it an address of a private network and put authentication in front.",
+    why="The gateway does not authenticate clients: on a public address it serves everyone.",
+    fix="Give it a private address and put authentication in front.",
 )
 def public_gateway(gateway: Resource) -> Iterator[str]:
     """The gateway listens on a private address"""
@@ -86,7 +86,7 @@ def public_gateway(gateway: Resource) -> Iterator[str]:
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
-        raise Unevaluable("address is no IP address") from None
+        raise Unevaluable("address is not an IP address") from None
     if found.is_unspecified or not found.is_private:
         yield f"listens on {address}"
 
@@ -94,11 +94,11 @@ def public_gateway(gateway: Resource) -> Iterator[str]:
 @rule(
     LISTENER,
     severity=SHARED,
-    why="Prompts and answers travel readable for everyone on the way.",
+    why="Prompts and answers can be read by everyone on the way.",
     fix="Use HTTPS or TLS with a certificate; HTTP may only redirect there.",
 )
 def plain_listener(listener: Resource) -> Iterator[str]:
-    """A load balancer's listener encrypts"""
+    """A load balancer's listener uses TLS"""
     protocol = text_or_none(listener.props, "protocol") or "HTTP"
     actions = mappings(listener.props, "defaultActions")
     redirects = bool(actions) and all(
@@ -114,8 +114,8 @@ def plain_listener(listener: Resource) -> Iterator[str]:
     INSTANCE,
     LAUNCH_TEMPLATE,
     severity=SHARED,
-    why="A node runs other people's prompts through large native libraries; nobody outside has any"
-    " business with it.",
+    why="A node runs other people's prompts through large native libraries; nothing outside needs"
+    " to reach it.",
     fix="Leave out `associatePublicIpAddress`, and reach nodes through a bastion or Session"
     " Manager.",
 )

@@ -1,4 +1,4 @@
-"""Jobs that survive what happens to jobs."""
+"""Jobs that keep serving through crashes, changes and scaling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rules.facts import (
 from rules.jobs import NANOSECONDS_PER_S, groups, is_service, job_of, services, tasks
 from rules.rule import ALWAYS, NOMAD_JOB, PLATFORM, PRODUCTION, SHARED, Resource, rule
 
-# Nomad's own: a task has this long after its kill signal when its job says nothing.
+# Nomad's default: the time between a task's kill signal and its end.
 DEFAULT_KILL_TIMEOUT_S = 5
 
 
@@ -38,18 +38,18 @@ def no_health_check(job: Resource) -> Iterator[str]:
 @rule(
     NOMAD_JOB,
     severity=SHARED,
-    why="The scheduler packs nodes by what tasks say they need; one that says nothing takes from"
-    " its neighbours.",
+    why="The scheduler packs nodes by what tasks request; a task without requests takes from its"
+    " neighbours.",
     fix="Set `Resources` with CPU (or Cores) and MemoryMB.",
 )
 def no_limits(job: Resource) -> Iterator[str]:
-    """Every task says how much processor and memory it needs"""
+    """Every task requests processor and memory"""
     for task in tasks(job_of(job.props)):
         resources = mapping(task.document, "Resources")
         if not (number_or_none(resources, "CPU") or number_or_none(resources, "Cores")):
-            yield f"task {task} names no processor share"
+            yield f"task {task} requests no processor share"
         if not number_or_none(resources, "MemoryMB"):
-            yield f"task {task} names no memory"
+            yield f"task {task} requests no memory"
 
 
 @rule(
@@ -57,10 +57,10 @@ def no_limits(job: Resource) -> Iterator[str]:
     severity=ALWAYS,
     why="Nomad refuses to scale a job while a deployment runs; models load for many minutes, so"
     " every change would stop the autoscaler for that long.",
-    fix="Set `Update: {MaxParallel: 0}`: a changed model is another job beside the old one.",
+    fix="Set `Update: {MaxParallel: 0}`: a changed model becomes a new job beside the old one.",
 )
 def deployment_blocks_scaling(job: Resource) -> Iterator[str]:
-    """A job that is scaled has no deployments"""
+    """A scaled job has no deployments"""
     document = job_of(job.props)
     for name, group in groups(document):
         if not mapping(group, "Scaling"):
@@ -68,38 +68,38 @@ def deployment_blocks_scaling(job: Resource) -> Iterator[str]:
         update = {**mapping(document, "Update"), **mapping(group, "Update")}
         # Nomad's own default is 1.
         if number_or_none(update, "MaxParallel") != 0:
-            yield f"group {name} is scaled and its changes are deployments"
+            yield f"group {name} is scaled, but its changes are deployments"
 
 
 @rule(
     NOMAD_JOB,
     severity=ALWAYS,
-    why="Without it every deployment sets the count back to the file's: at the busiest hour a fleet"
-    " shrinks to its creation size.",
+    why="Without it, every deployment resets the count to the file's: at the busiest hour a fleet"
+    " shrinks to its initial size.",
     fix="Set `preserve_counts=True` on the `nomad.Job`.",
 )
 def count_not_preserved(job: Resource) -> Iterator[str]:
     """A deployment keeps the autoscaler's count"""
     scaled = any(mapping(group, "Scaling") for _, group in groups(job_of(job.props)))
     if scaled and flag_or_none(job.props, "preserveCounts") is not True:
-        yield "is scaled and does not preserve its count"
+        yield "is scaled, but does not preserve its count"
 
 
 @rule(
     NOMAD_JOB,
     severity=SHARED,
     why="A count outside its envelope is corrected at once: replicas start only to be stopped.",
-    fix="Begin with a count between `Min` and `Max`.",
+    fix="Start with a count between `Min` and `Max`.",
 )
 def count_outside_envelope(job: Resource) -> Iterator[str]:
-    """A group begins inside its scaling envelope"""
+    """A group starts inside its scaling envelope"""
     for name, group in groups(job_of(job.props)):
         if not mapping(group, "Scaling"):
             continue
         count = number(group, "Count")
         least, most = number(group, "Scaling.Min"), number(group, "Scaling.Max")
         if not least <= count <= most:
-            yield f"group {name} begins with {count:.0f}, outside {least:.0f} to {most:.0f}"
+            yield f"group {name} starts with {count:.0f}, outside {least:.0f} to {most:.0f}"
 
 
 @rule(
@@ -107,7 +107,7 @@ def count_outside_envelope(job: Resource) -> Iterator[str]:
     severity=ALWAYS,
     why="A task that gets SIGTERM while the gateway still sends requests loses them (measured: 40 %"
     " of streams; none when the endpoint goes first).",
-    fix="Set the group's `ShutdownDelay` to some seconds and each task's `KillTimeout` above its"
+    fix="Set the group's `ShutdownDelay` to a few seconds and each task's `KillTimeout` above its"
     " longest request.",
 )
 def stops_before_drain(job: Resource) -> Iterator[str]:
@@ -140,7 +140,7 @@ def privileged_task(job: Resource) -> Iterator[str]:
 @rule(
     NOMAD_JOB,
     severity=SHARED,
-    why="After its attempts a task in the mode `fail` stays dead until somebody looks.",
+    why="With the restart mode `fail`, a task that used up its attempts stays dead.",
     fix="Use the restart mode `delay`, or let the group be rescheduled without limit.",
 )
 def gives_up_restarting(job: Resource) -> Iterator[str]:
@@ -157,7 +157,7 @@ def gives_up_restarting(job: Resource) -> Iterator[str]:
 @rule(
     PLATFORM,
     severity=PRODUCTION,
-    why="With one server its node's failure stops scheduling, service discovery and every change.",
+    why="With one server, its node's failure stops scheduling, service discovery and every change.",
     fix="Set `slipway:servers: 3`.",
 )
 def single_server(platform: Resource) -> Iterator[str]:

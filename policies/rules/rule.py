@@ -1,4 +1,4 @@
-"""What a rule is: a pure function over one resource, with why it exists and what to do."""
+"""What a rule is: a pure function over one resource, with its reason and its fix."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ PRODUCTION_ADVICE = Severity(development=Level.OFF, staging=Level.OFF, productio
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a preview does not say. `usd_per_hour_before`: of the environment as it runs now."""
+    """What a preview does not say. `usd_per_hour_before`: the cost of the running environment."""
 
     today: datetime.date
     allowed_licenses: frozenset[str] = frozenset()
@@ -84,8 +84,8 @@ Find = Callable[[Resource], Iterator[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """`find` yields a sentence for every violation; it raises Unevaluable (rules.facts) when it
-    cannot tell. No sentence holds a secret: the properties it sees may."""
+    """`find` yields a sentence for every violation, or raises Unevaluable (rules.facts). It never
+    quotes a secret, although the properties may hold one."""
 
     id: str
     title: str
@@ -102,7 +102,7 @@ class Rule:
 
 
 def rule(*types: str, severity: Severity, why: str, fix: str) -> Callable[[Find], Rule]:
-    """Makes a rule of a function: its name becomes the ID, its docstring the title."""
+    """Turns a function into a rule: its name becomes the ID, its docstring the title."""
 
     def make(find: Find) -> Rule:
         return Rule(

@@ -1,4 +1,4 @@
-"""Secrets, permissions, and code that is not what it was when somebody looked at it."""
+"""Secrets, permissions, and code that can change after its review."""
 
 from __future__ import annotations
 
@@ -38,8 +38,7 @@ IAM_POLICIES = (
     "aws:iam/groupPolicy:GroupPolicy",
 )
 
-# Forms of credentials that are recognised wherever they stand, by the prefixes their issuers
-# document.
+# Credentials that are recognised anywhere, by the prefixes that their issuers document.
 _CREDENTIAL = re.compile(
     r"AKIA[0-9A-Z]{16}"  # AWS access key
     r"|hf_[A-Za-z0-9]{30,}"  # Hugging Face
@@ -49,13 +48,13 @@ _CREDENTIAL = re.compile(
     r"|xox[abprs]-[A-Za-z0-9-]{10,}"  # Slack
     r"|-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----"
 )
-# Not the tokens that tokenizers have: eos_token, pad_token, stop_token.
+# Excludes the tokens of tokenizers: eos_token, pad_token, stop_token.
 _CREDENTIALS = (
     r"(?:password|passwd|secret|secret_?id|api_?key|private_?key|credentials"
     r"|(?<!bos_)(?<!eos_)(?<!pad_)(?<!unk_)(?<!sep_)(?<!cls_)(?<!stop_)(?<!mask_)token)"
 )
 _SECRET_NAME = re.compile(rf"(?:^|[/_.-]){_CREDENTIALS}$", re.IGNORECASE)
-# `"token": "literal"` in JSON, YAML, HCL or INI; not a reference, a path or an empty text.
+# `"token": "literal"` in JSON, YAML, HCL or INI; not a reference, a path or an empty string.
 _ASSIGNED = re.compile(
     rf"(?:^|[^A-Za-z0-9]){_CREDENTIALS}[\"']?\s*[:=]\s*[\"'](?![\"']|\$\{{|/|<%|\{{\{{)",
     re.IGNORECASE | re.MULTILINE,
@@ -67,16 +66,16 @@ def _holds_secret(value: str) -> bool:
 
 
 def _is_literal(value: str) -> bool:
-    """Neither empty nor a reference that something resolves on the node, nor a path."""
+    """Neither empty, nor a path, nor a reference that is resolved on the node."""
     return bool(value) and not value.startswith(("${", "$(", "/", "<%", "{{"))
 
 
 @rule(
     NOMAD_JOB,
     severity=ALWAYS,
-    why="A job is readable for everybody who may list jobs, stays in Nomad's history and in"
-    " Pulumi's state.",
-    fix="Put the secret into a Nomad variable or Vault and let the task read it by its workload"
+    why="Everyone who may list jobs can read it, and it stays in Nomad's history and in Pulumi's"
+    " state.",
+    fix="Put the secret into a Nomad variable or Vault, and let the task read it with its workload"
     " identity.",
 )
 def secret_in_job(job: Resource) -> Iterator[str]:
@@ -96,11 +95,11 @@ def secret_in_job(job: Resource) -> Iterator[str]:
 @rule(
     CONSUL_KEYS,
     severity=ALWAYS,
-    why="Every agent with a token for the prefix reads Consul's KV store, and it is not encrypted.",
+    why="Consul's KV store is not encrypted, and every agent with a token for the prefix reads it.",
     fix="Keep secrets in Nomad variables or Vault; KV is for configuration.",
 )
 def secret_in_kv(keys: Resource) -> Iterator[str]:
-    """No key of Consul holds a secret"""
+    """No key in Consul holds a secret"""
     for entry in mappings(keys.props, "keys"):
         path, value = text(entry, "path"), text_or_none(entry, "value") or ""
         if _holds_secret(value) or (_SECRET_NAME.search(path) and _is_literal(value)):
@@ -177,7 +176,7 @@ def _statements(props: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         except ValueError:
             raise Unevaluable("policy is not JSON") from None
     if not isinstance(document, Mapping):
-        raise Unevaluable("policy is no JSON object")
+        raise Unevaluable("policy is not a JSON object")
     statements = document.get("Statement")
     yield from [statements] if isinstance(statements, Mapping) else mappings(document, "Statement")
 
@@ -194,7 +193,7 @@ def _one_or_many(statement: Mapping[str, Any], key: str) -> list[str]:
     fix="Name the namespace, and grant capabilities instead of `write`.",
 )
 def wildcard_nomad_policy(policy: Resource) -> Iterator[str]:
-    """No ACL policy of Nomad may write everywhere"""
+    """No Nomad ACL policy may write everywhere"""
     rules = text(policy.props, "rulesHcl")
     for namespace, body in re.findall(r'namespace\s+"([^"]*)"\s*\{([^}]*)\}', rules):
         if "*" in namespace and re.search(r'policy\s*=\s*"write"|"submit-job"', body):
@@ -206,7 +205,7 @@ def wildcard_nomad_policy(policy: Resource) -> Iterator[str]:
 @rule(
     NOMAD_JOB,
     severity=SHARED,
-    why="A tag can be moved: the next replica would run other code than the ones beside it.",
+    why="A tag can be moved: the next replica would run different code from the ones beside it.",
     fix="Name the image by digest: `image@sha256:…`.",
 )
 def unpinned_image(job: Resource) -> Iterator[str]:
@@ -220,7 +219,7 @@ def unpinned_image(job: Resource) -> Iterator[str]:
 @rule(
     MODEL_SERVICE,
     severity=ALWAYS,
-    why="Weights under a moving name change without a change of yours, and two replicas of one job"
+    why="Weights under a moving name can change without a change here, and two replicas of one job"
     " may answer differently.",
     fix="Name a commit (`hf:`), an exact version with `sha256` (`package:`), or a fixed revision.",
 )
@@ -232,7 +231,7 @@ def unpinned_model(model: Resource) -> Iterator[str]:
         return
     revision = text_or_none(source, "revision") or ""
     if kind == "hf" and not re.fullmatch(r"[0-9a-f]{40}", revision):
-        yield "its revision is no commit"
+        yield "its revision is not a commit"
     elif kind == "package" and not re.fullmatch(r"[0-9a-f]{64}", revision):
         yield "its file has no SHA-256"
     elif not revision or revision in {"latest", "main", "master"}:
@@ -242,13 +241,13 @@ def unpinned_model(model: Resource) -> Iterator[str]:
 @rule(
     MODEL_SERVICE,
     severity=SHARED,
-    why="A licence may forbid commercial use, large user bases or some fields of use; somebody has"
-    " to have read it.",
+    why="A licence may forbid commercial use, large user bases or some fields of use: someone has"
+    " to read it first.",
     fix="Have the licence read and add it to `allowed_licenses` in policies/settings.yaml, or use"
     " another model. Where it is missing, add `license` to the model's file.",
 )
 def license_not_allowed(model: Resource) -> Iterator[str]:
-    """A model's licence is one of those that were agreed to"""
+    """A model's licence has been accepted"""
     if text_or_none(model.props, "source.kind") is None:
         return
     license_name = text(model.props, "license")
@@ -264,8 +263,8 @@ def license_not_allowed(model: Resource) -> Iterator[str]:
     " pinned revision.",
 )
 def remote_code(model: Resource) -> Iterator[str]:
-    """No engine runs code out of a model's repository"""
+    """No engine runs code from a model's repository"""
     arguments = mapping(model.props, "engine.engine_args")
     for name in ("trust_remote_code", "trust-remote-code"):
         if flag_or_none(arguments, name):
-            yield "trusts code of the model's repository"
+            yield "trusts code from the model's repository"

@@ -1,6 +1,6 @@
-"""For every rule: resources that violate it, that keep it, and that do not let it tell.
+"""For every rule: resources that violate it, follow it, or cannot be judged.
 
-Each builder makes a resource that keeps every rule; a case changes some of its values, by dotted
+Each builder makes a resource that follows every rule; a case changes some of its values, by dotted
 path. MISSING removes one.
 """
 
@@ -49,7 +49,7 @@ class Case:
 
 
 def resource(type_: str, name: str, base: Mapping[str, Any]) -> Build:
-    """A builder; the path "protect" is the resource's option, no property."""
+    """A builder; the path "protect" sets the resource's option, not a property."""
 
     def build(changes: Changes) -> Resource:
         props = changed(base, {path: new for path, new in changes.items() if path != "protect"})
@@ -399,8 +399,13 @@ CASES: Mapping[str, Sequence[Case]] = {
         Case(
             build=platform,
             violating=[{"cost.usd_per_hour": 120.01}],
-            passing=[{"cost.usd_per_hour": 120}, {"budget": None}],
-            unknown=[{"cost": MISSING}, {"cost.usd_per_hour": UNKNOWN}, {"budget": UNKNOWN}],
+            passing=[{"cost.usd_per_hour": 120}, {"budget.usd_per_hour": None}],
+            unknown=[
+                {"budget": MISSING},
+                {"cost": MISSING},
+                {"cost.usd_per_hour": UNKNOWN},
+                {"budget": UNKNOWN},
+            ],
         )
     ],
     "scaling-above-budget": [
@@ -423,8 +428,8 @@ CASES: Mapping[str, Sequence[Case]] = {
         Case(
             build=platform,
             violating=[{"budget": MISSING}],
-            passing=[{"budget": None, "cost": MISSING}],
-            unknown=[{"budget": UNKNOWN}, {"cost.usd_per_hour": UNKNOWN}],
+            passing=[{"budget": None, "cost.usd_per_hour": 0}],
+            unknown=[{"cost": MISSING}, {"budget": UNKNOWN}, {"cost.usd_per_hour": UNKNOWN}],
         )
     ],
     "stale-price": [

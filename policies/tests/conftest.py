@@ -1,4 +1,4 @@
-"""The pack's modules lie beside this folder, as they do for Pulumi."""
+"""The pack's modules are imported from the folder above, as Pulumi does."""
 
 from __future__ import annotations
 

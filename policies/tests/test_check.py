@@ -93,7 +93,9 @@ def test_an_unknown_blocks_in_every_stage(unknown: object) -> None:
 
 
 def test_the_stage_is_that_of_the_platforms_own_name() -> None:
-    facts = {"environment": "dev", "servers": 1, "budget": None}
+    unlimited = {f"budget.{key}": None for key in ("usd_per_hour", "usd_per_hour_at_most")}
+    per_change = {"budget.usd_per_hour_per_change": None}
+    facts = {"environment": "dev", "servers": 1, **unlimited, **per_change}
     assert report(document(platform(facts)))["stage"] == "development"
     assert not report(document(platform(facts)))["blocked"]
     assert report(document(platform(facts)), "--environment", "x")["stage"] == "production"
@@ -150,8 +152,8 @@ def test_the_first_purchase_of_an_environment_is_judged_by_its_budget_alone() ->
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("", "no JSON"),
-        ("[]", "no JSON object"),
+        ("", "not JSON"),
+        ("[]", "not a JSON object"),
         ({"steps": []}, "slipway preview --offline --json"),
         ({"resources": [{"type": "a:b:C"}]}, "resources[0]"),
         ({"resources": ["text"]}, "resources[0]"),

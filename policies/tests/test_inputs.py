@@ -68,7 +68,7 @@ def test_a_mistake_in_a_waiver_is_named(
 
 
 @pytest.mark.parametrize("text", ["", "waivers: yes", "- a", "waivers: [", "waivers: [text]"])
-def test_a_file_that_is_no_list_of_waivers_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_not_a_list_of_waivers_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "waivers.yaml"
     path.write_text(text)
     with pytest.raises(InputError, match=r"waivers\.yaml"):
@@ -88,7 +88,7 @@ def test_a_file_that_is_no_list_of_waivers_is_refused(tmp_path: Path, text: str)
         ("mine", "dev", Stage.DEVELOPMENT),
     ],
 )
-def test_an_environment_that_matches_nothing_is_production_but_on_one_machine(
+def test_an_environment_that_matches_nothing_is_production_except_on_one_machine(
     tmp_path: Path, environment: str, target: str, stage: Stage
 ) -> None:
     path = tmp_path / "settings.yaml"
@@ -101,10 +101,10 @@ def test_an_environment_that_matches_nothing_is_production_but_on_one_machine(
     [
         ("max_price_age_days: 90\n", "", "max_price_age_days"),
         ("max_price_age_days: 90", "max_price_age_days: 0", "max_price_age_days"),
-        ("development:", "laptop:", "stages: may have"),
+        ("development:", "laptop:", "stages: may only have"),
         ("[MIT]", "MIT", "allowed_licenses"),
         ("[dev, ", "[7, ", "development"),
-        ("stages:", "stages: [", "no YAML"),
+        ("stages:", "stages: [", "not YAML"),
     ],
 )
 def test_a_mistake_in_the_settings_is_named(tmp_path: Path, old: str, new: str, named: str) -> None:

@@ -11,7 +11,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "policies.md"
 
 
 def test_the_page_is_current() -> None:
-    """When a change is meant: python policies/manual.py > docs/policies.md"""
+    """After an intended change: python policies/manual.py > docs/policies.md"""
     assert PAGE.read_text() == manual()
 
 

@@ -1,4 +1,4 @@
-"""Every rule against resources that violate it, keep it, do not let it tell, and are waived."""
+"""Every rule against resources that violate it, follow it, cannot be judged, or are waived."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_the_cost_before_a_change_must_be_given() -> None:
     assert finding.outcome is Outcome.UNKNOWN
 
 
-def test_a_rule_that_breaks_has_judged_nothing_and_quotes_nothing() -> None:
+def test_a_rule_that_raises_counts_as_not_evaluated_and_quotes_nothing() -> None:
     def broken(_: Resource) -> Iterator[str]:
         raise ValueError(CANARY)
         yield ""

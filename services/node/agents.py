@@ -1,66 +1,8 @@
-"""The agents of hosts, as processes on this machine.
+"""Runs the agents of hosts as processes on this machine. `python agents.py --help`."""
 
-    agents.py apply     bring one host's agents to SLIPWAY_DOCUMENT (schemas/node.schema.json);
-                        secrets as JSON on standard input
-    agents.py remove    end and delete that host's agents, its tasks and its data
-    agents.py start     start all agents of the environment from what is on disk
-    agents.py stop      end all agents and tasks of the environment; data stays
-    agents.py status    one line an agent; exit 1 unless all are ready
-
-Environment: SLIPWAY_RUN, SLIPWAY_CACHE, SLIPWAY_SCRATCH (absolute paths).
-"""
-
-from __future__ import annotations
-
-import argparse
-import json
-import socket
 import sys
 
-import lifecycle
-from document import read_document, read_host, read_secrets
-from errors import HostError, exit_code
-from folders import Folders
-from waiting import say
-
-# With supervisord: longer than the longest stop of an agent.
-CONVERSATION_TIMEOUT_S = 120
-
-
-def main(arguments: list[str]) -> None:
-    options = _parse(arguments)
-    socket.setdefaulttimeout(CONVERSATION_TIMEOUT_S)
-    folders = Folders.from_environment()
-    if options.action == "apply":
-        lifecycle.apply(folders, read_host(read_document(), folders), read_secrets())
-    elif options.action == "remove":
-        lifecycle.remove(folders, read_host(read_document(), folders))
-    elif options.action == "start":
-        lifecycle.start(folders)
-    elif options.action == "stop":
-        lifecycle.stop(folders)
-    else:
-        _status(folders, as_json=options.json)
-
-
-def _status(folders: Folders, *, as_json: bool) -> None:
-    records = lifecycle.status(folders)
-    if as_json:
-        say(json.dumps(records))
-    for record in [] if as_json else records:
-        ready = "ready" if record["ready"] else "not ready"
-        say(f"{record['host']:<12} {record['agent']:<8} {record['state']:<10} {ready}")
-    missing = [f"{r['agent']} on {r['host']}" for r in records if not r["ready"]]
-    if missing or not records:
-        raise HostError(f"not ready: {', '.join(missing) or 'no agents'}")
-
-
-def _parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="agents.py", description=__doc__.splitlines()[0])
-    parser.add_argument("action", choices=["apply", "remove", "start", "stop", "status"])
-    parser.add_argument("--json", action="store_true", help="status as JSON")
-    return parser.parse_args(arguments)
-
+from host.main import main
 
 if __name__ == "__main__":
-    sys.exit(exit_code(lambda: main(sys.argv[1:])))
+    sys.exit(main())

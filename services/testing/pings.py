@@ -1,4 +1,4 @@
-"""The pings by which Envoy finds out whether a quiet HTTP/2 connection lives."""
+"""The pings by which Envoy tests whether a quiet HTTP/2 connection is alive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PING_KIND, _ACK = 6, 1
 
 
 async def answered_pings(host: str, port: int, asked: int) -> int:
-    """How many of `asked` pings, one after the other, a server answers before it hangs up."""
+    """How many of `asked` successive pings a server answers before it closes the connection."""
     reader, writer = await asyncio.open_connection(host, port)
     writer.write(_PREFACE + _SETTINGS)
     try:

@@ -1,4 +1,4 @@
-"""How vLLM starts its processes here: by forks, of a fork server or of each other."""
+"""How vLLM starts its processes here: as forks of a fork server, or of each other."""
 
 import multiprocessing
 import os
@@ -14,14 +14,14 @@ TITLE = "slipway: fork server"  # engine and workers take vLLM's titles
 
 
 class ForkedProcess(ForkServerProcess):
-    """Has its parent's environment variables, as a new interpreter would."""
+    """A process with its parent's environment variables, as a new interpreter would have."""
 
     def start(self) -> None:
         self._environment = dict(os.environ)
         super().start()
 
     def run(self) -> None:
-        # The others are left where they are: a process writes its title over them.
+        # The original ones stay where they are: a process writes its title over them.
         for name in os.environ.keys() - self._environment.keys():
             del os.environ[name]
         os.environ.update(self._environment.items() - os.environ.items())
@@ -33,7 +33,7 @@ class ForkingContext(ForkServerContext):
 
 
 def start_by(context: BaseContext) -> None:
-    """The first time, before vLLM's other modules take the function by its name."""
+    """To be called before vLLM's other modules import the function."""
     global _context  # noqa: PLW0603  (of this process; another one in the fork server)
     _context = context
     system_utils.get_mp_context = _chosen
@@ -44,8 +44,8 @@ def _chosen() -> BaseContext:
 
 
 def start_fork_server() -> None:
-    """As `forkserver.ensure_running`, whose server is a new interpreter, but a fork of this
-    process: with all that it has imported. No thread of Python's must run yet."""
+    """Like `forkserver.ensure_running`, but the server is a fork of this process, with everything
+    that it has imported, instead of a new interpreter. No Python thread may run yet."""
     kept = _descriptors()
     resource_tracker.ensure_running()  # is started by the same function
 
@@ -63,15 +63,15 @@ def start_fork_server() -> None:
 
 
 def _serve_forks(listener: int, alive: int, *, opened: set[int]) -> None:
-    """Until all have ended who hold the other end of `alive`: this process must not, and closes
-    what was `opened` for others. Does not return."""
+    """Serves until all processes that hold the other end of `alive` have ended. This process must
+    not hold it, and closes what was `opened` for others. Does not return."""
     try:
         for descriptor in opened:
-            with suppress(OSError):  # that which listed them
+            with suppress(OSError):  # the descriptor of the listing itself
                 os.close(descriptor)
         setproctitle(TITLE)
         start_by(FROM_THIS_PROCESS)  # the workers, from the engine core
-        forkserver._forkserver.__init__()  # of CPython 3.11: the call that forked holds its lock
+        forkserver._forkserver.__init__()  # CPython 3.11: the forking call holds its lock
         forkserver.main(listener, alive, [])
     except SystemExit:
         os._exit(0)

@@ -1,4 +1,4 @@
-"""All that vLLM's engine core and its executors import on a CPU, once."""
+"""Imports, once, everything that vLLM's engine core and executors import on a CPU."""
 
 import gc
 
@@ -12,4 +12,4 @@ import vllm.v1.executor.uniproc_executor  # noqa: E402
 import vllm.v1.worker.cpu_model_runner  # noqa: E402
 import vllm.v1.worker.cpu_worker  # noqa: E402, F401
 
-gc.freeze()  # a collection would write to, and so copy, the pages that all share
+gc.freeze()  # a collection would write to the shared pages, and so copy them

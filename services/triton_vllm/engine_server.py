@@ -1,9 +1,9 @@
 """vLLM's OpenAI server on a CPU, for vLLM's environment: takes the server's own arguments.
 
-On a CPU vLLM starts its engine core as a new interpreter, and that its workers, and each imports
-vLLM again: most of the time in which a small model loads. Here they are forks of a fork server,
-which is one of the API server itself, as it is when all of that is imported. vLLM's own entry.py
-knows a fork server (VLLM_WORKER_MULTIPROC_METHOD=forkserver), but its settings refuse it.
+On a CPU vLLM starts its engine core as a new interpreter, which starts its workers as new
+interpreters, and each imports vLLM again: most of a small model's load time. Here they are forks of
+a fork server, which is itself a fork of the API server after its imports. vLLM's own entry.py knows
+a fork server (VLLM_WORKER_MULTIPROC_METHOD=forkserver), but its settings refuse it.
 """
 
 

@@ -1,6 +1,6 @@
-"""Clear what killed replicas left on this host: processes, shared memory, folders.
+"""Clears what killed replicas left on this host: processes, shared memory, folders.
 
-A replica that starts does the same first; this is for a platform that goes. Environment:
+Every replica does so when it starts; this is for a platform that is taken down. Environment:
 SLIPWAY_SCRATCH.
 """
 

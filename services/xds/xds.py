@@ -2,7 +2,7 @@
 
 import sys
 
-# xds-protos owns the top-level package `xds`: installed packages must be found before this file.
+# xds-protos has the top-level package `xds`, so installed packages must be found before this file.
 sys.path.append(sys.path.pop(0))
 
 from control_plane.main import main

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from components.consul.joining import HostTokens
+from components.hosts.local import LocalHosts
+from components.hosts.realisation import HostRealisation
 from components.node_pool.component import NodePool
+from components.node_pool.supervision import Supervisord
+from components.serving.consul import ConsulDiscovery
+from components.serving.nomad import NomadScheduler
 from stacks.platform import Target
 
-DEV = Target(node_pool=NodePool)
+TARGET = Target(
+    hosts=HostRealisation(programs=LocalHosts(), supervision=Supervisord(), joining=HostTokens()),
+    node_pool=NodePool,
+    scheduler=NomadScheduler,
+    discovery=ConsulDiscovery(),
+)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
+from slipway.plan.endpoint import Endpoint
+from slipway.plan.figures import Cost, Figure
 from slipway.plan.platform import (
     AutoscalingPlan,
+    BudgetPlan,
+    EnvoyPlan,
     GatewayPlan,
     MonitoringPlan,
     Node,
@@ -17,6 +21,7 @@ from slipway.plan.platform import (
 
 EDGE = "127.77.0.32"
 GIB = 1024**3
+FREE = Figure(value=0.0, unit="USD/h", basis="declared", source="this machine")
 
 
 def cluster_plan(*, servers: int = 1) -> PlatformPlan:
@@ -31,26 +36,49 @@ def cluster_plan(*, servers: int = 1) -> PlatformPlan:
         ),
         pools=(_pool("cpu", 16, 2), _pool("edge", 32, 1)),
         models=(),
+        consul=_at("127.77.0.1", 8500),
+        nomad=_at("127.77.0.1", 4646),
         gateway=GatewayPlan(
-            pool="edge",
-            address=EDGE,
-            port=8080,
-            admin_port=9901,
-            xds_port=18000,
-            xds_metrics_port=18001,
+            envoys=(
+                EnvoyPlan(
+                    name="envoy",
+                    xds_name="xds",
+                    pool="edge",
+                    listener=_at(EDGE, 8080),
+                    admin=_at(EDGE, 9901),
+                    xds=_at(EDGE, 18000),
+                    xds_http=_at(EDGE, 18001),
+                ),
+            ),
+            clients=_at(EDGE, 8080),
             xds_bundle="xds-000000000000",
             xds_environment="xds-000000000000",
         ),
-        monitoring=MonitoringPlan(pool="edge", address=EDGE, port=9090, scrape_interval_s=5),
-        autoscaling=AutoscalingPlan(pool="edge", address=EDGE, port=8081, evaluation_interval_s=5),
+        monitoring=MonitoringPlan(pool="edge", prometheus=_at(EDGE, 9090), scrape_interval_s=5),
+        autoscaling=AutoscalingPlan(
+            pool="edge", autoscaler=_at(EDGE, 8081), evaluation_interval_s=5, envoys=1
+        ),
         node_agent=NodeAgentPlan(
             bundle="node-0123456789ab",
             environment="node-ba9876543210",
-            supervisor_address="127.77.0.1",
-            supervisor_port=9001,
+            supervisor=_at("127.77.0.1", 9001),
         ),
         tools={"consul": "1.22.6", "nomad": "1.11.3"},
+        cost=Cost(
+            usd_per_hour=FREE,
+            usd_per_month=FREE,
+            usd_per_million_output_tokens=None,
+            price_date="",
+        ),
+        usd_per_hour_at_most=0.0,
+        budget=BudgetPlan(),
+        warnings=(),
+        placement={},
     )
+
+
+def _at(host: str, port: int) -> Endpoint:
+    return Endpoint(scheme="http", host=host, port=port)
 
 
 def with_more_cpu(plan: PlatformPlan, pool_name: str) -> PlatformPlan:
@@ -73,4 +101,20 @@ def _pool(name: str, first: int, count: int) -> Pool:
         )
         for index in range(count)
     )
-    return Pool(name=name, kind="local", nodes=nodes, memory_bytes=4 * GIB, cpu_mhz=4000)
+    return Pool(
+        name=name,
+        kind="local",
+        hosts=nodes,
+        range=None,
+        memory_bytes=4 * GIB,
+        cpu_mhz=4000,
+        accelerator="",
+        accelerators_per_node=0,
+        accelerators_used=0,
+        accelerators_used_at_most=0,
+        instance="",
+        market="owned",
+        usd_per_hour=FREE,
+        fabric="tcp",
+        quota_nodes=None,
+    )

@@ -23,4 +23,4 @@ def assert_golden_text(name: str, text: str) -> None:
     if os.environ.get("SLIPWAY_UPDATE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    assert text == path.read_text(), f"{name} differs: SLIPWAY_UPDATE_GOLDEN=1 writes it anew"
+    assert text == path.read_text(), f"{name} differs: SLIPWAY_UPDATE_GOLDEN=1 updates it"

@@ -1,4 +1,4 @@
-"""A real Nomad server that judges jobs. It has no client and no Consul: nothing is ever run."""
+"""A real Nomad server that validates jobs. It has no client and no Consul, so nothing runs."""
 
 from __future__ import annotations
 

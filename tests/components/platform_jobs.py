@@ -13,10 +13,12 @@ NAMES = ("envoy", "model-sim", "model-smollm2", "nomad-autoscaler", "prometheus"
 
 
 def platform_jobs(plan: PlatformPlan) -> dict[str, Job]:
-    platform = [envoy_job(plan), xds_job(plan), prometheus_job(plan), autoscaler_job(plan)]
+    platform = [prometheus_job(plan), autoscaler_job(plan)]
+    for envoy in plan.gateway.envoys:
+        platform += [envoy_job(plan, envoy), xds_job(plan, envoy)]
     models = {
         f"model-{model.name}": model_job(
-            model, datacenter=plan.datacenter, autoscaling=plan.autoscaling
+            model, model.stable, datacenter=plan.datacenter, autoscaling=plan.autoscaling
         )
         for model in plan.models
     }

@@ -11,6 +11,8 @@ import pytest
 
 from components.consul import acl
 from components.consul import agent_config as consul
+from components.consul.joining import HostTokens
+from slipway.plan.platform import PlatformPlan
 from tests.binaries import find
 from tests.components.cluster_plan import cluster_plan
 from tests.components.golden import assert_golden
@@ -18,20 +20,25 @@ from tests.components.golden import assert_golden
 SEED = "a seed of no cluster"
 ADDRESS = "http://127.77.0.1:8500"
 JWKS = "http://127.77.0.1:4646/.well-known/jwks.json"
+JOINING = HostTokens()
+
+
+def acl_secrets(plan: PlatformPlan, seed: str) -> dict[str, Any]:
+    return acl.acl_secrets(JOINING.token_secrets(plan, seed), seed)
 
 
 def test_the_permissions_are_rendered_whole() -> None:
-    assert_golden("node/consul-acl.json", acl.acl_document(cluster_plan(), ADDRESS))
+    assert_golden("node/consul-acl.json", acl.acl_document(ADDRESS, JOINING.tokens(cluster_plan())))
 
 
-def test_the_way_in_for_workloads_is_rendered_whole() -> None:
+def test_the_auth_method_for_workloads_is_rendered_whole() -> None:
     assert_golden("node/consul-workloads.json", acl.workload_document(ADDRESS, JWKS))
 
 
 def test_every_token_has_a_secret_of_its_own() -> None:
     plan = cluster_plan()
-    tokens = acl.acl_document(plan, ADDRESS)["tokens"]
-    secrets = acl.acl_secrets(plan, SEED)
+    tokens = acl.acl_document(ADDRESS, JOINING.tokens(plan))["tokens"]
+    secrets = acl_secrets(plan, SEED)
     assert {token["AccessorID"] for token in tokens} == set(secrets["tokens"])
     every = [*secrets["tokens"].values(), secrets["management_token"]]
     assert len(set(every)) == len(tokens) + 1
@@ -39,20 +46,24 @@ def test_every_token_has_a_secret_of_its_own() -> None:
 
 def test_agents_hold_the_tokens_that_the_permissions_make() -> None:
     plan = cluster_plan()
-    made = acl.acl_secrets(plan, SEED)["tokens"].values()
-    tokens = consul.client_secrets(SEED, "cpu-1")["acl"]["tokens"]
+    made = acl_secrets(plan, SEED)["tokens"].values()
+    tokens = consul.client_secrets(SEED, JOINING.consul_token("cpu-1", SEED))["acl"]["tokens"]
     assert set(tokens) == {"agent", "config_file_service_registration"}
     assert set(tokens.values()) <= set(made)
 
 
 def test_only_servers_hold_the_management_token() -> None:
-    management = acl.acl_secrets(cluster_plan(), SEED)["management_token"]
-    assert management in json.dumps(consul.server_secrets(SEED, "server-0"))
-    assert management not in json.dumps(consul.client_secrets(SEED, "cpu-0"))
+    management = acl_secrets(cluster_plan(), SEED)["management_token"]
+    assert management in json.dumps(
+        consul.server_secrets(SEED, JOINING.consul_token("server-0", SEED))
+    )
+    assert management not in json.dumps(
+        consul.client_secrets(SEED, JOINING.consul_token("cpu-0", SEED))
+    )
 
 
 def test_another_seed_shares_no_secret() -> None:
-    one, other = (set(acl.acl_secrets(cluster_plan(), seed)["tokens"].values()) for seed in "ab")
+    one, other = (set(acl_secrets(cluster_plan(), seed)["tokens"].values()) for seed in "ab")
     assert one.isdisjoint(other)
 
 
@@ -68,7 +79,7 @@ def test_of_three_servers_each_joins_the_others_and_waits_for_all() -> None:
     assert configuration["retry_join"] == ["127.77.0.1", "127.77.0.3"]
 
 
-def test_a_lone_server_joins_nobody() -> None:
+def test_a_single_server_joins_no_other() -> None:
     plan = cluster_plan()
     assert "retry_join" not in consul.server_agent(plan, plan.servers[0]).configuration
 
@@ -84,15 +95,19 @@ def write_files(folder: Path, configuration: Any, secrets: Any) -> None:
 def test_consul_accepts_a_server(tmp_path: Path, servers: int) -> None:
     plan = cluster_plan(servers=servers)
     configuration = consul.server_agent(plan, plan.servers[0]).configuration
-    write_files(tmp_path, configuration, consul.server_secrets(SEED, "server-0"))
+    write_files(
+        tmp_path, configuration, consul.server_secrets(SEED, JOINING.consul_token("server-0", SEED))
+    )
     assert_valid(tmp_path)
 
 
 @pytest.mark.binaries
 def test_consul_accepts_a_client(tmp_path: Path) -> None:
     plan = cluster_plan()
-    configuration = consul.client_agent(plan, plan.pools[0].nodes[0]).configuration
-    write_files(tmp_path, configuration, consul.client_secrets(SEED, "cpu-0"))
+    configuration = consul.client_agent(plan, plan.pools[0].hosts[0]).configuration
+    write_files(
+        tmp_path, configuration, consul.client_secrets(SEED, JOINING.consul_token("cpu-0", SEED))
+    )
     assert_valid(tmp_path)
 
 

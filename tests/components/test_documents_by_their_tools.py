@@ -1,4 +1,4 @@
-"""Prometheus's and Envoy's own word on the documents that they get."""
+"""Prometheus and Envoy validate the documents that they get."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ def test_prometheus_would_refuse_a_misspelt_key(tmp_path: Path, jobs: dict[str, 
 
 
 def test_every_scaling_query_is_promql(tmp_path: Path, plan: PlatformPlan) -> None:
-    rules = rule_file(tmp_path, [replicas_wanted_query(model) for model in plan.models])
+    rules = rule_file(
+        tmp_path, [replicas_wanted_query(model, model.stable, envoys=1) for model in plan.models]
+    )
     result = promtool("check", "rules", rules, folder=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     assert f"SUCCESS: {len(plan.models)} rules found" in result.stdout
@@ -84,6 +86,8 @@ def test_a_broken_query_would_be_refused(tmp_path: Path) -> None:
     result = promtool("check", "rules", rule_file(tmp_path, ["sum(up"]), folder=tmp_path)
     assert result.returncode != 0
 
+
+SCRAPE = 'up{service="envoy-admin", instance="1"}'
 
 # (requests in flight on each cluster by 15 s, replicas wanted for a target of 16 each); OWN is the
 # job of the model `sim`.
@@ -99,7 +103,7 @@ LOADS: list[tuple[str, dict[str, str], int]] = [
     ("all load on the spec before", {"model-sim-012def-openai": "40x20"}, 3),
     ("load on both specs", {"model-sim-012def-grpc": "20x20", f"{OWN}-grpc": "20x20"}, 3),
     ("a service of all specs", {"model-sim-all-openai": "40x20"}, 3),
-    ("another door", {f"{OWN}-triton": "100x20"}, 0),
+    ("another service", {f"{OWN}-triton": "100x20"}, 0),
     ("another model", {"model-smollm2-012def-openai": "100x20"}, 0),
     ("a longer name", {"model-sim-8b-012def-openai": "100x20"}, 0),
     ("a name that ends like it", {"model-a-model-sim-012def-openai": "100x20"}, 0),
@@ -114,22 +118,66 @@ def test_the_query_is_the_replicas_that_the_load_wants(
 ) -> None:
     """One series whatever is there: a failed query stops all policies of the autoscaler."""
     (model,) = [model for model in plan.models if model.name == "sim"]
-    assert model.scaling.target_inflight_per_replica == 16
+    assert model.stable.scaling.target_inflight_per_replica == 16
     assert SCALE_IN_WINDOW_S == 60
+    own = model.stable.job_id
     series = [
         {
             "series": "envoy_cluster_upstream_rq_active"
-            f'{{envoy_cluster_name="{cluster.replace(OWN, model.job_id)}", instance="{cluster}"}}',
+            f'{{envoy_cluster_name="{cluster.replace(OWN, own)}", instance="{cluster}"}}',
             "values": values,
         }
         for cluster, values in load.items()
     ]
+    series.append({"series": SCRAPE, "values": "1x20"})
     expected = {
-        "expr": replicas_wanted_query(model),
+        "expr": replicas_wanted_query(model, model.stable, envoys=1),
         "eval_time": "5m",
         "exp_samples": [{"labels": "{}", "value": replicas}],
     }
     test = {"interval": "15s", "input_series": series, "promql_expr_test": [expected]}
+    (tmp_path / "test.yml").write_text(yaml.safe_dump({"tests": [test]}))
+    result = promtool("test", "rules", "test.yml", folder=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+# (envoys expected, whether each is scraped by 15 s, replicas wanted by the last sample's load of 40
+# for a target of 16 each; None: no result, so that the count is kept).
+SCRAPES: list[tuple[str, int, list[str], int | None]] = [
+    ("all are seen", 1, ["1x20"], 3),
+    ("the scrape fails", 1, ["1x17 0 0 0"], None),
+    ("the scrape failed and works again", 1, ["1x12 0 0 0 1 1 1 1"], 3),
+    ("never found", 1, [], None),
+    ("no longer found", 1, ["1x18 stale"], None),
+    ("one of two fails", 2, ["1x20", "1x17 0 0 0"], None),
+    ("both are seen", 2, ["1x20", "1x20"], 3),
+]
+
+
+@pytest.mark.parametrize(
+    ("envoys", "scrapes", "replicas"),
+    [scrape[1:] for scrape in SCRAPES],
+    ids=[scrape[0] for scrape in SCRAPES],
+)
+def test_no_count_is_wanted_while_an_envoy_is_not_seen(
+    tmp_path: Path, plan: PlatformPlan, envoys: int, scrapes: list[str], replicas: int | None
+) -> None:
+    (model,) = [model for model in plan.models if model.name == "sim"]
+    load = f'envoy_cluster_upstream_rq_active{{envoy_cluster_name="{model.stable.job_id}-grpc"}}'
+    series = [
+        {"series": SCRAPE.replace('"1"', f'"{number}"'), "values": values}
+        for number, values in enumerate(scrapes)
+    ]
+    expected = {
+        "expr": replicas_wanted_query(model, model.stable, envoys=envoys),
+        "eval_time": "5m",
+        "exp_samples": [] if replicas is None else [{"labels": "{}", "value": replicas}],
+    }
+    test = {
+        "interval": "15s",
+        "input_series": [*series, {"series": load, "values": "40x20"}],
+        "promql_expr_test": [expected],
+    }
     (tmp_path / "test.yml").write_text(yaml.safe_dump({"tests": [test]}))
     result = promtool("test", "rules", "test.yml", folder=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -68,7 +68,7 @@ def test_a_model_whose_replicas_are_exchanged_registers_them_for_all_its_specs()
     assert_golden("jobs/model-sim-in-turn.json", json.loads(to_json(job)))
     assert [backend["service"] for backend in model.route["backends"]] == ["model-sim-all"]
     assert {service.name for service in job.group.services} == {
-        f"model-sim-all-{door}" for door in ("openai", "grpc", "triton")
+        f"model-sim-all-{protocol}" for protocol in ("openai", "grpc", "triton")
     }
 
 
@@ -164,8 +164,22 @@ def test_nomad_lets_a_task_take_as_long_as_the_longest_drain_that_a_model_may_as
     longest = TimeoutSettings.model_json_schema()["properties"]["drain_s"]["maximum"]
     model = plan.models[0]
     model = replace(model, replica=replace(model.replica, drain_timeout_s=longest))
-    job = model_job(model, datacenter=plan.datacenter, autoscaling=plan.autoscaling)
+    job = model_job(model, model.stable, datacenter=plan.datacenter, autoscaling=plan.autoscaling)
     assert max(task.kill_timeout_s for task in job.group.tasks) == MAX_KILL_TIMEOUT_S
+
+
+@pytest.mark.parametrize(
+    ("protocol", "registered"), [("http", ["openai", "triton"]), ("grpc", ["grpc", "triton"])]
+)
+def test_a_model_that_speaks_one_protocol_registers_it_alone_and_a_check_restarts_its_replicas(
+    plan: PlatformPlan, protocol: str, registered: list[str]
+) -> None:
+    model = replace(plan.models[0], protocols=(protocol,))
+    job = model_job(model, model.stable, datacenter=plan.datacenter, autoscaling=plan.autoscaling)
+    names = [service.name.rpartition("-")[2] for service in job.group.services]
+    assert names == registered
+    (restart,) = [check.restart for service in job.group.services for check in service.checks]
+    assert restart is not None
 
 
 def test_whatever_prometheus_reads_says_where_its_metrics_are(jobs: dict[str, Job]) -> None:

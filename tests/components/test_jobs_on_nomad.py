@@ -1,4 +1,4 @@
-"""What the real Nomad and its real Autoscaler say of the jobs."""
+"""The real Nomad and the real Autoscaler accept the jobs."""
 
 from __future__ import annotations
 
@@ -220,11 +220,11 @@ def test_the_autoscaler_scales_a_model_to_the_answer_of_its_query(
                 text=True,
                 check=False,
             )
-            assert checked.stdout == f"{listed} of {listed} policies are looked after\n"
+            assert checked.stdout == f"{listed} of {listed} policies are handled\n"
             assert checked.returncode == 0
 
-    (model,) = [model for model in plan.models if model.job_id == job.id]
-    assert replicas_wanted_query(model) in queries
+    (model,) = [model for model in plan.models if model.stable.job_id == job.id]
+    assert replicas_wanted_query(model, model.stable, envoys=1) in queries
     levels = {json.loads(line)["@level"] for line in log.read_text().splitlines() if line[0] == "{"}
     assert levels == {"info"}
 

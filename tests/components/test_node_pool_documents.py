@@ -10,8 +10,10 @@ import jsonschema
 import pytest
 
 from components.consul import agent_config as consul
-from components.node_pool import local
+from components.consul.joining import HostTokens
+from components.node_pool import node_document as nodes
 from components.node_pool.host_document import host_document
+from components.node_pool.supervision import Supervisord
 from components.nomad import agent_config as nomad
 from slipway.plan.platform import PlatformPlan
 from tests.components.cluster_plan import cluster_plan, with_more_cpu
@@ -19,6 +21,11 @@ from tests.components.golden import assert_golden
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas/node.schema.json").read_text())
 SEED = "a seed of no cluster"
+JOINING = HostTokens()
+
+
+def supervision(plan: PlatformPlan) -> dict[str, Any]:
+    return Supervisord().section(plan.node_agent)
 
 
 def server_documents(plan: PlatformPlan) -> dict[str, Any]:
@@ -26,15 +33,15 @@ def server_documents(plan: PlatformPlan) -> dict[str, Any]:
     for server in plan.servers:
         for agent in (consul.server_agent(plan, server), nomad.server_agent(plan, server)):
             name = f"{server.name}-{agent.name}"
-            documents[name] = host_document(server.name, [agent], plan.node_agent)
+            documents[name] = host_document(server.name, [agent], supervision(plan))
     return documents
 
 
 def node_documents(plan: PlatformPlan) -> dict[str, Any]:
     return {
-        node.name: local.node_document(plan, pool, node)
+        node.name: nodes.node_document(plan, pool, node, supervision(plan))
         for pool in plan.pools
-        for node in pool.nodes
+        for node in pool.hosts
     }
 
 
@@ -50,7 +57,7 @@ def test_a_server_agent_is_rendered_whole(name: str) -> None:
 
 def test_a_gate_is_rendered_whole() -> None:
     plan = cluster_plan()
-    assert_golden("node/pool-cpu-ready.json", local.gate_document(plan, plan.pools[0]))
+    assert_golden("node/pool-cpu-ready.json", nodes.gate_document(plan, plan.pools[0]))
 
 
 @pytest.mark.parametrize("servers", [1, 3])
@@ -61,7 +68,7 @@ def test_every_document_follows_the_schema(servers: int) -> None:
         validator.validate(document)
 
 
-def test_the_schema_refuses_a_key_nobody_reads() -> None:
+def test_the_schema_refuses_an_unknown_key() -> None:
     document = node_documents(cluster_plan())["cpu-0"] | {"labels": {}}
     with pytest.raises(jsonschema.ValidationError, match="labels"):
         jsonschema.validate(document, SCHEMA)
@@ -70,13 +77,14 @@ def test_the_schema_refuses_a_key_nobody_reads() -> None:
 def test_a_secrets_document_follows_the_schema() -> None:
     schema = {**SCHEMA, **SCHEMA["$defs"]["secrets"]}
     del schema["$id"]
-    jsonschema.validate(local.node_secrets("cpu-0", SEED), schema)
+    jsonschema.validate(nodes.node_secrets(JOINING, "cpu-0", SEED), schema)
 
 
 def test_no_document_holds_a_secret() -> None:
     plan = cluster_plan()
-    secrets = strings(local.node_secrets("cpu-0", SEED)) | strings(
-        nomad.server_secrets(SEED, SEED, "server-0") | consul.server_secrets(SEED, "server-0")
+    secrets = strings(nodes.node_secrets(JOINING, "cpu-0", SEED)) | strings(
+        nomad.server_secrets(SEED, JOINING.nomad_token("server-0", SEED))
+        | consul.server_secrets(SEED, JOINING.consul_token("server-0", SEED))
     )
     text = json.dumps([server_documents(plan), node_documents(plan)])
     assert len(secrets) >= 5

@@ -13,6 +13,7 @@ from components.node_pool.component import NodePool, NodePoolArgs
 from components.nomad.component import NomadCluster, NomadClusterArgs
 from slipway.plan.platform import PlatformPlan
 from stacks.recording import Recording
+from stacks.targets.dev import TARGET
 from tests.components.cluster_plan import cluster_plan, with_more_cpu
 from tests.components.recording import record
 
@@ -23,11 +24,14 @@ def hosts(plan: PlatformPlan, opts: pulumi.ResourceOptions | None = None) -> Cal
     """The part of the platform that has hosts."""
 
     def build() -> None:
-        consul = ConsulCluster("consul", ConsulClusterArgs(plan=plan), opts=opts)
+        consul = ConsulCluster(
+            "consul", ConsulClusterArgs(plan=plan, hosts=TARGET.hosts), opts=opts
+        )
         nomad = NomadCluster(
             "nomad",
             NomadClusterArgs(
                 plan=plan,
+                hosts=TARGET.hosts,
                 consul_address=consul.address,
                 consul_seed=consul.seed,
                 consul_token=consul.token,
@@ -38,8 +42,10 @@ def hosts(plan: PlatformPlan, opts: pulumi.ResourceOptions | None = None) -> Cal
             args = NodePoolArgs(
                 plan=plan,
                 pool=pool,
+                hosts=TARGET.hosts,
                 consul_seed=consul.seed,
                 nomad_token=nomad.token,
+                servers=[*consul.ready, *nomad.servers],
                 clusters_ready=[*consul.ready, *nomad.ready],
             )
             NodePool(f"pool-{pool.name}", args)
@@ -93,8 +99,9 @@ def test_every_component_registers_its_outputs(recording: Recording) -> None:
         ("nomad-server-0", "consul-acl"),
         ("nomad-acl", "nomad-server-0"),
         ("nomad-workloads", "nomad-acl"),
-        ("node-cpu-0", "nomad-workloads"),
+        ("node-cpu-0", "nomad-server-0"),
         ("node-edge-0", "consul-acl"),
+        ("pool-cpu-ready", "nomad-workloads"),
         ("pool-cpu-ready", "node-cpu-1"),
     ],
 )
@@ -139,7 +146,7 @@ def test_documents_are_plain_and_known_at_preview_and_only_secrets_are_not(previ
     commands = [found for found in recording.registrations.values() if found.type == COMMAND]
     for command in commands:
         document = command.inputs["environment"]["SLIPWAY_DOCUMENT"]
-        assert json.loads(document)["schema_version"] == 1
+        assert json.loads(document)["schema_version"] >= 1
         assert not command.is_unknown("environment")
         assert not command.is_unknown("create")
         assert command.is_unknown("stdin") if preview else command.is_secret("stdin")
@@ -152,10 +159,15 @@ def test_no_secret_is_outside_of_standard_input(recording: Recording) -> None:
 
 
 def test_programs_run_out_of_the_bundle_of_the_plan(recording: Recording) -> None:
-    program = '"$SLIPWAY_PYTHON" "$SLIPWAY_CACHE/bundles/node-0123456789ab/agents.py"'
+    program = 'exec "$SLIPWAY_PYTHON" "$SLIPWAY_CACHE/bundles/node-0123456789ab/agents.py"'
     assert recording["node-cpu-0"].text("create") == f"{program} apply"
     assert recording["node-cpu-0"].text("delete") == f"{program} remove"
     assert "delete" not in recording["pool-cpu-ready"].inputs
+
+
+def test_the_operators_tokens_stay_for_nodes_that_leave(recording: Recording) -> None:
+    for permissions in ("consul-acl", "nomad-acl", "nomad-workloads"):
+        assert "delete" not in recording[permissions].inputs
 
 
 def test_a_changed_pool_updates_its_own_nodes_and_gate_only(recording: Recording) -> None:

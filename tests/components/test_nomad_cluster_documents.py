@@ -9,17 +9,18 @@ from typing import Any
 
 import pytest
 
-from components.consul import acl
+from components.consul.joining import HostTokens
 from components.nomad import agent_config as nomad
 from tests.binaries import find
 from tests.components.cluster_plan import cluster_plan
 
 SEED = "a seed of no cluster"
+JOINING = HostTokens()
 
 
 def client_configuration() -> dict[str, Any]:
     plan = cluster_plan()
-    return dict(nomad.client_agent(plan, plan.pools[0], plan.pools[0].nodes[0]).configuration)
+    return dict(nomad.client_agent(plan, plan.pools[0], plan.pools[0].hosts[0]).configuration)
 
 
 def server_configuration(servers: int = 1) -> dict[str, Any]:
@@ -39,7 +40,7 @@ def test_a_client_keeps_its_tasks_when_it_restarts() -> None:
     assert not configuration.get("leave_on_terminate", False)
 
 
-def test_a_server_runs_no_tasks_and_a_client_serves_nobody() -> None:
+def test_a_server_runs_no_tasks_and_a_client_is_not_a_server() -> None:
     server, client = server_configuration(), client_configuration()
     assert "client" not in server
     assert "plugin" not in server
@@ -47,31 +48,33 @@ def test_a_server_runs_no_tasks_and_a_client_serves_nobody() -> None:
 
 
 def test_agents_hold_the_consul_token_made_for_their_host() -> None:
-    made = acl.acl_secrets(cluster_plan(), SEED)["tokens"].values()
+    made = JOINING.token_secrets(cluster_plan(), SEED).values()
     tokens = {
-        nomad.client_secrets(SEED, "cpu-0")["consul"]["token"],
-        nomad.client_secrets(SEED, "cpu-1")["consul"]["token"],
-        nomad.server_secrets("other", SEED, "server-0")["consul"]["token"],
+        nomad.client_secrets(JOINING.nomad_token("cpu-0", SEED))["consul"]["token"],
+        nomad.client_secrets(JOINING.nomad_token("cpu-1", SEED))["consul"]["token"],
+        nomad.server_secrets("other", JOINING.nomad_token("server-0", SEED))["consul"]["token"],
     }
     assert len(tokens) == 3
     assert tokens <= set(made)
 
 
 def test_a_client_does_not_know_the_gossip_key() -> None:
-    key = nomad.server_secrets(SEED, "other", "server-0")["server"]["encrypt"]
-    assert key not in json.dumps(nomad.client_secrets(SEED, "cpu-0"))
+    key = nomad.server_secrets(SEED, JOINING.nomad_token("server-0", "other"))["server"]["encrypt"]
+    assert key not in json.dumps(nomad.client_secrets(JOINING.nomad_token("cpu-0", SEED)))
 
 
 @pytest.mark.binaries
 @pytest.mark.parametrize("servers", [1, 3])
 def test_nomad_accepts_a_server(tmp_path: Path, servers: int) -> None:
-    secrets = nomad.server_secrets(SEED, SEED, "server-0")
+    secrets = nomad.server_secrets(SEED, JOINING.nomad_token("server-0", SEED))
     assert_valid(tmp_path, server_configuration(servers), secrets)
 
 
 @pytest.mark.binaries
 def test_nomad_accepts_a_client(tmp_path: Path) -> None:
-    assert_valid(tmp_path, client_configuration(), nomad.client_secrets(SEED, "cpu-0"))
+    assert_valid(
+        tmp_path, client_configuration(), nomad.client_secrets(JOINING.nomad_token("cpu-0", SEED))
+    )
 
 
 @pytest.mark.binaries

@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 
 from components.nomad.jobspec import to_json
 from slipway.cli.app import app
+from slipway.cli.planning import plan_environment
 from slipway.config.inputs import load_inputs
 from slipway.plan.platform import PlatformPlan
-from slipway.planner.platform import make_plan
 from stacks.platform import Platform
-from stacks.targets import TARGETS
+from stacks.targets import load
 from tests.components.platform_jobs import files, platform_jobs
 from tests.components.recording import record
 from tests.unit.plan.samples import ROOT
@@ -38,7 +38,7 @@ def preview(printed: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def plan() -> PlatformPlan:
-    return make_plan(load_inputs(ROOT, "dev"))
+    return plan_environment(load_inputs(ROOT, "dev"))
 
 
 def test_it_follows_its_schema(preview: dict[str, Any]) -> None:
@@ -55,7 +55,7 @@ def test_it_has_every_resource_of_the_program_each_after_its_parent(
     preview: dict[str, Any], plan: PlatformPlan
 ) -> None:
     def build() -> None:
-        Platform("platform", plan, TARGETS[plan.target])
+        Platform("platform", plan, load(plan.target))
 
     urns = [found["urn"] for found in preview["resources"]]
     assert sorted(urns) == sorted(record(build, preview=True).by_urn)
@@ -86,7 +86,7 @@ def test_it_has_the_configuration_of_every_agent(
     preview: dict[str, Any], plan: PlatformPlan
 ) -> None:
     hosts = [host.name for host in plan.servers]
-    hosts += [node.name for pool in plan.pools for node in pool.nodes]
+    hosts += [node.name for pool in plan.pools for node in pool.hosts]
     agents = {
         f"hosts/{host}/{agent}/config.json" for host in hosts for agent in ("consul", "nomad")
     }

@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 
 from components import seeds
 from components.consul import acl
+from components.consul.joining import HostTokens
 from components.nomad import agent_config
 from slipway.plan.platform import PlatformPlan
 from stacks.platform import Platform
 from stacks.recording import SECRET, SIGNATURE, UNKNOWN, Recording, Registration
-from stacks.targets import TARGETS
+from stacks.targets import load
 from tests.components.golden import assert_golden
 from tests.components.platform_plan import POOLS, platform_plan
 from tests.components.recording import record
@@ -38,7 +39,7 @@ WORKLOAD_GATES = {"consul-acl", "nomad-workloads", "pool-cpu-ready", "pool-edge-
 
 def registered(plan: PlatformPlan, *, preview: bool = False) -> Recording:
     def build() -> None:
-        Platform("platform", plan, TARGETS[plan.target])
+        Platform("platform", plan, load(plan.target))
 
     return record(build, preview=preview)
 
@@ -117,7 +118,7 @@ def test_a_model_is_three_resources_in_a_component(recording: Recording) -> None
 
 def test_a_host_has_at_most_four_resources(plan: PlatformPlan, recording: Recording) -> None:
     hosts = [server.name for server in plan.servers]
-    hosts += [node.name for pool in plan.pools for node in pool.nodes]
+    hosts += [node.name for pool in plan.pools for node in pool.hosts]
     owners = [
         json.loads(found.inputs["environment"]["SLIPWAY_DOCUMENT"]).get("host")
         for found in recording.of_type(COMMAND)
@@ -162,7 +163,7 @@ def test_pools_in_another_order_have_the_same_names(
 def test_another_model_changes_nothing_of_the_others(recording: Recording) -> None:
     before, after = by_path(recording), by_path(registered(platform_plan(simulated=("a", "sim"))))
     changed = {path for path, found in before.items() if after[path].inputs != found.inputs}
-    assert changed == {"slipway:index:Platform platform"}  # its facts list the models
+    assert {path.split()[-1] for path in changed} == {"platform", "routes-acknowledged"}
     assert {path.split()[-1] for path in after.keys() - before.keys()} == {
         "model-a",
         "model-a-ready",
@@ -171,7 +172,7 @@ def test_another_model_changes_nothing_of_the_others(recording: Recording) -> No
 
 
 @pytest.mark.parametrize("name", ["a", "z"])
-def test_another_pool_changes_the_name_of_nothing(recording: Recording, name: str) -> None:
+def test_another_pool_changes_the_name_unmatched(recording: Recording, name: str) -> None:
     pools = POOLS | {name: {"kind": "local", "nodes": 1, "memory": "1GiB"}}
     after = paths(registered(platform_plan(pools=pools)))
     assert {path.split()[-1] for path in after - paths(recording)} == {
@@ -225,11 +226,30 @@ def test_a_route_waits_for_the_gate_and_the_gate_for_the_job(recording: Recordin
     assert "model-smollm2" not in str(recording["model-sim-ready"].depends_on)
 
 
+def test_the_gate_of_the_routes_waits_for_every_route_and_for_the_gateways_jobs(
+    recording: Recording,
+) -> None:
+    """Whatever an update deletes goes after it."""
+    gate = recording["routes-acknowledged"]
+    routes = {found.name for found in recording.of_type("consul:index/keys:Keys")}
+    assert routes == {"model-smollm2-route", "model-sim-route"}
+    assert gate.depends_on >= {*routes, "xds", "envoy"}
+    assert "delete" not in gate.inputs
+
+
 def test_the_autoscaler_starts_with_its_permissions(recording: Recording) -> None:
     (job,) = [found for found in recording.of_type(JOB) if found.name == "nomad-autoscaler"]
     (policy,) = recording.of_type("nomad:index/aclPolicy:AclPolicy")
     assert job.depends_on == {policy.name}
     assert policy.inputs["jobAcl"] == {"namespace": "default", "jobId": "nomad-autoscaler"}
+
+
+def test_every_job_that_was_stopped_outside_runs_again_at_the_next_update(
+    recording: Recording,
+) -> None:
+    jobs = recording.of_type(JOB)
+    assert len(jobs) > 4
+    assert all(found.inputs.get("rerunIfDead") is True for found in jobs)
 
 
 def test_a_removed_job_is_stopped_and_only_models_keep_their_counts(recording: Recording) -> None:
@@ -256,7 +276,7 @@ def test_every_document_is_known_at_preview_and_stays_what_it_was(
     recording: Recording, previewed: Recording
 ) -> None:
     at_preview = list(documents(previewed))
-    assert len(at_preview) == 6 + 12 + 2
+    assert len(at_preview) == 6 + 13 + 2
     assert sorted(at_preview) == sorted(documents(recording))
     for path, document in at_preview:
         assert isinstance(json.loads(document), dict), path
@@ -304,7 +324,7 @@ def canaries() -> set[str]:
             seeds.gossip_key(seed),
             seeds.token(seed, acl.MANAGEMENT),
             seeds.token(seed, agent_config.MANAGEMENT),
-            seeds.token(seed, acl.nomad_token_name("cpu-0")),
+            HostTokens().nomad_token("cpu-0", seed),
         }
     return found
 
@@ -363,6 +383,12 @@ def test_the_platforms_facts_are_those_of_the_plan(
         "pools": {"cpu": 2, "edge": 1},
         "models": ["sim", "smollm2"],
         "tools": plan.tools,
+        "budget": {
+            "usd_per_hour": None,
+            "usd_per_hour_at_most": None,
+            "usd_per_hour_per_change": None,
+        },
+        "cost": {"usd_per_hour": 0, "usd_per_hour_at_most": 0, "price_date": ""},
     }
 
 
@@ -373,8 +399,9 @@ def test_a_models_facts_are_those_of_the_plan(plan: PlatformPlan, previewed: Rec
         for found in previewed.of_type(COMPONENT)
         if found.name == "model-smollm2"
     ]
-    assert facts["scaling"] == dataclasses.asdict(model.scaling)
-    assert facts["memory"] == dataclasses.asdict(model.memory)
+    assert facts["scaling"] == dataclasses.asdict(model.stable.scaling)
+    assert facts["memory"]["kv_tokens"] == model.memory.kv_tokens
+    assert facts["memory"]["total_bytes"] == model.memory.usable_bytes
     assert facts["goal"] == {"ttft_p95_ms": 2000, "tpot_p95_ms": 150}
     assert facts["load"] == {"requests_per_s": 2, "input_tokens": 200, "output_tokens": 100}
     assert facts["license"] == "Apache-2.0"

@@ -1,4 +1,4 @@
-"""The engine that makes nothing: what it notes, and what it leaves unknown."""
+"""The engine that creates nothing: what it records, and what it leaves unknown."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ pulumi_consul.Keys(
         for path, value, delete in keys
     ],
     datacenter=datacenter,
-    opts=pulumi.ResourceOptions(provider=provider),
+    opts=pulumi.ResourceOptions(provider=provider, import_=import_id),
 )
 """
 UNREACHABLE = "127.91.0.9:8500"
@@ -32,7 +32,8 @@ UNREACHABLE = "127.91.0.9:8500"
 
 def _access(consul: Agent, datacenter: str | None = None) -> dict[str, str | None]:
     address = consul.address.removeprefix("http://")
-    return {"address": address, "token": MANAGEMENT_TOKEN, "datacenter": datacenter}
+    access = {"address": address, "token": MANAGEMENT_TOKEN, "datacenter": datacenter}
+    return {**access, "import_id": None}
 
 
 def _value(consul: Agent, path: str) -> str:
@@ -113,6 +114,22 @@ def test_keys_that_exist_are_taken_over_by_creating_the_resource(
     assert stack.up().steps == [("create", "keys")]
     assert _value(consul, "t/taken") == "declared"
     assert stack.destroy().ok
+
+
+def test_an_import_is_followed_by_an_update_that_writes_the_declared_keys(
+    stack: Stack, consul: Agent
+) -> None:
+    consul.call("PUT", "/v1/kv/t/imported", b"made outside")
+    access, keys = _access(consul), [("t/imported", "declared", True)]
+    stack.program(PROGRAM, **(access | {"import_id": "consul"}), keys=keys)
+    imported = stack.up()
+    assert imported.ok, imported.output
+    assert imported.steps == [("import", "keys"), ("update", "keys")]
+    assert _value(consul, "t/imported") == "declared"
+    stack.program(PROGRAM, **access, keys=keys)
+    assert stack.up("--refresh", "--expect-no-changes").ok
+    assert stack.destroy().ok
+    assert consul.status("/v1/kv/t/imported") == 404
 
 
 def test_a_wrong_token_is_an_error_and_not_an_absence(consul: Agent) -> None:

@@ -91,6 +91,28 @@ def test_a_failed_command_shows_what_it_printed_and_is_not_recorded(stack: Stack
     assert "c" not in stack.state()
 
 
+def test_an_import_says_why_it_is_impossible_and_what_to_do(stack: Stack, tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    stack.program(
+        """
+        import pulumi_command
+        pulumi_command.local.Command(
+            "made", create="touch " + journal, opts=pulumi.ResourceOptions(import_="made0123abcd")
+        )
+        """,
+        journal=str(journal),
+    )
+    for refused in (stack.preview(), stack.up()):
+        assert not refused.ok
+        assert (
+            "a command cannot be imported, because it is unknown whether it has run" in refused.text
+        )
+        assert "Leave out `import_`" in refused.text
+        assert "Traceback" not in refused.output
+    assert stack.state() == {}
+    assert not journal.exists()
+
+
 def test_an_interrupted_update_ends_the_whole_process_group(stack: Stack, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     stack.program(

@@ -24,7 +24,7 @@ pulumi_nomad.AclPolicy(
 """
 
 
-def test_a_policy_is_imported_updated_mended_renamed_and_deleted(
+def test_a_policy_is_imported_updated_repaired_renamed_and_deleted(
     stack: Stack, nomad: Agent
 ) -> None:
     policy = {
@@ -40,6 +40,8 @@ def test_a_policy_is_imported_updated_mended_renamed_and_deleted(
     assert imported.steps == [("import", "policy")], imported.output
     stack.program(PROGRAM, **access, name="reader", level="read", import_id=None)
     assert stack.preview("--expect-no-changes").ok
+    job_acl = {"namespace": "default", "jobId": "some-job", "group": "", "task": ""}
+    assert stack.outputs("policy")["jobAcl"] == job_acl
 
     foreign = {**policy, "Description": "changed outside"}
     nomad.call("POST", "/v1/acl/policy/reader", foreign)
@@ -52,11 +54,12 @@ def test_a_policy_is_imported_updated_mended_renamed_and_deleted(
 
     stack.program(PROGRAM, **access, name="writer", level="write", import_id=None)
     assert [operation for operation, _ in stack.up().steps] == [
-        "create-replacement",
-        "replace",
         "delete-replaced",
+        "replace",
+        "create-replacement",
     ]
     assert stack.state()["policy"]["id"] == "writer"
+    assert stack.outputs("policy")["jobAcl"] == job_acl
     assert nomad.status("/v1/acl/policy/reader") == 404
     created = nomad.call("GET", "/v1/acl/policy/writer")
     assert created["JobACL"]["Namespace"] == "default"

@@ -1,6 +1,7 @@
 """nomad.Job through the official SDK, the real CLI and a real Nomad with ACLs."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,6 +23,7 @@ pulumi_nomad.Job(
     detach=False,
     preserve_counts=True,
     purge_on_destroy=True,
+    rerun_if_dead=rerun_if_dead,
     opts=pulumi.ResourceOptions(
         provider=provider,
         custom_timeouts=pulumi.CustomTimeouts(create="20s", update="20s"),
@@ -44,6 +46,7 @@ CONSTANT_OUTPUTS = {
     "name": "drift",
     "namespace": "default",
     "periodicConfigs": [],
+    "policyOverride": None,
     "preserveCounts": True,
     "priority": 50,
     "purgeOnDestroy": True,
@@ -59,12 +62,10 @@ CONSTANT_OUTPUTS = {
 def deploy(nomad: Agent) -> Callable[..., None]:
     """Writes the program for a jobspec into a stack."""
 
-    def write(
-        stack: Stack, jobspec: str, address: str = nomad.address, import_id: Any = None
-    ) -> None:
-        stack.program(
-            PROGRAM, jobspec=jobspec, address=address, token=MANAGEMENT_TOKEN, import_id=import_id
-        )
+    def write(stack: Stack, jobspec: str, **values: Any) -> None:
+        access = {"address": nomad.address, "token": MANAGEMENT_TOKEN}
+        settings = {"import_id": None, "rerun_if_dead": None, **values}
+        stack.program(PROGRAM, jobspec=jobspec, **access, **settings)
 
     return write
 
@@ -92,6 +93,32 @@ def _constant(outputs: dict[str, Any]) -> dict[str, Any]:
 def _scale(nomad: Agent, job_id: str, count: int) -> None:
     body = {"Count": count, "Target": {"Group": "main"}, "Message": "by a test"}
     nomad.call("POST", f"/v1/job/{job_id}/scale", body)
+
+
+def _stop(nomad: Agent, job_id: str) -> None:
+    nomad.call("DELETE", f"/v1/job/{job_id}?purge=false")
+    _wait_for_status(nomad, job_id, "dead")
+
+
+def _stand_down(nomad: Agent, job_id: str) -> None:
+    """As ModelJob.reduce_to(0) of services/node/model_job.py does."""
+    job = nomad.call("GET", f"/v1/job/{job_id}")
+    (group,) = job["TaskGroups"]
+    off = {**group["Scaling"], "Enabled": False, "Min": 0, "Policy": {"slipway_before": "{}"}}
+    reduced = {**job, "TaskGroups": [{**group, "Count": 0, "Scaling": off}]}
+    nomad.call("POST", "/v1/jobs", {"Job": reduced})
+    _wait_for_status(nomad, job_id, "dead")
+
+
+def _wait_for_status(nomad: Agent, job_id: str, status: str) -> dict[str, Any]:
+    deadline_s = time.monotonic() + 20
+    while True:
+        job: dict[str, Any] = nomad.call("GET", f"/v1/job/{job_id}")
+        if job["Status"] == status:
+            return job
+        assert time.monotonic() < deadline_s, f"job {job_id} is {job['Status']}, not {status}"
+        # Returns at the next change of the job.
+        nomad.call("GET", f"/v1/job/{job_id}?index={job['ModifyIndex']}&wait=5s")
 
 
 def test_a_job_lives_with_an_autoscaler_from_creation_to_purge(
@@ -138,13 +165,16 @@ def test_a_job_made_outside_is_imported_and_what_happens_outside_is_seen_by_a_re
     spec = sleeper("drift")
     submission = {"Source": spec, "Format": "json"}
     nomad.call("POST", "/v1/jobs", json.loads(spec) | {"Submission": submission})
-    deploy(stack, spec, import_id="drift")
+    deploy(stack, spec, import_id="drift@default")
     adopted = stack.up()
     # The update records this resource's settings; Nomad has the same spec and restarts nothing.
     assert adopted.steps == [("import", "job"), ("update", "job")], adopted.output
     assert len(nomad.call("GET", "/v1/job/drift/allocations?all=true")) == 1
     deploy(stack, spec)
     assert _constant(stack.outputs("job")) == CONSTANT_OUTPUTS
+    (group,) = stack.outputs("job")["taskGroups"]
+    assert group["volumes"] is None
+    assert group["updateStrategies"][0]["healthyDeadline"] == "3s"
     _scale(nomad, "drift", 2)
     assert stack.up("--refresh", "--expect-no-changes").ok
 
@@ -158,12 +188,93 @@ def test_a_job_made_outside_is_imported_and_what_happens_outside_is_seen_by_a_re
     assert nomad.status("/v1/job/drift") == 200
 
 
-def test_a_job_without_a_json_source_is_not_imported_and_the_way_on_is_told(
+@pytest.mark.parametrize("import_id", ["life", "life@", "@default", "life@default"])
+def test_a_job_that_is_missing_or_named_without_its_namespace_is_not_imported(
+    import_id: str, stack: Stack, nomad: Agent, deploy: Callable[..., None]
+) -> None:
+    if import_id != "life@default":
+        nomad.call("POST", "/v1/jobs", json.loads(sleeper("life")))
+    deploy(stack, sleeper("life"), import_id=import_id)
+    refused = stack.preview()
+    assert not refused.ok
+    assert "does not exist" in refused.text
+
+
+def test_a_job_left_to_its_defaults_is_recorded_as_the_official_plugin_does(
+    stack: Stack, nomad: Agent
+) -> None:
+    stack.program(
+        """
+        import pulumi_nomad
+        pulumi_nomad.Job("job", jobspec=jobspec, json=True)
+        """,
+        jobspec=sleeper("defaults"),
+    )
+    stack.variables = {"NOMAD_ADDR": nomad.address, "NOMAD_TOKEN": MANAGEMENT_TOKEN}
+    assert stack.up().ok
+    assert stack.state()["job"]["inputs"] == {
+        "deregisterOnDestroy": True,
+        "deregisterOnIdChange": True,
+        "detach": True,
+        "jobspec": sleeper("defaults"),
+        "json": True,
+    }
+    nulls = {"deploymentId", "deploymentStatus", "policyOverride", "purgeOnDestroy"}
+    outputs = stack.outputs("job")
+    assert {name for name, value in outputs.items() if value is None} == nulls
+    assert stack.up("--refresh", "--expect-no-changes").ok
+    assert {name for name, value in stack.outputs("job").items() if value is None} == nulls
+
+
+def test_a_job_stopped_outside_is_drift_only_where_it_is_to_run_again(
+    stack: Stack, nomad: Agent, deploy: Callable[..., None]
+) -> None:
+    deploy(stack, sleeper("stopped"))
+    assert stack.up().ok
+    _stop(nomad, "stopped")
+    assert stack.up("--refresh", "--expect-no-changes").ok
+    assert nomad.call("GET", "/v1/job/stopped")["Stop"]
+
+    deploy(stack, sleeper("stopped"), rerun_if_dead=True)
+    mended = stack.up("--refresh")
+    assert mended.ok, mended.output
+    assert mended.steps == [("update", "job")]
+    assert _wait_for_status(nomad, "stopped", "running")["Stop"] is False
+    assert stack.up("--refresh", "--expect-no-changes").ok
+
+    _stop(nomad, "stopped")
+    assert stack.up().steps == []  # without a refresh nothing is seen
+    assert stack.up("--refresh").steps == [("update", "job")]
+    _wait_for_status(nomad, "stopped", "running")
+    assert stack.up("--refresh", "--expect-no-changes").ok
+
+
+def test_a_job_stood_down_by_its_gate_is_registered_again_and_then_is_not_drift(
+    stack: Stack, nomad: Agent, deploy: Callable[..., None]
+) -> None:
+    """Nomad calls a job without allocations dead. The gate of a change that failed has left it so
+    (services/node/model_ready.py), and the gate of the next `up` gives it its count."""
+    deploy(stack, sleeper("stood-down"), rerun_if_dead=True)
+    assert stack.up().ok
+    _stand_down(nomad, "stood-down")
+    again = stack.up("--refresh")
+    assert again.ok, again.output
+    assert again.steps == [("update", "job")]
+    group = nomad.call("GET", "/v1/job/stood-down")["TaskGroups"][0]
+    assert group["Count"] == 0  # the update alone starts no replica
+    assert (group["Scaling"]["Enabled"], group["Scaling"]["Min"]) == (True, 1)
+
+    _scale(nomad, "stood-down", 1)
+    _wait_for_status(nomad, "stood-down", "running")
+    assert stack.up("--refresh", "--expect-no-changes").ok
+
+
+def test_a_job_without_a_json_source_is_not_imported_and_the_error_says_what_to_do(
     stack: Stack, nomad: Agent, deploy: Callable[..., None]
 ) -> None:
     spec = sleeper("unsourced")
     nomad.call("POST", "/v1/jobs", json.loads(spec))
-    deploy(stack, spec, import_id="unsourced")
+    deploy(stack, spec, import_id="unsourced@default")
     refused = stack.up()
     assert not refused.ok
     assert "Nomad has no JSON source of it" in refused.text

@@ -11,9 +11,9 @@ import pytest
 
 from slipway.cli.environment import Environment
 from slipway.cli.environment import find as find_environment
+from slipway.cli.lifecycle.local.backend import own_pulumi, prepare_stack
 from slipway.cli.pulumi.offline import offline_preview
 from slipway.cli.pulumi.plugins import prepare_plugins
-from slipway.cli.pulumi.process import Pulumi
 from stacks.recording import STACK, UNKNOWN
 from tests.binaries import find
 from tests.live.environments import copy_tree
@@ -37,8 +37,8 @@ def environment(tmp_path: Path) -> Environment:
 def steps_of_the_real_engine(environment: Environment, capfd: Any) -> list[dict[str, Any]]:
     environment.make_pulumi_folders()
     prepare_plugins(environment)
-    pulumi = Pulumi(environment=environment)
-    pulumi.prepare_stack([])
+    pulumi = own_pulumi(environment)
+    prepare_stack(pulumi)
     capfd.readouterr()
     code = pulumi.preview(["--json", "--refresh=false"])
     printed = capfd.readouterr()

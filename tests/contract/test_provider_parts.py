@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 from google.protobuf.struct_pb2 import Struct  # type: ignore[import-untyped]
 
-from tests.contract.jobs import sleeper
+from tests.contract.jobs import SECOND_NS, sleeper
 from tests.contract.operations import idle_operation, recorded
 from toolchain.plugins.consul_keys import ConsulKeys
 from toolchain.plugins.json_api import JsonApi
 from toolchain.plugins.local_command import LocalCommand
 from toolchain.plugins.nomad_acl_policy import NomadAclPolicy
 from toolchain.plugins.nomad_job import NomadJob
+from toolchain.plugins.nomad_job_outputs import computed
 from toolchain.plugins.random_password import RandomPassword
 from toolchain.plugins.resource import PartlyCreatedError, ProviderError, Resource
 from toolchain.plugins.wire import UNKNOWN, decode, encode
@@ -35,6 +36,30 @@ def test_decoding_unwraps_secrets_drops_nulls_and_leaves_the_message_alone() -> 
 def test_encoding_gives_back_what_was_decoded() -> None:
     properties = {"a": [1, "x", {"b": False}], "c": {}, "d": []}
     assert decode(encode(properties)) == properties
+
+
+def test_what_is_none_is_recorded_as_null_and_read_as_absent() -> None:
+    struct = encode({"a": None, "b": [{"c": None}]})
+    assert struct.fields["a"].WhichOneof("kind") == "null_value"
+    assert decode(struct) == {"b": [{}]}
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "text"),
+    [
+        (0, "0s"),
+        (100_000_000, "100ms"),
+        (1_500_000_000, "1.5s"),
+        (30 * SECOND_NS, "30s"),
+        (90 * SECOND_NS, "1m30s"),
+        (300 * SECOND_NS, "5m0s"),
+        (3600 * SECOND_NS, "1h0m0s"),
+    ],
+)
+def test_a_duration_is_written_as_go_does(nanoseconds: int, text: str) -> None:
+    job = {"ID": "a", "Update": {"HealthyDeadline": nanoseconds}}
+    (update,) = computed(job)["updateStrategies"]
+    assert update["healthyDeadline"] == text
 
 
 @pytest.mark.parametrize(
@@ -92,7 +117,7 @@ def test_every_class_of_a_password_keeps_its_minimum() -> None:
     assert result.count("%") == 2
 
 
-def test_a_jobspec_written_differently_is_no_change() -> None:
+def test_a_jobspec_written_differently_is_not_a_change() -> None:
     old = {"jobspec": '{"ID": "a", "Priority": 50, "Meta": null}', "json": True}
     same = {"jobspec": '{"Job": {"Priority": 50,  "ID": "a"}}', "json": True}
     assert not JOB.diff(recorded({**old, "namespace": "default"}, "a"), same).changed
@@ -132,7 +157,7 @@ class AcceptsAndFallsSilent(JsonApi):
 
 
 @pytest.mark.parametrize("detach", [True, False])
-def test_a_job_that_was_accepted_is_kept_when_nomad_does_not_answer_any_more(detach: bool) -> None:
+def test_a_job_that_was_accepted_is_kept_when_nomad_no_longer_answers(detach: bool) -> None:
     silent = AcceptsAndFallsSilent(address=NOWHERE.address, token_header="X-Token", token="")
     inputs = {"jobspec": sleeper("a"), "json": True, "detach": detach}
     with pytest.raises(PartlyCreatedError, match="error waiting for job 'a'") as failed:

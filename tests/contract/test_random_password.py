@@ -48,6 +48,25 @@ def test_a_password_is_kept_until_an_input_changes_and_is_secret_in_the_state(st
     assert stack.state() == {}
 
 
+def test_an_imported_password_is_the_id_of_its_import(stack: Stack) -> None:
+    source = """
+        import pulumi_random
+        password = pulumi_random.RandomPassword(
+            "password", length=13, opts=pulumi.ResourceOptions(import_=import_id)
+        )
+        pulumi.export("shown", pulumi.Output.unsecret(password.result))
+        """
+    stack.program(source, import_id="correct-horse")
+    imported = stack.up()
+    assert imported.ok, imported.output
+    assert imported.steps == [("import", "password")]
+    assert stack.state()["password"]["id"] == "none"
+    assert stack.outputs("password")["result"]["ciphertext"]
+    assert _exported(stack) == "correct-horse"
+    stack.program(source, import_id=None)
+    assert stack.preview("--expect-no-changes").ok
+
+
 def test_a_password_stays_out_of_every_file_of_the_state(stack: Stack) -> None:
     """With one class of one character the value is known in advance, so it can be looked for."""
     stack.program(

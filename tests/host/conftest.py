@@ -1,7 +1,7 @@
-"""The machine under a running environment.
+"""The machine that a running environment uses.
 
-The tests only look, and need no root. SLIPWAY_TEST_RUN=<checkout>/.slipway/<environment> chooses
-one that is up already; otherwise they share the platform of tests/live.
+The tests only look, and do not need root. SLIPWAY_TEST_RUN=<checkout>/.slipway/<environment>
+chooses an environment that is already up; otherwise they share the platform of tests/live.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 
 from tests.live.processes import processes_of
 
-SECRET_LENGTH = 16  # shorter values of a secrets file are no secrets: true, "slipway"
+SECRET_LENGTH = 16  # shorter values in a secrets file are not secrets: true, "slipway"
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Environment:
 
     @property
     def nodes(self) -> list[dict[str, Any]]:
-        return [node for pool in self.plan["pools"] for node in pool["nodes"]]
+        return [node for pool in self.plan["pools"] for node in pool["hosts"]]
 
     @property
     def addresses(self) -> set[str]:
@@ -47,7 +47,7 @@ class Environment:
         return Path(json.loads(configuration.read_text())["client"]["meta"]["scratch"])
 
     def processes(self) -> dict[psutil.Process, str]:
-        """Living processes with what each of them is."""
+        """Living processes, and the kind of each."""
         found = {}
         for process in processes_of(self.run):
             try:
@@ -57,7 +57,7 @@ class Environment:
         return found
 
     def secrets(self) -> dict[str, str]:
-        """Where a secret comes from -> the secret: all that may be nowhere else."""
+        """The origin of each secret -> the secret, which must not be anywhere else."""
         return dict(self._secrets())
 
     def _secrets(self) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What an environment leaves on its machine: modes, owners, mounts, and where secrets are not."""
+"""The files of an environment: modes, owners, mounts, and the absence of secrets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHUNK_BYTES = 1 << 20
 def ours(host: Any, environment: Environment, kind: str) -> list[tuple[str, str, str]]:
     """(mode, owner, path) of Slipway's own files ("f") or folders ("d").
 
-    The agents' data folders are theirs; nobody else gets as far as that.
+    The agents' data folders are left out: other users cannot reach them.
     """
     theirs = r"\( -name data -o -name alloc_mounts \) -prune -o"
     command = f"find %s {theirs} -type {kind} -printf '%%m %%U %%p\\n'"
@@ -95,7 +95,7 @@ def test_secrets_are_long_and_differ_between_hosts(environment: Environment) -> 
 
 
 def public_files(environment: Environment) -> Iterator[Path]:
-    """Everything that may hold no secret: configurations, logs, documents, templates of tasks."""
+    """Everything that must not contain a secret: configurations, logs, documents, templates."""
     yield from environment.run.glob("nodes/*/*/config.json")
     yield from environment.run.glob("nodes/*/*/program.json")
     yield from environment.run.glob("supervisor/conf.d/*")
@@ -111,7 +111,7 @@ def public_files(environment: Environment) -> Iterator[Path]:
 
 
 def holders(paths: Iterator[Path], secrets: dict[str, str]) -> list[str]:
-    """Where a secret is, as "file holds secret of file": never the secret itself."""
+    """Findings as "file holds secret of file", never with the secret itself."""
     return [
         f"{path} holds what is in {origin}"
         for path in paths
@@ -156,7 +156,7 @@ def test_no_secret_is_on_a_command_line(environment: Environment) -> None:
 def test_no_operators_token_reaches_the_environment_of_a_process(
     environment: Environment,
 ) -> None:
-    """A task has the token of its own identity there, and nobody's else."""
+    """A task has only the token of its own identity there."""
     operators = {
         origin: secret
         for origin, secret in environment.secrets().items()

@@ -1,10 +1,10 @@
-"""Who runs, and where they listen."""
+"""The processes of an environment, and where they listen."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import psutil
@@ -15,7 +15,7 @@ from tests.host.conftest import Environment
 pytestmark = [pytest.mark.live, pytest.mark.timeout(1200)]
 testinfra_hosts = ["local://"]
 
-# Parts of vLLM that talk among themselves on ports of 127.0.0.1 that torch chooses.
+# Parts of vLLM that communicate over ports of 127.0.0.1 that torch chooses.
 ENGINE_INTERNAL = ("API server", "engine core", "worker", "stub", "resource tracker")
 
 
@@ -62,7 +62,7 @@ def test_nothing_listens_beyond_this_machine(sockets: list[tuple[str, str, int]]
 def test_everything_listens_on_an_address_of_the_environment(
     environment: Environment, sockets: list[tuple[str, str, int]]
 ) -> None:
-    """127.0.0.1 is the machine's: two environments would meet there."""
+    """127.0.0.1 belongs to the machine: two environments would collide there."""
     strangers = [
         socket
         for socket in sockets
@@ -72,7 +72,7 @@ def test_everything_listens_on_an_address_of_the_environment(
     assert strangers == []
 
 
-def expected_doors(environment: Environment) -> Iterator[tuple[str, int]]:
+def expected_listeners(environment: Environment) -> Iterator[tuple[str, int]]:
     plan = environment.plan
     for server in plan["servers"]:
         for port in (8300, 8301, 8500, 4646, 4647, 4648):
@@ -80,18 +80,22 @@ def expected_doors(environment: Environment) -> Iterator[tuple[str, int]]:
     for node in environment.nodes:
         for port in (8301, 8500, 4646):
             yield node["address"], port
-    gateway, agent = plan["gateway"], plan["node_agent"]
-    for key in ("port", "admin_port", "xds_port", "xds_metrics_port"):
-        yield gateway["address"], gateway[key]
-    for part in (plan["monitoring"], plan["autoscaling"]):
-        yield part["address"], part["port"]
-    yield agent["supervisor_address"], agent["supervisor_port"]
+    for envoy in plan["gateway"]["envoys"]:
+        for part in ("listener", "admin", "xds", "xds_http"):
+            yield address_of(envoy[part])
+    yield address_of(plan["monitoring"]["prometheus"])
+    yield address_of(plan["autoscaling"]["autoscaler"])
+    yield address_of(plan["node_agent"]["supervisor"])
+
+
+def address_of(endpoint: Mapping[str, Any]) -> tuple[str, int]:
+    return endpoint["host"], endpoint["port"]
 
 
 def test_every_agent_and_the_gateway_listen_where_the_plan_says(
     environment: Environment, sockets: list[tuple[str, str, int]]
 ) -> None:
-    assert set(expected_doors(environment)) - {socket[1:] for socket in sockets} == set()
+    assert set(expected_listeners(environment)) - {socket[1:] for socket in sockets} == set()
 
 
 def test_replicas_listen_inside_the_port_range_of_their_node(
@@ -101,16 +105,17 @@ def test_replicas_listen_inside_the_port_range_of_their_node(
         node["address"]: range(node["min_dynamic_port"], node["max_dynamic_port"] + 1)
         for node in environment.nodes
     }
-    doors = dict.fromkeys(expected_doors(environment))
-    others = [socket for socket in sockets if socket[1] in ranges and socket[1:] not in doors]
+    known = dict.fromkeys(expected_listeners(environment))
+    others = [socket for socket in sockets if socket[1] in ranges and socket[1:] not in known]
     assert others, "no replica listens"
     assert [socket for socket in others if socket[2] not in ranges[socket[1]]] == []
 
 
-def test_the_operators_tools_see_the_doors_too(host: Any, environment: Environment) -> None:
-    gateway = environment.plan["gateway"]
-    for port in (gateway["port"], gateway["admin_port"]):
-        assert host.addr(gateway["address"]).port(port).is_reachable
+def test_the_operators_tools_see_the_listeners_too(host: Any, environment: Environment) -> None:
+    (envoy,) = environment.plan["gateway"]["envoys"]
+    for part in ("listener", "admin"):
+        address, port = address_of(envoy[part])
+        assert host.addr(address).port(port).is_reachable
 
 
 def test_every_host_runs_its_two_agents_once(environment: Environment) -> None:

@@ -1,4 +1,4 @@
-"""What every live test runs with; the platforms themselves are in fixtures.py."""
+"""Settings of every live test; the platforms are in fixtures.py."""
 
 from __future__ import annotations
 

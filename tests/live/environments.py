@@ -1,4 +1,4 @@
-"""An environment of a copied checkout, driven by the `slipway` command as a user would."""
+"""An environment in a copy of the checkout, used through the `slipway` command like a user's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SIMULATED_ENGINE = {
 
 
 class CommandError(AssertionError):
-    """A `slipway` command ended with another exit code than 0."""
+    """A `slipway` command ended with an exit code other than 0."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Platform:
 
     @property
     def environ(self) -> dict[str, str] | None:
-        """For subprocess: the whole environment of a command, None for this process's own."""
+        """The whole environment of a command, for subprocess; None for this process's own."""
         return None if self.variables is None else dict(self.variables)
 
     def slipway(
@@ -118,7 +118,7 @@ class Platform:
         return httpx.get(url, headers=headers).raise_for_status().json()
 
     def watch_nomad(self, path: str, index: int, *, at_most_s: float) -> tuple[Any, int]:
-        """(document, its index): returns at a change after `index`, or after `at_most_s`."""
+        """(document, its index): returns on a change since `index`, or after `at_most_s`."""
         response = httpx.get(
             f"{self.nomad_address}/v1/{path}",
             params={"index": index, "wait": f"{math.ceil(at_most_s)}s"},
@@ -139,7 +139,7 @@ def last_json_line(output: str) -> dict[str, Any]:
 
 
 def copy_tree(target: Path) -> None:
-    """Copies the files of this checkout that git knows or would take."""
+    """Copies the files of this checkout that git tracks or would add."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "-z"],
         cwd=ROOT,

@@ -1,9 +1,9 @@
-"""Kill one process of a running platform and measure how the platform gets over it.
+"""Kills one process of a running platform and measures how the platform recovers.
 
-Load runs over both doors of a model with two replicas: the one whose replica dies, else the
-simulated one. After the kill two times are taken: until clients that ask from that moment on have
-an answer on each door, and until the platform is at full strength: the same processes as
-before, and `slipway status` as before.
+Load runs over both protocols of a model with two replicas: the model whose replica is killed, else
+the simulated one. Two times are measured from the kill: until new clients have an answer over each
+protocol, and until the platform is back at full strength, with the same processes and the same
+`slipway status` as before.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ LOOK_S = 0.25
 HANDLED_POLICIES = re.compile(r"^nomad_autoscaler_policy_total_num (\S+)$", re.MULTILINE)
 SIMULATED = "sim-a"
 REAL = "smollm2"
-# A real answer of this length takes about a second, and clients that leave the engine no pause
-# would halve the speed at which a small machine loads another one.
+# A real answer of this length takes about a second. Clients without pauses would halve the speed at
+# which a small machine loads another replica.
 ANSWER_TOKENS = {SIMULATED: 64, REAL: 16}
 PAUSE_S = {SIMULATED: 0, REAL: 4}
-# They come and go: of a prestart step, of a check that runs every few seconds, and of Nomad's
-# executors, which list their task's processes so where they have no control groups.
+# Short-lived: processes of a prestart step, of a check that runs every few seconds, and of Nomad's
+# executors, which list their task's processes this way where they have no control groups.
 FLEETING = ("logmon of weights", "check of policies", "other: pgrep -P ")
-STEADY_LOOKS = 3  # full strength counts when it lasts
+STEADY_LOOKS = 3  # full strength has to last
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One kind of process to kill. `kind` is the beginning of `processes.Process.kind`.
+    """One kind of process to kill. `kind` is a prefix of `processes.Process.kind`.
 
-    `job` limits executors and logmons, of which every task has one, to a job's. `model` is under
-    load meanwhile.
+    Every task has an executor and a logmon: `job` chooses those of a job. `model` is under load
+    meanwhile.
     """
 
     name: str
@@ -95,15 +95,16 @@ PARTS = (
     ),
 )
 
-# Told apart: nobody watches the watcher. Traffic goes on, and `slipway start` brings it back.
+# Separate, because nothing restarts supervisord. Traffic goes on, and `slipway start` brings it
+# back.
 SUPERVISORD = Part(name="supervisord", kind="supervisord")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """Seconds after the kill, None where it did not happen in time.
+    """Seconds after the kill, None if it did not happen in time.
 
-    `lacked` is what was not as before, and until how many seconds after the kill.
+    `lacked` has what was missing or different, and until how many seconds after the kill.
     """
 
     part: str
@@ -117,12 +118,12 @@ class Recovery:
 
     @property
     def missing(self) -> str:
-        """What was not as before when the time was over."""
+        """What was still missing or different when the time was over."""
         return "" if self.full_strength_s is not None else "; ".join(_last_of(self.lacked))
 
 
 class Watched:
-    """A running environment and what it was like before anything was killed."""
+    """A running environment, and its state before the first kill."""
 
     def __init__(self, checkout: Path, cache: Path, name: str) -> None:
         self._environment = find(name, checkout=checkout, cache=cache)
@@ -140,7 +141,7 @@ class Watched:
         return Strength.of(self)
 
     def find(self, part: Part) -> Process:
-        """The first process of a part. AssertionError when there is none."""
+        """The first process of a part. AssertionError if there is none."""
         found = sorted(
             (p for p in self.processes() if p.kind.startswith(part.kind) and self._is_of(p, part)),
             key=lambda process: process.pid,
@@ -156,9 +157,8 @@ class Watched:
 
 
 async def kill(process: Process, *, timeout_s: float = 10) -> None:
-    """SIGKILL, and wait until the kernel has closed all that the process and the task that goes
-    with it had open: until then their sockets still take requests, which are lost like those in
-    flight."""
+    """Sends SIGKILL, and waits until the kernel has closed the sockets of the process and of the
+    task that ends with it: until then they accept requests, which are lost like those in flight."""
     with ExitStack() as watched:
         ends = [watched.enter_context(_end_of(pid)) for pid in (process.pid, *_tasks_of(process))]
         os.kill(process.pid, signal.SIGKILL)
@@ -176,7 +176,7 @@ def _tasks_of(process: Process) -> list[int]:
 
 @contextmanager
 def _end_of(pid: int) -> Iterator[asyncio.Event]:
-    """Set when the process has ended, or if it has gone already."""
+    """Set when the process has ended, or if it had already gone."""
     ended, loop = asyncio.Event(), asyncio.get_running_loop()
     try:
         process_fd = os.pidfd_open(pid)
@@ -193,7 +193,7 @@ def _end_of(pid: int) -> Iterator[asyncio.Event]:
 
 
 async def kill_and_watch(platform: Watched, part: Part, *, timeout_s: float = 90) -> Recovery:
-    """SIGKILL one process of `part` under load and wait until all is as before."""
+    """Kills one process of `part` under load and waits until everything is as before."""
     before = await settled(platform)
     shared = used_by(process.pid for process in platform.processes())
     async with load_on(platform, part.model) as load:
@@ -226,7 +226,7 @@ async def kill_and_watch(platform: Watched, part: Part, *, timeout_s: float = 90
 async def kill_supervisord(
     environment: Platform, platform: Watched, *, timeout_s: float = 90
 ) -> Recovery:
-    """Nothing restarts it by itself: `slipway start` does, while traffic goes on."""
+    """Nothing restarts it automatically: `slipway start` does, while traffic goes on."""
     before = await settled(platform)
     victim = platform.find(SUPERVISORD)
     async with load_on(platform, SIMULATED) as load:
@@ -249,12 +249,12 @@ async def kill_supervisord(
 
 
 def load_on(platform: Watched | Platform, model: str) -> Load:
-    """One stream on each door."""
+    """One stream over each protocol."""
     return Load(
         platform.http,
         platform.grpc,
         [model],
-        streams_per_door=1,
+        streams_per_protocol=1,
         parameters={"max_tokens": ANSWER_TOKENS[model]},
         pause_s=PAUSE_S[model],
     )
@@ -272,7 +272,7 @@ async def settled(platform: Watched, *, timeout_s: float = 60) -> Strength:
 async def _first_answer(
     newcomers: Load, model: str, killed_s: float, timeout_s: float
 ) -> float | None:
-    """Seconds until both doors have answered clients that ask from the kill on."""
+    """Seconds until new clients have been answered over both protocols."""
     try:
         async with newcomers, asyncio.timeout(timeout_s):
             return await newcomers.answered(model, after_s=killed_s) - killed_s
@@ -288,7 +288,7 @@ async def full_strength(
     victim: Process | None = None,
     timeout_s: float,
 ) -> tuple[float | None, dict[str, float]]:
-    """Seconds until the platform is as before for some looks in a row, and what it lacked."""
+    """Seconds until several successive looks find the platform as before, and what it lacked."""
     looks, since_s, lacked = 0, 0.0, dict[str, float]()
     while time.monotonic() - began_s < timeout_s:
         now = await asyncio.to_thread(Strength.of, platform)
@@ -298,22 +298,24 @@ async def full_strength(
         since_s = time.monotonic() if looks == 1 else since_s
         if looks == STEADY_LOOKS:
             return since_s - began_s, lacked
-        await asyncio.sleep(LOOK_S)  # a state in many places: there is no one event to wait for
+        await asyncio.sleep(
+            LOOK_S
+        )  # the state is in many places: there is no single event to wait for
     return None, lacked
 
 
 def _last_of(lacked: dict[str, float]) -> list[str]:
-    """What was lacking at the last look at which anything was."""
+    """What was missing or different at the last look that found anything."""
     return [reason for reason, until_s in lacked.items() if until_s == max(lacked.values())]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strength:
-    """What runs. `wrong` are things that are never right, whatever was there before."""
+    """What runs. `wrong` has what is always wrong, whatever the state before."""
 
     pids: frozenset[int]
     kinds: Counter[str]
-    endpoints: Counter[str]  # healthy ones that accept a connection, by Envoy's cluster
+    endpoints: Counter[str]  # healthy ones that accept connections, by Envoy's cluster
     jobs: dict[str, int]  # running allocations
     nodes: frozenset[str]  # ready and eligible
     wrong: tuple[str, ...]
@@ -341,7 +343,7 @@ class Strength:
         )
 
     def lacks(self, before: Strength, victim: Process | None = None) -> Iterator[str]:
-        """What is not as before; `victim` was killed meanwhile."""
+        """What is missing or different; `victim` was killed meanwhile."""
         yield from self.wrong
         if victim and victim.pid in self.pids:
             yield f"pid {victim.pid} still lives"
@@ -385,7 +387,7 @@ def _silent_agents(run: Path) -> Iterator[str]:
 
 
 def _forgotten_policies(status: dict[str, Any]) -> Iterator[str]:
-    """An autoscaler that no longer looks after a model calls itself healthy."""
+    """An autoscaler that has lost its policies still reports that it is healthy."""
     models = sum(job["id"].startswith("model-") for job in status["jobs"])
     for target in status["targets"]:
         if target["service"] == "nomad-autoscaler":
@@ -396,7 +398,7 @@ def _forgotten_policies(status: dict[str, Any]) -> Iterator[str]:
                 continue
             found = HANDLED_POLICIES.search(text)
             if not found or float(found[1]) != models:
-                yield f"{found and found[1]} of {models} scaling policies are looked after"
+                yield f"{found and found[1]} of {models} scaling policies are handled"
 
 
 def _accepts(address: str) -> bool:

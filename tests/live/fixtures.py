@@ -1,4 +1,4 @@
-"""Platforms of their own: a copy of this checkout, with other ranges of addresses."""
+"""The tests' own platforms: copies of this checkout, with other address ranges."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def platform(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
-    """The platform with the real model, up; at the end it must go without a trace."""
+    """The platform with the real model, up; at the end it must leave nothing behind."""
     temporary = tmp_path_factory.mktemp("t")  # whatever a command leaves there is its own
     variables = {**os.environ, "TMPDIR": str(temporary)}
     unstarted = Platform(checkout=checkout, name="live", variables=variables)
@@ -51,13 +51,13 @@ def platform(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     assert footprint(unstarted, shared) == NOTHING
     assert files_beside(unstarted) == files
     assert list(temporary.iterdir()) == []
-    # Every replica that was killed or replaced meanwhile made some, and its platform is gone.
+    # Replicas that were killed or replaced meanwhile created some, and their platform has gone.
     assert made_elsewhere() <= elsewhere
 
 
 def made_elsewhere() -> set[Path]:
-    """What Triton makes in /tmp and Nomad in the control groups at every start of a task, however
-    often one of the tests killed it."""
+    """What Triton creates in /tmp and Nomad in the control groups at every start of a task, however
+    often a test killed it."""
     groups = Path("/sys/fs/cgroup")  # version 1, version 2
     return {
         *Path("/tmp").glob("python_env_*"),

@@ -1,4 +1,4 @@
-"""What an environment has on the machine: processes, addresses, mounts, files elsewhere."""
+"""An environment's footprint on the machine: processes, addresses, mounts, files elsewhere."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ LINKS = {Path(".venv"), Path("policies/.venv")}
 
 
 def footprint(platform: Platform, shared: dict[str, int]) -> dict[str, list[str]]:
-    """Everything of the environment that can be found now; `shared` is what its processes once
-    had in /dev/shm. Empty lists when nothing is left."""
+    """Everything of the environment that exists now; `shared` is what its processes once had in
+    /dev/shm. Empty lists if nothing is left."""
     return {
         "processes": [
             f"{p.kind} (pid {p.pid})" for p in processes_of(platform.run, scratch(platform))

@@ -1,4 +1,4 @@
-"""Interrupting `up` in a phase of its work."""
+"""Interrupts `up` in one of its phases."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import subprocess
 
 from tests.live.environments import Platform
 
-# Each pattern is a line of `up` that tells that a phase is under way. "tools" is one only where a
-# Python environment is missing, "restarting agents" only where agents were stopped.
+# Each pattern is a line of `up` that shows that a phase is under way. "tools" appears only if a
+# Python environment is missing, "restarting agents" only if agents were stopped.
 PHASES = {
     "tools": r"  xds: installing",
     "preparing": r"bundles: the services' code",
-    "restarting agents": r"agents: what was started before",
+    "restarting agents": r"agents: those of an earlier run",
     "starting clusters": r"consul-server-0 creating",
     "making jobs": r"nomad:index:Job \S+ creat",
     "waiting for a model": r"model-sim-a-ready creating",
-    "probe": r"probe: both doors",
+    "probe": r"probe: both protocols",
 }
 
 
 def interrupt_up(platform: Platform, pattern: str, number: signal.Signals) -> int:
     """Starts `up`, signals it at the first line that matches; returns its exit code.
 
-    AssertionError when no line matched: then the phase was not interrupted.
+    AssertionError if no line matched, so that the phase was not interrupted.
     """
     with subprocess.Popen(
         platform.command("up"),

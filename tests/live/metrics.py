@@ -1,4 +1,4 @@
-"""What the Prometheus of a platform has."""
+"""Queries to a platform's Prometheus."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def targets(platform: Platform) -> list[dict[str, Any]]:
 
 
 def values(platform: Platform, query: str) -> list[float]:
-    """One for each series; empty where there is none."""
+    """One value for each series; empty if there is none."""
     answer = httpx.get(f"{_address(platform)}/query", params={"query": query})
     return [float(each["value"][1]) for each in answer.raise_for_status().json()["data"]["result"]]
 
 
 def wait_for(platform: Platform, query: str, *, timeout_s: float) -> None:
-    """Until the query has a series. AssertionError when it has none in time."""
+    """Waits until the query has a series. AssertionError if it has none in time."""
     deadline_s = time.monotonic() + timeout_s
     while not values(platform, query):
         assert time.monotonic() < deadline_s, f"Prometheus has nothing for {query}"
-        time.sleep(LOOK_S)  # Prometheus tells nobody when it has scraped
+        time.sleep(LOOK_S)  # Prometheus sends no notification of a scrape
 
 
 def _address(platform: Platform) -> str:

@@ -1,4 +1,4 @@
-"""What Nomad, Consul and the routing table say of the models of a platform."""
+"""What Nomad, Consul and the routing table say about a platform's models."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ DRAIN_S = 60
 
 
 def jobs(platform: Platform) -> list[dict[str, Any]]:
-    """Those that shall run: Nomad remembers stopped ones for hours."""
+    """The jobs that should run: Nomad remembers stopped ones for hours."""
     return [job for job in platform.nomad("jobs?meta=true") if not job["Stop"]]
 
 
 def job_of_each_model(platform: Platform) -> dict[str, str]:
-    """The job that runs for each model; of the old and the new one during a change, the new."""
+    """The job of each model; during a change, the new one."""
     found = {}
     for job in sorted(jobs(platform), key=lambda job: int(job["SubmitTime"])):
         if job["Status"] == "running" and (model := (job["Meta"] or {}).get("slipway_model")):
@@ -32,12 +32,12 @@ def job_of_each_model(platform: Platform) -> dict[str, str]:
 
 
 def replicas_of(platform: Platform, job: str) -> list[psutil.Process]:
-    """The processes at the head of a job's replicas: they live as long as their replica."""
+    """The main processes of a job's replicas, which live as long as their replica."""
     return _processes(platform, f"simulator of {job}", f"launcher of {job}")
 
 
 async def drained(replicas: Sequence[psutil.Process]) -> None:
-    """Until replicas that were replaced have ended. AssertionError when they do not in time."""
+    """Waits until replaced replicas have ended. AssertionError if they do not in time."""
     _, left = await asyncio.to_thread(psutil.wait_procs, replicas, DRAIN_S)
     assert left == []
 
@@ -56,9 +56,9 @@ def _processes(platform: Platform, *kinds: str) -> list[psutil.Process]:
 
 
 def serving(platform: Platform, job: str) -> set[str]:
-    """The allocations of a job that shall run and pass their checks on both doors.
+    """The allocations of a job that should run and pass their checks over both protocols.
 
-    Consul is asked: what a client tells Nomad's servers of a task comes a moment later.
+    According to Consul: what Nomad's servers know about a task is a moment older.
     """
     running = {
         each["ID"]
@@ -73,14 +73,14 @@ def serving(platform: Platform, job: str) -> set[str]:
 
 
 def backends(platform: Platform, model: str) -> list[str]:
-    """The services that a model's route points at."""
+    """The services that a model's route points to."""
     (entry,) = platform.consul(f"kv/slipway/routes/{model}")
     route = json.loads(base64.b64decode(entry["Value"]))
     return [backend["service"] for backend in route["backends"]]
 
 
 def wait_for_count(platform: Platform, job: str, count: int, *, timeout_s: float) -> None:
-    """Until Nomad wants so many replicas of a job. AssertionError when it does not in time."""
+    """Waits until a job's count is this. AssertionError if it is not in time."""
     deadline_s, index, wanted = time.monotonic() + timeout_s, 0, -1
     while wanted != count:
         left_s = deadline_s - time.monotonic()

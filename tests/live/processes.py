@@ -1,4 +1,4 @@
-"""The processes of one environment, told apart by what each of them does."""
+"""The processes of one environment, by what each of them does."""
 
 from __future__ import annotations
 
@@ -44,9 +44,8 @@ class Process:
 
 
 def processes_of(*folders: Path) -> list[Process]:
-    """Every living process that carries one of an environment's folders (its run folder, its
-    scratch folder) in its command line or its environment variables: agents, tasks, all they
-    started, and commands at work on it."""
+    """Every living process with one of an environment's folders (run folder, scratch folder) in its
+    command line or its variables: agents, tasks, their children, and running commands."""
     texts = [str(folder) for folder in folders]
     return [
         process
@@ -62,7 +61,7 @@ def kinds(processes: Iterable[Process]) -> Counter[str]:
 
 def _read(entry: Path, folders: list[str]) -> Iterator[Process]:
     try:
-        # The name may hold spaces and brackets: fields count from the last one.
+        # The name may contain spaces and parentheses: fields are counted from the last one.
         state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
         argv = _strings(entry / "cmdline")
         environment = dict(
@@ -78,7 +77,7 @@ def _read(entry: Path, folders: list[str]) -> Iterator[Process]:
 
 
 def _is_below(place: str, folder: str) -> bool:
-    """Whether a text names the folder or something in it, and not one of a longer name."""
+    """Whether a text contains the folder or a path in it, not just a folder of a longer name."""
     return f"{folder}/" in f"{place}/"
 
 
@@ -104,7 +103,7 @@ def _kind(entry: Path, argv: list[str], environment: dict[str, str]) -> tuple[st
 
 
 def _logmon(entry: Path) -> tuple[str, str]:
-    """Its command line is the same for all: the log files it has open tell whose it is."""
+    """All have the same command line: the open log files show which task it belongs to."""
     with suppress(OSError):
         for descriptor in (entry / "fd").iterdir():
             if found := _LOG.search(str(descriptor.readlink())):

@@ -1,4 +1,4 @@
-"""Who uses what in /dev/shm. By inode: a semaphore is mapped under its temporary file's name."""
+"""The users of /dev/shm, by inode: a semaphore is mapped under its temporary file's name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def used_by(pids: Iterable[int]) -> dict[str, int]:
 
 
 def unused(among: dict[str, int]) -> list[str]:
-    """Those of `among` that still exist though no process uses them any more."""
+    """Those of `among` that still exist although no process uses them."""
     left = {name for name, inode in entries().items() if among.get(name) == inode}
     living = (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
     return sorted(left - used_by(living).keys()) if left else []

@@ -120,7 +120,7 @@ def _bool_input(name: str, value: bool) -> triton.InferInput:
 
 
 class Load:
-    """Streams on both doors of some models until stopped; keeps every answer.
+    """Streams over both protocols from some models until it is stopped; keeps every answer.
 
     After an answer each client waits for `pause_s`.
     """
@@ -131,24 +131,24 @@ class Load:
         grpc: str,
         models: list[str],
         *,
-        streams_per_door: int = 2,
+        streams_per_protocol: int = 2,
         parameters: Mapping[str, Any] | None = None,
         pause_s: float = 0,
     ) -> None:
         self.answers: dict[str, list[Answer]] = {model: [] for model in models}
-        self._http, self._grpc, self._streams = http, grpc, streams_per_door
+        self._http, self._grpc, self._streams = http, grpc, streams_per_protocol
         self._parameters = {"max_tokens": 64, **(parameters or {})}
         self._pause_s = pause_s
         self._stop = asyncio.Event()
         self._news = asyncio.Condition()
-        # (model, door) -> when the newest request that was answered in full had begun
+        # (model, protocol) -> when the newest request that was answered in full had begun
         self._answered_s: dict[tuple[str, str], float] = {}
 
     async def __aenter__(self) -> Load:
         self._tasks = [
-            asyncio.create_task(self._repeat(model, door))
+            asyncio.create_task(self._repeat(model, protocol))
             for model in self.answers
-            for door in DOORS
+            for protocol in PROTOCOLS
             for _ in range(self._streams)
         ]
         return self
@@ -158,12 +158,12 @@ class Load:
         await asyncio.gather(*self._tasks)
 
     def stop(self) -> None:
-        """No more requests; those under way go on to their end."""
+        """Sends no more requests; those in flight are completed."""
         self._stop.set()
 
     @property
     def failures(self) -> list[str]:
-        """What failed, with the times of its request in seconds after the first of all."""
+        """The failures, with the times of their requests in seconds after the first request."""
         everything = [(m, a) for m, answers in self.answers.items() for a in answers]
         first_s = min((answer.started_s for _, answer in everything), default=0.0)
         return [
@@ -173,16 +173,18 @@ class Load:
         ]
 
     async def answered(self, model: str, *, after_s: float) -> float:
-        """Waits until each door has answered a request that began after `after_s`; returns when
-        that was. Both are times of `time.monotonic`."""
+        """Waits until each protocol has answered a request that began after `after_s`; returns the
+        time. Both are times of `time.monotonic`."""
         async with self._news:
             await self._news.wait_for(
-                lambda: all(self._answered_s.get((model, door), 0) > after_s for door in DOORS)
+                lambda: all(
+                    self._answered_s.get((model, protocol), 0) > after_s for protocol in PROTOCOLS
+                )
             )
         return time.monotonic()
 
-    async def _repeat(self, model: str, door: str) -> None:
-        stream, address = DOORS[door], self._http if door == "openai" else self._grpc
+    async def _repeat(self, model: str, protocol: str) -> None:
+        stream, address = PROTOCOLS[protocol], self._http if protocol == "openai" else self._grpc
         while not self._stop.is_set():
             answer = await stream(address, model, "count", **self._parameters)
             answer.ended_s = time.monotonic()
@@ -192,13 +194,13 @@ class Load:
                 await asyncio.sleep(0.1)
                 continue
             async with self._news:
-                self._answered_s[model, door] = answer.started_s
+                self._answered_s[model, protocol] = answer.started_s
                 self._news.notify_all()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), self._pause_s)
 
 
-DOORS: Mapping[str, Callable[..., Awaitable[Answer]]] = {
+PROTOCOLS: Mapping[str, Callable[..., Awaitable[Answer]]] = {
     "openai": openai_stream,
     "grpc": grpc_stream,
 }

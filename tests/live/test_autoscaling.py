@@ -8,19 +8,28 @@ import time
 import httpx
 import pytest
 
+from tests.live.blindness import (
+    counts_over,
+    envoy_not_scraped,
+    wait_until_blind,
+    wait_until_seeing,
+)
 from tests.live.environments import Platform
 from tests.live.models import job_of_each_model, serving, wait_for_count
-from tests.live.streaming import DOORS, Load
+from tests.live.streaming import PROTOCOLS, Load
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
 
 MODEL = "sim-b"
-# Its replicas are meant for 16 requests each (half of max_num_seqs). Slow streams: many at a time
-# for little work.
-STREAMS_PER_DOOR = 16
+# Its target is 16 requests per replica (half of max_num_seqs). Slow streams: many in flight for
+# little work.
+STREAMS_PER_PROTOCOL = 16
 SLOW = {"slipway_fault": "slow=10"}
 SCALING_S = 90  # a scrape, an evaluation, and a cooldown should one be running
+SCALE_IN_S = 180  # the window without load, and as much again for a busy machine
 LOOK_S = 0.25
+# Longer than the query's window of 60 s, after which the load before has left it.
+BLIND_S = 80
 
 
 def test_load_raises_the_count_and_the_new_replica_takes_its_part(platform: Platform) -> None:
@@ -32,7 +41,7 @@ def test_load_raises_the_count_and_the_new_replica_takes_its_part(platform: Plat
             platform.http,
             platform.grpc,
             [MODEL],
-            streams_per_door=STREAMS_PER_DOOR,
+            streams_per_protocol=STREAMS_PER_PROTOCOL,
             parameters=SLOW,
         ) as load:
             await asyncio.to_thread(wait_for_count, platform, job, 2, timeout_s=SCALING_S)
@@ -42,28 +51,51 @@ def test_load_raises_the_count_and_the_new_replica_takes_its_part(platform: Plat
     load = asyncio.run(scale_out())
     assert load.failures == []
     scale = platform.nomad(f"job/{job}/scale")["TaskGroups"]["replica"]
-    assert "nomad_policy_id" in scale["Events"][0]["Meta"]  # the autoscaler's, nobody else's
+    assert "nomad_policy_id" in scale["Events"][0]["Meta"]  # so it was the autoscaler
     platform.slipway("preview", "--expect-no-changes")
+
+
+def test_a_count_is_kept_while_envoy_cannot_be_scraped(platform: Platform) -> None:
+    job = job_of_each_model(platform)[MODEL]
+
+    async def at_two() -> None:
+        load = Load(
+            platform.http,
+            platform.grpc,
+            [MODEL],
+            streams_per_protocol=STREAMS_PER_PROTOCOL,
+            parameters=SLOW,
+        )
+        async with load:
+            await asyncio.to_thread(wait_for_count, platform, job, 2, timeout_s=SCALING_S)
+
+    asyncio.run(at_two())
+    # The load has ended, which the autoscaler cannot know.
+    with envoy_not_scraped(platform):
+        assert "Envoy's statistics" in wait_until_blind(platform)
+        assert counts_over(platform, job, BLIND_S) == {2}
+    wait_until_seeing(platform)
+    wait_for_count(platform, job, 1, timeout_s=SCALE_IN_S)  # the autoscaler goes on by itself
 
 
 def _wait_until_both_get_requests(platform: Platform, job: str, timeout_s: float = 30) -> None:
     deadline_s = time.monotonic() + timeout_s
     while sorted(map(len, (busy := _busy_replicas(platform, job)).values())) != [2, 2]:
         assert time.monotonic() < deadline_s, busy
-        time.sleep(LOOK_S)  # Envoy's statistics are a document to poll
+        time.sleep(LOOK_S)  # Envoy's statistics can only be polled
 
 
 def _busy_replicas(platform: Platform, job: str) -> dict[str, set[int]]:
-    """By door: the ports of the replicas that Envoy has sent requests to."""
+    """By protocol: the ports of the replicas that Envoy has sent requests to."""
     admin = f"{platform.http.rpartition(':')[0]}:9901/clusters"
     clusters = httpx.get(admin, params={"format": "json"}).json()["cluster_statuses"]
     hosts = {cluster["name"]: cluster.get("host_statuses", []) for cluster in clusters}
     return {
-        door: {
+        protocol: {
             host["address"]["socket_address"]["port_value"]
-            for host in hosts[f"{job}-{door}"]
+            for host in hosts[f"{job}-{protocol}"]
             for stat in host["stats"]
             if stat.get("name") == "rq_total" and int(stat.get("value", 0))
         }
-        for door in DOORS
+        for protocol in PROTOCOLS
     }

@@ -1,4 +1,4 @@
-"""Changes of running models, under streaming load on both doors."""
+"""Changes of running models, under streaming load over both protocols."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 from tests.live.environments import Platform
 from tests.live.failures import PAUSE_S
+from tests.live.frozen_control_plane import change_while_frozen
 from tests.live.models import (
     backends,
     drained,
@@ -36,7 +37,7 @@ def _change_under_load(
     *,
     replaced: Sequence[psutil.Process],
 ) -> str:
-    """Applies `edit` once every model answers the load; returns all that was said."""
+    """Applies `edit` once every model answers the load; returns the output of `up`."""
 
     async def run() -> str:
         async with load:
@@ -59,7 +60,7 @@ def test_a_changed_flag_of_the_real_model_loses_no_request_and_changes_nothing_e
     assert len(replaced) == 1
 
     load = Load(
-        platform.http, platform.grpc, [model, other], streams_per_door=1, pause_s=PAUSE_S[model]
+        platform.http, platform.grpc, [model, other], streams_per_protocol=1, pause_s=PAUSE_S[model]
     )
     log = _change_under_load(
         platform,
@@ -73,7 +74,7 @@ def test_a_changed_flag_of_the_real_model_loses_no_request_and_changes_nothing_e
     assert after == {**before, model: after[model]}
     assert after[model] != before[model]
     resources = {"model-smollm2", "model-smollm2-ready", "model-smollm2-route"}
-    assert set(CHANGED.findall(log)) == resources, log
+    assert set(CHANGED.findall(log)) == resources | {"routes-acknowledged"}, log
     (engine,) = engines_of(platform, after[model])
     assert "--max-num-seqs 16" in " ".join(engine.cmdline())
 
@@ -90,6 +91,16 @@ def test_a_changed_flag_of_a_simulated_model_loses_no_request_and_touches_only_i
     assert all(len(answers) >= 5 for answers in load.answers.values())
     assert "model-sim-b" not in log
     assert "model-smollm2" not in log
+
+
+def test_a_change_while_the_control_plane_stands_still_waits_and_loses_no_request(
+    platform: Platform,
+) -> None:
+    change = asyncio.run(change_while_frozen(platform, "sim-b", frozen_s=30, max_num_seqs=24))
+    assert change.load.failures == [], change.log[-3000:]
+    assert len(change.load.answers["sim-b"]) >= 5
+    assert change.moved, "the control plane went on before the route moved"
+    assert change.kept, "the old job went before Envoy could acknowledge the route without it"
 
 
 def test_changed_code_of_a_service_rolls_its_models_only_and_loses_no_request(
@@ -120,13 +131,13 @@ def test_a_spec_that_cannot_start_leaves_the_old_one_serving_and_can_be_taken_ba
 ) -> None:
     file = platform.checkout / "models" / "sim-b.yaml"
     before = file.read_text()
-    platform.edit_model("sim-b", engine_args={"no_such_argument": 1})
+    platform.edit_model("sim-b", engine_args={"answer_tokens": 0})
 
     async def fail_and_take_back() -> Load:
         async with Load(platform.http, platform.grpc, ["sim-b"]) as load:
             failed = await asyncio.to_thread(platform.slipway, "up", check=False, timeout_s=200)
             assert failed.returncode == 1
-            assert "ends as often as it starts" in failed.stderr
+            assert "fails as often as it starts" in failed.stderr
             file.write_text(before)
             await asyncio.to_thread(platform.slipway, "up", timeout_s=200)
             await load.answered("sim-b", after_s=time.monotonic())
@@ -154,7 +165,7 @@ def test_a_full_pool_exchanges_replica_by_replica_and_takes_a_failed_change_back
         async with Load(platform.http, platform.grpc, [model]) as load:
             await load.answered(model, after_s=0)
             good = file.read_text()
-            platform.edit_model(model, engine_args={"no_such_argument": 1})
+            platform.edit_model(model, engine_args={"answer_tokens": 0})
             failed = await asyncio.to_thread(platform.slipway, "up", check=False)
             assert failed.returncode == 1
             assert f"the replicas of {old} serve" in failed.stderr

@@ -1,6 +1,6 @@
-"""kill -9 of one process after the other, under streaming load on both doors.
+"""kill -9 of one process after the other, under streaming load over both protocols.
 
-A sample of `failures.PARTS`, one of each way to come back; bench/failures.py kills them all.
+A sample of `failures.PARTS`, one for each way of recovery; bench/failures.py kills them all.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 FIRST_ANSWER_S = 5
 FULL_STRENGTH_S = 60
 
-# The gateway itself: what is in flight there ends, and so does what comes before it is back.
+# The gateway itself: requests in flight fail, and so do new ones until it is back.
 CUTS_STREAMS = {"Envoy", "Envoy's executor"}
-# One stream on each door, if both were on the replica that dies.
+# One stream over each protocol, if both were on the replica that dies.
 CUTS_A_REPLICA = {"replica (simulated)", "its executor"}
 SAMPLE = [
     "replica (simulated)",
@@ -40,8 +40,8 @@ SAMPLE = [
     "Nomad server",
     "Consul client, gateway's node",
     "Consul server",
-    # Of the real replica the one whose death Triton and Nomad themselves would not notice. It is
-    # the only one here: the other model's clients must not notice. bench/failures.py has two.
+    # The part of the real replica whose death neither Triton nor Nomad would notice. It is the
+    # only replica here: the other model's clients must not notice. bench/failures.py has two.
     "real replica: stub",
 ]
 

@@ -1,11 +1,12 @@
-"""down, start, interrupted runs, other users: what is left, and whether it comes back.
+"""`down`, `start`, interrupted runs, other users: what is left, and what comes back.
 
-Most run on a second, smaller environment beside the platform, which must not notice.
+Most tests use a second, smaller environment beside the platform, which must not be affected.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.live import models, unprivileged
@@ -42,7 +44,7 @@ def standing(checkout: Path) -> Iterator[Platform]:
 def test_a_second_environment_comes_and_goes_and_the_first_does_not_notice(
     platform: Platform, second: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also: after `down` nothing of the environment is left."""
+    """Afterwards nothing of the environment is left."""
     temporary = tmp_path / "t"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))  # whatever a command leaves there is its own
@@ -50,7 +52,7 @@ def test_a_second_environment_comes_and_goes_and_the_first_does_not_notice(
     files_before = files_beside(second)
 
     async def come_and_go() -> tuple[Load, dict[str, int]]:
-        async with Load(platform.http, platform.grpc, ["sim-a"], streams_per_door=1) as load:
+        async with Load(platform.http, platform.grpc, ["sim-a"], streams_per_protocol=1) as load:
             report = await asyncio.to_thread(second.up)
             assert report["models"] == {"sim-a": {"ready": True}}
             assert report["gateway"]["http"] != platform.http
@@ -97,6 +99,27 @@ def test_after_a_reboot_up_brings_back_the_same_state(standing: Platform) -> Non
     standing.slipway("preview", "--expect-no-changes")
 
 
+def test_jobs_stopped_by_hand_are_drift_and_run_again_after_up(standing: Platform) -> None:
+    stopped = [models.job_of_each_model(standing)["sim-a"], "prometheus"]
+    for job in stopped:
+        httpx.delete(
+            f"{standing.nomad_address}/v1/job/{job}",
+            headers={"X-Nomad-Token": standing.token("nomad")},
+        ).raise_for_status()
+    seen = json.loads(standing.slipway("preview", "--json").stdout)
+    changed = {
+        step["urn"].rpartition("::")[2]
+        for step in seen["steps"]
+        if step["op"] not in ("same", "refresh")
+    }
+    assert changed == {"model-sim-a", "prometheus"}
+
+    standing.up()
+    assert set(stopped) <= {job["ID"] for job in models.jobs(standing)}
+    assert_answers(standing)
+    standing.slipway("preview", "--expect-no-changes")
+
+
 @pytest.mark.parametrize(
     ("phase", "number"),
     [("starting clusters", signal.SIGINT), ("waiting for a model", signal.SIGKILL)],
@@ -125,8 +148,8 @@ def job_documents(platform: Platform) -> list[dict[str, Any]]:
 
 
 def reboot(platform: Platform) -> None:
-    """What a reboot does to the environment: no process, no mount and no scratch folder stays."""
-    for _ in range(20):  # a process that was just being started shows at the next look
+    """Imitates a reboot: no process, no mount and no scratch folder of the environment is left."""
+    for _ in range(20):  # the next look finds a process that was just being started
         found = processes_of(platform.run, scratch(platform))
         if not found:
             break
@@ -144,7 +167,7 @@ def reboot(platform: Platform) -> None:
 
 
 def mounts_of(platform: Platform) -> list[str]:
-    """Not those of other environments of the same checkout."""
+    """Without those of the checkout's other environments."""
     points = footprint(platform, {})["mounts"]
     return [point for point in points if Path(point).is_relative_to(platform.run)]
 

@@ -143,10 +143,10 @@ def test_status_shows_every_replica_and_endpoint(platform: Platform) -> None:
     for model, job in jobs.items():
         assert shown[job] == len(serving(platform, job)), model
     services = [
-        f"{backend}-{door}"
+        f"{backend}-{protocol}"
         for m in jobs
         for backend in backends(platform, m)
-        for door in ("openai", "grpc")
+        for protocol in ("openai", "grpc")
     ]
     healthy = Counter(each["cluster"] for each in status["endpoints"] if each["healthy"])
     assert healthy.keys() >= set(services)
@@ -176,10 +176,10 @@ def test_prometheus_scrapes_every_part(platform: Platform) -> None:
     assert agents == {(agent, node) for agent in ("consul", "nomad") for node in nodes}
     services = Counter(t["labels"]["service"] for t in found if "service" in t["labels"])
     engines = {
-        f"{backend}-{door}": len(serving(platform, job))
+        f"{backend}-{protocol}": len(serving(platform, job))
         for model, job in job_of_each_model(platform).items()
         for backend in backends(platform, model)
-        for door in ("openai", "triton")  # vLLM's metrics, Triton's
+        for protocol in ("openai", "triton")  # vLLM's metrics, Triton's
     }
     parts = ("envoy-admin", "xds-http", "prometheus", "nomad-autoscaler")
     assert services == engines | dict.fromkeys(parts, 1)
@@ -189,8 +189,8 @@ async def test_the_engine_s_queue_batch_cache_and_latencies_reach_prometheus(
     platform: Platform,
 ) -> None:
     of = '{model="smollm2"}'
-    # Clients that leave no pause: Prometheus must meet a request that runs.
-    async with Load(platform.http, platform.grpc, ["smollm2"], streams_per_door=1):
+    # Clients without pauses: Prometheus must scrape while a request runs.
+    async with Load(platform.http, platform.grpc, ["smollm2"], streams_per_protocol=1):
         running = f"vllm:num_requests_running{of} >= 1"
         await asyncio.to_thread(wait_for, platform, running, timeout_s=30)
     replicas = len(serving(platform, job_of_each_model(platform)["smollm2"]))

@@ -1,4 +1,4 @@
-"""Changes of a model that its load has scaled out, and whose job a failed change leaves behind."""
+"""Changes of a model that its load has scaled out, and jobs that a failed change leaves behind."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
 
 MODEL = "sim-scaled"
 LEAST, MOST = 1, 3
-STREAMS_PER_DOOR = 3
+STREAMS_PER_PROTOCOL = 3
 SCALING = {
     "slipway:monitoring": {"scrape_interval_s": 2},
     # All streams together ask for MOST replicas.
     "slipway:autoscaling": {
         "evaluation_interval_s": 2,
         "cooldown_s": 1,
-        "target_inflight_per_replica": 2 * STREAMS_PER_DOOR // MOST,
+        "target_inflight_per_replica": 2 * STREAMS_PER_PROTOCOL // MOST,
     },
 }
 # The autoscaler looks at a new job several times before its replicas answer.
 SLOW_START = {"startup_s": 10}
-# Few tokens a second: the test shall not take the processor from what it looks at.
+# Few tokens per second: the test must not take the processor from what it observes.
 SLOW_ANSWERS = {"engine_args": {"time_scale": 10}}
 
 
@@ -76,7 +76,7 @@ def scaled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
 
 
 def counts_asked_for(platform: Platform, job: str) -> list[int]:
-    """Every count that a job was ever scaled to, by its gate or by the autoscaler."""
+    """Every count that a job has been scaled to, by its gate or by the autoscaler."""
     (group,) = platform.nomad(f"job/{job}/scale")["TaskGroups"].values()
     return [event["Count"] for event in group["Events"] or [] if event["Count"] is not None]
 
@@ -84,12 +84,12 @@ def counts_asked_for(platform: Platform, job: str) -> list[int]:
 def test_a_changed_flag_keeps_the_replicas_that_the_load_needs_and_loses_no_request(
     scaled: Platform,
 ) -> None:
-    """The new job has none of the load before its route moves; the autoscaler must not see that."""
+    """The new job has no load before its route moves; the autoscaler must not scale it in."""
     old = job_of_each_model(scaled)[MODEL]
 
     async def change() -> tuple[Load, str]:
         async with Load(
-            scaled.http, scaled.grpc, [MODEL], streams_per_door=STREAMS_PER_DOOR
+            scaled.http, scaled.grpc, [MODEL], streams_per_protocol=STREAMS_PER_PROTOCOL
         ) as load:
             await asyncio.to_thread(wait_for_count, scaled, old, MOST, timeout_s=60)
             scaled.edit_model(MODEL, **SLOW_START)
@@ -110,17 +110,17 @@ def test_a_changed_flag_keeps_the_replicas_that_the_load_needs_and_loses_no_requ
 def test_the_job_that_a_failed_change_leaves_serving_goes_when_nobody_wants_it_any_more(
     scaled: Platform,
 ) -> None:
-    """A preview of the files that want it, or an `up` that is cut off, does not forget it."""
+    """A preview of files that want it, or an interrupted `up`, does not forget it."""
     old = job_of_each_model(scaled)[MODEL]
     file = scaled.checkout / "models" / f"{MODEL}.yaml"
     wanted_before = file.read_text()
-    scaled.edit_model(MODEL, engine_args={"no_such_argument": 1})
+    scaled.edit_model(MODEL, engine_args={"answer_tokens": 0})
     assert scaled.slipway("up", check=False).returncode == 1
     assert len(serving(scaled, old)) >= LEAST
 
     file.write_text(wanted_before)
     said = scaled.slipway("preview").stderr
-    assert f"up keeps what still serves, shown as deleted here: {old}\n" in said
+    assert f"up keeps these jobs, shown as deleted here: {old}\n" in said
     interrupt_up(scaled, r"pulumi: resources", signal.SIGINT)
     assert len(serving(scaled, old)) >= LEAST
     scaled.edit_model(MODEL, max_num_seqs=16, **SLOW_ANSWERS, startup_s=0)

@@ -1,4 +1,4 @@
-"""Tool calls and answers under a JSON schema: vLLM constrains what the real model may say."""
+"""Tool calls and answers under a JSON schema: vLLM constrains the real model's output."""
 
 from __future__ import annotations
 

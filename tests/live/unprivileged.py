@@ -1,8 +1,8 @@
-"""A user without root and without anything of root's: a home, a checkout, a cache.
+"""An ordinary user with a home, a checkout and a cache, and without access to root's files.
 
-What the warm cache has is linked, not fetched again: files stay root's and are only read, folders
-are new and the user's. Python environments name their interpreter, which lies in root's home on
-some machines; they are pointed at one that everybody may run.
+The contents of the warm cache are linked, not fetched again: files remain root's and are only read,
+folders are new and belong to the user. Python environments name their interpreter, which is in
+root's home on some machines; they are pointed to one that every user may run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pytest
 
 from tests.live.environments import copy_tree
 
-# Nomad wants a user with a name; this one owns nothing and runs nothing on any machine.
+# Nomad needs a user with a name; this one owns and runs nothing on any machine.
 USER_ID = pwd.getpwnam("nobody").pw_uid
 TRIAL = 'exec "$0" -c "import ctypes, ssl, venv"'
 ENVIRONMENTS = ("root-", "node-", "xds-", "engine_sim-", "envoy-", "uv-")
@@ -69,10 +69,10 @@ def variables(home: Path) -> dict[str, str]:
 
 @functools.cache
 def python() -> Path:
-    """An interpreter of this version that the user may run, with all it needs to be useful."""
+    """An interpreter of this version that the user may run, with everything it needs."""
     version = f"python3.{sys.version_info.minor}"
     for candidate in (Path(sys.base_prefix) / "bin" / version, Path("/usr/bin") / version):
-        # By a shell: what setpriv itself executes, it still finds with root's rights.
+        # Through a shell: setpriv itself would search the program with root's rights.
         command = [*command_prefix(), "/bin/sh", "-c", TRIAL, str(candidate)]
         tried = subprocess.run(command, env={}, cwd="/", capture_output=True, check=False)
         if tried.returncode == 0:
@@ -81,7 +81,7 @@ def python() -> Path:
 
 
 def processes() -> list[psutil.Process]:
-    """What runs as the user."""
+    """The user's processes."""
     found = []
     for process in psutil.process_iter(["uids", "status"]):
         uids = process.info["uids"]
@@ -91,7 +91,7 @@ def processes() -> list[psutil.Process]:
 
 
 def files_outside(home: Path) -> list[str]:
-    """What the user has in the folders that everybody may write to."""
+    """The user's files in world-writable folders."""
     return sorted(
         str(path)
         for folder in (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
@@ -123,7 +123,7 @@ def _point_at(environment: Path, python: Path) -> None:
 
 
 def _redirect_links(cache: Path, warm_cache: Path) -> None:
-    """Absolute links from one part of the cache to another."""
+    """Absolute links within the cache."""
     for path in (cache / "tools").rglob("*"):
         if path.is_symlink() and path.readlink().is_relative_to(warm_cache):
             target = cache / path.readlink().relative_to(warm_cache)
@@ -132,7 +132,7 @@ def _redirect_links(cache: Path, warm_cache: Path) -> None:
 
 
 def _give(home: Path) -> None:
-    """Folders to the user; of files only the checkout's, since the others are root's too."""
+    """Gives the user the folders, and the files of the checkout: the others are hard links."""
     for folder, _, files in os.walk(home):
         os.chown(folder, USER_ID, USER_ID)
         if Path(folder).is_relative_to(home / "checkout"):

@@ -1,4 +1,4 @@
-"""Envoy's bootstrap: what it says, and that a real Envoy takes it."""
+"""Envoy's bootstrap: its content, and that a real Envoy accepts it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ from pathlib import Path
 import pytest
 
 from components.gateway.envoy_bootstrap import RUNTIME_LAYER, XDS_CLUSTER, envoy_bootstrap
-from slipway.plan.platform import GatewayPlan
+from slipway.plan.endpoint import Endpoint
+from slipway.plan.platform import EnvoyPlan
 
-GATEWAY = GatewayPlan(
+
+def _at(port: int) -> Endpoint:
+    return Endpoint(scheme="http", host="127.94.0.5", port=port)
+
+
+ENVOY = EnvoyPlan(
+    name="envoy",
+    xds_name="xds",
     pool="edge",
-    address="127.94.0.5",
-    port=8080,
-    admin_port=9901,
-    xds_port=18000,
-    xds_metrics_port=18001,
-    xds_bundle="xds-000000000000",
-    xds_environment="xds-000000000000",
+    listener=_at(8080),
+    admin=_at(9901),
+    xds=_at(18000),
+    xds_http=_at(18001),
 )
 
 
@@ -37,7 +42,7 @@ def _envoy() -> str:
 @pytest.mark.binaries
 def test_a_real_envoy_accepts_it(tmp_path: Path) -> None:
     config = tmp_path / "envoy.json"
-    config.write_text(json.dumps(envoy_bootstrap(GATEWAY)), encoding="utf-8")
+    config.write_text(json.dumps(envoy_bootstrap(ENVOY)), encoding="utf-8")
 
     result = subprocess.run(
         [_envoy(), "--mode", "validate", "-c", str(config)],
@@ -60,20 +65,20 @@ def test_the_control_plane_is_beside_the_gateway_unless_told_otherwise() -> None
         sockets = [e["endpoint"]["address"]["socket_address"] for e in locality["lb_endpoints"]]
         return [(socket["address"], socket["port_value"]) for socket in sockets]
 
-    replicas = envoy_bootstrap(GATEWAY, xds_addresses=("10.0.0.1", "10.0.0.2"))
+    replicas = envoy_bootstrap(ENVOY, xds_addresses=("10.0.0.1", "10.0.0.2"))
 
-    assert addresses(envoy_bootstrap(GATEWAY)) == [("127.94.0.5", 18000)]
+    assert addresses(envoy_bootstrap(ENVOY)) == [("127.94.0.5", 18000)]
     assert addresses(replicas) == [("10.0.0.1", 18000), ("10.0.0.2", 18000)]
 
 
 def test_the_administration_listens_on_the_gateways_own_address() -> None:
-    admin = envoy_bootstrap(GATEWAY)["admin"]["address"]["socket_address"]
+    admin = envoy_bootstrap(ENVOY)["admin"]["address"]["socket_address"]
 
     assert admin == {"address": "127.94.0.5", "port_value": 9901}
 
 
 def test_everything_else_comes_by_delta_ads_with_a_quick_reconnect() -> None:
-    document = envoy_bootstrap(GATEWAY)
+    document = envoy_bootstrap(ENVOY)
 
     resources = document["dynamic_resources"]
     assert resources["ads_config"]["api_type"] == "DELTA_GRPC"
@@ -85,6 +90,6 @@ def test_everything_else_comes_by_delta_ads_with_a_quick_reconnect() -> None:
 
 
 def test_it_is_the_same_every_time() -> None:
-    first, second = (json.dumps(envoy_bootstrap(GATEWAY)) for _ in range(2))
+    first, second = (json.dumps(envoy_bootstrap(ENVOY)) for _ in range(2))
 
     assert first == second

@@ -1,6 +1,6 @@
 """consul:index/keys:Keys: values in Consul's key-value store, and the `consul` provider."""
 
-# ruff: noqa: ARG002 - the signatures are those of the interface
+# ruff: noqa: ARG002 - the interface defines the signatures
 
 import base64
 from collections.abc import Mapping
@@ -18,12 +18,8 @@ PLACE = ("datacenter", "namespace", "partition")
 
 
 class ConsulKeys(Resource):
-    """A set of keys. Those with `delete` go with the resource; the others stay in Consul."""
-
-    import_refusal = (
-        "consul keys cannot be imported: the id names no paths. Leave out `import_`: creating the "
-        "resource takes over keys that exist and gives them the declared values"
-    )
+    """A set of keys. Those with `delete` are deleted with the resource; the others stay in
+    Consul."""
 
     def __init__(self, api: JsonApi, datacenter: str) -> None:
         self._api = api
@@ -36,7 +32,7 @@ class ConsulKeys(Resource):
         return {}
 
     def diff(self, old: State, new: Properties) -> Difference:
-        # A place left out is the one that the state has recorded.
+        # An omitted datacenter or namespace is the recorded one.
         moved = {name for name in PLACE if name in new and new[name] != old.outputs.get(name)}
         changed = set(moved)
         if is_unknown(new.get("keys")) or _by_path(old.outputs) != _by_path(new):
@@ -52,7 +48,9 @@ class ConsulKeys(Resource):
     def create(self, new: Properties, operation: Operation) -> tuple[str, Properties]:
         return RESOURCE_ID, self._write({}, new)
 
-    def read(self, old: State) -> State | None:
+    def read(self, old: State) -> State:
+        """The id of an import does not name keys; the update that follows writes the declared
+        ones."""
         keys = [{**key, **self._get(key, old.outputs)} for key in _keys(old.outputs)]
         return State(id=old.id, inputs=old.inputs, outputs={**old.outputs, "keys": keys})
 
@@ -66,7 +64,8 @@ class ConsulKeys(Resource):
                 api.json("DELETE", _address(key), query)
 
     def _write(self, old: Properties, new: Properties) -> Properties:
-        """Write what differs, then remove what is gone: a renamed key is never missing."""
+        """Write what differs, then delete what is no longer listed, so that a renamed key is never
+        missing."""
         place = new if new.get("datacenter") else {**new, "datacenter": self._own_datacenter()}
         api, query = self._at(place)
         before, after = _by_path(old), _by_path(new)
@@ -80,7 +79,7 @@ class ConsulKeys(Resource):
         return {**place, "keys": _keys(new), "var": {}}
 
     def _get(self, key: Mapping[str, Any], place: Properties) -> Properties:
-        """The value and flags that Consul has; a missing key has an empty value."""
+        """The value and flags in Consul; a missing key has an empty value."""
         api, query = self._at(place)
         found = api.json_if_there("GET", _address(key), query)
         if found is None:
@@ -90,7 +89,7 @@ class ConsulKeys(Resource):
         return {"value": value or key["default"], "flags": entry["Flags"]}
 
     def _at(self, place: Properties) -> tuple[JsonApi, dict[str, str]]:
-        """The API with the token of a set of keys, and the query that names their place."""
+        """The API with the token of a set of keys, and the query for their place."""
         api = replace(self._api, token=place.get("token") or self._api.token)
         names = {"dc": "datacenter", "ns": "namespace", "partition": "partition"}
         return api, {key: str(place.get(name) or "") for key, name in names.items()}

@@ -1,4 +1,4 @@
-"""Puts the registry-only providers where Pulumi looks for downloaded ones."""
+"""Installs the registry-only providers where Pulumi looks for downloaded ones."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ PROVIDERS = ("command", "consul", "nomad", "random")
 def install(pulumi_home: Path, python: Path, checkout: Path) -> None:
     """Write `plugins/resource-<name>-v<version>/pulumi-resource-<name>` for every provider.
 
-    The version is the one that the SDK wheel in `python`'s environment asks for: Pulumi takes no
+    The version is the one that the SDK wheel in `python`'s environment requires: Pulumi accepts no
     other. Idempotent and atomic.
 
     Args:
@@ -23,15 +23,20 @@ def install(pulumi_home: Path, python: Path, checkout: Path) -> None:
         FileNotFoundError: an SDK package is not installed for `python`.
     """
     program = checkout / "toolchain" / "plugins" / "main.py"
-    for name in PROVIDERS:
-        version = sdk_version(python, name)
-        folder = pulumi_home / "plugins" / f"resource-{name}-v{version}"
+    for name, folder in folders(pulumi_home, python).items():
         wrapper = folder / f"pulumi-resource-{name}"
+        version = sdk_version(python, name)
         write_wrapper(wrapper, python, program, "toolchain.plugins.provider", name, version)
 
 
+def folders(pulumi_home: Path, python: Path) -> dict[str, Path]:
+    """The folder of each provider, by its name; `install` fills them."""
+    home = pulumi_home / "plugins"
+    return {name: home / f"resource-{name}-v{sdk_version(python, name)}" for name in PROVIDERS}
+
+
 def sdk_version(python: Path, name: str) -> str:
-    """The plugin version that `pulumi_<name>` of `python`'s environment asks for, e.g. "2.6.1"."""
+    """The plugin version that `pulumi_<name>` in `python`'s environment requires, e.g. "2.6.1"."""
     for manifest in python.parent.parent.glob(
         f"lib/python3*/site-packages/pulumi_{name}/pulumi-plugin.json"
     ):

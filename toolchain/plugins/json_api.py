@@ -1,7 +1,7 @@
-"""A JSON API over HTTP with a token, as Nomad and Consul have it.
+"""A JSON API over HTTP with a token, such as Nomad's and Consul's.
 
-Straight on `http.client`: no proxies (the addresses are the cluster's own), no retries (Pulumi's
-user decides), and little to import in a process that lives for a second.
+Uses `http.client` directly: no proxies (the addresses are the cluster's own), no retries (Pulumi's
+user decides), and few imports for a process that lives for a second.
 """
 
 import http.client
@@ -19,7 +19,7 @@ CONNECT_TIMEOUT_S = 10.0
 
 
 class ApiError(ProviderError):
-    """The server answered, but not with success."""
+    """The server answered with an error."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -49,7 +49,7 @@ class JsonApi:
         """The body and the headers of a successful answer.
 
         Raises:
-            ApiError: the server answered with another status than 200.
+            ApiError: the server answered with a status other than 200.
             ProviderError: no answer; never the same as "not found".
         """
         query = {key: value for key, value in (query or {}).items() if value}
@@ -79,13 +79,13 @@ class JsonApi:
         query: Mapping[str, str] | None = None,
         body: object = None,
     ) -> Any:
-        """As `call`, with JSON out, and in unless `body` is already bytes."""
+        """Like `call`, but decodes the answer from JSON, and encodes `body` unless it is bytes."""
         encoded = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         content, _ = self.call(method, path, query, encoded)
         return json.loads(content) if content.strip() else None
 
     def json_if_there(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Any:
-        """As `json`; None where the server has no such thing (404)."""
+        """Like `json`; None if the server answers 404."""
         try:
             return self.json(method, path, query)
         except ApiError as problem:

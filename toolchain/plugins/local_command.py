@@ -1,6 +1,6 @@
 """command:local:Command: a command for each of create, update and delete."""
 
-# ruff: noqa: ARG002 - the signatures are those of the interface
+# ruff: noqa: ARG002 - the interface defines the signatures
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ from toolchain.plugins.wire import UNKNOWN, Properties
 TOKEN = "command:local:Command"  # noqa: S105
 STREAMS = ("stdout", "stderr")
 DEFAULT_INTERPRETER = ("/bin/sh", "-c")
-# `logging` names what is shown; leaving it out shows both.
+# `logging` selects the streams that are shown; by default both.
 SHOWN_STREAMS = {
     None: {"stdout", "stderr"},
     "stdoutAndStderr": {"stdout", "stderr"},
@@ -30,20 +30,15 @@ STOP_GRACE_S = 3.0
 
 
 class LocalCommand(Resource):
-    """Runs commands on this machine. What they print is shown and kept in the state.
+    """Runs commands on this machine. Their output is shown and kept in the state.
 
     A command ends when it has exited and its outputs are closed: one that leaves a process behind
     must redirect that process's outputs.
     """
 
-    import_refusal = (
-        "a command cannot be imported: nothing tells whether it has run. Leave out `import_`: its "
-        "`create` runs then, so write it such that running again does no harm"
-    )
-
     def check(self, inputs: Properties) -> dict[str, str]:
         return {
-            name: "the registry-only command plugin returns no files"
+            name: "the registry-only command plugin cannot return files"
             for name in ("assetPaths", "archivePaths")
             if inputs.get(name)
         }
@@ -59,6 +54,14 @@ class LocalCommand(Resource):
         resource_id = operation.name + secrets.token_hex(4)
         return resource_id, {**new, **_run(new.get("create"), new, {}, operation)}
 
+    def read(self, old: State) -> State:
+        if old.outputs:
+            return old
+        raise ProviderError(
+            "a command cannot be imported, because it is unknown whether it has run. Leave out "
+            "`import_`: then its `create` runs, so it must be safe to run again"
+        )
+
     def update(self, old: State, new: Properties, operation: Operation) -> Properties:
         command = new.get("update") or new.get("create")
         return {**new, **_run(command, new, old.outputs, operation)}
@@ -70,16 +73,16 @@ class LocalCommand(Resource):
 def _run(
     command: str | None, inputs: Properties, previous: Properties, operation: Operation
 ) -> Properties:
-    """Run `command`; returns its stdout and stderr, or the previous ones where there is none.
+    """Run `command`; returns its stdout and stderr, or the previous ones if there is no command.
 
     Raises:
-        ProviderError: it did not exit with 0; the message holds what it printed.
+        ProviderError: it did not exit with 0; the message contains its output.
     """
     if not command:
         return {name: previous.get(name, "") for name in STREAMS}
     process = _start(command, inputs, previous)
     shown = SHOWN_STREAMS[inputs.get("logging")]
-    printed: list[tuple[str, str]] = []  # (stream, line) of both, as they came
+    printed: list[tuple[str, str]] = []  # (stream, line) of both, in order
 
     def read(name: str, stream: IO[str] | None) -> None:
         for line in stream or ():

@@ -1,4 +1,4 @@
-"""Waiting for a registered Nomad job: its evaluations, then its deployment where it has one."""
+"""Waits for a registered Nomad job: its evaluations, then its deployment if it has one."""
 
 import json
 import time
@@ -9,7 +9,7 @@ from toolchain.plugins.resource import Operation, ProviderError
 from toolchain.plugins.wire import Properties
 
 DEFAULT_TIMEOUT_S = 300.0
-# One blocking query; short, because an interrupted update is noticed between two of them.
+# The time of one blocking query; short, because interrupts are only noticed between queries.
 QUERY_WAIT_S = 2
 
 
@@ -18,7 +18,7 @@ def wait_for_deployment(
 ) -> Properties:
     """The deployment's id and status as outputs, once it is successful.
 
-    A job without a deployment (system, batch, `max_parallel = 0`) is done when it is scheduled.
+    A job without a deployment (system, batch, `max_parallel = 0`) is done once it is scheduled.
 
     Raises:
         ProviderError: it failed, was interrupted, or took longer than the operation's timeout.
@@ -27,7 +27,7 @@ def wait_for_deployment(
     deadline = time.monotonic() + timeout_s
 
     def settled(path: str, pending: set[str]) -> dict[str, Any]:
-        """What is at `path` once its Status is none of `pending`."""
+        """The object at `path` once its Status is not one of `pending`."""
         index = "0"
         while True:
             query = {"namespace": namespace, "index": index, "wait": f"{QUERY_WAIT_S}s"}

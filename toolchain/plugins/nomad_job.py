@@ -1,6 +1,6 @@
 """nomad:index/job:Job, and the `nomad` provider."""
 
-# ruff: noqa: ARG002 - the signatures are those of the interface
+# ruff: noqa: ARG002 - the interface defines the signatures
 
 import json
 from collections.abc import Mapping
@@ -28,8 +28,8 @@ TOKEN = "nomad:index/job:Job"  # noqa: S105
 class NomadJob(Resource):
     """A job in Nomad, from a JSON jobspec.
 
-    The count of a group belongs to the autoscaler with `preserveCounts`; a job that something else
-    has changed since the last refresh is not overwritten by a changed jobspec.
+    With `preserveCounts` a group's count belongs to the autoscaler. A changed jobspec does not
+    overwrite a job that has been changed by something else since the last refresh.
     """
 
     defaults = {  # noqa: RUF012
@@ -43,6 +43,11 @@ class NomadJob(Resource):
         "readAllocationIds": False,
         "rerunIfDead": False,
     }
+    recorded_defaults = {  # noqa: RUF012
+        "deregisterOnDestroy": True,
+        "deregisterOnIdChange": True,
+        "detach": True,
+    }
 
     def __init__(self, api: JsonApi) -> None:
         self._api = api
@@ -50,7 +55,7 @@ class NomadJob(Resource):
     def check(self, inputs: Properties) -> dict[str, str]:
         if not inputs.get("json") or inputs.get("hcl2"):
             return {
-                "json": "the registry-only nomad plugin takes JSON jobspecs only: set json=True"
+                "json": "the registry-only nomad plugin accepts only JSON jobspecs: set json=True"
             }
         if is_unknown(inputs.get("jobspec")):
             return {}
@@ -61,7 +66,7 @@ class NomadJob(Resource):
         return {}
 
     def diff(self, old: State, new: Properties) -> Difference:
-        # The outputs, not the inputs: a refresh puts what Nomad really runs there.
+        # The outputs and not the inputs, because a refresh puts there what Nomad really runs.
         inputs = ("jobspec", *self.defaults)
         recorded = {name: value for name, value in old.outputs.items() if name in inputs}
         changed = self.changed(recorded, new)
@@ -83,7 +88,8 @@ class NomadJob(Resource):
         return Difference(changed=changed)
 
     def _require_unchanged_since_refresh(self, job: Mapping[str, Any], old: Properties) -> None:
-        """Refuse to overwrite what the recorded state has not seen; silent where Nomad is down."""
+        """Refuse to overwrite changes that the recorded state does not have; silent if Nomad is
+        down."""
         try:
             plan = self._api.json(
                 "POST",
@@ -100,7 +106,7 @@ class NomadJob(Resource):
             )
 
     def planned(self, new: Properties, old: State | None) -> Properties:
-        inputs = self.with_defaults(new)
+        inputs = self._recorded(new)
         unknown = dict.fromkeys(job_outputs.COMPUTED, UNKNOWN)
         if is_unknown(new["jobspec"]):
             return {**unknown, **inputs}
@@ -116,6 +122,10 @@ class NomadJob(Resource):
         }
         return {**unknown, **known, **inputs}
 
+    def _recorded(self, inputs: Properties) -> Properties:
+        """`inputs` as outputs; two without a default in the official plugin are null there."""
+        return {**self.defaults, "policyOverride": None, "purgeOnDestroy": None, **inputs}
+
     def create(self, new: Properties, operation: Operation) -> tuple[str, Properties]:
         job_id = str(_parse(new["jobspec"])["ID"])
         return job_id, self._register(new, operation)
@@ -124,11 +134,11 @@ class NomadJob(Resource):
         return self._register(new, operation)
 
     def _register(self, new: Properties, operation: Operation) -> Properties:
-        inputs, job = self.with_defaults(new), _parse(new["jobspec"])
+        inputs, job = self._recorded(new), _parse(new["jobspec"])
         namespace = job_outputs.namespace(job)
         request = {
             "Job": job,
-            "PolicyOverride": inputs["policyOverride"],
+            "PolicyOverride": bool(inputs["policyOverride"]),
             "PreserveCounts": inputs["preserveCounts"],
             "Submission": {"Source": new["jobspec"], "Format": "json"},
         }
@@ -140,14 +150,14 @@ class NomadJob(Resource):
                 deployment = wait_for_deployment(self._api, namespace, answer["EvalID"], operation)
             outputs = self._read_outputs(job["ID"], namespace, inputs)
         except ProviderError as problem:
-            # Nomad has the job: whatever fails now, the state must not lose it.
+            # Nomad has the job, so the state must keep it whatever fails now.
             message = f"error waiting for job {job['ID']!r} to deploy successfully: {problem}"
             accepted = self._accepted(job["ID"], namespace, inputs)
             raise PartlyCreatedError(message, str(job["ID"]), accepted) from problem
         return {**(outputs or inputs), **deployment}
 
     def _accepted(self, job_id: str, namespace: str, inputs: Properties) -> Properties:
-        """A job that Nomad has, whether or not it answers just now."""
+        """A job that Nomad has accepted, whether or not Nomad answers now."""
         known = {**inputs, "name": job_id, "namespace": namespace}
         try:
             return self._read_outputs(job_id, namespace, inputs) or known
@@ -158,9 +168,12 @@ class NomadJob(Resource):
         if old.outputs:
             found = self._read_outputs(old.id, old.outputs["namespace"], old.outputs)
             return State(id=old.id, inputs=old.inputs, outputs=found) if found else None
-        job_id, _, namespace = old.id.partition("@")
-        imported = {**self.defaults, "json": True}
-        found = self._read_outputs(job_id, namespace or "default", imported)
+        job_id, _, namespace = old.id.rpartition("@")
+        if not job_id or not namespace:
+            raise ProviderError(
+                f"job {old.id!r} does not exist: the id of an import is <job>@<namespace>"
+            )
+        found = self._read_outputs(job_id, namespace, {"json": True})
         if found is None:
             return None
         if "jobspec" not in found:
@@ -173,14 +186,16 @@ class NomadJob(Resource):
         return State(id=job_id, inputs=inputs, outputs=found)
 
     def _read_outputs(self, job_id: str, namespace: str, recorded: Properties) -> Properties | None:
-        """`recorded` brought up to date with what Nomad runs; None where the job is gone."""
+        """`recorded` updated from what Nomad runs; None if the job is gone."""
         query = {"namespace": namespace}
         with failing_as("checking for job"):
             job = self._api.json_if_there("GET", f"/v1/job/{job_id}", query)
         if job is None:
             return None
-        none_yet = {"deploymentId": "", "deploymentStatus": ""}
-        outputs = {**none_yet, **recorded, **job_outputs.computed(job)}
+        settings = self._recorded(recorded)
+        # A deployment that was not waited for is null; if the job has none it is empty.
+        deployment = dict.fromkeys(job_outputs.DEPLOYMENT, None if settings["detach"] else "")
+        outputs = {**deployment, **settings, **job_outputs.computed(job)}
         source = self._submitted_source(job_id, job["Version"], query)
         if source and not _same_spec(recorded.get("jobspec"), source):
             outputs["jobspec"] = source
@@ -190,7 +205,7 @@ class NomadJob(Resource):
         return outputs
 
     def _submitted_source(self, job_id: str, version: int, query: Mapping[str, str]) -> str | None:
-        """The jobspec that this version was registered with, where Nomad has kept it."""
+        """The jobspec that this version was registered with, if Nomad has kept it."""
         path = f"/v1/job/{job_id}/submission"
         submission = self._api.json_if_there("GET", path, {**query, "version": str(version)}) or {}
         return str(submission["Source"]) if submission.get("Format") == "json" else None
@@ -211,7 +226,7 @@ def _parse(jobspec: object) -> dict[str, Any]:
     """The job in a JSON jobspec, with or without its "Job" root.
 
     Raises:
-        ProviderError: it is not JSON, or names no job.
+        ProviderError: it is not JSON or does not name a job.
     """
     try:
         root = json.loads(str(jobspec))
@@ -224,7 +239,7 @@ def _parse(jobspec: object) -> dict[str, Any]:
 
 
 def _same_spec(old: object, new: object) -> bool:
-    """Whether two JSON jobspecs mean the same: order of keys, spaces and nulls do not count."""
+    """Whether two JSON jobspecs are equivalent, ignoring order of keys, whitespace and nulls."""
     try:
         return bool(_without_nulls(_parse(old)) == _without_nulls(_parse(new)))
     except ProviderError:

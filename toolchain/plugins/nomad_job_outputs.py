@@ -1,11 +1,11 @@
-"""What a `nomad.Job` shows of a job: the API's fields under the SDK's names."""
+"""The outputs of a `nomad.Job`: the API's fields under the SDK's names."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from toolchain.plugins.wire import Properties
 
-# The SDK's name of each field, and what it shows where the API leaves the field out.
+# The SDK's name of each field, and its value if the API leaves the field out.
 _JOB: Properties = {
     "allAtOnce": False,
     "createIndex": 0,
@@ -28,7 +28,7 @@ _UPDATE: Properties = {"autoRevert": False, "canary": 0, "healthCheck": "", "max
 
 
 def namespace(job: Mapping[str, Any]) -> str:
-    """The job's namespace; leaving it out means "default"."""
+    """The job's namespace, "default" if left out."""
     return str(job.get("Namespace") or "default")
 
 
@@ -59,14 +59,15 @@ def task_groups(job: Mapping[str, Any]) -> list[Properties]:
             "volumes": [
                 _shown(volume, _VOLUME)
                 for _, volume in sorted((group.get("Volumes") or {}).items())
-            ],
+            ]
+            or None,
         }
         for group in job.get("TaskGroups") or []
     ]
 
 
 def _shown(source: Mapping[str, Any], fields: Properties) -> Properties:
-    """`fields` of `source`, where "readOnly" is called "ReadOnly"; a null means left out."""
+    """`fields` of `source`, in which "readOnly" is called "ReadOnly"; null counts as left out."""
     found = {name: source.get(name[0].upper() + name[1:]) for name in fields}
     return {name: fields[name] if value is None else value for name, value in found.items()}
 
@@ -92,9 +93,21 @@ def _update(update: Mapping[str, Any] | None) -> list[Properties]:
         return []
     fields = {"healthyDeadline", "minHealthyTime", "stagger"}
     durations = _shown(update, dict.fromkeys(fields, 0))
-    seconds = {name: f"{nanoseconds / 1e9:g}s" for name, nanoseconds in durations.items()}
-    return [{**_shown(update, _UPDATE), **seconds}]
+    written = {name: _duration(nanoseconds) for name, nanoseconds in durations.items()}
+    return [{**_shown(update, _UPDATE), **written}]
 
 
-# Everything that Nomad decides, unknown before the job is registered.
-COMPUTED = (*computed({"ID": ""}), "deploymentId", "deploymentStatus")
+def _duration(nanoseconds: int) -> str:
+    """A duration in Go's format: "1h0m0s", "5m0s", "1.5s", "300ms"."""
+    if 0 < nanoseconds < 1_000_000_000:
+        return f"{nanoseconds / 1e6:g}ms"
+    minutes, rest = divmod(nanoseconds, 60_000_000_000)
+    hours, minutes = divmod(minutes, 60)
+    text = f"{hours}h" if hours else ""
+    text += f"{minutes}m" if hours or minutes else ""
+    return f"{text}{rest / 1e9:g}s"
+
+
+DEPLOYMENT = ("deploymentId", "deploymentStatus")
+# Values that Nomad decides, unknown before the job is registered.
+COMPUTED = (*computed({"ID": ""}), *DEPLOYMENT)

@@ -1,4 +1,4 @@
-"""The life of a Pulumi plugin process: a gRPC server, its port on standard output, a prompt end."""
+"""A Pulumi plugin process: a gRPC server that prints its port and ends promptly."""
 
 import os
 import signal
@@ -18,9 +18,10 @@ CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.enable_http_proxy", 0),  # the engine is always on this machine
 )
-# A slow call (a command, a deployment) holds a thread, and the engine runs resources in parallel.
+# A slow call (a command, a deployment) occupies a thread, and the engine runs resources in
+# parallel.
 MAX_PARALLEL_CALLS = 128
-# For interrupted calls to end what they started; the engine kills after 5 s.
+# Time for interrupted calls to end what they started; the engine kills after 5 s.
 END_GRACE_S = 4.0
 
 
@@ -36,7 +37,8 @@ def serve(register: Callable[[grpc.Server], None], stop: Callable[[], None]) -> 
         register: adds the servicer to the server.
         stop: interrupts the calls in progress; called once, does not block.
     """
-    # A pipe and no threading.Event: a handler that interrupts Event.wait can lock up in Event.set.
+    # A pipe instead of threading.Event: a handler that interrupts Event.wait may deadlock in
+    # Event.set.
     wait_end, notify_end = os.pipe()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: os.write(notify_end, b"."))
@@ -58,7 +60,8 @@ def serve(register: Callable[[grpc.Server], None], stop: Callable[[], None]) -> 
 
 
 def _watch_standard_input(notify_end: int) -> None:
-    """The engine, or fork_server.py's client, holds the other end: end of file means the end."""
+    """The engine or fork_server.py's client holds the other end, so end of file means it is
+    gone."""
     if not ends_with_its_peer(STANDARD_INPUT):
         return
 

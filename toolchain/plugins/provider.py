@@ -1,17 +1,8 @@
 """A registry-only provider: NAME VERSION … ENGINE_ADDRESS."""
 
-from toolchain.plugins.lean_imports import skip_package_code
-
-skip_package_code("pulumi", "runtime", "runtime.proto")
-
-from toolchain.plugins import (  # noqa: E402
-    consul_keys,
-    local_command,
-    nomad_job,
-    random_password,
-)
-from toolchain.plugins.process import serve  # noqa: E402
-from toolchain.plugins.server import ProviderServer  # noqa: E402
+from toolchain.plugins import consul_keys, local_command, nomad_job, random_password
+from toolchain.plugins.process import serve
+from toolchain.plugins.server import ProviderServer
 
 MODULES = {
     "command": local_command,

@@ -1,9 +1,9 @@
 """random:index/randomPassword:RandomPassword.
 
-Without `bcryptHash`: the standard library has no bcrypt, and nothing here reads the hash.
+There is no `bcryptHash`: the standard library has no bcrypt, and nothing here reads the hash.
 """
 
-# ruff: noqa: ARG002 - the signatures are those of the interface
+# ruff: noqa: ARG002 - the interface defines the signatures
 
 import secrets
 import string
@@ -13,12 +13,12 @@ from toolchain.plugins.resource import Difference, Operation, ProviderError, Res
 from toolchain.plugins.wire import UNKNOWN, Properties, is_unknown
 
 TOKEN = "random:index/randomPassword:RandomPassword"  # noqa: S105
-RESOURCE_ID = "none"  # the official provider's: the id of a secret must say nothing
+RESOURCE_ID = "none"  # as in the official provider: an id must not reveal the secret
 SPECIAL = "!@#$%&*()-_=+[]{}<>:?"
 
 
 class RandomPassword(Resource):
-    """A random string from the system's generator; any changed input makes a new one."""
+    """A random string from the system's generator; any changed input replaces it."""
 
     defaults = {  # noqa: RUF012
         "lower": True,
@@ -31,11 +31,6 @@ class RandomPassword(Resource):
         "special": True,
         "upper": True,
     }
-    import_refusal = (
-        "a password cannot be imported: its value would be the id, and an id is no secret. Leave "
-        "out `import_` to have a new one made, or keep the old value as a secret of the "
-        "configuration (pulumi config set --secret)"
-    )
 
     def check(self, inputs: Properties) -> dict[str, str]:
         full = self.with_defaults(inputs)
@@ -63,6 +58,14 @@ class RandomPassword(Resource):
         picked += [secrets.choice(pool) for _ in range(new["length"] - len(picked))]
         secrets.SystemRandom().shuffle(picked)
         return RESOURCE_ID, {**self.with_defaults(new), "result": "".join(picked)}
+
+    def read(self, old: State) -> State:
+        """An import uses the id as the password. Pulumi keeps that id in its state unencrypted."""
+        if old.outputs:
+            return old
+        inputs = {"length": len(old.id)}
+        outputs = {**self.with_defaults(inputs), "result": old.id}
+        return State(id=RESOURCE_ID, inputs=inputs, outputs=outputs)
 
     def update(self, old: State, new: Properties, operation: Operation) -> Properties:
         raise ProviderError("a password is replaced, never updated")

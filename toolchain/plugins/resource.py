@@ -1,6 +1,6 @@
-"""What a resource of a registry-only provider implements."""
+"""The interface of a registry-only provider's resources."""
 
-# ruff: noqa: ARG002 - the signatures are those of the interface
+# ruff: noqa: ARG002 - the interface defines the signatures
 
 import threading
 from abc import ABC, abstractmethod
@@ -12,11 +12,11 @@ from toolchain.plugins.wire import Properties, is_unknown
 
 
 class ProviderError(Exception):
-    """An operation failed; the message is shown to the user as it is."""
+    """An operation failed; the message is shown to the user unchanged."""
 
 
 class PartlyCreatedError(ProviderError):
-    """The resource exists, but did not become what was asked for. Pulumi keeps it in its state."""
+    """The resource exists but is incomplete. Pulumi keeps it in its state."""
 
     def __init__(self, message: str, resource_id: str, outputs: Properties) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ def failing_as(what: str) -> Iterator[None]:
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """The circumstances of one call.
+    """The context of one call.
 
     Attributes:
         name: the logical name of the resource.
@@ -52,15 +52,16 @@ class Operation:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """What an update would do. Property names only: values stay out of messages."""
+    """What an update would change. Only property names, to keep values out of messages."""
 
     changed: Set[str]
     replaces: Set[str] = frozenset()
+    delete_before_replace: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """A resource as Pulumi records it. At an import both bags are empty."""
+    """A resource as recorded by Pulumi. In an import both bags are empty."""
 
     id: str
     inputs: Properties
@@ -70,18 +71,18 @@ class State:
 class Resource(ABC):
     """One resource type. Properties have their schema (camelCase) names; secrets are plain."""
 
-    # Optional inputs with the value that leaving them out means.
+    # Optional inputs and their default values.
     defaults: Mapping[str, object] = {}
-    # Why it cannot be imported, and what to do instead; empty where it can be.
-    import_refusal = ""
+    # The defaults that the official plugin adds to the recorded inputs.
+    recorded_defaults: Mapping[str, object] = {}
 
     def check(self, inputs: Properties) -> dict[str, str]:
-        """{property: reason} of what is wrong with `inputs`, which may hold unknown values."""
+        """{property: reason} for invalid `inputs`, which may contain unknown values."""
         return {}
 
     @abstractmethod
     def diff(self, old: State, new: Properties) -> Difference:
-        """Compare what is recorded with new inputs."""
+        """Compare the recorded state with new inputs."""
 
     @abstractmethod
     def planned(self, new: Properties, old: State | None) -> Properties:
@@ -89,22 +90,22 @@ class Resource(ABC):
 
     @abstractmethod
     def create(self, new: Properties, operation: Operation) -> tuple[str, Properties]:
-        """Make it; returns (id, outputs)."""
+        """Create the resource; returns (id, outputs)."""
 
     def read(self, old: State) -> State | None:
-        """What exists now; None where it is gone.
+        """The resource as it exists now; None if it is gone.
 
-        Unless a type says otherwise it is what was recorded: nothing else can change it.
+        By default it is the recorded one, for types that nothing else can change.
         """
         return old
 
     @abstractmethod
     def update(self, old: State, new: Properties, operation: Operation) -> Properties:
-        """Change it in place. Returns the new outputs."""
+        """Change the resource in place. Returns the new outputs."""
 
     @abstractmethod
     def delete(self, old: State, operation: Operation) -> None:
-        """Remove it. Its absence is success."""
+        """Delete the resource. It is a success if it does not exist."""
 
     def with_defaults(self, inputs: Properties) -> Properties:
         """`inputs` with the defaults of this type filled in."""

@@ -1,6 +1,6 @@
 """The ResourceProvider service: translates the protocol into calls of `Resource` objects."""
 
-# ruff: noqa: ARG002, N802 - the signatures are those of the interface
+# ruff: noqa: ARG002, N802 - the interface defines the signatures
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -33,8 +33,8 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
     """Serves one provider.
 
     Args:
-        config_keys: configuration properties it understands; any other is refused.
-        resources: makes {type token: resource} from the configuration.
+        config_keys: the supported configuration properties; any other is refused.
+        resources: creates {type token: resource} from the configuration.
     """
 
     def __init__(
@@ -78,11 +78,12 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
         takes = ", ".join(sorted(self._config_keys))
         unknown = decode(request.news).keys() - self._config_keys - CONFIG_KEYS_OF_THE_ENGINE
         return _checked(
-            request, {key: f"{self._plugin} knows no {key!r}; it takes {takes}" for key in unknown}
+            request,
+            {key: f"{self._plugin} knows no {key!r}; it takes {takes}" for key in unknown},
         )
 
     def DiffConfig(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
-        # Another address or token is the same provider: nothing it made is replaced.
+        # With another address or token it is still the same provider, so no resource is replaced.
         changed = decode(request.old_inputs) != decode(request.news)
         return pb.DiffResponse(changes=_changes(changed))
 
@@ -93,7 +94,11 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
 
     def Check(self, request: pb.CheckRequest, context: Context) -> pb.CheckResponse:
         with _reporting(context):
-            return _checked(request, self._resource(request.urn).check(decode(request.news)))
+            resource, news = self._resource(request.urn), decode(request.news)
+            checked = _checked(request, resource.check(news))
+        left_out = resource.recorded_defaults.keys() - news.keys()
+        checked.inputs.update({name: resource.recorded_defaults[name] for name in left_out})
+        return checked
 
     def Diff(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:
         with _reporting(context):
@@ -107,6 +112,7 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
             changes=_changes(bool(changed)),
             diffs=sorted(changed),
             replaces=sorted(replaces),
+            deleteBeforeReplace=bool(replaces) and difference.delete_before_replace,
             hasDetailedDiff=True,
             detailedDiff={
                 name: pb.PropertyDiff(kind=replace if name in replaces else update)
@@ -124,11 +130,8 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
 
     def Read(self, request: pb.ReadRequest, context: Context) -> pb.ReadResponse:
         with _reporting(context):
-            resource = self._resource(request.urn)
             old = _state(request.id, request.inputs, request.properties)
-            if resource.import_refusal and not old.outputs:
-                raise ProviderError(resource.import_refusal)
-            found = resource.read(old)
+            found = self._resource(request.urn).read(old)
         if found is None:
             return pb.ReadResponse()
         return pb.ReadResponse(
@@ -187,7 +190,8 @@ def _checked(request: pb.CheckRequest, failures: Mapping[str, str]) -> pb.CheckR
 
 @contextmanager
 def _reporting(context: Context) -> Iterator[None]:
-    """Turn provider errors into gRPC statuses: a message for the user, not a traceback."""
+    """Turn provider errors into gRPC statuses, so that the user sees a message and not a
+    traceback."""
     try:
         yield
     except ProviderError as problem:
@@ -197,7 +201,7 @@ def _reporting(context: Context) -> Iterator[None]:
 
 
 def _what_was_created(problem: PartlyCreatedError) -> tuple[tuple[str, bytes]]:
-    """What Pulumi is to record, where gRPC's clients look for the details of a status."""
+    """Attach the state that Pulumi should record as the details of the gRPC status."""
     detail = AnyMessage()
     detail.Pack(
         pb.ErrorResourceInitFailed(

@@ -1,8 +1,8 @@
 """Property bags between Pulumi's wire format (google.protobuf.Struct) and plain Python values.
 
-These providers declare that they accept no secrets, so the engine strips the wrapping from what it
-sends and marks, in what comes back, every property whose input was secret. Only provider
-configuration always carries the wrapping.
+These providers declare that they do not accept secrets, so the engine unwraps the values it sends,
+and marks every returned property whose input was secret. Only provider configuration is always
+wrapped.
 """
 
 from typing import Any, TypeAlias
@@ -34,7 +34,7 @@ def _decode_value(value: Value) -> Any:
         return [_decode_value(item) for item in value.list_value.values]
     if kind == "struct_value":
         fields = value.struct_value.fields
-        # Not fields[…] at once: reading a missing key of a message map adds it.
+        # Not fields[…] directly, because reading a missing key of a message map adds it.
         if _SIGNATURE_KEY in fields and fields[_SIGNATURE_KEY].string_value == _SECRET_SIGNATURE:
             return _decode_value(fields["value"])
         return decode(value.struct_value)
@@ -42,14 +42,14 @@ def _decode_value(value: Value) -> Any:
 
 
 def encode(properties: Properties) -> Struct:
-    """`properties` as a Struct; None is left out."""
+    """`properties` as a Struct; None becomes null."""
     struct = Struct()
-    struct.update({key: value for key, value in properties.items() if value is not None})
+    struct.update(properties)
     return struct
 
 
 def is_unknown(value: Any) -> bool:
-    """Whether `value` is, or holds, something not known before the update runs."""
+    """Whether `value` is or contains something that is unknown before the update runs."""
     if isinstance(value, dict):
         return any(is_unknown(item) for item in value.values())
     if isinstance(value, list):

@@ -1,1 +1,1 @@
-"""A simulated inference engine with the doors of services/triton_vllm."""
+"""A simulated inference engine with the protocols of services/triton_vllm."""

@@ -1,4 +1,4 @@
-"""What a replica is told: replica.json and the environment of its task."""
+"""The input of a replica: replica.json and the environment of its task."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 
 from simulator.faults import NONE, BadFaultError, Faults, parse_json
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+ACCEPTED_VERSIONS = (SCHEMA_VERSION - 1, SCHEMA_VERSION)
 DEFAULT_MAX_NUM_BATCHED_TOKENS = 2048  # vLLM's default for an online server
 
 
 class BadInputError(Exception):
-    """The document or the environment is wrong; the message says where and what is allowed."""
+    """A mistake in the document or the environment; the message says where and what is allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class EngineSettings:
     startup_s: float
     max_num_batched_tokens: int
     answer_tokens: int  # length of a chat answer when the client sets no limit
-    time_scale: float  # factor on all simulated times; 0 answers as fast as it can
+    time_scale: float  # factor on all simulated times; 0: as fast as possible
     faults: Faults
 
 
@@ -48,7 +49,7 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doors:
+class Listeners:
     """Where the process listens."""
 
     address: str
@@ -62,9 +63,9 @@ class Doors:
         return (self.openai, self.grpc, self.http, self.metrics)
 
 
-def read_doors(environment: Mapping[str, str]) -> Doors:
-    """Raises BadInputError when a SLIPWAY_* variable is missing or is no port."""
-    return Doors(
+def read_listeners(environment: Mapping[str, str]) -> Listeners:
+    """Raises BadInputError when a SLIPWAY_* variable is missing or not a port."""
+    return Listeners(
         address=_variable(environment, "SLIPWAY_ADDRESS"),
         openai=_port(environment, "SLIPWAY_PORT_OPENAI"),
         grpc=_port(environment, "SLIPWAY_PORT_GRPC"),
@@ -106,7 +107,7 @@ class DocumentObject:
         return value
 
     def has(self, name: str) -> bool:
-        """Whether there is a value; null is none."""
+        """Whether there is a value other than null."""
         return self._value.get(name) is not None
 
     def object(self, name: str) -> DocumentObject:
@@ -134,13 +135,13 @@ class DocumentObject:
         for name in self._value:
             if name not in allowed:
                 known = ", ".join(allowed)
-                raise BadInputError(f"{self.key(name)}: unknown; there are: {known}")
+                raise BadInputError(f"{self.key(name)}: unknown; known are: {known}")
 
 
 def _replica(document: DocumentObject) -> Replica:
     version = document.value("schema_version")
-    if version != SCHEMA_VERSION:
-        raise BadInputError(f"schema_version: {version!r}; this program reads {SCHEMA_VERSION}")
+    if version not in ACCEPTED_VERSIONS:
+        raise BadInputError(f"schema_version: {version!r}; this program reads {ACCEPTED_VERSIONS}")
     aliases = document.value("aliases", [])
     if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
         raise BadInputError(f"aliases: {aliases!r} must be a list of strings")

@@ -17,8 +17,8 @@ from simulator.metrics import EngineMetrics
 from simulator.text import answer, tokenise
 
 BLOCK_SIZE = 16
-# A loop that falls behind (a busy machine) may catch up by this much, no more: otherwise a pause
-# of the process would be followed by a burst of tokens.
+# A loop that falls behind on a busy machine catches up by this much at most: otherwise a burst of
+# tokens would follow every pause of the process.
 _CATCH_UP_S = 0.1
 
 
@@ -32,7 +32,7 @@ class RequestError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a door asks for. `max_tokens` None: the length of a usual answer."""
+    """What a client asks for. Without `max_tokens` the answer has the usual length."""
 
     prompt: str
     prompt_tokens: tuple[int, ...] | None = None  # given by clients that tokenise themselves
@@ -61,12 +61,12 @@ class Engine:
         return self._loaded and not self.faults.not_ready
 
     def set_faults(self, faults: Faults) -> None:
-        """Replace the faults of the whole process, from the next step and request on."""
+        """Replaces the faults of the whole process, from the next step and request on."""
         self.faults = faults
         self._changed.set()
 
     async def run(self) -> None:
-        """Load, then step for ever."""
+        """Loads, then runs steps until it is cancelled."""
         await asyncio.sleep(self.replica.engine.startup_s)
         self._loaded = True
         clock = asyncio.get_running_loop().time
@@ -84,7 +84,7 @@ class Engine:
 
     @contextmanager
     def generate(self, request: Request) -> Iterator[Generation]:
-        """A generation that ends with the block, finished or not.
+        """A generation that ends with the block, whether it is finished or not.
 
         Raises:
             NotReadyError: the model is still loading.
@@ -138,7 +138,7 @@ class Engine:
         return own if own.die is not None else Faults(**{**own.to_json(), "die": self.faults.die})
 
     def _fails(self, own: Faults) -> bool:
-        """Exact shares without chance: a rate of 0.25 fails every fourth request."""
+        """Deterministic: a rate of 0.25 fails every fourth request."""
         self._error_debt += own.error or self.faults.error
         if self._error_debt < 1:
             return False

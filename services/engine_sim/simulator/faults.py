@@ -1,4 +1,4 @@
-"""Faults on request: what can go wrong, and how a request or an operator asks for it.
+"""Injected faults, and how a request or an operator asks for them.
 
 As text (header `x-slipway-fault`, sampling parameter or body field `slipway_fault`):
 `slow=10`, `hang`, `hang=5`, `die`, `die=5`, `error`; several are joined by commas.
@@ -16,7 +16,7 @@ FAULT_HEADER = "x-slipway-fault"
 
 
 class BadFaultError(ValueError):
-    """A fault that does not exist, or a value it cannot have."""
+    """An unknown fault, or an invalid value."""
 
 
 class InjectedError(Exception):
@@ -72,7 +72,7 @@ def parse_json(values: Mapping[str, Any]) -> Faults:
     """
     unknown = sorted(set(values) - set(_NAMES))
     if unknown:
-        raise BadFaultError(f"unknown fault {unknown[0]!r}; there are: {', '.join(_NAMES)}")
+        raise BadFaultError(f"unknown fault {unknown[0]!r}; known are: {', '.join(_NAMES)}")
     return Faults(
         slow=_at_least("slow", values.get("slow", 1.0), 0),
         hang=_token_count("hang", values.get("hang")),

@@ -1,4 +1,4 @@
-"""One request on its way out: tokens become text, faults of the request happen here."""
+"""The answer to one request: tokens become text, and the request's faults take effect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simulator.text import Answer, StopStrings
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """Text that is new since the last one; several tokens when the reader was slow."""
+    """The text since the previous delta; several tokens if the reader was slow."""
 
     text: str
     tokens: int
@@ -22,7 +22,7 @@ class Delta:
 
 
 class Generation:
-    """Filled by the engine's loop, read by one door."""
+    """Filled by the engine's loop, read by the handler of one request."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Generation:
         metrics: EngineMetrics,
         arrived_s: float,
     ) -> None:
-        self.output_tokens = 0  # tokens handed to the door
+        self.output_tokens = 0  # tokens handed to the reader
         self._sequence = sequence
         self._answer = answer
         self._stops = StopStrings(stop)
@@ -57,13 +57,13 @@ class Generation:
         return self._sequence.cached_tokens or 0
 
     def scheduled(self, now_s: float) -> None:
-        """The engine has put the request into a batch."""
+        """Called when the engine puts the request into a batch."""
         if not self._scheduled:
             self._scheduled = True
             self._metrics.queue_time.observe(now_s - self._arrived_s)
 
     def put(self, *, last: bool, now_s: float) -> None:
-        """The engine has made the next token."""
+        """Called when the engine has generated the next token."""
         if self._token_times_s:
             self._metrics.between_tokens(now_s - self._token_times_s[-1])
         else:
@@ -102,7 +102,7 @@ class Generation:
             yield Delta(text, stop - start)
 
     async def _available(self) -> int:
-        """Number of tokens the reader may have by now; at least one more than it has."""
+        """Waits for at least one more token; returns how many the reader may have by now."""
         start = self.output_tokens
         if start == self._faults.hang:
             await asyncio.Event().wait()
@@ -119,7 +119,7 @@ class Generation:
         return min([made, *(limit for limit in limits if limit is not None)])
 
     async def _dilate(self, index: int) -> None:
-        """Wait until `slow` times the age that token `index` had when it was made."""
+        """Waits until token `index` is `slow` times as old as it was when it was generated."""
         age_s = self._token_times_s[index] - self._arrived_s
         due_s = self._arrived_s + self._faults.slow * age_s
         await asyncio.sleep(due_s - asyncio.get_running_loop().time())

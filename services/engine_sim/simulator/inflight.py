@@ -1,4 +1,4 @@
-"""Requests that a door has accepted and not yet answered in full."""
+"""Requests that have been accepted and not yet answered in full."""
 
 from __future__ import annotations
 

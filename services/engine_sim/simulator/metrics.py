@@ -1,4 +1,4 @@
-"""The engine's own metrics under vLLM's names, with vLLM's labels."""
+"""The engine's metrics, with vLLM's names and labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process: opens the doors, waits for SIGTERM, drains, ends."""
+"""The process: opens the listeners, waits for SIGTERM, drains, ends."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ import grpc
 from aiohttp import web
 
 from simulator.core.step_time import UnknownProfileError, load_profile
-from simulator.document import BadInputError, Doors, Replica, read_doors, read_replica
+from simulator.document import BadInputError, Listeners, Replica, read_listeners, read_replica
 from simulator.engine import Engine
 from simulator.inflight import InFlight
-from simulator.openai import app as openai_door
+from simulator.openai import app as openai_app
 from simulator.triton import grpc_service, http_app
 from simulator.triton.metrics import TritonMetrics
 
 _LOG = logging.getLogger("engine_sim")
 _PROFILES = Path(__file__).parent.parent / "profiles.json"
 _PORT_POLL_S = 0.5
-_CLOSE_S = 1.0  # after the drain, for the last bytes and for idle connections
+_CLOSE_S = 1.0  # after the drain, to send the last bytes and close idle connections
 
 
-class DoorError(Exception):
+class ListenError(Exception):
     """An address or port that cannot be listened on."""
 
 
@@ -45,15 +45,15 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         replica = read_replica(arguments.document)
-        doors = read_doors(os.environ)
+        listeners = read_listeners(os.environ)
         engine = _make_engine(replica)
     except BadInputError as error:
         _LOG.error("%s", error)
         return 2
-    gc.freeze()  # what is loaded by now lives for ever: keep the collector out of it
+    gc.freeze()  # everything loaded by now is permanent: the garbage collector can skip it
     try:
-        return asyncio.run(_serve(replica, doors, engine))
-    except DoorError as error:
+        return asyncio.run(_serve(replica, listeners, engine))
+    except ListenError as error:
         _LOG.error("%s", error)
         return 1
 
@@ -69,13 +69,13 @@ def _make_engine(replica: Replica) -> Engine:
     return Engine(replica, profile)
 
 
-async def _serve(replica: Replica, doors: Doors, engine: Engine) -> int:
+async def _serve(replica: Replica, listeners: Listeners, engine: Engine) -> int:
     in_flight = InFlight()
     terminated = _terminated()
-    if not await _ports_are_free(doors, terminated):
+    if not await _ports_are_free(listeners, terminated):
         return 0
-    async with _open(doors, engine, in_flight):
-        _LOG.info("%s simulates %s on %s", replica.model, engine.profile.name, doors.address)
+    async with _open(listeners, engine, in_flight):
+        _LOG.info("%s simulates %s on %s", replica.model, engine.profile.name, listeners.address)
         running = asyncio.create_task(engine.run())
         waiting = asyncio.create_task(terminated.wait())
         await asyncio.wait((running, waiting), return_when=asyncio.FIRST_COMPLETED)
@@ -89,13 +89,13 @@ async def _serve(replica: Replica, doors: Doors, engine: Engine) -> int:
     return 0
 
 
-async def _ports_are_free(doors: Doors, terminated: asyncio.Event) -> bool:
-    """Wait for a replica that still drains on these ports, which Nomad hands on too early
-    (hashicorp/nomad issue 24904). False when this one is asked to end meanwhile."""
+async def _ports_are_free(listeners: Listeners, terminated: asyncio.Event) -> bool:
+    """Waits for a replica that still drains on these ports, which Nomad reassigns too early
+    (hashicorp/nomad issue 24904). False if this one is asked to end meanwhile."""
     said = None
-    while taken := [port for port in doors.ports if not _can_listen(doors.address, port)]:
+    while taken := [port for port in listeners.ports if not _can_listen(listeners.address, port)]:
         if taken != said:
-            _LOG.info("waiting for ports %s of %s", taken, doors.address)
+            _LOG.info("waiting for ports %s of %s", taken, listeners.address)
             said = taken
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(terminated.wait(), _PORT_POLL_S)
@@ -110,7 +110,7 @@ def _can_listen(address: str, port: int) -> bool:
             probe.bind((address, port))
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
-                raise DoorError(f"{address}:{port}: {error.strerror}") from error
+                raise ListenError(f"{address}:{port}: {error.strerror}") from error
             return False
     return True
 
@@ -131,18 +131,18 @@ def _terminated() -> asyncio.Event:
 
 
 @contextlib.asynccontextmanager
-async def _open(doors: Doors, engine: Engine, in_flight: InFlight) -> AsyncIterator[None]:
+async def _open(listeners: Listeners, engine: Engine, in_flight: InFlight) -> AsyncIterator[None]:
     metrics = TritonMetrics(engine.replica.model, lambda: len(engine.scheduler.waiting))
     apps = (
-        (openai_door.make_app(engine, in_flight), doors.openai),
-        (http_app.make_app(engine, metrics, in_flight), doors.http),
-        (http_app.make_metrics_app(metrics), doors.metrics),
+        (openai_app.make_app(engine, in_flight), listeners.openai),
+        (http_app.make_app(engine, metrics, in_flight), listeners.http),
+        (http_app.make_metrics_app(metrics), listeners.metrics),
     )
     server = grpc_service.make_server(engine, metrics, in_flight)
     async with contextlib.AsyncExitStack() as stack:
         for app, port in apps:
-            await stack.enter_async_context(_http(app, doors.address, port))
-        await stack.enter_async_context(_grpc(server, doors.address, doors.grpc))
+            await stack.enter_async_context(_http(app, listeners.address, port))
+        await stack.enter_async_context(_grpc(server, listeners.address, listeners.grpc))
         yield
 
 
@@ -155,7 +155,7 @@ async def _http(app: web.Application, address: str, port: int) -> AsyncIterator[
     try:
         await web.TCPSite(runner, address, port).start()
     except OSError as error:
-        raise DoorError(f"{address}:{port}: {error.strerror}") from error
+        raise ListenError(f"{address}:{port}: {error.strerror}") from error
     try:
         yield
     finally:
@@ -167,7 +167,7 @@ async def _grpc(server: grpc.aio.Server, address: str, port: int) -> AsyncIterat
     try:
         server.add_insecure_port(f"{address}:{port}")
     except RuntimeError as error:
-        raise DoorError(f"{address}:{port}: {error}") from error
+        raise ListenError(f"{address}:{port}: {error}") from error
     await server.start()
     try:
         yield

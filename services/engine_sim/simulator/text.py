@@ -1,9 +1,7 @@
 """Text of the simulated model: a pure function of the prompt, so a reader can check a stream.
 
-An answer is `<digest> w1 w2 w3 …`: token 0 is the first 8 hex digits of the prompt's SHA-256,
-token i is `w<i>`, each followed by a space. A prompt that contains "France" is answered with
-"The capital of France is Paris. " first (six tokens), which the platform's probe expects; the
-digest is then token 6 and `w7` follows.
+An answer is `simulated: <digest> w3 w4 …`. Tokens 0 and 1 say that the answer is simulated, token 2
+is the first 8 hex digits of the prompt's SHA-256, token i is `w<i>`, each word followed by a space.
 """
 
 from __future__ import annotations
@@ -14,13 +12,13 @@ import zlib
 from dataclasses import dataclass
 
 _TOKEN = re.compile(r"\s+|\S{1,8}\s?")
-_CAPITAL = ("The ", "capital ", "of ", "France ", "is ", "Paris. ")
+_SIMULATED = ("simulate", "d: ")  # a token has at most 8 characters before its space
 
 
 def tokenise(text: str) -> tuple[int, ...]:
-    """Token ids of a text: pieces of up to 8 characters with the space behind them.
+    """Token ids of a text: pieces of up to 8 characters with the space after them.
 
-    Texts with a common start have common first tokens, and every word of an answer is exactly
+    Texts with a common beginning have the same first tokens, and every word of an answer is exactly
     one token: a conversation sent back finds its earlier turns in the prefix cache.
     """
     return tuple(map(_token_id, _TOKEN.findall(text)))
@@ -45,7 +43,7 @@ class Answer:
 
 def answer(prompt: str) -> Answer:
     digest = hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:8] + " "
-    return Answer((*_CAPITAL, digest) if "France" in prompt else (digest,))
+    return Answer((*_SIMULATED, digest))
 
 
 def _token_id(piece: str) -> int:
@@ -64,7 +62,7 @@ class StopStrings:
         self._held = ""
 
     def feed(self, text: str) -> tuple[str, bool]:
-        """Text that may be sent now, and whether a stop string was found."""
+        """The text that may be sent now, and whether a stop string was found."""
         self._held += text
         found = [at for stop in self._stops if (at := self._held.find(stop)) >= 0]
         if found:
@@ -77,6 +75,6 @@ class StopStrings:
         return ready, False
 
     def rest(self) -> str:
-        """What was kept back when the stream ends without a stop string."""
+        """The text kept back, when the stream ends without a stop string."""
         ready, self._held = self._held, ""
         return ready

@@ -37,7 +37,7 @@ def document(**engine: Any) -> dict[str, Any]:
         "engine_args": {},
     }
     return {
-        "schema_version": 1,
+        "schema_version": 2,
         "model": "llama",
         "aliases": ["small"],
         "engine": {**settings, **engine},
@@ -47,12 +47,12 @@ def document(**engine: Any) -> dict[str, Any]:
 
 
 class SimProcess:
-    """Starts on entry, and waits as told; ends by SIGKILL at the latest."""
+    """Starts on entry and waits for `wait_for`; killed on exit if it has not ended."""
 
     def __init__(
         self,
         *,
-        wait_for: Literal["ready", "doors", "nothing", "end"] = "ready",
+        wait_for: Literal["ready", "listeners", "nothing", "end"] = "ready",
         address: str = "",
         **engine: Any,
     ) -> None:
@@ -121,7 +121,7 @@ class SimProcess:
         self.process.send_signal(signal.SIGTERM)
 
     def wait_for(self, url: str, status: int | None, timeout_s: float = 15) -> None:
-        """Until `url` answers with `status`, or with anything when it is None."""
+        """Waits until `url` answers with `status`, or with anything if it is None."""
         deadline = time.monotonic() + timeout_s
         seen: object = "nothing"
         while time.monotonic() < deadline:

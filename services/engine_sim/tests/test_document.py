@@ -1,4 +1,4 @@
-"""replica.json and the environment: what is wrong is said with its place."""
+"""replica.json and the environment: mistakes are reported with their place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from engine_sim_process import SimProcess, document
-from simulator.document import BadInputError, read_doors, read_replica
+from simulator.document import BadInputError, read_listeners, read_replica
 from simulator.faults import BadFaultError, Faults, parse_json, parse_text
 
 ENTRYPOINT = Path(__file__).parent.parent / "engine_sim.py"
@@ -48,15 +48,20 @@ def test_a_wrong_value_is_named_with_its_key(
         read_replica(write(tmp_path, document(**change)))
 
 
+def test_a_document_of_the_previous_version_is_read(tmp_path: Path) -> None:
+    before = read_replica(write(tmp_path, {**document(), "schema_version": 1}))
+    assert before == read_replica(write(tmp_path, document()))
+
+
 def test_another_schema_version_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match="schema_version: 2"):
-        read_replica(write(tmp_path, {**document(), "schema_version": 2}))
+    with pytest.raises(BadInputError, match="schema_version: 3"):
+        read_replica(write(tmp_path, {**document(), "schema_version": 3}))
 
 
-def test_a_port_that_is_no_port_is_refused() -> None:
+def test_an_invalid_port_is_refused() -> None:
     environment = {**SimProcess().environment(), "SLIPWAY_PORT_GRPC": "70000"}
     with pytest.raises(BadInputError, match="SLIPWAY_PORT_GRPC='70000'"):
-        read_doors(environment)
+        read_listeners(environment)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +94,6 @@ def test_faults_are_read_from_text_and_from_json() -> None:
 
 
 @pytest.mark.parametrize("text", ["explode", "slow", "die=soon", "error=2", "kv_full"])
-def test_a_fault_that_makes_no_sense_is_refused(text: str) -> None:
+def test_an_invalid_fault_is_refused(text: str) -> None:
     with pytest.raises(BadFaultError):
         parse_text(text)

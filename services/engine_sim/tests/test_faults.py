@@ -13,7 +13,7 @@ import grpc
 import pytest
 import tritonclient.grpc.aio as triton  # type: ignore[import-untyped]
 from engine_sim_process import SimProcess
-from test_triton_doors import answers, request
+from test_triton_protocols import answers, request
 
 COMPLETIONS = "/v1/completions"
 

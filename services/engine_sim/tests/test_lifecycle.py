@@ -1,4 +1,4 @@
-"""Start, drain and end of the process, and what it weighs."""
+"""Start, drain and end of the process, and its memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def text_of(events: bytes) -> str:
     return "".join(json.loads(line)["choices"][0]["text"] for line in lines)
 
 
-def test_it_is_ready_within_two_seconds_and_weighs_less_than_80_mb() -> None:
+def test_it_is_ready_within_two_seconds_and_takes_less_than_80_mb() -> None:
     start = time.monotonic()
     with SimProcess() as replica:
         ready_s = time.monotonic() - start
@@ -37,7 +37,7 @@ def test_it_is_ready_within_two_seconds_and_weighs_less_than_80_mb() -> None:
 
 
 def test_while_it_loads_it_is_alive_and_not_ready() -> None:
-    with SimProcess(wait_for="doors", startup_s=0.8) as replica:
+    with SimProcess(wait_for="listeners", startup_s=0.8) as replica:
         assert replica.call(replica.openai + "/health")[0] == 503
         assert replica.call(replica.http + "/v2/health/live")[0] == 200
         assert replica.call(replica.http + "/v2/health/ready")[0] == 400
@@ -165,7 +165,7 @@ asyncio.run(main())
 
 
 def test_a_grpc_client_that_is_killed_leaves_no_sequence_and_no_traceback() -> None:
-    # A fifth of the time a token takes: there is always a message on its way.
+    # A fifth of a token's time: there is always a message in flight.
     with SimProcess(engine_args={"time_scale": 0.2}) as replica:
         command = [sys.executable, "-c", _LEAVING_CLIENT, replica.grpc]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as client:

@@ -41,7 +41,7 @@ class Arrival:
     abort_after: int | None  # steps
 
 
-# Few different tokens: prompts often share a start, which is what exercises the prefix cache.
+# Few different tokens: prompts often share a beginning, which exercises the prefix cache.
 prompts = st.lists(st.integers(0, 1), min_size=1, max_size=30).map(tuple)
 arrivals = st.lists(
     st.builds(
@@ -74,7 +74,7 @@ def test_memory_tokens_and_limits_hold_in_every_step(
         assert sum(tokens for _, tokens in step.work) <= budget
         assert len(core.running) <= seqs
         assert all(tokens >= 1 for _, tokens in step.work)
-        for aborted in aborts.get(now, []):  # between schedule and complete: the hard moment
+        for aborted in aborts.get(now, []):  # between schedule and complete: the critical moment
             core.abort(aborted)
         for output in core.complete(step):
             assert output.sequence not in aborts.get(now, [])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import count
 from pathlib import Path
 
 import pytest
 from simulator.core.scheduler import Limits, Scheduler
 from simulator.core.sequence import Sequence
 from simulator.core.step_time import Profile, UnknownProfileError, load_profile
-from simulator.fleet.stepwise import replay
 
 PROFILES = Path(__file__).parent.parent / "profiles.json"
 
@@ -23,23 +21,30 @@ def closed_loop(
 ) -> tuple[float, float]:
     """Tokens/s and mean milliseconds per output token with `streams` requests at any moment."""
     limits = Limits(max_num_seqs=streams, token_budget=budget, kv_blocks=100_000)
-    numbers = count()
-
-    def following(_now_ms: float = 0) -> Sequence | None:
-        number = next(numbers)
-        if number >= requests:
-            return None
-        unique = tuple(range(number * prompt, (number + 1) * prompt))
-        return Sequence(prompt=unique, max_tokens=output, output_token=lambda index: -index)
-
-    first = [following() for _ in range(streams)]
-    timings = replay(
-        Scheduler(limits), constants, [(0.0, s) for s in first if s is not None], following
-    ).values()
-    ends_ms = [timing.finished_ms or 0 for timing in timings]
-    tpot_ms = [(timing.finished_ms or 0) - (timing.first_token_ms or 0) for timing in timings]
-    tokens_per_s = requests * output / max(ends_ms) * 1000
-    return tokens_per_s, sum(tpot_ms) / requests / (output - 1)
+    scheduler = Scheduler(limits)
+    waiting = [
+        Sequence(
+            prompt=range(number * prompt, (number + 1) * prompt),
+            max_tokens=output,
+            output_token=lambda index: -index,
+        )
+        for number in reversed(range(requests))
+    ]
+    now_ms, decoding_ms = 0.0, 0.0
+    first_token_ms = dict[Sequence, float]()
+    for _ in range(streams):
+        scheduler.add(waiting.pop())
+    while scheduler.has_work:
+        step = scheduler.schedule()
+        now_ms += constants.step_ms(step)
+        for token in scheduler.complete(step):
+            if token.index == 0:
+                first_token_ms[token.sequence] = now_ms
+            if token.last:
+                decoding_ms += now_ms - first_token_ms[token.sequence]
+                if waiting:
+                    scheduler.add(waiting.pop())
+    return requests * output / now_ms * 1000, decoding_ms / requests / (output - 1)
 
 
 def test_the_bf16_profile_reproduces_the_row_it_was_not_fitted_to() -> None:
@@ -70,7 +75,7 @@ def test_the_cpu_profile_reproduces_the_measured_token_rates(
     assert simulated == pytest.approx(tokens_per_s, rel=0.02)
 
 
-def test_a_replay_is_the_same_every_time() -> None:
+def test_the_same_load_takes_the_same_time_every_time() -> None:
     constants = profile("h100-fp8", "llama-3.1-8b")
     runs = [
         closed_loop(constants, streams=4, requests=20, prompt=64, output=16, budget=128)

@@ -1,7 +1,7 @@
-"""A real cluster on loopback addresses, applied through the programs as the platform applies them.
+"""A real cluster on loopback addresses, applied with the programs as the platform does.
 
-The documents are the renderers' own golden files, moved to another network; secrets are made here,
-in the form of schemas/node.schema.json.
+The documents are the renderers' own golden files, or those that the program of before rendered,
+moved to another network; secrets are made here, in the form of schemas/node.schema.json.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from typing import Any
 
 import pytest
 import supervisor  # type: ignore[import-untyped]
-from http_json import Api, ApiError
-from waiting import wait_until
+from program.http_json import Api, ApiError
+from program.waiting import wait_until
 
 CODE = Path(__file__).parents[1]
 GOLDEN = CODE.parents[1] / "tests/golden/node"
+BEFORE = CODE / "tests/documents_of_before"  # of the version before each of today's schemas
 HOSTS = ("server-0", "cpu-0")
 JsonObject = dict[str, Any]
 
@@ -41,6 +42,7 @@ class Cluster:
     root: Path
     prefix: str
     code: Path = CODE
+    documents: Path = GOLDEN
     python: Path = Path(sys.executable)
     become: Sequence[str] = ()
 
@@ -63,7 +65,7 @@ class Cluster:
 
     def golden(self, name: str) -> JsonObject:
         """A document of the renderers, on this cluster's network."""
-        text = (GOLDEN / f"{name}.json").read_text().replace("127.77.0.", self.prefix)
+        text = (self.documents / f"{name}.json").read_text().replace("127.77.0.", self.prefix)
         document: JsonObject = json.loads(text)
         return document
 
@@ -74,8 +76,12 @@ class Cluster:
         self.apply_bootstrap()
         self.apply("consul_acl.py", self.golden("consul-workloads"), self.operator("consul"))
         self.apply("agents.py", self.golden("cpu-0"), self.agent_secrets("cpu-0"))
-        gate = {**self.golden("pool-cpu-ready"), "nodes": ["cpu-0"]}
-        self.apply("nomad_nodes.py", gate, self.operator("nomad"))
+        self.apply("nomad_nodes.py", self.pool_gate(), self.operator("nomad"))
+
+    def pool_gate(self) -> JsonObject:
+        """The pool's gate for its only node."""
+        document = self.golden("pool-cpu-ready")
+        return document | ({"nodes": ["cpu-0"]} if "nodes" in document else {"count": 1})
 
     def apply_permissions(self) -> str:
         secrets = {**self.operator("consul"), "tokens": self.secrets}
@@ -168,7 +174,9 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster(prefix: str, owner: int | None = None) -> Iterator[Cluster]:
+def running_cluster(
+    prefix: str, owner: int | None = None, documents: Path = GOLDEN
+) -> Iterator[Cluster]:
     """A cluster that is up, in a folder of its own with a space in its path; ended afterwards.
 
     With `owner`, everything it needs lies in that folder, belongs to that user and runs as it.
@@ -179,7 +187,7 @@ def running_cluster(prefix: str, owner: int | None = None) -> Iterator[Cluster]:
             folder = root / "cache/tools/bin" / f"{tool}-{version}"
             folder.mkdir(parents=True)
             _place(find(tool), folder / tool, copy=owner is not None)
-        cluster = Cluster(root=root, prefix=prefix)
+        cluster = Cluster(root=root, prefix=prefix, documents=documents)
         if owner is not None:
             _hand_over(cluster, owner)
         try:

@@ -10,8 +10,8 @@ _TESTS = Path(__file__).parent
 sys.path[:0] = [str(_TESTS), str(_TESTS.parent)]
 
 from cluster import Cluster, running_cluster  # noqa: E402  (importable from here on)
-from http_json import Api  # noqa: E402
-from waiting import wait_until  # noqa: E402
+from program.http_json import Api  # noqa: E402
+from program.waiting import wait_until  # noqa: E402
 
 
 @pytest.fixture

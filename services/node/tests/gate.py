@@ -8,15 +8,16 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from cluster import Cluster, passing
-from http_json import Api
-from model_job import ModelJob, group_of, leaving, placed
-from replica_exchange import DOORS, registered
-from waiting import wait_until
+from gates.model_job import ModelJob, group_of, leaving, placed
+from gates.protocols import SUFFIXES
+from gates.replica_exchange import registered
+from program.http_json import Api
+from program.waiting import wait_until
 
 NANOSECONDS_PER_S = 1_000_000_000
 REPLICA_MB = 1300  # of the node's 4096
@@ -31,9 +32,11 @@ def model_job(
     command: str = SERVER,
     before: str = "true",
     count: int = 2,
+    suffixes: Iterable[str] = SUFFIXES,
+    release: str | None = None,
 ) -> dict[str, Any]:
     """The job of one spec of the model `m`: a step before, and a server that needs a moment to
-    begin."""
+    begin. `suffixes` are those of its services; without a `release`, its meta names none."""
     check = {
         "Name": "http",
         "Type": "http",
@@ -61,14 +64,14 @@ def model_job(
         "Networks": [{"Mode": "host", "DynamicPorts": [{"Label": "http"}]}],
         "Services": [
             {
-                "Name": f"{service}-{door}",
+                "Name": service + suffix,
                 "Provider": "consul",
                 "PortLabel": "http",
                 "Address": "${meta.address}",
                 "Meta": {"model": "m", "allocation": "${NOMAD_ALLOC_ID}"},
                 "Checks": [check],
             }
-            for door in DOORS
+            for suffix in suffixes
         ]
         + [  # has no check, as Triton's metrics have none
             {
@@ -101,7 +104,7 @@ def model_job(
         "Type": "service",
         "Datacenters": ["dev"],
         "NodePool": "cpu",
-        "Meta": {"slipway_model": "m"},
+        "Meta": {"slipway_model": "m"} | ({"slipway_release": release} if release else {}),
         "Update": {"MaxParallel": 0},
         "TaskGroups": [group],
     }
@@ -110,7 +113,7 @@ def model_job(
 
 def gate_variables(cluster: Cluster, spec: str, **changes: Any) -> dict[str, Any]:
     document = {
-        "schema_version": 1,
+        "schema_version": 2,
         "model": "m",
         "job_id": f"model-m-{spec}",
         "service": "model-m-all",
@@ -131,9 +134,9 @@ def gate(cluster: Cluster, spec: str, **changes: Any) -> subprocess.CompletedPro
 
 
 def serving(consul: Api) -> list[str]:
-    """Allocations that answer on both doors."""
-    doors = [registered(passing(consul, f"model-m-all-{door}")) for door in DOORS]
-    return sorted(set.intersection(*doors))
+    """Allocations that answer by both protocols."""
+    found = [registered(passing(consul, f"model-m-all{suffix}")) for suffix in SUFFIXES]
+    return sorted(set.intersection(*found))
 
 
 def placed_of(nomad: Api, spec: str) -> list[dict[str, Any]]:

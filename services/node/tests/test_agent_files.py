@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_files import agents_on_disk
-from document import Agent
-from folders import Folders
+from host.agent_files import agents_on_disk
+from host.document import Agent
+from program.folders import Folders
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import control_groups
 import pytest
+from host import control_groups
 
 OURS = "0a1b2c3d-0000-4000-8000-000000000001"
 THEIRS = "0a1b2c3d-0000-4000-8000-000000000002"

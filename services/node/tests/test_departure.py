@@ -1,4 +1,4 @@
-"""How long a node that leaves may take to give its work away."""
+"""How long the drain of a removed node may take."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import time
 from pathlib import Path
 from typing import Any, ClassVar
 
-import departure
 import pytest
-from document import Departure
-from errors import HostError
-from folders import Folders
-from http_json import Api, ApiError
+from host import departure
+from host.document import Departure
+from program.errors import HostError
+from program.folders import Folders
+from program.http_json import Api, ApiError
 
 DRAIN_S = 600
 LEAVING = Departure(
@@ -111,11 +111,11 @@ def test_a_cluster_that_is_gone_is_left_at_once_and_one_that_does_not_answer_lat
     assert f"cpu-0: not drained: {error}" in capsys.readouterr().out
 
 
-def test_a_departure_that_is_taken_back_lets_the_host_take_work_again(
+def test_a_removal_that_is_undone_lets_the_host_accept_work_again(
     folders: Folders, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Nomad, "taken_back", [])
     monkeypatch.setattr(Nomad, "elections", [(0.0, time.monotonic() + 5)])
     departure.stay(folders, "cpu-0", LEAVING)
     assert Nomad.taken_back == ["/v1/node/1f/drain"]
-    assert "cpu-0: its removal is taken back" in capsys.readouterr().out
+    assert "cpu-0: its removal is undone" in capsys.readouterr().out

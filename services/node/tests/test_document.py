@@ -1,19 +1,21 @@
-"""Documents as they come from the Pulumi program, and what is said of a wrong one."""
+"""Documents from the Pulumi program, and the errors for invalid ones."""
 
 from __future__ import annotations
 
 import copy
 import errno
+import io
 import json
 import os
 from pathlib import Path
 from typing import Any
 
-import agents
 import pytest
-from document import read_agent, read_document, read_host
-from errors import InputError, exit_code
-from folders import Folders
+from host.document import Prerequisites, read_agent, read_host
+from host.main import run
+from program.document import read_document, read_secrets
+from program.errors import InputError, exit_code
+from program.folders import Folders
 
 GOLDEN = Path(__file__).parents[3] / "tests/golden/node"
 FOLDERS = Folders(run=Path("/a run"), cache=Path("/cache"), scratch=Path("/scratch"))
@@ -40,6 +42,18 @@ def test_every_path_is_of_this_machine_afterwards() -> None:
     assert host.configurations["nomad"]["data_dir"] == "/a run/nodes/cpu-0/nomad/data"
     assert nomad.program == "cpu-0-nomad"
     assert "@" not in json.dumps([host.configurations, consul.command, nomad.command])
+
+
+def test_only_a_nodes_nomad_client_waits_for_the_cluster() -> None:
+    prerequisites = read_host(golden("cpu-0"), FOLDERS).prerequisites
+    assert prerequisites == {
+        "nomad": Prerequisites(
+            consul="http://127.77.0.16:8500",
+            consul_service="consul-agent",
+            nomad=("http://127.77.0.1:4646",),
+        )
+    }
+    assert read_host(golden("server-0-nomad"), FOLDERS).prerequisites == {}
 
 
 def test_an_agent_is_the_same_after_a_round_through_its_file() -> None:
@@ -73,7 +87,8 @@ def test_a_document_with_an_unknown_key_is_refused() -> None:
         ("{", "not JSON"),
         ("[]", "not a JSON object"),
         ("{}", "schema_version None"),
-        ('{"schema_version": 2}', "reads 0 and 1"),
+        ('{"schema_version": 1}', "reads 2 and 3"),
+        ('{"schema_version": 4}', "reads 2 and 3"),
     ],
 )
 def test_a_wrong_document_is_refused_with_its_reason(
@@ -81,20 +96,32 @@ def test_a_wrong_document_is_refused_with_its_reason(
 ) -> None:
     monkeypatch.setenv("SLIPWAY_DOCUMENT", text)
     with pytest.raises(InputError, match=said):
-        read_document()
+        read_document(3)
 
 
 def test_this_version_and_the_one_before_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    for version in (0, 1):
+    for version in (2, 3):
         monkeypatch.setenv("SLIPWAY_DOCUMENT", json.dumps({"schema_version": version}))
-        assert read_document()["schema_version"] == version
+        assert read_document(3)["schema_version"] == version
+
+
+def test_before_the_first_version_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLIPWAY_DOCUMENT", json.dumps({"schema_version": 0}))
+    with pytest.raises(InputError, match="reads 1\\."):
+        read_document(1)
+
+
+def test_secrets_of_another_version_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"schema_version": 2, "agents": {}}'))
+    with pytest.raises(InputError, match="standard input has schema_version 2"):
+        read_secrets()
 
 
 def test_a_wrong_environment_is_exit_2_and_no_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("SLIPWAY_RUN", raising=False)
-    assert exit_code(lambda: agents.main(["start"])) == 2
+    assert exit_code(lambda: run(["start"])) == 2
     assert capsys.readouterr().err.startswith("SLIPWAY_RUN is ''")
 
 
@@ -120,7 +147,7 @@ def test_start_and_status_before_the_first_apply_say_what_to_do(
 ) -> None:
     for name in ("RUN", "CACHE", "SCRATCH"):
         monkeypatch.setenv(f"SLIPWAY_{name}", str(tmp_path / name))
-    assert exit_code(lambda: agents.main(["start"])) == 2
+    assert exit_code(lambda: run(["start"])) == 2
     assert "slipway up" in capsys.readouterr().err
-    assert exit_code(lambda: agents.main(["status"])) == 1
-    assert exit_code(lambda: agents.main(["stop"])) == 0
+    assert exit_code(lambda: run(["status"])) == 1
+    assert exit_code(lambda: run(["stop"])) == 0

@@ -1,4 +1,4 @@
-"""Changes of a model that do not come up, against real Nomad and Consul."""
+"""Changes of a model whose replicas do not start, against real Nomad and Consul."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from gate import (
     serving,
     start_old,
 )
-from http_json import Api
-from model_job import ModelJob, is_reduced
-from waiting import wait_until
+from gates.model_job import ModelJob, is_reduced
+from program.http_json import Api
+from program.waiting import wait_until
 
 pytestmark = [pytest.mark.binaries, pytest.mark.timeout(120)]
 
 NETWORK = "127.99.0."
 
 
-def test_a_spec_that_cannot_start_gives_every_replica_back_and_can_be_tried_again(
+def test_a_spec_that_cannot_start_returns_every_replica_and_can_be_tried_again(
     cluster: Cluster, nomad: Api, consul: Api
 ) -> None:
     before = start_old(cluster, nomad, count=3)
@@ -35,7 +35,7 @@ def test_a_spec_that_cannot_start_gives_every_replica_back_and_can_be_tried_agai
         with fewest_serving(consul) as fewest:
             done = gate(cluster, "1", min_replicas=3)
         assert done.returncode == 1
-        assert "task server ends as often as it starts: Exit Code: 3" in done.stderr
+        assert "task server fails as often as it starts: Exit Code: 3" in done.stderr
         assert "the replicas of model-m-0 serve\n" in done.stderr
         assert "\n    no such flag\nfix: slipway logs model-m-1 " in done.stderr
         assert fewest() == 2
@@ -54,7 +54,7 @@ def test_beside_a_set_that_serves_one_that_cannot_start_stands_down_until_its_ne
         nomad.post("/v1/jobs", broken)
         done = gate(cluster, "1", min_replicas=1, surge=None)
         assert done.returncode == 1
-        assert "Exit Code: 3; the replicas of the previous spec go on serving\n" in done.stderr
+        assert "Exit Code: 3; the replicas of the previous spec keep serving\n" in done.stderr
         assert is_reduced(ModelJob("model-m-1", nomad).document())
         wait_until("it has none", lambda: "some" if placed_of(nomad, "1") else None, 10)
         assert serving(consul) == sorted(old)
@@ -92,11 +92,11 @@ def test_a_step_before_the_server_that_fails_is_named_with_its_last_words(
     nomad.post("/v1/jobs", model_job("1", count=1, before=before))
     done = gate(cluster, "1", min_replicas=1)
     assert done.returncode == 1
-    assert "task weights ends as often as it starts: Exit Code: 2" in done.stderr
+    assert "task weights fails as often as it starts: Exit Code: 2" in done.stderr
     assert "\n    another checksum\nfix: slipway logs model-m-1 " in done.stderr
 
 
-def test_an_old_spec_that_has_lent_its_last_replica_gets_all_back(
+def test_an_old_spec_that_gave_up_its_last_replica_gets_all_back(
     cluster: Cluster, nomad: Api, consul: Api, tmp_path: Path
 ) -> None:
     """Two replicas of the new spec come up; then the old one has none left, and the third fails."""

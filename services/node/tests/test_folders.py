@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import folders
 import pytest
-from errors import InputError
+from program import folders
+from program.errors import InputError
 
 ENVIRONMENT = {"SLIPWAY_RUN": "/run", "SLIPWAY_CACHE": "/cache", "SLIPWAY_SCRATCH": "/scratch"}
 

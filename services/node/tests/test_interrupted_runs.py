@@ -1,4 +1,4 @@
-"""What is left by runs that were killed or failed halfway, under a real supervisord."""
+"""Recovery from runs that were killed or failed halfway, under a real supervisord."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import lifecycle
 import pytest
-from document import Agent, Endpoint, Host
-from errors import HostError
-from folders import Folders
-from supervision import Supervisor
+from host import lifecycle
+from host.agent_files import prerequisites_of
+from host.document import Agent, Endpoint, Host, Prerequisites
+from host.supervision import Supervisor
+from program.errors import HostError
+from program.folders import Folders, write_private
 
 pytestmark = [pytest.mark.binaries, pytest.mark.timeout(120)]
 
 NETWORK = "127.98.0."
+NOWHERE = "http://127.98.0.99:1"
 # Answers with what it was started with: an argument, its configuration and its secrets.
 AGENT = """
 import http.server, pathlib, sys
@@ -72,6 +74,7 @@ class Machine:
             supervisor=Endpoint(address=f"{NETWORK}1", port=9001),
             agents=(agent,),
             configurations={"consul": {"configuration": configuration}},
+            prerequisites={},
             departure=None,
         )
 
@@ -160,6 +163,21 @@ def test_an_agent_that_runs_with_its_files_is_not_started_again(machine: Machine
     assert after["pid"] == before["pid"]
 
 
+def test_an_agent_that_runs_is_not_started_again_for_what_it_should_have_waited_for(
+    machine: Machine,
+) -> None:
+    host = machine.apply(16)
+    before = machine.supervisor().state(host.agents[0])
+    nowhere = Prerequisites(consul=NOWHERE, consul_service="consul-agent", nomad=(NOWHERE,))
+    waiting = dataclasses.replace(host, prerequisites={"consul": nowhere})
+    lifecycle.apply(machine.folders, waiting, {"agents": {"consul": {"secret": "first"}}})
+    after = machine.supervisor().state(host.agents[0])
+    assert before is not None
+    assert after is not None
+    assert after["pid"] == before["pid"]
+    assert prerequisites_of(machine.folders, host.agents[0]) == nowhere
+
+
 def test_an_agent_that_supervisord_has_never_heard_of_is_started(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +205,7 @@ def test_a_removal_that_fails_starts_nothing_again_and_can_be_repeated(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leaving, other = machine.apply(16), machine.apply(17)
+    write_private(machine.folders.token("nomad"), "the operator's")
 
     def fail(_: Path) -> None:
         raise HostError("cannot unmount")
@@ -199,6 +218,8 @@ def test_a_removal_that_fails_starts_nothing_again_and_can_be_repeated(
     assert [record["host"] for record in lifecycle.status(machine.folders)] == ["cpu-17"]
     lifecycle.remove(machine.folders, other)
     assert machine.supervisor().answers()  # a host is still to be removed
+    assert machine.folders.token("nomad").exists()
     lifecycle.remove(machine.folders, leaving)
     assert not machine.folders.nodes.exists()
+    assert not machine.folders.tokens.exists()
     assert not machine.folders.supervisor.exists()

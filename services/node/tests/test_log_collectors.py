@@ -1,4 +1,4 @@
-"""Lost log collectors: which pipes nobody reads, and when an agent is restarted for it."""
+"""Lost log collectors: which pipes are unread, and when an agent is restarted for that."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from document import Agent, Endpoint
-from folders import Folders
-from log_collectors import (
+from host.document import Agent, Endpoint
+from host.log_collectors import (
     CALM_S,
     SETTLED_S,
     Helper,
@@ -26,7 +25,8 @@ from log_collectors import (
     helpers,
     unread,
 )
-from supervision import MARK, Supervisor
+from host.supervision import MARK, Supervisor
+from program.folders import Folders
 
 LOGS = "data/alloc/0a1b/alloc/logs"
 TICK_S = 5
@@ -154,7 +154,7 @@ def test_an_agent_that_stops_or_has_just_started_is_left_alone(
     assert supervisor.restarted == ["cpu-0-nomad"]
 
 
-def test_a_node_that_was_removed_meanwhile_is_no_error(supervisor: FakeSupervisor) -> None:
+def test_a_node_that_was_removed_meanwhile_is_not_an_error(supervisor: FakeSupervisor) -> None:
     found = lost(supervisor)
     supervisor.folders.agent("cpu-0", "nomad").joinpath("program.json").unlink()
     tick(Watcher(supervisor), found, found)
@@ -184,7 +184,7 @@ def test_an_hour_without_a_lost_collector_forgets_the_restarts() -> None:
     assert restraint.restarts == 0
 
 
-def test_every_event_is_answered_and_the_end_of_supervisord_ends_the_conversation() -> None:
+def test_every_event_is_answered_and_the_end_of_supervisord_ends_the_watcher() -> None:
     header = (
         "ver:3.0 server:/a run serial:1 pool:log-collectors poolserial:1 eventname:TICK_5 len:7\n"
     )

@@ -1,4 +1,4 @@
-"""Changes of a model that come up, and killed ones, against real Nomad and Consul."""
+"""Successful and killed changes of a model, against real Nomad and Consul."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from gate import (
     serving,
     start_old,
 )
-from http_json import Api
-from model_job import ModelJob, is_reduced
-from waiting import wait_until
+from gates.model_job import ModelJob, is_reduced
+from program.http_json import Api
+from program.waiting import wait_until
 
 pytestmark = [pytest.mark.binaries, pytest.mark.timeout(120)]
 
 NETWORK = "127.97.0."
 
 
-def test_a_full_node_exchanges_replica_by_replica_and_leaves_the_others_alone(
+def test_a_full_node_exchanges_replica_by_replica_and_leaves_others_alone(
     cluster: Cluster, nomad: Api, consul: Api
 ) -> None:
     start_old(cluster, nomad, count=3)
@@ -53,7 +53,9 @@ def test_a_raised_minimum_is_waited_for(cluster: Cluster, nomad: Api, consul: Ap
     assert old.items() <= replicas(nomad, "0").items()
 
 
-def test_no_more_replicas_go_than_room_is_needed(cluster: Cluster, nomad: Api, consul: Api) -> None:
+def test_no_more_replicas_are_removed_than_room_is_needed(
+    cluster: Cluster, nomad: Api, consul: Api
+) -> None:
     start_old(cluster, nomad, count=2)
     old = replicas(nomad, "0")
     nomad.post("/v1/jobs", model_job("1"))
@@ -95,7 +97,7 @@ def test_a_killed_exchange_is_completed_by_the_next_run(
     assert serving(consul) == sorted(replicas(nomad, "1"))
 
 
-def test_a_killed_exchange_is_taken_back_by_the_old_specs_gate(
+def test_a_killed_exchange_is_undone_by_the_old_specs_gate(
     cluster: Cluster, nomad: Api, consul: Api
 ) -> None:
     before = start_old(cluster, nomad, count=3)
@@ -111,7 +113,7 @@ def test_a_killed_exchange_is_taken_back_by_the_old_specs_gate(
     assert same_as_before(ModelJob("model-m-0", nomad).document(), before)
 
 
-def test_taking_back_never_ends_what_is_proven_for_what_never_came_up(
+def test_undoing_never_ends_proven_replicas_for_ones_that_never_started(
     cluster: Cluster, nomad: Api, consul: Api
 ) -> None:
     start_old(cluster, nomad, count=3)
@@ -120,6 +122,31 @@ def test_taking_back_never_ends_what_is_proven_for_what_never_came_up(
     nomad.post("/v1/jobs", model_job("0", count=3))
     done = gate(cluster, "0", min_replicas=3, deadline_s=0)
     assert done.returncode == 1
-    assert "what runs of model-m-0 goes on serving" in done.stderr
+    assert "the running replicas of model-m-0 keep serving" in done.stderr
     assert ModelJob("model-m-0", nomad).count() == 3
     assert len(serving(consul)) >= 2
+
+
+def test_a_job_of_another_release_keeps_its_replicas(
+    cluster: Cluster, nomad: Api, consul: Api
+) -> None:
+    start_old(cluster, nomad, count=1)
+    nomad.post("/v1/jobs", model_job("canary", count=1, release="canary"))
+    canary = gate(cluster, "canary", release="canary", min_replicas=1)
+    assert canary.returncode == 0, canary.stdout + canary.stderr
+    begun = replicas(nomad, "canary")
+    nomad.post("/v1/jobs", model_job("1"))
+    done = gate(cluster, "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "a replica of model-m-0 makes room" in done.stdout
+    assert replicas(nomad, "canary") == begun
+    assert not is_reduced(ModelJob("model-m-canary", nomad).document())
+
+
+def test_a_model_of_one_protocol_is_not_asked_for_the_other(cluster: Cluster, nomad: Api) -> None:
+    nomad.post("/v1/jobs", model_job("0", count=1, suffixes=["-openai"]))
+    done = gate(cluster, "0", min_replicas=1, protocols=["http"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    both = gate(cluster, "0", min_replicas=1, deadline_s=1)
+    assert both.returncode == 1
+    assert "model m: not ready after 1 s" in both.stderr

@@ -1,4 +1,4 @@
-"""Clusters that do not answer for a while: what the programs make of it."""
+"""How the programs handle clusters that do not answer for a while."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import lifecycle
 import pytest
-from http_json import Api, ApiError
-from model_job import ModelJob
-from model_ready import Gate, aftermath
-from replica_exchange import Exchange, GivenUpError
+from gates.model import Gate, aftermath
+from gates.model_job import STABLE, ModelJob
+from gates.replica_exchange import Exchange, GivenUpError
+from host import lifecycle
+from program.http_json import Api, ApiError
 
 NO_LEADER = ApiError("GET /v1/job/model-m-1: HTTP 500 No cluster leader", 500)
 GROUP = {"Name": "replica", "Count": 2, "Scaling": {"Min": 2}}
@@ -96,12 +96,12 @@ def test_a_cluster_that_stays_silent_is_given_up_at_the_deadline_with_what_it_sa
     assert "model m: GET /v1/job/model-m-1: HTTP 500 No cluster leader" in capsys.readouterr().out
 
 
-def test_a_nomad_that_goes_while_replicas_are_given_back_is_told_with_what_comes_next() -> None:
+def test_a_nomad_that_fails_while_replicas_are_restored_is_reported_with_what_comes_next() -> None:
     silent = Cluster(silent=lambda _: True)
     old, new = ModelJob("model-m-0", silent), ModelJob("model-m-1", silent)
-    gate = Gate("m", new, "model-m-all", 0, 2, 2, 60, silent, silent)
+    gate = Gate("m", STABLE, new, ("model-m-all-openai",), 0, 2, 2, 60, silent, silent)
     assert aftermath(gate, [old], [old], GivenUpError("late")) == (
-        f"\nnot all replicas may be as they were: {NO_LEADER}; the next run goes on with it"
+        f"\nsome replicas may not be restored: {NO_LEADER}; the next run continues"
     )
 
 

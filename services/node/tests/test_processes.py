@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from processes import Process, end, end_all, read, running
+from host.processes import Process, end, end_all, read, running
 
 READY = "import sys, time, signal; {}; print('up', flush=True); time.sleep(60)"
 DEAF = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
@@ -75,7 +75,7 @@ def test_a_later_process_with_the_same_id_is_not_touched(start: Start) -> None:
     assert process.poll() is None
 
 
-def test_a_process_that_has_ended_already_is_no_error(start: Start) -> None:
+def test_a_process_that_has_already_ended_is_not_an_error(start: Start) -> None:
     process = start()
     found = known(process)
     process.kill()
@@ -84,7 +84,7 @@ def test_a_process_that_has_ended_already_is_no_error(start: Start) -> None:
     assert end([found], grace_s=0.2) == 0
 
 
-def test_what_appears_meanwhile_is_ended_too(start: Start) -> None:
+def test_processes_that_start_meanwhile_are_ended_too(start: Start) -> None:
     first, second = start(), start()
     rounds = [[known(first)], [known(second)], []]
     end_all(lambda: rounds.pop(0), grace_s=10)

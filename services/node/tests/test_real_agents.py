@@ -14,14 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import control_groups
-import mounts
-import processes
 import pytest
 from cluster import Cluster, passing, running_cluster, wait_until_passing, web_job
-from http_json import Api, ApiError
-from supervision import MARK
-from waiting import wait_until
+from host import control_groups, mounts, processes
+from host.supervision import MARK
+from program.http_json import Api, ApiError
+from program.waiting import wait_until
 
 pytestmark = [pytest.mark.binaries, pytest.mark.timeout(120)]
 
@@ -155,7 +153,7 @@ def test_the_permissions_can_be_applied_again(cluster: Cluster) -> None:
         assert [item["ID"] for item in consul.get(f"/v1/acl/{kind}")] == [i["ID"] for i in items]
 
 
-def test_what_leaves_the_document_leaves_consul_and_what_others_made_stays(
+def test_objects_that_leave_the_document_leave_consul_and_those_of_others_stay(
     cluster: Cluster,
 ) -> None:
     _, consul = managers(cluster)
@@ -241,9 +239,19 @@ def test_a_killed_agent_comes_back_and_the_task_goes_on(
         return None if came_back else str(record)
 
     wait_until(program, missing, 30)
-    _, consul = managers(cluster)
+    nomad, consul = managers(cluster)
+    wait_until("Nomad has a leader", lambda: refusal(nomad), 30)
     wait_until_passing(consul, job)
     assert [p.pid for p in tasks(cluster)] == [task]
+
+
+def refusal(nomad: Api) -> str | None:
+    """What Nomad says to the operator's token; None when it knows it."""
+    try:
+        nomad.get("/v1/acl/token/self")
+    except ApiError as error:
+        return str(error)
+    return None
 
 
 def test_a_killed_log_collector_is_replaced_and_the_task_goes_on(

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from http_json import Api
-from model_job import ModelJob, is_reduced, reduced, restored, resumed
-from model_ready import Gate, makes_room, way_to_room
-from replica_exchange import GivenUpError, Lender, Seen, next_lender
+from gates.model import Gate, capacity_hint, makes_room
+from gates.model_job import STABLE, ModelJob, is_reduced, reduced, restored, resumed
+from gates.replica_exchange import GivenUpError, OldJob, Seen, next_old_job
+from program.http_json import Api
 
+SERVICE = "model-m-all-openai"
 FULL = "no room for 1 of its replicas (memory)"
 
 
@@ -43,13 +44,13 @@ class Pool:
             wanted=self.wanted,
             placed=placed,
             ready=self.ready,
-            lenders=(Lender(count=self.old, placed=self.old, leaving=self.leaving),),
+            old_jobs=(OldJob(count=self.old, placed=self.old, leaving=self.leaving),),
             no_room=FULL if placed < self.wanted and self.free <= 0 else "",
             awaited=self.awaited,
         )
 
     def decide(self) -> None:
-        if next_lender(self.seen) is not None:
+        if next_old_job(self.seen) is not None:
             self.awaited = self.seen.placed + 1
             self.old, self.leaving, self.taken = self.old - 1, self.leaving + 1, self.taken + 1
 
@@ -82,20 +83,23 @@ def test_at_most_one_replica_is_missing_at_any_moment_and_no_more_go_than_needed
         assert pool.taken == max(0, count - spare)
 
 
-WAITING = Seen(wanted=2, placed=1, ready=1, lenders=(Lender(count=1, placed=1),), no_room=FULL)
+WAITING = Seen(wanted=2, placed=1, ready=1, old_jobs=(OldJob(count=1, placed=1),), no_room=FULL)
 
 
 @pytest.mark.parametrize(
-    ("seen", "lender"),
+    ("seen", "old_job"),
     [
         (WAITING, 0),
-        (Seen(wanted=2, placed=1, ready=1, lenders=WAITING.lenders), None),
-        (Seen(wanted=2, placed=1, ready=0, lenders=WAITING.lenders, no_room=FULL), None),
-        (Seen(wanted=2, placed=0, ready=0, lenders=(Lender(2, 2, 1),), no_room=FULL), None),
-        (Seen(wanted=2, placed=0, ready=0, lenders=(Lender(1, 1),), no_room=FULL), None),
-        (Seen(wanted=2, placed=0, ready=0, lenders=(Lender(2, 2),), no_room=FULL, awaited=1), None),
-        (Seen(wanted=1, placed=0, ready=0, lenders=(Lender(2, 1), Lender(1, 1)), no_room=FULL), 0),
-        (Seen(wanted=1, placed=0, ready=0, lenders=(Lender(0, 0), Lender(1, 1)), no_room=FULL), 1),
+        (Seen(wanted=2, placed=1, ready=1, old_jobs=WAITING.old_jobs), None),
+        (Seen(wanted=2, placed=1, ready=0, old_jobs=WAITING.old_jobs, no_room=FULL), None),
+        (Seen(wanted=2, placed=0, ready=0, old_jobs=(OldJob(2, 2, 1),), no_room=FULL), None),
+        (Seen(wanted=2, placed=0, ready=0, old_jobs=(OldJob(1, 1),), no_room=FULL), None),
+        (
+            Seen(wanted=2, placed=0, ready=0, old_jobs=(OldJob(2, 2),), no_room=FULL, awaited=1),
+            None,
+        ),
+        (Seen(wanted=1, placed=0, ready=0, old_jobs=(OldJob(2, 1), OldJob(1, 1)), no_room=FULL), 0),
+        (Seen(wanted=1, placed=0, ready=0, old_jobs=(OldJob(0, 0), OldJob(1, 1)), no_room=FULL), 1),
         (Seen(wanted=1, placed=0, ready=0, no_room=FULL), None),
     ],
     ids=[
@@ -110,8 +114,8 @@ WAITING = Seen(wanted=2, placed=1, ready=1, lenders=(Lender(count=1, placed=1),)
         "nobody lends",
     ],
 )
-def test_one_replica_goes_only_when_it_must_and_may(seen: Seen, lender: int | None) -> None:
-    assert next_lender(seen) == lender
+def test_one_replica_goes_only_when_it_must_and_may(seen: Seen, old_job: int | None) -> None:
+    assert next_old_job(seen) == old_job
 
 
 SCALING = {"Enabled": True, "Min": 2, "Max": 4, "Policy": {"cooldown": "60s"}}
@@ -149,7 +153,7 @@ class Jobs(Api):
 
 
 def registering(service: str, pool: str = "cpu") -> dict[str, Any]:
-    services = [{"Name": f"{service}-{door}"} for door in ("openai", "grpc", "triton")]
+    services = [{"Name": f"{service}-{port}"} for port in ("openai", "grpc", "triton")]
     return {"NodePool": pool, "TaskGroups": [{"Services": services}]}
 
 
@@ -163,11 +167,11 @@ def registering(service: str, pool: str = "cpu") -> dict[str, Any]:
     ],
     ids=["the same name", "a name that clients still need", "another pool", "a full set beside"],
 )
-def test_a_job_lends_only_where_its_successor_takes_its_clients(
+def test_a_job_gives_up_replicas_only_where_its_successor_takes_its_clients(
     surge: int | None, old: dict[str, Any], lends: bool
 ) -> None:
     api = Jobs(old=old, new=registering("model-m-all"))
-    gate = Gate("m", ModelJob("new", api), "model-m-all", surge, 1, 4, 60, api, api)
+    gate = Gate("m", STABLE, ModelJob("new", api), (SERVICE,), surge, 1, 4, 60, api, api)
     assert makes_room(gate, ModelJob("old", api)) is lends
 
 
@@ -184,7 +188,7 @@ def test_the_reason_says_what_would_need_less_room(
 ) -> None:
     api = Api("http://127.0.0.1:1")
     job = ModelJob("model-m-1", api)
-    gate = Gate("m", job, "model-m-all", surge, 1, 4, 60, api, api)
-    said = way_to_room(gate, [ModelJob("model-m-0", api)], error)
+    gate = Gate("m", STABLE, job, (SERVICE,), surge, 1, 4, 60, api, api)
+    said = capacity_hint(gate, [ModelJob("model-m-0", api)], error)
     assert words in said
     assert bool(words) is bool(said)

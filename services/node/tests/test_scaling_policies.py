@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-import scaling_policies
+from checks import scaling_policies
 from served import served
 
 METRICS = "/v1/metrics?format=prometheus"
@@ -52,14 +52,14 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
 
 
 def check(answers: Answers) -> int:
-    return scaling_policies.main([answers.address + METRICS])
+    return scaling_policies.check(answers.address + METRICS)
 
 
-def test_it_passes_while_every_enabled_policy_is_looked_after(
+def test_it_passes_while_every_enabled_policy_is_handled(
     answers: Answers, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert check(answers) == 0
-    assert capsys.readouterr().out == "2 of 2 policies are looked after\n"
+    assert capsys.readouterr().out == "2 of 2 policies are handled\n"
     assert answers.token == "canary"
 
 
@@ -69,7 +69,7 @@ def test_it_is_critical_when_policies_were_lost(
 ) -> None:
     answers.metrics = f"nomad_autoscaler_policy_total_num {handled}\n"
     assert check(answers) == 2
-    assert capsys.readouterr().out == f"{handled} of 2 policies are looked after\n"
+    assert capsys.readouterr().out == f"{handled} of 2 policies are handled\n"
 
 
 def test_a_gauge_that_is_not_there_yet_is_none(answers: Answers) -> None:
@@ -80,7 +80,7 @@ def test_a_gauge_that_is_not_there_yet_is_none(answers: Answers) -> None:
 
 
 def test_an_autoscaler_that_does_not_answer_is_critical(answers: Answers) -> None:
-    assert scaling_policies.main([NOTHING_ANSWERS + METRICS]) == 2
+    assert scaling_policies.check(NOTHING_ANSWERS + METRICS) == 2
 
 
 def test_a_silent_nomad_says_nothing_about_the_autoscaler(

@@ -7,9 +7,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-from document import Agent, Endpoint
-from folders import Folders
-from supervision import clean_environment, program_section, supervisor_configuration
+from host.document import Agent, Endpoint
+from host.supervision import clean_environment, program_section, supervisor_configuration
+from program.folders import Folders
 from supervisor.datatypes import RestartUnconditionally  # type: ignore[import-untyped]
 from supervisor.events import Tick5Event  # type: ignore[import-untyped]
 from supervisor.options import (  # type: ignore[import-untyped]
@@ -87,7 +87,7 @@ def test_a_dead_agent_is_started_again_but_none_starts_by_itself(folders: Folder
     assert section["autostart"] == "false"
 
 
-def test_agents_inherit_the_way_to_a_package_index_and_no_secret() -> None:
+def test_agents_inherit_how_to_reach_a_package_index_and_no_secret() -> None:
     operator = {
         "HOME": "/home/x",
         "PATH": "/home/x/bin",

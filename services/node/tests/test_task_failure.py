@@ -1,12 +1,12 @@
-"""Why a replica does not stay up, as told from what Nomad says of its tasks."""
+"""Why a replica does not stay up, derived from its tasks in Nomad."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from http_json import Api, ApiError
-from task_failure import failing_task, last_end, last_words
+from gates.task_failure import failing_task, last_end, last_words
+from program.http_json import Api, ApiError
 
 
 def ended(time: int, code: int) -> dict[str, Any]:
@@ -56,5 +56,5 @@ def test_its_last_words_are_the_last_lines_of_its_stderr() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, ""])
-def test_a_task_without_words_leaves_none(answer: str | None) -> None:
+def test_a_task_without_output_leaves_none(answer: str | None) -> None:
     assert last_words(ALLOCATION, "weights", Logs(answer)) == ""

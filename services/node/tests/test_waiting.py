@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-import waiting
-from errors import HostError
+from program import waiting
+from program.errors import HostError
 
 pytestmark = pytest.mark.usefixtures("clock")
 

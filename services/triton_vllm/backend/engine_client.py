@@ -1,4 +1,4 @@
-"""vLLM's completions API over HTTP: one request, a stream of JSON chunks. Knows no Triton."""
+"""vLLM's completions API over HTTP: one request, a stream of JSON chunks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ CONNECT_TIMEOUT_S = 5.0
 
 
 class EngineError(Exception):
-    """The engine refused a request or could not finish it; the text is meant for the client.
+    """The engine refused a request or could not finish it; the text is for the client.
 
-    `status` is the engine's HTTP status, 503 when it could not be reached or went away.
+    `status` is the engine's HTTP status, 503 if it could not be reached or went away.
     """
 
     def __init__(self, message: str, status: int) -> None:
@@ -38,7 +38,7 @@ class EngineClient:
         await self._session.close()
 
     async def complete(self, body: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
-        """Chunks of one completion, or the one answer if `body` asks for no stream."""
+        """The chunks of one completion, or the whole answer if `body` does not ask for a stream."""
         try:
             async with self._session.post(f"{self._engine_url}/v1/completions", json=body) as reply:
                 if reply.status != 200:
@@ -52,7 +52,7 @@ class EngineClient:
             raise EngineError(f"the engine went away: {error}", 503) from error
 
     async def decode_token(self, model: str, token_id: int) -> str:
-        """The text of one token. Remembered: a vocabulary is finite and never changes."""
+        """The text of one token. Cached: the vocabulary is finite and does not change."""
         if token_id not in self._decoded_tokens:
             body = {"model": model, "tokens": [token_id]}
             try:
@@ -90,7 +90,7 @@ async def _events(reply: aiohttp.ClientResponse) -> AsyncIterator[dict[str, Any]
 
 
 def _refusal(answer: bytes, status: int) -> str:
-    """The engine's own words out of its error document."""
+    """The message of the engine's error document."""
     try:
         return str(json.loads(answer)["error"]["message"])
     except (ValueError, KeyError, TypeError):

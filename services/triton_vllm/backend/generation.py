@@ -1,4 +1,4 @@
-"""A request in Triton's words, and its translation to vLLM's completions API. Pure."""
+"""A Triton request, and its translation to vLLM's completions API. Pure."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ SAMPLING_PARAMETERS = frozenset(
     }
 )
 
-# Every response has an element per choice: what a stream of `n` choices costs this process grows
-# with the square of it. The engine's own limit is set to the same (replica/engine.py).
+# Every response has an element per choice, so the cost of a stream grows with the square of `n`.
+# The engine has the same limit (replica/engine.py).
 MOST_CHOICES = 128
 
-# Reads one input tensor: its elements, or None when the client left it out.
+# Reads one input tensor: its elements, or None if the client left it out.
 TensorReader = Callable[[str], list[Any] | None]
 
 
 class RequestError(Exception):
-    """The request is wrong; the text is meant for the client."""
+    """An invalid request; the text is for the client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """One request as the client meant it."""
+    """One request in typed values."""
 
     prompt: str
     stream: bool
@@ -73,16 +73,16 @@ class Generation:
 
 
 def read_generation(tensor: TensorReader, request_parameters: str) -> Generation:
-    """Read a request's tensors.
+    """Reads a request's tensors.
 
     `request_parameters` is the JSON of Triton's request parameters, which stand in for
-    `sampling_parameters` where that tensor is left out (HTTP `generate` makes them of every
-    field it does not know). Raises RequestError.
+    `sampling_parameters` if that tensor is left out (HTTP `generate` turns every unknown field into
+    one). Raises RequestError.
     """
     if tensor("image"):
         raise RequestError("image: this model takes text only")
     if tensor("embedding_request"):
-        raise RequestError("embedding_request: this model generates text, it makes no embeddings")
+        raise RequestError("embedding_request: this model generates text, not embeddings")
     stream = _flag(tensor("stream"), default=False)
     exclude = _flag(tensor("exclude_input_in_output"), default=stream)
     if stream and not exclude:

@@ -18,7 +18,7 @@ from engine_client import EngineClient, EngineError
 from generation import Generation, RequestError, completion_body, read_generation
 from outputs import ResponseBuilder
 
-# How soon an abandoned request leaves the engine, waiting ones included.
+# How soon an abandoned request leaves the engine, even if it is still waiting.
 CANCELLATION_POLL_S = 0.1
 
 NUMPY_TYPES: dict[str, Any] = {
@@ -38,14 +38,14 @@ class TritonPythonModel:
         config = json.loads(args["model_config"])
         self._model = str(config["name"])
         engine_url = config["parameters"]["engine_url"]["string_value"]
-        # Held for its metric: the metric dies with its family.
+        # Kept alive for its metric, which ends with its family.
         self._in_flight_family = pb_utils.MetricFamily(
             name="slipway_triton_requests_in_flight",
             description="Requests taken from Triton and not yet answered in full",
             kind=pb_utils.MetricFamily.GAUGE,
         )
         self._in_flight = self._in_flight_family.Metric(labels={"model": self._model})
-        # Two threads count. Triton's metrics are not made for that: the second one's message takes
+        # Two threads count. Triton's metrics cannot handle that: the second one's message takes
         # the place of the one that the server still reads, which ends it by signal 11.
         self._counting = threading.Lock()
         self._active: dict[asyncio.Task[Any], Any] = {}  # to their senders
@@ -55,7 +55,7 @@ class TritonPythonModel:
         self._client: EngineClient = self._in_loop(self._start(engine_url))
 
     def execute(self, requests: list[Any]) -> None:
-        """Take requests; the answers are sent by their tasks."""
+        """Takes requests; their tasks send the answers."""
         for request in requests:
             sender = request.get_response_sender()
             self._count(1)
@@ -87,7 +87,7 @@ class TritonPythonModel:
     def _accept(self, generation: Generation, sender: Any) -> None:
         task = self._loop.create_task(self._generate(generation, sender))
         self._active[task] = sender
-        # Not by the task itself: one that is cancelled before its first step runs no line of it.
+        # Not by the task itself: a task that is cancelled before its first step runs no code.
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
@@ -95,7 +95,7 @@ class TritonPythonModel:
         self._finish(self._active.pop(task), _last_response(task))
 
     async def _generate(self, generation: Generation, sender: Any) -> Any:
-        """Send all responses but the last, and return that one."""
+        """Sends all responses except the last, and returns that one."""
         body = completion_body(generation, self._model)
 
         async def decode_token(token_id: int) -> str:
@@ -116,7 +116,7 @@ class TritonPythonModel:
         return last
 
     async def _cancel_abandoned(self) -> None:
-        """Triton tells nobody that a client left: its senders have to be asked."""
+        """Triton does not report that a client left: its senders have to be polled."""
         while True:
             await asyncio.sleep(CANCELLATION_POLL_S)
             for task, sender in list(self._active.items()):
@@ -126,7 +126,7 @@ class TritonPythonModel:
     def _finish(self, sender: Any, response: Any) -> None:
         try:
             sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
-        except Exception as error:  # such as full shared memory; Triton takes no second try
+        except Exception as error:  # such as full shared memory; Triton does not allow a retry
             _log(error)
         finally:
             self._count(-1)  # or every drain would wait for this request
@@ -154,7 +154,7 @@ def _response(tensors: dict[str, list[Any]]) -> Any:
 
 
 def _last_response(task: asyncio.Task[Any]) -> Any:
-    """Of a request's task that ended, in whatever way."""
+    """Called when a request's task has ended, in whatever way."""
     if task.cancelled():
         return _failure("the request was cancelled", pb_utils.TritonError.CANCELLED)
     error = task.exception()
@@ -166,7 +166,7 @@ def _last_response(task: asyncio.Task[Any]) -> Any:
 
 
 def _mistake(error: BaseException) -> Any:
-    """The client must hear of our own mistakes too."""
+    """The client must be told of internal errors as well."""
     _log(error)
     return _failure(f"{type(error).__name__}: {error}", pb_utils.TritonError.INTERNAL)
 

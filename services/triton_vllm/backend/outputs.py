@@ -1,6 +1,6 @@
 """Completion chunks of vLLM as the output tensors of Triton's vLLM backend. Pure.
 
-Every response has one element per choice. In a stream each element is what came since the
+Every response has one element per choice. In a stream each element has what is new since the
 previous response, except `cumulative_logprob`, which is the sum so far.
 """
 
@@ -26,7 +26,7 @@ class ResponseBuilder:
 
     @property
     def finished(self) -> bool:
-        """Whether every choice has its last token."""
+        """Whether every choice has got its last token."""
         return not self._unfinished
 
     async def tensors(self, chunk: dict[str, Any]) -> dict[str, list[Any]]:
@@ -66,8 +66,8 @@ class ResponseBuilder:
     async def _logprobs(self, choice: dict[str, Any]) -> bytes:
         """A JSON list with one object per token: token id to logprob, rank and text.
 
-        The completions API gives no ranks. Alternatives come best first, which ranks them; a
-        chosen token that is not among the requested best has rank null.
+        The completions API returns no ranks. Alternatives are ordered best first, which ranks them;
+        a chosen token that is not among them has rank null.
         """
         logprobs = choice.get("logprobs")
         if "logprobs" not in self._generation.sampling or logprobs is None:
@@ -90,5 +90,5 @@ class ResponseBuilder:
 
 
 def _token_id(token: str) -> int:
-    """Of `token_id:7042`, vLLM's form under `return_tokens_as_token_ids`."""
+    """The id in `token_id:7042`, vLLM's form under `return_tokens_as_token_ids`."""
     return int(token.removeprefix("token_id:"))

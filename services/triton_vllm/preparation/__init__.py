@@ -1,1 +1,1 @@
-"""Obtains, checks and converts weights; the result is a folder that vLLM loads."""
+"""Fetches, verifies and converts weights into a folder that vLLM loads."""

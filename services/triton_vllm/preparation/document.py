@@ -102,7 +102,7 @@ def _source(source: Mapping[str, Any]) -> Source:
     file = str(source["file"])
     if file in ("", ".", "..") or "/" in file:
         raise SourceError(
-            "source.file", f"{file!r} is not a file name", fix="write its name without folders"
+            "source.file", f"{file!r} is not a file name", fix="write its name without a folder"
         )
     return PackageSource(package=package, file=file, sha256=sha256)
 

@@ -1,4 +1,4 @@
-"""What the weights step can fail with; each says what to do about it."""
+"""The failures of the weights step, each with its fix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class SourceError(InputError):
-    """The document's source is wrong at `key` ("source.sha256")."""
+    """The document's source has a mistake at `key` ("source.sha256")."""
 
     def __init__(self, key: str, message: str, *, fix: str) -> None:
         super().__init__(f"{key}: {message}")
@@ -20,7 +20,7 @@ class SourceError(InputError):
 
 
 class MachineError(RunError):
-    """Registry, disk or memory: the source may be right."""
+    """A failure of registry, disk or memory; the source may be right."""
 
     def __init__(self, message: str, *, fix: str) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class MachineError(RunError):
 
 def explained(error: OSError) -> MachineError:
     """No space, no permission, a folder that cannot be read."""
-    if isinstance(error, shutil.Error):  # of copytree: one (source, target, reason) a file
+    if isinstance(error, shutil.Error):  # of copytree: one (source, target, reason) per file
         reason = "; ".join(str(reason) for _, _, reason in error.args[0])
     else:
         reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)

@@ -1,4 +1,4 @@
-"""A prepared folder: complete or absent, with a manifest that tells whether it is still whole."""
+"""A prepared folder: complete or absent, with a manifest to verify it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def sha256_of(path: Path) -> str:
 
 
 def problem_with(folder: Path, source: Mapping[str, Any]) -> str | None:
-    """Why a prepared folder cannot be used; None when every file has its checksum."""
+    """Why a prepared folder cannot be used; None if every file has its checksum."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except OSError:
@@ -40,7 +40,7 @@ def problem_with(folder: Path, source: Mapping[str, Any]) -> str | None:
 
 
 def publish(partial: Path, folder: Path, source: Mapping[str, Any]) -> None:
-    """Write the manifest and give the finished folder its name, in one step."""
+    """Writes the manifest and renames the finished folder into place, atomically."""
     files = {}
     for file in sorted(path for path in partial.rglob("*") if path.is_file()):
         file.chmod(0o644)
@@ -60,14 +60,14 @@ def publish(partial: Path, folder: Path, source: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def exclusive(lock: Path) -> Iterator[None]:
-    """Wait for, then hold, the lock of a folder. The kernel frees it however its holder ends."""
+    """Waits for and holds the lock of a folder. The kernel frees it however its holder ends."""
     with lock.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def _sync(path: Path) -> None:
-    """To the disk: a power cut must not leave a folder that only looks complete."""
+    """Flushes to the disk: a power cut must not leave a folder that only looks complete."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

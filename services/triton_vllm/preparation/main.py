@@ -1,4 +1,4 @@
-"""The weights step: skip what is whole, else fetch, check, convert and publish."""
+"""The weights step: keeps what is whole, else fetches, verifies, converts and publishes it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEARTBEAT_S = 5.0
 
 
 def main() -> int:
-    """0 when the folder is there and whole, 1 for this machine's fault, 2 for wrong input."""
+    """0 when the folder is complete, 1 for a failure of this machine, 2 for wrong input."""
     parser = argparse.ArgumentParser(description="Prepare a model's weights on this host.")
     parser.add_argument("--document", type=Path, required=True, help="schemas/weights.schema.json")
     arguments = parser.parse_args()
@@ -51,19 +51,19 @@ def main() -> int:
 
 
 def _end(number: int, _frame: object) -> None:
-    """As an exception, so that a download ends too and nothing half-made stays."""
+    """Raises, so that a download ends as well and nothing half-made stays."""
     sys.exit(128 + number)
 
 
 def _tell(journal: Journal, error: InputError | RunError) -> None:
-    """To programs on stdout, to people on stderr."""
+    """Reports to programs on stdout, and to people on stderr."""
     facts = {name: vars(error)[name] for name in ("key", "fix") if name in vars(error)}
     journal.error(str(error), **facts)
     say(f"{error}\n" + (f"fix: {facts['fix']}\n" if "fix" in facts else ""))
 
 
 def prepare(document: WeightsDocument, runtime: Path, journal: Journal) -> None:
-    """Make sure that the document's folder is there and whole. Once per host at a time."""
+    """Makes sure that the document's folder is complete. Only one run per host at a time."""
     folder = runtime / document.directory
     folder.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as held:
@@ -136,7 +136,7 @@ def _check_transformers_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def _heartbeat(journal: Journal, phase: str) -> Iterator[dict[str, Any]]:
-    """Say that a phase began, and every few seconds that it still lasts, with the newest facts."""
+    """Reports the start of a phase, and every few seconds that it lasts, with the newest facts."""
     journal.progress(phase)
     done = threading.Event()
     facts: dict[str, Any] = {}

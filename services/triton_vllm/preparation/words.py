@@ -1,4 +1,4 @@
-"""What the weights step says to people."""
+"""Messages of the weights step to people."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ import sys
 
 
 def say(text: str) -> None:
-    """On stderr. Lost where it cannot be written, as a line of the journal is."""
+    """Writes to stderr. A message that cannot be written is lost, like a line of the journal."""
     with contextlib.suppress(OSError):
         sys.stderr.write(text)

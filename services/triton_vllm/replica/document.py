@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 
 from replica.errors import InputError
 
-# This version and the one before are read: nodes and program are upgraded one after the other.
-SCHEMA_VERSION = 1
+# This version and the previous one: nodes and program are upgraded one after the other.
+SCHEMA_VERSION = 2
 ACCEPTED_VERSIONS = (SCHEMA_VERSION - 1, SCHEMA_VERSION)
 
-# Names become folders, words of Triton's configuration and of the shell that starts its stubs.
+# Names are used as folders, in Triton's configuration, and in the shell that starts its stubs.
 NAME = re.compile("[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 ALIAS = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -24,14 +24,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSpec:
-    """vLLM's settings. `threads` counts OpenMP threads per device and matters on CPUs only."""
+    """vLLM's settings. On CPUs the KV cache has a size, and `threads` counts OpenMP threads per
+    device; on accelerators the KV cache takes what is left of `gpu_memory_utilization`.
+
+    `quantization` is Slipway's name for the format of the weights, or the one made at the start.
+    """
 
     dtype: str
     max_model_len: int
     max_num_seqs: int
-    kv_cache_bytes: int
+    kv_cache_bytes: int | None
+    gpu_memory_utilization: float | None
+    quantization: str | None
+    kv_cache_dtype: str | None
     tensor_parallel_size: int
     pipeline_parallel_size: int
+    data_parallel_size: int
+    expert_parallel: bool
     threads: int
     engine_args: Mapping[str, Any]
 
@@ -47,7 +56,7 @@ class ReplicaDocument:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every name that clients may use; the model's own comes first."""
+        """Every name that clients may use, the model's own first."""
         return (self.model, *self.aliases)
 
 
@@ -85,13 +94,23 @@ def _engine(content: Mapping[str, Any]) -> EngineSpec:
     kind = _field(content, "kind", str)
     if kind != "vllm":
         raise InputError(f"engine.kind {kind!r}: this service runs 'vllm' only")
+    utilization = _optional(content, "gpu_memory_utilization", float)
+    if utilization is not None and not 0 < utilization <= 1:
+        raise InputError(f"gpu_memory_utilization: {utilization} is not a share of the memory")
+    if utilization is not None and "kv_cache_bytes" in content:
+        raise InputError("kv_cache_bytes and gpu_memory_utilization contradict each other")
     return EngineSpec(
         dtype=_field(content, "dtype", str),
         max_model_len=_positive(content, "max_model_len"),
         max_num_seqs=_positive(content, "max_num_seqs"),
-        kv_cache_bytes=_positive(content, "kv_cache_bytes"),
+        kv_cache_bytes=None if utilization else _positive(content, "kv_cache_bytes"),
+        gpu_memory_utilization=utilization,
+        quantization=_optional(content, "quantization", str),
+        kv_cache_dtype=_optional(content, "kv_cache_dtype", str),
         tensor_parallel_size=_positive(content, "tensor_parallel_size", default=1),
         pipeline_parallel_size=_positive(content, "pipeline_parallel_size", default=1),
+        data_parallel_size=_positive(content, "data_parallel_size", default=1),
+        expert_parallel=_field(content, "expert_parallel", bool, default=False),
         threads=_positive(content, "threads", default=1),
         engine_args=_field(content, "engine_args", dict, default={}),
     )
@@ -101,10 +120,14 @@ def _field(content: Mapping[str, Any], name: str, kind: type[T], *, default: T |
     value = content.get(name, default)
     if value is None:
         raise InputError(f"{name}: missing")
-    # bool is an int to Python, never to a reader of JSON
+    # bool is an int in Python, but not in JSON
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
         raise InputError(f"{name}: expected {kind.__name__}, got {type(value).__name__}")
     return value
+
+
+def _optional(content: Mapping[str, Any], name: str, kind: type[T]) -> T | None:
+    return _field(content, name, kind) if name in content else None
 
 
 def _name(content: Mapping[str, Any]) -> str:

@@ -11,23 +11,29 @@ from replica.document import ReplicaDocument
 from replica.errors import InputError
 from replica.settings import Settings
 
-# Decided by Slipway; a different value in `engine_args` would break the contract with the
-# gateway or contradict the memory that the planner reserved.
+# Set by Slipway: another value in `engine_args` would break the contract with the gateway or
+# contradict the memory that the planner reserved.
 RESERVED_FLAGS = frozenset({"host", "port", "uds", "model", "served-model-name"})
 
-# Engine core and workers start imported there. Not with an accelerator: never tried on one.
+# Engine core and workers are forks with everything imported. CPUs only: not tried on an
+# accelerator.
 CPU_SERVER = Path(__file__).resolve().parent.parent / "engine_server.py"
 SERVER = ("-m", "vllm.entrypoints.openai.api_server")
 
-# The engine core runs the model itself, vLLM's choice with one GPU. On a CPU vLLM refuses it by its
-# name "uni", so that it can bind a worker's threads (off below), and the two processes then poll
-# their shared memory as long as they work: streams stood for up to 4 s on two cores (measured).
+# The engine core runs the model itself, as vLLM does on one GPU. On a CPU vLLM refuses it under the
+# name "uni", in order to bind a worker's threads (switched off below); the two processes would then
+# poll their shared memory while they work: streams paused for up to 4 s on two cores (measured).
 IN_ENGINE_CORE = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
-# What divides a model among several workers.
+# The arguments that divide a model among several workers.
 SPLITS = ("tensor-parallel-size", "pipeline-parallel-size", "prefill-context-parallel-size")
 
-# `n` of one request at either door. vLLM's own limit of 16384 lets one request keep an engine to
-# itself for minutes; the Triton model has the same (backend/generation.py).
+# The formats into which vLLM quantizes plain weights while it loads them. Other formats are
+# declared by the checkpoint itself: naming them could only contradict it, or choose a slower
+# kernel.
+MADE_AT_START = frozenset({"fp8"})
+
+# `n` of one request. vLLM's own limit of 16384 lets one request keep an engine to itself for
+# minutes; the Triton model has the same limit (backend/generation.py).
 MOST_CHOICES = 128
 
 
@@ -49,27 +55,26 @@ def engine_environment(
 ) -> dict[str, str]:
     """The environment of the API server and of every process below it.
 
-    `temporary` must be short: vLLM makes sockets below it, and a socket's path ends at 107
-    characters.
+    `temporary` must be short: vLLM creates sockets below it, whose paths may have 107 characters.
     """
     environment = {
         **inherited,
         "TMPDIR": str(temporary),
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
-        # What it finds out about a model's class; else that goes to the home folder.
+        # vLLM caches facts about model classes, by default in the home folder.
         "VLLM_CACHE_ROOT": str(settings.runtime / "vllm"),
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "NO_COLOR": "1",
         "VLLM_LOGGING_COLOR": "0",
         "VLLM_MAX_N_SEQUENCES": str(MOST_CHOICES),
-        # Seconds that an idle connection stays: longer than its clients, Envoy (1 h) and our
-        # backend, keep one. Who also sends must be the one who closes; a request that meets the
-        # other side's close is lost.
+        # Seconds before an idle connection is closed: longer than its clients, Envoy (1 h) and our
+        # backend, keep one. The client must be the one to close: a request that crosses the
+        # server's close is lost.
         "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "3700",
         # Engine and workers rename themselves, which by default overwrites the memory behind
-        # /proc/<pid>/environ: the marker they are found by would be lost.
+        # /proc/<pid>/environ: the marker by which they are found would be lost.
         "SPT_NOENV": "1",
     }
     if not settings.accelerator:
@@ -78,14 +83,15 @@ def engine_environment(
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
             "OMP_NUM_THREADS": str(document.engine.threads),
             # Threads that spin while they wait take the cores from other replicas: four streams
-            # of two replicas on two cores had 4.7 tokens/s together, and 22.8 so.
+            # of two replicas on two cores had 4.7 tokens/s together with spinning, 22.8 without.
             "OMP_WAIT_POLICY": "passive",
         }
-        # Whole GiB only, and it would win over the flag with the exact size.
+        # It takes whole GiB only, and would override the flag with the exact size.
         environment.pop("VLLM_CPU_KVCACHE_SPACE", None)
     if _flags(document, settings).get("enforce-eager") is True:
-        # Eager leaves two small functions of the sampler to torch.compile: the first request with
-        # logprobs stopped the engine for 24 s (measured), and every node needed a C++ compiler.
+        # Eager mode leaves two small functions of the sampler to torch.compile: the first request
+        # with logprobs stopped the engine for 24 s (measured), and every node needed a C++
+        # compiler.
         environment["TORCHDYNAMO_DISABLE"] = "1"
     return environment
 
@@ -100,10 +106,15 @@ def _flags(document: ReplicaDocument, settings: Settings) -> dict[str, Any]:
         "max-model-len": engine.max_model_len,
         "max-num-seqs": engine.max_num_seqs,
         "kv-cache-memory-bytes": engine.kv_cache_bytes,
+        "gpu-memory-utilization": engine.gpu_memory_utilization,
+        "quantization": engine.quantization if engine.quantization in MADE_AT_START else None,
+        "kv-cache-dtype": engine.kv_cache_dtype,
         "tensor-parallel-size": engine.tensor_parallel_size,
         "pipeline-parallel-size": engine.pipeline_parallel_size,
+        "data-parallel-size": engine.data_parallel_size if engine.data_parallel_size > 1 else None,
+        "enable-expert-parallel": True if engine.expert_parallel else None,
         "disable-uvicorn-access-log": True,
-        # Tool calls need both; a model that was never taught them pays nothing.
+        # Tool calls need both; other models lose nothing.
         "enable-auto-tool-choice": True,
         "tool-call-parser": "hermes",
     }
@@ -112,7 +123,9 @@ def _flags(document: ReplicaDocument, settings: Settings) -> dict[str, Any]:
     for name, value in engine.engine_args.items():
         flag = name.removeprefix("--").replace("_", "-")
         if flag in RESERVED_FLAGS:
-            raise InputError(f"engine.engine_args.{name}: set by Slipway, cannot be changed here")
+            raise InputError(
+                f"engine.engine_args.{name}: set by Slipway and cannot be changed here"
+            )
         flags[flag] = value
     if not settings.accelerator and all(str(flags.get(split) or 1) == "1" for split in SPLITS):
         flags.setdefault("distributed-executor-backend", IN_ENGINE_CORE)
@@ -120,7 +133,7 @@ def _flags(document: ReplicaDocument, settings: Settings) -> dict[str, Any]:
 
 
 def _flag(name: str, value: Any) -> list[str]:
-    """One engine argument as command line words; null takes a default of Slipway's away."""
+    """One engine argument as command line words; null removes a default of Slipway's."""
     if value is None:
         return []
     if isinstance(value, bool):

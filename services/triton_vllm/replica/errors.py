@@ -1,11 +1,11 @@
-"""Why a program of this service ends other than by being done."""
+"""Why a program of this service fails."""
 
 from __future__ import annotations
 
 
 class InputError(Exception):
-    """The document or the environment is wrong; trying again changes nothing. Exit code 2."""
+    """A mistake in the document or the environment; retrying does not help. Exit code 2."""
 
 
 class RunError(Exception):
-    """The program cannot go on, and another try may help. Exit code 1."""
+    """The program cannot go on, but a retry may help. Exit code 1."""

@@ -1,4 +1,4 @@
-"""The guard: waits for its launcher's end and clears what a killed launcher left.
+"""The guard: waits for the end of its launcher, and clears what a killed launcher left.
 
 It reads a pipe that only the launcher holds open. However the launcher dies, the kernel closes
 the pipe; after an orderly end there is nothing left to do.
@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--incarnation", required=True)
     arguments = parser.parse_args()
-    # The launcher decides when it is over, not a signal to the whole group.
+    # Signals to the whole group are ignored: the launcher decides when to end.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     sys.stdin.buffer.read()
@@ -39,7 +39,7 @@ def main() -> int:
 
 
 class Guard:
-    """The launcher's side: one guard process, started again should it die."""
+    """The launcher's side: one guard process, which is restarted if it dies."""
 
     def __init__(self, home: ReplicaHome, watch: ProcessWatch, journal: Journal) -> None:
         self._home = home
@@ -52,7 +52,7 @@ class Guard:
         return self._process.pid
 
     def release(self) -> None:
-        """Let the guard go after an orderly end, when nothing is left for it."""
+        """Lets the guard end after an orderly end, when there is nothing left to clear."""
         self._watch.forget(self._process.pid)
         os.close(self._pipe)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -66,7 +66,7 @@ class Guard:
         process = subprocess.Popen(
             command,
             stdin=read_end,
-            # Found and ended like the rest by the next launcher, should it still be there.
+            # If it still exists, the next launcher finds and ends it like everything else.
             env={"PATH": os.environ.get("PATH", ""), MARKER: self._home.incarnation},
             start_new_session=True,
         )

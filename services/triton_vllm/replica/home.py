@@ -1,4 +1,4 @@
-"""The replica's folder under the scratch folder, and what dead launchers left in theirs."""
+"""The replica's folder under the scratch folder, and what dead launchers left in their own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_TEMPORARY_PATH_BYTES = 107 - 37
 
 @dataclass(frozen=True, slots=True)
 class ReplicaHome:
-    """`incarnation` is empty in a folder whose launcher died before writing it."""
+    """`incarnation` is empty if its launcher died before writing it."""
 
     folder: Path
     incarnation: str
@@ -46,7 +46,7 @@ class ReplicaHome:
 
     @property
     def shared_memory_prefix(self) -> str:
-        """Of Triton's regions: unique per incarnation, and short, as regions' names are."""
+        """The prefix of Triton's regions: unique per incarnation, and short, as it must be."""
         return f"slipway-{hashlib.sha256(self.incarnation.encode()).hexdigest()[:12]}-"
 
     def ledger(self) -> SharedMemoryLedger:
@@ -59,19 +59,18 @@ class ReplicaHome:
         return marked_processes(self.incarnation) if self.incarnation else []
 
     def clear(self, spare: Iterable[int] = ()) -> dict[str, object]:
-        """End what is left of the processes, then remove shared memory and folders.
+        """Ends the remaining processes, then removes shared memory and folders.
 
-        Returns what was found, empty if there was nothing that an orderly end would not leave too.
-        Doing it twice is harmless.
+        Returns what was found; empty after an orderly end. Calling it twice is harmless.
         """
         found: dict[str, object] = {}
         if self.incarnation:
             ledger = self.ledger()
-            # Nothing that keeps it from being noted may keep the processes from being ended.
+            # A failure to note shared memory must not keep the processes from being ended.
             try:
                 ledger.observe(self.processes())
             except FileNotFoundError:
-                pass  # the folder, cleared by someone else
+                pass  # another program has cleared the folder
             except OSError as error:
                 found["shared_memory_not_noted"] = str(error)
             if ended := end_marked_processes(self.incarnation, spare):
@@ -84,7 +83,7 @@ class ReplicaHome:
 
 
 def claim_home(settings: Settings, journal: Journal) -> ReplicaHome:
-    """Clear every dead launcher's folder on this host, then make this replica's.
+    """Clears every dead launcher's folder on this host, then creates this replica's.
 
     Raises RunError if this replica already runs.
     """
@@ -105,10 +104,10 @@ def claim_home(settings: Settings, journal: Journal) -> ReplicaHome:
 
 
 def clear_dead_homes(scratch: Path, journal: Journal) -> None:
-    """Clear what launchers that are no more left in their folders, and what those know of."""
+    """Clears the folders of dead launchers, and what is noted in them."""
     for folder in scratch.glob("r-*"):
         home = _existing_home(folder)
-        # Without an incarnation it is being made right now, or its own replica's to clear.
+        # Without an incarnation it is just being created, or its own replica clears it.
         if home.incarnation and not launcher_lives(home.incarnation) and (found := home.clear()):
             journal.warning("leftovers of a dead launcher", folder=folder.name, **found)
 
@@ -124,5 +123,5 @@ def _check_length(temporary: Path) -> None:
     if len(os.fsencode(temporary)) > MAX_TEMPORARY_PATH_BYTES:
         raise InputError(
             f"environment: SLIPWAY_SCRATCH is too long: {temporary} has more than "
-            f"{MAX_TEMPORARY_PATH_BYTES} bytes, which the engine's sockets do not survive"
+            f"{MAX_TEMPORARY_PATH_BYTES} bytes, too many for the engine's sockets"
         )

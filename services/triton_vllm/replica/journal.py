@@ -1,4 +1,4 @@
-"""What a program of this service says: one JSON object a line."""
+"""The messages of this service's programs: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any, TextIO
 class Journal:
     """Writes events to a stream, each with the seconds since the program started.
 
-    A line that cannot be written is lost: the scheduler's log collector may be gone for a while,
-    which is no reason for a replica to stop serving or to be left half ended.
+    A line that cannot be written is lost: the scheduler's log collector may be away for a while,
+    which must not stop a replica from serving or from ending completely.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -22,7 +22,7 @@ class Journal:
         self._started_at = time.monotonic()
 
     def progress(self, phase: str, **facts: Any) -> None:
-        """A phase was reached, or still lasts."""
+        """Reports that a phase was reached, or still lasts."""
         self._write("info", "progress", phase=phase, **facts)
 
     def warning(self, message: str, **facts: Any) -> None:
@@ -44,5 +44,5 @@ class Journal:
 
 
 def _standard_output() -> TextIO:
-    """Without a buffer: it would keep what cannot be written, and fail the program's exit."""
+    """Unbuffered: a buffer would keep what cannot be written, and fail at the program's exit."""
     return io.TextIOWrapper(io.FileIO(1, "w", closefd=False), encoding="utf-8", write_through=True)

@@ -16,7 +16,7 @@ import aiohttp
 import psutil
 
 from replica.document import ReplicaDocument
-from replica.doors import Doors, taken_port
+from replica.endpoints import Endpoints, taken_port
 from replica.engine import engine_command, engine_environment
 from replica.errors import RunError
 from replica.guard import Guard
@@ -37,10 +37,10 @@ READY_POLL_S = 0.25
 HEARTBEAT_S = 10.0
 LEDGER_PERIOD_S = 1.0
 DRAIN_POLL_S = 0.25
-# One look may fall between Triton's taking a request and the engine's counting it.
+# One look may fall between Triton accepting a request and the engine counting it.
 IDLE_LOOKS = 3
 TERMINATE_TIMEOUT_S = 20.0
-# The task's own identity: engine and Triton run foreign code and have no use for it.
+# The task's own identity: engine and Triton run third-party code and do not need it.
 SCHEDULER_SECRETS = frozenset({"NOMAD_TOKEN", "CONSUL_TOKEN", "CONSUL_HTTP_TOKEN", "VAULT_TOKEN"})
 
 
@@ -54,8 +54,8 @@ class Launcher:
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     async def run(self) -> None:
-        """Serve until SIGTERM and the drain after it. Raises RunError otherwise."""
-        command = engine_command(self._document, self._settings)  # a wrong document costs nothing
+        """Serves until SIGTERM and drains. Raises RunError otherwise."""
+        command = engine_command(self._document, self._settings)  # refuses a wrong document first
         self._home = claim_home(self._settings, self._journal)
         self._stop_asked = asyncio.Event()
         self._part_ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -64,10 +64,10 @@ class Launcher:
         self._handle_signals()
         guard = Guard(self._home, self._watch, self._journal)
         try:
-            # No kept connections: Triton waits for each before it ends.
+            # No kept-alive connections: Triton would wait for each before it ends.
             connector = aiohttp.TCPConnector(force_close=True)
             async with aiohttp.ClientSession(connector=connector) as session, self._ledger_kept():
-                self._doors = Doors(self._settings, session)
+                self._endpoints = Endpoints(self._settings, session)
                 ready = await self._until_stopped(self._load(command))
                 if ready:
                     await self._until_stopped(asyncio.Event().wait())
@@ -82,7 +82,7 @@ class Launcher:
             loop.add_signal_handler(number, self._stop_asked.set)
 
     async def _until_stopped(self, work: Awaitable[object]) -> bool:
-        """Run `work` until it is done (True) or a stop is asked (False).
+        """Runs `work` until it is done (True) or a stop is requested (False).
 
         Raises RunError as soon as a part of the replica ends.
         """
@@ -102,11 +102,11 @@ class Launcher:
             await asyncio.gather(task, stop, return_exceptions=True)
 
     async def _load(self, command: list[str]) -> None:
-        """Bring both doors up. The engine first, so that Triton's model is never ready without."""
+        """Brings up both protocols, the engine first: Triton's model is never ready without it."""
         names = self._document.names
         try:
             async with asyncio.timeout(self._document.load_timeout_s):
-                # A dead launcher's children held them until a moment ago; and Nomad gives a new
+                # A dead launcher's children may have held them until now, and Nomad gives a new
                 # replica the ports of one that still drains (hashicorp/nomad issue 24904).
                 await self._poll(self._ports_are_free, "waiting_for_ports")
                 self._journal.progress("engine_starting", model=names[0])
@@ -114,13 +114,14 @@ class Launcher:
                     self._document, self._settings, self._environment(), self._home.temporary
                 )
                 self._start("vllm", command, environment)
-                await self._poll(self._doors.engine_is_healthy, "engine_loading")
+                await self._poll(self._endpoints.engine_is_healthy, "engine_loading")
                 self._journal.progress("engine_warming_up")
-                await self._poll(partial(self._doors.generates, names[0]), "engine_warming_up")
+                await self._poll(partial(self._endpoints.generates, names[0]), "engine_warming_up")
                 self._journal.progress("triton_starting")
                 self._start_triton()
                 for name in names:
-                    await self._poll(partial(self._doors.model_is_ready, name), "triton_loading")
+                    ready = partial(self._endpoints.model_is_ready, name)
+                    await self._poll(ready, "triton_loading")
         except TimeoutError as error:
             reason = f"not ready after load_timeout_s={self._document.load_timeout_s}"
             taken = "" if self._children else taken_port(self._settings)
@@ -143,7 +144,7 @@ class Launcher:
         self._start("tritonserver", command, triton_environment(settings, self._environment()))
 
     def _start(self, name: str, command: list[str], environment: dict[str, str]) -> None:
-        # Their own words go to standard error; standard output is the journal's.
+        # Their output goes to standard error; standard output is the journal's.
         child = subprocess.Popen(
             command, env=environment, cwd=self._home.folder, stdin=subprocess.DEVNULL, stdout=2
         )
@@ -155,7 +156,7 @@ class Launcher:
         return {**inherited, MARKER: self._home.incarnation}
 
     def _watch_descendants(self) -> None:
-        """Engine, workers, stubs: the doors' own checks do not notice the end of a stub."""
+        """Watches engine, workers and stubs: no health check notices the end of a stub."""
         for name, child in self._children.items():
             for process in psutil.Process(child.pid).children(recursive=True):
                 with contextlib.suppress(psutil.NoSuchProcess):
@@ -168,7 +169,7 @@ class Launcher:
             self._part_ended.set_result(name)
 
     async def _poll(self, condition: Callable[[], Awaitable[bool]], phase: str) -> None:
-        """Ask until true; say every ten seconds that the phase still lasts."""
+        """Polls until true; reports every ten seconds that the phase lasts."""
         next_heartbeat = time.monotonic() + HEARTBEAT_S
         while not await condition():
             if time.monotonic() >= next_heartbeat:
@@ -178,7 +179,7 @@ class Launcher:
 
     @contextlib.asynccontextmanager
     async def _ledger_kept(self) -> AsyncIterator[None]:
-        """Note the replica's shared memory as it comes: after a crash it is too late to ask."""
+        """Notes the replica's shared memory as it appears: after a crash it would be too late."""
         task = asyncio.create_task(self._keep_ledger(self._home.ledger()))
         try:
             yield
@@ -192,17 +193,17 @@ class Launcher:
             try:
                 await asyncio.to_thread(lambda: ledger.observe(self._home.processes()))
                 failing = False
-            except OSError as error:  # a full disk: the replica serves, and the next look may do
+            except OSError as error:  # a full disk: the replica goes on, and tries again
                 if not failing:
                     self._journal.warning("shared memory was not noted", error=str(error))
                 failing = True
             await asyncio.sleep(LEDGER_PERIOD_S)
 
     async def _drain(self) -> bool:
-        """Wait until both doors are idle, at most `drain_timeout_s`. New requests still count.
+        """Waits until both protocols are idle, at most `drain_timeout_s`, new requests included.
 
-        False when the time is over. Then all is ended by force: in order, Triton would wait again
-        for the requests that are left.
+        False when the time is over. Then everything is killed: an orderly end of Triton would wait
+        again for the remaining requests.
         """
         self._journal.progress("draining")
         deadline = time.monotonic() + self._document.drain_timeout_s
@@ -215,13 +216,13 @@ class Launcher:
                 self._ending = True
                 return False
             with contextlib.suppress(aiohttp.ClientError, TimeoutError):
-                idle_looks = 0 if await self._doors.requests_in_flight() else idle_looks + 1
+                idle_looks = 0 if await self._endpoints.requests_in_flight() else idle_looks + 1
             await asyncio.sleep(DRAIN_POLL_S)
         self._journal.progress("drained")
         return True
 
     async def _terminate(self) -> None:
-        """SIGTERM, Triton first: it needs the engine until its last request is answered."""
+        """Sends SIGTERM, first to Triton: it needs the engine until its last answer."""
         self._ending = True
         for name in ("tritonserver", "vllm"):
             if child := self._children.get(name):

@@ -15,7 +15,7 @@ from replica.settings import read_settings
 
 
 def main() -> int:
-    """0 after a drain, 1 when a part of the replica failed, 2 for wrong input."""
+    """0 after a drain, 1 if a part of the replica failed, 2 for wrong input."""
     parser = argparse.ArgumentParser(description="Run one replica: Triton and vLLM.")
     parser.add_argument("--document", type=Path, required=True, help="schemas/replica.schema.json")
     arguments = parser.parse_args()

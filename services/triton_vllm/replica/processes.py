@@ -1,8 +1,8 @@
-"""Finding and ending every process of one replica, however it is related to the launcher.
+"""Finds and ends every process of one replica, however it is related to the launcher.
 
 A process belongs to a replica if its environment carries the replica's marker. Environments are
-inherited through forks, sessions and re-parenting, so that orphans are found too; a process
-group or a parent link would lose them.
+inherited through forks, sessions and re-parenting, so orphans are found as well; process groups and
+parent links would lose them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import psutil
 
 MARKER = "SLIPWAY_REPLICA"
 
-# Python's resource tracker removes semaphores and segments when the last of its users is gone.
+# Python's resource tracker removes semaphores and segments when its last user has gone.
 RESOURCE_TRACKER = "multiprocessing.resource_tracker"
 TRACKER_GRACE_S = 3.0
 KILL_GRACE_S = 1.0  # gigabytes of memory take a moment to unmap
@@ -26,19 +26,19 @@ POLL_S = 0.02
 
 
 def incarnation_of(replica_id: str, pid: int) -> str:
-    """Marks what one launcher process started: pids come again, start times do not.
+    """Marks what one launcher process started: pids are reused, start times are not.
 
     Raises FileNotFoundError if there is no such process.
     """
     stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    # Field 22, in ticks since the boot: a time of day would move with the clock. The name in
-    # field 2 may hold blanks and ends with the last parenthesis.
+    # Field 22, in ticks since boot, which changes of the clock do not affect. The name in field 2
+    # may contain blanks and ends with the last parenthesis.
     started_at_ticks = stat.rpartition(")")[2].split()[22 - 3]
     return f"{replica_id}/{pid}-{started_at_ticks}"
 
 
 def launcher_lives(incarnation: str) -> bool:
-    """Whether the launcher that made this incarnation still runs."""
+    """Whether this incarnation's launcher still runs."""
     replica_id, _, launcher = incarnation.partition("/")
     pid = int(launcher.partition("-")[0])
     try:
@@ -52,7 +52,7 @@ def marked_processes(incarnation: str) -> list[int]:
     marker = f"{MARKER}={incarnation}".encode()
     found = []
     for pid in psutil.pids():
-        # Gone meanwhile, or another user's: not ours either way.
+        # It has ended meanwhile, or is another user's.
         with contextlib.suppress(OSError):
             environment = Path(f"/proc/{pid}/environ").read_bytes()
             if pid != os.getpid() and marker in environment.split(b"\0"):
@@ -61,9 +61,9 @@ def marked_processes(incarnation: str) -> list[int]:
 
 
 def end_marked_processes(incarnation: str, spare: Iterable[int] = ()) -> int:
-    """SIGKILL everything of an incarnation, and return how many processes that took.
+    """Kills every process of an incarnation; returns their number.
 
-    Resource trackers get a moment to clean up after the rest first.
+    Resource trackers are killed last, after a moment to clean up.
     """
     spared = set(spare)
     ended: set[int] = set()
@@ -71,7 +71,7 @@ def end_marked_processes(incarnation: str, spare: Iterable[int] = ()) -> int:
     def others() -> list[int]:
         return [pid for pid in marked_processes(incarnation) if pid not in spared]
 
-    # Again until nothing is left: a process may fork while the others are being ended.
+    # Repeated until none is left: a process may fork while others are being killed.
     while rest := [pid for pid in others() if not _is_resource_tracker(pid)]:
         ended |= _kill(rest)
     _wait_until(lambda: not others(), TRACKER_GRACE_S)
@@ -87,7 +87,7 @@ def _is_resource_tracker(pid: int) -> bool:
 
 
 def _kill(pids: Iterable[int]) -> set[int]:
-    """SIGKILL, and wait for the kernel to have taken each process apart."""
+    """Sends SIGKILL, and waits until each process has gone."""
     killed = set(pids)
     for pid in killed:
         with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""What the scheduler tells a replica through its environment."""
+"""A replica's settings, from the environment that the scheduler gives it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Settings:
     port_http: int
     port_metrics: int
     runtime: Path
-    scratch: Path  # short, on a local disk: sockets are made below it
+    scratch: Path  # a short path on a local disk: sockets are created below it
     env_triton: Path
     env_vllm: Path
     replica_id: str  # 12 hexadecimal digits, stable over restarts of one allocation

@@ -1,8 +1,8 @@
-"""Which entries of /dev/shm belong to a replica, and their removal after its processes are gone.
+"""Finds a replica's entries in /dev/shm, and removes them after its processes have gone.
 
-Triton's regions carry a prefix of ours. vLLM's (Python's `psm_*` and `sem.mp-*`) have random
+Triton's regions have a prefix set here. vLLM's (Python's `psm_*` and `sem.mp-*`) have random
 names: they are known by the inodes that the replica's processes have mapped or open. Names alone
-would not do, since a named semaphore is mapped under the name of its temporary file.
+are not enough, since a named semaphore is mapped under the name of its temporary file.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 
 
 class SharedMemoryLedger:
-    """Names of shared memory seen in use, kept in a file for whoever has to clean up.
+    """Names of shared memory seen in use, kept in a file for whichever program cleans up.
 
-    A name is forgotten together with the file only: it is harmless to remember one too long,
-    because removal asks for the same inode as well.
+    Names are never forgotten before the file is. That is harmless, because removal compares the
+    inode as well.
     """
 
     def __init__(self, file: Path, prefix: str) -> None:
@@ -32,9 +32,9 @@ class SharedMemoryLedger:
             self._seen = json.loads(file.read_text(encoding="utf-8"))
 
     def observe(self, pids: Iterable[int]) -> None:
-        """Remember what these processes use now.
+        """Notes what these processes use now.
 
-        Raises OSError if the file cannot be written; the next call tries it again.
+        Raises OSError if the file cannot be written; the next call tries again.
         """
         inodes = {inode for pid in pids for inode in _used_inodes(pid)}
         seen = {name: inode for name, inode in _entries().items() if inode in inodes}
@@ -48,7 +48,7 @@ class SharedMemoryLedger:
             self._written = True
 
     def sweep(self) -> list[str]:
-        """Remove what is still there, and return the names. No process may use it any more."""
+        """Removes what still exists; returns the names. No process may use it any more."""
         removed = []
         for name, inode in _entries().items():
             if name.startswith(self._prefix) or self._seen.get(name) == inode:

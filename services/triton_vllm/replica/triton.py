@@ -69,10 +69,10 @@ def write_model_repository(folder: Path, names: Sequence[str], engine_url: str) 
 
 
 def write_backend_folder(folder: Path, settings: Settings) -> None:
-    """The Python backend with the stub of this Python version beside it, as Triton wants it.
+    """Writes the Python backend with the stub of this Python version beside it, as Triton expects.
 
-    The package keeps the stubs of all Python versions apart from the backend, so that its own
-    folder cannot be used as it is.
+    The package keeps the stubs of all Python versions apart from the backend, so its own folder
+    cannot be used.
     """
     package = _site_packages(settings) / "pytriton/tritonserver"
     backend = package / "backends/python"
@@ -95,7 +95,8 @@ def triton_command(
         str(_site_packages(settings) / "pytriton/tritonserver/bin/tritonserver"),
         f"--model-repository={repository}",
         f"--backend-directory={backends}",
-        # The configuration is complete, and the stub that would complete it looks like a crash.
+        # The configuration is complete, and the stub that would complete it would look like a
+        # crash.
         "--disable-auto-complete-config",
         f"--backend-config=python,shm-region-prefix-name={shared_memory_prefix}",
         f"--http-address={settings.address}",
@@ -105,8 +106,8 @@ def triton_command(
         f"--metrics-address={settings.address}",
         f"--metrics-port={settings.port_metrics}",
         "--reuse-grpc-port=0",
-        # Envoy asks a quiet connection every 20 s whether it lives. For gRPC's servers a third
-        # such ping within minutes is abuse: they end the connection, with every stream on it.
+        # Envoy pings a quiet connection every 20 s. A gRPC server treats the third such ping within
+        # minutes as abuse and closes the connection, with every stream on it.
         "--grpc-http2-max-ping-strikes=0",
         "--allow-gpu-metrics=false",
         "--exit-timeout-secs=5",  # nothing is in flight by then

@@ -1,9 +1,9 @@
-"""The empty folder that Triton's Python backend makes in /tmp at every start and leaves there.
+"""The empty folder that Triton's Python backend creates in /tmp at every start and leaves there.
 
-Its place is fixed in the backend, TMPDIR does not move it, and it would hold an environment packed
-into a file, which this service has none of. Nothing keeps it open, so it is known by when it came.
-Only empty folders of this user are removed, and only at the replica's end: by then another Triton
-that started in the same second has long filled its own, or never will.
+Its place is fixed in the backend (TMPDIR does not move it), and it is meant for an environment
+packed into a file, which this service does not use. No process keeps it open, so it is recognised
+by the time of its creation. Only empty folders of this user are removed, and only at the replica's
+end: by then another Triton that started in the same second has filled its own, or never will.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PATTERN = "python_env_*"
 
 
 class TritonFolders:
-    """What one start of Triton made, kept in a file for whoever has to clean up."""
+    """The folders of one start of Triton, kept in a file for whichever program cleans up."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -27,20 +27,20 @@ class TritonFolders:
         self._write({"others": _inodes()})
 
     def after_start(self) -> None:
-        """Once Triton's model is ready: whatever comes later is not this start's."""
+        """Called once Triton's model is ready: later folders do not belong to this start."""
         self._write({"own": self._own()})
 
     def sweep(self) -> list[str]:
-        """Remove what is still there, and return the names."""
+        """Removes what still exists; returns the names."""
         removed = []
         for name in self._own():
-            with contextlib.suppress(OSError):  # not empty, or gone already
+            with contextlib.suppress(OSError):  # not empty, or already gone
                 (FOLDER / name).rmdir()
                 removed.append(name)
         return sorted(removed)
 
     def _own(self) -> dict[str, int]:
-        """Name to inode of what this start made and still is there."""
+        """Name to inode of this start's folders that still exist."""
         now = _inodes().items()
         try:
             noted = json.loads(self._file.read_text(encoding="utf-8"))
@@ -57,7 +57,7 @@ class TritonFolders:
 
 
 def _inodes() -> dict[str, int]:
-    """Name to inode of this user's."""
+    """Name to inode of this user's folders."""
     found = {}
     for path in FOLDER.glob(PATTERN):
         with contextlib.suppress(FileNotFoundError):

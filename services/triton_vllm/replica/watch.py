@@ -1,4 +1,4 @@
-"""Learning of a process's end the moment it happens, children or not."""
+"""Learns of the end of processes, children or not, the moment it happens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ProcessWatch:
         self._descriptors: dict[int, int] = {}
 
     def add(self, pid: int, name: str, on_end: Callable[[str], None]) -> None:
-        """A process that is gone already counts as ending now."""
+        """A process that has already gone counts as ending now."""
         loop = asyncio.get_running_loop()
         try:
             descriptor = os.pidfd_open(pid)

@@ -1,4 +1,4 @@
-"""Replicas with the real Triton and a fake engine: 2 s to start, real everything else."""
+"""Replicas with the real Triton and a fake engine, which start in 2 s."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def short_folder() -> Iterator[Path]:
 
 @pytest.fixture
 def new_replica(short_folder: Path) -> Iterator[Callable[..., ReplicaProcess]]:
-    """Makes replicas, not yet started; ends what the test leaves."""
+    """Creates replicas, not yet started; ends those that the test leaves."""
     made: list[ReplicaProcess] = []
 
     def make(**changes: Any) -> ReplicaProcess:

@@ -1,8 +1,8 @@
-"""Stands in for vLLM's API server where loading the real engine would take a minute a test.
+"""Stands in for vLLM's API server, because loading the real engine would take a minute per test.
 
-The shape is vLLM's where a model has workers: an API server, an engine and a worker in processes of
+It has the structure of vLLM with workers: an API server, an engine and a worker in processes of
 their own, a resource tracker, segments in shared memory, a named semaphore, and an engine that
-outlives its server. Prompts are answered by their own words, one a token.
+outlives its server. A prompt is answered with its own words, one per token.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def choice(
         result["logprobs"] = {
             "tokens": names,
             "token_logprobs": [-0.5 for _ in ids],
-            # a better one that was not chosen, and the chosen one outside of the best
+            # a better one that was not chosen, and the chosen one outside the best
             "top_logprobs": [{"token_id:900": -0.25, name: -0.5} for name in names],
         }
     return result

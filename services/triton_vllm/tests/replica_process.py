@@ -14,14 +14,14 @@ from typing import IO, Any
 from replica.processes import marked_processes
 
 SERVICE = Path(__file__).resolve().parent.parent
-MODEL, ALIAS = "smollm2", "Small_1.0-b"  # of everything that an alias may hold
+MODEL, ALIAS = "smollm2", "Small_1.0-b"  # with every character that an alias may contain
 GRPC_PORT, HTTP_PORT, METRICS_PORT, OPENAI_PORT = 8001, 8002, 8003, 8000
 
 
 def document(**changes: Any) -> dict[str, Any]:
     """A valid replica document."""
     return {
-        "schema_version": 1,
+        "schema_version": 2,
         "model": MODEL,
         "aliases": [ALIAS],
         "weights": "weights/none",
@@ -69,7 +69,7 @@ class ReplicaProcess:
             return self._start(stdout)
 
     def start_collected(self) -> ReplicaProcess:
-        """With a process that carries its words into the log, as the scheduler has one."""
+        """With a process that collects its output in a log, like the scheduler's."""
         with self.log.open("ab") as log:
             self.collector = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=log)
         assert self.collector.stdin is not None
@@ -103,13 +103,13 @@ class ReplicaProcess:
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def parts(self) -> dict[str, int]:
-        """Every process of the replica by what it is; stubs and trackers are numbered."""
+        """Every process of the replica by its kind; stubs and trackers are numbered."""
         found: dict[str, int] = {}
         for pid in sorted(self.marked()):
             try:
                 words = Path(f"/proc/{pid}/cmdline").read_bytes()
             except OSError:
-                continue  # gone meanwhile
+                continue  # ended meanwhile
             command = words.replace(b"\0", b" ").decode()
             name = next((n for n, sign in PART_SIGNS.items() if sign in command), command)
             while name in found:
@@ -121,7 +121,7 @@ class ReplicaProcess:
         return marked_processes(self.incarnation)
 
     def shared_memory(self) -> set[str]:
-        """What the replica noted as its own and still is in /dev/shm."""
+        """The entries that the replica noted as its own and that still exist in /dev/shm."""
         (ledger,) = (self.folder / "s").glob("r-*/shared-memory.json")
         return set(json.loads(ledger.read_text())) & shared_memory_names()
 
@@ -134,7 +134,7 @@ class ReplicaProcess:
         return self.process.wait(30)
 
     def end(self) -> None:
-        """Whatever the test left."""
+        """Ends what the test left."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -164,12 +164,12 @@ def fake_environment(folder: Path) -> Path:
 
 
 def triton_folders() -> set[Path]:
-    """What Triton's Python backend makes in /tmp at its start, whoever it belongs to."""
+    """What Triton's Python backend creates in /tmp at its start, of every user."""
     return set(Path("/tmp").glob("python_env_*"))
 
 
 def shared_memory_names() -> set[str]:
-    """Everything in /dev/shm, whoever it belongs to."""
+    """Everything in /dev/shm, of every user."""
     return {entry.name for entry in Path("/dev/shm").iterdir()}
 
 

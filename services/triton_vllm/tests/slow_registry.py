@@ -1,4 +1,4 @@
-"""A package index of one wheel that it sends slowly; the first connection breaks off half-way."""
+"""A package index with one wheel, sent slowly; the first connection breaks off half-way."""
 
 from __future__ import annotations
 

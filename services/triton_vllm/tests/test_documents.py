@@ -54,8 +54,27 @@ def broken(**changes: Any) -> dict[str, Any]:
     return content
 
 
+def on_accelerators(**changes: Any) -> dict[str, Any]:
+    """A document of version 2, with everything that only accelerators have."""
+    engine = {
+        "kind": "vllm",
+        "dtype": "auto",
+        "max_model_len": 8192,
+        "max_num_seqs": 64,
+        "gpu_memory_utilization": 0.85,
+        "quantization": "fp8",
+        "kv_cache_dtype": "fp8",
+        "tensor_parallel_size": 2,
+        "pipeline_parallel_size": 1,
+        "data_parallel_size": 2,
+        "expert_parallel": True,
+        "engine_args": {},
+    }
+    return document(engine=engine | changes)
+
+
 BROKEN = [
-    (broken(schema_version=2), "schema_version 2 is not one of (0, 1)"),
+    (broken(schema_version=3), "schema_version 3 is not one of (1, 2)"),
     (broken(model=None), "model: missing"),
     (broken(model="../up"), "model: '../up' is not a name"),
     (broken(aliases=["small", ""]), "aliases: '' is not a name"),
@@ -67,6 +86,10 @@ BROKEN = [
     (broken(max_model_len=True), "max_model_len: expected int, got bool"),
     (broken(kind="sim"), "this service runs 'vllm' only"),
     (broken(engine_args=[]), "engine_args: expected dict, got list"),
+    (broken(kv_cache_bytes=None), "kv_cache_bytes: missing"),
+    (on_accelerators(gpu_memory_utilization=1.5), "1.5 is not a share of the memory"),
+    (on_accelerators(kv_cache_bytes=1), "contradict each other"),
+    (on_accelerators(expert_parallel=2), "expert_parallel: expected bool, got int"),
 ]
 
 
@@ -131,6 +154,40 @@ def test_the_engine_gets_what_the_document_says(tmp_path: Path) -> None:
         assert expected in words
 
 
+def command_of(tmp_path: Path, content: dict[str, Any]) -> str:
+    file = tmp_path / "replica.json"
+    file.write_text(json.dumps(content))
+    jsonschema.validate(content, schema("replica"))
+    return " ".join(engine_command(load_document(file), settings(NVIDIA_VISIBLE_DEVICES="GPU-1")))
+
+
+def test_an_engine_on_accelerators_gets_its_share_of_memory_and_its_layout(tmp_path: Path) -> None:
+    words = command_of(tmp_path, on_accelerators())
+    for expected in (
+        "--gpu-memory-utilization 0.85",
+        "--quantization fp8",
+        "--kv-cache-dtype fp8",
+        "--tensor-parallel-size 2",
+        "--data-parallel-size 2",
+        "--enable-expert-parallel",
+        "--dtype auto",
+    ):
+        assert expected in words
+    assert "--kv-cache-memory-bytes" not in words  # it would override the share
+
+
+@pytest.mark.parametrize("quantization", ["awq", "gptq", "nvfp4", "mxfp4", "int8", "fp8-block"])
+def test_what_a_checkpoint_declares_is_not_declared_again(
+    tmp_path: Path, quantization: str
+) -> None:
+    assert "--quantization" not in command_of(tmp_path, on_accelerators(quantization=quantization))
+
+
+def test_a_document_of_the_previous_version_starts_the_same_engine(tmp_path: Path) -> None:
+    before = command_of(tmp_path, document(schema_version=1))
+    assert before == command_of(tmp_path, document(schema_version=2))
+
+
 def test_engine_args_add_replace_and_remove_flags(tmp_path: Path) -> None:
     arguments = {
         "enable_prefix_caching": False,
@@ -154,12 +211,12 @@ def test_engine_args_add_replace_and_remove_flags(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["port", "served_model_name", "--host", "uds"])
-def test_engine_args_cannot_move_the_doors(tmp_path: Path, name: str) -> None:
+def test_engine_args_cannot_move_the_ports(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="set by Slipway"):
         command(tmp_path, {name: "x"})
 
 
-def test_with_an_accelerator_vllm_starts_its_processes_by_itself(tmp_path: Path) -> None:
+def test_with_an_accelerator_vllm_starts_its_own_processes(tmp_path: Path) -> None:
     words = command(tmp_path, {}, NVIDIA_VISIBLE_DEVICES="GPU-1")
     assert "/envs/vllm/bin/python -m vllm.entrypoints.openai.api_server --" in words
 

@@ -31,7 +31,7 @@ def test_an_idle_replica_ends_at_once_and_leaves_nothing(new_replica: NewReplica
     assert not before & shared_memory_names()
 
 
-def test_streams_in_flight_on_the_grpc_door_complete(new_replica: NewReplica) -> None:
+def test_streams_in_flight_over_grpc_complete(new_replica: NewReplica) -> None:
     replica = new_replica().start().wait_for("ready")
     with TritonStream(f"{replica.address}:{GRPC_PORT}") as stream:
         stream.send("a", stream=True, sampling_parameters=sampling(max_tokens=75))
@@ -45,7 +45,7 @@ def test_streams_in_flight_on_the_grpc_door_complete(new_replica: NewReplica) ->
     assert replica.process.wait(10) == 0
 
 
-def test_streams_in_flight_on_the_openai_door_complete(new_replica: NewReplica) -> None:
+def test_streams_in_flight_over_http_complete(new_replica: NewReplica) -> None:
     replica = new_replica().start().wait_for("ready")
     body = {"model": MODEL, "prompt": "a", "max_tokens": 75, "stream": True}
     request = urllib.request.Request(

@@ -1,4 +1,4 @@
-"""SIGKILL of each part: the launcher ends and nothing stays behind."""
+"""SIGKILL of each part: the launcher ends and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_killed_part_ends_the_replica_and_leaves_nothing(
         names = replica.shared_memory()
         return {kind: sum(name.startswith(kind) for name in names) for kind in made}
 
-    wait_until(lambda: noted() == made)  # it looks every second
+    wait_until(lambda: noted() == made)  # it checks every second
     before = replica.shared_memory()
     os.kill(replica.parts()[part], signal.SIGKILL)
 
@@ -102,7 +102,7 @@ def test_a_start_clears_what_launcher_and_guard_left_when_killed_together(
     assert any("leftovers" in event.get("message", "") for event in replica.events())
 
 
-def test_a_platform_that_goes_takes_what_killed_replicas_left_with_it(
+def test_taking_the_platform_down_removes_what_killed_replicas_left(
     new_replica: NewReplica,
 ) -> None:
     replica = new_replica().start().wait_for("ready")
@@ -119,7 +119,7 @@ def test_a_platform_that_goes_takes_what_killed_replicas_left_with_it(
 
 
 def fill_the_disk(replica: ReplicaProcess) -> Path:
-    """From now on the replica's list of its shared memory cannot be written."""
+    """From here on the replica's list of shared memory cannot be written."""
     (folder,) = (replica.folder / "s").glob("r-*")
     obstacle = folder / "shared-memory.new"
     obstacle.mkdir()

@@ -1,4 +1,4 @@
-"""Kills of parts of the real engine. Each test loads it: a quarter of a minute on two cores."""
+"""Kills parts of the real engine. Each test loads it: a quarter of a minute on two cores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_killing_a_part_of_the_real_engine_leaves_nothing(part: str) -> None:
 
 @pytest.mark.parametrize("part", ["VLLM::EngineCore", "VLLM::Worker", "launcher"])
 def test_killing_a_part_of_an_engine_with_workers_leaves_nothing(part: str) -> None:
-    """As a model's on several devices is; they talk through segments of shared memory."""
+    """Like a model's on several devices; the processes communicate through shared memory."""
     with real_replica(distributed_executor_backend="mp") as replica:
         assert any(name.startswith("psm_") for name in replica.shared_memory())
         _kill(replica, part)

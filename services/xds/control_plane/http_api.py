@@ -1,4 +1,4 @@
-"""HTTP for people and machines: /metrics, /healthz, /status."""
+"""The HTTP API: /metrics, /healthz, /status, /acknowledged."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ def application(
     registry: CollectorRegistry,
     is_synced: Callable[[], bool],
     status: Callable[[], dict[str, Any]],
+    acknowledged: Callable[[], dict[str, Any]],
 ) -> web.Application:
     """`is_synced` decides /healthz: 200 once there is a snapshot to serve, else 503."""
 
@@ -30,8 +31,12 @@ def application(
     async def show_status(_: web.Request) -> web.Response:
         return web.json_response(status())
 
+    async def show_acknowledged(_: web.Request) -> web.Response:
+        return web.json_response(acknowledged())
+
     app = web.Application()
     app.router.add_get("/metrics", metrics)
     app.router.add_get("/healthz", health)
     app.router.add_get("/status", show_status)
+    app.router.add_get("/acknowledged", show_acknowledged)
     return app

@@ -1,4 +1,4 @@
-"""The current snapshot, and who has to hear of a new one."""
+"""The current snapshot, and the listeners to notify of a new one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ Listener = Callable[[Snapshot], None]
 
 
 class Hub:
-    """Hands each changed snapshot to every listener. Listeners must not block."""
+    """Passes each changed snapshot to every listener. Listeners must not block."""
 
     def __init__(self) -> None:
         self.current: Snapshot | None = None
         self._listeners: set[Listener] = set()
 
     def publish(self, snapshot: Snapshot) -> bool:
-        """False, and nobody is told, when no version differs from the current snapshot's."""
+        """Returns False, without notifying listeners, if no version differs from the current
+        snapshot's."""
         if self.current is not None and _versions(self.current) == _versions(snapshot):
             return False
         self.current = snapshot

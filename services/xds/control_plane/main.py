@@ -1,4 +1,4 @@
-"""Wires Consul, the snapshot, gRPC and HTTP together, and runs them until SIGTERM."""
+"""Connects Consul, the snapshot, gRPC and HTTP, and runs them until SIGTERM."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from aiohttp import web
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from . import http_api
+from .acknowledged import RouteVersions
 from .hub import Hub
 from .metrics import Metrics
 from .resources.listener import GatewayAddress
@@ -40,6 +41,8 @@ class ControlPlane:
         self._gateway = GatewayAddress(settings.gateway.host, settings.gateway.port)
         self._metrics = Metrics()
         self._hub = Hub()
+        self._route_versions = RouteVersions()
+        self._hub.subscribe(self._route_versions.published)
         self._catalog = Catalog()
         self._reachability = Reachability(time.monotonic)
         self._service = DiscoveryService(self._hub, self._metrics)
@@ -56,7 +59,7 @@ class ControlPlane:
     async def _consul(self) -> AsyncIterator[ConsulSource]:
         token = self._settings.consul_token
         async with aiohttp.ClientSession(
-            self._settings.consul,
+            str(self._settings.consul),
             headers={"X-Consul-Token": token} if token else {},
             connector=aiohttp.TCPConnector(limit=0),  # one blocked connection per query
         ) as session:
@@ -80,6 +83,7 @@ class ControlPlane:
             registry=self._metrics.registry,
             is_synced=lambda: self._hub.current is not None,
             status=self._status,
+            acknowledged=lambda: self._route_versions.acknowledged(self._service.envoys),
         )
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
@@ -115,7 +119,8 @@ class ControlPlane:
 
 
 def main() -> int:
-    """0 after SIGTERM or SIGINT, 1 when an address cannot be bound, 2 for wrong settings."""
+    """Returns 0 after SIGTERM or SIGINT, 1 if an address cannot be bound, 2 for invalid
+    settings."""
     settings = parse(sys.argv[1:])
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:

@@ -1,4 +1,4 @@
-"""What Prometheus sees of the control plane. Labels are resource types only: a fixed number."""
+"""The control plane's Prometheus metrics. The only labels are resource types, a fixed number."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 
 class Metrics:
-    """Instruments on a registry of their own."""
+    """Metrics in their own registry."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

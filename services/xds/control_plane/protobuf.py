@@ -1,9 +1,9 @@
 # mypy: disable-error-code="import-untyped"
-"""The only module that touches xds-protos, so that the package can be swapped.
+"""The only module that uses xds-protos, so that the package can be replaced.
 
-xds-protos ships no type stubs: everything it gives is `Any` here, and bytes or plain values leave.
-Resources are written as Envoy's JSON form and turned into protobuf here; endpoint assignments, the
-only large and frequent ones, are built directly.
+xds-protos has no type stubs, so its values are `Any` here, and this module returns bytes or plain
+values. Resources are written in Envoy's JSON form and converted to protobuf here; endpoint
+assignments, the only large and frequent ones, are built directly.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _ADS = "envoy.service.discovery.v3.AggregatedDiscoveryService"
 
 
 def discovery_handler(delta: Callable[..., Any]) -> grpc.GenericRpcHandler:
-    """The aggregated discovery service with its incremental method only."""
+    """The aggregated discovery service, with only its incremental method."""
     method = grpc.stream_stream_rpc_method_handler(
         delta,
         request_deserializer=DeltaRequest.FromString,
@@ -92,7 +92,7 @@ def cluster_load_assignment(name: str, endpoints: Iterable[Endpoint]) -> bytes:
 
 
 def bootstrap_json(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A bootstrap document, checked against the schema of the API. Raises ValueError."""
+    """A bootstrap document, validated against the API's schema. Raises ValueError."""
     message = json_format.ParseDict(document, bootstrap_pb2.Bootstrap())
     return dict(json_format.MessageToDict(message, preserving_proto_field_name=True))
 
@@ -146,6 +146,6 @@ def service_descriptor_set(
 
 
 def _encode(document: Mapping[str, Any], message: Message) -> bytes:
-    """Deterministic bytes, so that a hash of them is a version. Raises ParseError."""
+    """Deterministic bytes, so that their hash can be a version. Raises ParseError."""
     json_format.ParseDict(dict(document), message)
     return message.SerializeToString(deterministic=True)

@@ -1,4 +1,4 @@
-"""The routing table: which model is served by which backends, and where their replicas listen."""
+"""The routing table: the backends of each model, and the endpoints of their replicas."""
 
 from __future__ import annotations
 
@@ -7,36 +7,54 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$")]
 ServiceName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
 
-OPENAI = "openai"  # HTTP/1.1 with server-sent events
-GRPC = "grpc"  # Triton's inference.GRPCInferenceService
-DOORS = (OPENAI, GRPC)
+Protocol = Literal["http", "grpc"]
+HTTP: Protocol = "http"  # OpenAI's API: HTTP/1.1 with server-sent events
+GRPC: Protocol = "grpc"  # Triton's inference.GRPCInferenceService
+PROTOCOLS = (HTTP, GRPC)
+
+_SERVICE_SUFFIX = {HTTP: "openai", GRPC: "grpc"}
 
 
 class Backend(BaseModel):
-    """One generation of a model: a job whose replicas share one Consul service per door."""
+    """One generation of a model: a job whose replicas share one Consul service per protocol."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     service: ServiceName
     weight: Annotated[int, Field(ge=0, le=1_000_000)] = 100
 
-    def cluster(self, door: str) -> str:
-        """Name of the Consul service, and of the Envoy cluster, of one door."""
-        return f"{self.service}-{door}"
+    def cluster(self, protocol: Protocol) -> str:
+        """Name of the Consul service, and of the Envoy cluster, of one protocol."""
+        return f"{self.service}-{_SERVICE_SUFFIX[protocol]}"
+
+
+_UNIQUE: JsonDict = {"uniqueItems": True}
+_PROTOCOLS_BY_VERSION: JsonDict = {
+    "if": {"properties": {"schema_version": {"const": 1}}},
+    "then": {"properties": {"protocols": False}},
+    "else": {"required": ["protocols"]},
+}
 
 
 class Route(BaseModel):
-    """One document under `slipway/routes/` (schemas/route.schema.json is this model's schema)."""
+    """One document under `slipway/routes/` (schemas/route.schema.json is this model's schema).
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    Version 2 names the model's protocols; in version 1 every model speaks all of them.
+    """
 
-    schema_version: Literal[1]
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_PROTOCOLS_BY_VERSION)
+
+    schema_version: Literal[1, 2]
     model: Name
     aliases: tuple[Name, ...] = ()
+    protocols: Annotated[tuple[Protocol, ...], Field(min_length=1, json_schema_extra=_UNIQUE)] = (
+        PROTOCOLS
+    )
     backends: Annotated[tuple[Backend, ...], Field(min_length=1)]
     max_concurrent_requests_per_replica: Annotated[int, Field(ge=1, le=1_000_000)]
     stream_idle_timeout_s: Annotated[int, Field(ge=1, le=86_400)]
@@ -50,18 +68,37 @@ class Route(BaseModel):
             raise ValueError("a backend is listed twice: merge its weights into one entry")
         return self
 
+    @model_validator(mode="after")
+    def _protocols_are_named_since_version_2(self) -> Route:
+        named = "protocols" in self.model_fields_set
+        if named and self.schema_version == 1:
+            raise ValueError("version 1 has no protocols: set schema_version to 2")
+        if not named and self.schema_version > 1:
+            raise ValueError("protocols are missing: name http, grpc or both")
+        if len(set(self.protocols)) != len(self.protocols):
+            raise ValueError("a protocol is listed twice")
+        return self
+
     @property
     def names(self) -> tuple[str, ...]:
         """Every name a client may use, the model's own first."""
         return (self.model, *(alias for alias in self.aliases if alias != self.model))
 
     def clusters(self) -> tuple[str, ...]:
-        return tuple(backend.cluster(door) for backend in self.backends for door in DOORS)
+        return tuple(
+            backend.cluster(protocol) for backend in self.backends for protocol in self.protocols
+        )
+
+    @property
+    def destinations(self) -> tuple[str, ...]:
+        """The services that requests go to, sorted: those of backends with a weight."""
+        return tuple(sorted(backend.service for backend in self.backends if backend.weight))
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Endpoint:
-    """A replica's door. `address` is an IP: Envoy rejects host names in EDS."""
+    """Where a replica listens for one protocol. `address` is an IP, because Envoy rejects host
+    names in EDS."""
 
     address: str
     port: int
@@ -70,7 +107,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class RoutingTable:
-    """What the gateway serves. `endpoints` is keyed by cluster name."""
+    """All that the gateway serves. `endpoints` is keyed by cluster name."""
 
     routes: tuple[Route, ...]
     endpoints: Mapping[str, tuple[Endpoint, ...]]

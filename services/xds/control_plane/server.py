@@ -20,10 +20,10 @@ from .snapshot import ResourceType, Snapshot
 
 TICK_S = 1.0
 GRPC_OPTIONS = (
-    # Two processes must not share a port by accident: the second one has to fail.
+    # Two processes must not share a port by accident; the second one must fail.
     ("grpc.so_reuseport", 0),
-    # Envoy asks every 10 s whether we live, and a stream is quiet while nothing changes. By
-    # default gRPC ends a connection at the third such ping.
+    # Envoy sends a keepalive ping every 10 s, and a stream is idle while nothing changes. By
+    # default gRPC closes a connection at the third such ping.
     ("grpc.http2.max_ping_strikes", 0),
 )
 
@@ -41,7 +41,7 @@ class Envoy:
 
 
 def grpc_server(service: DiscoveryService) -> grpc.aio.Server:
-    """A server of aggregated discovery; it has no port yet."""
+    """A gRPC server for aggregated discovery, without a port yet."""
     server = grpc.aio.server(options=GRPC_OPTIONS)
     server.add_generic_rpc_handlers((protobuf.discovery_handler(service.delta),))
     return server
@@ -49,7 +49,7 @@ def grpc_server(service: DiscoveryService) -> grpc.aio.Server:
 
 @dataclass(slots=True)
 class DiscoveryService:
-    """Aggregated discovery, incremental form only. `envoys` are the streams open now."""
+    """Aggregated discovery, incremental only. `envoys` are the open streams."""
 
     hub: Hub
     metrics: Metrics
@@ -122,7 +122,7 @@ class DiscoveryService:
 
 
 async def _read(requests: AsyncIterator[Any], inbox: asyncio.Queue[Any]) -> None:
-    """Requests into the inbox; `_END` once the client has closed its side or is gone."""
+    """Puts requests into the inbox, then `_END` once the client has closed its side or is gone."""
     try:
         async for request in requests:
             inbox.put_nowait(request)
@@ -131,7 +131,7 @@ async def _read(requests: AsyncIterator[Any], inbox: asyncio.Queue[Any]) -> None
 
 
 async def _events(inbox: asyncio.Queue[Any]) -> AsyncIterator[Any]:
-    """What the inbox holds, and None for each second in which nothing comes."""
+    """The inbox's items, and None for each second without one."""
     while True:
         try:
             async with asyncio.timeout(TICK_S):

@@ -1,4 +1,4 @@
-"""Flags and environment of the program."""
+"""The program's flags and environment variables."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 _FLAGS = {
     "--listen": ("XDS_LISTEN", "where Envoys connect (gRPC), ADDR:PORT"),
     "--http": ("XDS_HTTP", "metrics, health and status over HTTP, ADDR:PORT"),
     "--gateway": ("XDS_GATEWAY", "where Envoy listens for clients, ADDR:PORT"),
-    "--consul": ("CONSUL_HTTP_ADDR", "Consul's HTTP API, http://ADDR:PORT"),
+    "--consul": ("CONSUL_HTTP_ADDR", "Consul's API, http://HOST:PORT or https://HOST:PORT"),
 }
 _TOKEN_FILE = "CONSUL_HTTP_TOKEN_FILE"  # noqa: S105 (the name of a variable)
 
@@ -27,17 +28,29 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+@dataclass(frozen=True, slots=True)
+class ConsulAddress:
+    """The address of Consul's HTTP API; `str` is its base URL. The host may be a name."""
+
+    scheme: str  # http, https
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{Address(self.host, self.port)}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     listen: Address
     http: Address
     gateway: Address
-    consul: str
+    consul: ConsulAddress
     consul_token: str | None
 
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Settings:
-    """Settings from flags, or else from the environment. Exits with code 2 on a wrong one.
+    """Settings from flags, else from the environment. Exits with code 2 if one is invalid.
 
     Consul's token comes from the environment or from a file, never from a flag: command lines are
     world-readable.
@@ -77,11 +90,18 @@ def _address(flag: str, text: str) -> Address:
     return Address(host, int(port))
 
 
-def _consul(text: str) -> str:
-    address = text if "://" in text else f"http://{text}"
-    if not address.startswith(("http://", "https://")):
-        raise ValueError(f"--consul {text}: expected http://ADDR:PORT")
-    return address
+def _consul(text: str) -> ConsulAddress:
+    """Without a scheme it is http, as in Consul's own tools (CONSUL_HTTP_ADDR)."""
+    url = urlsplit(text if "://" in text else f"http://{text}")
+    wrong = ValueError(f"--consul {text}: expected http://HOST:PORT or https://HOST:PORT")
+    try:
+        port = url.port
+    except ValueError:
+        raise wrong from None
+    more = url.username or url.query or url.fragment or url.path not in ("", "/")
+    if url.scheme not in ("http", "https") or not url.hostname or not port or more:
+        raise wrong
+    return ConsulAddress(url.scheme, url.hostname, port)
 
 
 def _token(environment: Mapping[str, str]) -> str | None:

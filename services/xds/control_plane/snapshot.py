@@ -1,4 +1,5 @@
-"""A snapshot: every resource the gateway should have, each with a version made of its content."""
+"""A snapshot: every resource the gateway should have, each with a version derived from its
+content."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from .resources.clusters import clusters
 from .resources.listener import GatewayAddress, listener
 from .resources.routes import route_config
 from .resources.runtime import runtime_layer
-from .routing import DOORS, RoutingTable
+from .routing import RoutingTable
 
 
 class ResourceType(Enum):
@@ -27,7 +28,7 @@ class ResourceType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A serialized resource. Equal content has an equal version, in every process and restart."""
+    """A serialized resource. Equal content has an equal version, across processes and restarts."""
 
     name: str
     body: bytes
@@ -43,13 +44,15 @@ Resources = Mapping[str, Resource]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Resources by type and name; `required` are the clusters that the routes point at.
+    """Resources by type and name; `required` are the clusters that the routes point to, and
+    `destinations` the services by model.
 
     `created_s` is the monotonic time of the change that led to it, for measuring convergence.
     """
 
     resources: Mapping[ResourceType, Resources]
     required: frozenset[str]
+    destinations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     created_s: float = 0.0
 
     def of(self, resource_type: ResourceType) -> Resources:
@@ -78,6 +81,7 @@ def build(table: RoutingTable, gateway: GatewayAddress, *, created_s: float = 0.
             ResourceType.ROUTE: _named(routes["name"], protobuf.route_configuration(routes)),
         },
         required=frozenset(_pointed_at(table)),
+        destinations={route.model: route.destinations for route in table.routes},
         created_s=created_s,
     )
 
@@ -86,7 +90,7 @@ def _pointed_at(table: RoutingTable) -> Iterator[str]:
     for route in table.routes:
         for backend in route.backends:
             if backend.weight:
-                yield from (backend.cluster(door) for door in DOORS)
+                yield from (backend.cluster(protocol) for protocol in route.protocols)
 
 
 def _endpoints(table: RoutingTable, cluster: str) -> bytes:

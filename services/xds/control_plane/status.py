@@ -1,4 +1,4 @@
-"""GET /status: each model, its backends and endpoints, and what every Envoy has acknowledged."""
+"""GET /status: each model with its backends and endpoints, and what each Envoy has acknowledged."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from .resources.routes import ROUTE_CONFIG
-from .routing import DOORS, Route, RoutingTable
+from .routing import Route, RoutingTable
 from .server import Envoy
 from .snapshot import ResourceType, Snapshot
 
@@ -26,8 +26,8 @@ def status(
     """The document that readiness gates and `slipway status` read.
 
     A model is `acknowledged` when at least one Envoy is connected and every connected one holds
-    the current route and, for each backend, the current cluster and endpoints. It is `ready` when
-    moreover each door of a backend with weight has a healthy endpoint.
+    the current route and, for each backend, the current cluster and endpoints. It is `ready` if, in
+    addition, each backend with weight has a healthy endpoint for every protocol of the model.
     """
     models: _Json = {}
     if table is not None and snapshot is not None:
@@ -50,9 +50,9 @@ def _model(
         [*routed.values(), *(ok for c in clusters.values() for ok in c["acknowledged_by"].values())]
     )
     serving = all(
-        clusters[backend.cluster(door)]["healthy"]
+        clusters[backend.cluster(protocol)]["healthy"]
         for backend in route.backends
-        for door in DOORS
+        for protocol in route.protocols
         if backend.weight
     )
     return {
@@ -68,7 +68,8 @@ def _model(
                 "service": backend.service,
                 "weight": backend.weight,
                 "clusters": {
-                    backend.cluster(door): clusters[backend.cluster(door)] for door in DOORS
+                    backend.cluster(protocol): clusters[backend.cluster(protocol)]
+                    for protocol in route.protocols
                 },
             }
             for backend in route.backends

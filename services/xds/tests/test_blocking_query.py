@@ -103,7 +103,7 @@ async def test_an_empty_answer_with_a_lower_index_is_a_loss() -> None:
     assert seen == [(["a"], False), (None, True), ([], True)]
 
 
-async def test_an_empty_answer_with_a_higher_index_is_somebodys_wish() -> None:
+async def test_an_empty_answer_with_a_higher_index_is_a_deletion() -> None:
     seen, _ = await read((200, 70, ["a"]), (404, 71, None))
 
     assert seen == [(["a"], False), (None, False)]

@@ -1,4 +1,4 @@
-"""Which routes are fit to be served, and when."""
+"""Which routes can be served, and when."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_no_routes_at_all_is_a_table() -> None:
     assert served(catalog) == []
 
 
-def test_a_new_backend_is_served_once_both_its_doors_are_known(catalog: Catalog) -> None:
+def test_a_new_backend_is_served_once_both_its_protocols_are_known(catalog: Catalog) -> None:
     catalog.put_routes([TINY_2], {})
     catalog.put_endpoints("model-tiny-2-openai", HERE)
     assert served(catalog) == ["model-tiny-1"]

@@ -1,4 +1,4 @@
-"""Consul's JSON, read."""
+"""Reading Consul's JSON."""
 
 from __future__ import annotations
 
@@ -17,17 +17,25 @@ from control_plane.sources.documents import (
 )
 
 SCHEMA = Path(__file__).parents[3] / "schemas" / "route.schema.json"
+# As the planner wrote them when version 1 was its newest.
+ROUTES_OF_VERSION_1 = Path(__file__).parent / "documents" / "routes-version-1.json"
 DOCUMENT = {
-    "schema_version": 1,
+    "schema_version": 2,
     "model": "tiny",
     "aliases": ["small"],
+    "protocols": ["http", "grpc"],
     "backends": [{"service": "model-tiny-1", "weight": 100}],
     "max_concurrent_requests_per_replica": 64,
     "stream_idle_timeout_s": 120,
     "max_stream_duration_s": 600,
 }
 BAD = [
-    ({**DOCUMENT, "schema_version": 2}, "schema_version"),
+    ({**DOCUMENT, "schema_version": 3}, "schema_version"),
+    ({**DOCUMENT, "schema_version": 1}, "the document"),
+    ({k: v for k, v in DOCUMENT.items() if k != "protocols"}, "the document"),
+    ({**DOCUMENT, "protocols": []}, "protocols"),
+    ({**DOCUMENT, "protocols": ["http", "http"]}, "the document"),
+    ({**DOCUMENT, "protocols": ["openai"]}, "protocols.0"),
     ({**DOCUMENT, "model": ""}, "model"),
     ({**DOCUMENT, "aliases": ["a b"]}, "aliases.0"),
     ({**DOCUMENT, "backends": []}, "backends"),
@@ -56,6 +64,34 @@ def test_a_document_becomes_a_route() -> None:
     jsonschema.validate(DOCUMENT, json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
+@pytest.mark.parametrize(
+    ("protocols", "clusters"),
+    [
+        (["http"], {"model-tiny-1-openai"}),
+        (["grpc"], {"model-tiny-1-grpc"}),
+        (["grpc", "http"], {"model-tiny-1-grpc", "model-tiny-1-openai"}),
+    ],
+)
+def test_a_route_has_clusters_for_its_protocols_only(
+    protocols: list[str], clusters: set[str]
+) -> None:
+    document = {**DOCUMENT, "protocols": protocols}
+
+    assert set(route_from_kv(entry(document)).clusters()) == clusters
+    jsonschema.validate(document, json.loads(SCHEMA.read_text(encoding="utf-8")))
+
+
+def test_documents_of_version_1_are_routes_that_speak_both_protocols() -> None:
+    documents = json.loads(ROUTES_OF_VERSION_1.read_text(encoding="utf-8"))
+
+    assert {document["schema_version"] for document in documents.values()} == {1}
+    for model, document in documents.items():
+        route = route_from_kv(entry(document, key=f"slipway/routes/{model}"))
+        assert route.protocols == ("http", "grpc")
+        assert len(route.clusters()) == 2
+        jsonschema.validate(document, json.loads(SCHEMA.read_text(encoding="utf-8")))
+
+
 @pytest.mark.parametrize(("document", "where"), BAD)
 def test_a_wrong_document_is_refused_by_the_program_and_by_the_schema(
     document: dict[str, Any], where: str
@@ -79,7 +115,7 @@ def test_backends_that_make_no_sense_are_refused(backends: list[Any], reason: st
 
 
 @pytest.mark.parametrize("value", ["", None, "%%%", base64.b64encode(b"{").decode()])
-def test_a_value_that_is_no_json_is_refused(value: str | None) -> None:
+def test_a_value_that_is_not_json_is_refused(value: str | None) -> None:
     with pytest.raises(BadRouteError, match="slipway/routes/tiny"):
         route_from_kv({"Key": "slipway/routes/tiny", "Value": value})
 

@@ -9,7 +9,7 @@ from pings import answered_pings
 from support.waiting import ADDRESS
 
 
-async def test_a_quiet_connection_is_kept_however_often_envoy_asks_whether_it_lives() -> None:
+async def test_a_quiet_connection_is_kept_however_often_envoy_sends_keepalive_pings() -> None:
     server = grpc_server(DiscoveryService(Hub(), Metrics()))
     port = server.add_insecure_port(f"{ADDRESS}:0")
     await server.start()

@@ -1,4 +1,4 @@
-"""Flags, environment, and what is said of wrong ones."""
+"""Flags, environment variables, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,21 @@ def test_the_environment_stands_in_for_flags() -> None:
     settings = parse(["--http", "127.0.0.1:5"], environment)
 
     assert (settings.listen.port, settings.http.port) == (1, 5)
-    assert settings.consul == "http://127.0.0.1:4"
+    assert str(settings.consul) == "http://127.0.0.1:4"
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("http://127.0.0.1:8500", "http://127.0.0.1:8500"),
+        ("https://127.0.0.1:8501/", "https://127.0.0.1:8501"),
+        ("https://consul.internal:8501", "https://consul.internal:8501"),
+        ("https://[::1]:8501", "https://[::1]:8501"),
+        ("consul.internal:8500", "http://consul.internal:8500"),
+    ],
+)
+def test_consul_is_found_over_http_and_https(text: str, url: str) -> None:
+    assert str(parse([*FLAGS, "--consul", text], {}).consul) == url
 
 
 def test_the_token_comes_from_the_environment_or_a_file(tmp_path: Path) -> None:
@@ -53,7 +67,10 @@ def test_the_token_comes_from_the_environment_or_a_file(tmp_path: Path) -> None:
         ([*FLAGS, "--listen", "localhost:1"], "expected an IP address and a port"),
         ([*FLAGS, "--http", "127.0.0.1:0"], "between 1 and 65535"),
         ([*FLAGS, "--gateway", "127.0.0.1"], "expected an IP address and a port"),
-        ([*FLAGS, "--consul", "ftp://x"], "expected http://ADDR:PORT"),
+        ([*FLAGS, "--consul", "ftp://x:1"], "expected http://HOST:PORT or https://HOST:PORT"),
+        ([*FLAGS, "--consul", "https://x"], "expected http://HOST:PORT or https://HOST:PORT"),
+        ([*FLAGS, "--consul", "https://x:99999"], "--consul https://x:99999"),
+        ([*FLAGS, "--consul", "https://x:1/v1"], "--consul https://x:1/v1"),
     ],
 )
 def test_a_wrong_setting_ends_with_code_2_and_says_which(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from control_plane.protocol.messages import Request, Send
-from control_plane.protocol.stream import DeltaStream
 from control_plane.resources.listener import GatewayAddress
 from control_plane.routing import Endpoint, RoutingTable
 from control_plane.server import Envoy
-from control_plane.snapshot import ResourceType, Snapshot, build
+from control_plane.snapshot import Snapshot, build
 from control_plane.status import status
+from support.connected import envoy
 from support.gateway import route
 
 TINY = route("tiny", aliases=("small",))
@@ -24,27 +23,6 @@ def table(openai: tuple[Endpoint, ...] = UP, grpc: tuple[Endpoint, ...] = UP) ->
 
 def snapshot(of: RoutingTable) -> Snapshot:
     return build(of, GatewayAddress("10.0.0.9", 8080))
-
-
-def envoy(holds: Snapshot | None, node: str = "gateway") -> Envoy:
-    """An Envoy that has acknowledged all of a snapshot, or nothing yet."""
-    stream = DeltaStream(now_s=0)
-    if holds is not None:
-        stream.on_snapshot(holds, 0)
-        for kind in ResourceType:
-            _acknowledge(stream, stream.on_request(_subscribe(kind, holds), 0))
-    return Envoy(stream=stream, peer="ipv4:10.0.0.1:1", connected_s=0, node=node)
-
-
-def _subscribe(kind: ResourceType, holds: Snapshot) -> Request:
-    return Request(resource_type=kind, subscribe=tuple(holds.of(kind)))
-
-
-def _acknowledge(stream: DeltaStream, actions: list[Any]) -> None:
-    for action in actions:
-        if isinstance(action, Send):
-            request = Request(resource_type=action.resource_type, nonce=action.nonce)
-            _acknowledge(stream, stream.on_request(request, 0))
 
 
 def tiny(of: RoutingTable, *envoys: Envoy) -> dict[str, Any]:
@@ -83,7 +61,7 @@ def test_without_an_envoy_nothing_is_acknowledged() -> None:
     assert not tiny(table())["acknowledged"]
 
 
-def test_a_door_without_a_healthy_replica_is_acknowledged_but_not_ready() -> None:
+def test_a_protocol_without_a_healthy_replica_is_acknowledged_but_not_ready() -> None:
     current = table(grpc=DOWN)
     model = tiny(current, envoy(snapshot(current)))
 

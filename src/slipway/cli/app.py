@@ -1,4 +1,4 @@
-"""The `slipway` command: a table of commands, each loaded when it is used."""
+"""The `slipway` command: a table of subcommands, each imported only when it is used."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from slipway.cli.console import say
 from slipway.cli.errors import explained, text_of
 from toolchain.settings import default_cache
 
-# In the order of --help. Each name is a module of commands/ with an `app` of one command, whose
-# first docstring line is the summary here (a test compares them).
+# In the order of --help. Each name is a module of commands/ with an `app` of one command. Its
+# summary repeats the first line of the docstring (a test compares them).
 COMMANDS: Mapping[str, str] = {
     "up": "Bring the environment to what its files say, and ask every model a question.",
     "preview": "Show what `up` would change (pulumi preview; takes its arguments).",
-    "diff": "Show what a change does, as the comment of a pull request.",
+    "diff": "Show what a change does, as a comment for its pull request.",
     "plan": "Show what would run where, what it costs and promises, without a cluster.",
     "policies": "Judge the environment by policies/, without Pulumi and without a cluster.",
     "fit": "Say whether a model fits, what remains for requests, and what would fit.",
     "replay": "Serve a recorded load with simulated replicas, before and after a change.",
     "status": "Show nodes, jobs, replicas, endpoints and metrics targets.",
     "chat": "Ask a model through the gateway and stream its answer.",
-    "logs": "Show what a replica prints: one that fails before all, else the newest.",
+    "logs": "Show what a replica prints: a failing one first, else the newest.",
     "stop": "End all processes of the environment; its state stays.",
     "start": "Bring a stopped environment back, without Pulumi.",
     "down": "End the environment and remove its state.",
@@ -38,7 +38,7 @@ COMMANDS: Mapping[str, str] = {
 
 
 class CommandGroup(TyperGroup):
-    """Knows all commands by their summaries, loads one, and explains how it failed."""
+    """Lists all commands by their summaries, loads the one in use, and explains its errors."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
@@ -48,7 +48,7 @@ class CommandGroup(TyperGroup):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            raise typer.Exit(0) from None  # the reader of a pipe has seen enough
+            raise typer.Exit(0) from None  # the reader of the pipe has closed it
         except (Exception, KeyboardInterrupt) as error:
             failure = explained(error, ctx.invoked_subcommand or "")
             if failure is None:
@@ -85,6 +85,6 @@ for _name, _summary in COMMANDS.items():
 
 
 def main() -> None:
-    # It keeps a list of the machine's fonts; nothing is written outside of the cache folder.
+    # matplotlib keeps a list of fonts, which must not be written outside the cache folder.
     os.environ.setdefault("MPLCONFIGDIR", str(default_cache() / "matplotlib"))
     app(prog_name="slipway")

@@ -1,22 +1,22 @@
-"""The plan that an environment was last brought up with: what runs, whatever its files say now."""
+"""The plan that an environment was last brought up with: what runs, even if the files have
+changed."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from slipway.cli.environment import Environment
-from slipway.cli.errors import CliError
-from slipway.cli.targets import must_have_components
+from slipway.cli.errors import WRONG_INPUT, CliError
+from slipway.cli.targets import LOCAL, must_have_components, target_of
 from slipway.plan.document import plan_to_json
-from slipway.plan.platform import PlatformPlan
-
-CONSUL_PORT = 8500
-NOMAD_PORT = 4646
+from slipway.plan.endpoint import Endpoint
+from slipway.plan.platform import PROTOCOLS, STABLE, PlatformPlan
+from slipway.planner.engines.registry import ENGINES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +27,7 @@ class AppliedModel:
     load_timeout_s: int
     drain_timeout_s: int
     simulated: bool
+    protocols: tuple[str, ...]  # of slipway.plan.platform.PROTOCOLS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,7 @@ class Applied:
     prometheus: str
     nomad: str
     consul: str
-    servers: tuple[str, ...]  # Nomad's
+    servers: tuple[str, ...]  # Nomad's API
     models: tuple[AppliedModel, ...]
     node_bundle: str
     node_environment: str
@@ -52,18 +53,18 @@ class Applied:
 
     @property
     def shown_model(self) -> AppliedModel | None:
-        """The model whose answer is shown: a real engine's before a simulated one's."""
+        """The model whose answer is shown: one with a real engine, else a simulated one."""
         return next((m for m in self.models if not m.simulated), next(iter(self.models), None))
 
     def names(self) -> Iterator[str]:
-        """Everything a client may call a model."""
+        """Every name and alias that clients can use for a model."""
         for model in self.models:
             yield model.name
             yield from model.aliases
 
 
 def record(environment: Environment, plan: PlatformPlan) -> Applied:
-    """Remembers `plan` as the one that runs; atomic."""
+    """Records `plan` as the running one, atomically."""
     text = plan_to_json(plan)
     partial = _path(environment).with_suffix(".partial")
     with os.fdopen(os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
@@ -73,7 +74,7 @@ def record(environment: Environment, plan: PlatformPlan) -> Applied:
 
 
 def recorded(environment: Environment) -> Applied | None:
-    """None when the environment was never brought up, or was taken down."""
+    """The recorded plan; None if the environment was never brought up or was taken down."""
     try:
         return from_document(json.loads(_path(environment).read_text()))
     except FileNotFoundError:
@@ -81,50 +82,95 @@ def recorded(environment: Environment) -> Applied | None:
 
 
 def require(environment: Environment) -> Applied:
-    """`recorded`, or a CliError that says how to get there."""
+    """`recorded`, or a CliError that says how to bring the environment up."""
     applied = recorded(environment)
     if applied is None:
         must_have_components(environment)
-        raise CliError(
-            f'the environment "{environment.name}" has not been brought up',
-            fix=f"slipway up -s {environment.name}",
-        )
+        raise _not_here(environment)
     return applied
 
 
+def _not_here(environment: Environment) -> CliError:
+    name = environment.name
+    if target_of(environment) in LOCAL:
+        return CliError(
+            f'the environment "{name}" has not been brought up', fix=f"slipway up -s {name}"
+        )
+    return CliError(
+        f'"{name}" does not run on this machine, so its addresses are not known here',
+        fix=f'eval "$(slipway env -s {name})" && pulumi stack output -s {name} shows its addresses',
+        exit_code=WRONG_INPUT,
+    )
+
+
 def from_document(plan: Mapping[str, Any]) -> Applied:
-    """The addresses and names that commands need, out of a plan's JSON."""
-    gateway, monitoring, server = plan["gateway"], plan["monitoring"], plan["servers"][0]
-    servers = tuple(_http(each["address"], NOMAD_PORT) for each in plan["servers"])
+    """The addresses and names that commands need, from a plan's JSON of this or the previous
+    version: the program that brought the environment up may be older than this one."""
+    if plan["schema_version"] == 1:
+        return _from_version_1(plan)
+    (envoy, *_), nomad = plan["gateway"]["envoys"], _endpoint(plan["nomad"])
     return Applied(
         environment=plan["environment"],
-        gateway_http=_http(gateway["address"], gateway["port"]),
-        gateway_grpc=f"{gateway['address']}:{gateway['port']}",
-        envoy_admin=_http(gateway["address"], gateway["admin_port"]),
-        xds=_http(gateway["address"], gateway["xds_metrics_port"]),
-        prometheus=_http(monitoring["address"], monitoring["port"]),
-        nomad=servers[0],
-        consul=_http(server["address"], CONSUL_PORT),
-        servers=servers,
-        models=tuple(_model(model) for model in plan["models"]),
+        gateway_http=_endpoint(plan["gateway"]["clients"]).url,
+        gateway_grpc=_endpoint(plan["gateway"]["clients"]).authority,
+        envoy_admin=_endpoint(envoy["admin"]).url,
+        xds=_endpoint(envoy["xds_http"]).url,
+        prometheus=_endpoint(plan["monitoring"]["prometheus"]).url,
+        nomad=nomad.url,
+        consul=_endpoint(plan["consul"]).url,
+        servers=tuple(nomad.at(server["address"]).url for server in plan["servers"]),
+        models=tuple(
+            _model(model, _stable(model)["job_id"], model["protocols"]) for model in plan["models"]
+        ),
         node_bundle=plan["node_agent"]["bundle"],
         node_environment=plan["node_agent"]["environment"],
     )
 
 
-def _model(model: Mapping[str, Any]) -> AppliedModel:
-    return AppliedModel(
-        name=model["name"],
-        aliases=tuple(model["aliases"]),
-        job_id=model["job_id"],
-        load_timeout_s=model["replica"]["load_timeout_s"],
-        drain_timeout_s=model["replica"]["drain_timeout_s"],
-        simulated=model["replica"]["document"]["engine"]["kind"] == "sim",
+def _stable(model: Mapping[str, Any]) -> Mapping[str, Any]:
+    return next(release for release in model["releases"] if release["name"] == STABLE)
+
+
+def _from_version_1(plan: Mapping[str, Any]) -> Applied:
+    """In version 1 addresses and ports were separate, the plan had none for Consul and Nomad, and
+    every model had one job and both protocols."""
+    gateway, monitoring = plan["gateway"], plan["monitoring"]
+    first, *_ = servers = [_http(server["address"], 4646) for server in plan["servers"]]
+    clients = _http(gateway["address"], gateway["port"])
+    return Applied(
+        environment=plan["environment"],
+        gateway_http=clients.url,
+        gateway_grpc=clients.authority,
+        envoy_admin=_http(gateway["address"], gateway["admin_port"]).url,
+        xds=_http(gateway["address"], gateway["xds_metrics_port"]).url,
+        prometheus=_http(monitoring["address"], monitoring["port"]).url,
+        nomad=first.url,
+        consul=_http(first.host, 8500).url,
+        servers=tuple(server.url for server in servers),
+        models=tuple(_model(model, model["job_id"], PROTOCOLS) for model in plan["models"]),
+        node_bundle=plan["node_agent"]["bundle"],
+        node_environment=plan["node_agent"]["environment"],
     )
 
 
-def _http(address: str, port: int) -> str:
-    return f"http://{address}:{port}"
+def _model(model: Mapping[str, Any], job_id: str, protocols: Iterable[str]) -> AppliedModel:
+    return AppliedModel(
+        name=model["name"],
+        aliases=tuple(model["aliases"]),
+        job_id=job_id,
+        load_timeout_s=model["replica"]["load_timeout_s"],
+        drain_timeout_s=model["replica"]["drain_timeout_s"],
+        simulated=ENGINES[model["replica"]["document"]["engine"]["kind"]].simulated,
+        protocols=tuple(protocols),
+    )
+
+
+def _endpoint(document: Mapping[str, Any]) -> Endpoint:
+    return Endpoint(**document)
+
+
+def _http(host: str, port: int) -> Endpoint:
+    return Endpoint(scheme="http", host=host, port=port)
 
 
 def _path(environment: Environment) -> Path:

@@ -1,4 +1,4 @@
-"""Whom HTTP clients trust."""
+"""The certificates that HTTP clients trust."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ import httpx
 
 @cache
 def trusted() -> ssl.SSLContext:
-    """The machine's certificates. Read once: that takes longer than a request on this machine."""
+    """The machine's certificates. Read once: reading takes longer than a local request."""
     return httpx.create_ssl_context(trust_env=False)

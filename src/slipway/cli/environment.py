@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -19,7 +19,7 @@ from toolchain.settings import default_cache
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 
-# Guards one laptop's loopback addresses, and its salt is committed in Pulumi.dev.yaml: no secret.
+# Not a secret: it protects one laptop's loopback addresses, and its salt is in Pulumi.dev.yaml.
 DEV_PASSPHRASE = "slipway-dev"  # noqa: S105
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -31,7 +31,7 @@ _NOT_FOR_CHILDREN = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """Where one environment of one checkout keeps what."""
+    """The paths of one environment of one checkout."""
 
     name: str
     checkout: Path
@@ -39,7 +39,7 @@ class Environment:
 
     @property
     def run(self) -> Path:
-        """State of the processes: agents' data, logs, tokens. 0700."""
+        """The state of the processes: agents' data, logs, tokens. Mode 0700."""
         return self.home / self.name
 
     @property
@@ -52,7 +52,7 @@ class Environment:
 
     @property
     def state(self) -> Path:
-        """The file backend of Pulumi."""
+        """Pulumi's file backend."""
         return self.home / "state"
 
     @property
@@ -77,47 +77,63 @@ class Environment:
 
     @property
     def commands(self) -> Path:
-        """Pulumi, and beside it what it looks for there."""
+        """The folder of Pulumi and of the programs that it looks for beside itself."""
         return self.home / "bin"
 
     @property
     def node_python(self) -> Path:
-        """The interpreter of the programs that keep a host."""
+        """The interpreter of the programs that run on a host."""
         name = f"node-{requirements_digest(self.checkout, 'node')}"
         return self.cache / "envs" / name / "bin" / "python"
 
     def token(self, api: str) -> str | None:
-        """The management token of "nomad" or "consul"; None before there is one."""
+        """The management token of "nomad" or "consul"; None before it exists."""
         try:
             return (self.run / "tokens" / api).read_text().strip() or None
         except FileNotFoundError:
             return None
 
     def variables(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """What Pulumi, its program and the host programs read."""
+        """The variables that Pulumi, its program and this machine's host programs read."""
         return {
             "SLIPWAY_CACHE": str(self.cache),
             "SLIPWAY_RUN": str(self.run),
             "SLIPWAY_SCRATCH": str(self.scratch),
             "SLIPWAY_PYTHON": str(self.node_python),
+            **self.own_backend,
+            **self.program_variables(environ),
+        }
+
+    @property
+    def own_backend(self) -> dict[str, str]:
+        """Variables that make Pulumi keep its state in this checkout, encrypted with dev's
+        passphrase."""
+        return {
             "PULUMI_HOME": str(self.pulumi_home),
-            # A URL: a folder's `#` would begin a fragment, its `%2F` would be read as a slash.
+            # A URL: a `#` in the path would start a fragment, and `%2F` would be read as a slash.
             "PULUMI_BACKEND_URL": f"file://{quote(str(self.state))}",
-            # We read the state, too: plainly written, in the folder of the project.
+            # Slipway reads the state too, so it is not compressed and lies in the project's folder.
             "PULUMI_DIY_BACKEND_GZIP": "false",
             "PULUMI_DIY_BACKEND_ZSTD": "false",
             "PULUMI_DIY_BACKEND_LEGACY_LAYOUT": "false",
             "PULUMI_CONFIG_PASSPHRASE": DEV_PASSPHRASE,
+        }
+
+    def program_variables(
+        self, environ: Mapping[str, str] = os.environ, *, plugins: Sequence[Path] = ()
+    ) -> dict[str, str]:
+        """Variables the program needs with any backend; the `plugins` folders come first on
+        PATH."""
+        return {
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             # The program's packages: src/slipway, components, stacks.
             "PYTHONPATH": os.pathsep.join([str(self.checkout / "src"), str(self.checkout)]),
-            "PATH": _first_on_path(self.commands, environ.get("PATH", os.defpath)),
+            "PATH": _first_on_path([self.commands, *plugins], environ.get("PATH", os.defpath)),
         }
 
     def child_environment(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         """The whole environment of a child process."""
-        inherited = {key: value for key, value in environ.items() if key not in _NOT_FOR_CHILDREN}
-        return {**inherited, **self.variables(environ)}
+        return inherited(environ) | self.variables(environ)
 
     def make_folders(self) -> None:
         """The folders of a running environment, readable by their owner only."""
@@ -127,26 +143,27 @@ class Environment:
         _make_private(self.scratch)
 
     def make_pulumi_folders(self) -> None:
-        """What Pulumi alone needs; a preview makes no other."""
+        """The folders that Pulumi needs, the only ones that a preview creates."""
         self.make_home()
         for folder in (self.state, self.pulumi_home):
             folder.mkdir(mode=0o700, exist_ok=True)
 
     def make_home(self) -> None:
-        """`.slipway`, readable by its owner only; also when an earlier hand made it wider."""
+        """Creates `.slipway` readable by its owner only, and narrows the mode of an existing
+        one."""
         self.home.mkdir(mode=0o700, exist_ok=True)
         self.home.chmod(0o700)
 
 
 def find(name: str, *, checkout: Path | None = None, cache: Path | None = None) -> Environment:
-    """The environment `name`. CliError (wrong input) when the checkout has none of that name.
+    """The environment `name`. CliError (wrong input) if the checkout has none of that name.
 
-    One whose stack file is gone but which still has processes or state counts: it must be possible
-    to end it.
+    An environment that has lost its stack file but still has processes or state is found too, so
+    that it can be taken down.
     """
     if name in _SHARED:
         raise CliError(
-            f'no environment can have the name "{name}": .slipway/{name} belongs to all of them',
+            f'no environment can be named "{name}": all environments share .slipway/{name}',
             fix=f"give it another name, such as {name}-1",
             exit_code=WRONG_INPUT,
         )
@@ -164,20 +181,26 @@ def find(name: str, *, checkout: Path | None = None, cache: Path | None = None) 
     )
 
 
+def inherited(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables of this process that child processes inherit."""
+    return {key: value for key, value in environ.items() if key not in _NOT_FOR_CHILDREN}
+
+
 def exports(variables: Mapping[str, str]) -> str:
     """The variables as lines for `eval` in a POSIX shell."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
 
 
-def _first_on_path(folder: Path, path: str) -> str:
-    others = [part for part in path.split(os.pathsep) if part and part != str(folder)]
-    return os.pathsep.join([str(folder), *others])
+def _first_on_path(folders: Sequence[Path], path: str) -> str:
+    first = [str(folder) for folder in folders]
+    others = [part for part in path.split(os.pathsep) if part and part not in first]
+    return os.pathsep.join([*first, *others])
 
 
 def _make_private(folder: Path) -> None:
-    """Makes `folder` under the world-writable /tmp. CliError when somebody else owns the name."""
+    """Creates `folder` under the world-writable /tmp. CliError if another user owns that path."""
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise CliError(f"{folder} belongs to somebody else", fix=f"have {folder} removed")
+        raise CliError(f"{folder} belongs to another user", fix=f"ask its owner to remove {folder}")
     folder.chmod(0o700)

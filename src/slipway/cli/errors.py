@@ -27,14 +27,14 @@ class CliError(Exception):
 
 
 class InterruptedRunError(CliError):
-    """The user stopped the command; it ended in order."""
+    """The user interrupted the command, which ended cleanly."""
 
     def __init__(self, message: str, *, fix: str) -> None:
         super().__init__(message, fix=fix, exit_code=INTERRUPTED)
 
 
 def explained(error: BaseException, command: str) -> CliError | None:
-    """What to tell the user about `error` of `slipway <command>`; None for a defect of ours."""
+    """The message for an `error` of `slipway <command>`; None if it is a defect of Slipway."""
     if isinstance(error, CliError):
         return error
     if isinstance(error, ConfigError):
@@ -43,7 +43,7 @@ def explained(error: BaseException, command: str) -> CliError | None:
         return CliError(error.message, fix=error.fix, exit_code=error.exit_code)
     if isinstance(error, KeyboardInterrupt | CancelledError):
         return InterruptedRunError(
-            "interrupted", fix=f"`slipway {command}` again goes on from here"
+            "interrupted", fix=f"run `slipway {command}` again: it goes on from here"
         )
     if isinstance(error, OSError):
         return _os_error(error)
@@ -57,7 +57,7 @@ def text_of(error: CliError) -> str:
 def _config_error(error: ConfigError) -> CliError:
     count = len(error.problems)
     head = "the configuration has a mistake" if count == 1 else f"{count} mistakes"
-    # Each problem brings its own fix.
+    # Each problem has its own fix.
     return CliError(f"{head}; nothing was changed\n{error}", fix="", exit_code=WRONG_INPUT)
 
 
@@ -72,13 +72,13 @@ def _os_error(error: OSError) -> CliError | None:
     fix = (
         f"make {error.filename} accessible to your user"
         if error.errno in _DENIED
-        else ("put that right, then run the same command again")
+        else "correct that, then run the same command again"
     )
     return CliError(f"{error.filename}: {error.strerror}", fix=fix)
 
 
 def _http_error(error: BaseException) -> CliError | None:
-    # A command that made no request has not loaded httpx, and its errors are none of httpx's.
+    # A command that has not loaded httpx cannot have failed in it.
     httpx = sys.modules.get("httpx")
     if httpx is None or not isinstance(error, httpx.HTTPError):
         return None
@@ -90,7 +90,7 @@ def _http_error(error: BaseException) -> CliError | None:
         )
     try:
         place = str(error.request.url)
-    except RuntimeError:  # raised by httpx where an error belongs to no request
+    except RuntimeError:  # raised by httpx if an error belongs to no request
         place = "the platform"
     return CliError(
         f"{place}: {error or type(error).__name__}",

@@ -16,21 +16,21 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 DEFAULT_STACK = "dev"
 
-# For commands that hand what they do not know to another program.
+# For commands that pass unknown arguments to another program.
 PASS_THROUGH = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def in_a_folder(picture: Path | None) -> Path | None:
-    """For --png: what cannot be written is told before the work, not after it."""
+    """For --png: refuses a path that cannot be written before the work starts."""
     if picture is not None and not picture.parent.is_dir():
         raise CliError(
-            f"--png: {picture}: there is no folder {picture.parent}",
-            fix="make the folder, or name another",
+            f"--png: {picture}: the folder {picture.parent} does not exist",
+            fix="create the folder, or name another one",
             exit_code=WRONG_INPUT,
         )
     if picture is not None and (picture.is_dir() or picture.suffix != ".png"):
         raise CliError(
-            f"--png: {picture}: is not the name of a PNG file",
+            f"--png: {picture} is not the name of a PNG file",
             fix="name a file that ends in .png",
             exit_code=WRONG_INPUT,
         )

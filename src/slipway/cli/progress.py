@@ -1,4 +1,4 @@
-"""What the user sees of long work: phases with their times, and signs of life inside them."""
+"""The progress of long work: phases with their times, and signs of life within them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 from slipway.cli.console import notes, say
 
-REPEAT_S = 10.0  # work that goes on is mentioned again this often
-SILENCE_S = 15.0  # so long after the last line, a phase says that it goes on
+REPEAT_S = 10.0  # how often a lasting state is printed again
+SILENCE_S = 15.0  # a phase that has been silent this long says that it goes on
 
 
 class Phases:
-    """Names and times of what a command does; `seconds` fills as they end."""
+    """The phases of a command; `seconds` has the time of each that has ended."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -55,7 +55,7 @@ def _signs_of_life(name: str) -> Iterator[None]:
 
 
 class ToolchainProgress:
-    """Prints each new state of a tool or environment, and a state that lasts every REPEAT_S.
+    """Prints each new state of a tool or environment, and repeats a lasting one every REPEAT_S.
 
     Called from several threads.
     """
@@ -68,7 +68,7 @@ class ToolchainProgress:
         with self._lock:
             shown = self._shown.get(name)
             if shown is None and state == "ready":
-                self._shown[name] = (state, elapsed_s)  # it was there already: nothing to tell
+                self._shown[name] = (state, elapsed_s)  # it existed already: nothing to report
                 return
             if shown and shown[0] == state and elapsed_s - shown[1] < REPEAT_S:
                 return

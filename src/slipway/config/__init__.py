@@ -1,1 +1,1 @@
-"""What users write, read once at the edge into frozen values; mistakes come back as one list."""
+"""The user's files, parsed once into frozen values; all mistakes are reported together."""

@@ -1,4 +1,4 @@
-"""Digests of the code and environments that replicas run: a change of either is a new replica."""
+"""Digests of the code and environments that replicas run: changing either replaces the replicas."""
 
 from __future__ import annotations
 
@@ -15,11 +15,8 @@ DIGEST_LENGTH = 12
 
 SERVICES = ("engine_sim", "node", "triton_vllm", "xds")
 
-# What runs of a service on a node, of those that replicas run; relative to its folder.
+# For the services that replicas run, the files that run on nodes; relative to the service's folder.
 ENTRYPOINTS = {"engine_sim": "engine_sim.py", "triton_vllm": "launcher.py"}
-
-# What a person runs from the checkout and no node does; relative to the service's folder.
-NOT_ON_NODES = {"engine_sim": ("make_trace.py", "replay.py", "simulator/fleet")}
 
 # name of a Python environment -> its fully pinned requirements
 REQUIREMENTS = {
@@ -30,10 +27,6 @@ REQUIREMENTS = {
     "xds": "services/xds/requirements.txt",
 }
 
-# What turns a plan into a replica's job. Another rendering under the same job ID would restart
-# every replica at once; counted into the digest it is a change like any other.
-JOB_RENDERERS = ("components/nomad/jobspec.py", "components/serving/nomad_job.py")
-
 TOOL_PINS = "toolchain/pins.json"
 SIMULATOR_PROFILES = "services/engine_sim/profiles.json"
 
@@ -43,19 +36,19 @@ _SKIPPED_PREFIXES = (".", "README", "requirements")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifacts:
-    """Folder names under bundles/ and envs/ of the runtime folder, and facts of what runs there."""
+    """Folder names under bundles/ and envs/ of the runtime folder, and facts about their
+    contents."""
 
     bundles: Mapping[str, str]  # "xds" -> "xds-1a2b3c4d5e6f"
     environments: Mapping[str, str]  # "vllm" -> "vllm-1a2b3c4d5e6f"
     tools: Mapping[str, str]  # "envoy" -> "1.40.0"
-    simulator_kv_bytes: Mapping[str, int]  # profile of the simulator -> KV cache bytes per token
-    job_renderer: str  # digest of the code that renders replicas' jobs
+    simulator_kv_bytes: Mapping[str, int]  # simulator profile -> KV cache bytes per token
 
 
 def read_artifacts(root: Path) -> Artifacts:
     """Hash the services and requirement files of a checkout.
 
-    Raises ConfigError when a part is missing: the checkout is not whole.
+    Raises ConfigError when one is missing, which means the checkout is incomplete.
     """
     missing = [
         Problem(
@@ -76,26 +69,21 @@ def read_artifacts(root: Path) -> Artifacts:
         },
         tools=_tool_versions(root),
         simulator_kv_bytes=_simulator_kv_bytes(root),
-        job_renderer=_digest_of(root, JOB_RENDERERS),
     )
 
 
 def bundle_files(root: Path, service: str) -> list[Path]:
-    """The files of services/<service> that run on nodes: paths relative to it, sorted.
+    """The files of services/<service> that run on nodes, as sorted relative paths.
 
-    Left out: tests, READMEs, requirements, caches, dotfiles and NOT_ON_NODES. The bundle's digest
-    covers exactly these files.
+    Left out: tests, READMEs, requirements, caches and dotfiles. The bundle's digest covers exactly
+    these.
     """
     folder = root / "services" / service
-    elsewhere = {folder / path for path in NOT_ON_NODES.get(service, ())}
     found: list[Path] = []
     for place, folders, names in os.walk(folder):
-        here = Path(place)
-        folders[:] = [
-            each for each in folders if _runs_on_nodes(each) and here / each not in elsewhere
-        ]
-        files = (here / each for each in names if not each.startswith(_SKIPPED_PREFIXES))
-        found += [path for path in files if path.is_file() and path not in elsewhere]
+        folders[:] = [each for each in folders if _runs_on_nodes(each)]
+        files = (Path(place, each) for each in names if not each.startswith(_SKIPPED_PREFIXES))
+        found += [path for path in files if path.is_file()]
     return sorted((path.relative_to(folder) for path in found), key=Path.as_posix)
 
 
@@ -120,15 +108,10 @@ def requirements_digest(root: Path, environment: str) -> str:
     return hashlib.sha256(content).hexdigest()[:DIGEST_LENGTH]
 
 
-def _digest_of(root: Path, paths: Iterable[str]) -> str:
-    contents = b"\0".join((root / path).read_bytes() for path in paths)
-    return hashlib.sha256(contents).hexdigest()[:DIGEST_LENGTH]
-
-
 def _wanted_paths() -> list[str]:
     services = [f"services/{service}" for service in SERVICES]
     programs = [f"services/{service}/{program}" for service, program in ENTRYPOINTS.items()]
-    files = [*REQUIREMENTS.values(), *JOB_RENDERERS, TOOL_PINS, SIMULATOR_PROFILES]
+    files = [*REQUIREMENTS.values(), TOOL_PINS, SIMULATOR_PROFILES]
     return [*services, *programs, *files]
 
 

@@ -1,4 +1,4 @@
-"""The pydantic base of everything a user writes, and the types shared by its parts."""
+"""The pydantic base of all user settings, and the types they share."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-# What may be written at most: more than any fleet has, and little enough that no product of
-# settings overflows and none is counted for ever.
-MOST_TOKENS = 10_000_000  # of a request
-MOST_DEVICES = 1024  # of a replica or a node
-MOST_REPLICAS = 1000  # of a model
-MOST_NODES = 10_000  # of a pool
+# Upper limits: above any real fleet, and low enough that products of settings do not overflow and
+# loops over them end.
+MOST_TOKENS = 10_000_000  # per request
+MOST_DEVICES = 1024  # per replica or node
+MOST_REPLICAS = 1000  # per model
+MOST_NODES = 10_000  # per pool
 _MOST_BYTES = 2**50
-_LEAST_FRACTION = 1e-9  # what is divided by less is no longer finite
+_LEAST_FRACTION = 1e-9  # dividing by less gives infinity
 
 _UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|TiB)")
 
-CUSTOM_ERROR = "slipway"  # PydanticCustomError type whose context holds the fix
+CUSTOM_ERROR = "slipway"  # the PydanticCustomError type whose context holds the fix
 
 
 class Settings(BaseModel):
-    """Frozen, and no key it does not know. EXAMPLE is shown to who writes no mapping at all."""
+    """Frozen; unknown keys are refused. EXAMPLE is shown where the user did not write a mapping."""
 
     EXAMPLE: ClassVar[str] = ""
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Tagged(Settings):
-    """A member of a discriminated union; TAG says which."""
+    """A member of a discriminated union, identified by TAG."""
 
     TAG: ClassVar[str]
 
 
 def invalid(message: str, *, fix: str) -> PydanticCustomError:
-    """An error for a validator to raise: what is allowed, and how to put it right."""
+    """An error for a validator to raise: what is allowed, and how to fix it."""
     return PydanticCustomError(CUSTOM_ERROR, "{message}", {"message": message, "fix": fix})
 
 
@@ -52,14 +52,15 @@ def parse_size(value: Any) -> int:
         )
     size = float(match[1]) * _UNITS[match[2]]
     if size < 1:
-        raise invalid("must be more than nothing", fix='write e.g. "4GiB"')
+        raise invalid("must be at least one byte", fix='write e.g. "4GiB"')
     if size > _MOST_BYTES:
         raise invalid("must be at most 1024TiB", fix="use 1024TiB or less")
     return int(size)
 
 
 def _number(value: Any) -> Any:
-    """pydantic takes true for 1, and a whole number too large for a float for no number."""
+    """pydantic accepts true as 1, and says that an integer too large for a float is not a
+    number."""
     if isinstance(value, bool):
         raise invalid("must be a number", fix="give a number")
     if isinstance(value, int) and abs(value) > sys.float_info.max:
@@ -74,7 +75,7 @@ def _not_tiny(value: float) -> float:
 
 
 def matching(pattern: str, *, allowed: str, example: str) -> AfterValidator:
-    """Text that matches the whole `pattern`; `allowed` says so in words, for the error."""
+    """Text that matches the whole `pattern`, which the error describes as `allowed`."""
     compiled = re.compile(pattern)
 
     def check(text: str) -> str:
@@ -105,7 +106,7 @@ ResourceName = Annotated[
     str,
     matching(
         "[a-z]([a-z0-9-]{0,38}[a-z0-9])?",
-        allowed="at most 40 lower-case letters, digits and inner hyphens, a letter first",
+        allowed="at most 40 lower-case letters, digits and inner hyphens, starting with a letter",
         example="cpu-large",
     ),
 ]

@@ -1,4 +1,4 @@
-"""The calibration file: what was measured of models on machines, which overrides estimates.
+"""The calibration file: measurements of models on machines, which override estimates.
 
 `slipway plan --compare --calibrate` writes it; its format is schemas/calibration.schema.json.
 """
@@ -26,7 +26,7 @@ Name = Annotated[str, Field(min_length=1)]
 
 
 def _day(value: Any) -> Any:
-    """A date, or its text; not the seconds since 1970 that pydantic would take too."""
+    """A date or its text. Seconds since 1970, which pydantic would also accept, are refused."""
     try:
         day = datetime.date.fromisoformat(value) if isinstance(value, str) else value
     except ValueError:
@@ -40,7 +40,7 @@ Day = Annotated[datetime.date, BeforeValidator(_day)]
 
 
 class LayoutSettings(Settings):
-    """How a replica was spread over devices: vLLM's parallel sizes."""
+    """How a replica was spread over devices: vLLM's parallelism sizes."""
 
     EXAMPLE = "{tensor: 2}"
     tensor: Devices = 1
@@ -58,7 +58,7 @@ class PrecisionSettings(Settings):
 
 
 class ServingMeasurement(Settings):
-    """One replica under a steady load: what came to it, and the means of its requests."""
+    """One replica under a steady load: the load it received, and the means over its requests."""
 
     requests_per_s: RequestsPerS
     input_tokens: PositiveFloat
@@ -81,7 +81,7 @@ class StepTimes(Settings):
 
 
 class CalibrationRow(Settings):
-    """What one replica did. Without an accelerator it ran on processors."""
+    """One measured replica. Without an accelerator it ran on processors."""
 
     model: Name  # of catalog/models.yaml
     accelerator: Name | None = None  # of catalog/accelerators.yaml
@@ -89,7 +89,7 @@ class CalibrationRow(Settings):
     precision: PrecisionSettings = PrecisionSettings()
     machine: Name
     date: Day
-    versions: Annotated[Mapping[str, str], Field(min_length=1)]  # of the engine, the driver...
+    versions: Annotated[Mapping[str, str], Field(min_length=1)]  # of the engine, the driver, ...
     serving: ServingMeasurement | None = None
     step_times: StepTimes | None = None
 
@@ -98,7 +98,7 @@ class CalibrationRow(Settings):
         if (self.serving is None) == (self.step_times is None):
             raise invalid(
                 "must have either `serving` or `step_times`",
-                fix="keep one of the two; write a row for each",
+                fix="keep one of them, and add a second row for the other",
             )
         return self
 
@@ -109,9 +109,9 @@ class CalibrationSettings(Settings):
 
 
 def load_calibration(path: Path, catalog: Catalog) -> CalibrationSettings:
-    """Read a calibration file, YAML or JSON, whose names the catalog knows.
+    """Read a calibration file, YAML or JSON, and check its names against the catalog.
 
-    Raises ConfigError with file:line, key, value and fix of everything wrong.
+    Raises ConfigError with file:line, key, value and fix of every problem.
     """
     document = read_document(path, source=f"{path.parent.name}/{path.name}")
     settings = validated(CalibrationSettings, document.values, document.origin)

@@ -10,14 +10,14 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
-from .base import Count, Devices, PositiveFloat, PositiveInt, Settings, UsdPerHour
+from .base import MOST_DEVICES, Count, PositiveFloat, PositiveInt, Settings, UsdPerHour
 from .document import read_document
 from .errors import ConfigError, Problem
 from .validation import validated
 
 Entry = TypeVar("Entry", bound=Settings)
 
-# measured: on the hardware or from the vendor's API; documented: a page of the vendor or the
+# measured: on the hardware or from the vendor's API; documented: on a page of the vendor or in the
 # model's own config; unverified: commonly quoted, not checked here.
 Confidence = Literal["measured", "documented", "unverified"]
 WholeNumber = Annotated[int, Field(ge=0, le=1_000_000)]
@@ -25,7 +25,7 @@ Parameters = Annotated[int, Field(ge=1, le=10**15)]
 
 
 class Sourced(Settings):
-    """Every entry says where it comes from and when that was true."""
+    """Every entry states its source and the date it was checked."""
 
     source: Annotated[str, Field(min_length=1)]
     date: datetime.date
@@ -50,8 +50,8 @@ class Instance(Sourced):
     cloud: str
     vcpus: PositiveInt
     memory_gib: PositiveInt
-    accelerator: str
-    accelerators: Devices
+    accelerator: str | None = None  # catalog key; absent on instances with processors only
+    accelerators: Annotated[int, Field(ge=0, le=MOST_DEVICES)] = 0
     network_gbps: PositiveFloat
     efa_interfaces: WholeNumber
     network_cards: Count
@@ -59,11 +59,11 @@ class Instance(Sourced):
     usd_per_hour: UsdPerHour | None = None
     price_source: str | None = None
     price_confidence: Confidence | None = None
-    price_date: datetime.date | None = None  # when it was the price; the first of a known month
+    price_date: datetime.date | None = None  # if only the month is known, its first day
 
     @property
     def priced_on(self) -> datetime.date:
-        """The date of the price: the entry's own where the price has none."""
+        """The date of the price, else the date of the entry."""
         return self.price_date or self.date
 
 
@@ -77,8 +77,8 @@ class SlidingWindow(Settings):
 class LatentAttention(Settings):
     """MLA: one compressed vector and one rotary key per token and layer, shared by all heads.
 
-    A head's queries and keys have `nope_dimensions` without and `rope_dimensions` with rotation,
-    its values `value_dimensions`. `q_lora_rank` compresses the queries, where they are.
+    A head's queries and keys have `nope_dimensions` without and `rope_dimensions` with rotation;
+    its values have `value_dimensions`. `q_lora_rank` is set where queries are compressed too.
     """
 
     kv_lora_rank: PositiveInt
@@ -89,7 +89,7 @@ class LatentAttention(Settings):
 
 
 class MixtureOfExperts(Settings):
-    """MLPs of which a router picks `per_token`; `shared` ones see every token.
+    """A router sends each token to `per_token` of these MLPs; `shared` ones process every token.
 
     The first `leading_dense_layers` layers have a plain MLP of the architecture's `intermediate`.
     """
@@ -101,12 +101,12 @@ class MixtureOfExperts(Settings):
     leading_dense_layers: WholeNumber = 0
 
 
-# What layers can have beyond RMSNorm, projections without bias and a gated MLP.
+# What a layer can have besides RMSNorm, projections without bias and a gated MLP.
 LayerPart = Literal[
     "qkv_bias",
     "output_bias",
-    "qk_norm",  # of each head's queries and keys
-    "post_norms",  # a norm behind attention and MLP too
+    "qk_norm",  # a norm on each head's queries and keys
+    "post_norms",  # a norm after attention and MLP too
     "attention_sinks",  # a learned logit per head
     "router_bias",
     "expert_bias",
@@ -115,15 +115,16 @@ LayerPart = Literal[
 
 
 class Architecture(Sourced):
-    """What decides a model's memory and arithmetic; names are those of its config.json, shortened.
+    """The facts that determine a model's memory and arithmetic, with shortened names from
+    config.json.
 
     `parameters` is the published number; `slipway.planner.memory.parameters` counts from the rest.
-    `published_weights` is the scheme of slipway.planner.memory.quantization its weights come in.
-    `packages` and `hub` are where they are found.
+    `published_weights` is the scheme (slipway.planner.memory.quantization) of its published
+    weights. `packages` and `hub` list where they are published.
     """
 
     parameters: Parameters
-    active_parameters: Parameters | None = None  # per token, of a mixture of experts
+    active_parameters: Parameters | None = None  # parameters per token in a mixture of experts
     layers: Count
     hidden: PositiveInt
     heads: PositiveInt
@@ -172,7 +173,7 @@ class Catalog:
 
 
 def load_catalog(root: Path) -> Catalog:
-    """Read <root>/catalog. Raises ConfigError when a file is missing or says something odd."""
+    """Read <root>/catalog. Raises ConfigError when a file is missing or invalid."""
     catalog = Catalog(
         accelerators=_entries(root, "accelerators", Accelerator),
         instances=_entries(root, "instances", Instance),
@@ -187,7 +188,7 @@ def load_catalog(root: Path) -> Catalog:
             fix="add the accelerator, with its source and date",
         )
         for key, instance in catalog.instances.items()
-        if instance.accelerator not in catalog.accelerators
+        if instance.accelerator not in {None, *catalog.accelerators}
     ]
     if unknown:
         raise ConfigError(unknown)

@@ -1,4 +1,4 @@
-"""YAML files with the line of every key, so that a mistake can name its place."""
+"""YAML files with the line of every key, so that an error can point to it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ KeyPath = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a value came from: turns a key path into file, line and dotted key.
+    """Where values came from: turns a key path into file, line and dotted key.
 
-    `namespace` is put before the dotted key ("slipway:" in a stack file). Key paths begin `below`
-    a key of the file, their first key is `written` there under another name. Where `replaced` holds
-    a key, what is wrong there, above or below it is the mistake of who replaced its value.
+    `namespace` is put before the dotted key ("slipway:" in a stack file). Key paths start `below` a
+    key of the file; `written` maps their first key to its name in the file. A problem at, above or
+    below a key in `replaced` is reported at the origin given there.
     """
 
     source: str
@@ -45,7 +45,7 @@ class Origin:
         )
 
     def under(self, path: KeyPath, *, namespace: str, rename: Mapping[str, str]) -> Origin:
-        """The part below `path`; its first key is replaced as `rename` says."""
+        """The origin of the part below `path`; `rename` maps its first keys to new names."""
         written = {new: old for old, new in rename.items()}
         return Origin(
             source=self.source,
@@ -67,7 +67,7 @@ class Origin:
 
 
 def _on_one_line(one: KeyPath, other: KeyPath) -> bool:
-    """Whether one of the two is the other, or leads to it."""
+    """Whether the two paths are equal or one is a prefix of the other."""
     return all(str(left) == str(right) for left, right in zip(one, other, strict=False))
 
 
@@ -78,7 +78,7 @@ class Document:
 
 
 def read_document(path: Path, *, source: str) -> Document:
-    """Read a YAML mapping. Raises ConfigError for a missing, broken or repeating file."""
+    """Read a YAML mapping. Raises ConfigError if the file is missing or broken or repeats a key."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -99,7 +99,7 @@ def _parse(text: str, source: str) -> Document:
     except yaml.YAMLError as error:
         raise _broken_yaml(source, error) from None
     except RecursionError:
-        reason = "is nested too deeply, or an anchor holds itself"
+        reason = "is nested too deeply, or an anchor contains itself"
         raise _whole_file(source, reason, "write it without anchors") from None
     finally:
         loader.dispose()
@@ -111,7 +111,7 @@ def _parse(text: str, source: str) -> Document:
 
 
 class _Walk:
-    """Collects the line of every key, and keys written twice (YAML keeps the last in silence)."""
+    """Collects the line of every key, and duplicate keys (YAML silently keeps the last one)."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -163,13 +163,13 @@ def _whole_file(source: str, message: str, fix: str) -> ConfigError:
 
 
 def read_value(text: str) -> Any:
-    """One YAML value, read as those of files are. Raises yaml.YAMLError."""
+    """One YAML value, read like those in files. Raises yaml.YAMLError."""
     return yaml.load(text, Loader=_LOADER)  # noqa: S506 - made from the safe one
 
 
 def _or_text(construct: Callable[[Any, yaml.ScalarNode], Any]) -> Callable[..., Any]:
-    """What YAML takes for a number or a date and cannot be one (2026-13-45) stays text: whoever
-    wants that key says what it must be, and where it is."""
+    """Text that looks like a number or a date but is not a valid one (2026-13-45) stays text:
+    validation of its key reports it with its place."""
 
     def read(loader: Any, node: yaml.ScalarNode) -> Any:
         try:
@@ -180,7 +180,7 @@ def _or_text(construct: Callable[[Any, yaml.ScalarNode], Any]) -> Callable[..., 
     return read
 
 
-# A class of its own, so that other readers of YAML in this process keep theirs.
+# A separate class, so that other YAML readers in this process are not affected.
 _LOADER: Any = type("_Loader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {})
 _LOADER.add_constructor("tag:yaml.org,2002:int", _or_text(yaml.SafeLoader.construct_yaml_int))
 _LOADER.add_constructor("tag:yaml.org,2002:float", _or_text(yaml.SafeLoader.construct_yaml_float))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, get_args
@@ -14,31 +15,32 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from .base import PositiveInt, Replicas, ResourceName, Seconds, Settings, UsdPerHour, invalid
 from .document import Origin
 from .errors import Problem, raise_if_any, suggestion
-from .pools import AwsPool, FleetPool, LocalPool, PoolSettings
+from .pools import AwsPool, FleetPool, LocalPool, MetalPool, PoolSettings
 from .validation import validated
 
 NAMESPACE = "slipway:"
 LOOPBACK = ipaddress.IPv4Network("127.0.0.0/8")
-RESERVED_POOLS = {"all", "default"}  # node pools that Nomad itself has
-MAX_LOCAL_POOLS = 15  # 16 addresses each, after the 16 of the servers, in a /24
+RESERVED_POOLS = {"all", "default"}  # Nomad's built-in node pools
+SERVER_NAME = re.compile(r"server-\d+")
+MAX_LOCAL_POOLS = 15  # of 16 addresses each in a /24, after the servers' 16
 MAX_FLEET_POOLS = 100
 Target = Literal["dev", "aws", "metal"]
 TARGETS = get_args(Target)
-FLEETS = ("aws", "metal")  # targets whose pools have accelerators
+FLEETS = ("aws", "metal")  # targets whose hosts are machines elsewhere
 
 
 def _loopback_network(text: str) -> str:
-    fix = "use a private corner of loopback, e.g. 127.77.0.0/24"
+    fix = "use a private part of the loopback range, e.g. 127.77.0.0/24"
     try:
         network = ipaddress.IPv4Network(text)
     except ValueError as error:
         raise invalid(f"is not an IPv4 network: {error}", fix=fix) from None
     if not network.subnet_of(LOOPBACK):
-        raise invalid(f"must lie inside {LOOPBACK}", fix=fix)
+        raise invalid(f"must be inside {LOOPBACK}", fix=fix)
     if network.prefixlen > 24:
         raise invalid("must be a /24 or larger", fix=fix)
     if network.network_address == LOOPBACK.network_address:
-        raise invalid("would give 127.0.0.1 to a server: it belongs to the machine", fix=fix)
+        raise invalid("would give a server 127.0.0.1, which the machine itself uses", fix=fix)
     return text
 
 
@@ -77,16 +79,17 @@ def _surge(value: Any) -> int | None:
     if value is None or (type(value) is int and value == 0):
         return value
     raise invalid(
-        "must be 0 (a change exchanges replicas one by one) or left out (a full set of new replicas"
+        "must be 0 (a change replaces replicas one by one) or left out (a full set of new replicas"
         " starts beside the old ones)",
         fix="write `surge: 0`, or remove `surge`",
     )
 
 
 class DeploymentSettings(Settings):
-    """A model of models/ on a pool, with the envelope its replica count moves in.
+    """A model of models/ on a pool, with the bounds of its replica count.
 
-    `surge`: replicas that a changed spec starts beside the old ones. Unset: as many as there are.
+    `surge` is the number of replicas that a changed spec starts beside the old ones; unset, as many
+    as are running.
     """
 
     EXAMPLE = "{pool: cpu, replicas: {min: 1, max: 2}}"
@@ -94,9 +97,13 @@ class DeploymentSettings(Settings):
     replicas: ReplicaSettings
     surge: Annotated[int | None, BeforeValidator(_surge)] = None
 
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        return (self.pool,)
+
 
 class FleetDeploymentSettings(Settings):
-    """A model on the cheapest of some pools: `pool: x` or `pools: [x, y]`."""
+    """A model on the cheapest of the named pools: `pool: x` or `pools: [x, y]`."""
 
     EXAMPLE = "{pools: [l4, h100], replicas: {min: 1, max: 2}}"
     pool: ResourceName | None = None
@@ -110,8 +117,8 @@ class FleetDeploymentSettings(Settings):
 
 
 class BudgetSettings(Settings):
-    """What may be spent: by the environment at its declared load and with every model at its
-    maximum, and added by one change."""
+    """Spending limits: at the declared load, with every model at its maximum, and for what one
+    change may add."""
 
     EXAMPLE = "{usd_per_hour: 50, usd_per_hour_at_most: 80}"
     usd_per_hour: UsdPerHour | None = None
@@ -140,11 +147,11 @@ class AutoscalingSettings(Settings):
 
 
 class EnvironmentSettings(Settings):
-    """What every environment has; each kind of target narrows its network, pools and models."""
+    """Settings of every environment; each kind of target narrows network, pools and models."""
 
     target: Target
     network: NetworkSettings
-    servers: Literal[1, 3] = 1
+    servers: Literal[1, 3, 5] = 1
     pools: Mapping[ResourceName, PoolSettings]
     models: Mapping[ResourceName, DeploymentSettings | FleetDeploymentSettings]
     models_dir: str = "models"
@@ -184,10 +191,10 @@ class Environment:
 def parse_environment(
     values: Mapping[str, Any], *, name: str, source: str, origin: Origin | None = None
 ) -> Environment:
-    """Check the configuration of one environment.
+    """Validate the configuration of one environment.
 
     `values` maps "slipway:<key>" to a value, or to its JSON text as Pulumi hands objects to a
-    program; keys of other namespaces ("pulumi:tags", "aws:region") are not ours and are skipped.
+    program; keys of other namespaces ("pulumi:tags", "aws:region") are skipped.
     Raises ConfigError with every problem.
     """
     origin = origin or Origin(source=source, namespace=NAMESPACE)
@@ -196,7 +203,7 @@ def parse_environment(
         for key, value in values.items()
         if key.startswith(NAMESPACE) or ":" not in key
     }
-    raise_if_any(_target_problems(own, origin))  # which settings there are depends on it
+    raise_if_any(_target_problems(own, origin))  # it decides which settings exist
     kind = FleetSettings if own["target"] in FLEETS else DevSettings
     settings = validated(kind, own, origin)
     raise_if_any([*_reference_problems(settings, origin), *_contradictions(settings, origin)])
@@ -218,7 +225,7 @@ def _target_problems(values: Mapping[str, Any], origin: Origin) -> list[Problem]
 
 
 def _decoded(value: Any) -> Any:
-    """Pulumi gives programs every value as text: objects, numbers and booleans as JSON."""
+    """Pulumi passes every value to programs as text: objects, numbers and booleans as JSON."""
     if not isinstance(value, str):
         return value
     try:
@@ -240,16 +247,23 @@ def _reference_problems(settings: EnvironmentSettings, origin: Origin) -> list[P
     ]
     problems += [
         origin.problem(
-            ("pools", name), "is a name Nomad keeps for itself", value=name, fix="rename the pool"
+            ("pools", name), "is a name that Nomad reserves", value=name, fix="rename the pool"
         )
         for name in settings.pools
         if name in RESERVED_POOLS
+    ]
+    problems += [
+        origin.problem(
+            ("pools", name), "has nodes named like servers", value=name, fix="rename the pool"
+        )
+        for name, pool in settings.pools.items()
+        if name == "server" and isinstance(pool, LocalPool)
     ]
     return problems
 
 
 def _contradictions(settings: EnvironmentSettings, origin: Origin) -> list[Problem]:
-    """Limits that no environment can keep together."""
+    """Settings that contradict each other."""
     problems = [
         origin.problem(
             ("models", name, "replicas"),
@@ -274,6 +288,7 @@ def _contradictions(settings: EnvironmentSettings, origin: Origin) -> list[Probl
     return [
         *problems,
         *_pool_contradictions(settings, origin),
+        *_slot_problems(settings, origin),
         *_budget_contradictions(settings.budget, origin),
     ]
 
@@ -282,7 +297,7 @@ def _pool_contradictions(settings: EnvironmentSettings, origin: Origin) -> list[
     problems = [
         origin.problem(
             ("pools", name, "kind"),
-            f"is no pool of target {settings.target}",
+            f"is not a pool of target {settings.target}",
             value=pool.kind,
             fix=f"use kind {settings.target}, or change the target",
         )
@@ -294,12 +309,104 @@ def _pool_contradictions(settings: EnvironmentSettings, origin: Origin) -> list[
             ("pools", name, "quota"),
             f"is less than nodes.min, which is {pool.nodes.min}",
             value=pool.quota,
-            fix=f"have the quota raised to {pool.nodes.min}, or lower nodes.min to {pool.quota}",
+            fix=f"raise the quota to {pool.nodes.min}, or lower nodes.min to {pool.quota}",
         )
         for name, pool in settings.pools.items()
         if isinstance(pool, AwsPool) and pool.quota is not None and pool.quota < pool.nodes.min
     ]
-    return problems
+    return [*problems, *_metal_contradictions(settings, origin)]
+
+
+def _metal_contradictions(settings: EnvironmentSettings, origin: Origin) -> Iterator[Problem]:
+    pools = {name: pool for name, pool in settings.pools.items() if isinstance(pool, MetalPool)}
+    cidr = settings.network.cidr
+    owners: dict[str, str] = {}
+    for name, pool in pools.items():
+        if bool(pool.hosts) == (pool.nodes is not None):
+            yield origin.problem(
+                ("pools", name),
+                "has both fixed `hosts` and a number of `nodes`"
+                if pool.hosts
+                else "has neither `hosts` nor a number of `nodes`",
+                fix="keep `hosts` or `nodes`" if pool.hosts else "add `hosts` or `nodes`",
+            )
+        if (pool.accelerator is None) != (pool.accelerators_per_node == 0):
+            yield origin.problem(
+                ("pools", name),
+                "must have both `accelerator` and `accelerators_per_node`, or neither",
+                fix="add the missing one, or remove the other",
+            )
+        for key in ("memory", "cpu"):
+            if pool.accelerator is not None and getattr(pool, key) is not None:
+                yield origin.problem(
+                    ("pools", name, key),
+                    "applies to pools without accelerators only",
+                    value=getattr(pool, key),
+                    fix=f"remove `{key}`",
+                )
+        if pool.accelerator is None and (pool.memory is None or pool.cpu is None):
+            yield origin.problem(
+                ("pools", name),
+                "has no accelerators, so replicas are placed by its nodes' memory and cores",
+                fix="add `memory` and `cpu`, e.g. `memory: 64GiB` and `cpu: 32`",
+            )
+        for host in pool.hosts:
+            if SERVER_NAME.fullmatch(host.name):
+                yield origin.problem(
+                    ("pools", name, "hosts"),
+                    "is named like a server",
+                    value=host.name,
+                    fix="rename the host",
+                )
+            if ipaddress.IPv4Address(host.address) not in ipaddress.IPv4Network(cidr):
+                yield origin.problem(
+                    ("pools", name, "hosts"),
+                    f"is outside the network, which is {cidr}",
+                    value=host.address,
+                    fix="correct the address, or slipway:network",
+                )
+        for known in (value for host in pool.hosts for value in (host.name, host.address)):
+            if known in owners:
+                yield origin.problem(
+                    ("pools", name, "hosts"),
+                    f"is already a host of pool {owners[known]}",
+                    value=known,
+                    fix="list every host once",
+                )
+            owners[known] = name
+
+
+def _slot_problems(settings: EnvironmentSettings, origin: Origin) -> Iterator[Problem]:
+    """If only some pools had slots, the others would still move with their position."""
+    pools = {name: pool for name, pool in settings.pools.items() if isinstance(pool, LocalPool)}
+    owners: dict[int, str] = {}
+    for name, pool in pools.items():
+        if pool.slot is None:
+            continue
+        if pool.first_address is not None:
+            yield origin.problem(
+                ("pools", name, "slot"),
+                f"contradicts first_address, which is {pool.first_address}",
+                value=pool.slot,
+                fix="keep one of the two",
+            )
+        if pool.slot in owners:
+            yield origin.problem(
+                ("pools", name, "slot"),
+                f"is already the slot of pool {owners[pool.slot]}",
+                value=pool.slot,
+                fix=f"use a free one, e.g. {max(each.slot or 0 for each in pools.values()) + 1}",
+            )
+        owners.setdefault(pool.slot, name)
+    if not owners:
+        return
+    for name, pool in pools.items():
+        if pool.slot is None and pool.first_address is None:
+            yield origin.problem(
+                ("pools", name),
+                f"has no slot, and pool {next(iter(owners.values()))} has one",
+                fix=f"add a free one, e.g. `slot: {max(owners) + 1}`, or remove all slots",
+            )
 
 
 def _budget_contradictions(budget: BudgetSettings, origin: Origin) -> list[Problem]:

@@ -1,4 +1,4 @@
-"""Mistakes in what a user wrote: what is wrong, where, and how to put it right."""
+"""Mistakes in the user's files: what is wrong, where, and how to fix it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-VALUE_WIDTH = 60  # a problem quotes at most this many characters of the value
+VALUE_WIDTH = 60  # characters of a value that a problem quotes at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +56,13 @@ def quoted(value: Any) -> str:
     """The value as JSON, shortened to VALUE_WIDTH characters."""
     try:
         text = json.dumps(value, default=str, ensure_ascii=False)
-    except ValueError:  # Python writes numbers of up to 4300 digits, and nothing that holds itself
-        return "a value too long to be shown"
+    except ValueError:  # a number of over 4300 digits, or a value that contains itself
+        return "a value too long to show"
     return text if len(text) <= VALUE_WIDTH else f"{text[: VALUE_WIDTH - 1]}…"
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """What the user may have meant: the nearest of `known`, else all of them."""
+    """The closest match among `known`, else all of them."""
     names = sorted(known)
     near = difflib.get_close_matches(word, names, n=1)
     if near:

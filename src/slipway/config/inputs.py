@@ -17,13 +17,13 @@ from .load import Load, TracedLoad
 from .machine import MachineFacts, read_machine
 from .model import Model, parse_model
 from .trace import read_trace
-from .what_if import Change, blamed, changed, of_environment, of_model, of_nothing
+from .what_if import Change, blamed, changed, of_environment, of_model, unmatched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanInputs:
-    """`models` holds the models the environment deploys, by name; `traces` the loads of those
-    whose load is a trace file; `calibration` what was measured of the environment, if anything."""
+    """`models` are those the environment deploys, by name; `traces` are the loads of models whose
+    load is a trace file; `calibration` holds the environment's measurements, if any."""
 
     environment: Environment
     models: Mapping[str, Model]
@@ -43,9 +43,9 @@ def load_inputs(
 ) -> PlanInputs:
     """Read the inputs of a plan from the checkout at `root`.
 
-    `values` is the configuration Pulumi hands to its program; without it the stack file is read,
-    and `changes` (of --what-if) replace some of its values and of the models'.
-    Raises ConfigError with the problems of all files together.
+    `values` is the configuration that Pulumi passes to its program. Without it the stack file is
+    read, and `changes` (from --what-if) replace values in it and in the model files. Raises
+    ConfigError with the problems of all files.
     """
     problems: list[Problem] = []
     chosen: Environment | None = None
@@ -80,14 +80,14 @@ def load_inputs(
 
 
 def calibration_file(root: Path, environment: str) -> Path:
-    """Where the measured rows of an environment are kept, from its first calibration on."""
+    """The file of an environment's measured rows; the first calibration creates it."""
     return root / "calibration" / f"{environment}.yaml"
 
 
 def _traces(root: Path, models: Mapping[str, Model]) -> dict[str, Load]:
-    """Every trace file once, by the names of the models that are planned for it.
+    """The traces by model; each file is read once.
 
-    Raises ConfigError with what is wrong with all of them.
+    Raises ConfigError with the problems of all files.
     """
     read: dict[TracedLoad, Load] = {}
     problems: list[Problem] = []
@@ -98,7 +98,7 @@ def _traces(root: Path, models: Mapping[str, Model]) -> dict[str, Load]:
             continue
         try:
             read[load] = read_trace(root / load.trace, load, models[name].origin)
-        except ConfigError as error:  # of two models with one broken trace it is told once
+        except ConfigError as error:  # a broken trace shared by two models is reported once
             problems += [each for each in error.problems if each not in problems]
     raise_if_any(problems)
     return {name: read[load] for name, load in traced.items()}
@@ -109,8 +109,8 @@ def stack_file(environment: str) -> str:
 
 
 def load_environment(root: Path, name: str, changes: Sequence[Change] = ()) -> Environment:
-    """Read Pulumi.<name>.yaml. Raises ConfigError: what is wrong in the file itself comes before
-    what `changes` make wrong."""
+    """Read Pulumi.<name>.yaml. Raises ConfigError; problems in the file itself are reported before
+    those that `changes` cause."""
     document = _stack_document(root, name)
     source, values = document.origin.source, document.values["config"]
     keys = {key: key.removeprefix(NAMESPACE) for key in map(str, values)}
@@ -125,7 +125,7 @@ def load_environment(root: Path, name: str, changes: Sequence[Change] = ()) -> E
         environment = parse_environment(named, name=name, source=source, origin=origin)
     except ConfigError as error:
         raise ConfigError([*problems, *error.problems]) from None
-    raise_if_any([*problems, *of_nothing(named, changes)])
+    raise_if_any([*problems, *unmatched(named, changes)])
     if not changes:
         return environment
     other = changed(named, of_environment(changes))
@@ -134,7 +134,7 @@ def load_environment(root: Path, name: str, changes: Sequence[Change] = ()) -> E
 
 
 def _stack_document(root: Path, name: str) -> Document:
-    """The stack file, whose `config` is a mapping."""
+    """The stack file, after checking that its `config` is a mapping."""
     source = stack_file(name)
     if not (root / source).exists():
         known = [path.name.split(".")[1] for path in root.glob("Pulumi.*.yaml")]
@@ -159,7 +159,7 @@ def _stack_document(root: Path, name: str) -> Document:
 
 
 def load_models(root: Path, folder: str, changes: Sequence[Change] = ()) -> Mapping[str, Model]:
-    """Read every *.yaml of the models folder, by model name. Raises ConfigError."""
+    """Read every *.yaml in the models folder, by model name. Raises ConfigError."""
     models: dict[str, Model] = {}
     problems: list[Problem] = []
     for path in sorted((root / folder).glob("*.yaml")):
@@ -210,7 +210,7 @@ def deployed_models(environment: Environment, library: Mapping[str, Model]) -> M
 
 
 def _shared_names(models: Mapping[str, Model]) -> list[Problem]:
-    """Two models that answer to one name: the gateway could not tell them apart."""
+    """Refuses two models with one name or alias: the gateway could not tell them apart."""
     owners = {name: model.origin.source for name, model in models.items()}
     problems = []
     for model in models.values():

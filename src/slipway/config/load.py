@@ -1,4 +1,4 @@
-"""The load a model is planned for: declared in its file, or read from a trace."""
+"""The load a model is planned for, declared in its file or read from a trace."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ STANDARD_DEVIATIONS_AT_P95 = 1.6449  # of the normal distribution
 
 
 class Lengths(Settings):
-    """Tokens of a request: median and 95th percentile, equal when every request is as long."""
+    """Tokens of a request: median and 95th percentile, equal when all requests have one length."""
 
     p50: Tokens
     p95: Tokens
 
     @property
     def mean(self) -> float:
-        """Of the lognormal distribution with this median and 95th percentile: exp(mu + s^2 / 2)."""
+        """Mean of the lognormal distribution with this median and 95th percentile: exp(mu + s^2 /
+        2)."""
         spread = math.log(self.p95 / self.p50) / STANDARD_DEVIATIONS_AT_P95
         return self.p50 * math.exp(spread**2 / 2)
 
 
 def _lengths(value: Any) -> Any:
-    """A number of tokens is the distribution of requests that are all as long."""
+    """A plain number of tokens means that all requests have this length."""
     if type(value) is int and 1 <= value <= MOST_TOKENS:
         return {"p50": value, "p95": value}
     if isinstance(value, Mapping | Lengths):
@@ -40,11 +41,11 @@ def _lengths(value: Any) -> Any:
 
 def _ordered(lengths: Lengths) -> Lengths:
     if lengths.p50 > lengths.p95:
-        raise invalid("p50 is greater than p95", fix="exchange the two")
+        raise invalid("p50 is greater than p95", fix="swap the two")
     if lengths.mean > MOST_TOKENS:
         raise invalid(
             f"p95 is so far from p50 that the mean is more than {MOST_TOKENS} tokens",
-            fix="bring the two nearer to each other",
+            fix="move p50 and p95 closer together",
         )
     return lengths
 
@@ -53,7 +54,7 @@ TokenLengths = Annotated[Lengths, BeforeValidator(_lengths), AfterValidator(_ord
 
 
 class RampSettings(Settings):
-    """The steepest growth to survive: from the declared rate to this one, in so many minutes."""
+    """The steepest growth to plan for: from the declared rate to this one within `minutes`."""
 
     EXAMPLE = "{to_requests_per_s: 8, minutes: 3}"
     to_requests_per_s: RequestsPerS
@@ -80,7 +81,7 @@ class DeclaredLoad(Tagged):
 
 
 class TracedLoad(Tagged):
-    """A trace file, relative to the project: one JSON object per line and request.
+    """A trace file, relative to the project: one line with a JSON object per request.
 
     `unit` is that of its timestamps: milliseconds in Mooncake's traces, seconds in BurstGPT's.
     """
@@ -96,7 +97,7 @@ _NUMBERS = DeclaredLoad.model_fields.keys()
 def _one_kind(value: Any) -> Any:
     if isinstance(value, Mapping) and "trace" in value and value.keys() & _NUMBERS:
         raise invalid(
-            "has a `trace` and numbers beside it, which may contradict it",
+            "has both a `trace` and numbers, which may contradict it",
             fix="keep `trace`, or the numbers",
         )
     return value
@@ -122,7 +123,7 @@ class Ramp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What arrives. `source` says who says so."""
+    """The requests that arrive. `source` says where the figures come from."""
 
     requests_per_s: float
     input_tokens: Lengths

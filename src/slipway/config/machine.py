@@ -1,4 +1,4 @@
-"""What the machine of a local pool has. Read here, once, and passed to the planner as a value."""
+"""Cores and memory of this machine, for local pools; read once and passed to the planner."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-_ROUNDING_BYTES = 64 * 2**20  # a kernel update moves the total by a few MiB: no reason for a diff
+_ROUNDING_BYTES = 64 * 2**20  # hides kernel updates, which move the total by a few MiB
 
-# The limit of a container, in cgroup v2 and v1; "max" or a huge number without one.
+# A container's limit, in cgroup v2 and v1; "max" or a huge number if there is none.
 _LIMITS = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
@@ -23,14 +23,14 @@ class MachineFacts:
 
 
 def read_machine() -> MachineFacts:
-    """Cores this process may use, and its memory (not what is free of it), rounded to 64 MiB."""
+    """Cores this process may use, and total (not free) memory, rounded to 64 MiB."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     memory = usable_memory(physical, (_text(path) for path in _LIMITS))
     return MachineFacts(cpu_cores=len(os.sched_getaffinity(0)), memory_bytes=memory)
 
 
 def usable_memory(physical_bytes: int, limits: Iterable[str]) -> int:
-    """The least of physical memory and the limits that are numbers, rounded down to 64 MiB."""
+    """The smallest of physical memory and any numeric limits, rounded down to 64 MiB."""
     numbers = [int(limit) for limit in limits if limit.isdecimal()]
     return min([physical_bytes, *numbers]) // _ROUNDING_BYTES * _ROUNDING_BYTES
 

@@ -1,4 +1,4 @@
-"""One model: a file of models/."""
+"""One model: a file in models/."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Sha256 = Annotated[
         example="the output of `sha256sum <file>`",
     ),
 ]
-# Triton keeps a model in a folder of its name, so there is no slash.
+# Triton keeps a model in a folder with its name, so a slash is not allowed.
 ALIAS = "[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 Alias = Annotated[
     str,
@@ -49,7 +49,7 @@ Alias = Annotated[
         example="small",
     ),
 ]
-# vLLM's names; what a pool's hardware can do with each is the planner's matter.
+# vLLM's names; the planner decides which of them a pool's hardware supports.
 Dtype = Literal["float32", "bfloat16", "float16"]
 Quantization = Literal["fp8", "fp8-block", "int8", "awq", "gptq", "nvfp4", "mxfp4"]
 KvCacheDtype = Literal["fp8"]
@@ -156,27 +156,27 @@ Source = Annotated[
 ]
 
 
-def _sayable(value: Any) -> Any:
-    """They travel to the engine as JSON, which has no dates, no infinity and no NaN."""
+def _json_compatible(value: Any) -> Any:
+    """Engine arguments reach the engine as JSON, which has no dates, infinities or NaN."""
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
         raise invalid(
-            "must hold texts, finite numbers, true or false, lists and mappings only",
+            "must contain only text, finite numbers, true or false, lists and mappings",
             fix="put dates in quotes, and leave .inf and .nan out",
         ) from None
     return value
 
 
-InJson = BeforeValidator(_sayable)
+InJson = BeforeValidator(_json_compatible)
 
 
 class VllmEngine(Tagged):
     """vLLM behind Triton. Unset values follow the model's architecture and the pool.
 
     `architecture` is a key of catalog/models.yaml; without it the source is looked up there.
-    `kv_cache` is the memory of the KV cache on a CPU pool; on accelerators it is what
-    `gpu_memory_utilization` leaves. `engine_args` go to vLLM unread.
+    `kv_cache` is the memory of the KV cache on a CPU pool; on accelerators `gpu_memory_utilization`
+    decides it. `engine_args` are passed to vLLM unchecked.
     """
 
     TAG = "vllm"
@@ -195,7 +195,7 @@ class VllmEngine(Tagged):
 
 
 class SimEngine(Tagged):
-    """A simulated engine with the same doors: no weights, times from `profile`."""
+    """A simulated engine with the same protocols: no weights, times from `profile`."""
 
     TAG = "sim"
     kind: Literal["sim"]
@@ -221,12 +221,12 @@ class ParallelSettings(Settings):
     data: Devices = 1
 
     @model_validator(mode="after")
-    def _can_be_had(self) -> Self:
+    def _limited_devices(self) -> Self:
         devices = self.tensor * self.pipeline * self.data
         if devices > MOST_DEVICES:
             raise invalid(
-                f"tensor x pipeline x data are {devices} devices; at most {MOST_DEVICES} are"
-                " one replica",
+                f"tensor x pipeline x data are {devices} devices, and a replica has"
+                f" at most {MOST_DEVICES}",
                 fix="lower one of the three",
             )
         return self
@@ -241,7 +241,7 @@ class GoalSettings(Settings):
 
 
 class TimeoutSettings(Settings):
-    """`drain_s` bounds the longest answer: a replica that leaves waits that long for its own.
+    """`drain_s` bounds the longest answer: a stopping replica waits that long for its requests.
 
     `stream_idle_s` bounds the gap between two tokens of an OpenAI stream.
     """
@@ -256,7 +256,7 @@ class ModelSettings(Settings):
     name: ResourceName
     aliases: tuple[Alias, ...] = Field(default=(), strict=False)
     source: Source | None = None
-    license: NonEmpty | None = None  # of these weights, where it is not the architecture's
+    license: NonEmpty | None = None  # of these weights, where it differs from the architecture's
     engine: Engine
     parallel: ParallelSettings = ParallelSettings()
     slo: GoalSettings = GoalSettings()
@@ -265,7 +265,7 @@ class ModelSettings(Settings):
 
     @property
     def states_parallel(self) -> bool:
-        """Whether the file says how to split the model; if not, the planner may choose."""
+        """Whether the file states how to split the model; otherwise the planner chooses."""
         return "parallel" in self.model_fields_set
 
 
@@ -276,18 +276,32 @@ class Model:
 
 
 def parse_model(values: Mapping[str, Any], *, origin: Origin) -> Model:
-    """Check one model file. Raises ConfigError with every problem."""
+    """Validate one model file. Raises ConfigError with every problem."""
     settings = validated(ModelSettings, values, origin)
     raise_if_any(_batch_problems(settings.engine, origin))
     return Model(settings=settings, origin=origin)
 
 
+def argument_name(key: str) -> str:
+    """One spelling of an engine argument: `--max-num-seqs` and `max_num_seqs` are the same."""
+    return key.removeprefix("--").replace("-", "_")
+
+
 def _batch_problems(engine: Engine, origin: Origin) -> list[Problem]:
-    """vLLM does not start when a step takes fewer tokens than sequences run together."""
-    names = {key.removeprefix("--").replace("-", "_"): key for key in engine.engine_args}
+    """vLLM does not start if a step takes fewer tokens than the sequences that run together."""
+    names = {argument_name(key): key for key in engine.engine_args}
     key = names.get("max_num_batched_tokens")
     sequences = engine.engine_args.get(names.get("max_num_seqs", ""), engine.max_num_seqs)
     tokens = None if key is None else engine.engine_args[key]
+    if key is not None and type(tokens) is not int:
+        return [
+            origin.problem(
+                ("engine", "engine_args", key),
+                "must be a whole number",
+                value=tokens,
+                fix=f"use {sequences} or more, or leave it out",
+            )
+        ]
     if type(tokens) is not int or type(sequences) is not int or tokens >= sequences:
         return []
     return [

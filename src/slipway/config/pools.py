@@ -1,17 +1,19 @@
-"""Pools of an environment: nodes of one shape, on this machine, from a cloud, or owned."""
+"""Pools of an environment: nodes of one shape, on this machine, in a cloud, or owned."""
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
 from .base import (
+    MOST_DEVICES,
     MOST_NODES,
     Count,
-    Devices,
     PositiveFloat,
     PositiveInt,
+    ResourceName,
     Settings,
     SizeBytes,
     Tagged,
@@ -19,14 +21,19 @@ from .base import (
     invalid,
 )
 
-MAX_LOCAL_NODES = 16  # a pool has 16 addresses of the environment's network
+# Slot 0 belongs to the servers; the largest network, a /8, has more slots than anybody needs.
+Slot = Annotated[int, Field(ge=1, le=4095)]
+MAX_LOCAL_NODES = 16  # a pool takes 16 addresses of the environment's network
 
 Market = Literal["on_demand", "spot", "reserved", "capacity_block"]
 Fabric = Literal["infiniband", "roce", "tcp"]
 
 
 class LocalPool(Tagged):
-    """Processes on this machine. `memory` and `cpu` (cores) are what one node offers to tasks."""
+    """Processes on this machine. `memory` and `cpu` (cores) are what one node offers to tasks.
+
+    `slot` selects the nodes' 16 addresses in the network, starting at 16 x slot.
+    """
 
     TAG = "local"
     EXAMPLE = "{kind: local, nodes: 2}"
@@ -34,11 +41,12 @@ class LocalPool(Tagged):
     nodes: Annotated[int, Field(ge=1, le=MAX_LOCAL_NODES)]
     memory: SizeBytes | None = None
     cpu: Count | None = None
+    slot: Slot | None = None
     first_address: str | None = None
 
 
 class NodeRange(Settings):
-    """How many nodes a cloud pool keeps at least and may have at most."""
+    """The least and most nodes of a cloud pool."""
 
     EXAMPLE = "{min: 0, max: 4}"
     min: Annotated[int, Field(ge=0, le=MOST_NODES)] = 0
@@ -54,11 +62,19 @@ def _ordered(nodes: NodeRange) -> NodeRange:
     return nodes
 
 
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.IPv4Address(text))
+    except ValueError:
+        raise invalid("is not an IPv4 address", fix="write it like 10.50.0.13") from None
+
+
 class AwsPool(Tagged):
     """Instances of one type.
 
-    `instance` is a key of catalog/instances.yaml. `usd_per_hour` is what one node costs, where
-    that is not the catalog's on-demand price. `quota` is how many of them the account may have.
+    `instance` is a key of catalog/instances.yaml. `usd_per_hour` is the price of one node, where it
+    differs from the catalog's on-demand price. `quota` is the number of them that the account may
+    have.
     """
 
     TAG = "aws"
@@ -71,15 +87,28 @@ class AwsPool(Tagged):
     quota: PositiveInt | None = None
 
 
+class HostSettings(Settings):
+    EXAMPLE = "{name: rack1-3, address: 10.50.0.13}"
+    name: ResourceName
+    address: Annotated[str, AfterValidator(_address)]
+
+
 class MetalPool(Tagged):
-    """Machines that are there. `usd_per_hour` is what one node costs its owner, if known."""
+    """Existing machines: `hosts` by name and address, or a number of `nodes`.
+
+    `usd_per_hour` is the owner's cost of one node, if known. `memory` and `cpu` (cores) are what
+    one node offers to tasks; a pool without accelerators needs both.
+    """
 
     TAG = "metal"
     EXAMPLE = "{kind: metal, accelerator: L40S, accelerators_per_node: 8, nodes: 2}"
     kind: Literal["metal"]
-    accelerator: str
-    accelerators_per_node: Devices
-    nodes: Count
+    accelerator: str | None = None
+    accelerators_per_node: Annotated[int, Field(ge=0, le=MOST_DEVICES)] = 0
+    nodes: Count | None = None
+    hosts: Annotated[tuple[HostSettings, ...], Field(strict=False)] = ()
+    memory: SizeBytes | None = None
+    cpu: Count | None = None
     fabric: Fabric = "tcp"
     network_gbps: PositiveFloat = 10.0
     usd_per_hour: UsdPerHour | None = None

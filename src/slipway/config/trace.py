@@ -1,6 +1,6 @@
-"""A trace file as a load: rates and lengths of the requests it holds.
+"""A trace file as a load: the rates and lengths of its requests.
 
-One JSON object per line, as schemas/trace.schema.json has it: `timestamp` (milliseconds or
+One JSON object per line (schemas/trace.schema.json): `timestamp` (milliseconds or
 seconds), `input_length` and `output_length` (tokens); other keys are for the replay.
 """
 
@@ -25,16 +25,16 @@ Arrival = tuple[float, int, int]  # seconds, input tokens, output tokens
 
 
 class Broken(NamedTuple):
-    """A line that is no request: what is wrong with which value."""
+    """A line that is not a request: what is wrong, and with which value."""
 
     message: str
     value: Any
 
 
 def read_trace(path: Path, traced: TracedLoad, origin: Origin) -> Load:
-    """The load of a trace. `origin` is that of the model's file, which names it.
+    """The load of a trace. `origin` is that of the model file which names the trace.
 
-    Raises ConfigError: for broken lines with their places, else with that of `load.trace`.
+    Raises ConfigError, located at the broken lines, or at `load.trace` for other problems.
     """
 
     def refused(message: str, fix: str) -> ConfigError:
@@ -99,9 +99,9 @@ def _lengths(tokens: list[int]) -> Lengths:
 
 
 def _steepest(times_s: list[float]) -> Ramp | None:
-    """The largest growth from one whole minute to the next; None when there is none.
+    """The largest growth from one whole minute to the next; None if there is none.
 
-    Only minutes with requests are looked at: a trace may have one wrong clock, and years between.
+    Looks only at minutes with requests: one wrong clock may put years into a trace.
     """
     counts = Counter(int(time // 60) for time in times_s)
     whole_minutes = int(times_s[-1] // 60)
@@ -115,7 +115,7 @@ def _steepest(times_s: list[float]) -> Ramp | None:
 
 
 def _broken_lines(source: str, broken: dict[int, Broken], lines: int) -> Problem:
-    """One mistake, of which the first lines are shown."""
+    """One problem that shows the first broken lines."""
     shown = [
         Problem(source=source, line=number, key="", message=what, value=value, fix="")
         for number, (what, value) in list(broken.items())[:SHOWN_LINES]
@@ -131,5 +131,5 @@ def _broken_lines(source: str, broken: dict[int, Broken], lines: int) -> Problem
                 *([f"and {more} more"] if more else []),
             ]
         ),
-        fix="repair these lines, or leave them out",
+        fix="repair or remove these lines",
     )

@@ -1,4 +1,4 @@
-"""pydantic's errors in the words of Slipway: what is allowed, and how to put it right."""
+"""pydantic's errors in Slipway's form: what is allowed, and how to fix it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _WORDS = {
 
 _QUOTED = re.compile("'([^']*)'")
 
-# What YAML makes of words that were meant as text.
+# How YAML reads words that were meant as text.
 _READ_AS = {
     bool: "true or false",
     int: "a number",
@@ -63,7 +63,7 @@ _READ_AS = {
 
 
 def validated(model: type[T], values: Mapping[str, Any], origin: Origin) -> T:
-    """`values` as a `model`. Raises ConfigError with every problem, placed by `origin`."""
+    """`values` as a `model`. Raises ConfigError with every problem, located by `origin`."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -83,7 +83,7 @@ def _problems(
 
 
 def _words(error: ErrorDetails, path: KeyPath, owner: type[BaseModel] | None) -> tuple[str, str]:
-    """(what is wrong and allowed, how to fix it) for one pydantic error."""
+    """(what is wrong and what is allowed, how to fix it) for one pydantic error."""
     key = str(path[-1]) if path else ""
     if error["type"] == "extra_forbidden":
         return "unknown key", suggestion(key, owner.model_fields if owner else ())
@@ -97,7 +97,7 @@ def _words(error: ErrorDetails, path: KeyPath, owner: type[BaseModel] | None) ->
 
 
 def _better_fix(error: ErrorDetails, wanted: Any) -> str:
-    """The fix where more is known than the error's type; else ""."""
+    """A fix that uses more than the error's type; "" if there is none."""
     if error["type"] == "string_type" and type(error["input"]) in _READ_AS:
         return f"put it in quotes: YAML reads it as {_READ_AS[type(error['input'])]}"
     example = _example(wanted) if _WANTED_TYPES.get(error["type"]) == _TABLE else ""
@@ -107,10 +107,11 @@ def _better_fix(error: ErrorDetails, wanted: Any) -> str:
 def _place(
     model: type[BaseModel], location: tuple[int | str, ...]
 ) -> tuple[KeyPath, type[BaseModel] | None, Any]:
-    """The key path as the user wrote it, the model its last key belongs to, what the key holds.
+    """The key path as the user wrote it, the model its last key belongs to, and the key's
+    annotation.
 
     pydantic's location also names union members ("engine", "vllm", "dtype") and marks bad
-    mapping keys with "[key]": neither is in the file.
+    mapping keys with "[key]": neither occurs in the file.
     """
     path: list[str | int] = []
     owner: type[BaseModel] | None = model
@@ -129,7 +130,7 @@ def _place(
 
 
 def _below(annotation: Any, key: str | int) -> Any:
-    """The annotation of what `key` holds, None when unknown."""
+    """The annotation of the value of `key`, None if unknown."""
     if _is_model(annotation):
         field = annotation.model_fields.get(str(key))
         return None if field is None else _plain(field.annotation)
@@ -138,7 +139,7 @@ def _below(annotation: Any, key: str | int) -> Any:
 
 
 def _example(annotation: Any) -> str:
-    """A mapping that may stand where `annotation` is wanted; "" where none is kept."""
+    """An example mapping for `annotation`; "" if there is none."""
     members = [annotation, *_union_members(annotation).values()]
     examples = [str(member.EXAMPLE) for member in members if _is_model(member)]
     return next(filter(None, examples), "")
@@ -150,7 +151,7 @@ def _plainly(limit: Any) -> Any:
 
 
 def _plain(annotation: Any) -> Any:
-    """Without Annotated and Optional."""
+    """The annotation without Annotated and Optional."""
     if get_origin(annotation) is Annotated:
         return _plain(get_args(annotation)[0])
     if get_origin(annotation) in {Union, types.UnionType}:

@@ -1,4 +1,5 @@
-"""`--what-if key=value`: the same files with some values replaced, to see what would follow."""
+"""`--what-if key=value`: the same files with some values replaced, to see the effect on the
+plan."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from .model import ModelSettings
 SOURCE = "--what-if"
 _OF_DEPLOYMENTS = {*DeploymentSettings.model_fields, *FleetDeploymentSettings.model_fields}
 _NAMED = {
-    "models": "this environment deploys no model of this name",
+    "models": "this environment does not deploy a model of this name",
     "pools": "this environment has no pool of this name",
 }
 _OF_MODELS = {*_OF_DEPLOYMENTS, *ModelSettings.model_fields} - {"name"}
@@ -24,18 +25,18 @@ _OF_MODELS = {*_OF_DEPLOYMENTS, *ModelSettings.model_fields} - {"name"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One value: of the environment's configuration, or of a model's file."""
+    """A replaced value in the environment's configuration or in a model file."""
 
     key: tuple[str, ...]  # ("pools", "h100", "nodes", "max")
     value: Any
-    model: str | None = None  # whose file it is; None for the environment
+    model: str | None = None  # the model whose file it is in; None for the environment
 
 
 def parse_change(text: str) -> Change:
     """`pools.h100.nodes.max=4` or `models.chat.parallel.tensor=2`; the value is YAML.
 
-    Of `models.NAME` the deployment's keys (pool, pools, replicas, surge) are the environment's,
-    all others the model file's. Raises ConfigError.
+    Under `models.NAME`, the deployment's keys (pool, pools, replicas, surge) change the
+    environment; all others change the model file. Raises ConfigError.
     """
     dotted, equals, value = text.partition("=")
     key = tuple(part.strip() for part in dotted.removeprefix(NAMESPACE).split("."))
@@ -55,14 +56,14 @@ def parse_change(text: str) -> Change:
 
 
 def changed(values: Mapping[str, Any], changes: Sequence[Change]) -> Mapping[str, Any]:
-    """`values` with every change applied; what a change does not name stays as it is."""
+    """`values` with every change applied; all other values stay."""
     for change in changes:
         values = _replaced(values, change.key, change.value)
     return values
 
 
 def of_environment(changes: Sequence[Change]) -> list[Change]:
-    """The environment's changes, under the names of a stack file ("slipway:pools")."""
+    """The environment's changes, with the keys of a stack file ("slipway:pools")."""
     return [
         Change(key=(f"{NAMESPACE}{change.key[0]}", *change.key[1:]), value=change.value)
         for change in changes
@@ -75,7 +76,7 @@ def of_model(changes: Sequence[Change], name: str) -> list[Change]:
 
 
 def blamed(origin: Origin, changes: Sequence[Change]) -> Origin:
-    """`origin`, with what is wrong at a changed key as a mistake of the option."""
+    """`origin`, with problems at a changed key attributed to the option."""
     return replace(
         origin,
         replaced={
@@ -88,10 +89,10 @@ def blamed(origin: Origin, changes: Sequence[Change]) -> Origin:
     )
 
 
-def of_nothing(values: Mapping[str, Any], changes: Sequence[Change]) -> list[Problem]:
-    """Changes inside of pools and models that `values`, a stack file's, do not have.
+def unmatched(values: Mapping[str, Any], changes: Sequence[Change]) -> list[Problem]:
+    """Changes inside pools and models that the stack file's `values` do not have.
 
-    A whole one is no mistake: `pools.NAME={...}` adds it.
+    Setting a whole pool is allowed: `pools.NAME={...}` adds it.
     """
     whole = [change for change in of_environment(changes) if len(change.key) < 3]
     known = changed(values, whole)

@@ -1,1 +1,1 @@
-"""From `pulumi preview --json` to a comment that people read. Pure: text in, text out."""
+"""Turns `pulumi preview --json` into a comment for people. Pure: text in, text out."""

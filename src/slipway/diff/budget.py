@@ -1,21 +1,21 @@
-"""Fitting sections into a comment's size without cutting one in the middle."""
+"""Fits sections into a comment's size without cutting any in the middle."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# GitHub refuses a comment above 65,536 characters. Counted in bytes, so that no way of counting
-# characters gives more; the rest is room for what a bot may add.
+# GitHub refuses a comment above 65,536 characters. Counted in bytes, which is never less than the
+# number of characters; the rest is room for what a bot may add.
 COMMENT_BYTES = 65_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of a comment, whole and in the words it has when there is little room."""
+    """A part of a comment, in full and in a short form for when there is little room."""
 
     full: str
-    short: str = ""  # "" when it can only be left out
+    short: str = ""  # "" if there is no short form
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +26,8 @@ class Fitted:
 
 
 def fit(sections: Sequence[Section], room_bytes: int) -> Fitted:
-    """Earlier sections go first. One that does not fit is shortened, else left out; the next ones
-    are still tried. No section is ever cut, so fences and folds stay balanced."""
+    """Fits sections in order. One that does not fit is shortened or else left out, and the next
+    ones are still tried. No section is cut, so fences and folds stay balanced."""
     texts, shortened, left_out = [], 0, 0
     for section in sections:
         chosen = next(

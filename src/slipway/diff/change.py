@@ -1,4 +1,4 @@
-"""What a preview says, reduced to what a comment may show."""
+"""A preview, reduced to what a comment may show."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Literal
 from slipway.diff.facts import Facts
 
 Op = Literal["create", "update", "replace", "delete"]
-# What applying a change does to what runs. safe: nothing stops; disruptive: something restarts or
-# moves; destructive: data, capacity or a model is gone.
+# The effect of a change on the running platform. safe: nothing stops; disruptive: something
+# restarts or moves; destructive: data, capacity or a model is lost.
 Effect = Literal["safe", "disruptive", "destructive"]
-EFFECTS: tuple[Effect, ...] = ("safe", "disruptive", "destructive")  # from mild to grave
-OPS: tuple[Op, ...] = ("delete", "replace", "update", "create")  # the order people want to read
+EFFECTS: tuple[Effect, ...] = ("safe", "disruptive", "destructive")  # from mild to severe
+OPS: tuple[Op, ...] = ("delete", "replace", "update", "create")  # in display order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathChange:
-    """One changed value. Its texts are None where the value is absent or must not be shown."""
+    """One changed value. `before` and `after` are None where it is absent or must not be shown."""
 
     path: str  # "TaskGroups[replica].Count"
     kind: Literal["added", "removed", "changed"] = "changed"
@@ -27,7 +27,7 @@ class PathChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A resource that changes. Holds no property values but those of the allow-list."""
+    """A resource that changes. The only property values it holds are on the allow-list."""
 
     op: Op
     urn: str
@@ -35,11 +35,11 @@ class Change:
     name: str
     component: str  # the component that owns it, itself included: "model-smollm2"
     effect: Effect
-    consequence: str  # what its effect means, in words; "" where nothing has to be said
+    consequence: str  # the effect in words; "" where there is nothing to say
     paths: tuple[PathChange, ...] = ()
     cause: tuple[str, ...] = ()  # the properties that force a replace
-    holds_state: bool = False  # data, or a place where data lives
-    accelerator: str = ""  # what it runs on: "H100-80"
+    holds_state: bool = False  # it holds data, or is where data is kept
+    accelerator: str = ""  # the one it runs on: "H100-80"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,15 +61,15 @@ class Preview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
-    """Of which commit a comment speaks, and when it was made."""
+    """The commit a comment is about, and when it was made."""
 
     commit: str = ""
     time: str = ""  # ISO 8601, UTC
-    report: str = ""  # where the whole report is, if the comment is too small for it
+    report: str = ""  # where the full report is, if the comment is too small for it
 
 
 class PreviewFormatError(ValueError):
-    """The document is not what its command prints; the message says what is missing."""
+    """The document is not its command's output; the message says what is missing."""
 
     def __init__(self, message: str, *, fix: str) -> None:
         super().__init__(message)
@@ -78,7 +78,7 @@ class PreviewFormatError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """One resource as a preview has it, before it is reduced. None: it does not exist."""
+    """One resource of a preview, before it is reduced. None: it does not exist."""
 
     urn: str
     type: str

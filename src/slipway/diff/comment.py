@@ -1,4 +1,4 @@
-"""The comment of a pull request: the verdict first, then what people decide by, then the folds."""
+"""A pull request's comment: the verdict, then what reviewers decide by, then the folds."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ _DONE = {
     "delete": "to delete",
 }
 _SIGNS = {"create": "+", "update": "!", "replace": "!", "delete": "-"}
-_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.]+")  # no "--": it would end the marker
-_CLOSING_BYTES = 1500  # the notice of what was left out, and the stamp
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_.]+")  # "--" would end the marker
+_CLOSING_BYTES = 1500  # for the notice of what was left out, and for the stamp
 
 
 def marker(environment: str) -> str:
-    """The hidden first line that finds a comment again: one a pull request and environment."""
+    """The hidden first line by which the comment is found again: one per pull request and
+    environment."""
     return f"<!-- slipway-diff:{_NOT_IN_A_NAME.sub('-', environment)} -->"
 
 
@@ -40,13 +41,13 @@ def render(
     *,
     limit_bytes: int = COMMENT_BYTES,
 ) -> str:
-    """The comment, at most `limit_bytes` (4,000 or more) long. What does not fit is counted, and
-    found in the whole report."""
+    """The comment, at most `limit_bytes` (4,000 or more) long. It counts what was left out and
+    points to the full report."""
     return _render(preview, policies, stamp, limit_bytes, PATHS_PER_RESOURCE)
 
 
 def render_report(preview: Preview, policies: PolicyReport | None, stamp: Stamp) -> str:
-    """The same with everything in it, however long."""
+    """The comment in full, however long."""
     return _render(preview, policies, stamp, UNLIMITED_BYTES, UNLIMITED_PATHS)
 
 
@@ -55,7 +56,7 @@ def _render(
 ) -> str:
     head = f"{marker(preview.environment)}\n{_headline(preview, policies)}\n"
     room = limit_bytes - size(head) - _CLOSING_BYTES
-    # The first part never takes more than two thirds: what follows has a place in every comment.
+    # The first part takes at most two thirds, so every comment has room for the rest.
     decisions = fit(_decisions(preview, policies), room * 2 // 3)
     folds = fit(list(_folds(preview.changes, most_paths)), room - size(decisions.text))
     missing = decisions.left_out + decisions.shortened, folds.left_out + folds.shortened
@@ -80,7 +81,7 @@ def _headline(preview: Preview, policies: PolicyReport | None) -> str:
 
 
 def _decisions(preview: Preview, policies: PolicyReport | None) -> list[Section]:
-    """What people decide by, in the order of its weight."""
+    """What reviewers decide by, most important first."""
     parts = [*_errors(preview), *_notable_sections(notable(preview)), *_restarts(preview)]
     rows = summary(preview)
     if rows:
@@ -101,7 +102,7 @@ def _errors(preview: Preview) -> Iterator[Section]:
 
 
 def _notable_sections(changes: Sequence[Change]) -> Iterator[Section]:
-    """One line for all that go in the same way for the same cause."""
+    """One line for all resources lost in the same way for the same cause."""
     if not changes:
         return
     yield Section(full="\nDeleted or replaced:\n\n")
@@ -212,7 +213,7 @@ def _finding(finding: Finding) -> tuple[str, ...]:
 
 
 def _folds(changes: Sequence[Change], most_paths: int) -> Iterator[Section]:
-    """One a component: those whose worst change is the gravest come first."""
+    """One fold per component, those with the most severe changes first."""
     by_component: dict[str, list[Change]] = {}
     for change in changes:
         by_component.setdefault(change.component, []).append(change)
@@ -235,7 +236,7 @@ def _tally(changes: Sequence[Change]) -> str:
 
 
 def _lines(changes: Iterable[Change], most_paths: int) -> Iterator[str]:
-    """A diff in which a line's first character gives its colour."""
+    """A diff, which forges colour by each line's first character."""
     for change in changes:
         cause = f" (forced by {', '.join(change.cause)})" if change.cause else ""
         yield f"{_SIGNS[change.op]} {change.op} {_short(change.type)} {change.name}{cause}"

@@ -1,8 +1,8 @@
 """`pulumi preview --json` -> Preview.
 
 The document is the CLI's PreviewDigest (pkg/display/json.go): config, steps, diagnostics,
-changeSummary, maybeCorrupt. With `--show-sames` it also has the resources that stay as they are,
-and with them the facts of every component.
+changeSummary, maybeCorrupt. With `--show-sames` it also has the unchanged resources, and so the
+facts of every component.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _OPS: Mapping[str, Op | None] = {
     "delete": "delete",
 }
 _AFTER_A_REPLACE = ("delete-replaced", "discard-replaced")
-PREVIEW_FAILED = "preview failed"  # said after every error, and alone where a policy stopped it
+PREVIEW_FAILED = "preview failed"  # printed after every error, and alone where a policy stopped it
 _STACK = "pulumi:pulumi:Stack"
 
 
 def read_digest(document: Mapping[str, Any]) -> Preview:
-    """Raises PreviewFormatError when the document is no digest, or has an operation this program
-    does not know: a change it cannot name must not pass for none."""
+    """Raises PreviewFormatError if the document is not a digest, or has an unknown operation: a
+    change without a name must not look like no change."""
     steps = document.get("steps")
     if steps is None and "changeSummary" not in document and "diagnostics" not in document:
         raise PreviewFormatError(
-            "this is no output of pulumi preview --json: it has neither steps nor diagnostics",
+            "this is not the output of pulumi preview --json: it has neither steps nor diagnostics",
             fix="pulumi preview --json --show-sames > preview.json",
         )
     reduction, environment, unchanged = Reduction(), "", 0
@@ -67,7 +67,7 @@ def read_digest(document: Mapping[str, Any]) -> Preview:
 
 
 def failed_preview(message: str, *, environment: str) -> Preview:
-    """Of a preview that ended before it had anything to say about resources."""
+    """A preview that failed before it reported any resource."""
     return Preview(
         environment=environment,
         changes=(),
@@ -80,12 +80,13 @@ def failed_preview(message: str, *, environment: str) -> Preview:
 
 
 def planned_resources(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The resources there will be, as policies/check.py reads them; whole with `--show-sames`."""
+    """The resources after the change, as policies/check.py reads them; complete with
+    `--show-sames`."""
     states = [
         step.get("newState") or step.get("oldState") or {}
         for step in _one_a_resource(document.get("steps") or [])
         if _OPS.get(_text(step, "op"), "delete") != "delete"
-        and not (step["op"] == "refresh" and not step.get("newState"))  # found to be gone
+        and not (step["op"] == "refresh" and not step.get("newState"))  # deleted outside
     ]
     return {
         "resources": [
@@ -102,18 +103,18 @@ def planned_resources(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _one_a_resource(steps: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
-    """The steps without refreshes of what has a step of its own, and without the parts of a
-    replace that say nothing new.
+    """One step per resource: drops refreshes of resources that have another step, and merges the
+    parts of a replace.
 
-    A delete-replaced alone is the rest of an earlier replace: a resource that goes now.
+    A delete-replaced alone completes an earlier replace: that resource is deleted now.
     """
     found = dict[str, dict[str, Any]]()
     for step in steps:
         urn, op = _text(step, "urn"), _text(step, "op")
         if urn not in found or _text(found[urn], "op") == "refresh":
-            found[urn] = dict(step)  # what is done comes after what a refresh found
+            found[urn] = dict(step)  # the operation follows the refresh
         elif _is_replace(op) or _is_replace(_text(found[urn], "op")):
-            # Each part may lack a state or the reasons that another has.
+            # A part may lack a state or the reasons that another part has.
             known = {key: value for key, value in step.items() if value}
             found[urn] = {**known, **{k: v for k, v in found[urn].items() if v}, "op": "replace"}
         else:
@@ -127,7 +128,7 @@ def _is_replace(op: str) -> bool:
 
 
 def _reduce(step: Mapping[str, Any], reduction: Reduction) -> bool:
-    """Adds a step; returns whether it is a resource that stays as it is."""
+    """Adds a step; returns whether its resource is unchanged."""
     urn, name = step["urn"], _text(step, "op")
     if name not in _OPS and name not in _AFTER_A_REPLACE:
         raise PreviewFormatError(
@@ -159,7 +160,7 @@ def _reduce(step: Mapping[str, Any], reduction: Reduction) -> bool:
             reasons=_texts(step, "diffReasons"),
         )
     elif op in ("create", "delete"):
-        return False  # the stack itself; nobody counts it
+        return False  # the stack itself is not counted
     return op is None
 
 
@@ -176,7 +177,7 @@ def _inputs(state: Mapping[str, Any] | None) -> dict[str, object] | None:
 
 
 def _secret_outputs(state: Mapping[str, Any]) -> Iterator[str]:
-    """Outputs are never shown, but an error's text may quote one."""
+    """Outputs are never shown, but an error message may quote one."""
     outputs = state.get("outputs")
     if isinstance(outputs, Mapping):
         yield from secret_texts(outputs)
@@ -185,7 +186,8 @@ def _secret_outputs(state: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _messages(document: Mapping[str, Any], cleaned: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(errors, warnings), each once. Secrets that the document shows elsewhere are masked."""
+    """(errors, warnings) without duplicates. Secrets that occur elsewhere in the document are
+    masked."""
     errors, warnings = dict[str, None](), dict[str, None]()
     for diagnostic in document.get("diagnostics") or []:
         severity = _text(diagnostic, "severity")

@@ -1,4 +1,4 @@
-"""The same as JSON, for scripts."""
+"""The comment's content as JSON, for scripts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCHEMA_VERSION = 1
 
 
 def diff_document(preview: Preview, policies: PolicyReport | None, stamp: Stamp) -> dict[str, Any]:
-    """`policies` is null when nobody asked them."""
+    """`policies` is null when they were not run."""
     return {
         "schema_version": SCHEMA_VERSION,
         "environment": preview.environment,

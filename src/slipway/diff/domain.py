@@ -1,4 +1,4 @@
-"""What a change means for people who know models and machines, not resources."""
+"""What a change means in terms of models and machines instead of resources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROUTES = "consul:index/keys:Keys"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """`subject` names a pool or a model; "" where the row speaks of the whole environment."""
+    """`subject` names a pool or a model; "" where the row is about the whole environment."""
 
     what: str
     subject: str = ""
@@ -23,7 +23,7 @@ class Row:
 
 
 def summary(preview: Preview) -> tuple[Row, ...]:
-    """Rows that differ. Without a price there is no row of cost."""
+    """Rows that differ. Without a price there is no cost row."""
     before, after = preview.before, preview.after
     return (
         *_cost(before, after),
@@ -35,7 +35,7 @@ def summary(preview: Preview) -> tuple[Row, ...]:
 
 
 def _accelerators(before: Facts, after: Facts) -> Iterator[Row]:
-    """Only what several pools have together: one pool has a row of its own."""
+    """Totals over several pools only: a single pool has its own row."""
     olds, news = _by_accelerator(before), _by_accelerator(after)
     of_one = {
         pool.accelerator
@@ -133,7 +133,7 @@ def _goal(model: ModelFacts) -> str:
 
 
 def _promise(model: ModelFacts) -> str:
-    """The planner's own words: an estimate, never a measurement."""
+    """The planner's promise: an estimate, never a measurement."""
     if model.meets_goal is None:
         return NOTHING
     parts = [
@@ -146,7 +146,7 @@ def _promise(model: ModelFacts) -> str:
 
 
 def _routes(preview: Preview) -> Iterator[Row]:
-    """Names that clients ask for, and routes that lead elsewhere."""
+    """Names that clients use, and routes that now lead elsewhere."""
     before, after = _names(preview.before), _names(preview.after)
     for name in sorted(set(before) - set(after)):
         yield Row(what="name clients use", subject=name, before=before[name], after="gone")

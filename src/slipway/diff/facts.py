@@ -1,4 +1,4 @@
-"""The plan's facts, as the components carry them in their properties."""
+"""The plan's facts, read from the components' properties."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ModelFacts:
     """Times are p95 goals and the planner's estimates for them, in milliseconds."""
 
     pool: str = ""
-    names: tuple[str, ...] = ()  # its own and its aliases: what clients ask for
+    names: tuple[str, ...] = ()  # its name and aliases, which clients use
     min_replicas: int = 0
     max_replicas: int = 0
     max_model_len: int = 0  # tokens
@@ -56,17 +56,16 @@ class Facts:
 
 
 def of_resource(type_: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """A component's facts, which are one property; of any other resource all properties.
+    """A component's facts, which are one property; for any other resource, all properties.
 
-    A component without that property has its facts there themselves: the state of an older
-    checkout.
+    In the state of an older checkout a component's properties are its facts.
     """
     found = inputs.get("facts", inputs) if type_.startswith(COMPONENT) else inputs
     return dict(found) if isinstance(found, Mapping) else {}
 
 
 def collect(components: Mapping[tuple[str, str], Mapping[str, Any]]) -> Facts:
-    """Facts of the components' properties, which are keyed by (type, logical name)."""
+    """Facts from the components' properties, keyed by (type, logical name)."""
     pools, models, platform = {}, {}, dict[str, Any]()
     for (type_, name), properties in components.items():
         if type_ == NODE_POOL:
@@ -119,7 +118,7 @@ def _model(properties: Mapping[str, Any]) -> ModelFacts:
 
 
 def _at(properties: Mapping[str, Any], *keys: str) -> Any:
-    """The value at a path; None where a part of the way is missing."""
+    """The value at a path; None if a part of the path is missing."""
     value: Any = properties
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
@@ -127,7 +126,7 @@ def _at(properties: Mapping[str, Any], *keys: str) -> Any:
 
 
 def _number(properties: Mapping[str, Any], *keys: str) -> float | None:
-    """Unknown and missing values are None."""
+    """The number at a path; None if unknown or missing."""
     value = _at(properties, *keys)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number else None

@@ -1,4 +1,4 @@
-"""JSON as previews write it, 44 MB of it for five thousand resources."""
+"""Reads the JSON of previews, which is 44 MB for five thousand resources."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pydantic_core import from_json
 
 
 def read_json(text: str) -> Any:
-    """Raises ValueError, with the standard library's words."""
+    """Raises ValueError, with the standard library's message."""
     try:
         return from_json(text)  # twice as fast as json.loads
     except ValueError:
-        return json.loads(text)  # half a surrogate pair is no text there, and is here
+        return json.loads(text)  # a lone surrogate is refused there and accepted here

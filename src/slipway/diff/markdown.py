@@ -1,4 +1,5 @@
-"""Texts of others inside of GitHub's and GitLab's markdown: nothing in them acts as markup."""
+"""Escapes untrusted text for GitHub's and GitLab's markdown, so that nothing in it acts as
+markup."""
 
 from __future__ import annotations
 
@@ -15,14 +16,15 @@ _REFERENCES = re.compile(r"([@#!]|:(?=//)|www\.(?=\w))")  # what forges turn int
 _BACKTICKS = re.compile(r"`+")
 
 
-# Longer ones are cut: no single text may use up a comment.
+# Longer texts are cut, so that none can fill a comment.
 LONGEST_NAME = 200
 LONGEST_LINE = 1000
 
 
 def plain(text: str) -> str:
-    """Without terminal sequences, control characters and what turns the direction of writing."""
-    if text.isprintable():  # nearly every text is: no control character, no line break
+    """Removes terminal sequences, control characters and characters that change the writing
+    direction."""
+    if text.isprintable():  # true of nearly every text: no control character, no line break
         return text
     text = _ANSI.sub("", text)
     return "".join(
@@ -41,10 +43,10 @@ def _cut(text: str, most: int) -> str:
 
 
 def code(text: str) -> str:
-    """A code span: no markup, no mention, no link inside. Safe in a table's cell."""
+    """A code span: no markup, mention or link inside. Safe in a table cell."""
     text = _cut(one_line(text), LONGEST_NAME).replace(
         "|", "¦"
-    )  # a pipe would end the cell, escaped or not
+    )  # a pipe ends the cell, even escaped
     longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
     ticks = "`" * (longest + 1)
     padding = " " if text[:1] == "`" or text[-1:] == "`" or not text else ""
@@ -52,7 +54,7 @@ def code(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """A sentence of somebody else as plain words: no markup, no mention, no link."""
+    """Untrusted prose as plain text: no markup, mention or link."""
     text = html.escape(_cut(one_line(text), LONGEST_LINE), quote=False)
     text = _MARKUP.sub(r"\\\1", text)
     return _REFERENCES.sub("\\1\u2060", text)
@@ -67,7 +69,7 @@ def fence(lines: Iterable[str], language: str = "") -> str:
 
 
 def details(title: str, body: str) -> str:
-    """A fold. `title` is HTML: give texts of others through `html_code`."""
+    """A fold. `title` is HTML: pass untrusted text through `html_code`."""
     return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
 
 
@@ -76,6 +78,6 @@ def html_code(text: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Cells come escaped."""
+    """A table; cells must be escaped already."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -1,7 +1,7 @@
-"""Two outputs of `slipway preview --offline --json`, before and after a change -> Preview.
+"""Compares two outputs of `slipway preview --offline --json`, from before and after a change.
 
-For reviewers and pull requests without credentials: it says what the files change, not what
-differs from the machines.
+For reviewers and pull requests without credentials: it shows what changed in the files, not how the
+machines differ.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def is_offline(document: Mapping[str, Any]) -> bool:
 
 
 def compare(before: Mapping[str, Any], after: Mapping[str, Any], *, environment: str) -> Preview:
-    """Raises PreviewFormatError when one of the two is no offline preview."""
+    """Raises PreviewFormatError if one of the two is not an offline preview."""
     olds, news = _resources(before), _resources(after)
     reduction, unchanged = Reduction(), 0
     components = {name: type_ for type_, name in (*olds, *news) if type_.startswith(COMPONENT)}
@@ -47,7 +47,7 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any], *, environment:
 def _resources(document: Mapping[str, Any]) -> dict[Key, Mapping[str, Any]]:
     if not is_offline(document):
         raise PreviewFormatError(
-            "this is no output of slipway preview --offline --json: it has no resources",
+            "this is not the output of slipway preview --offline --json: it has no resources",
             fix="slipway preview --offline --json > before.json, in the base's checkout",
         )
     return {(str(each["type"]), str(each["name"])): each for each in document["resources"]}
@@ -59,7 +59,7 @@ def _resource(
     new: Mapping[str, Any] | None,
     components: Mapping[str, str],
 ) -> Resource:
-    """`components`: their types by name, to tell the component from a provider of its name."""
+    """`components` maps names to types, to tell a component from a provider with its name."""
     (type_, name), known = key, new or old or {}
     parent = str(known.get("parent") or "")
     return Resource(
@@ -73,7 +73,7 @@ def _resource(
 
 
 def _operation(resource: Resource) -> tuple[Op | None, tuple[str, ...]]:
-    """What the providers would do, as far as their documented replace rules say."""
+    """The operation that the providers would run, by their documented replace rules."""
     before, after = resource.before, resource.after
     if before is None:
         return "create", ()

@@ -1,6 +1,6 @@
-"""What the policies found (schemas/policy-report.schema.json, printed by policies/check.py --json).
+"""The policies' findings (schemas/policy-report.schema.json, printed by policies/check.py --json).
 
-Absent results are no passed results: without a report the comment says that nobody asked.
+A missing report does not count as a pass: the comment then says that policies were not run.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ class PolicyReport:
 
 
 def read_policy_report(document: Mapping[str, Any]) -> PolicyReport:
-    """Raises PreviewFormatError when it is none, or of another version. What the document itself
-    calls blocked stays blocked, even by something this reader does not know."""
+    """Raises PreviewFormatError if it is not a report of a known version. A report that says it is
+    blocked stays blocked, even for a reason this reader does not know."""
     if document.get("schema_version") not in ACCEPTED_VERSIONS or not isinstance(
         document.get("findings"), list
     ):
         raise PreviewFormatError(
-            "this is no policy report of a version that slipway diff reads",
+            "this is not a policy report, or not of a version that slipway diff reads",
             fix="slipway preview --offline --json | python policies/check.py --json > report.json",
         )
     findings = tuple(sorted(_findings(document), key=lambda each: (not each.blocks, each.rule)))
     report = PolicyReport(rules=int(document.get("rules") or 0), findings=findings)
     if document.get("blocked") and not report.blocked:
         raise PreviewFormatError(
-            "the policy report is blocked by something that is not among its findings",
-            fix="use policies/ and slipway of one commit",
+            "the policy report is blocked for a reason that is not among its findings",
+            fix="use policies/ and slipway from the same commit",
         )
     return report
 
@@ -88,7 +88,7 @@ def _findings(document: Mapping[str, Any]) -> Iterator[Finding]:
             outcome="expired waiver",
             resource=str(waiver["resource"]),
             message="its waiver has expired",
-            fix="put the finding right, or have somebody answer for it again",
+            fix="fix the finding, or have its owner renew the waiver",
             answered_by=_answer(waiver),
         )
 

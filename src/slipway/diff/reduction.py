@@ -1,4 +1,4 @@
-"""Resources before and after -> the changes and facts of a preview, without their values."""
+"""Reduces resources before and after to a preview's changes and facts, without their values."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any
 from slipway.diff import effects, facts
 from slipway.diff.change import OPS, Change, Op, PathChange, Resource
 from slipway.diff.facts import Facts
+from slipway.diff.reasons import cause_of_replace, other_changes
 from slipway.diff.secrets import MASK, secret_texts
 from slipway.diff.structure import differences
 
 
 @dataclass(kw_only=True)
 class Reduction:
-    """Takes resources one by one and keeps only what a comment may show of each."""
+    """Takes resources one by one and keeps only what a comment may show."""
 
     changes: list[Change] = field(default_factory=list)
     secrets: set[str] = field(default_factory=set)
@@ -25,19 +26,21 @@ class Reduction:
     def add(
         self, resource: Resource, op: Op | None, *, cause: tuple[str, ...], reasons: tuple[str, ...]
     ) -> None:
-        """`op` is None for a resource that stays as it is. `reasons`: the properties that differ
-        according to the engine, which also sees what changed outside of the program."""
+        """`op` is None for an unchanged resource. `reasons` and `cause` are the properties that
+        differ and that force a replace, according to the engine, which also sees changes made
+        outside the program."""
         for properties in (resource.before, resource.after):
             self.secrets.update(secret_texts(properties))
         if resource.type.startswith(facts.COMPONENT):
             self._keep_facts(resource)
         if op is None:
             return
-        paths: tuple[PathChange, ...] = ()
+        paths, changed = tuple[PathChange, ...](), set[str]()
         if resource.before is not None and resource.after is not None:
             paths = differences(resource.before, resource.after)
-            named = {path.path.partition(".")[0].partition("[")[0] for path in paths}
-            paths += tuple(PathChange(path=name) for name in reasons if name not in named)
+            changed = {path.path.partition(".")[0].partition("[")[0] for path in paths}
+            others = other_changes(reasons, resource, changed)
+            paths += tuple(PathChange(path=name) for name in others)
         properties = resource.before if resource.before is not None else resource.after or {}
         effect, consequence = effects.outcome(op, resource.type, properties, paths)
         self.changes.append(
@@ -50,7 +53,7 @@ class Reduction:
                 effect=effect,
                 consequence=consequence,
                 paths=paths,
-                cause=cause,
+                cause=cause_of_replace(cause, resource, changed),
                 holds_state=effects.holds_state(resource.type, properties),
                 accelerator=_accelerator(properties),
             )
@@ -69,7 +72,7 @@ class Reduction:
     def finished(
         self, before: Facts, after: Facts, cleaned: Callable[[str], str]
     ) -> tuple[Change, ...]:
-        """The changes in the order people read them, with accelerators filled in."""
+        """The changes in display order, with accelerators filled in."""
         devices = {**_devices(after), **_devices(before)}
         done = [_on_its_device(change, devices) for change in self.changes]
         if self.secrets:
@@ -78,7 +81,7 @@ class Reduction:
 
 
 def cleaner(secrets: Iterable[str]) -> Callable[[str], str]:
-    """Takes every known secret out of a text, the longest first."""
+    """Removes every known secret from a text, longest first."""
     known = sorted(secrets, key=len, reverse=True)
 
     def clean(text: str) -> str:
@@ -91,7 +94,7 @@ def cleaner(secrets: Iterable[str]) -> Callable[[str], str]:
 
 
 def component_of(resource: Resource) -> str:
-    """The name of the component that owns a resource; "" at the top."""
+    """The name of the component that owns a resource; "" at the top level."""
     if resource.type.startswith(facts.COMPONENT):
         return resource.name
     return name_of(resource.parent) if facts.COMPONENT in resource.parent else ""
@@ -107,13 +110,13 @@ def type_of(urn: str) -> str:
 
 
 def _accelerator(properties: Mapping[str, Any]) -> str:
-    """A component's own, known before the facts of the pools are."""
+    """A component's own accelerator, known before the facts of the pools."""
     found = properties.get("accelerator")
     return found if isinstance(found, str) else ""
 
 
 def _devices(known: Facts) -> dict[str, str]:
-    """Component -> the accelerator that its resources are, or run on."""
+    """Component -> the accelerator that its resources are or run on."""
     pools = {name: pool.accelerator for name, pool in known.pools.items() if pool.accelerators}
     models = {
         f"model-{name}": pools[model.pool]

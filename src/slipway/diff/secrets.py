@@ -1,8 +1,8 @@
-"""What is secret in a preview, and how it stays out of texts.
+"""Finds secrets in a preview, so that they can be kept out of texts.
 
-The engine masks what it knows to be secret. What follows is the second line: property values are
-shown from an allow-list only (shown.py), and whatever stood in a secret's place is taken out of
-every free text, too.
+The engine masks the secrets it knows. This is the second line of defence: property values are shown
+only if they are on an allow-list (shown.py), and any value found in a secret's place is removed
+from all free text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SIGNATURE_KEY = "4dabf18193072939515e22adb298388d"
 SECRET_SIGNATURE = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105  (a public mark)
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 UNKNOWN_KEY = "<unknown>"  # of slipway preview --offline
-SHORTEST_SECRET = 6  # what is shorter is a word of its own in too many places
+SHORTEST_SECRET = 6  # shorter texts occur as ordinary words in too many places
 
 _SECRET_KEY = re.compile(
     r"pass(word|phrase|wd)|secret|(?<!per_)token(?!s$|s_)|credential|private_?key|api_?key|authorization"
@@ -29,21 +29,21 @@ _SECRET_KEY = re.compile(
 )
 
 
-@functools.lru_cache(maxsize=4096)  # a preview asks of the same few names a million times
+@functools.lru_cache(maxsize=4096)  # a preview asks about the same few names a million times
 def is_secret_key(key: str) -> bool:
-    """Whether a property of this name holds secrets, to go by its name."""
+    """Whether a property holds secrets, judging by its name."""
     return bool(_SECRET_KEY.search(key))
 
 
 def is_secret(value: Any) -> bool:
-    """Whether a value is a secret, or the mask of one."""
+    """Whether a value is a secret or a masked one."""
     if isinstance(value, dict):
         return value.get(SIGNATURE_KEY) == SECRET_SIGNATURE
     return isinstance(value, str) and (MASK in value or SECRET_SIGNATURE in value)
 
 
 def secret_texts(value: Any, *, inside: bool = False) -> list[str]:
-    """Every text in `value` that stands where a secret belongs; of a document also its parts."""
+    """Every text in `value` in a secret's place; for a document, its parts too."""
     found, waiting = list[str](), [(value, inside)]
     while waiting:
         value, inside = waiting.pop()
@@ -60,7 +60,7 @@ def secret_texts(value: Any, *, inside: bool = False) -> list[str]:
     return found
 
 
-_CONTAINERS = (dict, list)  # made once: this is asked of every value of a preview
+_CONTAINERS = (dict, list)  # built once, because it is used for every value of a preview
 
 
 def _with_parts(text: str) -> Iterator[str]:

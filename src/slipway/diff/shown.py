@@ -1,6 +1,7 @@
-"""The allow-list: which values a comment may show.
+"""The allow-list of values that a comment may show.
 
-By the last key of a value's path. Everything else is shown as "changed", without its value.
+Values are allowed by the last key of their path. Everything else is shown as "changed" without a
+value.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ CLOUD = """
 """
 SHOWN_KEYS = frozenset(" ".join((JOB, REPLICA, DOCUMENTS, FACTS, CLOUD)).split())
 
-# A content-hashed place on a node: says which version runs, and nothing else.
+# A content-hashed path on a node, which reveals only the version.
 _PLACE = re.compile(r"(\$\{meta\.runtime\}|@cache@)/(bundles|envs|tools|weights)/[\w.@/+-]+")
-_PLACE_IN_SHELL = re.compile(r'"\$SLIPWAY_PYTHON" "\$SLIPWAY_CACHE/bundles/[\w./-]+" \w+')
+_PLACE_IN_SHELL = re.compile(r'(?:exec )?"\$SLIPWAY_PYTHON" "\$SLIPWAY_CACHE/bundles/[\w./-]+" \w+')
 _CREDENTIALS = re.compile(r"//[^/\s]*@")
 _DURATIONS = frozenset(
     ["Delay", "Grace", "Interval", "KillTimeout", "ProgressDeadline", "ShutdownDelay", "Timeout"]
@@ -58,9 +59,9 @@ _NS_PER_S = 1_000_000_000
 
 
 def shown(keys: tuple[str, ...], value: Any) -> str | None:
-    """A value as text; None where it must not be shown, or is no single value.
+    """A value as text; None where it must not be shown or is not a single value.
 
-    `keys` lead to it: one that sounds like a secret hides everything below.
+    `keys` are its path: a name that suggests a secret hides everything below it.
     """
     if is_secret(value):
         return MASK
@@ -69,10 +70,10 @@ def shown(keys: tuple[str, ...], value: Any) -> str | None:
     ):
         return "(known after apply)"
     last = keys[-1] if keys else ""
-    # Variables have names of the user's choice, and a URL may carry a password.
+    # Users choose the names of variables, and a URL may contain a password.
     is_named = last in SHOWN_KEYS and keys[-2:-1] not in (("Env",), ("environment",))
     allowed = (is_named and not _has_credentials(value)) or _is_place(value)
-    # Most are not allowed: the names that lead to it are looked at last.
+    # Most values are not allowed, so the path is checked last.
     if not allowed or isinstance(value, (dict, list)) or any(map(is_secret_key, keys)):
         return None
     if last in _DURATIONS and isinstance(value, int) and value % _NS_PER_S == 0 and value:

@@ -1,7 +1,7 @@
 """What differs between two property values, path by path.
 
-Documents inside of texts (a job in JSON, a template with a YAML file) are compared by their
-structure, as the Pulumi CLI does.
+Documents inside text values (a job in JSON, a template with a YAML file) are compared by structure,
+as in the Pulumi CLI.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ import yaml
 
 from slipway.diff.change import PathChange
 from slipway.diff.json_text import read_json
+from slipway.diff.reasons import BRIDGE_KEYS
 from slipway.diff.secrets import MASK
 from slipway.diff.shown import shown
 
 ABSENT = object()
-# What names an element of a list, so that a moved element is no change.
+# Keys that identify a list element, so that a moved element is not a change.
 _IDENTITIES = ("Name", "name", "DestPath", "Label", "path", "ID", "key", "PortLabel")
-_SHOWN_PATH = ("Job", "EmbeddedTmpl")  # steps of a path that say nothing
+_SHOWN_PATH = ("Job", "EmbeddedTmpl")  # uninformative steps of a path
 _DEEPEST = 40
 
 
 def differences(before: Any, after: Any) -> tuple[PathChange, ...]:
-    """Changed paths in a stable order. Values only where the allow-list has them."""
+    """Changed paths in a stable order, with values only where the allow-list has them."""
     found = list[PathChange]()
     if before != after:
         _compare((), before, after, found)
@@ -32,11 +33,11 @@ def differences(before: Any, after: Any) -> tuple[PathChange, ...]:
 
 
 def _compare(keys: tuple[str, ...], before: Any, after: Any, found: list[PathChange]) -> None:
-    """Of two values that differ as they are written."""
+    """Compares two values whose texts differ."""
     old, new = _decoded(before), _decoded(after)
     decoded = old is not before or new is not after
     if decoded and old == new and type(old) is type(new):
-        return  # written differently, and the same
+        return  # written differently, but equal
     if len(keys) < _DEEPEST and isinstance(old, dict) and isinstance(new, dict):
         _compare_members(keys, old, new, str, found)
     elif len(keys) < _DEEPEST and isinstance(old, list) and isinstance(new, list):
@@ -61,10 +62,10 @@ def _compare_members(
     found: list[PathChange],
 ) -> None:
     """`step` is how a member's key is written in a path."""
-    # Most are the same: only those that are not are put in order.
+    # Most are equal, so only the others are sorted.
     changed = [key for key, old in before.items() if old != after.get(key, ABSENT)]
     changed += [key for key in after if key not in before]
-    for key in sorted(changed, key=str):
+    for key in sorted({*changed} - BRIDGE_KEYS, key=str):
         old, new = before.get(key, ABSENT), after.get(key, ABSENT)
         _compare((*keys, step(key)), old, new, found)
 
@@ -74,7 +75,7 @@ def _compare_lists(
 ) -> None:
     olds, news = _by_identity(before), _by_identity(after)
     if olds is None or news is None:
-        if _are_words([*before, *after]):  # a list of names: say which came and went
+        if _are_words([*before, *after]):  # a list of names: show those added and removed
             words = _words(keys, before), _words(keys, after)
             found.append(PathChange(path=_path(keys), before=words[0], after=words[1]))
             return
@@ -84,7 +85,7 @@ def _compare_lists(
 
 
 def _by_identity(items: list[Any]) -> dict[str, Any] | None:
-    """The elements by their names; None where they have none of their own."""
+    """The elements by name; None if they have no names."""
     if not all(isinstance(item, dict) for item in items):
         return None
     for identity in _IDENTITIES:
@@ -105,7 +106,7 @@ def _words(keys: tuple[str, ...], items: list[Any]) -> str | None:
 
 
 def _decoded(value: Any) -> Any:
-    """The document in a text, else the value itself."""
+    """The document inside a text value, else the value itself."""
     if not isinstance(value, str) or MASK in value:
         return value
     text = value.strip()

@@ -1,4 +1,4 @@
-"""One word for a preview, and what has to be said by name before anything else."""
+"""A preview's one-word verdict, and the changes that are listed first by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ Verdict = Literal["no-op", "safe", "disruptive", "destructive", "failed"]
 
 
 def verdict_of(preview: Preview) -> Verdict:
-    """failed: the preview itself had errors, so its list of changes may be incomplete."""
+    """The verdict; "failed" means the preview had errors, so its list of changes may be
+    incomplete."""
     if preview.errors:
         return "failed"
     if not preview.changes:
@@ -19,8 +20,8 @@ def verdict_of(preview: Preview) -> Verdict:
 
 
 def notable(preview: Preview) -> tuple[Change, ...]:
-    """Every delete and replace of what holds state, is or runs on machines, or stops something;
-    the gravest first. Components are not among them: their resources are."""
+    """Every delete and replace of a resource that holds state, is or runs on a machine, or stops
+    something; the most severe first. Components are not listed, their resources are."""
     named = [change for change in preview.changes if _is_notable(change)]
     return tuple(sorted(named, key=lambda each: -EFFECTS.index(each.effect)))
 

@@ -1,1 +1,1 @@
-"""The plan: frozen values that say what a platform is, with no opinion on how they were chosen."""
+"""The plan: frozen values that describe a platform; nothing here says how they were chosen."""

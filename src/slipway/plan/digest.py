@@ -9,7 +9,7 @@ from typing import Any
 
 
 def canonical_json(value: Any) -> str:
-    """JSON with sorted keys and no spaces; dataclasses count as their fields."""
+    """JSON with sorted keys and no spaces; a dataclass is serialized as its fields."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_fields)
 
 
@@ -21,4 +21,4 @@ def digest(value: Any, *, length: int) -> str:
 def _fields(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
-    raise TypeError(f"a plan holds no {type(value).__name__}")
+    raise TypeError(f"a plan cannot hold a {type(value).__name__}")

@@ -1,29 +1,17 @@
-"""Plans as JSON documents (schemas/plan.schema.json, schemas/capacity.schema.json)."""
+"""Plans as JSON documents (schemas/plan.schema.json)."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 
-from .capacity import CapacityPlan
 from .platform import PlatformPlan
 
 
-def plan_to_json(plan: PlatformPlan) -> str:
-    """The whole plan: sorted keys, two spaces, trailing newline; the same text on every run."""
-    return json.dumps(dataclasses.asdict(plan), sort_keys=True, indent=2) + "\n"
-
-
-def capacity_to_json(
-    capacity: CapacityPlan,
-    *,
-    platform: PlatformPlan | None = None,
-    before: CapacityPlan | None = None,
-) -> str:
-    """The capacity plan, with the platform it belongs to and the plan before a change, if any."""
-    document = dataclasses.asdict(capacity)
-    if platform is not None:
-        document["platform"] = dataclasses.asdict(platform)
+def plan_to_json(plan: PlatformPlan, *, before: PlatformPlan | None = None) -> str:
+    """The whole plan, and the plan before a change, if any. Keys are sorted, the indent is two
+    spaces and the text ends with a newline; it is the same on every run."""
+    document = dataclasses.asdict(plan)
     if before is not None:
         document["before"] = dataclasses.asdict(before)
     return json.dumps(document, sort_keys=True, indent=2) + "\n"

@@ -1,18 +1,31 @@
-"""PlatformPlan and its parts: what the planner decides and the renderers read.
-
-Nothing here computes. Addresses, ports, digests and sizes are all final at preview: no value
-below waits for a cluster.
+"""PlatformPlan and its parts: what the planner decides, costs and promises included, and what the
+renderers read. Nothing here computes. Addresses, ports, digests and sizes are final at preview: no
+value below depends on a running cluster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+from .endpoint import Endpoint
+from .figures import (
+    ColdStart,
+    Cost,
+    DeviceMemory,
+    Figure,
+    Layout,
+    Precision,
+    Refusal,
+    ServingEstimate,
+)
 
 JsonObject = Mapping[str, Any]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+STABLE = "stable"  # the release that serves
+PROTOCOLS = ("http", "grpc")  # OpenAI HTTP with SSE, Triton gRPC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +33,7 @@ class Server:
     """A host of the control plane: one Consul server agent and one Nomad server agent."""
 
     name: str  # "server-0"
-    address: str
+    address: str  # "" where it is not known before the host exists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,34 +48,53 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
-    """Nodes of one shape; a Nomad node pool of the same name."""
+class NodeRange:
+    """The least and most nodes of a pool whose nodes are not known at preview."""
 
-    name: str
-    kind: str  # the realisation: "local"
-    nodes: tuple[Node, ...]
-    memory_bytes: int  # what one node offers to tasks
-    cpu_mhz: int  # what one node offers to tasks, in Nomad's unit
-    accelerator: str | None = None  # catalog key, None for a CPU pool
-    accelerators_per_node: int = 0
+    min: int
+    max: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryEstimate:
-    """Memory of one replica. Formulas and their sources: slipway.planner.memory.device."""
+class Pool:
+    """Nodes of one shape; a Nomad node pool of the same name.
 
-    parameters: int
-    weights_bytes: int
-    kv_bytes_per_token: int
-    kv_cache_bytes: int
-    kv_tokens: int
-    overhead_bytes: int
-    total_bytes: int
+    A pool has `hosts`, whose names and addresses are known, or a `range`: nodes that register
+    themselves once they run.
+    """
+
+    name: str
+    kind: str  # the realisation: "local", "aws", "metal"
+    hosts: tuple[Node, ...]
+    range: NodeRange | None
+    memory_bytes: int  # what one node offers to tasks; 0 where unknown
+    cpu_mhz: int  # what one node offers to tasks, in Nomad's unit; 0 where unknown
+    accelerator: str  # catalog key, "" for a CPU pool
+    accelerators_per_node: int
+    accelerators_used: int  # at every model's minimum
+    accelerators_used_at_most: int  # at every model's maximum
+    instance: str  # catalog key; "" on machines that are owned
+    market: str  # "on_demand" | "spot" | "reserved" | "owned"
+    usd_per_hour: Figure  # cost of its nodes at the declared load
+    fabric: str  # between nodes: "efa", "infiniband", "roce", "tcp"
+    quota_nodes: int | None  # the account's quota
+
+    def __post_init__(self) -> None:
+        if bool(self.hosts) == (self.range is not None):
+            raise ValueError(f"pool {self.name} must have either hosts or a range")
+
+    @property
+    def nodes_min(self) -> int:
+        return len(self.hosts) if self.range is None else self.range.min
+
+    @property
+    def nodes_max(self) -> int:
+        return len(self.hosts) if self.range is None else self.range.max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsSpec:
-    """Weights as a prepared folder under the runtime folder of a node."""
+    """A folder of prepared weights under a node's runtime folder."""
 
     directory: str  # "weights/smollm2-1a2b3c4d": relative to the runtime folder
     document: JsonObject  # what services/triton_vllm/weights.py reads
@@ -70,7 +102,7 @@ class WeightsSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSpec:
-    """One replica of a model, in words that every scheduler understands.
+    """One replica of a model, in terms that fit every scheduler.
 
     `bundle` and `environments` are folder names under `bundles/` and `envs/` of the runtime
     folder; `python` names the environment whose interpreter runs `entrypoint`.
@@ -83,16 +115,17 @@ class ReplicaSpec:
     document: JsonObject  # schemas/replica.schema.json
     weights: WeightsSpec | None
     ports: tuple[str, ...]  # ("openai", "grpc", "http", "metrics")
-    cpu_mhz: int
+    cpu_mhz: int  # per node, as are memory and devices
     memory_bytes: int
-    accelerators: int
+    devices: int  # accelerators
     load_timeout_s: int
     drain_timeout_s: int
+    nodes: int = 1  # more than 1 where a pipeline spans nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScalingSpec:
-    """The envelope the autoscaler moves in. The count of the hour is never Pulumi's."""
+    """The bounds of the autoscaler. Pulumi never sets the current count."""
 
     min_replicas: int
     max_replicas: int
@@ -108,7 +141,7 @@ class LatencyGoal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedLoad:
-    """What the model is planned for: requests of these mean lengths."""
+    """The load a model is planned for; lengths are those of the mean request."""
 
     requests_per_s: float
     input_tokens: float
@@ -116,39 +149,86 @@ class PlannedLoad:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """One generation of a model's replicas: a job with its own count and scaling bounds. `job_id`
+    carries the spec's digest (docs/architecture.md): a changed spec becomes a new job, which
+    replaces the old one within the same release.
+    """
+
+    name: str  # "stable"
+    spec_digest: str  # 6 hex characters over everything that needs new replicas when it changes
+    job_id: str  # "model-smollm2-3f9c1a"
+    # Replicas register as the Consul services "<service>-openai", "-grpc" and "-triton": the job's
+    # own, or one for all specs of the model ("model-smollm2-all") where replicas are exchanged one
+    # by one.
+    service: str
+    scaling: ScalingSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPlan:
-    """A model as it will be served. `job_id` carries the spec's digest (docs/architecture.md)."""
+    """A model as it will be served: what it needs, costs and promises."""
 
     name: str
     aliases: tuple[str, ...]
+    architecture: str  # catalog key
+    license: str  # of the weights; "" where neither the model file nor the catalog states it
+
+    # Where it runs, and how.
     pool: str
-    spec_digest: str  # 6 hex characters over everything whose change needs new replicas
-    job_id: str  # "model-smollm2-3f9c1a"
-    # Its replicas are the Consul services "<service>-openai", "-grpc" and "-triton": the job's own,
-    # or those of all specs of the model ("model-smollm2-all") where replicas are exchanged.
-    service: str
-    surge: int | None  # 0: a change exchanges replicas one by one; None: a full set beside
-    replica: ReplicaSpec
-    scaling: ScalingSpec
-    memory: MemoryEstimate
-    goal: LatencyGoal
+    accelerator: str  # catalog key; "" on a CPU pool
+    instance: str  # catalog key; "" on machines that are owned
+    layout: Layout
+    precision: Precision
+    protocols: tuple[str, ...]  # a subset of PROTOCOLS: what its replicas speak
+    replica: ReplicaSpec  # what its jobs ask for
+    releases: tuple[Release, ...]
+    surge: int | None  # 0: a change replaces replicas one by one; None: a full new set starts first
+    # Spare replicas beside every model at its maximum: room for a changed spec to start in.
+    surge_replicas: int
     route: JsonObject  # schemas/route.schema.json
-    # Replicas that fit beside every model at its maximum: where a changed spec starts its replicas.
-    surge_replicas: int = 0
-    license: str = ""  # of the weights; "" where the catalog does not know it
-    load: PlannedLoad | None = None
+
+    # The load it is planned for, and what that takes.
+    goal: LatencyGoal
+    load: PlannedLoad | None
+    memory: DeviceMemory  # per device; on processors, of the whole replica
+    parameters: int
+    active_parameters: int
+    sequences_at_mean_length: int  # concurrent requests that the KV cache holds
+    replicas_needed: Figure  # for the declared load and goal
+    utilization: float  # of the minimum replicas under the declared load, 1.0 = saturated
+    serving: ServingEstimate | None  # None without a declared load or without an estimate
+    meets_goal: bool | None  # None without a goal or without an estimate
+    cold_start: ColdStart
+    cost: Cost
+    refused: tuple[Refusal, ...]  # the pools that were not chosen
+    warnings: tuple[str, ...]
+
+    @property
+    def stable(self) -> Release:
+        """The release that serves."""
+        return next(release for release in self.releases if release.name == STABLE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvoyPlan:
+    """One Envoy and the control plane beside it, on one node of the pool."""
+
+    name: str  # of Envoy's job
+    xds_name: str  # of its control plane's job
+    pool: str
+    listener: Endpoint  # OpenAI HTTP and Triton gRPC
+    admin: Endpoint
+    xds: Endpoint
+    xds_http: Endpoint  # the control plane's metrics and status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayPlan:
-    """Where Envoy listens and where it finds its control plane."""
+    """The Envoys, and how clients reach them."""
 
-    pool: str
-    address: str
-    port: int  # OpenAI HTTP and Triton gRPC on one listener
-    admin_port: int
-    xds_port: int
-    xds_metrics_port: int
+    envoys: tuple[EnvoyPlan, ...]
+    clients: Endpoint
     xds_bundle: str
     xds_environment: str
 
@@ -156,27 +236,34 @@ class GatewayPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitoringPlan:
     pool: str
-    address: str
-    port: int
+    prometheus: Endpoint
     scrape_interval_s: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalingPlan:
     pool: str
-    address: str
-    port: int
+    autoscaler: Endpoint
     evaluation_interval_s: int
+    envoys: int  # their statistics add up to the load; while one is missing, counts stay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAgentPlan:
-    """The program that keeps a host's agents: its code and its Python environment."""
+    """The program that supervises a host's agents: its code and its Python environment."""
 
     bundle: str
     environment: str
-    supervisor_address: str
-    supervisor_port: int
+    supervisor: Endpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetPlan:
+    """Spending limits in US dollars; None where there is none."""
+
+    usd_per_hour: float | None = None  # at the declared load
+    usd_per_hour_at_most: float | None = None  # with every model at its maximum
+    usd_per_hour_per_change: float | None = None  # added by one change
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +273,8 @@ class PlatformPlan:
     datacenter: str
     cidr: str
     servers: tuple[Server, ...]
+    consul: Endpoint  # the servers' API; agents on other hosts listen on the same port
+    nomad: Endpoint
     pools: tuple[Pool, ...]
     models: tuple[ModelPlan, ...]
     gateway: GatewayPlan
@@ -193,7 +282,14 @@ class PlatformPlan:
     autoscaling: AutoscalingPlan
     node_agent: NodeAgentPlan
     tools: Mapping[str, str]  # tool name -> version, e.g. {"envoy": "1.40.0"}
+    cost: Cost  # of all nodes at the declared load
+    usd_per_hour_at_most: float  # with every model at its maximum
+    budget: BudgetPlan
+    warnings: tuple[str, ...]  # e.g. a price older than 90 days
+    # Node -> model -> replicas: proof that all models fit at their maximum, for pools whose nodes
+    # are known. The scheduler decides where replicas really run.
+    placement: Mapping[str, Mapping[str, int]]
     schema_version: int = SCHEMA_VERSION
-    # Node -> model -> replicas: proof that all models fit at their maximum. Where replicas really
-    # run is the scheduler's choice.
-    placement: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def pool(self, name: str) -> Pool:
+        return next(pool for pool in self.pools if pool.name == name)

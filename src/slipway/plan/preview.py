@@ -12,7 +12,7 @@ UNKNOWN = "<unknown>"  # the only key of the object that stands in place of an u
 class Resource(TypedDict):
     type: str
     name: str
-    parent: str  # its name, "" for a child of the stack
+    parent: str  # the parent's name, "" for a child of the stack
     urn: str
     protect: bool
     inputs: Mapping[str, Any]

@@ -1,1 +1,2 @@
-"""Decides what a platform looks like: (configuration, catalog) -> PlatformPlan, without effects."""
+"""Decides what a platform looks like: (configuration, catalog) -> PlatformPlan, without side
+effects."""

@@ -1,78 +1,126 @@
-"""One model as it will be served: its job, its envelope, its route."""
+"""One model as it will be served: its job, scaling bounds, route and promises."""
 
 from __future__ import annotations
 
-from slipway.config.artifacts import ENTRYPOINTS, Artifacts
-from slipway.config.environment import AutoscalingSettings, DeploymentSettings
+import math
+
+from slipway.config.environment import AutoscalingSettings
+from slipway.config.inputs import PlanInputs
 from slipway.config.load import Load
-from slipway.config.model import ModelSettings
+from slipway.config.model import Model, ModelSettings
 from slipway.plan.digest import digest
 from slipway.plan.platform import (
+    STABLE,
     JsonObject,
-    LatencyGoal,
     ModelPlan,
     PlannedLoad,
+    Release,
     ReplicaSpec,
     ScalingSpec,
 )
-from slipway.planner.memory.device import MIB
+from slipway.planner.memory.parameters import count
 
-from .engine import DOCUMENT_VERSION, EnginePlan
-from .placement import Resources
+from .engines.adapter import EnginePlan
+from .engines.registry import engine_of
+from .fleet.demand import Deployment
+from .fleet.option import Option, sequences_at_mean_length
+from .fleet.placed import Placed
+from .fleet.replicas import utilization
+from .fleet.warnings import model_warnings
+from .replica import replica_spec
 
 SPEC_DIGEST_LENGTH = 6
-ROUTE_VERSION = 1
-PORTS = ("openai", "grpc", "http", "metrics")
+ROUTE_VERSION = 2
 
-# Requests the gateway lets wait on one replica before it answers 503: enough to keep the
-# engine's batch full while the autoscaler reacts.
+# Requests per replica that the gateway admits before it answers 429: enough to keep the engine's
+# batch full until the autoscaler reacts.
 MIN_CONCURRENT_REQUESTS = 64
 CONCURRENT_REQUESTS_PER_SEQUENCE = 2
 
 
-def plan_model(
-    settings: ModelSettings,
-    deployment: DeploymentSettings,
-    engine: EnginePlan,
-    artifacts: Artifacts,
-    autoscaling: AutoscalingSettings,
-    *,
-    load: Load | None,
-) -> ModelPlan:
-    """The model's plan; `surge_replicas` is filled in once every model is placed."""
-    replica = _replica(settings, engine, artifacts)
-    # All that a running replica cannot change: the pool and the whole spec, aliases included
-    # (the engine answers to them), what it registers as, and how it is rendered. Replica counts
-    # are not here: scaling is no new spec.
+def plan_model(inputs: PlanInputs, placed: Placed, *, surge_replicas: int) -> ModelPlan:
+    """The model on its pool, which has room for `surge_replicas` beside every model's maximum."""
+    demand, option = placed.demand, placed.option
+    model, deployment = (
+        inputs.models[demand.model],
+        inputs.environment.settings.models[demand.model],
+    )
+    settings, engine = model.settings, placed_engine(model, option)
+    replica = _replica(inputs, placed, engine)
+    # Everything that a running replica cannot change: the pool and the whole spec, aliases included
+    # (the engine answers to them), and the service it registers as. Its rendering is added in
+    # stacks/job_ids.py. Replica counts are left out: scaling does not change the spec.
     spec_digest = digest(
         {
             "model": settings.name,
-            "pool": deployment.pool,
+            "pool": option.supply.pool,
             "replica": replica,
             "surge": deployment.surge,
-            "renderer": artifacts.job_renderer,
         },
         length=SPEC_DIGEST_LENGTH,
     )
     job_id = f"model-{settings.name}-{spec_digest}"
     service = job_id if deployment.surge is None else service_of_all_specs(settings.name)
+    parameters = count(demand.architecture)
     return ModelPlan(
         name=settings.name,
         aliases=settings.aliases,
-        pool=deployment.pool,
-        spec_digest=spec_digest,
-        job_id=job_id,
-        service=service,
-        surge=deployment.surge,
-        replica=replica,
-        scaling=_scaling(settings, deployment, autoscaling),
-        memory=engine.memory,
-        goal=LatencyGoal(
-            ttft_p95_ms=settings.slo.ttft_p95_ms, tpot_p95_ms=settings.slo.tpot_p95_ms
-        ),
-        route=_route(settings, service),
+        architecture=demand.architecture_name,
         license=engine.license,
-        load=None if load is None else _planned(load),
+        pool=option.supply.pool,
+        accelerator=option.supply.accelerator_name,
+        instance=option.supply.instance,
+        layout=option.layout,
+        precision=demand.precision,
+        protocols=engine.protocols,
+        replica=replica,
+        releases=(
+            Release(
+                name=STABLE,
+                spec_digest=spec_digest,
+                job_id=job_id,
+                service=service,
+                scaling=_scaling(settings, deployment, inputs.environment.settings.autoscaling),
+            ),
+        ),
+        surge=deployment.surge,
+        surge_replicas=surge_replicas,
+        route=_route(settings, service, engine.protocols),
+        goal=demand.goal,
+        load=None if demand.load is None else _planned(demand.load),
+        memory=option.memory,
+        parameters=parameters.total,
+        active_parameters=parameters.active,
+        sequences_at_mean_length=sequences_at_mean_length(option.memory, demand.load),
+        replicas_needed=option.replicas_needed,
+        utilization=utilization(demand.load, option.serving, demand.min_replicas),
+        serving=option.serving,
+        meets_goal=option.meets_goal,
+        cold_start=option.cold_start,
+        cost=option.cost,
+        refused=placed.refused,
+        warnings=tuple(model_warnings(placed)),
+    )
+
+
+def placed_engine(model: Model, option: Option) -> EnginePlan:
+    """What each replica runs on its pool."""
+    if option.on_processors is not None:
+        return option.on_processors
+    return engine_of(model).on_accelerators(
+        model, option.demand.architecture, option.layout, option.supply.accelerators_per_node
+    )
+
+
+def _replica(inputs: PlanInputs, placed: Placed, engine: EnginePlan) -> ReplicaSpec:
+    """What the chosen option needs from the pool's nodes."""
+    settings, artifacts = inputs.models[placed.demand.model].settings, inputs.artifacts
+    devices, per_node = placed.option.layout.devices, placed.option.supply.accelerators_per_node
+    if not per_node:
+        return replica_spec(settings, engine, artifacts)
+    nodes = math.ceil(devices / per_node)
+    return replica_spec(
+        settings, engine, artifacts, nodes=nodes, devices=math.ceil(devices / nodes)
     )
 
 
@@ -84,45 +132,8 @@ def _planned(load: Load) -> PlannedLoad:
     )
 
 
-def demand(replica: ReplicaSpec) -> Resources:
-    """What one replica takes from a node."""
-    return Resources(
-        memory_bytes=replica.memory_bytes,
-        cpu_mhz=replica.cpu_mhz,
-        ports=len(replica.ports),
-        accelerators=replica.accelerators,
-    )
-
-
-def _replica(settings: ModelSettings, engine: EnginePlan, artifacts: Artifacts) -> ReplicaSpec:
-    document = {
-        "schema_version": DOCUMENT_VERSION,
-        "model": settings.name,
-        "aliases": list(settings.aliases),
-        "engine": engine.document,
-        "load_timeout_s": settings.timeouts.load_s,
-        "drain_timeout_s": settings.timeouts.drain_s,
-    }
-    if engine.weights is not None:
-        document["weights"] = engine.weights.directory
-    return ReplicaSpec(
-        bundle=artifacts.bundles[engine.service],
-        entrypoint=ENTRYPOINTS[engine.service],
-        python=engine.python,
-        environments={name: artifacts.environments[name] for name in engine.environments},
-        document=document,
-        weights=engine.weights,
-        ports=PORTS,
-        cpu_mhz=engine.cpu_mhz,
-        memory_bytes=-(-engine.memory.total_bytes // MIB) * MIB,
-        accelerators=0,
-        load_timeout_s=settings.timeouts.load_s,
-        drain_timeout_s=settings.timeouts.drain_s,
-    )
-
-
 def _scaling(
-    settings: ModelSettings, deployment: DeploymentSettings, autoscaling: AutoscalingSettings
+    settings: ModelSettings, deployment: Deployment, autoscaling: AutoscalingSettings
 ) -> ScalingSpec:
     return ScalingSpec(
         min_replicas=deployment.replicas.min,
@@ -146,15 +157,16 @@ def concurrent_requests(settings: ModelSettings) -> int:
 
 
 def service_of_all_specs(model: str) -> str:
-    """Never the service of another model: "all" is no digest, so no job ID ends like this."""
+    """Cannot clash with another model's service: "all" is not a digest, so no job ID ends in it."""
     return f"model-{model}-all"
 
 
-def _route(settings: ModelSettings, service: str) -> JsonObject:
+def _route(settings: ModelSettings, service: str, protocols: tuple[str, ...]) -> JsonObject:
     return {
         "schema_version": ROUTE_VERSION,
         "model": settings.name,
         "aliases": list(settings.aliases),
+        "protocols": list(protocols),
         "backends": [{"service": service, "weight": 100}],
         "max_concurrent_requests_per_replica": concurrent_requests(settings),
         "stream_idle_timeout_s": settings.timeouts.stream_idle_s,

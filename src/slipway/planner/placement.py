@@ -1,9 +1,9 @@
-"""Do all replicas fit? First-fit decreasing over the nodes of one pool."""
+"""Whether all replicas fit: first-fit decreasing over the nodes of one pool."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,12 +24,17 @@ class Resources:
         )
 
     def holds(self, other: Resources) -> bool:
-        return all(have >= need for have, need in zip(astuple(self), astuple(other), strict=True))
+        return (
+            self.memory_bytes >= other.memory_bytes
+            and self.cpu_mhz >= other.cpu_mhz
+            and self.ports >= other.ports
+            and self.accelerators >= other.accelerators
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """`replicas` says, per node, how many replicas of each model; `unplaced` what found no room."""
+    """`replicas` counts the replicas of each model per node; `unplaced` those that did not fit."""
 
     replicas: Mapping[str, Mapping[str, int]]
     unplaced: Mapping[str, int]
@@ -61,7 +66,7 @@ def place(
 
 
 def room_for(nodes: Iterable[Resources], need: Resources, *, at_most: int) -> int:
-    """How many further replicas the free space holds, counted up to `at_most`."""
+    """How many more replicas fit in the free space, at most `at_most`."""
     room = 0
     for free in nodes:
         while room < at_most and free.holds(need):

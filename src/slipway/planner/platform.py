@@ -1,32 +1,42 @@
-"""The whole plan of an environment."""
+"""The plan of a whole environment: configuration in, PlatformPlan out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+import datetime
+from collections.abc import Mapping, Sequence
 
 from slipway.config.artifacts import Artifacts
-from slipway.config.environment import DevSettings, Environment, EnvironmentSettings
-from slipway.config.errors import ConfigError, Problem, raise_if_any
+from slipway.config.environment import EnvironmentSettings
+from slipway.config.errors import raise_if_any
 from slipway.config.inputs import PlanInputs
+from slipway.plan.endpoint import Endpoint
+from slipway.plan.figures import Cost
 from slipway.plan.platform import (
     AutoscalingPlan,
+    BudgetPlan,
+    EnvoyPlan,
     GatewayPlan,
-    ModelPlan,
     MonitoringPlan,
     NodeAgentPlan,
     PlatformPlan,
     Pool,
 )
-from slipway.planner.fleet.demand import load_of
-from slipway.planner.memory.device import GIB, MIB
 
-from .addresses import lay_out
-from .engine import EnginePlan, plan_engine
-from .models import demand, plan_model
-from .placement import Placement, Resources, place, room_for
-from .pools import plan_pools
+from .fleet.cost import make_cost, oldest, output_tokens_per_s
+from .fleet.packing import needs, pool_placement
+from .fleet.placed import Placed
+from .fleet.plan import place_models
+from .fleet.processors import misfits
+from .fleet.warnings import paid_supplies, plan_warnings
+from .models import plan_model
+from .placement import Placement, room_for
+from .pools import plan_pool, usd_per_hour_at_most
+from .supply.addresses import UNKNOWN_ADDRESS
+from .supply.supplies import Hosts, plan_hosts
+from .supply.supply import Supply
 
+CONSUL_HTTP_PORT = 8500
+NOMAD_HTTP_PORT = 4646
 ENVOY_ADMIN_PORT = 9901
 XDS_PORT = 18000
 XDS_HTTP_PORT = 18001
@@ -34,186 +44,136 @@ PROMETHEUS_PORT = 9090
 AUTOSCALER_PORT = 8081
 SUPERVISOR_PORT = 9001
 
-# Kept on the gateway's node for Envoy, xDS, Prometheus and the Autoscaler: 64 + 97 + 38 MB and a
-# Python process measured idle (2026-11-21), with room for their caches to grow.
-PLATFORM_JOBS = Resources(memory_bytes=GIB, cpu_mhz=500, ports=0)
 
+def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> PlatformPlan:
+    """Plans an environment: places the models' demand on the pools' supply and derives the rest.
 
-def make_plan(inputs: PlanInputs) -> PlatformPlan:
-    """Decide addresses, sizes, digests and placement of one environment.
-
-    Pure: the same inputs give the same plan. Raises ConfigError with everything that cannot be.
+    Pure: the same inputs give the same plan. Measurements (inputs.calibration) override estimates.
+    Warns of prices older than 90 days at `today`. Raises ConfigError with every problem.
     """
-    environment = inputs.environment
-    settings, origin = _dev_settings(environment), environment.origin
-    layout = lay_out(settings, origin)
-    raise_if_any(layout.problems)
-    pools, problems = plan_pools(settings, layout.nodes, inputs.machine, origin)
-    by_name = {pool.name: pool for pool in pools}
-    models, model_problems = _models(inputs, settings, by_name)
-    raise_if_any([*problems, *model_problems])
-    placements = _placements(pools, models, settings.gateway.pool)
-    raise_if_any(_misfits(inputs, placements, models, by_name))
-    gateway_address = by_name[settings.gateway.pool].nodes[0].address
+    settings, artifacts = inputs.environment.settings, inputs.artifacts
+    hosts = plan_hosts(inputs)
+    first_server, supplies = hosts.servers[0], hosts.supplies
+    gateway_address = _gateway_address(settings, hosts)
+    gateway = _gateway(settings, gateway_address, artifacts)
+    placed = place_models(inputs, supplies)
+    placements = _placements(inputs, supplies, placed)
+    pools = tuple(
+        plan_pool(supply, placed, holds_gateway=name == settings.gateway.pool)
+        for name, supply in supplies.items()
+    )
+    cost = _cost(pools, placed, paid_supplies(supplies, pools))
+    warnings = plan_warnings(supplies, pools, placed, cost, settings.budget, today=today)
     return PlatformPlan(
-        environment=environment.name,
+        environment=inputs.environment.name,
         target=settings.target,
-        datacenter=environment.name,
+        datacenter=inputs.environment.name,
         cidr=settings.network.cidr,
-        servers=layout.servers,
+        servers=hosts.servers,
+        consul=_http(first_server.address, CONSUL_HTTP_PORT),
+        nomad=_http(first_server.address, NOMAD_HTTP_PORT),
         pools=pools,
-        models=tuple(_with_surge(model, placements[model.pool]) for model in models),
-        gateway=_gateway(settings, gateway_address, inputs.artifacts),
+        models=tuple(
+            plan_model(inputs, each, surge_replicas=_surge(each, placements)) for each in placed
+        ),
+        gateway=gateway,
         monitoring=MonitoringPlan(
             pool=settings.gateway.pool,
-            address=gateway_address,
-            port=PROMETHEUS_PORT,
+            prometheus=_http(gateway_address, PROMETHEUS_PORT),
             scrape_interval_s=settings.monitoring.scrape_interval_s,
         ),
         autoscaling=AutoscalingPlan(
             pool=settings.gateway.pool,
-            address=gateway_address,
-            port=AUTOSCALER_PORT,
+            autoscaler=_http(gateway_address, AUTOSCALER_PORT),
             evaluation_interval_s=settings.autoscaling.evaluation_interval_s,
+            envoys=len(gateway.envoys),
         ),
         node_agent=NodeAgentPlan(
-            bundle=inputs.artifacts.bundles["node"],
-            environment=inputs.artifacts.environments["node"],
-            supervisor_address=layout.servers[0].address,
-            supervisor_port=SUPERVISOR_PORT,
+            bundle=artifacts.bundles["node"],
+            environment=artifacts.environments["node"],
+            supervisor=_http(first_server.address, SUPERVISOR_PORT),
         ),
-        tools=dict(inputs.artifacts.tools),
+        tools=dict(artifacts.tools),
+        cost=cost,
+        usd_per_hour_at_most=sum(
+            usd_per_hour_at_most(supply, placed, holds_gateway=name == settings.gateway.pool)
+            for name, supply in supplies.items()
+        ),
+        budget=BudgetPlan(**settings.budget.model_dump()),
+        warnings=(*warnings, *hosts.warnings),
         placement={
             node: dict(replicas)
-            for placement in placements.values()
+            for name, placement in placements.items()
+            if supplies[name].hosts
             for node, replicas in placement.replicas.items()
         },
     )
 
 
-def _dev_settings(environment: Environment) -> DevSettings:
-    """The settings of an environment this project can build; raises ConfigError for others."""
-    settings = environment.settings
-    if isinstance(settings, DevSettings):
-        return settings
-    problem = environment.origin.problem(
-        ("target",),
-        "can be planned, but not built yet: it has no components",
-        value=settings.target,
-        fix=f"`slipway plan -s {environment.name}` shows its capacity, cost and latency",
-    )
-    raise ConfigError([problem])
-
-
-def _models(
-    inputs: PlanInputs, settings: DevSettings, pools: Mapping[str, Pool]
-) -> tuple[list[ModelPlan], list[Problem]]:
-    plans: list[ModelPlan] = []
-    problems: list[Problem] = []
-    for name, model in sorted(inputs.models.items()):
-        deployment = settings.models[name]
-        engine = plan_engine(
-            model, pools[deployment.pool], inputs.catalog, inputs.artifacts.simulator_kv_bytes
-        )
-        if not isinstance(engine, EnginePlan):
-            problems.extend(engine)
-            continue
-        plans.append(
-            plan_model(
-                model.settings,
-                deployment,
-                engine,
-                inputs.artifacts,
-                settings.autoscaling,
-                load=load_of(model, inputs.traces),
-            )
-        )
-    return plans, problems
-
-
 def _placements(
-    pools: tuple[Pool, ...], models: list[ModelPlan], gateway_pool: str
+    inputs: PlanInputs, supplies: Mapping[str, Supply], placed: Sequence[Placed]
 ) -> dict[str, Placement]:
-    """Every pool with all its models at their maximum."""
-    return {
-        pool.name: place(
-            _offers(pool, holds_gateway=pool.name == gateway_pool),
-            {
-                model.name: (demand(model.replica), model.scaling.max_replicas)
-                for model in models
-                if model.pool == pool.name
-            },
-        )
-        for pool in pools
+    """The placement of every pool of processors, all models at their maximum. Raises ConfigError
+    with the models that do not fit."""
+    settings, origin = inputs.environment.settings, inputs.environment.origin
+    placements = {
+        name: pool_placement(supply, placed, holds_gateway=name == settings.gateway.pool)
+        for name, supply in supplies.items()
+        if supply.accelerator is None
     }
-
-
-def _offers(pool: Pool, *, holds_gateway: bool) -> dict[str, Resources]:
-    offers = {
-        node.name: Resources(
-            memory_bytes=pool.memory_bytes,
-            cpu_mhz=pool.cpu_mhz,
-            ports=node.max_dynamic_port - node.min_dynamic_port + 1,
-            accelerators=pool.accelerators_per_node,
-        )
-        for node in pool.nodes
-    }
-    if holds_gateway:
-        offers[pool.nodes[0].name] -= PLATFORM_JOBS
-    return offers
-
-
-def _misfits(
-    inputs: PlanInputs,
-    placements: Mapping[str, Placement],
-    models: list[ModelPlan],
-    pools: Mapping[str, Pool],
-) -> list[Problem]:
-    problems = []
-    for model in models:
-        unplaced = placements[model.pool].unplaced.get(model.name, 0)
-        if not unplaced:
-            continue
-        pool, need = pools[model.pool], demand(model.replica)
-        placed = model.scaling.max_replicas - unplaced
-        problems.append(
-            inputs.environment.origin.problem(
-                ("models", model.name, "replicas", "max"),
-                f"{unplaced} of {model.scaling.max_replicas} replicas find no room in pool"
-                f' "{pool.name}": each needs {_amount(need)}; the pool has {len(pool.nodes)} x '
-                f"{pool.memory_bytes // MIB} MiB and {pool.cpu_mhz} MHz, shared with the models"
-                " placed there",
-                value=model.scaling.max_replicas,
-                fix=_fix(placed, pool),
-            )
-        )
-    return problems
-
-
-def _fix(placed: int, pool: Pool) -> str:
-    lower = f"lower max to {placed}, " if placed else ""
-    return f'{lower}add nodes to pool "{pool.name}", or give its nodes more `memory`'
-
-
-def _amount(need: Resources) -> str:
-    return f"{need.memory_bytes // MIB} MiB and {need.cpu_mhz} MHz"
-
-
-def _with_surge(model: ModelPlan, placement: Placement) -> ModelPlan:
-    room = room_for(
-        placement.free.values(), demand(model.replica), at_most=model.scaling.max_replicas
+    raise_if_any(
+        [
+            problem
+            for name, placement in placements.items()
+            for problem in misfits(supplies[name], placement, placed, origin)
+        ]
     )
-    return replace(model, surge_replicas=room)
+    return placements
+
+
+def _surge(placed: Placed, placements: Mapping[str, Placement]) -> int:
+    """Replicas of a changed spec that fit; accelerators are not counted one by one."""
+    placement = placements.get(placed.option.supply.pool)
+    if placement is None:
+        return 0
+    free = placement.free.values()
+    return room_for(free, needs(placed), at_most=placed.demand.max_replicas)
+
+
+def _cost(pools: Sequence[Pool], placed: Sequence[Placed], paid: Sequence[Supply]) -> Cost:
+    """What all nodes cost, unused capacity included."""
+    hourly = sum(pool.usd_per_hour.value for pool in pools)
+    tokens = sum(output_tokens_per_s(each.demand.load) for each in placed if each.demand.load)
+    return make_cost(
+        hourly,
+        " + ".join(pool.name for pool in pools),
+        tokens_per_s=tokens if hourly else 0.0,  # tokens that cost nothing have no price
+        price_date=oldest(supply.price_date for supply in paid),
+    )
+
+
+def _gateway_address(settings: EnvironmentSettings, hosts: Hosts) -> str:
+    known = hosts.supplies[settings.gateway.pool].hosts
+    return known[0].address if known else UNKNOWN_ADDRESS
 
 
 def _gateway(settings: EnvironmentSettings, address: str, artifacts: Artifacts) -> GatewayPlan:
-    return GatewayPlan(
+    envoy = EnvoyPlan(
+        name="envoy",
+        xds_name="xds",
         pool=settings.gateway.pool,
-        address=address,
-        port=settings.gateway.port,
-        admin_port=ENVOY_ADMIN_PORT,
-        xds_port=XDS_PORT,
-        xds_metrics_port=XDS_HTTP_PORT,
+        listener=_http(address, settings.gateway.port),
+        admin=_http(address, ENVOY_ADMIN_PORT),
+        xds=_http(address, XDS_PORT),
+        xds_http=_http(address, XDS_HTTP_PORT),
+    )
+    return GatewayPlan(
+        envoys=(envoy,),
+        clients=envoy.listener,
         xds_bundle=artifacts.bundles["xds"],
         xds_environment=artifacts.environments["xds"],
     )
+
+
+def _http(host: str, port: int) -> Endpoint:
+    return Endpoint(scheme="http", host=host, port=port)

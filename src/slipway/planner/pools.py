@@ -1,73 +1,66 @@
-"""Pools and what their nodes offer to tasks. Local nodes share one machine."""
+"""Pools as they will be built: nodes, what the models use of them, and cost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
-from slipway.config.document import Origin
-from slipway.config.environment import DevSettings
-from slipway.config.errors import Problem
-from slipway.config.machine import MachineFacts
-from slipway.plan.platform import Node, Pool
-from slipway.planner.memory.device import GIB, MIB
+from slipway.plan.figures import Figure
+from slipway.plan.platform import NodeRange, Pool
 
-MHZ_PER_CORE = 1000  # Slipway's nominal core, in Nomad's unit: shares, not clock speed
-
-# Kept from tasks: the user's own programs, and about 95 MB of RSS for each Consul or Nomad agent
-# (measured 2026-11-21, Consul 1.22.6 and Nomad 1.11.3).
-MACHINE_RESERVE_BYTES = GIB
-AGENT_BYTES = 100 * MIB
-AGENTS_PER_HOST = 2
+from .fleet.occupancy import devices, nodes_for
+from .fleet.packing import nodes_in_use, pool_placement
+from .fleet.placed import Count, Placed, at_load, at_maximum, at_minimum, in_use
+from .supply.supply import Supply
 
 
-def plan_pools(
-    settings: DevSettings,
-    nodes: Mapping[str, tuple[Node, ...]],
-    machine: MachineFacts,
-    origin: Origin,
-) -> tuple[tuple[Pool, ...], list[Problem]]:
-    """One Pool per configured pool, by name.
-
-    Memory is divided: a pool that states `memory` gets it, the rest of the machine is shared
-    equally by the other nodes. CPU is not divided: every local node offers all cores (or `cpu`),
-    because tasks of one machine take turns on them.
-    """
-    default_bytes, problems = _memory_per_node(settings, machine, origin)
-    pools = tuple(
-        Pool(
-            name=name,
-            kind=pool.kind,
-            nodes=nodes[name],
-            memory_bytes=pool.memory or default_bytes,
-            cpu_mhz=(pool.cpu or machine.cpu_cores) * MHZ_PER_CORE,
-        )
-        for name, pool in sorted(settings.pools.items())
-        if name in nodes
+def plan_pool(supply: Supply, placed: Sequence[Placed], *, holds_gateway: bool) -> Pool:
+    """The pool with its models. Its cost is that of its nodes at the declared load."""
+    models = in_use(supply, placed)
+    return Pool(
+        name=supply.pool,
+        kind=supply.kind,
+        hosts=supply.hosts,
+        range=None if supply.hosts else NodeRange(min=supply.nodes_min, max=supply.nodes_max),
+        memory_bytes=supply.node_memory_bytes,
+        cpu_mhz=supply.node_cpu_mhz,
+        accelerator=supply.accelerator_name,
+        accelerators_per_node=supply.accelerators_per_node,
+        accelerators_used=devices(models, at_minimum) if supply.accelerator else 0,
+        accelerators_used_at_most=devices(models, at_maximum) if supply.accelerator else 0,
+        instance=supply.instance,
+        market=supply.market,
+        usd_per_hour=_usd_per_hour(supply, placed, holds_gateway=holds_gateway),
+        fabric=supply.fabric,
+        quota_nodes=supply.quota_nodes,
     )
-    return pools, problems
 
 
-def _memory_per_node(
-    settings: DevSettings, machine: MachineFacts, origin: Origin
-) -> tuple[int, list[Problem]]:
-    """(memory of a node that states none, problems)."""
-    pools = settings.pools.values()
-    hosts = settings.servers + sum(pool.nodes for pool in pools)
-    reserve = MACHINE_RESERVE_BYTES + hosts * AGENTS_PER_HOST * AGENT_BYTES
-    stated = sum(pool.memory * pool.nodes for pool in pools if pool.memory)
-    sharing = sum(pool.nodes for pool in pools if not pool.memory)
-    left = machine.memory_bytes - reserve - stated
-    per_node = max(0, left // max(1, sharing) // MIB * MIB)
-    if left >= 0:
-        return per_node, []
-    problem = origin.problem(
-        ("pools",),
-        f"state {_gib(stated)} of memory in all; this machine has {_gib(machine.memory_bytes)},"
-        f" of which {_gib(reserve)} are kept for agents and the system",
-        fix="lower `memory` or `nodes`",
+def usd_per_hour_at_most(supply: Supply, placed: Sequence[Placed], *, holds_gateway: bool) -> float:
+    """The cost with every model at its maximum."""
+    nodes = _nodes(supply, placed, at_maximum, holds_gateway=holds_gateway)
+    return nodes * supply.node_usd_per_hour.value
+
+
+def _usd_per_hour(supply: Supply, placed: Sequence[Placed], *, holds_gateway: bool) -> Figure:
+    node = supply.node_usd_per_hour
+    nodes = _nodes(supply, placed, at_load, holds_gateway=holds_gateway)
+    return Figure(
+        value=nodes * node.value,
+        unit="USD/h",
+        basis="declared",
+        source=f"{nodes} nodes for the declared load x {node.value:g} USD/h ({node.source})",
     )
-    return per_node, [problem]
 
 
-def _gib(size: int) -> str:
-    return f"{size / GIB:.1f} GiB"
+def _nodes(
+    supply: Supply, placed: Sequence[Placed], replicas: Count, *, holds_gateway: bool
+) -> int:
+    """The nodes that the replicas need, within the pool's own limits."""
+    if not supply.elastic:
+        return supply.nodes_max
+    if supply.accelerator is None:
+        placement = pool_placement(supply, placed, replicas, holds_gateway=holds_gateway)
+        needed = max(nodes_in_use(placement), 1 if holds_gateway else 0)
+    else:
+        needed = nodes_for(supply, in_use(supply, placed), replicas)
+    return max(supply.nodes_min, min(needed, supply.nodes_max))

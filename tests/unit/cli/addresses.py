@@ -1,4 +1,4 @@
-"""Loopback addresses of this test run's worker: workers side by side share none."""
+"""Loopback addresses of this worker: parallel workers share none."""
 
 from __future__ import annotations
 

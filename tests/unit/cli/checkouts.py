@@ -1,4 +1,4 @@
-"""A whole checkout of a test's own, and the real `slipway` command on it."""
+"""A test's own copy of the checkout, and the real `slipway` command on it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Edit = Callable[[str, str, str], int]
 
 
 def copy_checkout(folder: Path) -> None:
-    """Without its tests, in a network of its own."""
+    """Without the tests, in a network of its own."""
     shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*LEFT_OUT))
     stack = folder / "Pulumi.dev.yaml"
     stack.write_text(stack.read_text().replace("127.77.0.", f"{DEV_NETWORK}."))
 
 
 def replace_text(path: Path, old: str, new: str) -> int:
-    """Replaces a text that must be there; returns its line."""
+    """Replaces a text that must exist; returns its line."""
     text = path.read_text()
     assert old in text, f"{path} has no {old!r} to replace"
     path.write_text(text.replace(old, new, 1))
@@ -54,13 +54,13 @@ def slipway(
 
 
 def files(checkout: Path) -> dict[str, bytes]:
-    """Everything in the checkout and beside it but byte code."""
+    """Everything in the checkout and beside it, except byte code."""
     paths = (path for path, _ in _tree(checkout.parent))
     return {str(path): path.read_bytes() for path in paths if path.is_file()}
 
 
 def restore(checkout: Path, before: Mapping[str, bytes]) -> None:
-    """Makes `files` what it was `before`; no folder that was made since stays."""
+    """Restores `files` to their state `before`; folders created since are removed."""
     folders = {
         parent
         for folder in {Path(path).parent for path in before}

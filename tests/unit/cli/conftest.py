@@ -1,4 +1,4 @@
-"""A small checkout, and local servers that answer what a test says."""
+"""A small checkout, and local servers whose answers a test defines."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def copied(whole_checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def edit(whole_checkout: Path) -> Edit:
-    """`edit(file, old, new)` replaces a text that must be there; returns its line."""
+    """`edit(file, old, new)` replaces a text that must exist; returns its line."""
     return lambda file, old, new: replace_text(whole_checkout / file, old, new)
 
 
@@ -76,11 +76,11 @@ def edit(whole_checkout: Path) -> Edit:
 def environment(checkout: Path, tmp_path: Path) -> Iterator[Environment]:
     dev = Environment(name="dev", checkout=checkout, cache=tmp_path / "cache")
     yield dev
-    shutil.rmtree(dev.scratch, ignore_errors=True)  # the one folder outside of tmp_path
+    shutil.rmtree(dev.scratch, ignore_errors=True)  # the only folder outside tmp_path
 
 
 class Server:
-    """What was asked (`METHOD path?query`), in order, and the headers of the last request."""
+    """The requests (`METHOD path?query`), in order, and the headers of the last one."""
 
     def __init__(self, address: str) -> None:
         self.address = address

@@ -1,4 +1,4 @@
-"""Documents that the platform's parts answer with, as far as commands read them."""
+"""The platform's documents, as far as commands read them."""
 
 from __future__ import annotations
 
@@ -7,29 +7,42 @@ from typing import Any
 from tests.unit.cli.addresses import NETWORK
 
 
-def plan_document(**gateway: Any) -> dict[str, Any]:
+def plan_document(
+    *, gateway: str = f"{NETWORK}.32:8080", envoy_admin: str = f"{NETWORK}.32:9901"
+) -> dict[str, Any]:
     """The parts of a plan's JSON that commands read; nothing listens at its addresses."""
     return {
+        "schema_version": 2,
         "environment": "dev",
         "gateway": {
-            "address": f"{NETWORK}.32",
-            "port": 8080,
-            "admin_port": 9901,
-            "xds_metrics_port": 18001,
-            **gateway,
+            "clients": _endpoint(gateway),
+            "envoys": [
+                {
+                    "admin": _endpoint(envoy_admin),
+                    "xds_http": _endpoint(f"{NETWORK}.32:18001"),
+                }
+            ],
         },
-        "monitoring": {"address": f"{NETWORK}.32", "port": 9090},
+        "monitoring": {"prometheus": _endpoint(f"{NETWORK}.32:9090")},
+        "consul": _endpoint(f"{NETWORK}.2:8500"),
+        "nomad": _endpoint(f"{NETWORK}.2:4646"),
         "servers": [{"name": "server-0", "address": f"{NETWORK}.2"}],
         "models": [model_document("sim-a", "sim"), model_document("smollm2", "vllm", "small")],
         "node_agent": {"bundle": "node-aaaaaaaaaaaa", "environment": "node-bbbbbbbbbbbb"},
     }
 
 
+def _endpoint(authority: str) -> dict[str, Any]:
+    host, _, port = authority.rpartition(":")
+    return {"scheme": "http", "host": host, "port": int(port), "server_name": "", "ca": ""}
+
+
 def model_document(name: str, engine: str, *aliases: str) -> dict[str, Any]:
     return {
         "name": name,
         "aliases": list(aliases),
-        "job_id": f"model-{name}-3f9c1a",
+        "protocols": ["http", "grpc"],
+        "releases": [{"name": "stable", "job_id": f"model-{name}-3f9c1a"}],
         "replica": {
             "load_timeout_s": 600,
             "drain_timeout_s": 600,

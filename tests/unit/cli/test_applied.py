@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from slipway.cli.applied import from_document, recorded
 from slipway.cli.environment import Environment
 from tests.unit.cli.documents import plan_document
@@ -22,3 +25,19 @@ def test_the_shown_answer_is_a_real_engines_before_a_simulated_ones() -> None:
     assert shown.name == "sim-a"
     document["models"] = []
     assert from_document(document).shown_model is None
+
+
+def test_a_plan_recorded_by_the_version_before_is_read() -> None:
+    """An `up` that upgrades a running environment finds its agents by it."""
+    document = json.loads(Path(__file__).with_name("plan_version_1.json").read_text())
+    assert document["schema_version"] == 1
+    applied = from_document(document)
+    assert applied.gateway_http == "http://127.77.0.32:8080"
+    assert applied.gateway_grpc == "127.77.0.32:8080"
+    assert applied.envoy_admin == "http://127.77.0.32:9901"
+    assert applied.xds == "http://127.77.0.32:18001"
+    assert applied.prometheus == "http://127.77.0.32:9090"
+    assert applied.nomad == "http://127.77.0.1:4646"
+    assert applied.servers == (applied.nomad,)
+    assert applied.consul == "http://127.77.0.1:8500"
+    assert [model.name for model in applied.models] == ["smollm2"]

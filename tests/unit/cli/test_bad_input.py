@@ -1,8 +1,8 @@
-"""What a user gets wrong, on a checkout of its own.
+"""Users' mistakes, each on a checkout of its own.
 
-For each mistake: the exit code; a message with the place, the value and a fix; no traceback; not
-one file more or less than before. One mistake in a file goes through the real `slipway` command;
-the others, which are refused in the same place, run in this process.
+For each mistake: the exit code; a message with the place, the value and a fix; no traceback; no
+file added or removed. One mistake in a file goes through the real `slipway` command; the others,
+which are refused in the same place, run in this process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GATEWAY = (f"{DEV_NETWORK}.32", 8080)
 STACK, MODEL = "Pulumi.dev.yaml", "models/smollm2.yaml"
 
 
-# (what to edit, what must be said); {line} is the line of the edit.
+# (the edit, what the message must contain); {line} is the line of the edit.
 CONFIGURATION_MISTAKES = [
     pytest.param(
         (STACK, "slipway:models:", "slipway:gateway: {prot: 8080}\n  slipway:models:"),
@@ -193,7 +193,7 @@ def test_the_launcher_says_so_when_it_cannot_make_its_environment(
 
 
 def test_the_launcher_names_a_file_that_it_cannot_use(whole_checkout: Path, tmp_path: Path) -> None:
-    """Here an interpreter that may not be run, as in the cache of another user."""
+    """An interpreter that may not be run, as in another user's cache."""
     digest = hashlib.sha256((whole_checkout / "requirements.txt").read_bytes()).hexdigest()[:12]
     environment = tmp_path / "cache" / "envs" / f"root-{digest}"
     (environment / "bin").mkdir(parents=True)
@@ -215,6 +215,6 @@ def test_the_launcher_names_a_file_that_it_cannot_use(whole_checkout: Path, tmp_
 
 @pytest.fixture
 def unwritable(tmp_path: Path) -> Path:
-    """A cache folder that even root cannot make: what should hold it is a file."""
+    """A cache folder that even root cannot create: its parent is a file."""
     (tmp_path / "file").write_text("")
     return tmp_path / "file" / "cache"

@@ -1,4 +1,4 @@
-"""What a user gets wrong about a plan: traces, models, prices, limits, calibrations, options.
+"""Users' mistakes in plans: traces, models, prices, limits, calibrations, options.
 
 Each mistake is refused with its place, its value and a fix: exit code 2, no traceback. One of each
 kind goes through the real command; those that are alike run in this process.
@@ -27,7 +27,7 @@ TRACE = """\
 """
 STEP_TIMES = ("--profile", "cpu-smollm2")
 
-# Facts that an unknown model lacks, as its config.json calls them.
+# Facts of an unknown model, by their names in its config.json.
 FACTS = ("num_hidden_layers", "num_key_value_heads", "max_position_embeddings", "hub: [my-org/")
 
 
@@ -81,7 +81,7 @@ def test_the_broken_lines_of_a_replayed_trace_are_named_and_counted(
 @pytest.mark.parametrize(
     ("arguments", "place"),
     [
-        (("fit", "my-model-8b", "--gpu", "L4"), 'catalog/models.yaml: there is no model "my-model'),
+        (("fit", "my-model-8b", "--gpu", "L4"), 'catalog/models.yaml has no model "my-model'),
         (
             ("plan", "-s", "aws", "--what-if", "models.phi-4.engine.architecture=my-model-8b"),
             'engine.architecture: is not in catalog/models.yaml (found "my-model-8b")',
@@ -89,7 +89,7 @@ def test_the_broken_lines_of_a_replayed_trace_are_named_and_counted(
     ],
     ids=["fit", "plan"],
 )
-def test_a_model_that_the_catalog_lacks_is_told_which_facts_to_add(
+def test_a_model_that_the_catalog_lacks_is_refused_with_the_facts_to_add(
     whole_checkout: Path, arguments: tuple[str, ...], place: str
 ) -> None:
     assert_refuses(whole_checkout, arguments, place, *FACTS)
@@ -118,9 +118,12 @@ def test_a_replay_without_the_broken_lines_has_them_in_its_json(trace: Path) -> 
         (("--speed", "nan"), ["--speed: must be a number above 0 (found nan)"]),
         (("--speed", "inf"), ["--speed: must be a number above 0 (found inf)"]),
         (("--profile", "cpu-smol"), ["--profile: ", '"cpu-smol"', 'did you mean "cpu-smollm2"?']),
-        (("--png", "/nowhere/a.png"), ["--png: /nowhere/a.png: there is no folder /nowhere"]),
-        (("--png", "."), ["--png: .: is not the name of a PNG file"]),
-        (("--png", "a.svg"), ["--png: a.svg: is not the name of a PNG file"]),
+        (
+            ("--png", "/nowhere/a.png"),
+            ["--png: /nowhere/a.png: the folder /nowhere does not exist"],
+        ),
+        (("--png", "."), ["--png: . is not the name of a PNG file"]),
+        (("--png", "a.svg"), ["--png: a.svg is not the name of a PNG file"]),
         (("--what-if", "models.smollm2.replicas.max=lots"), ["replicas.max", '"lots"']),
     ],
     ids=" ".join,
@@ -133,9 +136,9 @@ def test_an_option_of_a_replay_is_refused_before_the_trace_is_read(
     assert "not JSON" not in result.stderr
 
 
-def test_a_trace_that_is_not_there_is_no_broken_one(tmp_path: Path) -> None:
+def test_a_missing_trace_is_not_called_broken(tmp_path: Path) -> None:
     result = run("replay", str(tmp_path / "none.jsonl"), *STEP_TIMES)
-    assert_refused(result, f"{tmp_path / 'none.jsonl'}: there is no such file", "docs/replay.md")
+    assert_refused(result, f"{tmp_path / 'none.jsonl'} does not exist", "docs/replay.md")
     assert "repair" not in result.stderr
 
 
@@ -158,10 +161,10 @@ def test_an_old_price_is_warned_of_and_planned_with(copied: Path) -> None:
     assert "catalog/instances.yaml" in told
 
 
-# What an option makes wrong is not to be looked for in a file.
+# A mistake in an option is not blamed on a file.
 STACK = "--what-if: slipway:"
 MODEL = "--what-if: models.phi-4."
-# (--what-if on aws, what must be said)
+# (--what-if on aws, what the message must contain)
 LIMITS = [
     ("models.phi-4.replicas={min: 5, max: 2}", [STACK, "phi-4.replicas: min is", "raise max to 5"]),
     ("models.phi-4.replicas.min=0", [STACK, "phi-4.replicas.min", "(found 0)", "use 1 or more"]),
@@ -179,7 +182,7 @@ LIMITS = [
     ("models.phi-4.load.requests_per_s=0", [MODEL, "load.requests_per_s", "(found 0)"]),
     ("models.phi-4.load.requests_per_s=-2", [MODEL, "load.requests_per_s", "(found -2)"]),
     ("models.phi-4.load.requests_per_s=.nan", [MODEL, "load.requests_per_s", "(found NaN)"]),
-    ("models.phi-4.load.input_tokens={p50: 9, p95: 2}", [MODEL, "p50 is greater", "exchange"]),
+    ("models.phi-4.load.input_tokens={p50: 9, p95: 2}", [MODEL, "p50 is greater", "swap"]),
     ("models.phi-4.load.trace=a.jsonl", [MODEL, "load", "may contradict it", "keep `trace`, or"]),
     ("models.phi-4.load.ramp={to_requests_per_s: 1, minutes: 3}", [MODEL, "load", "more than 2"]),
     ("models.phi-4.slo.ttft_p95_ms=0", [MODEL, "slo.ttft_p95_ms", "(found 0)"]),
@@ -206,7 +209,7 @@ LIMITS = [
     ),
     (
         "models.phi-4.parallel={pipeline: 40, data: 1024}",
-        [MODEL, "parallel", "are 40960 devices; at most 1024"],
+        [MODEL, "parallel", "are 40960 devices, and a replica has at most 1024"],
     ),
     (
         "models.phi-4.engine.engine_args={max_num_batched_tokens: 40}",
@@ -223,7 +226,7 @@ LIMITS = [
     ("pools.h100.usd_per_hour=-3", [STACK, "pools.h100.usd_per_hour", "(found -3)"]),
     ("pools.h100.usd_per_hour=.nan", [STACK, "pools.h100.usd_per_hour", "(found NaN)"]),
 ]
-# Names that nothing has, and values of another kind
+# Unknown names, and values of the wrong kind
 UNKNOWN = [
     ("pools.l4.instance=g6.huge", [STACK, "pools.l4.instance", '"g6.huge"', '"g6.xlarge"?']),
     ("models.phi-4.engine.quantization=fp9", [MODEL, "engine.quantization", '"fp9"', '"fp8"?']),
@@ -242,7 +245,7 @@ UNKNOWN = [
     ("pools.l4.nodes=0", [STACK, "pools.l4.nodes: must be a mapping", "e.g. {min: 0, max: 4}"]),
     ("models.phi-5.slo.ttft_p95_ms=5", ["--what-if: models.phi-5", 'did you mean "phi-4"?']),
     ("pool.l4.nodes.max=4", [STACK, "slipway:pool: unknown key", 'did you mean "pools"?']),
-    # Not a smiley, which ":a:" is for the library that prints it.
+    # Not an emoji, which ":a:" is for the library that prints it.
     ("a.b=3", [STACK, " slipway:a: unknown key", "use one of: autoscaling"]),
     ("models.phi-4.replicas.max=lots", [STACK, "phi-4.replicas.max", '"lots"', "a whole number"]),
     ("models.phi-4.replicas.max=2.5", [STACK, "phi-4.replicas.max", "2.5", "a whole number"]),
@@ -299,7 +302,7 @@ def test_a_replica_that_the_model_does_not_allow_is_answered_with_no_and_why(
     [
         (["--sweep", "phi-4", "--explain", "phi-4"], "leave out --explain"),
         (["--explain", "phi-4", "--compare"], "leave out --compare"),
-        (["--sweep", "phi-4", "--png", "/nowhere/a.png"], "there is no folder /nowhere"),
+        (["--sweep", "phi-4", "--png", "/nowhere/a.png"], "the folder /nowhere does not exist"),
     ],
     ids=" ".join,
 )

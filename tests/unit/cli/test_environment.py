@@ -78,7 +78,7 @@ def test_a_scratch_folder_that_is_a_link_of_somebody_else_is_refused(
 ) -> None:
     environment.scratch.symlink_to(tmp_path)
     try:
-        with pytest.raises(CliError, match="belongs to somebody else"):
+        with pytest.raises(CliError, match="belongs to another user"):
             environment.make_folders()
     finally:
         environment.scratch.unlink()
@@ -102,7 +102,7 @@ def test_a_name_that_would_share_a_folder_with_all_environments_is_refused(
     for command in (["down", "--yes"], ["up"], ["stop"]):
         result = runner.invoke(app, [*command, "-s", name])
         assert result.exit_code == 2
-        assert f'no environment can have the name "{name}"' in result.stderr
+        assert f'no environment can be named "{name}"' in result.stderr
     assert kept.exists()
 
 

@@ -33,13 +33,13 @@ def test_a_phase_that_says_nothing_says_that_it_goes_on(
     monkeypatch.setattr(
         progress_module, "say", lambda text, **_: (say(text), "goes on" in text and told.set())
     )
-    with Phases().phase("probe", "both doors"):
+    with Phases().phase("probe", "both protocols"):
         assert told.wait(10)
     assert "  probe: goes on (0 s)" in capsys.readouterr().err.splitlines()
 
 
 def test_a_phase_that_is_told_of_needs_no_other_sign(capsys: pytest.CaptureFixture[str]) -> None:
-    with Phases().phase("probe", "both doors"):
+    with Phases().phase("probe", "both protocols"):
         pass
     assert "goes on" not in capsys.readouterr().err
 

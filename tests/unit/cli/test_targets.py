@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ from slipway.cli.app import app
 from slipway.cli.environment import Environment, find
 from slipway.cli.errors import CliError
 from slipway.cli.targets import must_have_components
+from stacks.targets import is_built
+from tests.unit.cli.checkouts import ROOT
 
 
 def files(folder: Path) -> set[Path]:
@@ -32,6 +36,8 @@ def fleet(checkout: Path) -> Environment:
         ["preview", "--offline"],
         ["diff"],
         ["start"],
+        ["stop"],
+        ["down", "--yes"],
         ["status"],
         ["logs", "a-job"],
         ["chat", "a-model", "a question"],
@@ -70,6 +76,28 @@ def test_a_mistake_in_the_stack_file_is_left_to_those_who_read_all_of_it(
 ) -> None:
     (fleet.checkout / "Pulumi.fleet.yaml").write_text(text)
     must_have_components(fleet)
+
+
+@pytest.mark.parametrize("target", ["", "__init__", "../targets/dev", "dev.py", "metal"])
+def test_a_target_without_a_module_of_its_name_is_not_built(target: str) -> None:
+    assert is_built("dev", ROOT)
+    assert not is_built(target, ROOT)
+
+
+@pytest.mark.usefixtures("python_path")
+@pytest.mark.parametrize("stack", ["dev", "aws"])
+def test_planning_asks_whether_a_target_is_built_and_loads_nothing_of_pulumi(stack: str) -> None:
+    program = (
+        "import sys; from slipway.cli.app import app; from slipway.cli.environment import find\n"
+        "from slipway.cli.targets import has_components\n"
+        f"app(['plan', '-s', '{stack}', '--json'], standalone_mode=False)\n"
+        f"has_components(find('{stack}'))\n"
+        "sys.exit([name for name in sys.modules if name.startswith('pulumi')] or None)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_was_never_brought_up_and_could_be_is_told_how(

@@ -8,7 +8,6 @@ import pytest
 
 from slipway.config.artifacts import (
     ENTRYPOINTS,
-    JOB_RENDERERS,
     REQUIREMENTS,
     SERVICES,
     bundle_digest,
@@ -27,8 +26,6 @@ def root(tmp_path: Path) -> Path:
         _write(tmp_path / f"services/{service}/{program}", "")
     for requirements in REQUIREMENTS.values():
         _write(tmp_path / requirements, "httpx==0.28.1\n")
-    for renderer in JOB_RENDERERS:
-        _write(tmp_path / renderer, "")
     _write(tmp_path / "toolchain/pins.json", json.dumps({"tools": {"envoy": {"version": "1.2"}}}))
     profiles = {"profiles": {"h100": {"kv_bytes_per_token": 7, "base_ms": 1}}}
     _write(tmp_path / "services/engine_sim/profiles.json", json.dumps(profiles))
@@ -50,15 +47,6 @@ def test_names_carry_the_digests(root: Path) -> None:
     assert artifacts.simulator_kv_bytes == {"h100": 7}
 
 
-@pytest.mark.parametrize("renderer", JOB_RENDERERS)
-def test_another_rendering_of_jobs_has_another_digest(root: Path, renderer: str) -> None:
-    before = read_artifacts(root)
-    _write(root / renderer, "# rendered otherwise")
-    after = read_artifacts(root)
-    assert after.job_renderer != before.job_renderer
-    assert after.bundles == before.bundles
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -78,13 +66,6 @@ def test_what_does_not_run_on_nodes_changes_no_digest(root: Path, path: str) -> 
     _write(root / "services/xds" / path, "changed")
     assert bundle_digest(root, "xds") == before
     assert Path(path) not in bundle_files(root, "xds")
-
-
-@pytest.mark.parametrize("path", ["replay.py", "simulator/fleet/fleet.py"])
-def test_replaying_a_trace_is_no_part_of_a_replica(root: Path, path: str) -> None:
-    before = bundle_digest(root, "engine_sim")
-    _write(root / "services/engine_sim" / path, "changed")
-    assert bundle_digest(root, "engine_sim") == before
 
 
 def test_changed_code_changes_the_digest_of_its_service_only(root: Path) -> None:

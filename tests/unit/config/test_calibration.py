@@ -1,4 +1,4 @@
-"""The calibration file: what it may say, and what is said of a wrong one."""
+"""The calibration file: what it may contain, and how a wrong one is refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import yaml
 from slipway.config.calibration import KvScheme, WeightScheme, load_calibration
 from slipway.config.catalog import load_catalog
 from slipway.config.errors import ConfigError
-from slipway.plan.capacity import Layout, Precision
+from slipway.plan.figures import Layout, Precision
 from slipway.planner.latency.calibration import make_calibration
 from slipway.planner.memory.quantization import KV_BYTES, SCHEMES
 from tests.unit.plan.samples import ROOT
@@ -120,7 +120,7 @@ def test_a_wrong_row_is_refused_by_the_reader_and_the_schema(
     ],
     ids=range(6),
 )
-def test_what_nobody_can_have_measured_is_refused(tmp_path: Path, row: Any, key: str) -> None:
+def test_impossible_measurements_are_refused(tmp_path: Path, row: Any, key: str) -> None:
     assert f"{key}: must be a" in _problem(_write(tmp_path, row))
 
 

@@ -86,7 +86,7 @@ def test_the_facts_of_a_model_agree_with_each_other(key: str) -> None:
         ("  layers: 30\n", "", "smollm2-135m.layers", "required"),
     ],
 )
-def test_an_odd_entry_is_refused_with_its_key(
+def test_an_invalid_entry_is_refused_with_its_key(
     root: Path, old: str, new: str, key: str, message: str
 ) -> None:
     path = root / "catalog/models.yaml"

@@ -1,4 +1,4 @@
-"""YAML that is odd: it is refused with its place, never with a traceback."""
+"""Odd YAML is refused with its place, never with a traceback."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ def _written(folder: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize("text", ["2026-13-45", "2026-01-01T99:00:00Z", "9" * 5000])
-def test_what_cannot_be_the_date_or_number_it_looks_like_stays_text(
-    tmp_path: Path, text: str
-) -> None:
+def test_an_invalid_date_or_number_stays_text(tmp_path: Path, text: str) -> None:
     path = _written(tmp_path, f"day: {text}\n")
     assert read_document(path, source="a.yaml").values == {"day": text}
     assert read_value(text) == text
@@ -32,13 +30,15 @@ def test_other_readers_of_yaml_read_as_before() -> None:
 
 
 @pytest.mark.parametrize("text", ["a: &a {b: *a}\n", "a: " + "[" * 5000 + "]" * 5000])
-def test_what_holds_itself_or_is_too_deep_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_document_that_contains_itself_or_is_too_deep_is_refused(
+    tmp_path: Path, text: str
+) -> None:
     with pytest.raises(ConfigError, match="nested too deeply") as caught:
         read_document(_written(tmp_path, text), source="a.yaml")
     assert "fix: " in str(caught.value)
 
 
-def test_what_is_wrong_at_a_replaced_key_is_blamed_on_who_replaced_it() -> None:
+def test_a_problem_at_a_replaced_key_is_reported_for_what_replaced_it() -> None:
     option = Origin(source="--option")
     origin = Origin(source="a.yaml", lines={("a",): 1}, replaced={("a", "b"): option})
 

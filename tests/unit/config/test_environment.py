@@ -44,7 +44,7 @@ MISTAKES = {
     ),
     "two servers": (
         ("slipway:target: dev", "slipway:target: dev\n  slipway:servers: 2"),
-        (3, "slipway:servers", 2, "1 or 3", "allowed"),
+        (3, "slipway:servers", 2, "1, 3 or 5", "allowed"),
     ),
     "a network of the office": (
         ("127.77.0.0/24", "10.0.0.0/24"),
@@ -92,7 +92,7 @@ MISTAKES = {
     ),
     "a pool name of Nomad's own": (
         ("edge: {kind", "default: {kind: local, nodes: 1}\n    edge: {kind"),
-        (6, "slipway:pools.default", "default", "keeps for itself", "rename"),
+        (6, "slipway:pools.default", "default", "a name that Nomad reserves", "rename"),
     ),
     "an unknown pool": (
         ("pool: cpu", "pool: cpus"),
@@ -195,7 +195,7 @@ def test_all_mistakes_of_a_file_are_reported_at_once(checkout: Checkout) -> None
         ("", None, "mapping of slipway:<key>"),
     ],
 )
-def test_a_file_that_is_no_stack_file_is_refused(
+def test_a_file_that_is_not_a_stack_file_is_refused(
     checkout: Checkout, text: str, line: int | None, message: str
 ) -> None:
     (checkout.root / FILE).write_text(text)
@@ -229,8 +229,8 @@ def test_pulumis_own_form_gives_the_same_environment_as_the_file() -> None:
         "slipway:network": json.dumps({"cidr": "127.77.0.0/24"}),
         "slipway:pools": json.dumps(
             {
-                "cpu": {"kind": "local", "nodes": 2},
-                "edge": {"kind": "local", "nodes": 1, "memory": "2GiB"},
+                "cpu": {"kind": "local", "nodes": 2, "slot": 1},
+                "edge": {"kind": "local", "nodes": 1, "memory": "2GiB", "slot": 2},
             }
         ),
         "slipway:models": json.dumps(

@@ -19,6 +19,9 @@ VALUES: dict[str, Any] = {
     "models": {"chat": {"pools": ["h100", "l4"], "replicas": {"min": 1, "max": 2}}},
     "gateway": {"pool": "l4"},
 }
+HOST = {"name": "rack1", "address": "10.40.0.11"}
+CPU = {"kind": "metal", "nodes": 2, "memory": "64GiB", "cpu": 32}
+TWIN = {"nodes": None, "hosts": [HOST | {"name": "other"}]}
 METAL = {
     "kind": "metal",
     "accelerator": "H100-80",
@@ -101,7 +104,7 @@ MISTAKES = {
     ),
     "a pool of another target": (
         (("pools", "l4"), METAL),
-        ("pools.l4.kind", "no pool of target aws", "use kind aws"),
+        ("pools.l4.kind", "not a pool of target aws", "use kind aws"),
     ),
     "an unknown market": (
         (("pools", "h100", "market"), "spt"),
@@ -122,6 +125,10 @@ MISTAKES = {
     "a network that is none": (
         (("network", "cidr"), "everywhere"),
         ("network.cidr", "not an IPv4 network", "10.40.0.0/16"),
+    ),
+    "hosts of a cloud's pool": (
+        (("pools", "l4"), VALUES["pools"]["l4"] | {"hosts": [HOST]}),
+        ("pools.l4.hosts", "unknown key", "kind, market, nodes"),
     ),
     "fewer replicas at most than at least": (
         (("models", "chat", "replicas"), {"min": 3, "max": 2}),
@@ -149,7 +156,7 @@ def test_a_mistake_names_its_key_and_its_fix(
     assert fix in problem.fix
 
 
-def test_a_local_pool_is_no_pool_of_a_fleet_and_a_fleets_pool_none_of_dev() -> None:
+def test_fleets_refuse_local_pools_and_dev_refuses_pools_of_fleets() -> None:
     local = {"kind": "local", "nodes": 1}
     assert "'aws', 'metal'" in _problem(_with(("pools", "l4"), local)).message
     dev = {
@@ -161,3 +168,60 @@ def test_a_local_pool_is_no_pool_of_a_fleet_and_a_fleets_pool_none_of_dev() -> N
     with pytest.raises(ConfigError) as caught:
         parse_environment(dev, name="dev", source="Pulumi.dev.yaml")
     assert "slipway:pools.edge.kind" in [problem.key for problem in caught.value.problems]
+
+
+# pools of a metal environment, then the complaint: key, words in message, words in fix
+POOL_MISTAKES = {
+    "an address outside of the network": (
+        {"l4": METAL | {"nodes": None, "hosts": [HOST | {"address": "10.50.0.11"}]}},
+        ("pools.l4.hosts", "is outside the network", "slipway:network"),
+    ),
+    "a host named like a server": (
+        {"l4": METAL | {"nodes": None, "hosts": [HOST | {"name": "server-0"}]}},
+        ("pools.l4.hosts", "is named like a server", "rename the host"),
+    ),
+    "memory that nothing reads": (
+        {"l4": METAL | {"memory": "1GiB"}},
+        ("pools.l4.memory", "applies to pools without accelerators only", "remove `memory`"),
+    ),
+    "both fixed and elastic": (
+        {"l4": METAL | {"hosts": [HOST]}},
+        ("pools.l4", "both fixed `hosts` and a number of `nodes`", "keep `hosts` or `nodes`"),
+    ),
+    "neither hosts nor nodes": (
+        {"l4": METAL | {"nodes": None}},
+        ("pools.l4", "neither `hosts` nor a number of `nodes`", "add `hosts` or `nodes`"),
+    ),
+    "an accelerator and none of them": (
+        {"l4": METAL | {"accelerators_per_node": 0}},
+        ("pools.l4", "both `accelerator` and `accelerators_per_node`, or neither", "missing"),
+    ),
+    "processors of an unknown size": (
+        {"l4": {"kind": "metal", "nodes": 2, "cpu": 4}},
+        ("pools.l4", "placed by its nodes' memory and cores", "memory: 64GiB"),
+    ),
+    "a host of two pools": (
+        {
+            "l4": METAL | {"nodes": None, "hosts": [HOST]},
+            "z": CPU | {"nodes": None, "hosts": [HOST | {"name": "other"}]},
+        },
+        ("pools.z.hosts", "is already a host of pool l4", "every host once"),
+    ),
+    "an address that is none": (
+        {"l4": METAL | {"nodes": None, "hosts": [HOST | {"address": "rack1"}]}},
+        ("pools.l4.hosts.0.address", "not an IPv4 address", "10.50.0.13"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("pools", "complaint"), POOL_MISTAKES.values(), ids=POOL_MISTAKES.keys())
+def test_an_impossible_pool_of_machines_names_its_key_and_its_fix(
+    pools: dict[str, Any], complaint: tuple[str, str, str]
+) -> None:
+    chat = {"pool": "l4", "replicas": {"min": 1, "max": 2}}
+    values = VALUES | {"target": "metal", "pools": pools, "models": {"chat": chat}}
+    problem = _problem(values)
+    key, message, fix = complaint
+    assert problem.key == f"slipway:{key}"
+    assert message in problem.message
+    assert fix in problem.fix

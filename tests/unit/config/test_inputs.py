@@ -8,7 +8,6 @@ import pytest
 
 from slipway.config.artifacts import (
     ENTRYPOINTS,
-    JOB_RENDERERS,
     REQUIREMENTS,
     SERVICES,
     SIMULATOR_PROFILES,
@@ -24,7 +23,7 @@ from tests.unit.config.checkout import ROOT, Checkout
 def whole(checkout: Checkout) -> Checkout:
     """A checkout with everything a plan needs."""
     shutil.copytree(ROOT / "catalog", checkout.root / "catalog")
-    contents = dict.fromkeys([*REQUIREMENTS.values(), *JOB_RENDERERS], "")
+    contents = dict.fromkeys(REQUIREMENTS.values(), "")
     contents |= {f"services/{service}/program.py": "" for service in SERVICES}
     contents |= {f"services/{service}/{program}": "" for service, program in ENTRYPOINTS.items()}
     contents[TOOL_PINS] = json.dumps({"tools": {"envoy": {"version": "1.40.0"}}})

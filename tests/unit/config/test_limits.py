@@ -1,4 +1,4 @@
-"""Numbers beyond what any fleet has: each is refused with its limit, before anyone counts to it."""
+"""Numbers beyond any fleet are refused with their limit, before any loop runs to them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ TOO_MUCH = {
     "a replica of all of them": (
         _model(parallel={"tensor": 64, "pipeline": 64}),
         "parallel",
-        "4096 devices; at most 1024",
+        "4096 devices, and a replica has at most 1024",
     ),
     "sequences without end": (_engine(max_num_seqs=10**20), "engine.max_num_seqs", "100000000"),
     "threads without end": (_engine(threads=10**20), "engine.threads", "10000"),
@@ -165,7 +165,7 @@ TOO_MUCH = {
 
 
 @pytest.mark.parametrize(("values", "key", "limit"), TOO_MUCH.values(), ids=TOO_MUCH.keys())
-def test_what_no_fleet_has_is_refused_with_the_limit(
+def test_values_above_a_limit_are_refused_with_the_limit(
     values: dict[str, Any], key: str, limit: str
 ) -> None:
     problem = _problem(values)
@@ -193,5 +193,5 @@ def test_a_size_within_the_limit_is_taken(text: str, size: int) -> None:
     assert TypeAdapter(SizeBytes).validate_python(text) == size
 
 
-def test_a_number_that_python_does_not_write_is_named_all_the_same() -> None:
-    assert quoted(0x10**5000) == "a value too long to be shown"
+def test_a_number_too_long_for_python_to_print_is_still_reported() -> None:
+    assert quoted(0x10**5000) == "a value too long to show"

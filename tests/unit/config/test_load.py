@@ -96,7 +96,7 @@ MISTAKES = {
     ),
     "p95 below p50": (
         NUMBERS | {"input_tokens": {"p50": 9, "p95": 8}},
-        ("load.input_tokens", "p50 is greater than p95", "exchange"),
+        ("load.input_tokens", "p50 is greater than p95", "swap"),
     ),
     "tokens in words": (
         NUMBERS | {"input_tokens": "many"},

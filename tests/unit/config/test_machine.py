@@ -19,7 +19,7 @@ MIB, GIB = 2**20, 2**30
         (8 * GIB + 63 * MIB, [], 8 * GIB),
     ],
 )
-def test_memory_is_the_least_of_what_there_is_and_what_is_allowed(
+def test_memory_is_the_smallest_of_the_physical_memory_and_the_limits(
     physical: int, limits: list[str], usable: int
 ) -> None:
     assert usable_memory(physical, limits) == usable

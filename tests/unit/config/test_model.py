@@ -25,7 +25,7 @@ MISTAKES = {
         ("name: smollm2", "name: SmolLM2"),
         ("name", "SmolLM2", "lower-case", "cpu-large"),
     ),
-    "an alias that is no list": (
+    "an alias that is not a list": (
         ("[small]", "small"),
         ("aliases", "small", "a list", "a list"),
     ),
@@ -87,7 +87,7 @@ MISTAKES = {
     ),
     "a cache of no size": (
         ("kv_cache: 1GiB", "kv_cache: 0GiB"),
-        ("engine.kv_cache", "0GiB", "more than nothing", "4GiB"),
+        ("engine.kv_cache", "0GiB", "at least one byte", "4GiB"),
     ),
     "a load of nothing": (
         ("requests_per_s: 2", "requests_per_s: 0"),

@@ -1,6 +1,6 @@
-"""What a trace line is, as the schema, the planner's reader and the replay's have it in common.
+"""What counts as a trace line: the schema, the planner's reader and the replay's agree.
 
-services/engine_sim/tests/test_trace.py reads the same lines.
+services/fleet_replay/tests/test_trace.py reads the same lines.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def _not_json(constant: str) -> Any:
 
 
 @pytest.mark.parametrize("line", LINES["requests"])
-def test_a_request_is_one_to_the_schema_and_to_the_planner(tmp_path: Path, line: str) -> None:
+def test_the_schema_and_the_planner_accept_a_request(tmp_path: Path, line: str) -> None:
     VALIDATOR.validate(json.loads(line))
     assert _read(tmp_path, line).source.endswith("2 requests")
 
 
 @pytest.mark.parametrize("line", LINES["broken"], ids=lambda line: line[:60])
-def test_a_broken_line_is_none_to_the_schema_nor_to_the_planner(tmp_path: Path, line: str) -> None:
+def test_the_schema_and_the_planner_refuse_a_broken_line(tmp_path: Path, line: str) -> None:
     with suppress(ValueError, RecursionError):  # not even JSON
         assert not VALIDATOR.is_valid(json.loads(line, parse_constant=_not_json))
     with pytest.raises(ConfigError, match="1 of 2 lines are broken"):

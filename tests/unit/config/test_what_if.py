@@ -9,7 +9,7 @@ from slipway.config.environment import FleetSettings
 from slipway.config.errors import ConfigError
 from slipway.config.inputs import PlanInputs, load_environment, load_inputs
 from slipway.config.what_if import Change, changed, parse_change
-from slipway.planner.capacity import plan_capacity
+from slipway.planner.platform import make_plan
 from tests.unit.config.checkout import ROOT, Checkout
 
 
@@ -40,7 +40,7 @@ def test_a_change_is_of_the_environment_or_of_a_models_file(text: str, change: C
 
 
 @pytest.mark.parametrize("text", ["pools.h100", "=4", "pools..nodes=4", "servers={"])
-def test_what_is_no_change_is_refused(text: str) -> None:
+def test_an_option_that_is_not_a_change_is_refused(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_change(text)
     (problem,) = caught.value.problems
@@ -70,7 +70,7 @@ def test_a_load_may_be_replaced_by_a_trace(tmp_path: Path) -> None:
     inputs = _inputs(f"models.phi-4.load={{trace: {trace}}}")
     assert list(inputs.traces) == ["phi-4"]
     assert inputs.traces["phi-4"].requests_per_s == pytest.approx(1.1)
-    (phi,) = [model for model in plan_capacity(inputs).models if model.model == "phi-4"]
+    (phi,) = [model for model in make_plan(inputs).models if model.name == "phi-4"]
     assert "1.1 requests/s" in phi.replicas_needed.source
 
 
@@ -91,7 +91,7 @@ def test_a_load_may_be_replaced_by_a_trace(tmp_path: Path) -> None:
         ("gateway.pool=l5", "slipway:gateway.pool", "use one of: h100, l4, l40s"),
     ],
 )
-def test_a_change_is_checked_like_the_files_and_blamed_on_the_option(
+def test_a_change_is_checked_like_the_files_and_its_problems_are_reported_for_the_option(
     text: str, key: str, fix: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -112,7 +112,7 @@ def test_a_pool_and_a_model_may_be_added_whole_and_then_changed() -> None:
     assert inputs.models["smollm2"].settings.slo.ttft_p95_ms == 9000
 
 
-def test_what_is_wrong_in_a_file_is_not_blamed_on_the_option(checkout: Checkout) -> None:
+def test_a_problem_in_a_file_is_not_reported_for_the_option(checkout: Checkout) -> None:
     checkout.edit("Pulumi.dev.yaml", "nodes: 2", "nodes: 0")
     with pytest.raises(ConfigError) as caught:
         load_environment(checkout.root, "dev", [parse_change("pools.cpu.nodes=3")])

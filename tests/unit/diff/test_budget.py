@@ -25,6 +25,6 @@ def test_with_room_nothing_is_shortened(sections: list[Section]) -> None:
     assert (fitted.shortened, fitted.left_out) == (0, 0)
 
 
-def test_a_section_too_large_leaves_room_for_those_behind_it() -> None:
+def test_a_section_that_is_too_large_leaves_room_for_those_after_it() -> None:
     fitted = fit([Section(full="a" * 90, short="a"), Section(full="b" * 90), Section(full="c")], 10)
     assert (fitted.text, fitted.shortened, fitted.left_out) == ("ac", 1, 1)

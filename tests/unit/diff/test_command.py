@@ -53,10 +53,10 @@ def test_standard_input_is_read(runner: CliRunner) -> None:
     assert json.loads(result.stdout)["verdict"] == "no-op"
 
 
-def test_what_is_not_text_on_standard_input_is_no_json(runner: CliRunner) -> None:
+def test_bytes_on_standard_input_that_are_not_text_are_not_json(runner: CliRunner) -> None:
     result = runner.invoke(app, ["diff", "-"], input=b'{"a": "\xff')
     assert result.exit_code == 2
-    assert "standard input is no JSON" in result.stderr
+    assert "standard input is not JSON" in result.stderr
 
 
 def test_without_a_file_the_preview_is_run(
@@ -81,7 +81,7 @@ def test_a_preview_that_ends_without_json_is_a_failed_one(
     assert "models/a.yaml:3: no" in result.stdout
 
 
-def test_a_preview_that_fails_without_a_word_is_a_failed_one(
+def test_a_preview_that_fails_silently_is_a_failed_one(
     runner: CliRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printing(monkeypatch, json.dumps(recorded("no_op")), code=255)
@@ -90,7 +90,7 @@ def test_a_preview_that_fails_without_a_word_is_a_failed_one(
     assert "the preview ended with exit code 255" in result.stdout
 
 
-def test_a_preview_that_a_policy_stopped_is_no_failed_one(
+def test_a_preview_that_a_policy_stopped_is_not_a_failed_one(
     runner: CliRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped = {"severity": "error", "message": "error: preview failed\n"}
@@ -123,8 +123,8 @@ def test_the_policies_of_this_checkout_judge_what_is_planned() -> None:
     assert report.blocked
 
 
-def test_policies_that_cannot_be_asked_are_an_error_with_a_fix() -> None:
-    with pytest.raises(CliError, match="could not be asked"):
+def test_policies_that_cannot_be_run_are_an_error_with_a_fix() -> None:
+    with pytest.raises(CliError, match="could not be run"):
         ask({"steps": []}, "prod", None)
 
 
@@ -168,10 +168,10 @@ def test_files_of_two_commits_are_compared(runner: CliRunner, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "is no JSON"),
-        ("Previewing update (dev):", "is no JSON"),
-        pytest.param("[" * 100_000, "is no JSON", id="100,000 brackets"),
-        ("[]", "is no JSON object"),
+        ("", "is not JSON"),
+        ("Previewing update (dev):", "is not JSON"),
+        pytest.param("[" * 100_000, "is not JSON", id="100,000 brackets"),
+        ("[]", "is not a JSON object"),
         ("{}", "neither steps nor diagnostics"),
         ('{"resources": []}', "--before BASE_FILE"),
     ],

@@ -153,7 +153,7 @@ def test_nothing_in_a_name_acts_as_markup() -> None:
     assert seen.count("<!--") == 1
 
 
-def test_the_verdict_stands_before_any_fold() -> None:
+def test_the_verdict_comes_before_any_fold() -> None:
     for name in RECORDED:
         lines = render(read_digest(recorded(name)), None, STAMP).splitlines()
         assert lines[0] == "<!-- slipway-diff:dev -->"

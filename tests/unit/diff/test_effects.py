@@ -12,6 +12,8 @@ MODEL = {"jobspec": json.dumps({"Job": {"Meta": {"slipway_model": "llama"}}})}
 AGENTS = {"create": "…/agents.py apply", "delete": "…/agents.py remove"}
 GATE = {"create": "…/model_ready.py apply"}
 ENVELOPE = [PathChange(path="jobspec.TaskGroups[replica].Scaling.Max")]
+SETTINGS = [PathChange(path="detach", kind="added"), PathChange(path="rerunIfDead")]
+ENDED = [PathChange(path="status")]
 SPEC = [*ENVELOPE, PathChange(path="jobspec.TaskGroups[replica].Tasks[server].Driver")]
 
 
@@ -20,6 +22,11 @@ SPEC = [*ENVELOPE, PathChange(path="jobspec.TaskGroups[replica].Tasks[server].Dr
     [
         ("create", "aws:ec2/instance:Instance", {}, [], "safe"),
         ("update", JOB, MODEL, ENVELOPE, "safe"),
+        ("update", JOB, MODEL, SETTINGS, "safe"),
+        ("update", JOB, MODEL, [*SETTINGS, *ENVELOPE], "safe"),
+        ("update", JOB, MODEL, [*SETTINGS, *SPEC], "disruptive"),
+        ("update", JOB, MODEL, ENDED, "safe"),
+        ("update", JOB, MODEL, [*ENDED, *SPEC], "disruptive"),
         ("update", JOB, MODEL, SPEC, "disruptive"),
         ("update", JOB, MODEL, [], "disruptive"),
         ("replace", JOB, MODEL, SPEC, "disruptive"),
@@ -40,7 +47,7 @@ SPEC = [*ENVELOPE, PathChange(path="jobspec.TaskGroups[replica].Tasks[server].Dr
         ("delete", "a:type/nobody:Knows", {}, [], "destructive"),
     ],
 )
-def test_what_a_change_does_to_what_runs(
+def test_a_change_has_its_effect_on_the_running_platform(
     op: Op, type_: str, properties: dict[str, Any], paths: list[PathChange], effect: str
 ) -> None:
     assert outcome(op, type_, properties, paths)[0] == effect
@@ -56,5 +63,5 @@ def test_what_a_change_does_to_what_runs(
         ("slipway:index:NodePool", {}, False),
     ],
 )
-def test_what_holds_state(type_: str, properties: dict[str, Any], holds: bool) -> None:
+def test_resources_that_hold_state(type_: str, properties: dict[str, Any], holds: bool) -> None:
     assert holds_state(type_, properties) == holds

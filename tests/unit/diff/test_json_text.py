@@ -24,7 +24,7 @@ def test_what_was_written_is_read(value: Any) -> None:
 
 
 @given(st.text(alphabet='{}[]",:019.e-\\ u\nNInfalstr', max_size=12))
-def test_any_text_is_what_the_standard_library_says_it_is(text: str) -> None:
+def test_any_text_is_read_as_the_standard_library_reads_it(text: str) -> None:
     assert outcome(read_json, text) == outcome(json.loads, text)
 
 

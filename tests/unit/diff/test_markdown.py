@@ -66,7 +66,7 @@ def test_a_table_has_as_many_cells_as_columns(rows: list[tuple[str, str]]) -> No
         ("ünïcode 日本", "ünïcode 日本"),
     ],
 )
-def test_control_sequences_go_and_letters_stay(given: str, shown: str) -> None:
+def test_control_sequences_are_removed_and_letters_kept(given: str, shown: str) -> None:
     assert plain(given) == shown
 
 

@@ -10,12 +10,14 @@ from slipway.diff.change import PreviewFormatError, Stamp
 from slipway.diff.digest import failed_preview, planned_resources, read_digest
 from slipway.diff.document import diff_document
 from slipway.diff.domain import summary
+from slipway.diff.effects import JOB
 from slipway.diff.offline import compare
 from slipway.diff.policies import read_policy_report
 from slipway.diff.verdict import notable, verdict_of
 from tests.unit.diff.digests import (
     PLATFORM,
     POOL,
+    RECORDED,
     digest,
     gpu_pool_replaced,
     model_facts,
@@ -24,7 +26,11 @@ from tests.unit.diff.digests import (
     recorded,
     step,
 )
+from tests.unit.diff.official import as_official
 
+WITH_BRIDGED_RESOURCES = [
+    name for name in RECORDED if as_official(recorded(name)) != recorded(name)
+]
 VOLUME = f"{POOL}$aws:ebs/volume:Volume"
 
 
@@ -47,7 +53,7 @@ def test_a_delete_of_what_an_earlier_replace_left_is_a_delete() -> None:
     assert [(change.op, change.name) for change in preview.changes] == [("delete", "data")]
 
 
-def test_a_refresh_before_a_change_changes_nothing_of_what_is_said() -> None:
+def test_a_refresh_before_a_change_does_not_alter_what_is_reported() -> None:
     document = recorded("model_changed")
     steps = [
         {**step, "op": "refresh", "newState": step["oldState"], "detailedDiff": None}
@@ -59,13 +65,59 @@ def test_a_refresh_before_a_change_changes_nothing_of_what_is_said() -> None:
     assert planned_resources(refreshed) == planned_resources(document)
 
 
-def test_an_operation_that_nobody_knows_is_refused() -> None:
+@pytest.mark.parametrize("name", WITH_BRIDGED_RESOURCES)
+def test_official_plugins_do_not_alter_what_is_reported(name: str) -> None:
+    document = recorded(name)
+    assert read_digest(as_official(document)) == read_digest(document)
+
+
+def test_a_job_that_official_plugins_replace_is_replaced_for_its_jobspec() -> None:
+    changes = read_digest(as_official(recorded("model_changed"))).changes
+    assert [each.cause for each in changes if each.op == "replace"] == [("jobspec",)]
+
+
+def test_a_scaled_envelope_is_safe_with_official_plugins() -> None:
+    assert verdict_of(read_digest(as_official(recorded("envelope_scaled")))) == "safe"
+
+
+def dead_job(*reasons: str) -> dict[str, Any]:
+    inputs = {"jobspec": '{"Job": {"ID": "a"}}', "rerunIfDead": True}
+    return digest(step("update", JOB, "a", inputs, inputs, reasons=list(reasons)))
+
+
+@pytest.mark.parametrize("reasons", [["status"], ["__meta", "status"]])
+def test_a_job_that_has_ended_is_named_by_its_status_and_runs_again(reasons: list[str]) -> None:
+    preview = read_digest(dead_job(*reasons))
+    (change,) = preview.changes
+    assert [path.path for path in change.paths] == ["status"]
+    assert change.consequence == "it had ended and runs again"
+    assert verdict_of(preview) == "safe"
+
+
+def test_a_job_changed_outside_is_named_by_its_jobspec_alone() -> None:
+    (change,) = read_digest(dead_job("allocationIds", "jobspec", "modifyIndex")).changes
+    assert [path.path for path in change.paths] == ["jobspec"]
+
+
+def test_settings_of_a_job_restart_nothing() -> None:
+    old = {"jobspec": '{"Job": {"ID": "a"}}'}
+    document = digest(step("update", JOB, "a", old, {**old, "rerunIfDead": True}))
+    assert verdict_of(read_digest(document)) == "safe"
+
+
+def test_an_output_that_forces_a_replace_stands_for_the_inputs_that_differ() -> None:
+    replaced = step("replace", VOLUME, "data", {"a": 1}, {"a": 2}, reasons=["arn"])
+    (change,) = read_digest(digest(replaced)).changes
+    assert change.cause == ("a",)
+
+
+def test_an_unknown_operation_is_refused() -> None:
     with pytest.raises(PreviewFormatError, match='unknown operation "explode"'):
         read_digest(digest(step("explode", VOLUME, "data", {}, {})))
 
 
 @pytest.mark.parametrize("document", [{}, {"resources": []}, {"result": "ok"}])
-def test_a_document_that_is_no_preview_is_refused(document: dict[str, Any]) -> None:
+def test_a_document_that_is_not_a_preview_is_refused(document: dict[str, Any]) -> None:
     with pytest.raises(PreviewFormatError, match="neither steps nor diagnostics"):
         read_digest(document)
 
@@ -163,7 +215,7 @@ def test_an_offline_comparison_needs_resources_on_both_sides() -> None:
         compare({"steps": []}, {"resources": []}, environment="dev")
 
 
-def test_a_report_that_blocks_for_a_reason_nobody_can_show_is_refused() -> None:
+def test_a_report_that_blocks_for_an_unknown_reason_is_refused() -> None:
     with pytest.raises(PreviewFormatError, match="not among its findings"):
         read_policy_report(policy_report(findings=[], expired_waivers=[]))
 

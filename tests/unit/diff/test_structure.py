@@ -57,17 +57,17 @@ def test_a_yaml_file_in_a_template_is_compared_by_its_structure() -> None:
     assert one(before, after) == PathChange(path="global.scrape_interval", before="5s", after="10s")
 
 
-def test_a_text_that_is_no_document_has_changed_as_a_whole() -> None:
+def test_a_text_that_is_not_a_document_has_changed_as_a_whole() -> None:
     before = {"EmbeddedTmpl": "{{ range .x }}\n a: b: c"}
     assert one(before, {"EmbeddedTmpl": "{{ end }}"}).path == "(all)"
 
 
-def test_a_moved_element_of_a_list_is_no_change() -> None:
+def test_a_moved_element_of_a_list_is_not_a_change() -> None:
     first, second = {"Name": "a", "Count": 1}, {"Name": "b", "Count": 2}
     assert differences({"l": [first, second]}, {"l": [second, first]}) == ()
 
 
-def test_an_element_that_comes_is_told_from_one_that_changes() -> None:
+def test_an_added_element_is_distinguished_from_a_changed_one() -> None:
     change = one({"l": [{"Name": "a"}]}, {"l": [{"Name": "a"}, {"Name": "b"}]})
     assert (change.path, change.kind, change.after) == ("l[b]", "added", None)
 

@@ -26,7 +26,6 @@ ARTIFACTS = Artifacts(
     environments={name: f"{name}-0123456789ab" for name in REQUIREMENTS},
     tools={"envoy": "1.40.0", "prometheus": "3.14.0"},
     simulator_kv_bytes={"h100-fp8-llama-3.1-8b": 131_072},
-    job_renderer="0123456789ab",
 )
 
 

@@ -23,6 +23,6 @@ def test_a_digest_is_a_prefix_of_the_longer_one() -> None:
     assert digest("x", length=64).startswith(digest("x", length=6))
 
 
-def test_what_json_cannot_say_is_refused() -> None:
+def test_values_that_json_cannot_represent_are_refused() -> None:
     with pytest.raises(TypeError, match="set"):
         digest({1}, length=6)

@@ -8,10 +8,12 @@ from typing import Any
 import jsonschema
 import pytest
 
-from slipway.plan import platform
+from slipway.plan import figures, platform
 from slipway.plan.document import plan_to_json
-from slipway.plan.platform import SCHEMA_VERSION
+from slipway.plan.platform import SCHEMA_VERSION, PlatformPlan
+from slipway.planner.platform import make_plan
 from tests.unit.plan.samples import ROOT, dev_plan
+from tests.unit.planner.fleets import fleet
 
 GOLDEN = Path(__file__).with_name("dev_plan.json")
 SCHEMA = json.loads((ROOT / "schemas/plan.schema.json").read_text())
@@ -37,8 +39,11 @@ def test_the_schema_itself_is_valid() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
-def test_the_plan_of_dev_is_valid() -> None:
+def test_plans_of_fleets_and_of_dev_are_valid_alone_and_with_the_plan_before_a_change() -> None:
+    plan = make_plan(fleet())
     assert _valid(json.loads(plan_to_json(dev_plan())))
+    assert _valid(json.loads(plan_to_json(plan)))
+    assert _valid(json.loads(plan_to_json(plan, before=plan)))
 
 
 @pytest.mark.parametrize(
@@ -52,27 +57,54 @@ def test_the_plan_of_dev_is_valid() -> None:
         (("models", 0, "replica", "memory_bytes"), "4GiB"),
         (("models", 0, "replica", "weights"), 3),
         (("placement",), []),
+        (("pools", 0, "range"), {"min": 1, "max": 2}),
     ],
 )
-def test_the_schema_refuses_what_no_plan_says(path: tuple[str | int, ...], value: Any) -> None:
-    document = json.loads(plan_to_json(dev_plan()))
+def test_the_schema_refuses_what_a_plan_of_dev_never_contains(
+    path: tuple[str | int, ...], value: Any
+) -> None:
+    assert not _valid(_changed(dev_plan(), path, value))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("before",), {}),
+        (("models", 0, "memory", "extra"), 1),
+        (("models", 0, "cost", "price_date"), "yesterday"),
+        (("models", 0, "serving", "ttft_ms", "basis"), "hoped"),
+        (("models", 0, "serving", "ttft_ms", "source"), ""),
+        (("pools", 0, "range", "max"), 0),
+        (("pools", 0, "range"), None),
+    ],
+)
+def test_the_schema_refuses_what_a_plan_of_a_fleet_never_contains(
+    path: tuple[str | int, ...], value: Any
+) -> None:
+    assert not _valid(_changed(make_plan(fleet()), path, value))
+
+
+def _changed(plan: PlatformPlan, path: tuple[str | int, ...], value: Any) -> Any:
+    document = json.loads(plan_to_json(plan))
     part = document
     for key in path[:-1]:
         part = part[key]
     part[path[-1]] = value
-    assert not _valid(document)
+    return document
 
 
 def test_the_schema_has_exactly_the_fields_of_the_plan() -> None:
     kinds = {
         name: kind
-        for name, kind in vars(platform).items()
-        if dataclasses.is_dataclass(kind) and name != "PlatformPlan"
+        for module in (figures, platform)
+        for name, kind in vars(module).items()
+        if dataclasses.is_dataclass(kind)
     }
     assert SCHEMA["$defs"].keys() == kinds.keys()
-    for name, kind in [*kinds.items(), ("PlatformPlan", platform.PlatformPlan)]:
-        schema = SCHEMA if name == "PlatformPlan" else SCHEMA["$defs"][name]
+    for name, kind in kinds.items():
+        schema = SCHEMA["$defs"][name]
         fields = {field.name for field in dataclasses.fields(kind)}
         assert schema["properties"].keys() == fields, name
         assert set(schema["required"]) == fields, name
-        assert schema["additionalProperties"] is False, name
+        # The whole document may have one more key, the plan before a change.
+        assert (schema.get("additionalProperties") is False) == (name != "PlatformPlan"), name

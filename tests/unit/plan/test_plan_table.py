@@ -45,7 +45,7 @@ def test_the_table_says_when_a_change_has_no_room_beside() -> None:
 
 
 @pytest.mark.parametrize(("least", "warned"), [(1, True), (2, False)])
-def test_the_table_says_how_a_model_is_changed_and_when_nobody_serves_meanwhile(
+def test_the_table_says_how_a_model_is_changed_and_when_it_is_not_served_meanwhile(
     least: int, warned: bool
 ) -> None:
     deployment = {"pool": "cpu", "replicas": {"min": least, "max": 2}, "surge": 0}

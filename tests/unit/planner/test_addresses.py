@@ -3,9 +3,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slipway.config.environment import DevSettings, parse_environment
-from slipway.planner.addresses import FIRST_PORT, LAST_PORT, Layout, lay_out
+from slipway.config.errors import ConfigError
+from slipway.planner.platform import make_plan
+from slipway.planner.supply.addresses import FIRST_PORT, LAST_PORT, Layout, lay_out
+from tests.unit.plan.samples import dev_inputs
 
 
 def _layout(pools: dict[str, dict[str, object]], **changes: object) -> Layout:
@@ -25,7 +30,7 @@ def _pool(nodes: int, **settings: object) -> dict[str, object]:
     return {"kind": "local", "nodes": nodes, **settings}
 
 
-def test_hosts_stand_where_the_contract_says() -> None:
+def test_hosts_have_the_documented_addresses() -> None:
     layout = _layout({"edge": _pool(1), "cpu": _pool(2)}, servers=3)
     assert [server.address for server in layout.servers] == [
         "127.77.0.1",
@@ -53,7 +58,7 @@ def test_every_node_hands_out_all_ports_below_the_ephemeral_ones() -> None:
     assert int(ephemeral[0]) > LAST_PORT
 
 
-def test_a_further_node_or_a_later_pool_moves_nobody() -> None:
+def test_a_further_node_or_a_later_pool_moves_no_address() -> None:
     small = _layout({"cpu": _pool(1), "edge": _pool(1)})
     large = _layout({"cpu": _pool(5), "edge": _pool(2), "far": _pool(3)})
     assert large.nodes["cpu"][:1] == small.nodes["cpu"]
@@ -76,9 +81,85 @@ def test_a_pool_can_state_its_first_address() -> None:
         ("here", "not an IPv4 address"),
     ],
 )
-def test_an_address_that_cannot_be_is_refused(first: str, message: str) -> None:
+def test_an_invalid_address_is_refused(first: str, message: str) -> None:
     layout = _layout({"cpu": _pool(2), "edge": _pool(2, first_address=first)})
     assert any(message in problem.message for problem in layout.problems)
     for problem in layout.problems:
         assert (problem.key, problem.value) == ("slipway:pools.edge.first_address", first)
         assert "2 free addresses inside 127.77.0.0/24" in problem.fix
+
+
+# Slots.
+
+NAMES = st.sampled_from([f"pool-{letter}" for letter in "abcdefghij"])
+
+
+@given(
+    slots=st.dictionaries(NAMES, st.integers(1, 15), min_size=2, max_size=8).filter(
+        lambda slots: len(set(slots.values())) == len(slots)
+    ),
+    data=st.data(),
+)
+def test_with_slots_an_edit_of_a_pool_moves_no_other_pool(
+    slots: dict[str, int], data: st.DataObject
+) -> None:
+    """Whichever pool is removed, renamed or added: the gateway's and all others stay."""
+    nodes = data.draw(st.fixed_dictionaries({name: st.integers(1, 16) for name in slots}))
+    pools = {name: _pool(nodes[name], slot=slots[name]) for name in slots}
+    before = _layout(pools)
+    edited = data.draw(st.sampled_from(sorted(slots)))
+    rest = {name: pool for name, pool in pools.items() if name != edited}
+    renamed = {"a-new-name": pools[edited], **rest}
+    for after in (_layout(rest), _layout(renamed)):
+        assert not after.problems
+        for name in rest:
+            assert after.nodes[name] == before.nodes[name]
+    moved = [node.address for node in _layout(renamed).nodes["a-new-name"]]
+    assert moved == [node.address for node in before.nodes[edited]]
+
+
+def test_slots_that_repeat_the_positions_change_no_address() -> None:
+    without = _layout({"cpu": _pool(2), "edge": _pool(1)})
+    assert _layout({"cpu": _pool(2, slot=1), "edge": _pool(1, slot=2)}) == without
+
+
+@pytest.mark.parametrize(
+    ("edge", "key", "message"),
+    [
+        ({}, "slipway:pools.edge", "has no slot, and pool cpu has one"),
+        ({"slot": 1}, "slipway:pools.edge.slot", "is already the slot of pool cpu"),
+        (
+            {"slot": 2, "first_address": "127.77.0.99"},
+            "slipway:pools.edge.slot",
+            "contradicts first_address, which is 127.77.0.99",
+        ),
+    ],
+)
+def test_slots_that_contradict_each_other_are_refused(
+    edge: dict[str, object], key: str, message: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _layout({"cpu": _pool(1, slot=1), "edge": _pool(1, **edge)})
+    (problem,) = caught.value.problems
+    assert (problem.key, problem.message) == (key, message)
+
+
+def test_a_pool_with_its_own_first_address_needs_no_slot() -> None:
+    layout = _layout({"cpu": _pool(1, slot=3), "edge": _pool(1, first_address="127.77.0.99")})
+    assert not layout.problems
+    assert layout.nodes["cpu"][0].address == "127.77.0.48"
+
+
+def test_a_slot_outside_of_the_network_is_refused() -> None:
+    (problem,) = _layout({"cpu": _pool(1, slot=16)}).problems
+    assert problem.key == "slipway:pools.cpu.slot"
+    assert "outside the network" in problem.message
+    assert problem.fix == "use a free slot from 1 to 15"
+
+
+def test_a_plan_without_slots_names_the_lines_to_add() -> None:
+    pools = {"edge": _pool(1, memory="2GiB"), "cpu": _pool(2)}
+    warnings = make_plan(dev_inputs(pools=pools)).warnings
+    lines = "add to Pulumi.dev.yaml: pools.cpu.slot: 1, pools.edge.slot: 2"
+    assert any(warning.endswith(lines) for warning in warnings)
+    assert not any("slot" in warning for warning in make_plan(dev_inputs()).warnings)

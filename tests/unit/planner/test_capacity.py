@@ -11,31 +11,31 @@ from hypothesis import strategies as st
 from slipway.config.calibration import CalibrationSettings
 from slipway.config.errors import ConfigError, Problem
 from slipway.config.inputs import PlanInputs
-from slipway.plan.capacity import CapacityPlan, ModelCapacity
-from slipway.planner.capacity import plan_capacity
+from slipway.plan.platform import ModelPlan, PlatformPlan
+from slipway.planner.platform import make_plan
 from tests.unit.plan.samples import dev_inputs
 from tests.unit.planner.fleets import H100, L4, L40S, OWNED, engine, fleet, model_file
 
 PRICES = datetime.date(2026, 11, 21)  # of the catalog's instances
 
 
-def _model(inputs: PlanInputs) -> ModelCapacity:
-    (model,) = plan_capacity(inputs).models
+def _model(inputs: PlanInputs) -> ModelPlan:
+    (model,) = make_plan(inputs).models
     return model
 
 
 def _problem(inputs: PlanInputs) -> Problem:
     with pytest.raises(ConfigError) as caught:
-        plan_capacity(inputs)
+        make_plan(inputs)
     (problem,) = caught.value.problems
     return problem
 
 
-def _refused(model: ModelCapacity) -> dict[str, str]:
+def _refused(model: ModelPlan) -> dict[str, str]:
     return {refusal.pool: "; ".join(refusal.reasons) for refusal in model.refused}
 
 
-def _all_warnings(plan: CapacityPlan) -> str:
+def _all_warnings(plan: PlatformPlan) -> str:
     return "\n".join([*plan.warnings, *(text for model in plan.models for text in model.warnings)])
 
 
@@ -44,7 +44,7 @@ def _all_warnings(plan: CapacityPlan) -> str:
 
 def test_the_same_inputs_give_the_same_plan() -> None:
     inputs = fleet(model_file(), model_file(name="other"), pools={"h100": H100, "l40s": L40S})
-    assert plan_capacity(inputs) == plan_capacity(inputs)
+    assert make_plan(inputs) == make_plan(inputs)
 
 
 def test_the_cheapest_pool_wins_and_the_other_says_what_it_costs() -> None:
@@ -75,7 +75,7 @@ def test_the_planner_splits_a_model_that_states_no_layout_and_obeys_one_that_doe
         ("llama-3.1-70b", 1, "exceed the"),
     ],
 )
-def test_a_model_that_fits_nowhere_is_a_mistake_with_its_reason(
+def test_a_model_that_fits_nowhere_is_refused_with_the_reason(
     architecture: str, tensor: int, reason: str
 ) -> None:
     model = model_file(architecture, engine=engine(architecture), parallel={"tensor": tensor})
@@ -89,13 +89,13 @@ def test_a_pool_within_the_goal_beats_a_cheaper_one_that_misses_it() -> None:
     quick = model_file(slo={"ttft_p95_ms": 1000, "tpot_p95_ms": 12})
     model = _model(fleet(quick, pools={"h100": H100, "l4": L4}))
     assert (model.pool, model.meets_goal) == ("h100", True)
-    assert "misses the goal with a single request" in _refused(model)["l4"]
+    assert "misses the goal even with a single request" in _refused(model)["l4"]
 
 
 def test_a_goal_no_pool_keeps_is_a_missed_goal_not_a_mistake() -> None:
     model = _model(fleet(model_file(slo={"tpot_p95_ms": 1})))
     assert model.meets_goal is False
-    assert "misses the goal with a single request" in "".join(model.warnings)
+    assert "misses the goal even with a single request" in "".join(model.warnings)
 
 
 def test_too_few_replicas_allowed_miss_the_goal_and_say_how_many_would_do() -> None:
@@ -109,12 +109,12 @@ def test_a_model_goes_to_the_next_pool_when_the_cheapest_is_full() -> None:
     pools = {"l40s": L40S | {"nodes": {"max": 1}}, "h100": H100}
     few = {"requests_per_s": 1, "input_tokens": 800, "output_tokens": 200}
     chats = [model_file(name=name, parallel={"tensor": 4}, load=few) for name in ("one", "two")]
-    plan = plan_capacity(fleet(*chats, pools=pools))
+    plan = make_plan(fleet(*chats, pools=pools))
     assert [model.pool for model in plan.models] == ["l40s", "h100"]
     assert "with one need 2 nodes, the pool has 1 at most" in _refused(plan.models[1])["l40s"]
 
 
-def test_minimums_that_no_pool_has_room_for_are_a_mistake() -> None:
+def test_minimums_that_no_pool_has_room_for_are_refused() -> None:
     inputs = fleet(pools={"l4": L4 | {"nodes": {"max": 2}}}, replicas={"min": 3, "max": 3})
     problem = _problem(inputs)
     assert problem.key == "slipway:models.chat.pools"
@@ -126,7 +126,7 @@ def test_maximums_beyond_the_pool_are_warned_of() -> None:
     del quiet["load"]
     pools = {"h100": H100 | {"nodes": {"max": 1}}}
     inputs = fleet(quiet, pools=pools, replicas={"min": 1, "max": 17})
-    assert "all maximums together need 3 nodes of at most 1" in _all_warnings(plan_capacity(inputs))
+    assert "all maximums together need 3 nodes of at most 1" in _all_warnings(make_plan(inputs))
 
 
 # How many, and what it costs.
@@ -147,7 +147,7 @@ def test_replicas_follow_the_load() -> None:
 
 
 def test_the_cost_of_a_model_is_its_share_of_the_node_and_the_pools_is_whole_nodes() -> None:
-    plan = plan_capacity(fleet(replicas={"min": 1, "max": 1}))
+    plan = make_plan(fleet(replicas={"min": 1, "max": 1}))
     (model,), (pool,) = plan.models, plan.pools
     assert model.layout.devices == 1
     assert model.cost.usd_per_hour.value == pytest.approx(55.04 / 8)
@@ -161,12 +161,12 @@ def test_the_cost_of_a_model_is_its_share_of_the_node_and_the_pools_is_whole_nod
 
 @pytest.mark.parametrize(("days", "warned"), [(90, False), (91, True)])
 def test_a_price_older_than_90_days_is_warned_of(days: int, warned: bool) -> None:
-    plan = plan_capacity(fleet(), today=PRICES + datetime.timedelta(days=days))
+    plan = make_plan(fleet(), today=PRICES + datetime.timedelta(days=days))
     assert (f"the price of p5.48xlarge is {days} days old" in _all_warnings(plan)) is warned
 
 
 def test_a_declared_price_has_no_age_and_wins() -> None:
-    plan = plan_capacity(
+    plan = make_plan(
         fleet(pools={"h100": H100 | {"usd_per_hour": 20}}), today=datetime.date(2030, 1, 1)
     )
     assert plan.pools[0].usd_per_hour.value == 20
@@ -174,12 +174,12 @@ def test_a_declared_price_has_no_age_and_wins() -> None:
 
 
 def test_a_market_without_a_known_price_is_planned_with_the_listed_one_and_says_so() -> None:
-    plan = plan_capacity(fleet(pools={"h100": H100 | {"market": "spot"}}))
+    plan = make_plan(fleet(pools={"h100": H100 | {"market": "spot"}}))
     assert "no spot price is known" in _all_warnings(plan)
 
 
 def test_owned_machines_without_a_price_are_free_and_say_so() -> None:
-    plan = plan_capacity(fleet(pools={"own": OWNED}))
+    plan = make_plan(fleet(pools={"own": OWNED}))
     assert plan.cost.usd_per_hour.value == 0
     assert "counted as free of cost" in _all_warnings(plan)
 
@@ -198,15 +198,15 @@ def test_an_unknown_instance_offers_the_nearest() -> None:
 
 def test_a_paid_pool_that_no_model_uses_is_warned_of() -> None:
     idle = {"h100": H100, "l4": L4 | {"nodes": {"min": 1, "max": 2}}}
-    plan = plan_capacity(fleet(pools=idle, deployments={"chat": {"pools": ["h100"]}}))
+    plan = make_plan(fleet(pools=idle, deployments={"chat": {"pools": ["h100"]}}))
     assert "pool l4: no model uses it; it costs 0.81 USD/h" in _all_warnings(plan)
-    assert "no model uses it" not in _all_warnings(plan_capacity(fleet(pools={"h100": H100})))
+    assert "no model uses it" not in _all_warnings(make_plan(fleet(pools={"h100": H100})))
 
 
 def test_more_than_the_budget_is_warned_of() -> None:
-    plan = plan_capacity(fleet(budget={"usd_per_hour": 10}))
+    plan = make_plan(fleet(budget={"usd_per_hour": 10}))
     assert "the budget is 10" in _all_warnings(plan)
-    assert "budget" not in _all_warnings(plan_capacity(fleet(budget={"usd_per_hour": 100})))
+    assert "budget" not in _all_warnings(make_plan(fleet(budget={"usd_per_hour": 100})))
 
 
 # What is not declared is not promised.
@@ -299,9 +299,9 @@ def test_prompts_that_the_engine_refuses_are_warned_of() -> None:
 
 
 def test_dev_has_memory_and_no_cost_and_says_that_nothing_was_measured() -> None:
-    plan = plan_capacity(dev_inputs())
+    plan = make_plan(dev_inputs())
     (model,) = plan.models
-    assert (model.model, model.pool, model.accelerator) == ("smollm2", "cpu", "")
+    assert (model.name, model.pool, model.accelerator) == ("smollm2", "cpu", "")
     assert plan.cost.usd_per_hour.value == 0
     assert model.memory.kv_tokens == 23_301
     assert model.serving is None
@@ -311,7 +311,7 @@ def test_dev_has_memory_and_no_cost_and_says_that_nothing_was_measured() -> None
 def test_a_measured_row_gives_dev_its_promise() -> None:
     row = _row(model="smollm2-135m", precision={"weights": "fp32", "kv": "fp32"})
     rows = CalibrationSettings.model_validate({"schema_version": 1, "rows": [row]}, strict=False)
-    (model,) = plan_capacity(replace(dev_inputs(), calibration=rows)).models
+    (model,) = make_plan(replace(dev_inputs(), calibration=rows)).models
     assert model.serving is not None
     assert model.serving.tpot_ms.basis == "measured"
     assert model.replicas_needed.basis == "measured"
@@ -331,7 +331,7 @@ def test_a_measured_row_gives_dev_its_promise() -> None:
 )
 def test_a_plan_keeps_its_own_limits(rate: float, prompt: int, answer: int, least: int) -> None:
     load = {"requests_per_s": rate, "input_tokens": prompt, "output_tokens": answer}
-    plan = plan_capacity(
+    plan = make_plan(
         fleet(
             model_file(load=load),
             pools={"h100": H100, "l40s": L40S},

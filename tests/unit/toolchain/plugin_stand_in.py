@@ -1,5 +1,5 @@
-"""A plugin for tests: shows what it was given, as JSON, and ends with its standard input; one whose
-argument is "deaf" says that it was told to, and never ends."""
+"""A plugin for tests: prints what it was given, as JSON, and ends with its standard input. With the
+argument "deaf" it says that it was told to end, and never does."""
 
 import json
 import os

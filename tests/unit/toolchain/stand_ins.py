@@ -1,4 +1,4 @@
-"""A small stand-in tool with every source faked, and a process that resolves it.
+"""A small stand-in tool with all sources faked, and a process that resolves it.
 
 `python -m tests.unit.toolchain.stand_ins WORK` resolves the tool with the cache WORK/cache, taking
 its settings from the environment, and prints `<source> <path>`; progress goes to stderr.
@@ -128,7 +128,7 @@ def is_program(file: Path) -> bool:
 
 
 def main(work: Path) -> int:
-    # A test runner in the background may have been started with interrupts ignored.
+    # A test runner in the background may ignore interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     settings = Settings.read(work / "cache")
     archive = archive_pin() if settings.checksums else None

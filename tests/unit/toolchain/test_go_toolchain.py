@@ -68,7 +68,7 @@ def test_a_c_compiler_that_is_set_to_nothing_is_the_usual_one(
     monkeypatch.setenv("CC", setting)
     with_cgo = ModulePin(**{**vars(module), "cgo": True})
     put_go(tmp_path / "bin", build=build_of())
-    with pytest.raises(ToolchainError, match="there is no gcc"):
+    with pytest.raises(ToolchainError, match="gcc is not on PATH"):
         find(tmp_path, with_cgo)
 
 
@@ -78,7 +78,7 @@ def test_a_cgo_build_without_a_c_compiler_says_what_to_install(
     monkeypatch.delenv("CC", raising=False)
     with_cgo = ModulePin(**{**vars(module), "cgo": True})
     put_go(tmp_path / "bin", build=build_of())
-    with pytest.raises(ToolchainError, match="there is no gcc") as refusal:
+    with pytest.raises(ToolchainError, match="gcc is not on PATH") as refusal:
         find(tmp_path, with_cgo)
     assert "apt-get install gcc libc6-dev" in refusal.value.fix
     put_program(tmp_path / "bin/gcc", "#!/bin/sh\n")

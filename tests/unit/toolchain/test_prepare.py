@@ -45,7 +45,7 @@ def test_tools_and_environments_are_made_and_returned_by_name(tmp_path: Path) ->
 
 def test_two_jobs_of_one_name_are_refused(tmp_path: Path) -> None:
     environment = EnvironmentJob(name="claw", requirements=put_wheel(tmp_path))
-    with pytest.raises(ValueError, match="two jobs have one name"):
+    with pytest.raises(ValueError, match="two jobs have the same name"):
         prepare([ToolJob(name="claw"), environment], tmp_path / "cache")
 
 
@@ -88,7 +88,7 @@ def test_a_long_build_is_never_silent(tmp_path: Path, monkeypatch: pytest.Monkey
     assert heard.exists(), details
 
 
-def test_the_first_failure_calls_the_rest_off_and_is_the_one_raised() -> None:
+def test_the_first_failure_cancels_the_rest_and_is_raised() -> None:
     events: Events = []
     started = threading.Event()
 
@@ -106,10 +106,10 @@ def test_the_first_failure_calls_the_rest_off_and_is_the_one_raised() -> None:
             {"waits": waits, "fails": fails},
             lambda name, state, _elapsed, detail: events.append((name, f"{state}: {detail}")),
         )
-    assert set(events) == {("fails", "failed: the anvil broke"), ("waits", "failed: called off")}
+    assert set(events) == {("fails", "failed: the anvil broke"), ("waits", "failed: cancelled")}
 
 
-def test_an_interrupt_while_work_is_handed_out_calls_it_off(
+def test_an_interrupt_while_work_is_submitted_cancels_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     submit = ThreadPoolExecutor.submit

@@ -82,7 +82,7 @@ def test_a_tool_on_path_that_was_removed_is_noticed(tmp_path: Path, resolved: Re
     assert tool.path.is_file()
 
 
-def test_a_second_name_that_slipway_env_puts_on_path_is_no_finding(
+def test_a_second_name_that_slipway_env_puts_on_path_is_ignored(
     tmp_path: Path, resolved: Resolve
 ) -> None:
     own = put_program(tmp_path / "bin/hammer", program())
@@ -182,7 +182,9 @@ def test_a_build_of_another_version_is_not_installed(tmp_path: Path, resolved: R
     assert files_under(tmp_path / "cache") == set()
 
 
-def test_a_tool_that_cannot_be_had_names_every_reason(tmp_path: Path, resolved: Resolve) -> None:
+def test_a_tool_that_could_not_be_installed_names_every_reason(
+    tmp_path: Path, resolved: Resolve
+) -> None:
     with pytest.raises(
         ToolchainError, match="path: no hammer on PATH; archive: no archive is pinned; wheel: no"
     ):
@@ -196,7 +198,7 @@ def test_an_unwritable_cache_says_what_to_set(tmp_path: Path) -> None:
     assert "SLIPWAY_CACHE" in refusal.value.fix
 
 
-def test_the_report_tells_cached_from_missing_and_where_from(
+def test_the_report_shows_what_is_cached_or_missing_and_its_source(
     tmp_path: Path, resolved: Resolve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_go(tmp_path / "bin", build=build_of())

@@ -22,7 +22,7 @@ import nail, os, sys
 print(nail.VERSION, sys.prefix, os.environ["PYTHONPATH"], *sys.argv[1:])
 """
 
-# The real uv, but its installation says in one pipe that it began and waits for the file `gate`.
+# The real uv, but an installation reports its start through a pipe and waits for the file `gate`.
 GATED_UV = """#!/bin/sh
 if [ "$1" = pip ]; then
     echo began > {began}
@@ -74,7 +74,7 @@ class TestTheRootEnvironment:
         (environment,) = environments(checkout)
         path = f"{checkout}/src:{checkout}"
         assert out.split() == ["1.0", str(environment), path, "up", "--json"]
-        assert "making the root Python environment" in progress
+        assert "creating the root Python environment" in progress
         again, silence = start(checkout, "up", "--json").communicate(timeout=PATIENCE_S)
         assert (again, silence) == (out, "")
 

@@ -25,7 +25,7 @@ def test_the_sources_keep_the_order_they_are_given_in(tmp_path: Path) -> None:
 
 
 def test_an_unknown_source_is_wrong_input(tmp_path: Path) -> None:
-    with pytest.raises(ToolchainError, match="no source is called luck") as refusal:
+    with pytest.raises(ToolchainError, match="unknown source: luck") as refusal:
         read(tmp_path, SLIPWAY_TOOL_SOURCES="path,luck")
     assert refusal.value.exit_code == 2
 
@@ -53,7 +53,7 @@ def test_a_broken_checksum_line_is_named(tmp_path: Path) -> None:
 
 
 def test_a_named_checksum_file_that_is_not_there_is_wrong_input(tmp_path: Path) -> None:
-    with pytest.raises(ToolchainError, match="SLIPWAY_MIRROR_CHECKSUMS: there is no file"):
+    with pytest.raises(ToolchainError, match=r"SLIPWAY_MIRROR_CHECKSUMS: .* does not exist"):
         read(tmp_path, SLIPWAY_MIRROR_CHECKSUMS=str(tmp_path / "none"))
 
 

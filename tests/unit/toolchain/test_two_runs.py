@@ -1,4 +1,4 @@
-"""Runs that meet each other, die, or find no room: each is a process of its own."""
+"""Runs that meet each other, die, or run out of space; each is a process of its own."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def wait_for_state(run: subprocess.Popen[str], state: str) -> None:
 
 @dataclass(frozen=True)
 class GatedGo:
-    """A `go` on PATH whose build says in one pipe that it began and waits for the other."""
+    """A `go` on PATH whose build reports its start through one pipe and waits for another."""
 
     began: Path
     gate: Path
@@ -131,12 +131,12 @@ def test_an_interrupted_run_ends_its_build_and_leaves_no_tool(
     assert run.returncode != 0
     assert files_under(tmp_path / "cache") == set()
     with pytest.raises(OSError, match="No such device or address"):
-        os.open(gated_go.gate, os.O_WRONLY | os.O_NONBLOCK)  # nobody reads it any more
+        os.open(gated_go.gate, os.O_WRONLY | os.O_NONBLOCK)  # it has no reader any more
 
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder with room for one MiB."""
+    """A folder with space for one MiB."""
     folder = tmp_path / "cache"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]

@@ -1,4 +1,4 @@
-"""A Python package made on the spot, so that environment tests need no index."""
+"""A Python package built in the test, so that environment tests need no index."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Paged KV memory with a prefix cache.
 
-The rules are those of vLLM's block pool: every block has a reference count; a block that nobody
-holds stays readable under its content hash until it is needed for something else; the least
-recently released block is taken first.
+The rules are those of vLLM's block pool: every block has a reference count; a block without
+references stays readable under its content hash until it is reused; the least recently released
+block is reused first.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class BlockPool:
         """Take `count` blocks, forgetting what the least recently released ones cached."""
         if count > len(self._free):
             raise ValueError(f"asked for {count} blocks, {len(self._free)} are free")
-        # A prompt has hundreds of blocks: what is done for each of them is kept short.
+        # A prompt has hundreds of blocks: the work for each is kept short.
         take, hash_of, references = self._free.popitem, self._hash_of, self._references
         taken = []
         for _ in range(count):
@@ -72,7 +72,7 @@ class BlockPool:
         return taken
 
     def publish(self, blocks: Sequence[int], hashes: Sequence[int]) -> None:
-        """Make full blocks findable. The first block with a given content wins."""
+        """Make full blocks findable. The first block with a given content is kept."""
         block_of, hash_of = self._block_of, self._hash_of
         for block, content_hash in zip(blocks, hashes, strict=True):
             if content_hash not in block_of and hash_of[block] is None:
@@ -80,12 +80,12 @@ class BlockPool:
                 hash_of[block] = content_hash
 
     def release(self, blocks: Sequence[int]) -> None:
-        """Drop one reference each. The end of a sequence is forgotten before its start."""
+        """Drop one reference each. The end of a sequence is reused before its beginning."""
         free, references = self._free, self._references
         for block in reversed(blocks):
             left = references[block] - 1
             if left < 0:
-                raise ValueError(f"block {block} is released more often than it was held")
+                raise ValueError(f"block {block} was released more often than it was held")
             references[block] = left
             if left == 0:
                 free[block] = None

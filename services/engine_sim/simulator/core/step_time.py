@@ -3,8 +3,8 @@
     step = max(base, prefill_token x prefill tokens)
            + sequence x decoding sequences + context_token x tokens whose KV they read
 
-`base` is reading the weights once, which a pass does however little it computes; a prefill of
-many tokens is bound by arithmetic instead, hence the maximum and not a sum.
+`base` is the time to read the weights once, which every pass does. A prefill of many tokens is
+bound by arithmetic instead, hence the maximum and not a sum.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from simulator.core.scheduler import Step
 
 
 class UnknownProfileError(Exception):
-    """No profile of that name; the message lists the known ones."""
+    """There is no profile of that name; the message lists the known ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ def load_profile(path: Path, *, profile: str, architecture: str = "") -> Profile
     name = profile if profile in rows or not architecture else f"{profile}-{architecture}"
     if name not in rows:
         known = ", ".join(sorted(rows))
-        raise UnknownProfileError(f"no profile {name!r} in {path.name}; there are: {known}")
+        raise UnknownProfileError(f"no profile {name!r} in {path.name}; known are: {known}")
     row = rows[name]
     return Profile(
         name=name,

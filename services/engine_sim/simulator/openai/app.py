@@ -45,16 +45,16 @@ _Response = TypeVar("_Response", bound=web.StreamResponse)
 
 
 def make_app(engine: Engine, in_flight: InFlight) -> web.Application:
-    door = _Door(engine, in_flight)
+    handlers = _Handlers(engine, in_flight)
     app = web.Application(client_max_size=_MAX_BODY_BYTES, middlewares=[_errors])
-    app.router.add_post("/v1/chat/completions", door.chat)
-    app.router.add_post("/v1/completions", door.completion)
-    app.router.add_get("/v1/models", door.models)
-    app.router.add_get("/health", door.health)
-    app.router.add_get("/metrics", door.metrics)
-    app.router.add_get("/sim/faults", door.get_faults)
-    app.router.add_put("/sim/faults", door.put_faults)
-    app.router.add_delete("/sim/faults", door.delete_faults)
+    app.router.add_post("/v1/chat/completions", handlers.chat)
+    app.router.add_post("/v1/completions", handlers.completion)
+    app.router.add_get("/v1/models", handlers.models)
+    app.router.add_get("/health", handlers.health)
+    app.router.add_get("/metrics", handlers.metrics)
+    app.router.add_get("/sim/faults", handlers.get_faults)
+    app.router.add_put("/sim/faults", handlers.put_faults)
+    app.router.add_delete("/sim/faults", handlers.delete_faults)
     return app
 
 
@@ -83,7 +83,7 @@ def _error(error: ApiError) -> web.Response:
     return web.json_response(error.body(), status=error.status)
 
 
-class _Door:
+class _Handlers:
     def __init__(self, engine: Engine, in_flight: InFlight) -> None:
         self._engine = engine
         self._in_flight = in_flight

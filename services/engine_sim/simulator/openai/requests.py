@@ -1,4 +1,4 @@
-"""Bodies of OpenAI requests: what is supported, and a clear error for what is not."""
+"""Bodies of OpenAI requests, with a clear error for what is not supported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DEFAULT_COMPLETION_TOKENS = 16  # the OpenAI API's default for /v1/completions
 
 
 class ApiError(Exception):
-    """An answer in OpenAI's error format."""
+    """An error in OpenAI's format."""
 
     def __init__(self, status: int, kind: str, message: str, param: str | None = None) -> None:
         super().__init__(message)

@@ -1,1 +1,1 @@
-"""The Triton doors: gRPC, HTTP and the metrics port."""
+"""Triton's protocols: gRPC, HTTP and the metrics port."""

@@ -1,4 +1,4 @@
-"""Triton's gRPC door: inference.GRPCInferenceService and grpc.health.v1.Health."""
+"""Triton's gRPC API: inference.GRPCInferenceService and grpc.health.v1.Health."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _FINAL = "triton_final_response"
 
 def make_server(engine: Engine, metrics: TritonMetrics, in_flight: InFlight) -> grpc.aio.Server:
     options = (
-        # Two processes must not share a port by accident: the second one has to fail.
+        # Two processes must not share a port by accident: the second one must fail.
         ("grpc.so_reuseport", 0),
         ("grpc.max_receive_message_length", -1),
-        # As Triton's own (replica/triton.py of services/triton_vllm): Envoy asks a quiet
-        # connection every 20 s, and gRPC would end it at the third time.
+        # As for Triton (replica/triton.py of services/triton_vllm): Envoy pings a quiet
+        # connection every 20 s, and gRPC would close it at the third ping.
         ("grpc.http2.max_ping_strikes", 0),
     )
     server = grpc.aio.server(options=options)
@@ -56,7 +56,7 @@ class _Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
 
 
 class _Inference(services.GRPCInferenceServiceServicer):  # type: ignore[misc]
-    """What is not overridden answers UNIMPLEMENTED."""
+    """Methods that are not overridden answer UNIMPLEMENTED."""
 
     def __init__(self, engine: Engine, metrics: TritonMetrics, in_flight: InFlight) -> None:
         self._engine = engine
@@ -109,7 +109,7 @@ class _Inference(services.GRPCInferenceServiceServicer):  # type: ignore[misc]
         )
 
     async def ModelStreamInfer(self, requests: AsyncIterator[Any], context: Any) -> None:  # noqa: N802
-        """Requests of one stream run side by side; their answers carry the request's id."""
+        """Requests of one stream run in parallel; answers carry the request's id."""
         stream = _Stream(context)
         died = False
         try:
@@ -162,20 +162,20 @@ class _Inference(services.GRPCInferenceServiceServicer):  # type: ignore[misc]
 
 
 class ClientGoneError(Exception):
-    """The stream was closed under an answer."""
+    """The client closed the stream while it was being answered."""
 
 
 class _Stream:
-    """The answering half of a stream, shared by its requests."""
+    """The sending half of a stream, shared by its requests."""
 
     def __init__(self, context: Any) -> None:
         metadata = dict(context.invocation_metadata() or ())
         self.fault: str | None = metadata.get(FAULT_HEADER)
         self._context = context
-        self._turn = asyncio.Lock()  # one message at a time may be on its way
+        self._turn = asyncio.Lock()  # one message may be written at a time
 
     async def send(self, response: Any) -> None:
-        """Raises ClientGoneError when nobody listens any more."""
+        """Raises ClientGoneError if the client has closed the stream."""
         async with self._turn:
             try:
                 await self._context.write(response)

@@ -1,4 +1,4 @@
-"""Triton's HTTP door (health, metadata, generate, generate_stream) and its metrics port."""
+"""Triton's HTTP API (health, metadata, generate, generate_stream) and its metrics port."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _ONE_RESPONSE_ONLY = (
 
 
 def make_app(engine: Engine, metrics: TritonMetrics, in_flight: InFlight) -> web.Application:
-    door = _Door(engine, metrics, in_flight)
+    handlers = _Handlers(engine, metrics, in_flight)
     app = web.Application(client_max_size=_MAX_BODY_BYTES)
-    app.router.add_get("/v2", door.server_metadata)
-    app.router.add_get("/v2/health/live", door.live)
-    app.router.add_get("/v2/health/ready", door.ready)
+    app.router.add_get("/v2", handlers.server_metadata)
+    app.router.add_get("/v2/health/live", handlers.live)
+    app.router.add_get("/v2/health/ready", handlers.ready)
     for model in (_MODEL, f"{_MODEL}/versions/{{version}}"):
-        app.router.add_get(model, door.model_metadata)
-        app.router.add_get(f"{model}/ready", door.model_ready)
-        app.router.add_post(f"{model}/infer", door.infer)
-        app.router.add_post(f"{model}/generate", door.generate)
-        app.router.add_post(f"{model}/generate_stream", door.generate_stream)
+        app.router.add_get(model, handlers.model_metadata)
+        app.router.add_get(f"{model}/ready", handlers.model_ready)
+        app.router.add_post(f"{model}/infer", handlers.infer)
+        app.router.add_post(f"{model}/generate", handlers.generate)
+        app.router.add_post(f"{model}/generate_stream", handlers.generate_stream)
     return app
 
 
@@ -54,7 +54,7 @@ def make_metrics_app(metrics: TritonMetrics) -> web.Application:
     return app
 
 
-class _Door:
+class _Handlers:
     def __init__(self, engine: Engine, metrics: TritonMetrics, in_flight: InFlight) -> None:
         self._engine = engine
         self._metrics = metrics
@@ -156,7 +156,7 @@ class _Door:
 
 
 async def _read(request: web.Request) -> InferenceRequest:
-    """Keys named like an input tensor are inputs, wherever they stand; others are parameters."""
+    """Keys named like an input tensor are inputs, at any level; all others are parameters."""
     try:
         body = json.loads(await request.read())
     except ValueError as error:

@@ -9,7 +9,7 @@ _REASONS = ("REJECTED", "CANCELED", "BACKEND", "OTHER")
 
 
 class TritonMetrics:
-    """Unlike Triton's, a success is counted when the stream ends, and pending is true.
+    """Unlike in Triton, a success is counted when the stream ends, and pending is correct.
 
     prometheus_client cannot write counters whose names do not end in `_total`, hence the few
     lines of text here.

@@ -1,7 +1,7 @@
 """Messages of Triton's gRPC service, as shipped in the tritonclient wheel.
 
-Importing `tritonclient.grpc` itself would load numpy and the whole client, about half as much
-memory again as this process needs; only its generated modules are wanted here.
+Importing `tritonclient.grpc` itself would load numpy and the whole client: half as much memory
+again as this process needs. So only its generated modules are imported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An inference request of either Triton door, and the tensors that answer it."""
+"""An inference request over either of Triton's protocols, and the tensors that answer it."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def parse_request(
 ) -> InferenceRequest:
     """Read tensors and request parameters as Triton's vLLM backend does.
 
-    `sampling_parameters` (a JSON object as text) wins over the request's parameters.
+    `sampling_parameters` (a JSON object as text) takes precedence over the request's parameters.
 
     Raises:
         InferenceError: a value is missing or wrong.
     """
     prompt = inputs.get("text_input")
     if not isinstance(prompt, str):
-        raise InferenceError("the input 'text_input' must be there and be text", "OTHER")
+        raise InferenceError("the input 'text_input' is required and must be text", "OTHER")
     unknown = sorted(set(requested) - set(OUTPUTS))
     if unknown:
         raise InferenceError(f"unexpected inference output '{unknown[0]}'", "OTHER")
@@ -70,7 +70,7 @@ def parse_request(
 def inference(
     engine: Engine, metrics: TritonMetrics, request: InferenceRequest
 ) -> Iterator[AsyncIterator[tuple[Outputs, bool]]]:
-    """The answer as (output tensors, is it the last one) pairs.
+    """The answer as pairs: output tensors, and whether they are the last.
 
     Raises:
         InferenceError: the engine refused.

@@ -28,7 +28,7 @@ OUTPUTS: Mapping[str, str] = {
 
 
 class TensorError(ValueError):
-    """A tensor that the model does not have, or bytes that are not what they say."""
+    """A tensor that the model does not have, or data that does not match its type."""
 
 
 def read_inputs(request: Any) -> dict[str, str | bool]:

@@ -1,4 +1,4 @@
-"""What goes into a stream and what comes out of it."""
+"""The inputs and outputs of a stream."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..snapshot import Resource, ResourceType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A DeltaDiscoveryRequest. A rejection is one with an `error`, and nothing else."""
+    """A DeltaDiscoveryRequest. It is a rejection if and only if it has an `error`."""
 
     resource_type: ResourceType
     subscribe: tuple[str, ...] = ()
@@ -32,7 +32,8 @@ class Send:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acked:
-    """The client applied a response. `convergence_s`: since the change; None for older state."""
+    """The client applied a response. `convergence_s` is the time since the change; None for older
+    state."""
 
     resource_type: ResourceType
     latency_s: float
@@ -51,7 +52,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silent:
-    """The client answered neither way in time: the response is no longer waited for."""
+    """The client did not answer in time; the response is no longer waited for."""
 
     resource_type: ResourceType
     names: tuple[str, ...]

@@ -1,16 +1,15 @@
-"""One client's ADS stream: five subscriptions and the order in which they may move.
+"""One client's ADS stream: five subscriptions and the order in which they are updated.
 
 Make before break, each step gated by the client's acknowledgement of the one before:
 
 1. clusters are added or changed (Envoy acknowledges once they are warm);
-2. their endpoints follow, always again for a cluster that was sent again: Envoy 1.40 otherwise
-   keeps it warming for 15 s;
-3. the listener;
-4. the routes, once every cluster they point at is acknowledged;
-5. what is no longer needed goes: clusters some time after the routes, because a request may have
-   been routed before and reach for its cluster only now; endpoints after their cluster.
+2. their endpoints follow, and are sent again with a cluster that is sent again: otherwise Envoy
+1.40 keeps it warming for 15 s; 3. the listener; 4. the routes, once every cluster they point to is
+acknowledged; 5. resources that are no longer needed are removed: clusters some time after the
+routes, because a request that was routed earlier may look up its cluster later; endpoints after
+their cluster.
 
-Endpoint changes of existing clusters and the runtime layer depend on nothing and never wait.
+Endpoint changes of existing clusters and the runtime layer are sent at once.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from .messages import Acked, Action, Rejected, Request, Send, Silent
 from .subscription import InFlight, Subscription
 
 ANSWER_DEADLINE_S = 5.0
-# From the choice of a route to the choice of a replica: both cores may be busy, and a body slow.
+# From the choice of a route to the choice of a replica: cores may be busy, and a request body slow.
 ROUTED_REQUEST_S = 5.0
-_FIRST_ROUTES_S = 5.0  # how long removals wait for a client to ask for routes at all
+_FIRST_ROUTES_S = 5.0  # how long removals wait for a client to subscribe to routes
 
 _RUNTIME = ResourceType.RUNTIME
 _CLUSTER = ResourceType.CLUSTER
@@ -32,10 +31,10 @@ _ROUTE = ResourceType.ROUTE
 
 
 class DeltaStream:
-    """Feed it requests, snapshots and ticks; do what it returns, in that order.
+    """Takes requests, snapshots and ticks; the caller carries out the actions it returns, in order.
 
-    Times are monotonic seconds. Before the first snapshot nothing is sent: a client keeps what it
-    has rather than be told that there is nothing.
+    Times are monotonic seconds. Nothing is sent before the first snapshot, so that a client keeps
+    what it has instead of being told that nothing exists.
     """
 
     def __init__(self, *, now_s: float) -> None:
@@ -59,7 +58,7 @@ class DeltaStream:
         return self._advance(now_s)
 
     def on_tick(self, now_s: float) -> list[Action]:
-        """Give up on answers that are overdue."""
+        """Stop waiting for overdue answers."""
         actions: list[Action] = []
         for resource_type, subscription in self._subscriptions.items():
             waiting = subscription.in_flight
@@ -95,7 +94,7 @@ class DeltaStream:
         )
 
     def _advance(self, now_s: float) -> list[Action]:
-        """Everything that may be sent now. Each type: what is due, else what is to go."""
+        """Everything that may be sent now: for each type, updates, else removals."""
         if self._snapshot is None:
             return []
         sends: list[Action] = []
@@ -128,7 +127,7 @@ class DeltaStream:
         return Send(resource_type=resource_type, nonce=nonce, resources=resources, removed=removed)
 
     def _clusters_ready(self, snapshot: Snapshot) -> bool:
-        """Every cluster that the routes point at is warm in the client, and so is the listener."""
+        """Whether the client has warmed the listener and every cluster that the routes point to."""
         clusters = self._subscriptions.get(_CLUSTER)
         listener = self._subscriptions.get(_LISTENER)
         if listener is not None and listener.in_flight:
@@ -150,7 +149,7 @@ class DeltaStream:
         return stale
 
     def _routes_left(self, snapshot: Snapshot, now_s: float) -> bool:
-        """No route, and no request that followed one, leads to a cluster of before any more."""
+        """Whether no route, and no request already routed, leads to an old cluster any more."""
         routes = self._subscriptions.get(_ROUTE)
         if routes is None:
             return now_s - self._started_s > _FIRST_ROUTES_S

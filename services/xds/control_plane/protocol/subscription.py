@@ -1,4 +1,4 @@
-"""What one client wants and holds of one resource type."""
+"""The resources of one type that one client wants and holds."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from .messages import Request
 
 WILDCARD = "*"
 
-# A rejection can have a passing cause (a port still held), so a quarantine ends, later each time.
+# A rejection may have a temporary cause (a port still in use), so a quarantine ends, later each
+# time.
 FIRST_QUARANTINE_S = 5.0
 LONGEST_QUARANTINE_S = 300.0
 
-# Only for these does a first request without names mean "everything" (xDS protocol, delta).
+# Only for these types does a first request without names mean "everything" (xDS protocol, delta).
 _LEGACY_WILDCARD = frozenset({ResourceType.CLUSTER, ResourceType.LISTENER})
 
 
@@ -40,10 +41,10 @@ class Quarantine:
 
 
 class Subscription:
-    """At most one response is in flight; what changes meanwhile goes together into the next.
+    """At most one response is in flight; changes made meanwhile go together into the next one.
 
-    `confirmed` is what the client has acknowledged: name -> version. A version it rejected is
-    quarantined; of a rejected response with several resources, each half is tried alone, so that
+    `confirmed` is what the client has acknowledged: name -> version. A rejected version is
+    quarantined. After a rejected response with several resources each half is tried alone, so that
     one bad resource does not hold back the others.
     """
 
@@ -55,13 +56,13 @@ class Subscription:
         self.quarantined: dict[str, Quarantine] = {}
         self.in_flight: InFlight | None = None
         self._late: InFlight | None = None
-        self._owed: set[str] = set()  # names that need an answer even if believed current
+        self._owed: set[str] = set()  # names that must be sent even if they seem current
         self._suspects: deque[tuple[str, ...]] = deque()
         self._seen_request = False
         self._unanswered = False
 
     def receive(self, request: Request) -> None:
-        """Apply the subscription part of a request. Valid whatever its nonce says."""
+        """Apply the subscription part of a request, which is valid whatever its nonce."""
         if not self._seen_request:
             self._seen_request = True
             no_names = not request.subscribe and not request.unsubscribe
@@ -89,7 +90,8 @@ class Subscription:
             self.confirmed.pop(name, None)
 
     def owe(self, names: frozenset[str]) -> None:
-        """Send these again although the client holds them, if it subscribed to them by name."""
+        """Mark names to be sent again although the client holds them, if it subscribed to them by
+        name."""
         self._owed |= names & self.names
 
     def due(self, available: Resources, now_s: float) -> tuple[Resource, ...]:
@@ -104,27 +106,28 @@ class Subscription:
         return tuple(available[name] for name in wanted if self._needs(available[name], now_s))
 
     def missing(self, available: Resources) -> tuple[str, ...]:
-        """Subscribed names that do not exist and that the client does not hold: to be told so."""
+        """Subscribed names that do not exist and that the client does not hold; it must be told
+        so."""
         return tuple(sorted(self._owed - available.keys() - self.confirmed.keys()))
 
     def stale(self, available: Resources) -> tuple[str, ...]:
-        """What the client holds and should no longer."""
+        """Names that the client holds but should not any more."""
         return tuple(sorted(self.confirmed.keys() - available.keys()))
 
     @property
     def awaits_first_answer(self) -> bool:
-        """The client asked for everything, holds nothing, and has not been told even that there is
-        nothing. Envoy waits 15 s at start for such an answer."""
+        """The client subscribed to everything, holds nothing, and has not had an answer yet, not
+        even an empty one. Envoy waits up to 15 s for one at start."""
         return self._unanswered
 
     def settled(self, available: Resources) -> bool:
-        """The client holds exactly what is available to it."""
+        """Whether the client holds exactly what is available to it."""
         wanted = available.keys() if self.wildcard else self.names & available.keys()
         current = all(self.confirmed.get(name) == available[name].version for name in wanted)
         return current and self.in_flight is None and not self.stale(available)
 
     def holds(self, resource: Resource) -> bool:
-        """The client has this version, or an older one because it rejected this one."""
+        """Whether the client has this version, or an older one because it rejected this one."""
         version = self.confirmed.get(resource.name)
         return version is not None and (
             version == resource.version or self._is_quarantined(resource)
@@ -148,7 +151,7 @@ class Subscription:
             self._suspects.popleft()
 
     def acknowledge(self, nonce: str) -> InFlight | None:
-        """The client applied a response. None if it is none that is waited for."""
+        """The client applied a response. None if that response is not in flight."""
         answered = self._answered(nonce)
         if answered is None:
             return None
@@ -175,7 +178,7 @@ class Subscription:
         return answered
 
     def give_up(self, now_s: float) -> InFlight:
-        """Stop waiting for an answer. One that comes late still counts."""
+        """Stop waiting for an answer. A late one still counts."""
         assert self.in_flight is not None, "nothing is in flight"  # noqa: S101
         self._late, self.in_flight = self.in_flight, None
         self._quarantine(self._late, now_s)

@@ -28,7 +28,7 @@ _FIELDS = {
 
 
 def stdout_json() -> list[dict[str, Any]]:
-    """Access loggers of the connection manager. Prompts and answers are never logged."""
+    """The connection manager's access loggers. Prompts and answers are never logged."""
     type_url = "type.googleapis.com/envoy.extensions.access_loggers.stream.v3.StdoutAccessLog"
     log_format = {"json_format": dict(_FIELDS), "omit_empty_values": True}
     return [

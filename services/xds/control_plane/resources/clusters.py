@@ -1,25 +1,26 @@
-"""Clusters: one per backend and door. Nothing in them changes with the number of replicas."""
+"""Clusters: one per backend and protocol. They do not change with the number of replicas."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..routing import GRPC, Route
+from ..routing import GRPC, HTTP, Route
 
 _TYPE = "type.googleapis.com/envoy.extensions"
 
 
 def clusters(routes: tuple[Route, ...]) -> dict[str, dict[str, Any]]:
     """Envoy clusters by name, for every backend of every route."""
+    options = {HTTP: _http1(), GRPC: _http2()}
     return {
-        backend.cluster(door): _cluster(backend.cluster(door), route, protocol)
+        backend.cluster(protocol): _cluster(backend.cluster(protocol), route, options[protocol])
         for route in routes
         for backend in route.backends
-        for door, protocol in (("openai", _http1()), (GRPC, _http2()))
+        for protocol in route.protocols
     }
 
 
-def _cluster(name: str, route: Route, protocol: dict[str, Any]) -> dict[str, Any]:
+def _cluster(name: str, route: Route, protocol_options: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": name,
         "type": "EDS",
@@ -27,13 +28,14 @@ def _cluster(name: str, route: Route, protocol: dict[str, Any]) -> dict[str, Any
         "connect_timeout": "1s",
         "per_connection_buffer_limit_bytes": 32768,
         "ignore_health_on_host_removal": True,
-        # The control plane owns the never-empty guard: no traffic to known-bad replicas.
+        # The control plane guards against empty clusters itself, so no traffic goes to known-bad
+        # replicas.
         "common_lb_config": {"healthy_panic_threshold": {"value": 0.0}},
         "load_balancing_policy": _least_request(),
         "circuit_breakers": {"thresholds": [_threshold(route)]},
         "outlier_detection": _outlier_detection(),
         "typed_extension_protocol_options": {
-            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": protocol
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": protocol_options
         },
     }
 
@@ -52,7 +54,7 @@ def _threshold(route: Route) -> dict[str, Any]:
 
 
 def _outlier_detection() -> dict[str, Any]:
-    """Ejects what the gateway sees failing: one of two replicas, never the only one, never most."""
+    """Ejects failing replicas: one of two, never the only one, never most of them."""
     return {
         "consecutive_gateway_failure": 3,
         "enforcing_consecutive_gateway_failure": 100,

@@ -1,8 +1,8 @@
 """The gateway's one listener: OpenAI over HTTP/1.1 and h2c, Triton's gRPC over h2c.
 
-The filters find the model's name where each protocol has it (a JSON body, the first message of a
-gRPC stream) and put it in one header for the routes. Nothing here depends on the routing table,
-so a running listener is never drained for a new model.
+The filters extract the model's name from each protocol (a JSON body, the first message of a gRPC
+stream) into one header for the routes. Nothing here depends on the routing table, so a new model
+never drains a running listener.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _JSON_NAMESPACE = "slipway"
 _GRPC_NAMESPACE = "envoy.filters.http.grpc_field_extraction"
 _Json = dict[str, Any]
 
-# One header for the name, from whichever filter found it, and one for a stream; a client's own
-# headers are never believed.
+# One header for the model's name, from either filter, and one for streaming; headers sent by the
+# client are removed.
 _HEADERS_LUA = f"""\
 function envoy_on_request(handle)
   handle:headers():remove("{MODEL_HEADER}")
@@ -48,7 +48,7 @@ end
 
 @dataclass(frozen=True, slots=True)
 class GatewayAddress:
-    """Where Envoy listens for clients."""
+    """The address on which Envoy listens for clients."""
 
     address: str
     port: int
@@ -90,7 +90,8 @@ def _connection_manager() -> _Json:
 
 
 def _edge_hardening() -> _Json:
-    """Envoy's "Configuring Envoy as an edge proxy", less what must be off for streaming."""
+    """Envoy's "Configuring Envoy as an edge proxy", without the settings that would break
+    streaming."""
     return {
         "use_remote_address": True,
         "normalize_path": True,
@@ -108,8 +109,8 @@ def _edge_hardening() -> _Json:
             "initial_connection_window_size": 1048576,
         },
         "request_headers_timeout": "10s",
-        # Until a route with its own idle timeout is known: a gRPC stream waits for its first
-        # message, an HTTP request for its body.
+        # Applies until a route with its own idle timeout is chosen: a gRPC stream waits for its
+        # first message, an HTTP request for its body.
         "stream_idle_timeout": "300s",
     }
 
@@ -138,13 +139,13 @@ def _filter(name: str, type_name: str, config: _Json) -> _Json:
 
 
 def _health_check() -> _Json:
-    """200 while Envoy serves, 503 once it drains: what Consul's check of the gateway reads."""
+    """200 while Envoy serves, 503 once it drains; used by Consul's check of the gateway."""
     path = {"name": ":path", "string_match": {"exact": HEALTH_PATH}}
     return {"pass_through_mode": False, "headers": [path]}
 
 
 def _in_json() -> _Json:
-    """`model` and `stream` of a JSON body, wherever in the document they stand."""
+    """Extracts `model` and `stream` from a JSON body, at any position in the document."""
     rules = [_member("model", "STRING"), _member("stream", "PROTOBUF_VALUE")]
     return {"request_rules": {"rules": rules, "allow_content_types": ["application/json"]}}
 
@@ -155,7 +156,7 @@ def _member(key: str, value_type: str) -> _Json:
 
 
 def _model_in_first_message() -> _Json:
-    """The model name of a Triton request; of a stream, of its first message."""
+    """Extracts the model name from a Triton request, or from the first message of a stream."""
     return {
         "descriptor_set": {"inline_bytes": descriptor_set_base64()},
         "extractions_by_method": {

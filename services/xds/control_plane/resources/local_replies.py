@@ -1,4 +1,4 @@
-"""Envoy's own failures, told in the client's language: OpenAI JSON for HTTP, a status for gRPC."""
+"""Envoy's own errors in the client's protocol: OpenAI JSON for HTTP, a status for gRPC."""
 
 from __future__ import annotations
 

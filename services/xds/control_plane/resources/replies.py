@@ -1,12 +1,10 @@
-"""Bodies that the gateway answers by itself, in the shape OpenAI clients expect."""
+"""Bodies of the gateway's own responses, in the form that OpenAI clients expect."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
-
-from ..routing import Route
 
 RETRY_AFTER_S = 5
 _NAMES_SHOWN = 50
@@ -15,6 +13,7 @@ NO_HEALTHY_REPLICA = "no healthy replica of this model is available, try again s
 OVERLOADED = "every replica of this model is at its request limit, try again shortly"
 MODEL_MISSING = "the request body must be JSON with a 'model' of type string"
 BODY_TOO_LARGE = "the request body is larger than this gateway accepts"
+INFERENCE_METHODS_ONLY = "the gateway serves Triton's inference methods only"
 NO_SUCH_PATH = "unknown path: this gateway serves the OpenAI API under /v1/ and Triton's gRPC API"
 
 
@@ -23,23 +22,32 @@ def error(message: str, *, kind: str, code: str | None, param: str | None = None
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
-def unknown_model(routes: Iterable[Route]) -> str:
-    """What a client reads who asked for a model that is not served. At most 50 names."""
-    names = sorted(name for route in routes for name in route.names)
+def unknown_model(served: Iterable[str]) -> str:
+    """The message for a model that does not exist. It lists at most 50 of the models served over
+    the client's protocol."""
+    names = list(served)
     if not names:
-        return "the model does not exist: no model is served at the moment"
+        return "the model does not exist: no model is served over this protocol at the moment"
     more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
     return f"the model does not exist; served are: {', '.join(names[:_NAMES_SHOWN])}{more}"
 
 
+def only_grpc(name: str) -> str:
+    return f"the model '{name}' is served over Triton's gRPC API only, not over the OpenAI API"
+
+
+def only_http(name: str) -> str:
+    return f"the model '{name}' is served over the OpenAI API only, not over Triton's gRPC API"
+
+
 def model_object(name: str) -> dict[str, Any]:
-    """One entry of `GET /v1/models`. `created` is fixed: the gateway does not know the hour."""
+    """One entry of `GET /v1/models`. `created` is fixed, because the gateway does not know the
+    time."""
     return {"id": name, "object": "model", "created": 0, "owned_by": "slipway"}
 
 
-def model_list(routes: Iterable[Route]) -> dict[str, Any]:
-    """The body of `GET /v1/models`: every model and alias."""
-    names = sorted(name for route in routes for name in route.names)
+def model_list(names: Iterable[str]) -> dict[str, Any]:
+    """The body of `GET /v1/models`: models and aliases."""
     return {"object": "list", "data": [model_object(name) for name in names]}
 
 

@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..routing import GRPC, OPENAI, Route
+from ..routing import GRPC, HTTP, PROTOCOLS, Protocol, Route
 from . import replies
 
 ROUTE_CONFIG = "slipway"
 MODEL_HEADER = "x-slipway-model"
-STREAM_HEADER = "x-slipway-stream"  # there when a JSON body asks for a stream
+STREAM_HEADER = "x-slipway-stream"  # set when a JSON body asks for a stream
 MAX_REQUEST_BODY_BYTES = 8 * 1024 * 1024
 
-# Triton's inference methods all start with Model; its control methods (repository, shared
-# memory, trace, log settings) do not, and so have no way through.
+# All of Triton's inference methods start with Model; its control methods (repository, shared
+# memory, trace, log settings) do not, and so are not routed.
 TRITON_MODEL_METHODS = "/inference.GRPCInferenceService/Model"
 
 _GRPC_NOT_FOUND = "5"
+_NOT_OVER_HTTP = {"kind": "invalid_request_error", "code": "protocol_not_served", "param": "model"}
 _Json = dict[str, Any]
 
 
 def route_config(routes: tuple[Route, ...]) -> _Json:
-    """The one RouteConfiguration. Order: models first, then what explains why nothing matched."""
+    """The only RouteConfiguration: routes to models first, then responses that explain why nothing
+    matched."""
     owners = names(routes)
+    speakers = {protocol: _speakers(owners, protocol) for protocol in PROTOCOLS}
     entries = [
-        _direct(_get("/v1/models"), 200, replies.text(replies.model_list(routes))),
+        _direct(_get("/v1/models"), 200, replies.text(replies.model_list(speakers[HTTP]))),
         *(
             _direct(_get(f"/v1/models/{name}"), 200, replies.text(replies.model_object(name)))
-            for name in owners
+            for name in speakers[HTTP]
         ),
-        *(_forward(name, route, GRPC) for name, route in owners.items()),
-        *(_streamed(name, route) for name, route in owners.items()),
-        *(_forward(name, route, OPENAI) for name, route in owners.items()),
-        *_refusals(routes),
+        *(_forward(name, route, GRPC) for name, route in speakers[GRPC].items()),
+        *(_streamed(name, route) for name, route in speakers[HTTP].items()),
+        *(_forward(name, route, HTTP) for name, route in speakers[HTTP].items()),
+        *_wrong_protocols(owners),
+        *_refusals(speakers),
     ]
     return {
         "name": ROUTE_CONFIG,
@@ -50,7 +55,8 @@ def route_config(routes: tuple[Route, ...]) -> _Json:
 
 
 def names(routes: tuple[Route, ...]) -> dict[str, Route]:
-    """Who answers to which name. A model's own name beats an alias; then the first model wins."""
+    """Model by name. A model's own name takes precedence over an alias, then the first model
+    wins."""
     owners: dict[str, Route] = {}
     for route in routes:
         owners.setdefault(route.model, route)
@@ -60,28 +66,28 @@ def names(routes: tuple[Route, ...]) -> dict[str, Route]:
     return dict(sorted(owners.items()))
 
 
+def _speakers(owners: Mapping[str, Route], protocol: Protocol) -> dict[str, Route]:
+    return {name: route for name, route in owners.items() if protocol in route.protocols}
+
+
 def _streamed(name: str, route: Route) -> _Json:
-    """An answer token by token: the gap between two is bounded, so that a stuck one ends."""
-    entry = _forward(name, route, OPENAI)
+    """For streamed answers: the gap between two tokens is limited, so that a stuck stream ends."""
+    entry = _forward(name, route, HTTP)
     entry["match"]["headers"].append({"name": STREAM_HEADER, "present_match": True})
     entry["route"]["idle_timeout"] = f"{route.stream_idle_timeout_s}s"
     return entry
 
 
-def _forward(name: str, route: Route, door: str) -> _Json:
-    """An answer may come whole, after a generation of no fixed length: until then all is quiet."""
-    path = TRITON_MODEL_METHODS if door == GRPC else "/v1/"
-    match: _Json = {"prefix": path, "headers": [_model_is(name)]}
-    if door == GRPC:
-        match["grpc"] = {}
-    else:
-        match["headers"].append(_method("POST"))
+def _forward(name: str, route: Route, protocol: Protocol) -> _Json:
+    """For whole answers, which arrive after a generation of any length; nothing is sent until
+    then."""
+    match = _of_model(name, protocol)
     max_duration = f"{route.max_stream_duration_s}s"
     return {
-        "name": f"{route.model}/{door}",
+        "name": f"{route.model}/{protocol}",
         "match": match,
         "route": {
-            **_destination(route, door),
+            **_destination(route, protocol),
             "timeout": "0s",
             "idle_timeout": max_duration,
             "max_stream_duration": {
@@ -92,9 +98,16 @@ def _forward(name: str, route: Route, door: str) -> _Json:
     }
 
 
-def _destination(route: Route, door: str) -> _Json:
+def _of_model(name: str, protocol: Protocol) -> _Json:
+    """Matches inference requests for a model over one protocol."""
+    if protocol == GRPC:
+        return {"prefix": TRITON_MODEL_METHODS, "grpc": {}, "headers": [_model_is(name)]}
+    return {"prefix": "/v1/", "headers": [_model_is(name), _method("POST")]}
+
+
+def _destination(route: Route, protocol: Protocol) -> _Json:
     weighted = [
-        {"name": backend.cluster(door), "weight": backend.weight}
+        {"name": backend.cluster(protocol), "weight": backend.weight}
         for backend in sorted(route.backends, key=lambda backend: backend.service)
         if backend.weight
     ]
@@ -103,17 +116,34 @@ def _destination(route: Route, door: str) -> _Json:
     return {"weighted_clusters": {"clusters": weighted}}
 
 
-def _refusals(routes: tuple[Route, ...]) -> list[_Json]:
-    """Answers for what no model took, from the most to the least specific."""
-    unknown = replies.unknown_model(routes)
+def _wrong_protocols(owners: Mapping[str, Route]) -> list[_Json]:
+    """Answers for a model that exists, but not over the protocol of the request."""
+    entries = []
+    for name, route in owners.items():
+        if HTTP not in route.protocols:
+            body = replies.text(replies.error(replies.only_grpc(name), **_NOT_OVER_HTTP))
+            entries.append(_direct(_get(f"/v1/models/{name}"), 404, body))
+            entries.append(_direct(_of_model(name, HTTP), 404, body))
+        if GRPC not in route.protocols:
+            entries.append(_grpc_unimplemented(_of_model(name, GRPC), replies.only_http(name)))
+    return entries
+
+
+def _refusals(speakers: Mapping[Protocol, Iterable[str]]) -> list[_Json]:
+    """Responses to requests that match no model, most specific first."""
     client = "invalid_request_error"
-    not_found = replies.error(unknown, kind=client, code="model_not_found", param="model")
+    not_found = replies.error(
+        replies.unknown_model(speakers[HTTP]), kind=client, code="model_not_found", param="model"
+    )
     elsewhere = replies.error(replies.NO_SUCH_PATH, kind=client, code="unknown_path")
     named = {"name": MODEL_HEADER, "present_match": True}
     post = _method("POST")
     return [
-        _grpc_not_found({"prefix": TRITON_MODEL_METHODS, "grpc": {}, "headers": [named]}, unknown),
-        _grpc_refusal({"prefix": "/", "grpc": {}}),
+        _grpc_not_found(
+            {"prefix": TRITON_MODEL_METHODS, "grpc": {}, "headers": [named]},
+            replies.unknown_model(speakers[GRPC]),
+        ),
+        _grpc_unimplemented({"prefix": "/", "grpc": {}}, replies.INFERENCE_METHODS_ONLY),
         _direct({"prefix": "/v1/", "headers": [post, named]}, 404, replies.text(not_found)),
         _unnamed({"prefix": "/v1/", "headers": [post]}),
         _direct({"prefix": "/v1/models/"}, 404, replies.text(not_found)),
@@ -122,10 +152,10 @@ def _refusals(routes: tuple[Route, ...]) -> list[_Json]:
 
 
 def _unnamed(match: _Json) -> _Json:
-    """Where a request is until its model is known, and stays when it names none.
+    """The route of a request until its model is known, or if it names none.
 
-    A route and not a direct response, because Envoy applies the body limit to routes only. The
-    missing header leads to no cluster, which resources/local_replies.py turns into a 400.
+    It is a route and not a direct response, because Envoy applies the body limit to routes only.
+    Without the header no cluster is found, which resources/local_replies.py turns into a 400.
     """
     return {"name": "unnamed", "match": match, "route": {"cluster_header": MODEL_HEADER}}
 
@@ -139,7 +169,7 @@ def _direct(match: _Json, status: int, body: str) -> _Json:
 
 
 def _grpc_not_found(match: _Json, message: str) -> _Json:
-    """NOT_FOUND. By itself Envoy maps HTTP 404 to UNIMPLEMENTED."""
+    """NOT_FOUND, because Envoy would map HTTP 404 to UNIMPLEMENTED."""
     return {
         "match": match,
         "direct_response": {"status": 404, "body": {"inline_string": message}},
@@ -147,14 +177,14 @@ def _grpc_not_found(match: _Json, message: str) -> _Json:
     }
 
 
-def _grpc_refusal(match: _Json) -> _Json:
-    """UNIMPLEMENTED: what Envoy makes of 404 for gRPC."""
-    message = "the gateway serves Triton's inference methods only"
+def _grpc_unimplemented(match: _Json, message: str) -> _Json:
+    """UNIMPLEMENTED, to which Envoy maps HTTP 404 for gRPC."""
     return {"match": match, "direct_response": {"status": 404, "body": {"inline_string": message}}}
 
 
 def _retry_policy() -> _Json:
-    """Only what no replica has begun to answer: a generation is never run twice."""
+    """Retries only requests that no replica has begun to answer, so a generation never runs
+    twice."""
     name = "envoy.retry_host_predicates.previous_hosts"
     type_url = "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3"
     return {
@@ -163,8 +193,8 @@ def _retry_policy() -> _Json:
         "retry_host_predicate": [
             {"name": name, "typed_config": {"@type": f"{type_url}.PreviousHostsPredicate"}}
         ],
-        # A dead replica has the fewest requests: of two, three picks in four fall on it again, and
-        # the last pick is taken whatever it is.
+        # A dead replica has the fewest requests, so with two replicas it is picked again in three
+        # of four cases, and the last pick is used in any case.
         "host_selection_retry_max_attempts": "64",
         "retry_back_off": {"base_interval": "0.025s", "max_interval": "0.25s"},
     }

@@ -1,7 +1,7 @@
 """The runtime layer: request limits of each cluster, from its number of healthy replicas.
 
-A limit inside the cluster would need a new cluster, warmed again, for every replica that comes
-or goes. As a runtime value it changes alone.
+A limit in the cluster itself would need a new, newly warmed cluster for every added or removed
+replica. A runtime value changes by itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the gateway needs to know of Triton's gRPC API: where each request names its model.
+"""The part of Triton's gRPC API that the gateway needs: where each request names its model.
 
-Only the fields read are described (numbers as in the KServe v2 protocol, grpc_service.proto);
-protobuf skips the others.
+Only the fields that are read are described (numbers as in the KServe v2 protocol,
+grpc_service.proto); protobuf skips the others.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..protobuf import service_descriptor_set
 PACKAGE = "inference"
 SERVICE = "GRPCInferenceService"
 
-# method -> (request message, field with the model's name); the field's number is 1 in all
+# method -> (request message, field with the model's name); the field number is always 1
 _METHODS = {
     "ModelInfer": ("ModelInferRequest", "model_name"),
     "ModelStreamInfer": ("ModelInferRequest", "model_name"),
@@ -33,7 +33,7 @@ def model_name_fields() -> dict[str, str]:
 
 
 def descriptor_set_base64() -> str:
-    """A serialized FileDescriptorSet of the methods above, as Envoy's JSON writes bytes."""
+    """A serialized FileDescriptorSet of the methods above, encoded as bytes in Envoy's JSON."""
     serialized = service_descriptor_set(
         package=PACKAGE, service=SERVICE, methods=_METHODS, streaming=_STREAMING
     )

@@ -1,1 +1,1 @@
-"""Where routes and endpoints come from."""
+"""Sources of routes and endpoints."""

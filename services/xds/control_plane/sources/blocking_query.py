@@ -1,4 +1,4 @@
-"""Consul blocking queries: one endpoint, watched for as long as the iterator is read.
+"""Consul blocking queries: watch one endpoint for as long as the iterator is read.
 
 Rules: https://developer.hashicorp.com/consul/api-docs/features/blocking
 """
@@ -27,20 +27,20 @@ log = logging.getLogger(__name__)
 
 
 class ConsulError(Exception):
-    """Consul answered, but not with data: no leader, no permission, too many requests."""
+    """Consul answered with an error: no leader, no permission, too many requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`document` is None where Consul says 404. `lost`: empty, and with a lower index than what
-    was seen before. Consul's state is gone, which is not somebody's wish to remove all of it."""
+    """`document` is None if Consul answers 404. `lost` means an empty answer with a lower index
+    than before: Consul has lost its state, and nobody removed all entries on purpose."""
 
     document: Any
     lost: bool
 
 
 class BlockingQuery:
-    """Watches one path of Consul's HTTP API. Failures are retried for ever, never yielded."""
+    """Watches one path of Consul's HTTP API. Failures are retried forever and never yielded."""
 
     def __init__(
         self,
@@ -55,10 +55,10 @@ class BlockingQuery:
         self._reachability = reachability
         self._limiter = AsyncLimiter(_BURST, _BURST / _QUERIES_PER_S)
         self._index = 0
-        self._seen_index = 0  # of the last answer believed; survives failures
+        self._seen_index = 0  # of the last accepted answer; kept across failures
 
     async def answers(self) -> AsyncIterator[Answer]:
-        """Every answer of Consul; one that says nothing new is possible."""
+        """Every answer of Consul, which may be unchanged."""
         while True:
             async for attempt in self._retrying():
                 with attempt:
@@ -89,12 +89,13 @@ class BlockingQuery:
                 found = response.status == HTTPStatus.OK
                 document = await response.json() if found else None
                 if not document and response.headers.get(_FILTERED) == "true":
-                    raise ConsulError("the token may not read it: the answer was filtered to none")
+                    raise ConsulError("the token may not read it: every entry was filtered out")
                 return document, index
 
     def _failed(self, state: RetryCallState) -> None:
-        """After a failure ask from the start: a blocked query would sleep over what was missed."""
+        """After a failure query without an index: a blocking query would not return for missed
+        changes."""
         self._index = 0
         error = state.outcome.exception() if state.outcome else None
         if self._reachability.failed(self._path):
-            log.warning("consul: %s: %s (the last known state stays)", self._path, error)
+            log.warning("consul: %s: %s (keeping the last known state)", self._path, error)

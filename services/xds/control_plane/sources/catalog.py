@@ -1,4 +1,4 @@
-"""What is known of routes and endpoints, and from it the table that is fit to be served. Pure."""
+"""The known routes and endpoints, and the table that can be served from them. Pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..routing import Endpoint, Route, RoutingTable
 class Catalog:
     """Collects what the source learns.
 
-    A route is served once the endpoints of all its clusters are known; until then the model's
-    previous route stays, so that traffic never moves to a backend nobody has looked at.
+    A route is served once the endpoints of all its clusters are known; until then the model keeps
+    its previous route, so that traffic never moves to a backend that has not been checked.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Catalog:
         self.problems: dict[str, str] = {}
 
     def put_routes(self, routes: Iterable[Route], problems: Mapping[str, str]) -> None:
-        """All routes there are. A model with a problem (keyed by model) keeps its last route."""
+        """Sets all routes. A model in `problems` keeps its last route."""
         previous = self._wanted or {}
         kept = {model: previous[model] for model in problems if model in previous}
         self._wanted = {**kept, **{route.model: route for route in routes}}
@@ -30,18 +30,18 @@ class Catalog:
 
     def put_endpoints(self, cluster: str, endpoints: tuple[Endpoint, ...]) -> None:
         if not endpoints and cluster in self._leaving():
-            # The previous job was deregistered before its successor was looked at. Its replicas
-            # still answer (they drain first), and the model has nothing else until then.
+            # The previous job was deregistered before its successor's endpoints were known. Its
+            # replicas still answer while they drain, and the model has no others until then.
             return
         self._endpoints[cluster] = endpoints
         self._settle()
 
     def endpoints(self, cluster: str) -> tuple[Endpoint, ...]:
-        """As they were last known; empty before that."""
+        """A cluster's last known endpoints; empty if there are none yet."""
         return self._endpoints.get(cluster, ())
 
     def clusters(self) -> frozenset[str]:
-        """Clusters whose endpoints must be watched: of the routes wanted and those served."""
+        """Clusters whose endpoints must be watched: those of wanted and of served routes."""
         routes = [*(self._wanted or {}).values(), *self._served.values()]
         return frozenset(cluster for route in routes for cluster in route.clusters())
 
@@ -50,7 +50,8 @@ class Catalog:
             self._endpoints.pop(cluster, None)
 
     def table(self) -> RoutingTable | None:
-        """None until there is a first complete view: nothing is served rather than a part."""
+        """The table to serve; None until the first view is complete, so that no partial table is
+        served."""
         if self._wanted is None:
             return None
         if not self._served and not all(map(self._known, self._wanted.values())):
@@ -60,7 +61,7 @@ class Catalog:
         return RoutingTable(routes, {name: self._endpoints[name] for name in sorted(names)})
 
     def _leaving(self) -> frozenset[str]:
-        """Clusters that are served only until the endpoints of their successors are known."""
+        """Clusters that are served only until their successors' endpoints are known."""
         wanted = {c for route in (self._wanted or {}).values() for c in route.clusters()}
         served = {c for route in self._served.values() for c in route.clusters()}
         return frozenset(served - wanted)

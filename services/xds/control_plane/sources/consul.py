@@ -18,10 +18,9 @@ log = logging.getLogger(__name__)
 
 
 class ConsulSource:
-    """Keeps a Catalog up to date and says when it changed. Runs until cancelled.
+    """Keeps a Catalog up to date and reports changes. Runs until cancelled.
 
-    When Consul cannot be reached, or has lost its state and answers with nothing, the catalog
-    stays as it is.
+    The catalog is kept if Consul cannot be reached, or has lost its state and gives empty answers.
     """
 
     def __init__(
@@ -52,12 +51,12 @@ class ConsulSource:
         for entry in entries:
             model = str(entry["Key"]).removeprefix(ROUTES_PREFIX)
             if not model:
-                continue  # the folder itself, as Consul's UI creates it
+                continue  # the folder itself, which Consul's UI creates
             try:
                 routes.append(route_from_kv(entry))
             except BadRouteError as error:
                 problems[model] = str(error)
-                log.error("route refused, the model's last good one stays: %s", error)
+                log.error("route refused, keeping the model's last good one: %s", error)
         self._catalog.put_routes(routes, problems)
 
     async def _watch(self, cluster: str, tasks: asyncio.TaskGroup) -> None:
@@ -72,7 +71,7 @@ class ConsulSource:
             self._changed(tasks)
 
     def _changed(self, tasks: asyncio.TaskGroup) -> None:
-        """Watch exactly the clusters of the catalog, then tell."""
+        """Watch exactly the catalog's clusters, then report the change."""
         wanted = self._catalog.clusters()
         for cluster in sorted(wanted - self._watches.keys()):
             self._watches[cluster] = tasks.create_task(self._watch(cluster, tasks), name=cluster)

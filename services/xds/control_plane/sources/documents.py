@@ -16,7 +16,7 @@ ROUTES_PREFIX = "slipway/routes/"
 
 
 class BadRouteError(ValueError):
-    """A document under the prefix is no route. The message says where and why."""
+    """A document under the prefix is not a valid route. The message says where and why."""
 
 
 def route_from_kv(entry: Mapping[str, Any]) -> Route:
@@ -38,14 +38,15 @@ def route_from_kv(entry: Mapping[str, Any]) -> Route:
 def endpoints_from_health(
     entries: Iterable[Mapping[str, Any]], *, before: Iterable[Endpoint] = ()
 ) -> tuple[Endpoint, ...]:
-    """Entries of /v1/health/service. Passing is healthy, warning and critical are not.
+    """Endpoints from /v1/health/service. Passing is healthy; warning and critical are not.
 
-    A check that has not run yet is critical and has no output: an agent that was just started says
-    so of every check it knows. Such an instance stays what it was in `before`, unhealthy if it is
-    new. One whose address is no IP is left out: Envoy would reject the whole assignment.
+    A check that has not run yet is critical and has no output: an agent that was just started
+    reports this for all its checks. Such an instance keeps its health from `before`, or is
+    unhealthy if new. An instance whose address is not an IP is left out: Envoy would reject the
+    whole assignment.
 
-    A replica that died stays registered for a while and may have given its port to the next one:
-    of two instances at one place the healthy one counts. Envoy would keep the first.
+    A dead replica stays registered for a while, and a new one may already use its port: of two
+    instances at one address and port the healthy one counts. Envoy would keep the first.
     """
     were_healthy = {(known.address, known.port) for known in before if known.healthy}
     found: dict[tuple[str, int], bool] = {}

@@ -1,4 +1,4 @@
-"""Since when Consul has not been answering, per query."""
+"""How long Consul has not been answering, per query."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ class Reachability:
         self._failing_since_s.pop(query, None)
 
     def failed(self, query: str) -> bool:
-        """True for the first failure in a row: the one worth a log line."""
+        """True for the first of consecutive failures, which is logged."""
         first = query not in self._failing_since_s
         self._failing_since_s.setdefault(query, self._clock())
         return first
 
     def forget(self, query: str) -> None:
-        """The query is no longer made."""
+        """Forget a query that is no longer made."""
         self._failing_since_s.pop(query, None)
 
     def stale_s(self) -> float:
-        """Seconds since the oldest failure that still lasts; 0 when every query is answered."""
+        """Seconds since the start of the oldest ongoing failure; 0 if every query is answered."""
         if not self._failing_since_s:
             return 0.0
         return self._clock() - min(self._failing_since_s.values())

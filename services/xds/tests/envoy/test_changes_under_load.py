@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-untyped"
-"""Changes of the routing table while requests run: nobody may notice."""
+"""Changes of the routing table while requests run must not affect the requests."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ async def test_a_request_refused_by_dead_replicas_is_answered_by_the_busy_living
     for _ in range(REQUESTS):
         async with client.post(url, json={"model": "tiny"}) as response:
             statuses.append(response.status)
-    async with triton.InferenceServerClient(gateway.target) as door:
-        answers = [await door.infer("tiny", []) for _ in range(REQUESTS)]
+    async with triton.InferenceServerClient(gateway.target) as stub:
+        answers = [await stub.infer("tiny", []) for _ in range(REQUESTS)]
 
     assert statuses == [200] * REQUESTS
     assert {answer.get_response().model_version for answer in answers} == {"blue"}

@@ -1,104 +1,23 @@
+# mypy: disable-error-code="import-untyped"
 """The whole program: a real Consul, xds.py as a process, a real Envoy."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
-import sys
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import aiohttp
 import pytest
-from support import tools
-from support.bootstrap import bootstrap
-from support.consul import Consul, consul
+import tritonclient.grpc.aio as triton
+from support.consul import consul
 from support.fake_replica import FakeReplica
 from support.load import load
-from support.processes import running
-from support.waiting import ADDRESS, eventually, free_port
+from support.platform import ROUTE, Platform, started
+from support.waiting import eventually
 
 pytestmark = pytest.mark.binaries
 
-PROGRAM = Path(__file__).parents[2] / "xds.py"
-ROUTE = {
-    "schema_version": 1,
-    "model": "tiny",
-    "aliases": ["small"],
-    "backends": [{"service": "model-tiny-1", "weight": 100}],
-    "max_concurrent_requests_per_replica": 64,
-    "stream_idle_timeout_s": 120,
-    "max_stream_duration_s": 600,
-}
-
-
-@dataclass
-class Platform:
-    consul: Consul
-    url: str
-    http_url: str
-    session: aiohttp.ClientSession
-
-    async def status(self) -> dict[str, Any]:
-        async with self.session.get(f"{self.http_url}/status") as response:
-            return dict(await response.json())
-
-    async def model(self, name: str = "tiny") -> dict[str, Any]:
-        return dict((await self.status())["models"].get(name, {}))
-
-    async def ready(self) -> bool:
-        return bool((await self.model()).get("ready"))
-
-    async def register(self, replica: FakeReplica, *, check: str = "passing") -> None:
-        for door, port in (("openai", replica.http_port), ("grpc", replica.grpc_port)):
-            await self.consul.register(f"model-tiny-1-{door}", ADDRESS, port, check=check)
-
-    async def endpoints(self) -> dict[int, bool] | None:
-        """Port -> healthy of the OpenAI door, once every Envoy acknowledged exactly these."""
-        model = await self.model()
-        if not model.get("acknowledged"):
-            return None
-        members = model["backends"][0]["clusters"]["model-tiny-1-openai"]["endpoints"]
-        return {member["port"]: member["healthy"] for member in members}
-
-    async def complete(self) -> tuple[int, dict[str, Any]]:
-        body = {"model": "tiny"}
-        async with self.session.post(f"{self.url}/v1/completions", json=body) as response:
-            return response.status, await response.json()
-
-
-@contextlib.asynccontextmanager
-async def started(folder: Path, agent: Consul) -> AsyncIterator[Platform]:
-    ports = {name: free_port() for name in ("listen", "http", "gateway", "admin")}
-    document = bootstrap(ADDRESS, admin_port=ports["admin"], xds_port=ports["listen"])
-    (folder / "envoy.json").write_text(json.dumps(document), encoding="utf-8")
-    envoy = [tools.find("envoy"), "-c", str(folder / "envoy.json"), "--concurrency", "1"]
-    command = [sys.executable, str(PROGRAM), "--consul", agent.url]
-    for flag in ("listen", "http", "gateway"):
-        command += [f"--{flag}", f"{ADDRESS}:{ports[flag]}"]
-    async with (
-        running(*command, log=folder / "xds.log", environment=dict(os.environ)),
-        running(*envoy, "--disable-hot-restart", "-l", "warning", log=folder / "envoy.log"),
-        aiohttp.ClientSession() as session,
-    ):
-        platform = Platform(
-            agent,
-            f"http://{ADDRESS}:{ports['gateway']}",
-            f"http://{ADDRESS}:{ports['http']}",
-            session,
-        )
-        await eventually(lambda: _connected(platform), "Envoy connects", within_s=20)
-        yield platform
-
-
-async def _connected(platform: Platform) -> bool:
-    try:
-        return bool((await platform.status())["envoys"])
-    except aiohttp.ClientError:
-        return False
+ROUTES_OF_VERSION_1 = Path(__file__).parents[1] / "documents" / "routes-version-1.json"
 
 
 async def test_from_registration_to_deregistration(
@@ -128,6 +47,21 @@ async def test_from_registration_to_deregistration(
         await agent.delete_route("tiny")
         await eventually(lambda: _serves(platform, []), "the model is gone")
         assert (await platform.complete())[0] == 404
+
+
+async def test_a_document_of_version_1_is_served_over_both_protocols(
+    tmp_path: Path, blue: FakeReplica
+) -> None:
+    document = json.loads(ROUTES_OF_VERSION_1.read_text(encoding="utf-8"))["sim"]
+    async with consul(tmp_path) as agent, started(tmp_path, agent) as platform:
+        await platform.register(blue, service=document["backends"][0]["service"])
+        await agent.put_route(document)
+        await eventually(lambda: platform.ready("sim"), "the model is ready")
+
+        assert (await platform.complete("sim"))[1] == {"marker": "blue", "model": "sim"}
+        async with triton.InferenceServerClient(platform.url.removeprefix("http://")) as client:
+            answer = await client.infer("sim", inputs=[])
+        assert answer.get_response().model_version == "blue"
 
 
 async def test_a_bad_document_keeps_the_models_last_good_route(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import sys
 from pathlib import Path
@@ -20,15 +21,16 @@ def bootstrap(address: str, *, admin_port: int, xds_port: int) -> dict[str, Any]
         if str(folder) not in sys.path:
             sys.path.append(str(folder))
     plan = importlib.import_module("slipway.plan.platform")
+    endpoint = importlib.import_module("slipway.plan.endpoint")
     renderer = importlib.import_module("components.gateway.envoy_bootstrap")
-    gateway = plan.GatewayPlan(
+    here = endpoint.Endpoint(scheme="http", host=address, port=0)
+    envoy = plan.EnvoyPlan(
+        name="envoy",
+        xds_name="xds",
         pool="edge",
-        address=address,
-        port=0,
-        admin_port=admin_port,
-        xds_port=xds_port,
-        xds_metrics_port=0,
-        xds_bundle="",
-        xds_environment="",
+        listener=here,
+        admin=dataclasses.replace(here, port=admin_port),
+        xds=dataclasses.replace(here, port=xds_port),
+        xds_http=here,
     )
-    return dict(renderer.envoy_bootstrap(gateway))
+    return dict(renderer.envoy_bootstrap(envoy))

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-untyped"
-"""A replica without a model: both doors answer with the replica's marker, as slowly as told."""
+"""A replica without a model: both protocols answer with the replica's marker, as slowly as told."""
 
 from __future__ import annotations
 

@@ -12,7 +12,14 @@ import aiohttp
 from control_plane.hub import Hub
 from control_plane.metrics import Metrics
 from control_plane.resources.listener import GatewayAddress
-from control_plane.routing import Backend, Endpoint, Route, RoutingTable
+from control_plane.routing import (
+    PROTOCOLS,
+    Backend,
+    Endpoint,
+    Protocol,
+    Route,
+    RoutingTable,
+)
 from control_plane.server import DiscoveryService, grpc_server
 from control_plane.snapshot import build
 
@@ -27,14 +34,16 @@ def route(
     *backends: str,
     aliases: tuple[str, ...] = (),
     weights: Mapping[str, int] | None = None,
+    protocols: tuple[Protocol, ...] = PROTOCOLS,
     max_concurrent_requests_per_replica: int = 64,
     stream_idle_timeout_s: int = 120,
 ) -> Route:
     weights = weights or {}
     return Route(
-        schema_version=1,
+        schema_version=2,
         model=model,
         aliases=aliases,
+        protocols=protocols,
         backends=tuple(
             Backend(service=service, weight=weights.get(service, 100))
             for service in backends or (f"model-{model.replace('/', '-')}-1",)

@@ -10,11 +10,12 @@ import typer
 
 from slipway.cli.applied import Applied, AppliedModel, require
 from slipway.cli.console import results, say
-from slipway.cli.doors import openai_door
-from slipway.cli.doors.answer import Answer, collect
 from slipway.cli.environment import find
 from slipway.cli.errors import WRONG_INPUT, CliError
 from slipway.cli.options import DEFAULT_STACK, Stack
+from slipway.cli.protocols import openai_http
+from slipway.cli.protocols.answer import Answer, collect
+from slipway.cli.protocols.probe import NAMES
 
 app = typer.Typer(add_completion=False)
 
@@ -25,7 +26,7 @@ def chat(  # noqa: PLR0917  (typer passes options by name)
     prompt: Annotated[str, typer.Argument(help="What to ask.")],
     stack: Stack = DEFAULT_STACK,
     grpc: Annotated[
-        bool, typer.Option("--grpc", help="Use the Triton door instead of the OpenAI one.")
+        bool, typer.Option("--grpc", help="Use Triton's gRPC instead of the OpenAI API.")
     ] = False,
     max_tokens: Annotated[int, typer.Option(min=1, help="Longest answer, in tokens.")] = 256,
     system: Annotated[str | None, typer.Option(help="Instructions before the question.")] = None,
@@ -35,6 +36,7 @@ def chat(  # noqa: PLR0917  (typer passes options by name)
     _must_be_text(system or "", "--system")
     applied = require(find(stack))
     known = _known(applied, model)
+    _must_speak(known, "grpc" if grpc else "http")
     answer = asyncio.run(
         _stream(applied, known.name, prompt, grpc=grpc, max_tokens=max_tokens, system=system)
     )
@@ -45,8 +47,18 @@ def chat(  # noqa: PLR0917  (typer passes options by name)
     )
 
 
+def _must_speak(model: AppliedModel, protocol: str) -> None:
+    if protocol not in model.protocols:
+        other = "without --grpc" if protocol == "grpc" else "with --grpc"
+        raise CliError(
+            f'the model "{model.name}" does not speak {NAMES[protocol]}\'s protocol',
+            fix=f"ask it {other}",
+            exit_code=WRONG_INPUT,
+        )
+
+
 def _must_be_text(text: str, what: str) -> None:
-    """Both doors take UTF-8. What the shell passed and is none, Python keeps as surrogates."""
+    """Both protocols carry UTF-8. Python keeps other bytes of the command line as surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -78,14 +90,14 @@ async def _stream(
         results.file.flush()
 
     if not grpc:
-        pieces = openai_door.stream_chat(
+        pieces = openai_http.stream_chat(
             applied.gateway_http, model, prompt, system=system, max_tokens=max_tokens
         )
         return await collect(pieces, show)
     # Its import takes a third of a second, more than the first token does.
-    from slipway.cli.doors import triton_door  # noqa: PLC0415
+    from slipway.cli.protocols import triton_grpc  # noqa: PLC0415
 
-    pieces = triton_door.stream_chat(
+    pieces = triton_grpc.stream_chat(
         applied.gateway_grpc, model, prompt, system=system, max_tokens=max_tokens
     )
     return await collect(pieces, show)

@@ -1,4 +1,4 @@
-"""Show what a change does, as the comment of a pull request."""
+"""Show what a change does, as a comment for its pull request."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from slipway.diff.verdict import verdict_of
 app = typer.Typer(add_completion=False)
 
 STANDARD_INPUT = "-"
-# What the engine says of a program that is whole and that a policy stopped: its document is silent
-# about policies (pulumi/pulumi issue 18851).
+# The engine's errors when only a policy stopped the preview: its document does not mention policies
+# (pulumi/pulumi issue 18851).
 WITHOUT_A_REASON = (PREVIEW_FAILED,)
 
 
@@ -40,24 +40,25 @@ WITHOUT_A_REASON = (PREVIEW_FAILED,)
 def diff(
     *,
     file: Annotated[
-        str, typer.Argument(metavar="[FILE|-]", help="pulumi preview --json; else it is run.")
+        str,
+        typer.Argument(metavar="[FILE|-]", help="Output of pulumi preview --json; run by default."),
     ] = "",
     stack: Stack = DEFAULT_STACK,
     json: Json = False,
     before: Annotated[
         str,
         typer.Option(
-            help="slipway preview --offline --json of the base: FILE is the same of the change."
+            help="slipway preview --offline --json of the base; FILE is that of the change."
         ),
     ] = "",
     failed: Annotated[
-        str, typer.Option(help="What a preview said that ended without any JSON.")
+        str, typer.Option(help="The messages of a preview that ended without any JSON.")
     ] = "",
-    policies: Annotated[str, typer.Option(help="What policies/check.py --json printed.")] = "",
+    policies: Annotated[str, typer.Option(help="Output of policies/check.py --json.")] = "",
     report: Annotated[str, typer.Option(help="Also write the report without a size limit.")] = "",
-    commit: Annotated[str, typer.Option(help="The commit that the comment speaks of.")] = "",
+    commit: Annotated[str, typer.Option(help="The commit that the comment is about.")] = "",
 ) -> None:
-    """Show what a change does, as the comment of a pull request.
+    """Show what a change does, as a comment for its pull request.
 
     Exit 1: the preview failed, or a policy blocks.
     """
@@ -82,8 +83,8 @@ def diff(
 
 
 def _preview(file: str, stack: str, before: str) -> tuple[Preview, PolicyReport | None]:
-    """The policies are asked where the preview has every resource: a file may lack those that
-    stay."""
+    """Policies are judged only if the preview has every resource: a file may lack those that do
+    not change."""
     if not file:
         if before:
             raise CliError(
@@ -99,17 +100,17 @@ def _preview(file: str, stack: str, before: str) -> tuple[Preview, PolicyReport 
         return preview, policy_report(document, stack, preview.before.usd_per_hour)
     if is_offline(document):
         raise CliError(
-            f"{file} is an offline preview: it does not say what there was before",
-            fix="give that of the base, too: slipway diff FILE --before BASE_FILE",
+            f"{file} is an offline preview, which does not say what existed before",
+            fix="pass that of the base, too: slipway diff FILE --before BASE_FILE",
             exit_code=WRONG_INPUT,
         )
     return read_digest(document), None
 
 
 def _own_preview(stack: str) -> tuple[Preview, PolicyReport | None]:
-    """Of `slipway preview`, which knows whether to refresh.
+    """Runs `slipway preview`, which knows whether to refresh.
 
-    `--show-sames`: the facts of what stays are the other half of every total.
+    `--show-sames`: totals need the facts of unchanged resources, too.
     """
     command = [sys.executable, "-P", "-m", "slipway.cli", "preview", "-s", stack, "--json"]
     done = subprocess.run(
@@ -122,10 +123,10 @@ def _own_preview(stack: str) -> tuple[Preview, PolicyReport | None]:
     document = _parsed(done.stdout, "the preview's output")
     preview = read_digest(document)
     if preview.errors not in ((), WITHOUT_A_REASON):
-        return preview, None  # half a program: whatever it lacks, the policies would miss
+        return preview, None  # an incomplete program: the policies would miss what it lacks
     found = policy_report(planned_resources(document), stack, preview.before.usd_per_hour)
     if found.blocked:
-        return dataclasses.replace(preview, errors=()), found  # that was the reason
+        return dataclasses.replace(preview, errors=()), found  # the policies were the reason
     if done.returncode and not preview.errors:
         ended = f"the preview ended with exit code {done.returncode}"
         return dataclasses.replace(preview, errors=(ended,)), found
@@ -147,13 +148,13 @@ def _parsed(text: str, place: str) -> Mapping[str, Any]:
         document = read_json(text)
     except (ValueError, RecursionError) as error:
         raise CliError(
-            f"{place} is no JSON: {error}",
-            fix="pulumi preview --json --show-sames > preview.json (its messages go elsewhere)",
+            f"{place} is not JSON: {error}",
+            fix="pulumi preview --json --show-sames > preview.json (messages go to standard error)",
             exit_code=WRONG_INPUT,
         ) from None
     if not isinstance(document, Mapping):
         raise CliError(
-            f"{place} is no JSON object", fix="see slipway diff --help", exit_code=WRONG_INPUT
+            f"{place} is not a JSON object", fix="see slipway diff --help", exit_code=WRONG_INPUT
         )
     return document
 

@@ -8,14 +8,12 @@ from collections.abc import Iterator
 import typer
 from rich.markup import escape
 
-from slipway.cli.applied import recorded
 from slipway.cli.console import results, write_json
 from slipway.cli.environment import Environment, find
 from slipway.cli.errors import FAILED, CliError
+from slipway.cli.lifecycle.registry import lifecycle_of
 from slipway.cli.machine import checks
 from slipway.cli.options import DEFAULT_STACK, Json, Stack
-from slipway.cli.platform.nomad import allocations_now
-from slipway.cli.targets import must_have_components
 from slipway.config.errors import ConfigError
 from slipway.config.inputs import load_inputs
 from slipway.planner.platform import make_plan
@@ -41,24 +39,27 @@ def doctor(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
 
 
 def _checks(environment: Environment) -> Iterator[checks.Check]:
-    yield from checks.machine(environment)
     try:
-        must_have_components(environment)
+        lifecycle = lifecycle_of(environment)
+    except (CliError, ConfigError) as error:
+        yield from checks.machine(environment)
+        yield _configuration(environment, error)
+        return
+    yield from lifecycle.machine_checks()
+    try:
         plan = make_plan(load_inputs(environment.checkout, environment.name))
-    except CliError as error:
-        yield _configuration(error.message, error.fix)
-        return
     except ConfigError as error:
-        yield _configuration(
-            error.problems[0].message,
-            f"slipway plan -s {environment.name} shows every mistake",
-        )
+        yield _configuration(environment, error)
         return
-    yield from checks.free_ports(plan, environment)
-    yield checks.memory(plan, allocations_now(environment, recorded(environment)))
+    yield from lifecycle.plan_checks(plan)
 
 
-def _configuration(detail: str, fix: str) -> checks.Check:
+def _configuration(environment: Environment, error: CliError | ConfigError) -> checks.Check:
+    if isinstance(error, CliError):
+        detail, fix = error.message, error.fix
+    else:
+        detail = error.problems[0].message
+        fix = f"slipway plan -s {environment.name} shows every mistake"
     return checks.Check(name="configuration", state="fail", detail=detail, fix=fix)
 
 

@@ -6,9 +6,9 @@ import sys
 
 import typer
 
-from slipway.cli.environment import exports, find
+from slipway.cli.environment import find
+from slipway.cli.lifecycle.registry import lifecycle_of
 from slipway.cli.options import DEFAULT_STACK, Stack
-from slipway.cli.pulumi.plugins import plugin_kind, plugin_variables
 
 app = typer.Typer(add_completion=False)
 
@@ -19,6 +19,4 @@ def env(stack: Stack = DEFAULT_STACK) -> None:
 
     eval "$(slipway env -s dev)" && pulumi preview -s dev
     """
-    environment = find(stack)
-    kind = plugin_kind(environment)
-    sys.stdout.write(exports({**environment.variables(), **plugin_variables(kind)}))
+    sys.stdout.write(lifecycle_of(find(stack)).exports())

@@ -23,19 +23,19 @@ from slipway.config.catalog import (
     load_catalog,
 )
 from slipway.config.errors import suggestion
-from slipway.plan.capacity import DeviceMemory, Layout, Precision
-from slipway.planner.memory.device import PART_SOURCES
+from slipway.plan.figures import DeviceMemory, Layout, Precision
+from slipway.planner.engines.vllm.memory import PART_SOURCES
+from slipway.planner.engines.vllm.parallelism import DEVICES_PER_NODE
+from slipway.planner.engines.vllm.precisions import engine_problems
 from slipway.planner.memory.fit import Deployment, Fit, fit, replica_layout
-from slipway.planner.memory.parallelism import DEVICES_PER_NODE
 from slipway.planner.memory.parameters import ParameterCount, count
-from slipway.planner.memory.precisions import engine_problems
 from slipway.planner.memory.quantization import KV_BYTES, SCHEMES
 
 app = typer.Typer(add_completion=False)
 
 _GIB = 2**30
 
-# Far beyond any replica: more is a slip of the finger, and every pipeline stage is reckoned with.
+# Far beyond any replica: a larger number is a typing mistake, and every pipeline stage is computed.
 _MOST_DEVICES = 1024
 
 Devices = Annotated[
@@ -88,7 +88,7 @@ def fit_command(
         return
     print_tables(fit_table(key, architecture, answer))
     for note in notes:
-        say(f"note: {note}; this is its memory alone")
+        say(f"note: {note}; only memory was checked")
     if not answer.feasible:
         raise typer.Exit(FAILED)
 
@@ -100,7 +100,7 @@ def find_model(name: str, known: Mapping[str, Architecture]) -> str:
         if wanted == key or wanted in map(str.lower, architecture.hub):
             return key
     raise CliError(
-        f'catalog/models.yaml: there is no model "{name}"',
+        f'catalog/models.yaml has no model "{name}"',
         fix=f"{suggestion(wanted, known)}; or {HOW_TO_ADD_A_MODEL}",
         exit_code=WRONG_INPUT,
     )
@@ -173,8 +173,8 @@ def _requests(
 ) -> list[tuple[str, str]]:
     rows = [("parameters", f"{parameters.total / 1e9:.2f} billion")]
     if parameters.active != parameters.total:
-        rows.append(("of them active", f"{parameters.active / 1e9:.2f} billion"))
-    rows.append(("KV cache of a token, whole model", f"{answer.kv_bytes_per_token / 1024:.1f} KiB"))
+        rows.append(("of which active", f"{parameters.active / 1e9:.2f} billion"))
+    rows.append(("KV cache per token, whole model", f"{answer.kv_bytes_per_token / 1024:.1f} KiB"))
     if not answer.feasible:
         return rows
     return [
@@ -199,7 +199,7 @@ def _parts(memory: DeviceMemory) -> dict[str, int]:
 
 
 def _known(name: str, known: Mapping[str, object], option: str, where: str) -> str:
-    """`name` as `known` spells it."""
+    """`name` in the spelling of `known`."""
     for key in known:
         if key.lower() == name.lower():
             return key
@@ -212,7 +212,7 @@ def _known(name: str, known: Mapping[str, object], option: str, where: str) -> s
 
 
 def _devices_per_node(catalog: Catalog, accelerator: str) -> int:
-    """Of the largest machine with this accelerator that the catalog knows."""
+    """Those of the catalog's largest machine with this accelerator."""
     found = (item for item in catalog.instances.values() if item.accelerator == accelerator)
     return max((item.accelerators for item in found), default=DEVICES_PER_NODE)
 

@@ -1,4 +1,4 @@
-"""Show what a replica prints: one that fails before all, else the newest."""
+"""Show what a replica prints: a failing one first, else the newest."""
 
 from __future__ import annotations
 
@@ -27,20 +27,26 @@ def logs(
     job: Annotated[str, typer.Argument(help="A job's ID, or the name of a model.")],
     stack: Stack = DEFAULT_STACK,
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as it prints.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep printing new lines.")
+    ] = False,
     lines: Annotated[
-        int | None, typer.Option("--lines", "-n", min=1, help="The last ones only.")
+        int | None, typer.Option("--lines", "-n", min=1, help="Only the last N lines.")
     ] = None,
     replica: Annotated[
         str | None,
-        typer.Option(metavar="N", help="Which one: its number, or how its allocation's ID begins."),
+        typer.Option(
+            metavar="N", help="Another replica: its number, or a prefix of its allocation's ID."
+        ),
     ] = None,
-    task: Annotated[str | None, typer.Option(help="Another of its tasks.")] = None,
-    stderr: Annotated[bool, typer.Option("--stderr", help="Its errors instead.")] = False,
+    task: Annotated[str | None, typer.Option(help="Another task of the replica.")] = None,
+    stderr: Annotated[
+        bool, typer.Option("--stderr", help="Standard error instead of standard output.")
+    ] = False,
 ) -> None:
-    """Show what a replica prints: one that fails before all, else the newest.
+    """Show what a replica prints: a failing one first, else the newest.
 
-    Of its tasks the one that failed, else the one that runs, else the one that serves.
+    Of its tasks, the one that failed, else the one that runs, else the main one.
     """
     environment = find(stack)
     applied = require(environment)
@@ -71,7 +77,7 @@ def _allocations(nomad: Nomad, applied: Applied, job: str) -> Allocations:
     if job_id in known:
         raise CliError(
             f"job {job_id} has no replica yet: it waits for a node",
-            fix="slipway status shows the nodes; slipway plan what fits on them",
+            fix="slipway status shows the nodes; slipway plan shows what fits on them",
         )
     raise CliError(
         f'no job "{job}" has run in "{applied.environment}"',
@@ -89,7 +95,7 @@ def _chosen(newest_first: Allocations, replica: str | None) -> dict[str, Any]:
         return found[0]
     known = sorted({each["Name"].rpartition("[")[2].rstrip("]") for each in newest_first})
     raise CliError(
-        f'--replica: there is no replica "{replica}"',
+        f'--replica: no replica "{replica}"',
         fix=f"use one of: {', '.join(known)}",
         exit_code=WRONG_INPUT,
     )
@@ -105,7 +111,7 @@ def _task(allocation: dict[str, Any], asked_for: str | None) -> str:
         )
     if not has_started(allocation, task):
         raise CliError(
-            f"task {task} of {allocation['Name']} has printed nothing: it has not started,"
+            f"task {task} of {allocation['Name']} has not printed anything: it has not started,"
             f" {state_of(allocation, task)}",
             fix="try again in a moment; slipway status shows what it waits for",
         )
@@ -113,7 +119,7 @@ def _task(allocation: dict[str, Any], asked_for: str | None) -> str:
 
 
 def _tail(parts: Iterable[bytes], lines: int) -> tuple[bytes, int]:
-    """The last lines, and how many bytes there were in all."""
+    """The last lines, and the total number of bytes."""
     kept: deque[bytes] = deque(maxlen=lines)
     total, rest = 0, b""
     for part in parts:

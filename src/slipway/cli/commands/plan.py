@@ -16,23 +16,22 @@ from slipway.cli.console import print_tables, say, write_json
 from slipway.cli.environment import Environment, find
 from slipway.cli.errors import WRONG_INPUT, CliError
 from slipway.cli.options import DEFAULT_STACK, Json, Stack, in_a_folder
+from slipway.cli.planning import plan_environment
 from slipway.cli.platform.calibration import calibrate as keep_as_calibration
 from slipway.cli.platform.measured import ask
 from slipway.cli.views.capacity_table import capacity_table, differences_table, explain_table
 from slipway.cli.views.comparison_table import comparison_document, comparison_table
 from slipway.cli.views.plan_table import plan_table
 from slipway.cli.views.sweep_table import sweep_table
-from slipway.config.environment import DevSettings, FleetSettings
+from slipway.config.environment import FleetSettings
 from slipway.config.errors import ConfigError, suggestion
 from slipway.config.inputs import PlanInputs, load_inputs
 from slipway.config.what_if import parse_change
-from slipway.plan.capacity import CapacityPlan
-from slipway.plan.document import capacity_to_json
+from slipway.plan.document import plan_to_json
 from slipway.plan.platform import PlatformPlan
-from slipway.planner.capacity import calibration_of, plan_capacity
 from slipway.planner.fleet.demand import Demand, plan_demand
 from slipway.planner.fleet.sweep import sweep
-from slipway.planner.platform import make_plan
+from slipway.planner.latency.calibration import calibration_of
 from slipway.planner.reports.comparison import compare as comparison
 from slipway.planner.reports.differences import differences
 from slipway.planner.reports.explain import explain
@@ -44,12 +43,12 @@ WhatIf = Annotated[
     typer.Option(
         "--what-if",
         metavar="KEY=VALUE",
-        help="Plan with another value, e.g. models.NAME.replicas.max=4; before and after are"
-        " shown. May be repeated.",
+        help="Show the plan before and after a change, e.g. models.NAME.replicas.max=4. May be"
+        " repeated.",
     ),
 ]
 Explained = Annotated[
-    str | None, typer.Option("--explain", metavar="MODEL", help="Show the arithmetic, by line.")
+    str | None, typer.Option("--explain", metavar="MODEL", help="Show the arithmetic line by line.")
 ]
 Swept = Annotated[
     str | None,
@@ -64,17 +63,19 @@ Picture = Annotated[
     typer.Option(
         "--png",
         callback=in_a_folder,
-        help="Where --sweep puts the picture; default: sweep-MODEL.png.",
+        help="Where --sweep writes the picture; default: sweep-MODEL.png.",
     ),
 ]
 Compared = Annotated[
     bool,
-    typer.Option("--compare", help="Ask the running environment: promised beside measured."),
+    typer.Option(
+        "--compare", help="Show promised beside measured figures of a running environment."
+    ),
 ]
 Calibrated = Annotated[
     bool,
     typer.Option(
-        "--calibrate", help="With --compare: keep what was measured; plans use it from then on."
+        "--calibrate", help="With --compare: keep the measured figures, which later plans use."
     ),
 ]
 Window = Annotated[
@@ -107,7 +108,7 @@ def plan(
     elif explain is not None:
         _show_arithmetic(inputs, explain, json=json)
     else:
-        before = _capacity(_inputs(environment, [])) if changes else None
+        before = _planned(_inputs(environment, [])) if changes else None
         _show_plan(inputs, before, changes, json=json)
 
 
@@ -115,7 +116,7 @@ def _one_view(asked: Mapping[str, object]) -> None:
     given = [option for option, value in asked.items() if value is not None]
     if len(given) > 1:
         raise CliError(
-            f"{' and '.join(given)} each show something else",
+            f"{' and '.join(given)} cannot be combined",
             fix=f"leave out {' or '.join(given[1:])}",
             exit_code=WRONG_INPUT,
         )
@@ -126,31 +127,27 @@ def _inputs(environment: Environment, changes: Iterable[str]) -> PlanInputs:
     return load_inputs(environment.checkout, environment.name, changes=parsed)
 
 
-def _capacity(inputs: PlanInputs) -> CapacityPlan:
-    return plan_capacity(inputs, today=datetime.datetime.now(tz=datetime.UTC).date())
-
-
-def _platform(inputs: PlanInputs) -> PlatformPlan | None:
-    """What can be built of the environment today."""
-    return make_plan(inputs) if isinstance(inputs.environment.settings, DevSettings) else None
+def _planned(inputs: PlanInputs) -> PlatformPlan:
+    today = datetime.datetime.now(tz=datetime.UTC).date()
+    return plan_environment(inputs, today=today)
 
 
 def _show_plan(
-    inputs: PlanInputs, before: CapacityPlan | None, changes: Sequence[str], *, json: bool
+    inputs: PlanInputs, before: PlatformPlan | None, changes: Sequence[str], *, json: bool
 ) -> None:
-    capacity, platform = _capacity(inputs), _platform(inputs)
+    planned = _planned(inputs)
     if json:
-        sys.stdout.write(capacity_to_json(capacity, platform=platform, before=before))
+        sys.stdout.write(plan_to_json(planned, before=before))
         return
-    if platform is not None:
-        print_tables(plan_table(platform))
-    print_tables(capacity_table(capacity))
+    if all(pool.hosts for pool in planned.pools):  # names and addresses are known
+        print_tables(plan_table(planned))
+    print_tables(capacity_table(planned))
     if before is not None:
-        print_tables(differences_table(changes, differences(before, capacity)))
+        print_tables(differences_table(changes, differences(before, planned)))
 
 
 def _show_arithmetic(inputs: PlanInputs, name: str, *, json: bool) -> None:
-    models = {model.model: model for model in _capacity(inputs).models}
+    models = {model.name: model for model in _planned(inputs).models}
     if name not in models:
         raise _no_such_model(name, models, inputs)
     model, catalog = models[name], inputs.catalog
@@ -168,7 +165,7 @@ def _show_arithmetic(inputs: PlanInputs, name: str, *, json: bool) -> None:
 def _show_comparison(
     environment: Environment, inputs: PlanInputs, window_s: int, *, json: bool, keep: bool
 ) -> None:
-    promised = _capacity(inputs)
+    promised = _planned(inputs)
     measured = ask(require(environment), promised, window_s=window_s)
     rows = comparison(promised, measured)
     if json:
@@ -177,7 +174,7 @@ def _show_comparison(
         print_tables(comparison_table(rows, window_s=window_s))
     if keep:
         path, kept = keep_as_calibration(inputs, promised, measured, environment.checkout)
-        say(f"{len(kept)} measured, kept in {path.relative_to(environment.checkout)}")
+        say(f"{len(kept)} measured rows kept in {path.relative_to(environment.checkout)}")
 
 
 def _show_sweep(inputs: PlanInputs, name: str, png: Path, *, json: bool) -> None:
@@ -194,7 +191,7 @@ def _show_sweep(inputs: PlanInputs, name: str, png: Path, *, json: bool) -> None
 
 
 def _demand(inputs: PlanInputs, name: str) -> Demand:
-    """The model as accelerators would run it; a sweep needs a load to compare for."""
+    """The model's demand on accelerators; a sweep needs a load to compare for."""
     settings = inputs.environment.settings
     if name not in inputs.models:
         raise _no_such_model(name, inputs.models, inputs)

@@ -13,14 +13,14 @@ from slipway.cli.options import DEFAULT_STACK, Json, Stack
 from slipway.cli.pulumi.offline import offline_preview
 from slipway.cli.pulumi.policy_pack import make_policy_environment, usd_per_hour_before
 from slipway.cli.pulumi.policy_report import run_check
-from slipway.config.environment import FleetSettings
+from slipway.cli.targets import has_components
 from slipway.config.inputs import load_inputs
-from slipway.planner.capacity import plan_capacity
+from slipway.planner.platform import make_plan
 from slipway.planner.reports.facts import fleet_facts
 
 app = typer.Typer(add_completion=False)
 
-# About resources, of which a fleet has none before its components exist.
+# Rules about resources: a target without components has none.
 NOT_OF_A_PLAN = ("unprotected",)
 
 
@@ -28,15 +28,15 @@ NOT_OF_A_PLAN = ("unprotected",)
 def policies(stack: Stack = DEFAULT_STACK, *, json: Json = False) -> None:
     """Judge the environment by policies/, without Pulumi and without a cluster.
 
-    What is judged is the offline preview; for a target without components, the capacity plan.
+    Judges the offline preview, or, for a target without components, the capacity plan.
     """
     environment = find(stack)
     inputs = load_inputs(environment.checkout, environment.name)
     resources: Sequence[Any]
     skipped: Sequence[str] = ()
-    if isinstance(inputs.environment.settings, FleetSettings):
+    if not has_components(environment):
         today = datetime.datetime.now(tz=datetime.UTC).date()
-        resources = fleet_facts(inputs, plan_capacity(inputs, today=today))
+        resources = fleet_facts(make_plan(inputs, today=today))
         skipped = NOT_OF_A_PLAN
     else:
         resources = offline_preview(environment)["resources"]

@@ -24,16 +24,16 @@ from slipway.config.errors import suggestion
 from slipway.config.inputs import PlanInputs, load_inputs
 from slipway.config.what_if import parse_change
 from slipway.plan.platform import JsonObject
-from slipway.planner.capacity import plan_capacity
+from slipway.planner.platform import make_plan
 from slipway.planner.reports.replay import replay_fleet
 
 app = typer.Typer(add_completion=False)
 
-PROGRAM = Path("services") / "engine_sim" / "replay.py"
+PROGRAM = Path("services") / "fleet_replay" / "replay.py"
 WRONG_DOCUMENT = 2  # the program's exit code
 
-TRACE_FIX = "repair the trace (its form: docs/replay.md); --skip-broken leaves out broken lines"
-DOCUMENT_FIX = "change the environment's or the model's file, or the option that says so"
+TRACE_FIX = "repair the trace (format: docs/replay.md); --skip-broken leaves out broken lines"
+DOCUMENT_FIX = "change the environment's or the model's file, or the option it came from"
 
 
 class Unit(StrEnum):
@@ -50,8 +50,8 @@ class Routing(StrEnum):
 def _file(trace: Path) -> Path:
     if not trace.is_file():
         raise CliError(
-            f"{trace}: there is no such file",
-            fix="name a trace, a request a line: docs/replay.md",
+            f"{trace} does not exist",
+            fix="name a trace file: docs/replay.md has the format",
             exit_code=WRONG_INPUT,
         )
     return trace
@@ -62,7 +62,7 @@ def _above_zero(speed: float) -> float:
         return speed
     raise CliError(
         f"--speed: must be a number above 0 (found {speed:g})",
-        fix="2 lets the requests come in half the time, 0.5 in twice the time",
+        fix="2 makes the requests arrive in half the time, 0.5 in twice the time",
         exit_code=WRONG_INPUT,
     )
 
@@ -70,19 +70,20 @@ def _above_zero(speed: float) -> float:
 @app.command()
 def replay(
     trace: Annotated[
-        Path, typer.Argument(callback=_file, help="JSON lines, a request each: docs/replay.md.")
+        Path, typer.Argument(callback=_file, help="JSON lines, one request each: docs/replay.md.")
     ],
     stack: Stack = DEFAULT_STACK,
     *,
     model: Annotated[
-        str | None, typer.Option("--model", help="Which model; needed when there are several.")
+        str | None,
+        typer.Option("--model", help="The model; needed if there are several."),
     ] = None,
     what_if: Annotated[
         list[str] | None,
         typer.Option(
             "--what-if",
             metavar="KEY=VALUE",
-            help="Also with another value, e.g. models.NAME.replicas.max=4. May be repeated.",
+            help="Also replay with a change, e.g. models.NAME.replicas.max=4. May be repeated.",
         ),
     ] = None,
     routing: Annotated[
@@ -93,13 +94,13 @@ def replay(
         typer.Option(help="Step times: a row of services/engine_sim/profiles.json."),
     ] = None,
     unit: Annotated[
-        Unit, typer.Option("--timestamp-unit", help="What `timestamp` counts.")
+        Unit, typer.Option("--timestamp-unit", help="The unit of `timestamp`.")
     ] = Unit.MS,
     speed: Annotated[
-        float, typer.Option(callback=_above_zero, help="2: the requests come in half the time.")
+        float, typer.Option(callback=_above_zero, help="2: the requests arrive in half the time.")
     ] = 1.0,
     skip_broken: Annotated[
-        bool, typer.Option("--skip-broken", help="Leave broken lines out, and say how many.")
+        bool, typer.Option("--skip-broken", help="Leave out broken lines, and say how many.")
     ] = False,
     json: Json = False,
     png: Annotated[
@@ -153,7 +154,7 @@ def _fleet(
     _check_profile(profile, inputs)
     return replay_fleet(
         inputs,
-        plan_capacity(inputs, today=datetime.datetime.now(tz=datetime.UTC).date()),
+        make_plan(inputs, today=datetime.datetime.now(tz=datetime.UTC).date()),
         _chosen(inputs, model),
         label=label,
         routing=routing.value,
@@ -176,7 +177,7 @@ def _chosen(inputs: PlanInputs, model: str | None) -> str:
         return next(iter(inputs.models))
     if model is None:
         raise CliError(
-            f"{inputs.environment.name} deploys {len(inputs.models)} models; a trace is of one",
+            f"{inputs.environment.name} deploys {len(inputs.models)} models; a trace is for one",
             fix=f"--model with one of: {', '.join(sorted(inputs.models))}",
             exit_code=WRONG_INPUT,
         )
@@ -190,7 +191,7 @@ def _chosen(inputs: PlanInputs, model: str | None) -> str:
 
 
 def simulate(environment: Environment, document: JsonObject) -> dict[str, Any]:
-    """Run the simulator of services/engine_sim, which needs a plain interpreter only."""
+    """Run services/fleet_replay, which needs nothing but a plain interpreter."""
     finished = subprocess.run(
         [sys.executable, "-E", "-s", str(environment.checkout / PROGRAM)],
         input=jsonlib.dumps(document),
@@ -206,7 +207,7 @@ def simulate(environment: Environment, document: JsonObject) -> dict[str, Any]:
         lines = finished.stderr.strip().splitlines() or [f"exit code {finished.returncode}"]
         raise CliError(
             f"the simulator failed: {lines[-1]}",
-            fix="this is a defect: report it with the trace and the environment's files",
+            fix="this is a bug: report it with the trace and the environment's files",
             exit_code=FAILED,
         )
     result: dict[str, Any] = jsonlib.loads(finished.stdout)

@@ -11,12 +11,10 @@ import typer
 
 from slipway.cli.console import results, say, write_json
 from slipway.cli.environment import Environment, find
-from slipway.cli.errors import CliError
 from slipway.cli.machine.weights import is_prepared
 from slipway.cli.options import DEFAULT_STACK, Json, Stack
 from slipway.cli.progress import ToolchainProgress
-from slipway.cli.pulumi.plugins import DESCRIPTION, plugin_kind
-from slipway.cli.targets import must_have_components
+from slipway.cli.pulumi.plugins import describe, known_kind
 from slipway.config.artifacts import REQUIREMENTS
 from slipway.config.errors import ConfigError
 from slipway.config.inputs import load_inputs
@@ -29,7 +27,7 @@ from toolchain.resolve import ToolState
 
 app = typer.Typer(add_completion=False)
 
-# Python environment -> its requirements, and the package that it is made for
+# Python environment -> its requirements, and the package that gives it its version
 ENVIRONMENTS: Mapping[str, tuple[str, str]] = {
     "root": ("requirements.txt", "pulumi"),
     "policies": ("policies/requirements.txt", "pulumi-policy"),
@@ -41,10 +39,10 @@ ENVIRONMENTS: Mapping[str, tuple[str, str]] = {
     "engine_sim": (REQUIREMENTS["engine_sim"], "aiohttp"),
 }
 
-# What to do about what is not there.
+# How to get what is missing.
 GET = {
     "tools": "slipway tools --install",
-    "environments": "made when it is needed",
+    "environments": "made when needed",
     "weights": "prepared by slipway up",
 }
 
@@ -53,13 +51,13 @@ GET = {
 def tools(
     stack: Stack = DEFAULT_STACK,
     install: Annotated[
-        bool, typer.Option("--install", help="Get the tools that are missing first.")
+        bool, typer.Option("--install", help="First install the tools that are missing.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Show each tool with its version, source and path.
 
-    With it the Python environments, and the weights of the environment's models.
+    Also the Python environments, and the weights of the environment's models.
     """
     environment = find(stack)
     if install:
@@ -72,7 +70,7 @@ def tools(
         "environments": list(_environments(environment)),
         "weights": list(_weights(environment)),
     }
-    kind = plugin_kind(environment)
+    kind = known_kind(environment)
     if json:
         write_json({**{name: _document(part) for name, part in parts.items()}, "plugins": kind})
         return
@@ -80,7 +78,10 @@ def tools(
         results.print(f"{name}:", style="bold")
         for state in states:
             results.print(_line(state, GET[name]), markup=False)
-    results.print(f"Pulumi uses {DESCRIPTION[kind]}")
+    if kind is None:
+        results.print(f"which provider plugins Pulumi uses shows once it is here ({GET['tools']})")
+    else:
+        results.print(f"Pulumi uses {describe(environment, kind)}", markup=False)
 
 
 def _environments(environment: Environment) -> Iterator[ToolState]:
@@ -90,17 +91,15 @@ def _environments(environment: Environment) -> Iterator[ToolState]:
 
 
 def _weights(environment: Environment) -> Iterator[ToolState]:
-    """Of the models that this machine serves."""
+    """The weights of the models that this machine serves."""
     try:
-        must_have_components(environment)
-        models = make_plan(load_inputs(environment.checkout, environment.name)).models
-    except CliError:  # a fleet's weights are on its nodes
-        return
+        plan = make_plan(load_inputs(environment.checkout, environment.name))
     except ConfigError:
         say(f"the weights are not listed: slipway plan -s {environment.name} shows the mistakes")
         return
-    for model in models:
-        if model.replica.weights is not None:
+    here = {pool.name for pool in plan.pools if pool.kind == "local"}
+    for model in plan.models:
+        if model.pool in here and model.replica.weights is not None:
             yield _prepared(model.name, model.replica.weights, environment.cache)
 
 
@@ -122,6 +121,6 @@ def _document(states: Iterable[ToolState]) -> list[dict[str, Any]]:
 
 
 def _line(state: ToolState, fix: str) -> str:
-    # One line each, not a table: a path that is broken over lines cannot be copied.
+    # One line each, not a table: a wrapped path cannot be copied.
     where = str(state.path) if state.source else f"not here yet ({fix})"
     return f"  {state.name:<16} {state.version:<23} {state.source or '-':<8} {where}"

@@ -1,1 +1,1 @@
-"""This machine: what it must have, who listens where, code copied for its nodes."""
+"""This machine: its requirements, its listeners, its memory, and code copied for its nodes."""

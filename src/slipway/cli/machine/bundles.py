@@ -1,4 +1,4 @@
-"""Code of services on its way to nodes: content-named copies, never the working tree."""
+"""Copies of the services' code for nodes, named by content: nodes never run the working tree."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _ASIDE = ".partial-"
 
 
 def copy_bundles(checkout: Path, cache: Path, bundles: Iterable[tuple[str, str]]) -> list[str]:
-    """Makes `<cache>/bundles/<name>` of services/<service> for each (service, name) that is not
-    there; returns the names made. Each appears whole or not at all.
+    """Copies services/<service> to `<cache>/bundles/<name>` for each (service, name) that is
+    missing; returns the new names. Each appears complete or not at all.
 
-    CliError when a service is no longer what its name was made of.
+    CliError when a service no longer has the content that its name was made from.
     """
     home = cache / "bundles"
     home.mkdir(parents=True, exist_ok=True)
@@ -44,19 +44,19 @@ def _copy(checkout: Path, service: str, home: Path, name: str) -> None:
         if name != f"{service}-{files_digest(aside, files)}":
             raise CliError(
                 f"services/{service} was changed while this command ran",
-                fix="run the same command again: it goes on from here",
+                fix="run the same command again: it continues from here",
             )
         try:
             aside.rename(home / name)
         except OSError:
-            if not (home / name).is_dir():  # else another run was first, with the same content
+            if not (home / name).is_dir():  # else another run has copied the same content
                 raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
 
 def _sweep(home: Path) -> None:
-    """Removes what killed runs left aside."""
+    """Removes partial copies of killed runs."""
     for path in home.glob(f"{_ASIDE}*"):
         pid = path.name.removeprefix(_ASIDE).partition("-")[0]
         if not (pid.isdigit() and psutil.pid_exists(int(pid))):

@@ -1,4 +1,4 @@
-"""What a machine must have, each as a line that says ok, or what to do."""
+"""The requirements on a machine; each check says ok or how to fix it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ GIB = 2**30
 MIN_CORES = 2
 MIN_GLIBC = (2, 35)  # what Triton's binaries are linked against
 MIN_OPEN_FILES = 4096
-COLD_DISK_BYTES = 20 * GIB  # Go's caches, binaries and Python environments, made from nothing
+COLD_DISK_BYTES = 20 * GIB  # with empty caches: Go's, binaries and Python environments
 WARM_DISK_BYTES = 2 * GIB
-ENGINE_DISK_BYTES = 8 * GIB  # vLLM's environment, 6.1 GB, and what uv downloads for it
+ENGINE_DISK_BYTES = 8 * GIB  # vLLM's environment, 6.1 GB, and uv's downloads for it
 MIN_SHARED_MEMORY_BYTES = GIB
 
 
@@ -56,8 +56,18 @@ def require(checks: Iterable[Check]) -> None:
         )
 
 
+def operators_machine(environment: Environment) -> Iterator[Check]:
+    """The checks for planning, previewing and applying a platform that runs elsewhere."""
+    yield _system()
+    yield _user()
+    yield _c_library()
+    yield _writable("cache folder", environment.cache, "set SLIPWAY_CACHE to a folder that is")
+    yield _writable("checkout", environment.checkout, "use a checkout of your own")
+    yield _tools(environment.cache)
+
+
 def machine(environment: Environment) -> Iterator[Check]:
-    """What does not depend on a plan."""
+    """The checks for running the platform here that do not depend on a plan."""
     yield _system()
     yield _user()
     yield _c_library()
@@ -85,7 +95,7 @@ def _system() -> Check:
 
 
 def _user() -> Check:
-    """Pulumi and Nomad's raw_exec driver look their user up by its id."""
+    """Pulumi and Nomad's raw_exec driver look up their user by id."""
     user_id = os.getuid()
     try:
         return Check(name="user", state="ok", detail=pwd.getpwuid(user_id).pw_name)
@@ -93,7 +103,7 @@ def _user() -> Check:
         return Check(
             name="user",
             state="fail",
-            detail=f"the user id {user_id} has no name on this machine, and Nomad starts no task",
+            detail=f"the user id {user_id} has no name on this machine; Nomad starts no task",
             fix="run as a user that `getent passwd` lists",
         )
 
@@ -124,9 +134,9 @@ def _cores() -> Check:
 
 
 def memory(plan: PlatformPlan, allocations: Sequence[Allocation] | None = None) -> Check:
-    """Whether what a plan newly starts fits beside what runs on the machine now.
+    """Whether the memory that a plan newly needs is available on this machine.
 
-    `allocations` are those of the environment's Nomad, None where it does not run.
+    `allocations` are those of the environment's Nomad, None if it does not run.
     """
     needs = newly_needed_bytes(plan, allocations)
     free, need = available_bytes(), sum(needs.values())
@@ -139,8 +149,8 @@ def memory(plan: PlatformPlan, allocations: Sequence[Allocation] | None = None) 
         name="memory",
         state="fail",
         detail=detail,
-        fix="end other programs, or lower replicas.min or the models' kv_cache"
-        + ("" if allocations is None else "; `surge: 0` changes a model's replicas one by one"),
+        fix="close other programs, or lower replicas.min or the models' kv_cache"
+        + ("" if allocations is None else "; `surge: 0` replaces a model's replicas one by one"),
     )
 
 
@@ -176,7 +186,7 @@ def _cache_need_bytes(environment: Environment) -> int:
 
 
 def free_ports(plan: PlatformPlan, environment: Environment) -> Iterator[Check]:
-    """A failed check for each port of the plan that a process outside the environment has."""
+    """A failed check for each port of the plan that a process outside the environment uses."""
     taken = [listener for listener in ports.listeners(plan) if not ports.is_free(listener)]
     owners = ports.owners() if taken else {}
     foreign = [
@@ -214,7 +224,7 @@ def _clock(checkout: Path) -> Check:
     return Check(
         name="clock",
         state="fail",
-        detail="behind the files of this checkout; certificates and leases would not hold",
+        detail="behind the files of this checkout; certificates and leases would be invalid",
         fix="set the clock (timedatectl set-ntp true)",
     )
 
@@ -235,7 +245,7 @@ def _cgroups() -> Check:
 
 def _open_files() -> Check:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # Agents raise their own soft limit as far as the hard one.
+    # Agents raise their own soft limit up to the hard limit.
     limit = hard if hard != resource.RLIM_INFINITY else 2**20
     if limit >= MIN_OPEN_FILES:
         return Check(name="open files", state="ok", detail=f"{soft} (may rise to {limit})")
@@ -280,10 +290,10 @@ def _tools(cache: Path) -> Check:
         name="tools",
         state="warn",
         detail=f"not yet in the cache: {', '.join(missing)}",
-        fix="slipway up gets them; slipway tools --install gets them alone",
+        fix="slipway up installs them, and so does slipway tools --install",
     )
 
 
 def _existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that exists."""
+    """The folder, or its nearest existing parent."""
     return next(path for path in (folder, *folder.parents) if path.exists())

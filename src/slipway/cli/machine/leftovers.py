@@ -1,4 +1,4 @@
-"""What replicas that were killed left on this machine outside of their folders."""
+"""Cleans up what killed replicas left on this machine outside their folders."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROGRAM = "services/triton_vllm/leftovers.py"
 def clear_leftovers(environment: Environment) -> None:
     """Removes engines' shared memory and what Triton leaves in /tmp, once all agents have ended.
 
-    Replicas do it themselves. Only where their guards were killed as well is something left.
+    Replicas do this themselves unless their guards were killed too.
     """
     done = subprocess.run(
         [sys.executable, environment.checkout / PROGRAM],

@@ -1,4 +1,4 @@
-"""Memory that a plan newly takes on this machine, and memory that is free for it."""
+"""The additional memory that a plan needs on this machine, and the memory available to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import psutil
 
 from slipway.plan.platform import ModelPlan, PlatformPlan
 
-PLATFORM_BYTES = 1_200_000_000  # all but the engines, docs/benchmarks
+PLATFORM_BYTES = 1_200_000_000  # all but the engines (docs/benchmarks/dev.md)
 MIB = 2**20
 
 Allocation = Mapping[str, Any]
@@ -19,13 +19,13 @@ Allocation = Mapping[str, Any]
 def newly_needed_bytes(
     plan: PlatformPlan, allocations: Sequence[Allocation] | None
 ) -> dict[str, int]:
-    """By what takes it: the platform, and each model whose replicas do not run as they are planned.
+    """By consumer: the platform, and each model whose replicas do not run as planned.
 
-    `allocations` are Nomad's, None where it does not run.
+    `allocations` are Nomad's, None if it does not run.
     """
     if allocations is None:
         return {"the platform": PLATFORM_BYTES} | {
-            model.name: model.scaling.min_replicas * model.replica.memory_bytes
+            model.name: model.stable.scaling.min_replicas * model.replica.memory_bytes
             for model in plan.models
         }
     running = [each for each in allocations if each["ClientStatus"] == "running"]
@@ -34,11 +34,12 @@ def newly_needed_bytes(
 
 
 def _new_replicas_bytes(model: ModelPlan, running: Sequence[Allocation]) -> int:
-    """A changed spec starts as many replicas as the old one has now, beside them; or in their
-    place, where they are exchanged one by one."""
-    as_planned = [each for each in running if each["JobID"] == model.job_id]
+    """A changed spec starts as many replicas as the old one has now: beside them, or in their place
+    if they are replaced one by one."""
+    job_id, scaling = model.stable.job_id, model.stable.scaling
+    as_planned = [each for each in running if each["JobID"] == job_id]
     others = [each for each in running if _is_other_spec(each, model)]
-    count = max(model.scaling.min_replicas, min(len(others), model.scaling.max_replicas))
+    count = max(scaling.min_replicas, min(len(others), scaling.max_replicas))
     new = max(0, count - len(as_planned)) * model.replica.memory_bytes
     if model.surge is None:
         return new
@@ -46,19 +47,19 @@ def _new_replicas_bytes(model: ModelPlan, running: Sequence[Allocation]) -> int:
 
 
 def _is_other_spec(allocation: Allocation, model: ModelPlan) -> bool:
-    """A job's ID is that of its model and the digest of its spec."""
-    job = str(allocation["JobID"])
-    return job != model.job_id and job.rpartition("-")[0] == model.job_id.rpartition("-")[0]
+    """A job's ID is the model's followed by the digest of the spec."""
+    job, planned = str(allocation["JobID"]), model.stable.job_id
+    return job != planned and job.rpartition("-")[0] == planned.rpartition("-")[0]
 
 
 def _reserved_bytes(allocation: Allocation) -> int:
-    """Its tasks run one after the other."""
+    """The most that the job reserves at a time; its tasks run one after the other."""
     tasks = allocation["AllocatedResources"]["Tasks"].values()
     return MIB * max(int(task["Memory"]["MemoryMB"]) for task in tasks)
 
 
 def available_bytes() -> int:
-    """Memory that new processes can use, inside the limit of this control group if it has one."""
+    """Memory that new processes can use, within the limit of this control group if there is one."""
     available = int(psutil.virtual_memory().available)
     for folder, limit, used, cached in (
         ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),

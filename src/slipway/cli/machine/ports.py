@@ -1,4 +1,4 @@
-"""The addresses and ports an environment will listen on, and who has them now."""
+"""The addresses and ports that an environment listens on, and the processes that use them now."""
 
 from __future__ import annotations
 
@@ -10,18 +10,12 @@ from pathlib import Path
 
 import psutil
 
-from slipway.plan.platform import PlatformPlan
+from slipway.plan.endpoint import Endpoint
+from slipway.plan.platform import Node, PlatformPlan, Server
 
-# Consul's and Nomad's standard ports: every agent has an address of its own.
-SERVER_PORTS = {
-    "Consul HTTP": 8500,
-    "Consul RPC": 8300,
-    "Consul gossip": 8301,
-    "Nomad HTTP": 4646,
-    "Nomad RPC": 4647,
-    "Nomad gossip": 4648,
-}
-CLIENT_PORTS = {"Consul HTTP": 8500, "Consul gossip": 8301, "Nomad HTTP": 4646}
+# Standard ports of Consul and Nomad beside those of their HTTP APIs.
+SERVER_PORTS = {"Consul RPC": 8300, "Consul gossip": 8301, "Nomad RPC": 4647, "Nomad gossip": 4648}
+CLIENT_PORTS = {"Consul gossip": 8301}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,24 +30,30 @@ class Listener:
 
 def listeners(plan: PlatformPlan) -> Iterator[Listener]:
     """Every fixed port of a plan."""
+    http = {"Consul HTTP": plan.consul.port, "Nomad HTTP": plan.nomad.port}
     for server in plan.servers:
-        for purpose, port in SERVER_PORTS.items():
-            yield Listener(purpose=f"{server.name}: {purpose}", address=server.address, port=port)
+        yield from _of_host(server, {**http, **SERVER_PORTS})
     for pool in plan.pools:
-        for node in pool.nodes:
-            for purpose, port in CLIENT_PORTS.items():
-                yield Listener(purpose=f"{node.name}: {purpose}", address=node.address, port=port)
-    gateway, agent = plan.gateway, plan.node_agent
-    for purpose, address, port in (
-        ("supervisor", agent.supervisor_address, agent.supervisor_port),
-        ("gateway", gateway.address, gateway.port),
-        ("Envoy admin", gateway.address, gateway.admin_port),
-        ("xDS", gateway.address, gateway.xds_port),
-        ("xDS status", gateway.address, gateway.xds_metrics_port),
-        ("Prometheus", plan.monitoring.address, plan.monitoring.port),
-        ("Autoscaler", plan.autoscaling.address, plan.autoscaling.port),
-    ):
-        yield Listener(purpose=purpose, address=address, port=port)
+        for node in pool.hosts:
+            yield from _of_host(node, {**http, **CLIENT_PORTS})
+    for purpose, endpoint in _platform_endpoints(plan):
+        yield Listener(purpose=purpose, address=endpoint.host, port=endpoint.port)
+
+
+def _of_host(host: Server | Node, ports: Mapping[str, int]) -> Iterator[Listener]:
+    for purpose, port in ports.items():
+        yield Listener(purpose=f"{host.name}: {purpose}", address=host.address, port=port)
+
+
+def _platform_endpoints(plan: PlatformPlan) -> Iterator[tuple[str, Endpoint]]:
+    yield "supervisor", plan.node_agent.supervisor
+    for envoy in plan.gateway.envoys:
+        yield "gateway", envoy.listener
+        yield "Envoy admin", envoy.admin
+        yield "xDS", envoy.xds
+        yield "xDS status", envoy.xds_http
+    yield "Prometheus", plan.monitoring.prometheus
+    yield "Autoscaler", plan.autoscaling.autoscaler
 
 
 def is_free(listener: Listener) -> bool:
@@ -69,13 +69,14 @@ def is_free(listener: Listener) -> bool:
 
 
 def owners() -> dict[tuple[str, int], psutil.Process]:
-    """Who listens where: all processes for root, else the user's own."""
+    """The listening processes by address and port: all of them for root, else only the user's
+    own."""
     found = {}
     for connection in psutil.net_connections(kind="tcp"):
         if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.pid:
             with suppress(psutil.NoSuchProcess):
                 process = psutil.Process(connection.pid)
-                # A server on an IPv6 socket shows its IPv4 address mapped.
+                # An IPv6 socket shows its IPv4 address as a mapped one.
                 address = connection.laddr.ip.removeprefix("::ffff:")
                 found[address, connection.laddr.port] = process
     return found
@@ -84,8 +85,8 @@ def owners() -> dict[tuple[str, int], psutil.Process]:
 def owner(
     listener: Listener, among: Mapping[tuple[str, int], psutil.Process]
 ) -> psutil.Process | None:
-    """Who listens there, or on that port of every address."""
-    places = (listener.address, "0.0.0.0", "::")  # noqa: S104  (looked for, not bound)
+    """The process that listens there, or on that port at all addresses."""
+    places = (listener.address, "0.0.0.0", "::")  # noqa: S104  (compared, not bound)
     return next(
         (among[place, listener.port] for place in places if (place, listener.port) in among), None
     )

@@ -1,7 +1,7 @@
-"""Weights of a plan's models in this machine's cache, by the program that prepares them on nodes.
+"""Prepares the weights of a plan's models in this machine's cache, with the program that nodes run.
 
-Local nodes share the cache: their tasks find the weights ready, and what is wrong with a source is
-told before anything of the environment is touched.
+Local nodes share the cache: their tasks find the weights ready, and a wrong source is reported
+before the environment is touched.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ Event = Mapping[str, Any]
 def prepare_weights(
     environment: Environment, plan: PlatformPlan, models: Mapping[str, Model], progress: Progress
 ) -> None:
-    """Makes the folders of weights that are not there, one after the other: each conversion takes
-    memory of its own.
+    """Prepares the missing weights, one model after the other: each conversion takes memory.
 
-    ConfigError for what is wrong in a model's file, CliError for what this machine could not do.
+    ConfigError for a mistake in a model's file, CliError for a failure of this machine.
     """
     for model in plan.models:
         weights = model.replica.weights
@@ -41,10 +40,8 @@ def prepare_weights(
 
 
 def is_prepared(weights: WeightsSpec, cache: Path) -> bool:
-    """Whether the folder is there. It is made aside, then renamed: there whole or not at all.
-
-    Its checksums are the tasks' to verify.
-    """
+    """Whether the folder exists. It is renamed into place once complete, and tasks verify its
+    files."""
     return (cache / weights.directory).is_dir()
 
 
@@ -65,7 +62,7 @@ def _prepare(
             words.open("w") as errors,
             subprocess.Popen(
                 [python, program, "--document", path],
-                # What torch leaves in the folder for temporary files goes with this one.
+                # torch leaves temporary files behind; they are removed with this folder.
                 env={
                     **environment.child_environment(),
                     "SLIPWAY_RUNTIME": str(cache),
@@ -87,7 +84,7 @@ def _prepare(
 
 
 def _follow(lines: Iterable[str], name: str, progress: Progress) -> Event | None:
-    """Shows each step and what lasts; returns the error that the program ended with."""
+    """Shows the program's progress; returns the error that it ended with."""
     error = None
     for line in lines:
         event = json.loads(line)
@@ -112,7 +109,7 @@ def _unexplained(code: int, stderr: str) -> Event:
 
 
 def _failure(model: Model, error: Event) -> ConfigError | CliError:
-    fix = error.get("fix", "see that this machine has memory and disk space left")
+    fix = error.get("fix", "check that this machine has memory and disk space left")
     if key := error.get("key"):
         field = key.rpartition(".")[2]
         problem = model.origin.problem(

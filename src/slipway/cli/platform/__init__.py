@@ -1,1 +1,1 @@
-"""The parts of a running platform, asked and told what a command needs."""
+"""Clients for the parts of a running platform."""

@@ -1,4 +1,4 @@
-"""The agents of this machine's hosts, through the program of services/node that keeps them."""
+"""The agents of this machine's hosts, through the program of services/node that supervises them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from slipway.cli.applied import NOMAD_PORT, Applied
+from slipway.cli.applied import Applied
 from slipway.cli.console import say
 from slipway.cli.environment import Environment
 from slipway.cli.errors import WRONG_INPUT, CliError
@@ -17,7 +17,7 @@ PROGRAM = "agents.py"
 
 
 def has_agents(environment: Environment) -> bool:
-    """Whether agents were ever started here (and not taken down since).
+    """Whether agents were started here and not taken down since.
 
     The folder alone is not enough: an `up` may have been interrupted before it wrote the file.
     """
@@ -25,16 +25,16 @@ def has_agents(environment: Environment) -> bool:
 
 
 def must_stay(environment: Environment, before: Applied | None, plan: PlatformPlan) -> None:
-    """CliError when a plan lacks servers that were started, or has them elsewhere: what Consul and
-    Nomad keep names their addresses, and without most of them nothing elects a leader again."""
+    """CliError when a plan removes or moves running servers: the state of Consul and Nomad contains
+    their addresses, and without a majority of them no leader can be elected."""
     if before is None or not has_agents(environment):
         return
-    now = f"http://{plan.servers[0].address}:{NOMAD_PORT}"
+    now = plan.nomad.url
     if now != before.nomad:
         raise CliError(
             f"Pulumi.{environment.name}.yaml: slipway:network would move the servers of a running"
             f" environment from {before.nomad} to {now}",
-            fix=f"slipway down -s {environment.name} first, or leave the network as it was",
+            fix=f"slipway down -s {environment.name} first, or keep the network as it was",
             exit_code=WRONG_INPUT,
         )
     if len(plan.servers) < len(before.servers):
@@ -42,7 +42,7 @@ def must_stay(environment: Environment, before: Applied | None, plan: PlatformPl
             f"Pulumi.{environment.name}.yaml: slipway:servers would take"
             f" {len(before.servers) - len(plan.servers)} of {len(before.servers)} servers from a"
             " running environment, and the rest could not elect a leader",
-            fix=f"slipway down -s {environment.name} first, or leave as many servers",
+            fix=f"slipway down -s {environment.name} first, or keep the number of servers",
             exit_code=WRONG_INPUT,
         )
 
@@ -53,8 +53,8 @@ def start(environment: Environment, applied: Applied | None) -> None:
 
 
 def stop(environment: Environment, applied: Applied | None) -> None:
-    """Ends all agents, tasks and mounts of the environment, and clears what its replicas left on
-    the machine; needs neither Nomad nor Pulumi."""
+    """Ends all agents, tasks and mounts of the environment, and removes what its replicas left on
+    the machine. Needs neither Nomad nor Pulumi."""
     _run(environment, applied, "stop", fix="read the lines above, then run the same command again")
     clear_leftovers(environment)
 
@@ -77,7 +77,7 @@ def _run(environment: Environment, applied: Applied | None, action: str, *, fix:
 
 
 def _python(environment: Environment, applied: Applied | None) -> Path:
-    """The interpreter that was applied; this one when the cache was emptied meanwhile."""
+    """The applied plan's interpreter; this one if the cache was emptied meanwhile."""
     if applied is not None:
         applied_python = environment.cache / "envs" / applied.node_environment / "bin" / "python"
         if applied_python.exists():
@@ -86,7 +86,7 @@ def _python(environment: Environment, applied: Applied | None) -> Path:
 
 
 def _program(environment: Environment, applied: Applied | None) -> Path:
-    """The program that was applied; the checkout's own when the cache was emptied meanwhile."""
+    """The applied plan's program; the checkout's if the cache was emptied meanwhile."""
     if applied is not None:
         bundle = environment.cache / "bundles" / applied.node_bundle / PROGRAM
         if bundle.is_file():

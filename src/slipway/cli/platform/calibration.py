@@ -1,4 +1,4 @@
-"""Keeping what a running environment did as a calibration, which plans use from then on."""
+"""Keeps the measurements of a running environment as a calibration, which later plans use."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ from slipway.cli.errors import CliError
 from slipway.config.artifacts import REQUIREMENTS
 from slipway.config.calibration import CalibrationRow, CalibrationSettings, ServingMeasurement
 from slipway.config.inputs import PlanInputs, calibration_file
-from slipway.plan.capacity import CapacityPlan, ModelCapacity
+from slipway.plan.platform import ModelPlan, PlatformPlan
+from slipway.planner.engines.registry import engine_of
 from slipway.planner.reports.comparison import Measured
 
 KIB = 1024
 
 
 def calibrate(
-    inputs: PlanInputs, plan: CapacityPlan, measured: Mapping[str, Measured], root: Path
+    inputs: PlanInputs, plan: PlatformPlan, measured: Mapping[str, Measured], root: Path
 ) -> tuple[Path, tuple[CalibrationRow, ...]]:
-    """Add a row for each real engine that served something; returns the file and the new rows.
+    """Adds a row for each real engine that served requests; returns the file and the new rows.
 
-    A simulated engine measures nothing. CliError when there is nothing to keep.
+    Simulated engines are left out. CliError when there is nothing to keep.
     """
     versions = _engine_versions(root)
     rows = tuple(
-        _row(model, measured[model.model], versions)
+        _row(model, measured[model.name], versions)
         for model in plan.models
-        if not _is_simulated(inputs, model) and _served(measured[model.model])
+        if not _is_simulated(inputs, model) and _served(measured[model.name])
     )
     if not rows:
         raise CliError(
-            "no real engine served a request in this time: there is nothing to keep",
+            "no real engine served a request in this time window, so there is nothing to keep",
             fix="send a steady load, then run the same command with a --window inside it",
         )
     kept = () if inputs.calibration is None else inputs.calibration.rows
@@ -51,7 +52,7 @@ def calibrate(
     return path, rows
 
 
-def _row(model: ModelCapacity, seen: Measured, versions: Mapping[str, str]) -> CalibrationRow:
+def _row(model: ModelPlan, seen: Measured, versions: Mapping[str, str]) -> CalibrationRow:
     replicas = max(1, seen.replicas)
     return CalibrationRow.model_validate(
         {
@@ -74,13 +75,13 @@ def _row(model: ModelCapacity, seen: Measured, versions: Mapping[str, str]) -> C
 
 
 def _engine_versions(root: Path) -> dict[str, str]:
-    """The engine's pin: its package has another name for processors than for accelerators."""
+    """The engine's pin: its package has different names for CPUs and for accelerators."""
     pins = re.findall(r"^(vllm[a-z-]*)==(\S+)", (root / REQUIREMENTS["vllm"]).read_text(), re.M)
     return dict(pins)
 
 
-def _is_simulated(inputs: PlanInputs, model: ModelCapacity) -> bool:
-    return inputs.models[model.model].settings.engine.kind == "sim"
+def _is_simulated(inputs: PlanInputs, model: ModelPlan) -> bool:
+    return engine_of(inputs.models[model.name]).simulated
 
 
 def _served(seen: Measured) -> bool:
@@ -94,5 +95,5 @@ def _this_machine() -> str:
 
 
 def _rounded(value: float | None) -> float:
-    """Four digits: more would only be noise in a file that people read."""
+    """Rounded to four digits: more would be noise in a file that people read."""
     return float(f"{value or 0.0:.4g}")

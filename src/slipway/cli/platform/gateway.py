@@ -1,4 +1,4 @@
-"""What the gateway knows: endpoints as Envoy sees them, models as the control plane sees them."""
+"""The gateway's state: endpoints from Envoy, models from the control plane."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Endpoint:
 
 
 def endpoints(envoy_admin: str) -> list[Endpoint]:
-    """From Envoy's admin interface. Raises httpx.HTTPError."""
+    """Endpoints from Envoy's admin interface. Raises httpx.HTTPError."""
     response = httpx.get(
         f"{envoy_admin}/clusters",
         params={"format": "json"},

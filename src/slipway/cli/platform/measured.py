@@ -1,4 +1,4 @@
-"""What a running environment did, asked of its Prometheus."""
+"""Measurements of a running environment, read from its Prometheus."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import httpx
 from slipway.cli.applied import Applied
 from slipway.cli.errors import CliError
 from slipway.cli.platform.prometheus import Prometheus
-from slipway.plan.capacity import CapacityPlan
+from slipway.plan.platform import PlatformPlan
 from slipway.planner.reports.comparison import Measured
 
 P95 = "histogram_quantile(0.95, sum by (le) (rate({name}_bucket{{{of}}}[{window}s]))) * 1000"
@@ -19,10 +19,10 @@ TTFT = "vllm:time_to_first_token_seconds"
 TPOT = "vllm:inter_token_latency_seconds"
 
 
-def ask(applied: Applied, plan: CapacityPlan, *, window_s: int) -> dict[str, Measured]:
-    """What each model of the plan did. CliError when the environment does not answer."""
+def ask(applied: Applied, plan: PlatformPlan, *, window_s: int) -> dict[str, Measured]:
+    """Measurements of each model of the plan. CliError when the environment does not answer."""
     try:
-        names = [model.model for model in plan.models]
+        names = [model.name for model in plan.models]
         return measure(applied.prometheus, names, window_s=window_s)
     except httpx.HTTPError as error:
         raise CliError(

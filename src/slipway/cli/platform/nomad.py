@@ -26,7 +26,7 @@ class Nomad:
             base_url=address,
             headers={"X-Nomad-Token": token} if token else {},
             timeout=TIMEOUT_S,
-            trust_env=False,  # loopback: a proxy of the user's has no part in it
+            trust_env=False,  # the user's proxy must not see loopback requests
             verify=trusted(),
         )
 
@@ -52,7 +52,7 @@ class Nomad:
         return self._list("/v1/nodes")
 
     def jobs(self) -> list[dict[str, Any]]:
-        """Those that shall run: Nomad remembers stopped ones for hours."""
+        """The jobs that should run; Nomad also lists stopped ones for hours."""
         return [job for job in self._list("/v1/jobs", meta="true") if not job["Stop"]]
 
     def allocations(self) -> list[dict[str, Any]]:
@@ -68,9 +68,9 @@ class Nomad:
         return allocation
 
     def remove_job(self, job_id: str) -> None:
-        """Stops and forgets a job, without the delay that lets the gateway move traffic away.
+        """Stops and purges a job, without the delay that lets the gateway move traffic away.
 
-        Only where the agents end as well: of such removals in quick succession a client can miss
+        Only for when the agents end as well: of such removals in quick succession a client may miss
         all but the first (nomad issue 28242).
         """
         path = f"/v1/job/{job_id}"
@@ -78,7 +78,7 @@ class Nomad:
         self._http.delete(path, params=parameters).raise_for_status()
 
     def watch_running(self, index: int, wait_s: int) -> tuple[int, int]:
-        """(allocations not ended, index): returns at a change after `index`, or after `wait_s`."""
+        """(allocations not ended, index): returns on a change since `index`, or after `wait_s`."""
         response = self._http.get(
             "/v1/allocations",
             params={"index": str(index), "wait": f"{wait_s}s"},
@@ -91,8 +91,7 @@ class Nomad:
     def log(
         self, allocation_id: str, task: str, stream: str, *, follow: bool, offset: int = 0
     ) -> Iterator[bytes]:
-        """What a task printed, from the byte `offset` on; with `follow` also what it prints from
-        now on."""
+        """A task's output from the byte `offset` on; with `follow`, also future output."""
         parameters = {
             "task": task,
             "type": stream,
@@ -125,8 +124,8 @@ def cluster_answers(environment: Environment, applied: Applied | None) -> bool:
 def allocations_now(
     environment: Environment, applied: Applied | None
 ) -> list[dict[str, Any]] | None:
-    """None where the cluster does not answer, or not yet to this environment's token: an `up` that
-    was interrupted goes on from there."""
+    """None if the cluster does not answer, or does not accept this environment's token yet (after
+    an interrupted `up`)."""
     if applied is None:
         return None
     with Nomad.of(environment, applied) as nomad:

@@ -1,4 +1,4 @@
-"""What Prometheus scrapes, and instant queries of it."""
+"""Prometheus's scrape targets, and instant queries."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def targets(prometheus: str) -> list[Target]:
 
 
 class Prometheus:
-    """Instant queries that give one number."""
+    """Instant queries with one number as the result."""
 
     def __init__(self, address: str) -> None:
         self._client = httpx.Client(
@@ -57,7 +57,7 @@ class Prometheus:
         self._client.close()
 
     def number(self, query: str) -> float | None:
-        """None where there is no series, or nothing happened. Raises httpx.HTTPError."""
+        """None if there is no series or its value is not a number. Raises httpx.HTTPError."""
         response = self._client.get("/api/v1/query", params={"query": query})
         found = response.raise_for_status().json()["data"]["result"]
         value = float(found[0]["value"][1]) if found else math.nan

@@ -18,11 +18,11 @@ from slipway.cli.progress import REPEAT_S
 
 POLL_S = 0.25
 LEADER_TIMEOUT_S = 60.0
-ROUTE_TIMEOUT_S = 60.0  # from replicas that answer to Envoy's acknowledgement, on a busy machine
+ROUTE_TIMEOUT_S = 60.0  # from ready replicas to Envoy's acknowledgement, on a busy machine
 
 
 def wait_for_leader(nomad: Nomad, *, timeout_s: float = LEADER_TIMEOUT_S) -> None:
-    """CliError when the cluster has no leader by then."""
+    """Waits for a leader. CliError when there is none in time."""
     polling = Retrying(
         stop=stop_after_delay(timeout_s),
         wait=wait_fixed(POLL_S),
@@ -38,29 +38,29 @@ def wait_for_leader(nomad: Nomad, *, timeout_s: float = LEADER_TIMEOUT_S) -> Non
 
 
 def wait_for_models(applied: Applied, *, timeout_s: float) -> None:
-    """Until Envoy holds the routes and endpoints of every model; says what is missing meanwhile."""
+    """Waits until Envoy has the routes and endpoints of every model; says what is missing."""
     shown_s = started_s = time.monotonic()
     while missing := _missing(applied):
         now_s = time.monotonic()
         if now_s - started_s > timeout_s:
             raise CliError(
                 f"not ready after {timeout_s:.0f} s: {missing}",
-                fix="slipway status shows the replicas, slipway logs JOB what they say",
+                fix="slipway status shows the replicas, slipway logs JOB shows their output",
             )
         if now_s - shown_s >= REPEAT_S:
             shown_s = now_s
             say(f"  waiting for {missing} ({now_s - started_s:.0f} s)")
-        time.sleep(POLL_S)  # the control plane's status is a document to poll
+        time.sleep(POLL_S)  # the control plane's status can only be polled
 
 
 def _missing(applied: Applied) -> str:
-    """The models that are not ready and the last thing seen of them; empty when all are."""
+    """The models that are not ready, each with its last known state; empty when all are."""
     try:
         status = control_plane(applied.xds)
     except httpx.HTTPError as error:
         return f"the control plane at {applied.xds} ({error or type(error).__name__})"
     if not status["envoys"]:
-        return "Envoy to meet its control plane (slipway logs envoy --stderr)"
+        return "Envoy to connect to the control plane (slipway logs envoy --stderr)"
     return ", ".join(
         f"{model.name} ({_seen(state)})"
         for model in applied.models
@@ -71,4 +71,4 @@ def _missing(applied: Applied) -> str:
 def _seen(state: Mapping[str, Any]) -> str:
     if not state:
         return "no route yet"
-    return "its replicas" if state.get("acknowledged") else "Envoy to take its route"
+    return "its replicas" if state.get("acknowledged") else "Envoy to acknowledge its route"

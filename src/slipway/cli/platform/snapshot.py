@@ -1,8 +1,8 @@
-"""What runs now, from every part that knows a piece of it, as one JSON document."""
+"""The state of all parts of the platform as one JSON document."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import httpx
@@ -13,6 +13,7 @@ from slipway.cli.platform import gateway, prometheus
 from slipway.cli.platform.nomad import Nomad
 
 SCHEMA_VERSION = 1
+ENVOY_METRICS = "envoy-admin"  # the service under which Prometheus finds Envoy's statistics
 
 
 def take_snapshot(environment: Environment, applied: Applied) -> dict[str, Any]:
@@ -60,8 +61,20 @@ def take_snapshot(environment: Environment, applied: Applied) -> dict[str, Any]:
             {"service": t.service, "address": t.address, "up": t.up, "error": t.error}
             for t in targets
         ],
+        "autoscaler_blind": _blind(targets, unreachable),
         "unreachable": unreachable,
     }
+
+
+def _blind(targets: Iterable[prometheus.Target], unreachable: Mapping[str, str]) -> str:
+    """Why the autoscaler cannot see the load and keeps every count; "" if it can."""
+    if reason := unreachable.get("prometheus"):
+        return f"Prometheus does not answer: {reason}"
+    envoys = [target for target in targets if target.service == ENVOY_METRICS]
+    if not envoys:
+        return "Prometheus does not find Envoy in Consul"
+    failing = [f"{envoy.address}: {envoy.error}" for envoy in envoys if not envoy.up]
+    return f"Prometheus cannot read Envoy's statistics: {'; '.join(failing)}" if failing else ""
 
 
 def _model(name: str, states: dict[str, Any]) -> dict[str, Any]:
@@ -91,7 +104,7 @@ def _job(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _replicas(allocations: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Allocations that are wanted or still end, by job and name."""
+    """Allocations that should run or have not ended yet, by job and name."""
     found = [
         {
             "job": allocation["JobID"],

@@ -1,4 +1,4 @@
-"""The tasks of an allocation: which there are, and which one has something to say."""
+"""The tasks of an allocation, and the one whose log is most useful."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def task_names(allocation: Mapping[str, Any]) -> list[str]:
 
 
 def telling_task(allocation: Mapping[str, Any]) -> str:
-    """The task that failed; else the one that runs; else the main one, which serves."""
+    """The failed task, else the running one, else the main one, which serves."""
     states = _states(allocation)
     main_first = sorted(_tasks(allocation), key=lambda task: bool(task.get("Lifecycle")))
     names = [str(task["Name"]) for task in main_first]
@@ -25,13 +25,13 @@ def telling_task(allocation: Mapping[str, Any]) -> str:
 
 
 def has_started(allocation: Mapping[str, Any], task: str) -> bool:
-    """Nomad has no log of a task before."""
+    """Nomad has no log of a task that has not started."""
     started = (_states(allocation).get(task) or {}).get("StartedAt") or _NEVER
     return not started.startswith(_NEVER)
 
 
 def state_of(allocation: Mapping[str, Any], task: str) -> str:
-    """As a person reads it: "running", "pending (Building Task Directory)"."""
+    """For people: "running", "pending (Building Task Directory)"."""
     state = _states(allocation).get(task) or {}
     events = state.get("Events") or []
     newest = max(events, key=lambda event: int(event["Time"]), default=None)
@@ -44,7 +44,7 @@ def fails(allocation: Mapping[str, Any]) -> bool:
 
 
 def _failed(state: Mapping[str, Any]) -> bool:
-    """Ended by itself, whether or not it is started again."""
+    """Whether it ended by itself, even if it is started again."""
     if not state or state["State"] == "running":
         return False
     ends = [event for event in state.get("Events") or [] if event["Type"] == "Terminated"]

@@ -1,1 +1,1 @@
-"""Pulumi of one environment: its processes, plugins, state, locks and policies."""
+"""Pulumi for one environment: processes, plugins, state, locks and policies."""

@@ -1,4 +1,4 @@
-"""One change of an environment at a time: our own lock, and what an ended Pulumi left of its."""
+"""One change of an environment at a time: our own lock, and stale locks of ended Pulumi runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
 from slipway.cli.pulumi.state import lock_files
 
-OWNER_GRACE_S = 30.0  # an interrupted Pulumi whose `up` is gone ends its resources within this
+OWNER_GRACE_S = 30.0  # an interrupted Pulumi without its `up` finishes its resources within this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,19 +42,20 @@ class PulumiLock:
         )
 
     def owner(self) -> psutil.Process | None:
-        """The process that holds the lock; None when it has ended (its pid may be another's)."""
+        """The process that holds the lock; None if it has ended (its pid may be reused)."""
         try:
             process = psutil.Process(self.pid)
             started = process.create_time()
         except psutil.NoSuchProcess:
             return None
-        # A second of slack: the kernel's clock ticks and the lock's clock are not the same one.
+        # A second of slack, because the kernel's ticks and the lock's timestamps use different
+        # clocks.
         return process if started <= self.created.timestamp() + 1 else None
 
 
 @contextmanager
 def exclusive(environment: Environment) -> Iterator[None]:
-    """Holds the environment for one command. CliError when another one has it."""
+    """Locks the environment for one command. CliError if another one holds it."""
     environment.make_home()
     folder = environment.home / "locks"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -77,18 +78,18 @@ def exclusive(environment: Environment) -> Iterator[None]:
 
 
 def clear_stale_locks(environment: Environment, *, grace_s: float = OWNER_GRACE_S) -> None:
-    """Removes locks of ended processes of this host, and says so.
+    """Removes and reports locks of ended processes on this host.
 
-    A living owner gets `grace_s` to end; a lock that then remains, or one of another host, is a
+    A live owner gets `grace_s` to end. A lock that then remains, or one from another host, raises
     CliError with the command that clears it.
     """
     for path in lock_files(environment):
         try:
             lock = PulumiLock.read(path)
         except FileNotFoundError:
-            continue  # its owner ended in this moment
+            continue  # its owner has just ended
         except (ValueError, KeyError):
-            say(f"removing an unreadable lock of Pulumi: {path}")
+            say(f"removing an unreadable Pulumi lock: {path}")
             path.unlink(missing_ok=True)
             continue
         _clear(environment, lock, grace_s)
@@ -99,7 +100,7 @@ def _clear(environment: Environment, lock: PulumiLock, grace_s: float) -> None:
     if lock.host != socket.gethostname():
         raise CliError(
             f"the state is locked by {lock.user}@{lock.host} (pid {lock.pid}) since {lock.created}",
-            fix=f"when nothing runs there any more: {cancel}",
+            fix=f"if nothing runs there any more: {cancel}",
         )
     owner = lock.owner()
     if owner is not None:

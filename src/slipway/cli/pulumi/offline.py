@@ -1,4 +1,4 @@
-"""The Pulumi program in a process of its own, without credentials, plugins or a cluster."""
+"""Runs the Pulumi program in its own process, without credentials, plugins or a cluster."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ def _registered(environment: Environment) -> list[Resource]:
         "secret_keys": [key for key, value in values.items() if _masked(value) != value],
     }
     child = subprocess.run(
-        # -B: nothing is written, not even byte code.
+        # -B: write nothing, not even bytecode.
         [sys.executable, "-B", "-m", PROGRAM],
         input=json.dumps(request),
         stdout=subprocess.PIPE,
         text=True,
         cwd=environment.checkout,
-        # Nothing of the caller's environment: neither credentials nor settings.
+        # Nothing from the caller's environment: neither credentials nor settings.
         env={"PYTHONPATH": environment.variables()["PYTHONPATH"], "PATH": os.defpath},
-        start_new_session=True,  # Ctrl-C reaches us, who end it
+        start_new_session=True,  # this program receives Ctrl-C and ends it
         check=False,
     )
     if child.returncode:
         raise CliError(
-            f"the program of {source} did not run to its end",
-            fix="put right what it says above",
+            f"the program of {source} did not finish",
+            fix="correct what it reports above",
             exit_code=WRONG_INPUT if child.returncode == WRONG_INPUT else FAILED,
         )
     resources: list[Resource] = json.loads(child.stdout)
@@ -61,7 +61,8 @@ def _registered(environment: Environment) -> list[Resource]:
 
 
 def _masked(value: Any) -> Any:
-    """Without secrets, which only the passphrase or a key service could decrypt."""
+    """The configuration without secrets, which only the passphrase or a key service could
+    decrypt."""
     if isinstance(value, Mapping):
         if set(value) == {"secure"}:
             return SECRET
@@ -70,5 +71,5 @@ def _masked(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """As Pulumi hands configuration to a program."""
+    """A value as Pulumi passes configuration to a program."""
     return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -1,4 +1,4 @@
-"""The documents inside resources, each under a path that stays the same from run to run."""
+"""The documents inside resources, each under a path that is the same in every run."""
 
 from __future__ import annotations
 

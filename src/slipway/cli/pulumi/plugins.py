@@ -1,18 +1,22 @@
-"""Which kind of provider plugins an environment's Pulumi uses. One checkout keeps to one kind."""
+"""Which kind of provider plugins an environment's Pulumi uses. A checkout always uses one kind."""
 
 from __future__ import annotations
 
 import errno
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
+from slipway.cli.console import say
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
 from toolchain.language_host.install import install as install_language_host
 from toolchain.locks import exclusive
-from toolchain.plugins.install import install
+from toolchain.pins import tool_pin
+from toolchain.plugins.install import folders, install
 from toolchain.progress import Step, silent
 
 Kind = Literal["official", "registry-only"]
@@ -21,39 +25,51 @@ DESCRIPTION: dict[Kind, str] = {
     "official": "official provider plugins, downloaded by Pulumi",
     "registry-only": "registry-only provider plugins of this checkout (README: Provider plugins)",
 }
+LANGUAGE_HOST = "pulumi-language-python"
 _ELF = b"\x7fELF"
-# Why a file system gives a file no second name; another file system is the usual one.
+# Errors of file systems that refuse a hard link, most often to another file system.
 _NO_SECOND_NAME = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 def plugin_kind(environment: Environment) -> Kind:
-    """The kind that was chosen for this checkout, else the one that fits the Pulumi at hand.
+    """The kind that this checkout began with, else the one that fits the Pulumi at hand.
 
-    A Pulumi with its own language host came from a release: then its downloads are the way.
-    CliError when what was chosen cannot be read: the wrong kind would change how state is kept.
+    CliError when what was recorded cannot be read: the wrong kind would change how state is kept.
     """
-    record = _record(environment)
-    if record.is_file():
-        for kind in DESCRIPTION:
-            if record.read_text(errors="replace").strip() == kind:
-                return kind
-        raise CliError(
-            f"{record} names no kind of provider plugins",
-            fix=f"write the kind into it that this checkout began with: {' or '.join(DESCRIPTION)}",
-        )
-    # Of a Pulumi found on PATH the cache links the program alone: the rest lies beside the file.
-    host = environment.cached_pulumi.resolve().with_name("pulumi-language-python")
-    return "official" if _is_binary(host) else "registry-only"
+    return known_kind(environment) or "registry-only"
+
+
+def known_kind(environment: Environment) -> Kind | None:
+    """Like `plugin_kind`; None if nothing is recorded and Pulumi is not installed."""
+    begun = _begun_with(environment)
+    if begun is not None or not environment.cached_pulumi.exists():
+        return begun
+    # A Pulumi with its own language host is from a release, so it downloads official plugins.
+    return "official" if _has_language_host(environment) else "registry-only"
+
+
+def describe(environment: Environment, kind: Kind) -> str:
+    """The kind in words, with the reason if it is registry-only although Pulumi is on PATH."""
+    pulumi = environment.cached_pulumi.resolve()
+    is_foreign = pulumi.exists() and not pulumi.is_relative_to(environment.cache.resolve())
+    if kind == "official" or not is_foreign or _begun_with(environment) is not None:
+        return DESCRIPTION[kind]
+    return (
+        f"{DESCRIPTION[kind]}: {pulumi} has no {LANGUAGE_HOST} from its release beside it. For the "
+        "official ones, put the whole release on PATH before the first `slipway up`"
+    )
 
 
 def prepare_plugins(environment: Environment) -> Kind:
-    """Records the kind and, for registry-only, puts the plugins where Pulumi looks for them."""
-    environment.pulumi_home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    environment.commands.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Commands for several environments share the folder. Another one takes seconds at most.
-    with exclusive(environment.commands / ".lock", Step("plugins", silent)):
+    """Puts Pulumi and, for registry-only, the plugins where they are looked for.
+
+    CliError where official plugins are in use and their language host is gone.
+    """
+    with _exclusive(environment):
         kind = plugin_kind(environment)
-        _keep(environment, kind)
+        if kind == "official":
+            _must_have_language_host(environment)
+            _remove_registry_only(environment)
         _place_pulumi(environment, kind)
         if kind == "registry-only":
             python = Path(sys.executable)
@@ -62,25 +78,104 @@ def prepare_plugins(environment: Environment) -> Kind:
     return kind
 
 
-def _record(environment: Environment) -> Path:
-    return environment.pulumi_home / "plugin-kind"
+def keep_kind(environment: Environment, home: Path) -> None:
+    """Records the kind once, before the first update writes state with it.
 
-
-def _keep(environment: Environment, kind: Kind) -> None:
-    """Once, and whole or not at all."""
+    Previews do not record it, and official plugins are recorded only once they are in `home`
+    (PULUMI_HOME), so that a first try without a network does not fix the choice.
+    """
     record = _record(environment)
-    if not record.is_file():
+    with _exclusive(environment):
+        kind = plugin_kind(environment)
+        if record.is_file() or (kind == "official" and not _has_official_plugins(home)):
+            return
         staged = record.with_name(".plugin-kind")
         staged.write_text(f"{kind}\n")
         staged.replace(record)
 
 
+def say_what_is_missing(environment: Environment, home: Path) -> None:
+    """Says what to do if Pulumi failed because the official plugins are missing."""
+    if plugin_kind(environment) == "official" and not _has_official_plugins(home):
+        say(
+            "the official provider plugins are not installed: Pulumi downloads them at its first"
+            " run. If that failed, give this machine access to get.pulumi.com, or start with a"
+            " Pulumi that is built here and the registry-only plugins:"
+            f" SLIPWAY_TOOL_SOURCES=wheel,module slipway up -s {environment.name}",
+            style="yellow",
+        )
+
+
+@contextmanager
+def _exclusive(environment: Environment) -> Iterator[None]:
+    """Commands for several environments share the folders; each holds the lock for seconds at
+    most."""
+    environment.pulumi_home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    environment.commands.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with exclusive(environment.commands / ".lock", Step("plugins", silent)):
+        yield
+
+
+def _begun_with(environment: Environment) -> Kind | None:
+    """The recorded kind, else official if Pulumi has downloaded plugins."""
+    record = _record(environment)
+    if not record.is_file():
+        return "official" if _has_official_plugins(environment.pulumi_home) else None
+    for kind in DESCRIPTION:
+        if record.read_text(errors="replace").strip() == kind:
+            return kind
+    raise CliError(
+        f"{record} does not name a kind of provider plugins",
+        fix=f"write into it the kind that this checkout started with: {' or '.join(DESCRIPTION)}",
+    )
+
+
+def _record(environment: Environment) -> Path:
+    return environment.pulumi_home / "plugin-kind"
+
+
+def _plugins(home: Path) -> list[Path]:
+    """The folders of the program's plugins, of either kind."""
+    places = folders(home, Path(sys.executable))
+    return [folder / f"pulumi-resource-{name}" for name, folder in places.items()]
+
+
+def _has_official_plugins(home: Path) -> bool:
+    return any(_is_binary(plugin) for plugin in _plugins(home))
+
+
+def _has_language_host(environment: Environment) -> bool:
+    # For a Pulumi on PATH the cache links only the program; the rest is beside the original file.
+    return _is_binary(environment.cached_pulumi.resolve().with_name(LANGUAGE_HOST))
+
+
+def _remove_registry_only(environment: Environment) -> None:
+    """Removes registry-only plugins left by an earlier preview, which Pulumi would prefer."""
+    (environment.commands / LANGUAGE_HOST).unlink(missing_ok=True)
+    for plugin in _plugins(environment.pulumi_home):
+        if plugin.exists() and not _is_binary(plugin):
+            shutil.rmtree(plugin.parent)
+
+
+def _must_have_language_host(environment: Environment) -> None:
+    if not _has_language_host(environment):
+        raise CliError(
+            "this checkout started with the official provider plugins, and"
+            f" {environment.cached_pulumi.resolve()} has no {LANGUAGE_HOST} from its release beside"
+            " it",
+            fix=f"put the whole release of Pulumi {tool_pin('pulumi').version} back on PATH; or"
+            f" take every environment down (slipway down), remove {environment.home} and start with"
+            " the registry-only plugins",
+        )
+
+
 def _place_pulumi(environment: Environment, kind: Kind) -> None:
-    """Pulumi takes the language host beside its own file without a word, and one from elsewhere
-    with a warning each time. The cache's folder is no place for this checkout's host, so the file
-    itself gets a second name here. An official one brings its host along: a symbolic link."""
+    """Pulumi silently uses a language host beside its own file, and warns each time about one from
+    elsewhere. This checkout's host must not be in the cache, so Pulumi's file is hard-linked here.
+    An official Pulumi has its own host beside it and is linked symbolically."""
     target = environment.cached_pulumi.resolve()
-    if environment.pulumi.exists() and _same(environment.pulumi, target):
+    is_of_kind = environment.pulumi.is_symlink() == (kind == "official")
+    if is_of_kind and environment.pulumi.exists() and _same(environment.pulumi, target):
         return
     staged = environment.commands / ".pulumi"
     staged.unlink(missing_ok=True)
@@ -97,7 +192,7 @@ def _place_pulumi(environment: Environment, kind: Kind) -> None:
 
 
 def _same(placed: Path, target: Path) -> bool:
-    """One file, or a copy of it: that keeps the time of the last change."""
+    """Whether both are the same file or one is a copy, which keeps the modification time."""
     if placed.samefile(target):
         return True
     one, other = placed.stat(), target.stat()
@@ -105,7 +200,7 @@ def _same(placed: Path, target: Path) -> bool:
 
 
 def _is_binary(file: Path) -> bool:
-    """Whether it is a compiled program: the host of this checkout is a script."""
+    """Whether it is a compiled program; this checkout's host is a script."""
     try:
         with file.open("rb") as stream:
             return stream.read(len(_ELF)) == _ELF
@@ -113,8 +208,15 @@ def _is_binary(file: Path) -> bool:
         return False
 
 
+def plugin_folders(environment: Environment, kind: Kind) -> list[Path]:
+    """The folders of the plugins that this checkout brings."""
+    if kind == "official":
+        return []
+    return list(folders(environment.pulumi_home, Path(sys.executable)).values())
+
+
 def plugin_variables(kind: Kind) -> dict[str, str]:
-    """For registry-only: nothing is looked for in the network."""
+    """For registry-only plugins: keeps Pulumi from looking for plugins on the network."""
     if kind == "official":
         return {}
     return {

@@ -9,21 +9,22 @@ from pathlib import Path
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
 from slipway.cli.progress import ToolchainProgress
-from slipway.cli.pulumi.state import read_state
+from slipway.cli.pulumi.state import StackState, read_state
 from toolchain.prepare import EnvironmentJob, prepare
 
-# The policies' own environment: pulumi-policy needs another protobuf than the program has.
+# The policies' own environment, because pulumi-policy needs another protobuf than the program.
 POLICY_ENVIRONMENT = "policies"
-# The rule that asks what the environment costs now (policies/rules/cost.py), and the policies that
-# report its advice, its unknowns and its waivers (policies/pulumi_pack.py).
+# The rule that needs the current cost of the environment (policies/rules/cost.py), and the policies
+# that report its advice, unknowns and waivers (policies/pulumi_pack.py).
 _ASK_FOR_COST = ("change-over-budget", "could-not-be-evaluated", "advice", "waived")
 
 
-def policy_arguments(environment: Environment) -> list[str]:
-    """Makes the policies' environment; returns what `pulumi preview` needs to run them."""
+def policy_arguments(environment: Environment, state: StackState | None) -> list[str]:
+    """Creates the policies' environment; returns the arguments with which `pulumi preview` runs
+    them. `state` is the environment as last brought up."""
     folder = policies_folder(environment)
     _link(folder / ".venv", make_policy_environment(environment))
-    return [f"--policy-pack={folder}", f"--policy-pack-config={_configuration(environment)}"]
+    return [f"--policy-pack={folder}", f"--policy-pack-config={_configuration(environment, state)}"]
 
 
 def policies_folder(environment: Environment) -> Path:
@@ -37,18 +38,21 @@ def make_policy_environment(environment: Environment) -> Path:
 
 
 def usd_per_hour_before(environment: Environment) -> float:
-    """What the environment costs as it was last brought up; 0 before that."""
-    state = read_state(environment)
+    """The cost of the environment as last brought up; 0 before that."""
+    return _usd_per_hour(read_state(environment))
+
+
+def _usd_per_hour(state: StackState | None) -> float:
     return 0.0 if state is None else state.usd_per_hour
 
 
 def _link(link: Path, target: Path) -> None:
-    """Points the link that PulumiPolicy.yaml names at the environment."""
+    """Points the link named in PulumiPolicy.yaml to the environment."""
     if link.is_symlink() and link.readlink() == target:
         return
     if link.exists() and not link.is_symlink():
         raise CliError(
-            f"{link} is not the link that Slipway keeps there",
+            f"{link} is not the link that Slipway creates there",
             fix=f"move it away: mv {link} {link}.old",
         )
     staged = link.with_name(f".venv.{os.getpid()}")
@@ -56,9 +60,10 @@ def _link(link: Path, target: Path) -> None:
     staged.replace(link)
 
 
-def _configuration(environment: Environment) -> Path:
-    """The file that tells the policies what a preview does not: the cost before the change."""
+def _configuration(environment: Environment, state: StackState | None) -> Path:
+    """The file that tells the policies the cost before the change, which a preview does not
+    contain."""
     path = environment.pulumi_home / f"policies-{environment.name}.json"
-    known = {"usd_per_hour_before": usd_per_hour_before(environment)}
+    known = {"usd_per_hour_before": _usd_per_hour(state)}
     path.write_text(json.dumps(dict.fromkeys(_ASK_FOR_COST, known)))
     return path

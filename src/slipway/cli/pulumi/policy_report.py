@@ -1,7 +1,7 @@
-"""What this checkout's policies find in the resources of a preview.
+"""The findings of this checkout's policies in the resources of a preview.
 
-policies/check.py judges them in a process of its own: the policies import nothing of the rest, and
-the rest nothing of them.
+policies/check.py runs in its own process: the policies and the rest of the project do not import
+each other.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ BLOCKED = 1  # the exit code of policies/check.py when something blocks
 def policy_report(
     resources: Mapping[str, Any], environment: str, usd_per_hour_before: float | None
 ) -> PolicyReport:
-    """Judges `{"resources": [...]}` in this interpreter, so that nothing has to be made first. An
-    environment without prices cost nothing before."""
+    """Checks `{"resources": [...]}` with this interpreter, so that no environment has to be created
+    first. Without prices the cost before the change is 0."""
     done = run_check(
         resources,
         environment,
@@ -35,8 +35,8 @@ def policy_report(
     )
     if done.returncode not in (0, BLOCKED) or not done.stdout.strip():
         raise CliError(
-            f"the policies could not be asked:\n{done.stderr.strip()}",
-            fix="put right what it says; slipway diff --policies FILE takes what they found before",
+            f"the policies could not be run:\n{done.stderr.strip()}",
+            fix="correct what it reports; slipway diff --policies FILE uses an earlier report",
         )
     return read_policy_report(json.loads(done.stdout))
 
@@ -54,7 +54,7 @@ def run_check(
     return subprocess.run(
         [
             str(python),
-            "-B",  # nothing is written, not even byte code
+            "-B",  # write nothing, not even bytecode
             str(CHECKOUT / "policies" / "check.py"),
             f"--environment={environment}",
             f"--usd-per-hour-before={usd_per_hour_before}",

@@ -1,4 +1,4 @@
-"""Running the Pulumi CLI for one environment."""
+"""Runs the Pulumi CLI for one environment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,16 +18,16 @@ from slipway.cli.console import say
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError, InterruptedRunError
 from slipway.cli.progress import REPEAT_S
-from slipway.cli.pulumi.locks import clear_stale_locks
-from slipway.cli.pulumi.plugins import plugin_kind, plugin_variables
-from slipway.cli.pulumi.repairs import leaving_hosts, with_hosts_applied, with_jobs_kept
-from slipway.cli.pulumi.state import read_state
+from slipway.cli.pulumi.plugins import keep_kind, say_what_is_missing
+from slipway.cli.pulumi.tracebacks import Tracebacks
 
 _TICK_S = 0.1
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-# Resources without a change, and a refresh of any, are named too; the whole output is in the log.
+# Pulumi also names unchanged and refreshed resources; the full output is in the log.
 _UNCHANGED = re.compile(r"^    [\w-]+:[\w/-]+:\w+ \S+( running)?\s*$")
 _REFRESH = re.compile(r"^\s*~\s.*\brefresh(ing)?\b")
+# The kind of plugins is printed once, before Pulumi starts.
+_PLUGIN = re.compile(r".*\bwarning: using pulumi-resource-[\w-]+ from \$PATH at ")
 _NOISE = re.compile(r"^\s*(@ \w+ing\.*|\.+)?\s*$", re.IGNORECASE)
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -35,87 +35,71 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pulumi:
-    """The CLI of `environment`, in its checkout."""
+    """The CLI for `environment`, run in its checkout. `variables` are all its environment
+    variables, which select the backend and the secrets provider."""
 
     environment: Environment
-
-    def prepare_stack(
-        self, wanted_jobs: Collection[str] = (), wanted_hosts: Collection[str] = ()
-    ) -> None:
-        """Leaves the stack ready for an update: it exists, unlocked, nothing half-remembered.
-
-        A creation that was interrupted stays in the state as "pending" and would be warned of for
-        ever. All our resources can be created again over themselves, so forgetting it is right.
-
-        A change of a model that failed leaves its old job serving and marked for deletion. Where
-        the files now ask for that job again (`wanted_jobs`, IDs), Pulumi would adopt it and, at
-        the end, delete it all the same; so it is told to forget what the mark stands for.
-
-        A node's removal that failed may have drained it or ended its agents. Where the files now
-        ask for that node again (`wanted_hosts`), its program runs again.
-        """
-        clear_stale_locks(self.environment)
-        state = read_state(self.environment)
-        if state is None:
-            self._checked(
-                "stack", "init", self.environment.name, "--secrets-provider", "passphrase"
-            )
-            return
-        kept = set(wanted_jobs).intersection(state.jobs_to_delete)
-        if state.interrupted:
-            say(f"an earlier run was interrupted while creating {', '.join(state.interrupted)}")
-        if kept:
-            say(f"an earlier change failed; still serving and kept: {', '.join(sorted(kept))}")
-        back = set(wanted_hosts).intersection(leaving_hosts(self.environment))
-        if back:
-            say(f"an earlier removal did not end; brought back: {', '.join(sorted(back))}")
-        if not state.interrupted and not state.jobs_to_delete and not back:
-            return
-        exported = self._checked("stack", "export", "--stack", self.environment.name)
-        repaired = with_jobs_kept(exported, kept) if state.jobs_to_delete else exported
-        repaired = with_hosts_applied(repaired, back) if back else repaired
-        if state.interrupted or repaired != exported:
-            # Importing an export drops the pending operations; secrets stay encrypted on the way.
-            self._checked("stack", "import", "--stack", self.environment.name, given=repaired)
+    variables: Mapping[str, str]
 
     def up(self, *, log: Path) -> None:
-        """Applies the program. The whole output goes to `log`, what changes to the terminal.
+        """Applies the program. The full output goes to `log`, changes to the terminal.
 
-        On SIGINT or SIGTERM Pulumi is asked to end, its orderly end is waited for, and
-        InterruptedRunError is raised; a second signal makes it end at once. CliError when it fails.
+        On SIGINT or SIGTERM, Pulumi is interrupted and waited for, and InterruptedRunError is
+        raised; a second signal ends it at once. CliError if Pulumi fails.
         """
-        flags = ("--yes", "--skip-preview", "--suppress-outputs", "--color", "never")
-        command = self._command("up", "--stack", self.environment.name, *flags)
-        with _following(command, self._variables(), self.environment.checkout, log) as run:
-            code = run.wait()
-        if run.interrupted:
-            raise InterruptedRunError(
-                "interrupted; pulumi ended in order and kept what was made",
-                fix=f"slipway up -s {self.environment.name} completes it, slipway down -s "
-                f"{self.environment.name} removes it",
-            )
-        if code:
-            raise CliError(
-                f"pulumi up failed; what was made is kept (log: {log})",
-                fix="put right what the lines above say, then run slipway up again: it goes on"
+        name = self.environment.name
+        self._apply(
+            "up",
+            log,
+            interrupted=InterruptedRunError(
+                "interrupted; pulumi ended cleanly and kept what was created",
+                fix=f"slipway up -s {name} completes it, slipway down -s {name} removes it",
+            ),
+            failed=CliError(
+                f"pulumi up failed; what was created is kept (log: {log})",
+                fix="correct what the lines above report, then run slipway up again: it continues"
                 " from here",
-            )
+            ),
+        )
+
+    def destroy(self, *, log: Path) -> None:
+        """Destroys every resource of the stack; output and signals are as in `up`. Resources that
+        could not be destroyed stay in the state, and the empty stack is kept."""
+        again = f"slipway down -s {self.environment.name}"
+        self._apply(
+            "destroy",
+            log,
+            interrupted=InterruptedRunError(
+                "interrupted; pulumi ended cleanly, and the state keeps what still exists",
+                fix=f"{again} continues from here",
+            ),
+            failed=CliError(
+                f"pulumi destroy failed; the state keeps what still exists (log: {log})",
+                fix=f"correct what the lines above report, then run {again} again: it continues"
+                " from here",
+            ),
+        )
 
     def preview(self, arguments: Sequence[str]) -> int:
         """Previews on the user's own terminal; returns Pulumi's exit code."""
         command = self._command(
             "preview", "--stack", self.environment.name, *arguments, interactive=True
         )
-        with _ignored(signal.SIGINT):  # the terminal sends it to Pulumi too, which ends in order
-            return subprocess.run(
-                command, cwd=self.environment.checkout, env=self._variables(), check=False
+        with _ignored(signal.SIGINT):  # the terminal sends it to Pulumi too, which ends cleanly
+            code = subprocess.run(
+                command, cwd=self.environment.checkout, env=self.variables, check=False
             ).returncode
+        if code:
+            say_what_is_missing(self.environment, self._home)
+        return code
 
-    def _checked(self, *arguments: str, given: str | None = None) -> str:
+    def output(self, *arguments: str, given: str | None = None) -> str:
+        """The output of a command that changes no resource. CliError with the reason if it
+        fails."""
         done = subprocess.run(
             self._command(*arguments),
             cwd=self.environment.checkout,
-            env=self._variables(),
+            env=self.variables,
             input=given,
             stdin=subprocess.DEVNULL if given is None else None,
             capture_output=True,
@@ -125,33 +109,46 @@ class Pulumi:
         if done.returncode:
             raise CliError(
                 f"pulumi {' '.join(arguments[:2])} failed:\n{done.stderr.strip()}",
-                fix="put right what it says, then run the same command again",
+                fix="correct what it reports, then run the same command again",
             )
         return done.stdout
+
+    def _apply(self, operation: str, log: Path, *, interrupted: CliError, failed: CliError) -> None:
+        flags = ("--yes", "--skip-preview", "--suppress-outputs", "--color", "never")
+        command = self._command(operation, "--stack", self.environment.name, *flags)
+        keep_kind(self.environment, self._home)
+        with _following(command, self.variables, self.environment.checkout, log) as run:
+            code = run.wait()
+        if run.interrupted:
+            raise interrupted
+        if code:
+            say_what_is_missing(self.environment, self._home)
+            raise failed
+
+    @property
+    def _home(self) -> Path:
+        return Path(self.variables.get("PULUMI_HOME") or Path.home() / ".pulumi")
 
     def _command(self, *arguments: str, interactive: bool = False) -> list[str]:
         mode = [] if interactive else ["--non-interactive"]
         return [str(self.environment.pulumi), *arguments, *mode]
 
-    def _variables(self) -> dict[str, str]:
-        kind = plugin_kind(self.environment)
-        return {**self.environment.child_environment(), **plugin_variables(kind)}
-
 
 class _Follower:
     """A running command whose output goes to a file and from there to the terminal.
 
-    A file, not a pipe: when this program is killed, Pulumi still ends in order and frees its lock
-    instead of dying of a broken pipe in the middle of a change.
+    It is a file and not a pipe so that, if this program is killed, Pulumi still ends cleanly and
+    releases its lock instead of failing on a broken pipe in the middle of a change.
     """
 
     def __init__(self, log: Path) -> None:
         self.interrupted = False
         self._process: subprocess.Popen[bytes] | None = None
         self._log = log
-        self._begun = ""  # a line without its end
+        self._begun = ""  # an incomplete line
+        self._tracebacks = Tracebacks()
 
-    def start(self, command: list[str], variables: dict[str, str], folder: Path) -> None:
+    def start(self, command: list[str], variables: Mapping[str, str], folder: Path) -> None:
         self._log.touch(mode=0o600)
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(
@@ -161,14 +158,14 @@ class _Follower:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C reaches it once, from us
+                start_new_session=True,  # Ctrl-C reaches it only through this program
                 preexec_fn=_end_with_parent,  # noqa: PLW1509  (no other thread runs here)
             )
-        if self.interrupted:  # while it was being started
+        if self.interrupted:  # a signal arrived while it was being started
             self._process.send_signal(signal.SIGINT)
 
     def end(self) -> None:
-        """Interrupts a command that still runs, and waits for its orderly end."""
+        """Interrupts a running command, and waits until it has ended cleanly."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
             self._process.wait()
@@ -185,12 +182,12 @@ class _Follower:
                     return code
                 if time.monotonic() - shown_s >= REPEAT_S:
                     shown_s = time.monotonic()
-                    say(f"  … pulumi is at work ({shown_s - started_s:.0f} s)")
+                    say(f"  … pulumi is running ({shown_s - started_s:.0f} s)")
 
     def forward(self, number: int, _frame: FrameType | None) -> None:
         """A signal handler."""
         if not self.interrupted:
-            say("interrupting pulumi; waiting for its orderly end (once more: end at once)")
+            say("interrupting pulumi; waiting for it to end (interrupt again to end it at once)")
         self.interrupted = True
         if self._process is not None:
             self._process.send_signal(number)
@@ -203,7 +200,7 @@ class _Follower:
             return None
 
     def _lines(self, text: TextIO) -> Iterator[str]:
-        """What has come, in whole lines: Pulumi may be in the midst of one."""
+        """The new output in whole lines; Pulumi may be in the middle of one."""
         for piece in text:
             self._begun += piece
             if self._begun.endswith("\n"):
@@ -213,20 +210,22 @@ class _Follower:
     def _show(self, lines: Iterable[str]) -> bool:
         shown = False
         for line in lines:
-            if is_news(line):
+            # An interrupted program's traceback says nothing useful; the log keeps it.
+            is_noise = self.interrupted and self._tracebacks.covers(line)
+            if is_news(line) and not is_noise:
                 say(f"  {line.rstrip()}")
                 shown = True
         return shown
 
 
 def is_news(line: str) -> bool:
-    """Whether a line of Pulumi's output tells of a change, a message or an error."""
-    return not any(pattern.match(line) for pattern in (_NOISE, _REFRESH, _UNCHANGED))
+    """Whether a line of Pulumi's output reports a change, a message or an error."""
+    return not any(pattern.match(line) for pattern in (_NOISE, _REFRESH, _UNCHANGED, _PLUGIN))
 
 
 @contextmanager
 def _following(
-    command: list[str], variables: dict[str, str], folder: Path, log: Path
+    command: list[str], variables: Mapping[str, str], folder: Path, log: Path
 ) -> Iterator[_Follower]:
     follower = _Follower(log)
     with (
@@ -257,6 +256,6 @@ def _handled(
 
 @contextmanager
 def _ignored(number: signal.Signals) -> Iterator[None]:
-    # A handler that does nothing, instead of SIG_IGN: a child would inherit that.
+    # A handler that does nothing, because a child would inherit SIG_IGN.
     with _handled(number, lambda *_: None):
         yield

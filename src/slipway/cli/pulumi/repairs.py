@@ -1,4 +1,4 @@
-"""An exported stack, changed so that the next update does what the files say."""
+"""Edits an exported stack so that the next update does what the files say."""
 
 from __future__ import annotations
 
@@ -11,22 +11,27 @@ from slipway.cli.pulumi.state import NOMAD_JOB, is_job_to_delete
 
 JsonObject = dict[str, Any]
 
+ROUTES_GATE = "routes-acknowledged"  # stacks/platform.py
+
 
 def with_jobs_kept(exported: str, jobs: Collection[str]) -> str:
-    """An exported stack that will forget, not delete, those of its replaced `jobs` (IDs); the same
-    text when it would already.
+    """The exported stack, changed to forget its replaced `jobs` (IDs) instead of deleting them; the
+    same text if no change is needed.
 
-    Their entries stay until they are forgotten: a run that fails before it has adopted a job
-    leaves it owned, and when it is no longer wanted it is to be deleted again. A job that another
+    Their entries stay until they are forgotten: if a run fails before it has adopted a job, the job
+    still has an owner, and it is deleted again once it is no longer wanted. A job that another
     entry owns by now is forgotten too.
 
-    Their gates run again (tainted: replaced by themselves): the change that failed may have taken
-    replicas away, and nothing of it may go before they are back.
+    Their gates run again (tainted, so replaced by themselves): the failed change may have removed
+    replicas, and nothing may be deleted before they are back. The routes' gate also runs again as
+    long as any job is to be deleted: Pulumi remembers that it opened, but not that routes have
+    moved since.
     """
     stack = json.loads(exported)
     resources = stack["deployment"]["resources"]
     marked = [each for each in resources if is_job_to_delete(each)]
     gates = {f"{_name(each)}-ready" for each in marked if each["id"] in jobs}
+    gates |= {ROUTES_GATE} if marked else set()
     owned = {
         each["id"] for each in resources if each["type"] == NOMAD_JOB and not each.get("delete")
     }
@@ -41,7 +46,7 @@ def with_jobs_kept(exported: str, jobs: Collection[str]) -> str:
 
 
 def _forgotten(resource: JsonObject, *, really: bool) -> JsonObject:
-    """With Pulumi's flag for a deletion that touches nothing but the state, or without it."""
+    """The entry with or without Pulumi's flag for a deletion that changes only the state."""
     rest = {key: value for key, value in resource.items() if key != "retainOnDelete"}
     return {**rest, "retainOnDelete": True} if really else rest
 
@@ -51,13 +56,13 @@ def _name(resource: Mapping[str, Any]) -> str:
 
 
 def leaving_hosts(environment: Environment) -> Iterable[str]:
-    """Those whose removal did not end (services/node/lifecycle.py)."""
+    """Hosts whose removal did not finish (services/node/host/lifecycle.py)."""
     return (path.parent.name for path in (environment.run / "nodes").glob("*/leaving"))
 
 
 def with_hosts_applied(exported: str, hosts: Collection[str]) -> str:
-    """An exported stack that will update the nodes of `hosts`: what it remembers of their inputs
-    is no longer what the program asks for. (A tainted node would be removed in the end.)"""
+    """The exported stack, changed so that the nodes of `hosts` are updated: their recorded inputs
+    no longer match the program's. (A tainted node would be removed at the end.)"""
     stack = json.loads(exported)
     nodes = {f"node-{host}" for host in hosts}
     for resource in stack["deployment"]["resources"]:

@@ -1,4 +1,4 @@
-"""What Pulumi's file backend holds of an environment, read without starting Pulumi."""
+"""Pulumi's state of an environment; in our file backend it is read without Pulumi."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ PLATFORM = "slipway:index:Platform"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackState:
-    """`resource_types` has one entry per resource. `interrupted` are the names of resources whose
-    creation was under way when an earlier run ended. `jobs_to_delete` are the Nomad jobs that a
-    failed run has replaced and not deleted yet. `usd_per_hour` is what the planner said of the
-    environment at its minimum; 0 where nothing was priced."""
+    """`resource_types` has one entry per resource. `interrupted` are the names of resources that
+    were being created when an earlier run ended. `jobs_to_delete` are the Nomad jobs that a failed
+    run has replaced but not deleted. `protected` are the URNs of resources that must not be
+    destroyed. `usd_per_hour` is the planned cost of the environment at the declared load; 0
+    without prices."""
 
     resource_types: tuple[str, ...] = ()
     interrupted: tuple[str, ...] = ()
     jobs_to_delete: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
     usd_per_hour: float = 0.0
 
     @property
@@ -35,25 +37,29 @@ class StackState:
 
 
 def read_state(environment: Environment) -> StackState | None:
-    """None when the stack does not exist."""
+    """The stack's state; None if the stack does not exist."""
     try:
         document = json.loads(_checkpoint(environment).read_text())
     except FileNotFoundError:
         return None
-    latest = document["checkpoint"].get("latest") or {}
+    return state_of(document["checkpoint"].get("latest") or {})
+
+
+def state_of(deployment: Mapping[str, Any]) -> StackState:
+    """The state in a deployment, from a checkpoint or from `pulumi stack export`."""
+    resources = deployment.get("resources") or []
     return StackState(
-        resource_types=tuple(resource["type"] for resource in latest.get("resources") or []),
+        resource_types=tuple(resource["type"] for resource in resources),
         jobs_to_delete=tuple(
-            resource["id"]
-            for resource in latest.get("resources") or []
-            if is_job_to_delete(resource)
+            resource["id"] for resource in resources if is_job_to_delete(resource)
         ),
         interrupted=tuple(
             operation["resource"]["urn"].rpartition("::")[2]
-            for operation in latest.get("pending_operations") or []
+            for operation in deployment.get("pending_operations") or []
             if operation["type"] == "creating"
         ),
-        usd_per_hour=_usd_per_hour(latest.get("resources") or []),
+        protected=tuple(resource["urn"] for resource in resources if resource.get("protect")),
+        usd_per_hour=_usd_per_hour(resources),
     )
 
 
@@ -66,7 +72,7 @@ def _usd_per_hour(resources: Iterable[Mapping[str, Any]]) -> float:
 
 
 def is_job_to_delete(resource: Mapping[str, Any]) -> bool:
-    """Whether a resource of a deployment is a replaced Nomad job that still has to go."""
+    """Whether a resource of a deployment is a replaced Nomad job that is still to be deleted."""
     return bool(resource.get("delete")) and resource["type"] == NOMAD_JOB
 
 
@@ -77,9 +83,9 @@ def lock_files(environment: Environment) -> Iterator[Path]:
 
 
 def forget(environment: Environment) -> None:
-    """Removes the stack, as `pulumi stack rm --force` does, with its backups and history.
+    """Removes the stack with its backups and history, like `pulumi stack rm --force`.
 
-    Without Pulumi: it may be gone from the cache, or unable to read what an accident left.
+    Does not use Pulumi, which may be missing from the cache or unable to read a damaged state.
     """
     current = _checkpoint(environment)
     for file in current.parent.glob(f"{environment.name}.json*"):

@@ -1,4 +1,4 @@
-"""A capacity plan as tables for people: what models need, cost and promise."""
+"""A capacity plan as tables: what models need, cost and promise."""
 
 from __future__ import annotations
 
@@ -9,13 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from slipway.cli.views.tables import plain_table
-from slipway.plan.capacity import (
-    CapacityPlan,
-    Cost,
-    Figure,
-    ModelCapacity,
-    PoolCapacity,
-)
+from slipway.plan.figures import Cost, Figure
+from slipway.plan.platform import ModelPlan, PlatformPlan, Pool
 from slipway.planner.fleet.layouts import describe
 from slipway.planner.reports.differences import Difference
 from slipway.planner.reports.explain import Line
@@ -23,12 +18,12 @@ from slipway.planner.reports.explain import Line
 _GIB = 2**30
 _MARKS = {"estimate": "~", "measured": "=", "exact": "", "declared": ""}
 _LEGEND = """\
-replicas: needed for the declared load, of those allowed; used: by that load, of the minimum.
-~ estimate, with its error; = measured. TTFT and TPOT are those of the mean request, goals are
-kept at the 95th percentile. --explain MODEL shows the arithmetic with every source."""
+replicas: needed for the declared load, of those allowed; used: the share of the minimum it uses.
+~ estimate, with its error; = measured. TTFT and TPOT are those of the mean request; goals are met
+at the 95th percentile. --explain MODEL shows the arithmetic with every source."""
 
 
-def capacity_table(plan: CapacityPlan) -> RenderableType:
+def capacity_table(plan: PlatformPlan) -> RenderableType:
     """Models, pools of accelerators, refusals, cost and warnings. Prints nothing itself."""
     return Group(
         _needs(plan),
@@ -70,7 +65,7 @@ def explain_table(model: str, lines: Iterable[Line]) -> RenderableType:
     return table
 
 
-def _needs(plan: CapacityPlan) -> Table:
+def _needs(plan: PlatformPlan) -> Table:
     table = plain_table(f"{plan.environment}: what the models need")
     table.add_column("model", overflow="fold")
     table.add_column("pool", overflow="fold")
@@ -78,20 +73,20 @@ def _needs(plan: CapacityPlan) -> Table:
     for heading in ("weights/device", "KV tokens", "requests", "replicas"):
         table.add_column(heading, justify="right", no_wrap=True)
     for model in plan.models:
-        memory = model.memory
+        memory, scaling = model.memory, model.stable.scaling
         table.add_row(
-            model.model,
+            model.name,
             model.pool,
             _replica(model),
             f"{memory.weights_bytes / _GIB:.1f} GiB {model.precision.weights}",
             f"{memory.kv_tokens:,}",
             f"{model.sequences_at_mean_length:,}",
-            f"{model.replicas_needed.value:.0f} of {model.min_replicas}-{model.max_replicas}",
+            f"{model.replicas_needed.value:.0f} of {scaling.min_replicas}-{scaling.max_replicas}",
         )
     return table
 
 
-def _promises(plan: CapacityPlan) -> Table:
+def _promises(plan: PlatformPlan) -> Table:
     table = plain_table(f"{plan.environment}: what they promise and cost")
     table.add_column("model", overflow="fold")
     for heading in ("TTFT ms", "TPOT ms", "startup", "used", "USD/h", "USD/Mtok"):
@@ -101,7 +96,7 @@ def _promises(plan: CapacityPlan) -> Table:
         cost, serving, start = model.cost, model.serving, model.cold_start.total_s
         tokens = cost.usd_per_million_output_tokens
         table.add_row(
-            model.model,
+            model.name,
             _marked(serving.ttft_ms) if serving else "-",
             _marked(serving.tpot_ms) if serving else "-",
             f"{_MARKS[start.basis]}{start.value:.0f} s",
@@ -113,14 +108,14 @@ def _promises(plan: CapacityPlan) -> Table:
     return table
 
 
-def _replica(model: ModelCapacity) -> str:
+def _replica(model: ModelPlan) -> str:
     if not model.accelerator:
         return "processor"
     return f"{model.layout.devices} {model.accelerator} {describe(model.layout)}"
 
 
 def _marked(figure: Figure) -> str:
-    """ "~81 (65-97)": the value, how it is known, and between what it lies."""
+    """ "~81 (65-97)": the value, how it is known, and its range."""
     digits = 0 if figure.value >= 10 else 1
     text = f"{_MARKS[figure.basis]}{figure.value:.{digits}f}"
     if figure.low is None or figure.high is None:
@@ -134,7 +129,7 @@ def _goal(met: bool | None) -> Text:
     return Text("met", style="green") if met else Text("missed", style="red")
 
 
-def _pools(plan: CapacityPlan) -> Table:
+def _pools(plan: PlatformPlan) -> Table:
     table = plain_table(f"{plan.environment}: what the pools hold")
     for heading in ("pool", "nodes", "accelerators"):
         table.add_column(heading)
@@ -142,7 +137,7 @@ def _pools(plan: CapacityPlan) -> Table:
         table.add_column(heading, justify="right")
     for pool in plan.pools:
         table.add_row(
-            pool.pool,
+            pool.name,
             _nodes(pool),
             f"{pool.accelerators_per_node} {pool.accelerator} a node" if pool.accelerator else "-",
             str(pool.accelerators_used),
@@ -153,13 +148,13 @@ def _pools(plan: CapacityPlan) -> Table:
     return table
 
 
-def _nodes(pool: PoolCapacity) -> str:
+def _nodes(pool: Pool) -> str:
     least, most = pool.nodes_min, pool.nodes_max
     count = str(most) if least == most else f"{least}-{most}"
     return f"{count} {pool.instance or pool.kind}, {pool.market.replace('_', ' ')}"
 
 
-def _refusals(models: Iterable[ModelCapacity]) -> Iterator[Table]:
+def _refusals(models: Iterable[ModelPlan]) -> Iterator[Table]:
     rows = [(model, refusal) for model in models for refusal in model.refused]
     if not rows:
         return
@@ -168,7 +163,7 @@ def _refusals(models: Iterable[ModelCapacity]) -> Iterator[Table]:
     table.add_column("pool", no_wrap=True)
     table.add_column("why", overflow="fold")
     for model, refusal in rows:
-        table.add_row(model.model, refusal.pool, "; ".join(refusal.reasons))
+        table.add_row(model.name, refusal.pool, "; ".join(refusal.reasons))
     yield table
 
 
@@ -183,8 +178,8 @@ def _total(cost: Cost) -> str:
     return f"cost  {'  '.join(parts)}  (all nodes at the declared load{dated})\n"
 
 
-def _warnings(plan: CapacityPlan) -> Iterator[str]:
+def _warnings(plan: PlatformPlan) -> Iterator[str]:
     yield from plan.warnings
     for model in plan.models:
         for warning in model.warnings:
-            yield f"{model.model}: {warning}"
+            yield f"{model.name}: {warning}"

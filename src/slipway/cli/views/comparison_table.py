@@ -1,4 +1,4 @@
-"""What was promised beside what was measured: a table for people, a document for programs."""
+"""Promised beside measured figures: a table for people, a document for programs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def comparison_table(rows: Iterable[Comparison], *, window_s: int) -> Renderable
             {None: "", True: "within", False: "outside"}[row.within],
         )
         last = row.model
-    legend = "TTFT and TPOT are means; - where nothing was promised, or nothing was served."
+    legend = "TTFT and TPOT are means; -: not promised, or no request was served."
     return Group(table, Text(legend, style="dim"))
 
 

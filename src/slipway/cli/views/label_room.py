@@ -1,4 +1,4 @@
-"""Room for labels in a picture: near what they name, without covering anything."""
+"""Finds room for labels in a picture: near their points, without covering anything."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 Boxes = NDArray[np.float64]  # rows of left, bottom, right, top in pixels
 
-# Pixels: around a label, from its point at most, between places to try, the width of a line.
+# Pixels: margin around a label, largest distance from its point, step of the search, line width.
 _GAP, _FARTHEST, _STEP, _LINE = 3.0, 200.0, 4.0, 2.0
 _TINY = 1e-9
-# Below the point first: there a front has fewest points.
+# Below the point first, where a front has the fewest points.
 _ANGLES = np.radians([225, 250, 270, 290, 200, 315, 180, 0, 20, 45, 70, 90, 110, 135, 160, 340])
 _DIRECTIONS = np.stack([np.cos(_ANGLES), np.sin(_ANGLES)], axis=1)
 
@@ -27,15 +27,15 @@ class Placed:
 
 @dataclass(slots=True, kw_only=True)
 class LabelRoom:
-    """`taken` is where no label goes; no line to a label crosses what is `barred`."""
+    """No label covers `taken`; no line to a label crosses `barred`."""
 
     frame: Boxes
     taken: Boxes
     barred: Boxes
-    marker: float  # radius of what is labelled
+    marker: float  # radius of the labelled point
 
     def take(self, at: Boxes, width: float, height: float) -> Placed | None:
-        """The nearest free place for a label of this size, which is taken then; None without."""
+        """Takes the nearest free place for a label of this size; None if there is none."""
         half = np.array([width, height]) / 2 + _GAP
         reach = boxes_around(at[None], _FARTHEST + 2 * half)
         near = self.taken[_covered(self.taken, reach)]
@@ -75,7 +75,7 @@ def boxes_along(begin: Boxes, end: Boxes) -> Boxes:
 
 
 def _covered(some: Boxes, by: Boxes) -> NDArray[np.bool_]:
-    """For each of `some`, whether any of the others covers a part of it."""
+    """For each of `some`, whether any of the others overlaps it."""
     left, bottom, right, top = some.T[..., None]
     covers = (left < by[:, 2]) & (right > by[:, 0]) & (bottom < by[:, 3]) & (top > by[:, 1])
     covered: NDArray[np.bool_] = covers.any(axis=1)

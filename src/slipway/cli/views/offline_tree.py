@@ -12,16 +12,16 @@ from rich.tree import Tree
 from slipway.cli.pulumi.offline_documents import documents_of
 from slipway.plan.preview import UNKNOWN, OfflinePreview, Resource
 
-WIDTH = 80  # a value is shown up to here; --json has it whole
+WIDTH = 80  # longer values are cut; --json has them whole
 
 _COMPONENT, _RESOURCE = "bold cyan", "bold"
 
 
 def offline_tree(name: str, preview: OfflinePreview) -> Tree:
-    """The tree of environment `name`; its resources come each after its parent."""
+    """The tree of environment `name`; each resource comes after its parent."""
     resources = preview["resources"]
     count = f"{len(resources)} resources, {len(preview['documents'])} documents"
-    root = Tree(Text(f"{name}: {count}, as a first `up` would make them"), guide_style="dim")
+    root = Tree(Text(f"{name}: {count}, as a first `up` would create them"), guide_style="dim")
     branches = [root]
     for resource in resources:
         depth = _depth(resource)
@@ -31,7 +31,7 @@ def offline_tree(name: str, preview: OfflinePreview) -> Tree:
 
 
 def _depth(resource: Resource) -> int:
-    """How many components are above it: a URN carries the types of all."""
+    """The number of components above it: a URN contains all their types."""
     chain = resource["urn"].split("::")[2]
     return chain.count("$")
 
@@ -61,7 +61,7 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def _shown(value: Any) -> Text:
     if isinstance(value, Mapping) and UNKNOWN in value:
         return Text(UNKNOWN, style="yellow")
-    text = json.dumps(value)  # escapes what would move the cursor
+    text = json.dumps(value)  # escapes control characters
     if len(text) <= WIDTH:
         return Text(text)
     return Text(f"{text[:WIDTH]}… ({len(text)} characters)")

@@ -1,4 +1,4 @@
-"""A plan as tables for people: what runs where, how large it is, and whether it fits."""
+"""A plan as tables: what runs where, how large it is, and whether it fits."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ _GIB = 2**30
 
 def plan_table(plan: PlatformPlan) -> RenderableType:
     """Pools, models and the gateway of a plan. Prints nothing itself."""
-    gateway = Text(
-        f"gateway  http://{plan.gateway.address}:{plan.gateway.port}  (OpenAI HTTP, Triton gRPC)"
-    )
+    gateway = Text(f"gateway  {plan.gateway.clients.url}  (OpenAI HTTP, Triton gRPC)")
     return Group(_pools(plan), _models(plan), *_warnings(plan), gateway)
 
 
@@ -33,7 +31,7 @@ def _pools(plan: PlatformPlan) -> Table:
     for pool in plan.pools:
         table.add_row(
             pool.name,
-            f"{len(pool.nodes)} {pool.kind}",
+            f"{len(pool.hosts)} {pool.kind}",
             _addresses(pool),
             _size(pool.memory_bytes),
             f"{pool.cpu_mhz} MHz",
@@ -48,7 +46,7 @@ def _models(plan: PlatformPlan) -> Table:
     for heading in ("replicas", "weights", "KV cache", "KV tokens", "a replica", "a change"):
         table.add_column(heading, justify="right", no_wrap=True)
     for model in plan.models:
-        memory, scaling = model.memory, model.scaling
+        memory, scaling = model.memory, model.stable.scaling
         table.add_row(
             model.name,
             f"{scaling.min_replicas}-{scaling.max_replicas} {model.pool}",
@@ -62,17 +60,17 @@ def _models(plan: PlatformPlan) -> Table:
 
 
 def _change(model: ModelPlan) -> str:
-    """Where the replicas of a changed spec start. A plan holds only what fits at its maximum, so
-    that is the room beside it, or, with `surge: 0`, the place of an old replica each."""
+    """Where the replicas of a changed spec start: in the room beside the old ones, or, with
+    `surge: 0`, each in the place of an old replica."""
     if model.surge == 0:
         return "in turn"
     return f"room for {model.surge_replicas}" if model.surge_replicas else "no room"
 
 
 def _warnings(plan: PlatformPlan) -> Iterator[Text]:
-    """What an operator would rather know before a change than during it."""
+    """What an operator should know before a change."""
     for model in plan.models:
-        if model.surge == 0 and model.scaling.min_replicas == 1:
+        if model.surge == 0 and model.stable.scaling.min_replicas == 1:
             yield Text(
                 f"{model.name}: surge: 0 with min 1: no replica serves while a change loads\n"
             )
@@ -80,15 +78,15 @@ def _warnings(plan: PlatformPlan) -> Iterator[Text]:
 
 def _reserved_percent(plan: PlatformPlan, pool: Pool) -> int:
     reserved = sum(
-        model.replica.memory_bytes * model.scaling.max_replicas
+        model.replica.memory_bytes * model.stable.scaling.max_replicas
         for model in plan.models
         if model.pool == pool.name
     )
-    return round(100 * reserved / (pool.memory_bytes * len(pool.nodes)))
+    return round(100 * reserved / (pool.memory_bytes * len(pool.hosts)))
 
 
 def _addresses(pool: Pool) -> str:
-    first, last = pool.nodes[0].address, pool.nodes[-1].address
+    first, last = pool.hosts[0].address, pool.hosts[-1].address
     return first if first == last else f"{first}-{last.rpartition('.')[2]}"
 
 

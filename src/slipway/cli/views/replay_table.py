@@ -13,14 +13,14 @@ from slipway.cli.views.tables import plain_table
 
 Fleet = Mapping[str, Any]
 
-# Distinct without colour vision (Okabe and Ito, 2008); dashes let the first show beneath.
+# Colours for all kinds of colour vision (Okabe and Ito, 2008); dashes show the line beneath.
 _LINES = ({"color": "#0072B2"}, {"color": "#D55E00", "linestyle": "--"})
 _SIZE_INCHES = (9.0, 6.0)
 _DOTS_PER_INCH = 130
 
 
 def replay_table(result: Mapping[str, Any], changes: Sequence[str]) -> RenderableType:
-    """One column for each fleet, and the change where there are two."""
+    """One column per fleet, and the change if there are two."""
     trace, fleets = result["trace"], result["fleets"]
     table = plain_table()
     table.add_column("")
@@ -43,7 +43,7 @@ def replay_table(result: Mapping[str, Any], changes: Sequence[str]) -> Renderabl
 
 
 def draw(result: Mapping[str, Any], path: Path) -> None:
-    """Replicas and the TTFT of each minute over time, as PNG."""
+    """Draws replicas and the TTFT of each minute over time, as PNG."""
     import matplotlib as mpl  # noqa: PLC0415 - a second to load, and only --png draws
 
     mpl.use("Agg")

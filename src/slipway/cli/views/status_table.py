@@ -1,4 +1,4 @@
-"""A status document as tables for people."""
+"""A status document as tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Document = dict[str, Any]
 
 
 def status_table(document: Document) -> RenderableType:
-    """Everything `snapshot.take_snapshot` found. Prints nothing itself."""
+    """All of `snapshot.take_snapshot`. Prints nothing itself."""
     parts: list[RenderableType] = [_headline(document), _models(document)]
     if document["nodes"]:
         parts += [_nodes(document), _jobs(document), _replicas(document)]
@@ -23,6 +23,9 @@ def status_table(document: Document) -> RenderableType:
         parts.append(_endpoints(document))
     if document["targets"]:
         parts.append(_targets(document))
+    if document["running"] and (reason := document["autoscaler_blind"]):
+        text = f"the autoscaler cannot see the load, so all counts stay as they are: {reason}"
+        parts.append(Text(text, style="yellow"))
     parts += [
         Text(f"{part} does not answer: {reason}", style="yellow")
         for part, reason in document["unreachable"].items()

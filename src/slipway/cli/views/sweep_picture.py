@@ -1,4 +1,4 @@
-"""A sweep as a picture: cost against the time of an answer."""
+"""A sweep as a picture: cost against answer time."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from matplotlib.transforms import IdentityTransform
 
 from slipway.cli.views.label_room import Boxes, LabelRoom, boxes_along, boxes_around
-from slipway.plan.capacity import Precision
+from slipway.plan.figures import Precision
+from slipway.planner.engines.vllm.precisions import describe as describe_precision
 from slipway.planner.fleet.layouts import describe
 from slipway.planner.fleet.sweep import Point, Sweep, cheapest_of_others, declared_front
-from slipway.planner.memory.precisions import describe as describe_precision
 from slipway.planner.memory.quantization import KV_BYTES, SCHEMES
 
-# Distinct without colour vision: P. Okabe and M. Ito, "Color Universal Design", 2008.
+# For all kinds of colour vision: P. Okabe and M. Ito, "Color Universal Design", 2008.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 _DARK, _GREY, _LIGHT, _GOAL = "#333333", "#555555", "#bbbbbb", "#D55E00"
-# Of weights, the widest first; the second of a pair with FP8 KV.
+# By weights, the widest first; the second of a pair is with FP8 KV.
 _MARKERS = (("o", "*"), ("s", "D"), ("^", "v"), ("P", "X"))
 _GROWTH = {"*": 1.5, "D": 0.85}  # to look as large as the others
 _SIZE_INCHES = (11.0, 7.0)
@@ -35,7 +35,7 @@ _MARKER_POINTS, _SMALL_MARKER_POINTS = 8.0, 3.5
 
 
 def picture(found: Sweep) -> Figure:
-    """Cost against the time of an answer, both logarithmic; `found` has points.
+    """Cost against answer time, both logarithmic; `found` has points.
 
     Colours are accelerators, shapes precisions. Large points are those that no other one beats,
     joined by a line for each precision, the declared one's thick; what the table lists is labelled
@@ -48,7 +48,7 @@ def picture(found: Sweep) -> Figure:
     lines = [*_draw_fronts(axes, found), *_draw_goal(axes, found)]
     _draw_points(axes, _drawn(found), look)
     _draw_legend(figure, look, lines)
-    figure.draw_without_rendering()  # settles where everything is: labels look for free room
+    figure.draw_without_rendering()  # fixes all positions, which the labels need
     figure.set_layout_engine("none")
     _draw_labels(axes, found)
     return figure
@@ -82,7 +82,7 @@ def _position(point: Point) -> tuple[float, float]:
 
 
 def _set_axes(axes: Axes, found: Sweep) -> None:
-    """Around the points that no other beats, and the goal; those far off are left out."""
+    """Limits around the front and the goal; points far away are left out."""
     axes.set(
         xscale="log",
         yscale="log",
@@ -102,12 +102,12 @@ def _set_axes(axes: Axes, found: Sweep) -> None:
 
 
 def _drawn(found: Sweep) -> list[Point]:
-    """Without what is beaten in another precision than the declared one, of which there is most."""
+    """Without the many dominated points of precisions other than the declared one."""
     return [point for point in found.points if point.pareto or point.as_declared]
 
 
 def _draw_fronts(axes: Axes, found: Sweep) -> Iterator[Line2D]:
-    """A line for each precision; those the legend explains."""
+    """A line for each precision; returns those that the legend explains."""
     for precision, front in _fronts(found).items():
         declared = precision == found.declared
         (line,) = axes.plot(
@@ -153,7 +153,7 @@ def _draw_points(axes: Axes, points: Sequence[Point], look: _Look) -> None:
 
 
 def _draw_legend(figure: Figure, look: _Look, lines: Sequence[Line2D]) -> None:
-    """Beside the axes, where no point lies."""
+    """Beside the axes, where there are no points."""
 
     def entry(label: str, marker: str = "", **style: Any) -> Line2D:
         return Line2D([], [], linestyle="none", marker=marker, label=label, **style)
@@ -183,7 +183,7 @@ def _draw_legend(figure: Figure, look: _Look, lines: Sequence[Line2D]) -> None:
 
 
 def _draw_labels(axes: Axes, found: Sweep) -> None:
-    """Of what the table lists; none where no room is left."""
+    """Labels for the points in the table, as far as there is room."""
     room = _room(axes, found)
     for point in [*declared_front(found), *cheapest_of_others(found)]:
         label = axes.text(
@@ -214,7 +214,7 @@ def _draw_labels(axes: Axes, found: Sweep) -> None:
 
 
 def _room(axes: Axes, found: Sweep) -> LabelRoom:
-    """Labels cover no point, no line and no other label."""
+    """The room that points and lines leave to the labels."""
     large = boxes_around(
         _pixels(axes, [point for point in found.points if point.pareto]),
         _MARKER_POINTS / 2 * _PIXELS,

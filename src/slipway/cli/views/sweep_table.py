@@ -8,14 +8,13 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from slipway.cli.views.tables import plain_table
+from slipway.planner.engines.vllm.precisions import describe as describe_precision
 from slipway.planner.fleet.layouts import describe
 from slipway.planner.fleet.sweep import Point, Sweep, cheapest_of_others, declared_front
-from slipway.planner.memory.precisions import describe as describe_precision
 
 
 def sweep_table(found: Sweep) -> RenderableType:
-    """The declared precision's points that no other one beats, and the cheapest of each other
-    precision, marked as such."""
+    """The declared precision's front, and the cheapest point of each other precision, marked."""
     table = plain_table(
         f"{found.model}: no other configuration is both cheaper and faster than these,"
         " with as many bits or more"
@@ -58,12 +57,12 @@ def _notes(found: Sweep, others: Sequence[Point]) -> Iterator[str]:
     front = sum(point.pareto for point in found.points)
     missed = sum(point.meets_goal is False for point in found.points)
     yield (
-        f"{len(found.points) + len(found.refused)} tried: {front} are beaten by no other,"
+        f"{len(found.points) + len(found.refused)} tried: {front} on the front,"
         f" {missed} miss the goal, {len(found.refused)} cannot run the model (--json shows all)"
     )
     if others:
         yield (
-            f"* of a precision that is not the declared one ({describe_precision(found.declared)}),"
-            " its cheapest: it answers differently. Only the model's file chooses it"
-            " (engine.quantization, engine.kv_cache_dtype); measure its answers first."
+            f"* the cheapest of another precision than {describe_precision(found.declared)}, which"
+            " is declared. Its answers differ: measure them first. Only the model's file chooses it"
+            " (engine.quantization, engine.kv_cache_dtype)."
         )

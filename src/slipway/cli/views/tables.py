@@ -1,4 +1,4 @@
-"""The look that the tables of plans, comparisons and replays share."""
+"""The common look of the tables of plans, comparisons and replays."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from rich.text import Text
 
 
 def plain_table(title: str | None = None) -> Table:
-    """Without columns yet: rows under one line, and nothing around them."""
-    named = None if title is None else Text(title, style="table.title")  # no markup in it
+    """A table without columns yet: a line under the header, and no borders."""
+    named = None if title is None else Text(title, style="table.title")  # not interpreted as markup
     return Table(title=named, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)

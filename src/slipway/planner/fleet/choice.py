@@ -1,18 +1,20 @@
-"""Which way to run a model: every pool and layout it may have is tried, the cheapest come first."""
+"""Chooses how to run a model: tries every pool and layout it may use, cheapest first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from slipway.config.load import Load
-from slipway.plan.capacity import DeviceMemory, Refusal
+from slipway.plan.figures import DeviceMemory, Refusal
 from slipway.planner.latency.calibration import Calibration
+from slipway.planner.supply.supply import Supply
 
 from .demand import Demand
 from .feasibility import replica_memory
 from .layouts import describe, tensor_layouts
 from .option import Option, make_option, missed_goals
-from .supply import Supply
+
+UNKNOWN = 0.5  # a miss is more than 1: the load over what the replicas sustain
 
 
 def options_of(
@@ -22,10 +24,7 @@ def options_of(
     detection_s: float,
     calibration: Calibration | None = None,
 ) -> tuple[list[Option], list[Refusal]]:
-    """(the best option of every pool that can hold the model, best first; why others cannot)."""
-
-    def rank(option: Option) -> tuple[float, float, int]:
-        return _rank(option, demand.load)
+    """(the best option of every pool that can hold the model; why others cannot)."""
 
     best: list[Option] = []
     refused: list[Refusal] = []
@@ -34,15 +33,20 @@ def options_of(
             demand, supply, detection_s=detection_s, calibration=calibration
         )
         if options:
-            best.append(min(options, key=rank))
+            best.append(min(options, key=_rank))
         else:
             refused.append(Refusal(pool=supply.pool, reasons=reasons))
-    return sorted(best, key=rank), refused
+    return best, refused
 
 
-def refusal(option: Option, chosen: Option, demand: Demand) -> Refusal:
+def ranked(options: Iterable[Option]) -> list[Option]:
+    """Best first."""
+    return sorted(options, key=_rank)
+
+
+def refusal(option: Option, chosen: Option) -> Refusal:
     """Why an option that could hold the model was not chosen."""
-    return Refusal(pool=option.supply.pool, reasons=tuple(_drawbacks(option, chosen, demand)))
+    return Refusal(pool=option.supply.pool, reasons=tuple(_drawbacks(option, chosen)))
 
 
 def pool_options(
@@ -70,31 +74,43 @@ def pool_options(
     return options, tuple(reasons)
 
 
-def _rank(option: Option, load: Load | None) -> tuple[float, float, int]:
-    """Within the goal first, else nearest to it; then by cost, then by devices."""
+def _rank(option: Option) -> tuple[float, float, int]:
+    """Within the goal first, then those of which nobody knows, else nearest to it; then by cost,
+    then by devices."""
     return (
-        _miss(option, load) if option.meets_goal is False else 0.0,
+        _distance(option),
         option.cost.usd_per_hour.value,
         option.layout.devices * option.replicas,
     )
 
 
+def _distance(option: Option) -> float:
+    """From the goal: 0 where it is met or there is none."""
+    goal, load = option.demand.goal, option.demand.load
+    if option.meets_goal is False:
+        return _miss(option, load)
+    has_goal = load is not None and (goal.ttft_p95_ms is not None or goal.tpot_p95_ms is not None)
+    return UNKNOWN if option.meets_goal is None and has_goal else 0.0
+
+
 def _miss(option: Option, load: Load | None) -> float:
-    """How many times its capacity the load is; more than any when it has none."""
+    """Load over capacity; infinite when the capacity is zero."""
     if option.serving is None or load is None:
         return 0.0
     capacity = option.replicas * option.serving.requests_per_s.value
     return load.requests_per_s / capacity if capacity else float("inf")
 
 
-def _drawbacks(option: Option, chosen: Option, demand: Demand) -> Iterator[str]:
+def _drawbacks(option: Option, chosen: Option) -> Iterator[str]:
     if option.meets_goal is False:
-        yield from missed_goals(option, demand)
+        yield from missed_goals(option)
     cost, least = option.cost.usd_per_hour.value, chosen.cost.usd_per_hour.value
     if cost > least:
         yield (
             f"costs {cost:.2f} USD/h ({option.replicas} x {describe(option.layout)}), not"
             f" {least:.2f} as {chosen.supply.pool}"
         )
+    elif option.meets_goal is None and chosen.meets_goal:
+        yield "promises nothing: its times were not measured"
     elif cost == least:
         yield f"costs as much as {chosen.supply.pool} and takes more devices or comes later"

@@ -1,6 +1,6 @@
-"""How long a new replica takes to its first token, by parts, and how long it may take.
+"""The time from a new replica's start to its first token, by parts, and the longest allowed.
 
-Parts marked A2 are those of a measured start: Qwen3-32B in bfloat16 (65.5 GB) with vLLM on one
+Parts marked A2 were measured in one start: Qwen3-32B in bfloat16 (65.5 GB) with vLLM on one
 H100, 278 s in all (llm-d's report on pod snapshots, GKE).
 """
 
@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 
 from slipway.config.load import Load
-from slipway.plan.capacity import ColdStart, Figure
-
-from .supply import Supply
+from slipway.plan.figures import ColdStart, Figure
+from slipway.planner.supply.supply import Supply
 
 MEASURED = "measured once: Qwen3-32B, vLLM, 1 x H100 (llm-d pod snapshots, GKE)"
 ASSUMED = "assumed, measured nowhere yet"
 
-# From the request for a machine until its agents have registered it. (value, low, high) in s.
+# From the request for a machine until its agents have registered: (value, low, high) in s.
 NODE_BOOT_S = (150.0, 60.0, 300.0)
 
 # The engine's image, compressed, and how fast a node pulls and unpacks it.
@@ -24,19 +23,18 @@ IMAGE_BYTES = 10e9
 IMAGE_BYTES_PER_S = (150e6, 75e6, 400e6)
 IMAGE_READY_S = 1.8  # A2: the image is on the node
 
-# From an object store: a share of the node's network, of which the fabric between accelerators
-# is no part.
+# From an object store: a share of the node's network, not counting the fabric between accelerators.
 DOWNLOAD_SHARE = (0.5, 0.25, 0.9)
 MOST_DOWNLOAD_GBPS = 100.0
 
 LOAD_BYTES_PER_S = 65.5e9 / 130  # A2: from disk into the device, default loader
 IMPORT_S = 73.0  # A2: Python, torch and vLLM
 COMPILE_S = 73.0  # A2: profiling, torch.compile, CUDA graphs
-SPREAD = 0.5  # another model, disk or version: half of it to half as much again
+SPREAD = 0.5  # another model, disk or version: 50 % to 150 % of it
 
 
 def cold_start(supply: Supply, *, weight_bytes: int, cliff_s: Figure | None = None) -> ColdStart:
-    """A replica with so many bytes of weights; on a node of its own where the pool can grow."""
+    """The cold start of a replica with `weight_bytes`; on a new node where the pool can grow."""
     parts = _node_parts(supply, weight_bytes) if supply.elastic else _ready_parts()
     parts |= {
         "load": _measured(
@@ -52,13 +50,13 @@ def cold_start(supply: Supply, *, weight_bytes: int, cliff_s: Figure | None = No
 def cliff(
     load: Load, *, capacity: float, slack_s: float, detection_s: float, source: str
 ) -> Figure | None:
-    """The longest startup with which the load's ramp stays within the TTFT goal.
+    """The longest startup that keeps the load's ramp within the TTFT goal.
 
-    While replicas that serve `capacity` requests/s wait for help, what arrives above it queues up
+    Until a new replica starts, the running ones serve `capacity` requests/s and the excess queues
     (fluid approximation: G. F. Newell, "Applications of Queueing Theory", 1982, ch. 2). A request
-    waits backlog / capacity, which must not exceed `slack_s`, what the goal leaves beside the
-    TTFT of a replica that is not overloaded. `detection_s` passes before anybody starts a
-    replica. None without a ramp, or when it stays below the capacity.
+    waits backlog / capacity, which must not exceed `slack_s`: the TTFT goal less the TTFT of a
+    replica that is not overloaded. `detection_s` is the time until a replica is started. None
+    without a ramp, or when it stays below the capacity.
     """
     ramp = load.ramp
     if ramp is None or ramp.to_requests_per_s <= capacity:
@@ -110,12 +108,12 @@ def _node_parts(supply: Supply, weight_bytes: int) -> dict[str, Figure]:
 
 
 def _ready_parts() -> dict[str, Figure]:
-    """On a node that runs already: the image and the weights are there."""
+    """On a running node, which has the image and the weights."""
     return {"image": _measured(IMAGE_READY_S, MEASURED)}
 
 
 def _measured(seconds: float, source: str) -> Figure:
-    """Measured once elsewhere, so an estimate here."""
+    """An estimate from a measurement made elsewhere."""
     return _seconds(seconds, seconds * (1 - SPREAD), seconds * (1 + SPREAD), source)
 
 

@@ -6,9 +6,8 @@ import datetime
 from collections.abc import Iterable
 
 from slipway.config.load import Load
-from slipway.plan.capacity import Cost, Figure
-
-from .supply import Supply
+from slipway.plan.figures import Cost, Figure
+from slipway.planner.supply.supply import Supply
 
 HOURS_PER_MONTH = 730  # 8,760 hours of a year / 12
 SECONDS_PER_HOUR = 3600
@@ -16,12 +15,12 @@ OLD_PRICE_DAYS = 90
 
 
 def usd_per_hour(supply: Supply, *, devices: int, replicas: int) -> float:
-    """The share of a pool's nodes that these replicas take."""
+    """The price of the share of a pool's nodes that the replicas take."""
     return supply.device_usd_per_hour * devices * replicas
 
 
 def replica_cost(supply: Supply, *, devices: int, replicas: int, load: Load | None) -> Cost:
-    """Of one model: its share of the nodes, by devices."""
+    """The cost of one model: its share of the nodes, by devices."""
     node = supply.node_usd_per_hour
     source = (
         f"{replicas} replicas x {devices} devices x {node.value:g} USD/h /"
@@ -33,7 +32,7 @@ def replica_cost(supply: Supply, *, devices: int, replicas: int, load: Load | No
 
 
 def make_cost(hourly: float, source: str, *, tokens_per_s: float, price_date: str) -> Cost:
-    """`tokens_per_s` are output tokens served for this money; 0 when no load is declared."""
+    """`tokens_per_s` is the output tokens/s served at this cost; 0 without a declared load."""
     return Cost(
         usd_per_hour=_usd(hourly, "USD/h", source),
         usd_per_month=_usd(hourly * HOURS_PER_MONTH, "USD/month", f"{HOURS_PER_MONTH} h: {source}"),
@@ -53,19 +52,19 @@ def output_tokens_per_s(load: Load) -> float:
 
 
 def oldest(dates: Iterable[str]) -> str:
-    """The oldest of some ISO dates, "" when there is none."""
+    """The oldest of the ISO dates, "" if there are none."""
     return min((date for date in dates if date), default="")
 
 
 def old_price_warnings(supplies: Iterable[Supply], today: datetime.date) -> tuple[str, ...]:
-    """One warning per instance whose price may have changed since."""
+    """One warning per instance with an old price."""
     warnings = []
     for supply in {supply.instance: supply for supply in supplies if supply.price_date}.values():
         age = today - datetime.date.fromisoformat(supply.price_date)
         if age.days > OLD_PRICE_DAYS:
             warnings.append(
                 f"the price of {supply.instance} is {age.days} days old ({supply.price_date}):"
-                " check it, and date it anew in catalog/instances.yaml"
+                " check it and update its date in catalog/instances.yaml"
             )
     return tuple(warnings)
 

@@ -1,4 +1,4 @@
-"""What one model asks of a pool: its engine's settings, its load, its goal."""
+"""What one model demands of a pool: engine settings, load and goal."""
 
 from __future__ import annotations
 
@@ -6,21 +6,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipway.config.catalog import Architecture
-from slipway.config.environment import FleetDeploymentSettings
+from slipway.config.environment import DeploymentSettings, FleetDeploymentSettings
 from slipway.config.errors import Problem
 from slipway.config.load import DeclaredLoad, Load, declared_load
-from slipway.config.model import Model, VllmEngine
-from slipway.plan.capacity import Layout, Precision
+from slipway.config.model import Model
+from slipway.plan.figures import Layout, Precision
 from slipway.plan.platform import LatencyGoal
-from slipway.planner.engine import context_problems, find_architecture
-from slipway.planner.memory.device import DTYPE_SCHEMES
+from slipway.planner.architecture import context_problems, find_architecture
+from slipway.planner.engines.adapter import AcceleratorDemand, EngineAdapter
+from slipway.planner.engines.registry import engine_of
+
+Deployment = DeploymentSettings | FleetDeploymentSettings
+ALL_OF_IT = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """One model. `layout` is None when the planner may choose one."""
+    """The demand of one model on pools of one kind. `layout` is None where the planner chooses
+    it."""
 
     model: str
+    engine: EngineAdapter
     architecture_name: str  # catalog key
     architecture: Architecture
     layout: Layout | None
@@ -36,37 +42,77 @@ class Demand:
 
 def plan_demand(
     model: Model,
-    deployment: FleetDeploymentSettings,
+    deployment: Deployment,
     architectures: Mapping[str, Architecture],
     traces: Mapping[str, Load],
 ) -> Demand | list[Problem]:
-    """The model's demand, or what contradicts itself in its file."""
-    settings, engine = model.settings, model.settings.engine
+    """The demand on accelerators, or the contradictions in the model file."""
     architecture = find_architecture(model, architectures)
     if isinstance(architecture, Problem):
         return [architecture]
-    if not isinstance(engine, VllmEngine):
-        problem = model.origin.problem(
-            ("engine", "kind"),
-            "runs on pools of kind local only",
-            value=engine.kind,
-            fix="use engine kind vllm",
-        )
-        return [problem]
-    load = load_of(model, traces)
+    asked = engine_of(model).accelerator_demand(model, architecture)
+    if not isinstance(asked, AcceleratorDemand):
+        return asked
+    return _demand(
+        model,
+        deployment,
+        architecture,
+        load=load_of(model, traces),
+        name=name_of(architecture, architectures),
+        layout=stated_layout(model),
+        precision=asked.precision,
+        memory_utilization=asked.memory_utilization,
+    )
+
+
+def plan_processor_demand(
+    model: Model,
+    deployment: Deployment,
+    architectures: Mapping[str, Architecture],
+    traces: Mapping[str, Load],
+) -> Demand | list[Problem]:
+    """The demand on processors, or the contradictions in the model file."""
+    architecture = find_architecture(model, architectures)
+    if isinstance(architecture, Problem):
+        return [architecture]
+    return _demand(
+        model,
+        deployment,
+        architecture,
+        load=load_of(model, traces),
+        name=name_of(architecture, architectures),
+        layout=Layout(),
+        precision=engine_of(model).processor_precision(model),
+        memory_utilization=ALL_OF_IT,
+    )
+
+
+def _demand(
+    model: Model,
+    deployment: Deployment,
+    architecture: Architecture,
+    *,
+    load: Load | None,
+    name: str,
+    layout: Layout | None,
+    precision: Precision,
+    memory_utilization: float,
+) -> Demand | list[Problem]:
+    settings, engine = model.settings, model.settings.engine
     max_model_len = engine.max_model_len or architecture.context
     problems = context_problems(model, architecture) or _load_problems(model, max_model_len, load)
     if problems:
         return problems
     return Demand(
         model=settings.name,
-        architecture_name=name_of(architecture, architectures),
+        engine=engine_of(model),
+        architecture_name=name,
         architecture=architecture,
-        layout=stated_layout(model),
-        precision=precision_of(engine, architecture),
+        layout=layout,
+        precision=precision,
         max_model_len=max_model_len,
         max_num_seqs=engine.max_num_seqs,
-        memory_utilization=engine.gpu_memory_utilization,
+        memory_utilization=memory_utilization,
         load=load,
         goal=LatencyGoal(
             ttft_p95_ms=settings.slo.ttft_p95_ms, tpot_p95_ms=settings.slo.tpot_p95_ms
@@ -77,7 +123,7 @@ def plan_demand(
 
 
 def load_of(model: Model, traces: Mapping[str, Load]) -> Load | None:
-    """Declared in the model's file, or that of its trace; None without either."""
+    """The load declared in the model file, else that of its trace, else None."""
     load = model.settings.load
     if load is None:
         return None
@@ -87,7 +133,7 @@ def load_of(model: Model, traces: Mapping[str, Load]) -> Load | None:
 
 
 def stated_layout(model: Model) -> Layout | None:
-    """The layout that the model's file states, if it does."""
+    """The layout that the model file states, if any."""
     if not model.settings.states_parallel:
         return None
     parallel = model.settings.parallel
@@ -99,19 +145,12 @@ def stated_layout(model: Model) -> Layout | None:
     )
 
 
-def precision_of(engine: VllmEngine, architecture: Architecture) -> Precision:
-    """As vLLM takes it: the stated quantization, else the stated dtype, else what is published."""
-    dtype = DTYPE_SCHEMES[engine.dtype] if engine.dtype else None
-    weights = engine.quantization or dtype or architecture.published_weights
-    return Precision(weights=weights, kv=engine.kv_cache_dtype or dtype or "bf16")
-
-
 def name_of(architecture: Architecture, architectures: Mapping[str, Architecture]) -> str:
     return next(name for name, known in architectures.items() if known is architecture)
 
 
 def _load_problems(model: Model, max_model_len: int, load: Load | None) -> list[Problem]:
-    """Requests that no engine of this length answers."""
+    """Refuses a load whose requests exceed the engine's length."""
     if load is None or load.input_tokens.p50 + load.output_tokens.p50 <= max_model_len:
         return []
     tokens = load.input_tokens.p50 + load.output_tokens.p50

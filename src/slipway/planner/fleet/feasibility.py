@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
-from slipway.config.catalog import Accelerator
-from slipway.plan.capacity import DeviceMemory, Layout
-from slipway.planner.memory.device import GIB, device_memory
-from slipway.planner.memory.parallelism import layout_problems
-from slipway.planner.memory.precisions import engine_problems, precision_problems
+from slipway.plan.figures import DeviceMemory, Layout
+from slipway.planner.engines.adapter import AcceleratorReplica
+from slipway.planner.supply.supply import Supply
+from slipway.planner.units import GIB
 
 from .demand import Demand
-from .supply import Supply
 
 
 def replica_memory(
     demand: Demand, supply: Supply, layout: Layout
 ) -> DeviceMemory | tuple[str, ...]:
-    """The memory of each device, or every reason why the pool cannot hold such a replica."""
-    reasons = [
-        *layout_problems(
-            demand.architecture,
-            layout,
-            demand.precision,
+    """The memory of each device, or every reason why the pool cannot hold the replica."""
+    memory = demand.engine.device_memory(
+        AcceleratorReplica(
+            architecture=demand.architecture,
+            accelerator_name=supply.accelerator_name,
+            accelerator=supply.device,
             devices_per_node=supply.accelerators_per_node,
-        ),
-        *precision_problems(demand.architecture, supply.accelerator, layout, demand.precision),
-        *_too_few_devices(demand, supply, layout),
-        *engine_problems(supply.accelerator_name, supply.accelerator),
-    ]
-    if reasons:
-        return tuple(reasons)
-    memory = _memory(demand, supply.accelerator, layout)
+            layout=layout,
+            precision=demand.precision,
+            max_model_len=demand.max_model_len,
+            max_num_seqs=demand.max_num_seqs,
+            memory_utilization=demand.memory_utilization,
+        )
+    )
+    reasons = memory if isinstance(memory, tuple) else ()
+    reasons = (*reasons, *_too_few_devices(demand, supply, layout))
+    if reasons or isinstance(memory, tuple):
+        return reasons
     if memory.kv_cache_bytes <= 0:
         usable, missing = memory.usable_bytes / GIB, -memory.kv_cache_bytes / GIB
         return (
@@ -45,20 +45,6 @@ def replica_memory(
             f" of {demand.max_model_len}",
         )
     return memory
-
-
-@lru_cache(maxsize=4096)
-def _memory(demand: Demand, accelerator: Accelerator, layout: Layout) -> DeviceMemory:
-    """Pools differ in nodes and price more often than in accelerators."""
-    return device_memory(
-        demand.architecture,
-        accelerator,
-        layout=layout,
-        precision=demand.precision,
-        max_len=demand.max_model_len,
-        max_num_seqs=demand.max_num_seqs,
-        utilization=demand.memory_utilization,
-    )
 
 
 def _too_few_devices(demand: Demand, supply: Supply, layout: Layout) -> Iterator[str]:

@@ -1,10 +1,10 @@
-"""Layouts to try, and their names."""
+"""Layouts to try, and how to name them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slipway.plan.capacity import Layout
+from slipway.plan.figures import Layout
 
 
 def tensor_layouts(devices_per_node: int) -> Iterator[Layout]:
@@ -16,6 +16,6 @@ def tensor_layouts(devices_per_node: int) -> Iterator[Layout]:
 
 
 def describe(layout: Layout) -> str:
-    """The layout in the words of vLLM's flags: "TP2 PP2"; sizes of 1 are left out."""
+    """The layout in vLLM's abbreviations: "TP2 PP2"; sizes of 1 are left out."""
     sizes = {"TP": layout.tensor, "PP": layout.pipeline, "EP": layout.expert, "DP": layout.data}
     return " ".join(f"{name}{size}" for name, size in sizes.items() if size > 1) or "TP1"

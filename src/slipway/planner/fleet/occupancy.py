@@ -1,77 +1,23 @@
-"""How full the pools are: nodes for replicas, at the models' minimum, maximum and declared load."""
+"""How full pools are: nodes needed at the models' minimum, maximum and declared load."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 
-from slipway.plan.capacity import Figure, PoolCapacity, Refusal
+from slipway.plan.figures import Refusal
+from slipway.planner.supply.supply import Supply
 
 from .choice import refusal
-from .demand import Demand
 from .option import Option
-from .supply import Supply
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """A model and where it runs."""
-
-    demand: Demand
-    option: Option
-    refused: tuple[Refusal, ...]
-
-
-Count = Callable[[Placed], int]
-
-
-def at_minimum(placed: Placed) -> int:
-    return placed.demand.min_replicas
-
-
-def at_maximum(placed: Placed) -> int:
-    return placed.demand.max_replicas
-
-
-def at_load(placed: Placed) -> int:
-    """Replicas that the declared load needs, within the envelope."""
-    return placed.option.replicas
-
-
-def in_use(supply: Supply, placed: Iterable[Placed]) -> list[Placed]:
-    return [each for each in placed if each.option.supply is supply]
-
-
-def pool_capacity(supply: Supply, placed: Iterable[Placed]) -> PoolCapacity:
-    """The pool with its models. It costs what its nodes cost at the declared load."""
-    models = in_use(supply, placed)
-    nodes = max(supply.nodes_min, min(nodes_for(supply, models, at_load), supply.nodes_max))
-    node = supply.node_usd_per_hour
-    return PoolCapacity(
-        pool=supply.pool,
-        kind=supply.kind,
-        instance=supply.instance,
-        accelerator=supply.accelerator_name,
-        nodes_min=supply.nodes_min,
-        nodes_max=supply.nodes_max,
-        accelerators_per_node=supply.accelerators_per_node,
-        accelerators_used=_devices(models, at_minimum),
-        accelerators_used_at_most=_devices(models, at_maximum),
-        market=supply.market,
-        usd_per_hour=Figure(
-            value=nodes * node.value,
-            unit="USD/h",
-            basis="declared",
-            source=f"{nodes} nodes for the declared load x {node.value:g} USD/h ({node.source})",
-        ),
-    )
+from .packing import pool_placement
+from .placed import Count, Placed, at_load, at_maximum, at_minimum, in_use
 
 
 def nodes_for(supply: Supply, models: Iterable[Placed], replicas: Count) -> int:
-    """Nodes that hold these replicas: best fit, decreasing.
+    """The nodes needed for these replicas, packed by best fit, decreasing.
 
-    A replica larger than a node takes whole nodes, and what is left over shares one.
+    A replica larger than a node takes whole nodes; its remaining devices share a node.
     """
     size = supply.accelerators_per_node
     nodes, parts = 0, Counter[int]()
@@ -79,7 +25,7 @@ def nodes_for(supply: Supply, models: Iterable[Placed], replicas: Count) -> int:
         whole, rest = divmod(model.option.layout.devices, size)
         nodes += whole * replicas(model)
         parts[rest] += replicas(model) if rest else 0
-    shared = Counter[int]()  # free devices of a node -> nodes with so many
+    shared = Counter[int]()  # free devices -> nodes with that many
     for part in sorted(parts.elements(), reverse=True):
         room = min((free for free, count in shared.items() if count and free >= part), default=None)
         if room is None:
@@ -91,23 +37,31 @@ def nodes_for(supply: Supply, models: Iterable[Placed], replicas: Count) -> int:
 
 
 def assign(
-    demand: Demand, options: Sequence[Option], refused: Sequence[Refusal], others: Sequence[Placed]
+    options: Sequence[Option],
+    refused: Sequence[Refusal],
+    others: Sequence[Placed],
+    *,
+    gateway_pool: str,
 ) -> Placed | tuple[Refusal, ...]:
-    """The first option whose pool has room beside the others; every refusal where none has.
+    """The first option whose pool has room beside the others, or every refusal if none has.
 
-    Room is needed for the replicas of the declared load; if no pool has that, for the minimum.
+    Room means room for the replicas of the declared load or, if no pool has that, for the minimum.
+    A pool of processors needs room for every maximum. Where it is the only one, that is checked
+    once every model has a pool, so that all models without room are reported together.
     """
     full: dict[str, Refusal] = {}
     for replicas in (at_load, at_minimum):
         for option in options:
-            new = Placed(demand=demand, option=option, refused=())
-            missing = _no_room(new, others, replicas)
+            new = Placed(option=option, refused=())
+            missing = None
+            if option.supply.accelerator is not None:
+                missing = _no_room(new, others, replicas)
+            elif len(options) > 1:
+                missing = _no_room_on_processors(new, others, gateway_pool)
             if missing is None:
                 rest = [each for each in options if each is not option]
-                beaten = [
-                    full.get(each.supply.pool) or refusal(each, option, demand) for each in rest
-                ]
-                return Placed(demand=demand, option=option, refused=(*refused, *beaten))
+                beaten = [full.get(each.supply.pool) or refusal(each, option) for each in rest]
+                return Placed(option=option, refused=(*refused, *beaten))
             full[option.supply.pool] = Refusal(pool=option.supply.pool, reasons=(missing,))
     return (*refused, *full.values())
 
@@ -123,8 +77,17 @@ def _no_room(new: Placed, others: Iterable[Placed], replicas: Count) -> str | No
     return f"{replicas(new)} replicas{shared} need {need} nodes, the pool has {have} at most"
 
 
+def _no_room_on_processors(new: Placed, others: Sequence[Placed], gateway_pool: str) -> str | None:
+    supply = new.option.supply
+    placement = pool_placement(supply, [*others, new], holds_gateway=supply.pool == gateway_pool)
+    unplaced = sum(placement.unplaced.values())
+    if not unplaced:
+        return None
+    return f"{unplaced} replicas do not fit beside the models already there"
+
+
 def crowded_warnings(supply: Supply, placed: Iterable[Placed]) -> Iterator[str]:
-    """Pools that hold all minimums, but not what the declared loads or all maximums need."""
+    """Warns of pools that hold all minimums, but not the declared loads or all maximums."""
     models = in_use(supply, placed)
     for what, replicas in (("the declared loads", at_load), ("all maximums together", at_maximum)):
         nodes = nodes_for(supply, models, replicas)
@@ -133,5 +96,5 @@ def crowded_warnings(supply: Supply, placed: Iterable[Placed]) -> Iterator[str]:
             return
 
 
-def _devices(models: Iterable[Placed], replicas: Count) -> int:
+def devices(models: Iterable[Placed], replicas: Count) -> int:
     return sum(each.option.layout.devices * replicas(each) for each in models)

@@ -1,4 +1,4 @@
-"""One way to run a model: what a replica would do under the load, how many, at what cost."""
+"""One way to run a model: a replica's serving estimate, the number of replicas, the cost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from slipway.config.catalog import Accelerator
 from slipway.config.load import Load
-from slipway.plan.capacity import (
+from slipway.plan.figures import (
     ColdStart,
     Cost,
     DeviceMemory,
@@ -17,22 +17,25 @@ from slipway.plan.capacity import (
     ServingEstimate,
 )
 from slipway.plan.platform import LatencyGoal
+from slipway.planner.engines.adapter import ProcessorEnginePlan
 from slipway.planner.latency.calibration import Calibration
 from slipway.planner.latency.replica import LoadShape, serving_estimate
 from slipway.planner.memory.quantization import SCHEMES, weight_bytes
+from slipway.planner.supply.supply import Supply
 
 from .cold_start import cliff, cold_start
 from .cost import replica_cost
 from .demand import Demand
 from .replicas import replicas_needed
-from .supply import Supply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One way to run a model, which its memory allows. `replicas` serve the declared load, or are
-    the minimum without one."""
+    """One way to run a model whose memory fits. `replicas` serve the declared load; without one
+    they are the minimum. `on_processors` is the engine's plan on a CPU pool, None on
+    accelerators."""
 
+    demand: Demand
     supply: Supply
     layout: Layout
     memory: DeviceMemory
@@ -42,6 +45,7 @@ class Option:
     meets_goal: bool | None
     cold_start: ColdStart
     cost: Cost
+    on_processors: ProcessorEnginePlan | None = None
 
 
 def make_option(
@@ -53,7 +57,7 @@ def make_option(
     detection_s: float,
     calibration: Calibration | None,
 ) -> Option:
-    """What a replica that fits would do and cost under the demand's load."""
+    """The option for a layout that fits: what it serves and costs under the demand's load."""
     start = cold_start(
         supply,
         weight_bytes=weight_bytes(demand.architecture, SCHEMES[demand.precision.weights]),
@@ -65,7 +69,7 @@ def make_option(
     def estimate(replicas: int) -> ServingEstimate:
         return _serving(
             demand,
-            supply.accelerator,
+            supply.device,
             load=load,
             layout=layout,
             memory=memory,
@@ -79,6 +83,7 @@ def make_option(
     serving = alone if replicas == 1 else estimate(replicas)
     edge = _cliff(demand.goal, load, serving, replicas, detection_s)
     return Option(
+        demand=demand,
         supply=supply,
         layout=layout,
         memory=memory,
@@ -101,7 +106,8 @@ def load_shape(load: Load, replicas: int) -> LoadShape:
 
 
 def sequences_at_mean_length(memory: DeviceMemory, load: Load | None) -> int:
-    """How many requests of the load the KV cache of a replica holds; of full length without one."""
+    """How many requests of mean length a replica's KV cache holds; without a load, of full
+    length."""
     if load is None:
         return memory.max_sequences_at_full_length
     return int(memory.kv_tokens / (load.input_tokens.mean + load.output_tokens.mean))
@@ -110,23 +116,24 @@ def sequences_at_mean_length(memory: DeviceMemory, load: Load | None) -> int:
 def meets_goal(
     goal: LatencyGoal, load: Load, serving: ServingEstimate, replicas: int
 ) -> bool | None:
-    """Whether so many replicas keep the goal under the load; None without a goal.
+    """Whether `replicas` keep the goal under the load; None without a goal.
 
-    `serving.requests_per_s` is what one replica sustains with the goal kept at its percentile.
+    `serving.requests_per_s` is what one replica sustains with the goal met at its percentile.
     """
     if goal.ttft_p95_ms is None and goal.tpot_p95_ms is None:
         return None
     return load.requests_per_s <= replicas * serving.requests_per_s.value
 
 
-def missed_goals(option: Option, demand: Demand) -> Iterator[str]:
-    """Why the option does not keep the goal."""
-    serving, load = option.serving, demand.load
+def missed_goals(option: Option) -> Iterator[str]:
+    """Why the option misses the goal."""
+    demand, serving = option.demand, option.serving
+    load = demand.load
     if serving is None or load is None:
         return
     if not serving.requests_per_s.value:
         yield (
-            f"misses the goal with a single request: TTFT {serving.ttft_ms.value:.0f} ms, TPOT"
+            f"misses the goal even with a single request: TTFT {serving.ttft_ms.value:.0f} ms, TPOT"
             f" {serving.tpot_ms.value:.0f} ms"
         )
         return
@@ -146,7 +153,8 @@ def _serving(
     replicas: int,
     calibration: Calibration | None,
 ) -> ServingEstimate:
-    """One of so many replicas under its share of the load, whatever pool has the accelerator."""
+    """One of `replicas` under its share of the load; it depends on the accelerator, not on the
+    pool."""
     return serving_estimate(
         demand.architecture,
         accelerator,
@@ -164,6 +172,7 @@ def _without_load(
     demand: Demand, supply: Supply, layout: Layout, memory: DeviceMemory, start: ColdStart
 ) -> Option:
     return Option(
+        demand=demand,
         supply=supply,
         layout=layout,
         memory=memory,

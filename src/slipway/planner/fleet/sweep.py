@@ -1,4 +1,4 @@
-"""One model on everything the catalog has: accelerators, layouts, precisions, cost and latency."""
+"""One model on every instance of the catalog, in every layout and precision: cost and latency."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from dataclasses import dataclass, replace
 
 from slipway.config.catalog import Catalog, Instance
 from slipway.config.load import Load
-from slipway.plan.capacity import Figure, Layout, Precision, Refusal
+from slipway.plan.figures import Figure, Layout, Precision, Refusal
 from slipway.plan.platform import LatencyGoal
+from slipway.planner.engines.vllm.precisions import describe as describe_precision
 from slipway.planner.latency.calibration import Calibration
-from slipway.planner.memory.precisions import describe as describe_precision
 from slipway.planner.memory.quantization import KV_BYTES, SCHEMES, Scheme
+from slipway.planner.supply.supply import Supply
 
 from .demand import Demand
 from .feasibility import replica_memory
 from .layouts import describe
 from .option import Option, make_option
-from .supply import Supply
 
-MOST_REPLICAS = 10_000  # a sweep asks what would be needed, not what is allowed
+MOST_REPLICAS = 10_000  # a sweep shows what would be needed, not what is allowed
 TENSOR_SIZES = (1, 2, 4, 8)
 PIPELINE_SIZES = (1, 2, 4)
-NARROWER_WEIGHTS = ("fp8", "awq")  # awq stands for gptq too: as many bits, the same kernels
+NARROWER_WEIGHTS = ("fp8", "awq")  # awq stands for gptq too: same bits, same kernels
 KV_WIDTHS = ("bf16", "fp8")
 NO_GOAL = LatencyGoal(ttft_p95_ms=None, tpot_p95_ms=None)
 
@@ -32,9 +32,9 @@ NO_GOAL = LatencyGoal(ttft_p95_ms=None, tpot_p95_ms=None)
 class Point:
     """One configuration. `answer_s` is TTFT plus every token of the mean answer.
 
-    `as_declared` when the precision is that of the model's file. `meets_goal` is False where no
-    number of replicas keeps the goal; what it costs is then what the load takes without one.
-    `pareto` is the mark of `with_pareto`.
+    `as_declared` is True when the precision is the model file's. `meets_goal` is False where no
+    number of replicas keeps the goal; the cost is then that of the load without a goal. `pareto` is
+    set by `with_pareto`.
     """
 
     instance: str
@@ -54,9 +54,9 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """`points` by cost; `refused` names precisions, and instances with their layouts, that cannot
-    run the model. `goal_answer_s` is an answer whose TTFT and TPOT are just those of the goal, None
-    without both."""
+    """`points` are sorted by cost; `refused` names the precisions and the instances with their
+    layouts that cannot run the model. `goal_answer_s` is the time of an answer with exactly the
+    goal's TTFT and TPOT, None unless both are stated."""
 
     model: str
     declared: Precision
@@ -66,7 +66,7 @@ class Sweep:
 
 
 def sweep(demand: Demand, catalog: Catalog, *, calibration: Calibration | None = None) -> Sweep:
-    """Every priced instance with every tensor and pipeline size, in every precision.
+    """Every priced instance with every tensor and pipeline size in every precision.
 
     Raises ValueError when the demand has no load: without one there is nothing to compare.
     """
@@ -97,8 +97,8 @@ def sweep(demand: Demand, catalog: Catalog, *, calibration: Calibration | None =
 
 
 def precisions(demand: Demand) -> tuple[Precision, ...]:
-    """The declared one first, then the published weights and narrower ones, each with a KV cache of
-    16 and of 8 bits. Those that differ in name only (fp16, bf16) are one."""
+    """The declared precision first, then the published weights and narrower ones, each with a KV
+    cache of 16 and of 8 bits. Precisions that differ in name only (fp16, bf16) count once."""
     published = demand.architecture.published_weights
     weights = [published, *(each for each in NARROWER_WEIGHTS if _is_narrower(each, published))]
     distinct: dict[tuple[Scheme, int], Precision] = {}
@@ -112,14 +112,14 @@ def precisions(demand: Demand) -> tuple[Precision, ...]:
 
 
 def priced_supplies(catalog: Catalog) -> Iterator[Supply]:
-    """As many nodes as one likes of every instance with a price."""
+    """Every instance with a price, in unlimited number."""
     for name, instance in sorted(catalog.instances.items()):
-        if instance.usd_per_hour is not None:
-            yield _supply(name, instance, instance.usd_per_hour, catalog)
+        if instance.usd_per_hour is not None and instance.accelerator is not None:
+            yield _supply(name, instance, instance.accelerator, instance.usd_per_hour, catalog)
 
 
 def layouts(supply: Supply) -> Iterator[Layout]:
-    """Tensor sizes within a node; pipelines of as many."""
+    """Tensor sizes within a node, each with every pipeline size."""
     for tensor in TENSOR_SIZES:
         if tensor <= supply.accelerators_per_node:
             for pipeline in PIPELINE_SIZES:
@@ -127,10 +127,10 @@ def layouts(supply: Supply) -> Iterator[Layout]:
 
 
 def with_pareto(points: Sequence[Point]) -> tuple[Point, ...]:
-    """By cost; marked are those that no other one beats in cost and in time of an answer.
+    """Sorted by cost; marks the points that no other beats in both cost and answer time.
 
-    Fewer bits of weights or of KV cache answer differently, so they beat no more of them; and
-    what misses the goal is marked only where everything does.
+    A point with fewer bits of weights or KV cache gives other answers, so it never beats one with
+    more. Points that miss the goal are marked only if all do.
     """
     all_miss = all(point.meets_goal is False for point in points)
     marked: list[Point] = []
@@ -147,7 +147,7 @@ def with_pareto(points: Sequence[Point]) -> tuple[Point, ...]:
 
 
 def _rank(point: Point) -> tuple[float, float, int, int]:
-    """By cost, then by time; of equal ones those with more bits first."""
+    """By cost, then by time, then more bits first."""
     weights, kv = _width(point.precision)
     return point.usd_per_hour.value, point.answer_s, -weights, -kv
 
@@ -162,8 +162,8 @@ def _is_narrower(weights: str, published: str) -> bool:
 
 
 def _not_narrower(demand: Demand) -> Iterator[Refusal]:
-    """vLLM quantizes no weights that are quantized already (_verify_quantization in
-    vllm/config/model.py), and others' checkpoints of as many bits gain nothing."""
+    """vLLM does not quantize weights that are already quantized (_verify_quantization in
+    vllm/config/model.py), and other checkpoints with as many bits gain nothing."""
     published = demand.architecture.published_weights
     for weights in NARROWER_WEIGHTS:
         if weights not in {published, demand.precision.weights} and not _is_narrower(
@@ -176,7 +176,7 @@ def _not_narrower(demand: Demand) -> Iterator[Refusal]:
 def _option(
     asked: Demand, supply: Supply, layout: Layout, calibration: Calibration | None
 ) -> Option | tuple[str, ...]:
-    """What such a replica would do and cost, or why there cannot be one."""
+    """The option for such a replica, or why it is impossible."""
     demand = replace(asked, layout=layout)
     memory = replica_memory(demand, supply, layout)
     if isinstance(memory, tuple):
@@ -202,7 +202,7 @@ def _answer_s(ttft_ms: float, tpot_ms: float, load: Load) -> float:
 
 
 def _points(option: Option, precision: Precision, as_declared: bool, load: Load) -> Iterator[Point]:
-    """One, or none where there is nothing to compare."""
+    """One point, or none where there is nothing to compare."""
     serving, per_million = option.serving, option.cost.usd_per_million_output_tokens
     if serving is None or per_million is None:
         return
@@ -223,13 +223,15 @@ def _points(option: Option, precision: Precision, as_declared: bool, load: Load)
     )
 
 
-def _supply(name: str, instance: Instance, price: float, catalog: Catalog) -> Supply:
+def _supply(
+    name: str, instance: Instance, accelerator: str, price: float, catalog: Catalog
+) -> Supply:
     return Supply(
         pool=name,
         kind=instance.cloud,
         instance=name,
-        accelerator_name=instance.accelerator,
-        accelerator=catalog.accelerators[instance.accelerator],
+        accelerator_name=accelerator,
+        accelerator=catalog.accelerators[accelerator],
         accelerators_per_node=instance.accelerators,
         nodes_min=0,
         nodes_max=MOST_REPLICAS,
@@ -246,12 +248,12 @@ def _supply(name: str, instance: Instance, price: float, catalog: Catalog) -> Su
 
 
 def declared_front(found: Sweep) -> list[Point]:
-    """What no other configuration beats, of the declared precision."""
+    """The Pareto front of the declared precision."""
     return [point for point in found.points if point.pareto and point.as_declared]
 
 
 def cheapest_of_others(found: Sweep) -> list[Point]:
-    """What each other precision would save at most; of equally cheap ones the fastest."""
+    """The cheapest point of each other precision; the fastest of equally cheap ones."""
     cheapest: dict[Precision, Point] = {}
     for point in found.points:
         if point.pareto and not point.as_declared:

@@ -1,1 +1,1 @@
-"""How long a replica takes: kernels, forward passes, the queue, what was measured instead."""
+"""Request times of a replica, from kernels, forward passes and the queue, or from measurements."""

@@ -1,4 +1,5 @@
-"""Measured rows by what they were measured of; a row overrides the estimate of the same."""
+"""Measured rows, looked up by model, accelerator, layout and precision; a row overrides the
+estimate."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from slipway.config.calibration import (
     StepTimes,
 )
 from slipway.config.catalog import Accelerator, Architecture, Catalog
-from slipway.plan.capacity import Layout, Precision
+from slipway.config.inputs import PlanInputs
+from slipway.plan.figures import Layout, Precision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +31,7 @@ class MeasuredReplica:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    replicas: tuple[MeasuredReplica, ...] = ()  # the newest first
+    replicas: tuple[MeasuredReplica, ...] = ()  # newest first
 
     def find(
         self,
@@ -39,7 +41,7 @@ class Calibration:
         layout: Layout,
         precision: Precision,
     ) -> MeasuredReplica | None:
-        """The newest row of exactly this; of two of the same day the later one in the file."""
+        """The newest matching row; of two with the same date, the one later in the file."""
         for replica in self.replicas:
             if (
                 replica.layout == layout
@@ -52,7 +54,7 @@ class Calibration:
 
 
 def make_calibration(settings: CalibrationSettings, catalog: Catalog) -> Calibration:
-    """`settings` as `load_calibration` gives them: the catalog knows its names."""
+    """`settings` come from `load_calibration`, so the catalog knows their names."""
     newest_last = sorted(settings.rows, key=lambda row: row.date)
     return Calibration(replicas=tuple(_replicas(reversed(newest_last), catalog)))
 
@@ -76,3 +78,10 @@ def _source(row: CalibrationRow) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in sorted(row.versions.items()))
     where = f"{row.model} on {row.accelerator or 'processors'}"
     return f"measured {row.date.isoformat()} on {row.machine}: {where} ({versions})"
+
+
+def calibration_of(inputs: PlanInputs) -> Calibration:
+    """The environment's measurements; empty before the first calibration."""
+    if inputs.calibration is None:
+        return Calibration()
+    return make_calibration(inputs.calibration, inputs.catalog)

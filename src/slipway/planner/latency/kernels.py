@@ -1,10 +1,10 @@
-"""How long one kernel takes on one device: a launch, and then whichever is longer, its arithmetic
-or its memory traffic.
+"""Time of one kernel on one device: a launch, then its arithmetic or its memory traffic, whichever
+takes longer.
 
     kernel = launch + max(operations / (share x peak), bytes / (share x bandwidth))
 
 This is the roofline of S. Williams et al. (CACM 52(4), 2009) with a launch. The shares are
-`EFFICIENCIES`; they do not know the model, and of the device only its rates.
+`EFFICIENCIES`: they do not depend on the model, and on the device only through its rates.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slipway.planner.memory.quantization import SCHEMES
 
 VALUE_BYTES = 2  # activations, and the matrices that no scheme packs
 
-# Schemes whose products multiply in 8 bits where the device can; the others unpack to 16 first.
+# Schemes that multiply in 8 bits where the device can; the others unpack to 16 bits first.
 # nvfp4 multiplies in 4 bits on Blackwell, a rate the catalog does not have: counted as 8.
 EIGHT_BIT_SCHEMES = frozenset({"fp8", "fp8-block", "int8", "nvfp4"})
 
@@ -26,7 +26,7 @@ PCIE_GB_PER_S = {"PCIe3": 32.0, "PCIe4": 64.0, "PCIe5": 128.0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Efficiencies:
-    """What share of a device's rates kernels reach, and what each costs besides.
+    """The share of a device's rates that kernels reach, and their fixed costs.
 
     Fitted by bench/aiconfigurator/latency_fit.py to the tuning rows of
     tests/unit/planner/latency/aiconfigurator_latency.json and to nothing else: times of vLLM's
@@ -44,15 +44,15 @@ class Efficiencies:
     prompt_attention_launch_us: float = 50.0
     decode_attention: float = 0.84  # share of the bandwidth, reading the KV cache
     decode_attention_launch_us: float = 18.0
-    # Share of the peak arithmetic of experts' grouped products, were there few experts, and how
-    # many there are when it has halved.
+    # Share of the peak arithmetic in the experts' grouped products with few experts, and the number
+    # of experts at which it has halved.
     experts: float = 0.72
     experts_half: float = 66.0
     experts_launch_us: float = 4.0
     link: float = 0.61  # share of a direct link in an all-reduce
     all_reduce_launch_us: float = 7.5
-    pcie_pair: float = 0.585  # share of a slot in an all-reduce of two devices without such links
-    pcie_shared: float = 0.47  # share of one slot that more than two of them have together
+    pcie_pair: float = 0.585  # share of a slot in an all-reduce of two devices without direct links
+    pcie_shared: float = 0.47  # share of one slot that more than two such devices share
     # To the next pipeline stage on another machine, one direction: a 400 Gbit/s port per device.
     # Not fitted: under 1 % of any row.
     network_gb_per_s: float = 50.0
@@ -140,11 +140,11 @@ class Kernels:
         return self.launch_s + max(arithmetic, traffic / self.bandwidth)
 
     def vectors(self, values: float) -> float:
-        """Something done to each of `values`, read or written: norms, activation functions."""
+        """An operation on each of `values`, read or written: norms, activation functions."""
         return self.launch_s + VALUE_BYTES * values / self.bandwidth
 
     def prompt_attention(self, operations: float) -> float:
-        """Attention of new tokens to all before them, which is bound by arithmetic."""
+        """Attention of new tokens to all earlier ones, which is bound by arithmetic."""
         return self.attention_launch_s + operations / self.attention_rate
 
     def decode_attention(self, operations: float, kv_bytes: float) -> float:
@@ -163,9 +163,9 @@ class Kernels:
         touched: float,
     ) -> float:
         """`rows` activations, each through the `matrices` (depth x columns) of one of `count`
-        experts; together they touch `touched` of them.
+        experts; together they use `touched` of them.
 
-        Arithmetic and reading add up: an expert is read for few rows of its own.
+        Arithmetic and reading add up, because each expert is read for only a few rows.
         """
         weights = matrices * columns * depth
         rate = self.experts_rate / (1 + count / self.experts_half)
@@ -174,7 +174,7 @@ class Kernels:
         return self.experts_launch_s + 2 * rows * weights / rate + traffic / self.bandwidth
 
     def all_reduce(self, devices: int, values: float) -> float:
-        """A ring: every device sends 2 (n - 1) / n of the `values`. Nothing for one device."""
+        """A ring: every device sends 2 (n - 1) / n of the `values`. Zero for one device."""
         if devices == 1:
             return 0.0
         sent = VALUE_BYTES * values * 2 * (devices - 1) / devices

@@ -1,4 +1,4 @@
-"""What one replica does under a load: TTFT, TPOT, and how many requests a second it sustains."""
+"""One replica under a load: TTFT, TPOT, and the requests per second it sustains."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from slipway.config.catalog import Accelerator, Architecture
-from slipway.plan.capacity import (
+from slipway.plan.figures import (
     Basis,
     DeviceMemory,
     Figure,
@@ -15,13 +15,18 @@ from slipway.plan.capacity import (
     ServingEstimate,
 )
 from slipway.plan.platform import LatencyGoal
+from slipway.planner.engines.vllm.queueing import (
+    MOST_PROMPT_SHARE,
+    Replica,
+    bisected,
+    sequences_p95,
+)
 
 from .calibration import Calibration
-from .queueing import MOST_PROMPT_SHARE, Replica, bisected, sequences_p95
 from .replica_times import Requests, Roofline, measured_replica, roofline_replica
 
-# What the time of a pass is, as a multiple of the roofline's: 9 of 10 passes of aiconfigurator
-# 0.8.0's held-out rows lie between these: tests/unit/planner/latency/test_aiconfigurator_latency.py
+# Measured pass time over the roofline's: 9 of 10 passes of aiconfigurator 0.8.0's held-out rows lie
+# between these bounds (tests/unit/planner/latency/test_aiconfigurator_latency.py).
 PREFILL_BAND = (0.86, 1.51)
 DECODE_BAND = (0.77, 1.27)
 ROOFLINE = (
@@ -32,7 +37,7 @@ ROOFLINE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadShape:
-    """What one replica is given. Lengths are those of the mean request."""
+    """The load of one replica. Lengths are those of the mean request."""
 
     requests_per_s: float
     input_tokens: int
@@ -51,12 +56,12 @@ def serving_estimate(
     max_num_seqs: int,
     calibration: Calibration | None = None,
 ) -> ServingEstimate:
-    """One replica under `load`; at what it sustains, where the load is more.
+    """One replica under `load`, or under what it sustains where the load is higher.
 
     TTFT and TPOT are means; `requests_per_s` keeps `goal` at the 95th percentile, and is 0 when
-    a single request misses it. A calibration row of exactly this overrides the roofline.
+    a single request misses it. A matching calibration row overrides the roofline.
 
-    Raises ValueError without an accelerator (processors have no roofline) and without a row.
+    Raises ValueError if there is neither an accelerator (processors have no roofline) nor a row.
     """
     requests = Requests(
         input_tokens=load.input_tokens,
@@ -76,7 +81,7 @@ def serving_estimate(
         return _estimate(replica, load, goal, basis="measured", source=measured.source)
     estimated = roofline(requests)
     if estimated is None:
-        raise ValueError("processors have no roofline: the calibration must have a row of them")
+        raise ValueError("processors have no roofline: the calibration needs a row for them")
     return _estimate(estimated, load, goal, basis="estimate", source=ROOFLINE)
 
 
@@ -155,7 +160,7 @@ def _at_bar(replica: Replica, end: int) -> Replica:
 
 @lru_cache(maxsize=8192)
 def _sustained(replica: Replica, goal: LatencyGoal) -> tuple[float, str]:
-    """(requests/s that the replica sustains within the goal, what keeps it from more)."""
+    """(requests/s that the replica sustains within the goal, what limits it)."""
     if replica.most_sequences < 1:
         return 0.0, "the KV cache, which does not hold one request"
     if alone := _broken(replica, goal, 0.0):
@@ -167,7 +172,7 @@ def _sustained(replica: Replica, goal: LatencyGoal) -> tuple[float, str]:
 
 
 def _broken(replica: Replica, goal: LatencyGoal, sequences: float) -> str | None:
-    """The first limit that so many sequences on average break, None when they keep all."""
+    """The first limit broken with `sequences` decoding on average, None if none is."""
     if sequences_p95(sequences) > replica.most_sequences:
         return f"the {replica.most_sequences:.0f} sequences it holds"
     point = replica.at(sequences)

@@ -8,13 +8,13 @@ from functools import lru_cache
 
 from slipway.config.calibration import ServingMeasurement, StepTimes
 from slipway.config.catalog import Accelerator, Architecture
-from slipway.plan.capacity import Layout, Precision
+from slipway.plan.figures import Layout, Precision
+from slipway.planner.engines.vllm.queueing import Replica
 
-from .queueing import Replica
 from .roofline import Pass, decode, machine, pass_ms
 
-BATCHES = (1.0, 4.0, 16.0, 64.0, 256.0)  # the step time is interpolated between these
-FAR = 1e6  # sequences: the end of a straight line
+BATCHES = (1.0, 4.0, 16.0, 64.0, 256.0)  # step times are interpolated between these
+FAR = 1e6  # sequences: the far end of a straight line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +27,11 @@ class Requests:
 
     @property
     def context(self) -> float:
-        """Tokens of a sequence half way through its output."""
+        """Tokens of a sequence halfway through its output."""
         return self.input_tokens + self.output_tokens / 2
 
 
-# What the roofline says of a replica for given requests; nothing on processors.
+# The roofline's replica for given requests; None on processors.
 Roofline = Callable[[Requests], Replica | None]
 
 
@@ -44,8 +44,8 @@ def roofline_replica(
     layout: Layout,
     precision: Precision,
 ) -> Replica:
-    """Ranks of data parallelism take a prompt each at a time, pipeline stages one after the
-    other; decoding, the stages work on as many parts of the batch."""
+    """Each data-parallel rank computes one prompt at a time, stage after stage. While decoding, the
+    batch is split into as many parts as there are pipeline stages."""
     served = machine(architecture, accelerator, layout=layout, precision=precision)
     most = max(1.0, requests.most_sequences)
     batches = [batch for batch in BATCHES if batch < most]
@@ -71,7 +71,7 @@ def roofline_replica(
 def measured_replica(
     measurement: ServingMeasurement | StepTimes, requests: Requests, roofline: Roofline
 ) -> Replica:
-    """A replica that does what was measured."""
+    """A replica with the measured times."""
     if isinstance(measurement, StepTimes):
         return _from_step_times(measurement, requests)
     return _from_serving(measurement, requests, roofline)
@@ -90,11 +90,11 @@ def _from_step_times(times: StepTimes, requests: Requests) -> Replica:
 
 
 def _from_serving(seen: ServingMeasurement, requests: Requests, roofline: Roofline) -> Replica:
-    """The roofline's replica, slower by as much as its TPOT was measured to be, and its TTFT
-    corrected likewise: at the measured load it gives what was measured.
+    """The roofline's replica scaled to the measured TPOT, with its TTFT corrected likewise: at the
+    measured load it reproduces the measurement.
 
-    Without a roofline a prompt takes its share of the measured TTFT, and a step as long as the
-    measured TPOT, longer in proportion with more sequences.
+    Without a roofline a prompt takes its share of the measured TTFT, and a step takes the measured
+    TPOT, increasing in proportion to the sequences.
     """
     sequences = seen.requests_per_s * seen.output_tokens * seen.tpot_ms / 1000
     of_seen = replace(requests, input_tokens=seen.input_tokens, output_tokens=seen.output_tokens)

@@ -1,4 +1,4 @@
-"""How long one forward pass of a replica takes: the kernels that it runs, one after the other.
+"""Time of one forward pass of a replica: the sum of its kernels.
 
 A layer has the projections of its attention (queries, keys, values, output, or those of MLA),
 attention over the KV cache, an MLP or a mixture of experts, two norms, and two all-reduces where
@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipway.config.catalog import Accelerator, Architecture, LatentAttention, MixtureOfExperts
-from slipway.plan.capacity import Layout, Precision
-from slipway.planner.memory.parallelism import expert_slices, kv_heads_per_device
+from slipway.plan.figures import Layout, Precision
+from slipway.planner.engines.vllm.parallelism import expert_slices, kv_heads_per_device
 from slipway.planner.memory.quantization import KV_BYTES
 
 from .kernels import EFFICIENCIES, Efficiencies, Kernels
@@ -23,8 +23,8 @@ from .kernels import EFFICIENCIES, Efficiencies, Kernels
 class Pass:
     """The work of one forward pass of a replica.
 
-    Each of `prompts` brings `prompt_tokens` new tokens behind `cached_tokens` whose KV is there
-    already; each of `decodes` brings one token behind `context_tokens`.
+    Each of `prompts` adds `prompt_tokens` new tokens after `cached_tokens` whose KV is cached; each
+    of `decodes` adds one token after `context_tokens`.
     """
 
     prompts: float = 0.0
@@ -43,7 +43,7 @@ class Pass:
 
 
 def prefill(tokens: float, *, cached: float = 0.0) -> Pass:
-    """One prompt: `tokens` to compute behind `cached` ones."""
+    """One prompt: `tokens` to compute after `cached` ones."""
     return Pass(prompts=1, prompt_tokens=tokens, cached_tokens=cached)
 
 
@@ -54,7 +54,7 @@ def decode(sequences: float, *, context: float) -> Pass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What runs the passes: a model in a layout and precision, and the kernels of each device."""
+    """A model in a layout and precision, and the kernels of each device that runs it."""
 
     architecture: Architecture
     layout: Layout
@@ -84,7 +84,7 @@ def pass_ms(machine: Machine, work: Pass) -> float:
 
 
 def pass_parts_ms(machine: Machine, work: Pass) -> Mapping[str, float]:
-    """The milliseconds of a pass by what they go to.
+    """The milliseconds of a pass by kind of work.
 
     Data-parallel ranks divide the sequences and run at the same time; the experts of a mixture
     see the tokens of all ranks.
@@ -135,7 +135,8 @@ def _latent_projections(
     tensor: int,
     tokens: float,
 ) -> float:
-    """MLA: down to the latents, up to the heads, and the output; only the ups are divided."""
+    """MLA: down-projections to the latents, up-projections to the heads, and the output; only the
+    up-projections are divided."""
     heads, hidden = architecture.heads / tensor, architecture.hidden
     query_dim = latent.nope_dimensions + latent.rope_dimensions
     rank = latent.q_lora_rank or 0
@@ -150,7 +151,7 @@ def _latent_projections(
 
 
 def _attention(machine: Machine, work: Pass) -> float:
-    """All layers; those with a sliding window look back no further than it."""
+    """Attention of all layers; those with a sliding window look back only that far."""
     window = machine.architecture.sliding_window
     if window is None:
         return machine.architecture.layers * _layer_attention(machine, work, None)
@@ -176,10 +177,10 @@ def _layer_attention(machine: Machine, work: Pass, window: int | None) -> float:
 
 
 def _pairs(tokens: float, cached: float, window: int | None) -> float:
-    """(query, key) pairs of a causal prompt: token i looks at min(window, cached + i) tokens."""
+    """(query, key) pairs of a causal prompt: token i attends to min(window, cached + i) tokens."""
     if window is None or cached + tokens <= window:
         return tokens * cached + tokens * tokens / 2
-    growing = max(0.0, window - cached)  # tokens whose view the window does not cut yet
+    growing = max(0.0, window - cached)  # tokens that the window does not limit yet
     return growing * cached + growing * growing / 2 + (tokens - growing) * window
 
 
@@ -225,7 +226,7 @@ def _mlp(
 
 
 def _experts(kernels: Kernels, architecture: Architecture, layout: Layout, tokens: float) -> float:
-    """Router, shared experts and those the router picks, of one layer; `tokens` of all ranks."""
+    """One layer's router, shared experts and routed experts, for the `tokens` of all ranks."""
     mixture = architecture.experts
     if mixture is None:
         return 0.0
@@ -246,13 +247,13 @@ def _experts(kernels: Kernels, architecture: Architecture, layout: Layout, token
 
 
 def _experts_all_reduce(kernels: Kernels, layout: Layout, values: float) -> float:
-    """Behind the experts; with data parallelism all ranks meet there: vLLM gathers the tokens
-    before and scatters the sums after, which together is a ring over all of them."""
+    """The all-reduce after the experts. With data parallelism it spans all ranks: vLLM gathers the
+    tokens before and scatters the sums after, which together is a ring over all of them."""
     return kernels.all_reduce(layout.tensor * layout.data, values)
 
 
 def _touched(mixture: MixtureOfExperts, tokens: float) -> float:
-    """Experts that at least one of `tokens` picks, every expert being as likely."""
+    """Expected number of experts that `tokens` are routed to, all experts equally likely."""
     idle = math.pow(1 - mixture.per_token / mixture.count, tokens)
     return mixture.count * (1 - idle)
 

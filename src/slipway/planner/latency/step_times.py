@@ -1,4 +1,4 @@
-"""A replica's forward pass as four constants: the form that the simulator computes with.
+"""A replica's forward pass as four constants, the form that the simulator uses.
 
 step = max(base, prefill_token x prompt tokens) + sequence x decoding sequences
        + context_token x tokens whose KV they read       (services/engine_sim/README.md)
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from slipway.config.calibration import StepTimes
 from slipway.config.catalog import Accelerator, Architecture
-from slipway.plan.capacity import Layout, Precision
+from slipway.plan.figures import Layout, Precision
 
 from .calibration import Calibration
 from .roofline import decode, machine, pass_ms, prefill
@@ -18,10 +18,10 @@ from .roofline import decode, machine, pass_ms, prefill
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """Where the constants are taken: the sizes around which the replica works."""
+    """The operating point at which the constants are taken."""
 
     prompt_tokens: float  # computed in one step
-    sequences: float  # decoding together
+    sequences: float  # sequences decoding together
     context: float  # tokens of each of them
 
 
@@ -34,10 +34,11 @@ def step_times(
     around: Operation,
     calibration: Calibration,
 ) -> tuple[StepTimes, str] | None:
-    """The constants and their source: measured ones, else the roofline's around an operation.
+    """The constants and their source: measured, else fitted to the roofline around an operating
+    point.
 
-    The roofline is no straight line (a mixture of experts reads more weights for more sequences),
-    so its constants hold near `around` only. None on processors before a calibration.
+    The roofline is not a straight line (a mixture of experts reads more weights for more
+    sequences), so the constants hold only near `around`. None on processors without a calibration.
     """
     measured = calibration.find(architecture, accelerator, layout=layout, precision=precision)
     if measured is not None and isinstance(measured.measurement, StepTimes):

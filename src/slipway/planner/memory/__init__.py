@@ -1,1 +1,1 @@
-"""What one device holds: weights, KV cache, the engine, and whether it fits."""
+"""Memory of one device: weights, KV cache, the engine, and whether they fit."""

@@ -1,4 +1,4 @@
-"""Does a model fit: what is left for the KV cache, and if it does not, why and what would."""
+"""Whether a model fits: the memory left for the KV cache, or why it does not fit and what would."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from slipway.config.catalog import Accelerator, Architecture
-from slipway.plan.capacity import DeviceMemory, Layout, Precision
-
-from .device import (
-    GIB,
+from slipway.plan.figures import DeviceMemory, Layout, Precision
+from slipway.planner.engines.vllm.memory import (
     ONE_DEVICE,
     default_batched_tokens,
     device_memory,
@@ -18,16 +16,18 @@ from .device import (
     kv_bytes_per_token,
     sequence_kv_bytes,
 )
-from .parallelism import DEVICES_PER_NODE, layout_problems
-from .precisions import precision_problems
+from slipway.planner.engines.vllm.parallelism import DEVICES_PER_NODE, layout_problems
+from slipway.planner.engines.vllm.precisions import precision_problems
+from slipway.planner.units import GIB
+
 from .quantization import KV_BYTES
 
-# Without a wanted length, less than this is no use to anybody: a prompt and an answer.
+# The shortest useful length where none is asked for: a prompt and an answer.
 SHORTEST_LENGTH = 2048
 
 BF16 = Precision()
 REPLICA_SIZES = (1, 2, 4, 8, 16, 32, 64)  # devices
-# What to try in place of a scheme: wider ones where it quantizes in groups that cannot be split.
+# Schemes to try instead: wider ones where a scheme's groups cannot be split.
 OTHER_WEIGHTS = {
     "fp32": ("bf16", "fp8", "awq"),
     "bf16": ("fp8", "awq"),
@@ -44,23 +44,23 @@ NARROWEST_KV = "fp8"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """A replica that someone has in mind. Without `max_len` the longest that fits is wanted, up to
+    """The replica in question. Without `max_len`, the longest length that fits is computed, up to
     the model's context."""
 
     accelerator: str  # catalog key
     layout: Layout = ONE_DEVICE
     precision: Precision = BF16
     max_len: int | None = None
-    max_num_seqs: int = 256  # decoded together at most
+    max_num_seqs: int = 256  # sequences decoded together at most
     utilization: float = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """`reasons` say why not; `suggestions` are the options that would make it fit, nearest first.
+    """`reasons` say why it does not fit; `suggestions` are options that would make it fit.
 
-    `kv_bytes_per_token` is one copy of the whole model's; `memory` has the share of a device.
-    `max_len` is the longest sequence that the answer counts with.
+    Suggestions are nearest first. `kv_bytes_per_token` is that of the whole model; `memory` has one
+    device's share. `max_len` is the longest sequence assumed.
     """
 
     deployment: Deployment
@@ -74,7 +74,7 @@ class Fit:
     memory: DeviceMemory
 
 
-Change = tuple[str, Deployment]  # options of the command, and what they make of a deployment
+Change = tuple[str, Deployment]  # options of the command, and the deployment they lead to
 
 
 def fit(
@@ -84,7 +84,7 @@ def fit(
     *,
     devices_per_node: int = DEVICES_PER_NODE,
 ) -> Fit:
-    """The answer for one replica. `accelerators` is the catalog's."""
+    """Whether one replica fits. `accelerators` come from the catalog."""
     answer = _answer(architecture, deployment, accelerators, devices_per_node)
     if answer.feasible:
         return answer
@@ -99,9 +99,9 @@ def replica_layout(
     pipeline: int | None,
     devices_per_node: int = DEVICES_PER_NODE,
 ) -> Layout:
-    """The layout meant by what was said: tensor parallel in a node, pipeline across nodes.
+    """The layout for the given options: tensor parallel in a node, pipeline across nodes.
 
-    Raises ValueError where the numbers contradict each other.
+    Raises ValueError if the numbers contradict each other.
     """
     if devices is None:
         return Layout(tensor=tensor or 1, pipeline=pipeline or 1)
@@ -154,7 +154,7 @@ def longest_sequence(
     layout: Layout,
     in_flight: int,
 ) -> int:
-    """The most tokens of one sequence, up to the context, that `cache` bytes of a device admit."""
+    """The longest sequence in tokens, up to the context, that fits in `cache` bytes of a device."""
 
     def needed(tokens: int) -> int:
         return sequence_kv_bytes(
@@ -224,7 +224,7 @@ def _suggestions(
     accelerators: Mapping[str, Accelerator],
     devices_per_node: int,
 ) -> Iterator[str]:
-    """The first change of each kind that fits by itself."""
+    """The first change of each kind that is enough on its own."""
     deployment = refused.deployment
     kinds = (
         _other_sizes(deployment, devices_per_node),
@@ -243,7 +243,8 @@ def _suggestions(
 
 
 def _other_sizes(deployment: Deployment, devices_per_node: int) -> Iterator[Change]:
-    """Nearest number of devices first, the smaller of two; pipeline parallel across nodes only."""
+    """Nearest number of devices first, smaller before larger; pipeline parallel only across
+    nodes."""
     now = deployment.layout.devices
     widest = max(size for size in REPLICA_SIZES if size <= devices_per_node)
     for devices in sorted(REPLICA_SIZES, key=lambda size: max(size / now, now / size)):
@@ -253,7 +254,7 @@ def _other_sizes(deployment: Deployment, devices_per_node: int) -> Iterator[Chan
 
 
 def _pipelined(deployment: Deployment) -> Iterator[Change]:
-    """The same devices with less tensor parallelism, most first."""
+    """The same devices with less tensor parallelism, the largest first."""
     now = deployment.layout
     for pipeline in REPLICA_SIZES[1:]:
         if now.tensor % pipeline == 0:

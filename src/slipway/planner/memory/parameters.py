@@ -1,7 +1,7 @@
-"""Parameters of an architecture, matrix by matrix: what is counted, quantized and divided.
+"""Parameters of an architecture, matrix by matrix: their count, quantization and division.
 
-Shapes are those of the architecture's config.json, as transformers builds it; the counts are held
-against transformers on the meta device in tests/unit/planner/memory/test_parameters.py.
+Shapes are those of the architecture's config.json, as transformers builds it; the counts are
+checked against transformers on the meta device in tests/unit/planner/memory/test_parameters.py.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from slipway.config.catalog import Architecture, LatentAttention, MixtureOfExper
 # How tensor parallelism divides a matrix: over all devices, over KV heads (replicated once there
 # are more devices than heads), over the devices that share experts, or not at all.
 Division = Literal["tensor", "kv_heads", "experts", "replicated"]
-# linear and expert: matrices that quantization may pack; kept: those it leaves in 16 bits.
+# linear and expert: matrices that quantization may pack; kept: matrices it leaves in 16 bits.
 Kind = Literal["linear", "expert", "kept"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
-    """Parameters of one kind in every one of `layers`, experts counted together."""
+    """Parameters of one kind in each of `layers` layers, experts counted together."""
 
     name: str
     parameters: int  # in one layer
     layers: range
     division: Division
     kind: Kind
-    active: int  # of `parameters`, used for one token
+    active: int  # the part of `parameters` used for one token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterCount:
-    """`active` is what one token passes through; `embeddings` are the token tables alone."""
+    """`active` parameters are used for one token; `embeddings` are the token tables alone."""
 
     total: int
     active: int
@@ -64,13 +64,13 @@ def token_table(architecture: Architecture) -> int:
 
 
 def input_parameters(architecture: Architecture) -> int:
-    """In front of the layers: token table, learned positions, vision tower."""
+    """Before the layers: token table, learned positions, vision tower."""
     positions = (architecture.learned_positions or 0) * architecture.hidden
     return token_table(architecture) + positions + (architecture.vision_parameters or 0)
 
 
 def output_parameters(architecture: Architecture) -> int:
-    """Behind the layers: the last norm and the table of the logits, which may be a tied one."""
+    """After the layers: the last norm and the logits table, which may be tied."""
     return token_table(architecture) + architecture.hidden
 
 

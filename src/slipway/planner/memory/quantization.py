@@ -1,4 +1,4 @@
-"""Bytes of weights and of KV cache values by quantization scheme."""
+"""Bytes of weights and KV cache values by quantization scheme."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Scheme:
     """How weights are packed: `bits` each, and `group_bits` of scale and zero point per group.
 
     `packed` are the kinds of matrices it packs; embeddings, logits table, norms, biases, routers
-    and vision towers stay at `kept_bytes` a parameter. `activation_bits` is what the products are
-    computed in. `split_multiple` is what a matrix's side must be a multiple of on every device,
-    None where engines pad or do not care; `expert_multiple` is that of experts where it is another.
+    and vision towers stay at `kept_bytes` a parameter. Products are computed in `activation_bits`.
+    On every device, each side of a matrix must be a multiple of `split_multiple`, None where
+    engines pad or accept any; `expert_multiple` is that of experts where it differs.
     """
 
     bits: int
@@ -37,7 +37,7 @@ class Scheme:
 
     @property
     def bytes_per_weight(self) -> float:
-        """Of what is packed, scales included."""
+        """Bytes per packed weight, scales included."""
         return (self.bits + self.group_bits / self.group) / 8
 
     def bytes_per_parameter(self, kind: Kind) -> float:
@@ -46,10 +46,10 @@ class Scheme:
 
 # awq, gptq: groups of 128 along the input, a 16-bit scale and a 4-bit zero point each (AWQ,
 # arXiv 2306.00978; the GPTQ checkpoints of AutoGPTQ). fp8, int8: a scale per tensor or channel,
-# which is nothing. fp8-block: a float32 per 128 x 128 block (DeepSeek-V3, arXiv 2412.19437 §3.3).
-# nvfp4: an FP8 scale per 16; mxfp4: an 8-bit exponent per 32 (OCP Microscaling 1.0), in gpt-oss
-# for experts only, which vLLM pads. Groups of experts that a slice cuts are halved, down to 32
-# (vllm/model_executor/layers/quantization/moe_wna16.py).
+# which is negligible. fp8-block: a float32 per 128 x 128 block (DeepSeek-V3, arXiv 2412.19437
+# §3.3). nvfp4: an FP8 scale per 16; mxfp4: an 8-bit exponent per 32 (OCP Microscaling 1.0), in
+# gpt-oss for experts only, which vLLM pads. Groups of experts that a slice cuts are halved, down to
+# 32 (vllm/model_executor/layers/quantization/moe_wna16.py).
 SCHEMES: Mapping[str, Scheme] = MappingProxyType(
     {
         "fp32": Scheme(bits=32, kept_bytes=4, activation_bits=32),

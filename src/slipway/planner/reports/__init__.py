@@ -1,1 +1,1 @@
-"""What is said about a plan: its arithmetic, changes, facts, and what was measured instead."""
+"""Reports on a plan: its arithmetic, its changes, its facts, and comparisons with measurements."""

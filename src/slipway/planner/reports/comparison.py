@@ -1,4 +1,4 @@
-"""Promised and measured side by side."""
+"""Promised and measured values side by side."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from slipway.plan.capacity import CapacityPlan, Figure, ModelCapacity
+from slipway.plan.figures import Figure
+from slipway.plan.platform import ModelPlan, PlatformPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What a running model did over a window of time; None where nothing was served."""
+    """Measurements of a running model over a time window; None where it served nothing."""
 
     window_s: int
     replicas: int
     requests_per_s: float
     output_tokens_per_s: float
     concurrency: float  # sequences running in one replica, mean over the window
-    kv_cache_usage: float | None  # 0 to 1, mean of the replicas
+    kv_cache_usage: float | None  # 0 to 1, mean over the replicas
     input_tokens: float | None  # of the mean request
     output_tokens: float | None
     ttft_ms: float | None  # means, as a plan promises them
@@ -36,7 +37,7 @@ class Comparison:
     unit: str
     promised: float | None
     measured: float | None
-    low: float | None = None  # of the promise
+    low: float | None = None  # bounds of the promise
     high: float | None = None
     basis: str = ""
 
@@ -55,25 +56,25 @@ class Comparison:
         return self.low <= self.measured <= self.high
 
 
-def compare(plan: CapacityPlan, measured: Mapping[str, Measured]) -> tuple[Comparison, ...]:
-    """Every model of the plan, in its order; what nothing was measured of stays empty."""
-    return tuple(row for model in plan.models for row in _rows(model, measured.get(model.model)))
+def compare(plan: PlatformPlan, measured: Mapping[str, Measured]) -> tuple[Comparison, ...]:
+    """Every model in the plan's order; values that were not measured stay empty."""
+    return tuple(row for model in plan.models for row in _rows(model, measured.get(model.name)))
 
 
-def _rows(model: ModelCapacity, seen: Measured | None) -> Iterator[Comparison]:
+def _rows(model: ModelPlan, seen: Measured | None) -> Iterator[Comparison]:
     yield Comparison(
-        model=model.model,
+        model=model.name,
         quantity="replicas",
         unit="",
         promised=model.replicas_needed.value,
         measured=None if seen is None else seen.replicas,
-        low=model.min_replicas,
-        high=model.max_replicas,
+        low=model.stable.scaling.min_replicas,
+        high=model.stable.scaling.max_replicas,
         basis=model.replicas_needed.basis,
     )
     yield from _serving(model, seen)
     yield Comparison(
-        model=model.model,
+        model=model.name,
         quantity="KV cache in use",
         unit="%",
         promised=_planned_kv_percent(model),
@@ -83,8 +84,8 @@ def _rows(model: ModelCapacity, seen: Measured | None) -> Iterator[Comparison]:
     yield _of_figure(model, "cost", "USD/h", model.cost.usd_per_hour, _cost_now(model, seen))
 
 
-def _serving(model: ModelCapacity, seen: Measured | None) -> Iterator[Comparison]:
-    """Processors are measured, though no plan promises anything of them."""
+def _serving(model: ModelPlan, seen: Measured | None) -> Iterator[Comparison]:
+    """Models on processors are measured too, though the plan promises nothing for them."""
     plan = model.serving
     yield _of_figure(
         model, "TTFT", "ms", plan.ttft_ms if plan else None, seen.ttft_ms if seen else None
@@ -102,10 +103,10 @@ def _serving(model: ModelCapacity, seen: Measured | None) -> Iterator[Comparison
 
 
 def _of_figure(
-    model: ModelCapacity, quantity: str, unit: str, promise: Figure | None, measured: float | None
+    model: ModelPlan, quantity: str, unit: str, promise: Figure | None, measured: float | None
 ) -> Comparison:
     row = Comparison(
-        model=model.model, quantity=quantity, unit=unit, promised=None, measured=measured
+        model=model.name, quantity=quantity, unit=unit, promised=None, measured=measured
     )
     if promise is None:
         return row
@@ -114,15 +115,15 @@ def _of_figure(
     )
 
 
-def _planned_kv_percent(model: ModelCapacity) -> float | None:
-    """At the concurrency that the plan expects, with requests of mean length."""
+def _planned_kv_percent(model: ModelPlan) -> float | None:
+    """KV cache use at the planned concurrency, with requests of mean length."""
     if model.serving is None or not model.sequences_at_mean_length:
         return None
     return min(100.0, 100 * model.serving.concurrency / model.sequences_at_mean_length)
 
 
-def _cost_now(model: ModelCapacity, seen: Measured | None) -> float | None:
-    """The planned price of one replica times those that run."""
-    if seen is None or not model.min_replicas:
+def _cost_now(model: ModelPlan, seen: Measured | None) -> float | None:
+    """The planned price of one replica times the running replicas."""
+    if seen is None or not model.stable.scaling.min_replicas:
         return None
-    return model.cost.usd_per_hour.value / model.min_replicas * seen.replicas
+    return model.cost.usd_per_hour.value / model.stable.scaling.min_replicas * seen.replicas

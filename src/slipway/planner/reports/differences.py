@@ -1,16 +1,17 @@
-"""What a change does to a plan: every quantity that is another one afterwards."""
+"""What a change does to a plan: every quantity that differs afterwards."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slipway.plan.capacity import CapacityPlan, Cost, Figure, ModelCapacity, PoolCapacity
+from slipway.plan.figures import Cost, Figure
+from slipway.plan.platform import ModelPlan, PlatformPlan, Pool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """`before` is None for what is new, `after` for what is gone."""
+    """`before` is None for something new, `after` for something removed."""
 
     subject: str  # "models.chat", "pools.h100", "environment"
     quantity: str
@@ -18,8 +19,8 @@ class Difference:
     after: str | None
 
 
-def differences(before: CapacityPlan, after: CapacityPlan) -> tuple[Difference, ...]:
-    """In the order of the plans: the environment, its pools, its models."""
+def differences(before: PlatformPlan, after: PlatformPlan) -> tuple[Difference, ...]:
+    """Ordered as in the plans: the environment, its pools, its models."""
     return tuple(
         Difference(
             subject=subject,
@@ -33,13 +34,20 @@ def differences(before: CapacityPlan, after: CapacityPlan) -> tuple[Difference, 
     )
 
 
-def _quantities(plan: CapacityPlan) -> dict[tuple[str, str], str]:
-    found = {("environment", name): value for name, value in _cost(plan.cost)}
+def _quantities(plan: PlatformPlan) -> dict[tuple[str, str], str]:
+    found = {("environment", name): value for name, value in _environment(plan)}
     for pool in plan.pools:
-        found |= {(f"pools.{pool.pool}", name): value for name, value in _pool(pool)}
+        found |= {(f"pools.{pool.name}", name): value for name, value in _pool(pool)}
     for model in plan.models:
-        found |= {(f"models.{model.model}", name): value for name, value in _model(model)}
+        found |= {(f"models.{model.name}", name): value for name, value in _model(model)}
     return found
+
+
+def _environment(plan: PlatformPlan) -> Iterator[tuple[str, str]]:
+    yield from _cost(plan.cost)
+    yield "servers", str(len(plan.servers))
+    if plan.gateway.clients.host:
+        yield "gateway", plan.gateway.clients.url
 
 
 def _cost(cost: Cost) -> Iterator[tuple[str, str]]:
@@ -49,20 +57,25 @@ def _cost(cost: Cost) -> Iterator[tuple[str, str]]:
         yield "cost of tokens", _amount(cost.usd_per_million_output_tokens)
 
 
-def _pool(pool: PoolCapacity) -> Iterator[tuple[str, str]]:
+def _pool(pool: Pool) -> Iterator[tuple[str, str]]:
+    if pool.hosts:
+        yield "nodes", ", ".join(f"{host.name} {host.address}" for host in pool.hosts)
+    else:
+        yield "nodes", f"{pool.nodes_min} to {pool.nodes_max}"
     yield "accelerators at the minimum", str(pool.accelerators_used)
     yield "accelerators at the maximum", str(pool.accelerators_used_at_most)
     yield "cost", _amount(pool.usd_per_hour)
 
 
-def _model(model: ModelCapacity) -> Iterator[tuple[str, str]]:
+def _model(model: ModelPlan) -> Iterator[tuple[str, str]]:
     layout = model.layout
     yield "pool", model.pool
+    yield "job", model.stable.job_id
     yield "devices of a replica", f"{layout.devices} x {model.accelerator or 'processor'}"
     yield "precision", f"{model.precision.weights}, KV {model.precision.kv}"
     yield "KV tokens", f"{model.memory.kv_tokens:,}"
     yield "replicas needed", f"{model.replicas_needed.value:.0f}"
-    yield "replicas", f"{model.min_replicas} to {model.max_replicas}"
+    yield "replicas", f"{model.stable.scaling.min_replicas} to {model.stable.scaling.max_replicas}"
     if model.serving is not None:
         yield "TTFT", _amount(model.serving.ttft_ms)
         yield "TPOT", _amount(model.serving.tpot_ms)

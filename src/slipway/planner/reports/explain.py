@@ -1,4 +1,4 @@
-"""The arithmetic behind one model's capacity, line by line, each with where it comes from."""
+"""The arithmetic behind one model's capacity, line by line, each line with its source."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slipway.config.catalog import Accelerator, Architecture, Sourced
-from slipway.plan.capacity import DeviceMemory, Figure, ModelCapacity
+from slipway.plan.figures import DeviceMemory, Figure
+from slipway.plan.platform import ModelPlan
+from slipway.planner.engines.vllm.parallelism import kv_heads_per_device
 from slipway.planner.fleet.layouts import describe
-from slipway.planner.memory.device import GIB, MIB
-from slipway.planner.memory.parallelism import kv_heads_per_device
 from slipway.planner.memory.quantization import KV_BYTES, SCHEMES
+from slipway.planner.units import GIB, MIB
 
 COUNTED = "counted from the facts of catalog/models.yaml"
 ENGINE = "vllm/v1/worker/gpu_worker.py, determine_available_memory"
-MEMORY_MODEL = "slipway.planner.memory.device"
+MEMORY_MODEL = "slipway.planner.engines.vllm.memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One step: what, how it is reckoned, what comes out, and who says so."""
+    """One step: the quantity, the calculation, the result, and the source."""
 
     quantity: str
     arithmetic: str
@@ -28,42 +29,42 @@ class Line:
 
 
 def explain(
-    capacity: ModelCapacity, architecture: Architecture, accelerator: Accelerator | None
+    model: ModelPlan, architecture: Architecture, accelerator: Accelerator | None
 ) -> tuple[Line, ...]:
     """Memory, then serving, replicas, startup and cost. `accelerator` is None on processors."""
     return (
-        *_parameters(capacity, architecture),
-        *_memory(capacity, architecture, accelerator),
-        *_serving(capacity),
-        *_startup(capacity),
-        *_cost(capacity),
+        *_parameters(model, architecture),
+        *_memory(model, architecture, accelerator),
+        *_serving(model),
+        *_startup(model),
+        *_cost(model),
     )
 
 
-def _parameters(capacity: ModelCapacity, architecture: Architecture) -> Iterator[Line]:
+def _parameters(model: ModelPlan, architecture: Architecture) -> Iterator[Line]:
     yield Line(
         quantity="parameters",
         arithmetic=f"{architecture.layers} layers of {architecture.hidden}, vocabulary"
         f" {architecture.vocabulary:,}",
-        result=f"{capacity.parameters / 1e9:.2f} billion",
+        result=f"{model.parameters / 1e9:.2f} billion",
         source=f"{COUNTED} ({_origin(architecture)})",
     )
-    if capacity.active_parameters != capacity.parameters:
+    if model.active_parameters != model.parameters:
         yield Line(
             quantity="  of them for one token",
             arithmetic="the experts a token is routed to",
-            result=f"{capacity.active_parameters / 1e9:.2f} billion",
+            result=f"{model.active_parameters / 1e9:.2f} billion",
             source=COUNTED,
         )
 
 
 def _memory(
-    capacity: ModelCapacity, architecture: Architecture, accelerator: Accelerator | None
+    model: ModelPlan, architecture: Architecture, accelerator: Accelerator | None
 ) -> Iterator[Line]:
-    memory = capacity.memory
+    memory = model.memory
     if accelerator is not None:
         yield Line(
-            quantity=f"memory of one {capacity.accelerator}",
+            quantity=f"memory of one {model.accelerator}",
             arithmetic=f"{accelerator.memory_mib:,} MiB",
             result=_gib(memory.device_bytes),
             source=f"catalog/accelerators.yaml ({_origin(accelerator)})",
@@ -74,10 +75,10 @@ def _memory(
             result=_gib(memory.usable_bytes),
             source="engine.gpu_memory_utilization",
         )
-    scheme = SCHEMES[capacity.precision.weights]
+    scheme = SCHEMES[model.precision.weights]
     yield Line(
         quantity="  - weights on it",
-        arithmetic=f"{capacity.precision.weights}: {scheme.bits} bits, {describe(capacity.layout)}",
+        arithmetic=f"{model.precision.weights}: {scheme.bits} bits, {describe(model.layout)}",
         result=_gib(memory.weights_bytes),
         source="slipway.planner.memory.quantization",
     )
@@ -92,18 +93,18 @@ def _memory(
         result=_gib(memory.kv_cache_bytes),
         source=ENGINE,
     )
-    yield _kv_per_token(capacity, architecture)
+    yield _kv_per_token(model, architecture)
     yield Line(
         quantity="KV tokens of a replica",
         arithmetic=f"{memory.kv_cache_bytes:,} B / {memory.kv_bytes_per_token:,} B,"
-        f" x {capacity.layout.data} (data parallel)",
+        f" x {model.layout.data} (data parallel)",
         result=f"{memory.kv_tokens:,}",
         source="arithmetic; windowed layers stop growing",
     )
     yield Line(
         quantity="requests it holds at once",
         arithmetic="tokens / mean request of the declared load",
-        result=f"{capacity.sequences_at_mean_length:,}",
+        result=f"{model.sequences_at_mean_length:,}",
         source="load of the model file",
     )
 
@@ -118,9 +119,9 @@ def _engine_parts(memory: DeviceMemory) -> tuple[tuple[str, int], ...]:
     )
 
 
-def _kv_per_token(capacity: ModelCapacity, architecture: Architecture) -> Line:
-    width = KV_BYTES[capacity.precision.kv]
-    latent, layout = architecture.latent, capacity.layout
+def _kv_per_token(model: ModelPlan, architecture: Architecture) -> Line:
+    width = KV_BYTES[model.precision.kv]
+    latent, layout = architecture.latent, model.layout
     layers = -(-architecture.layers // layout.pipeline)
     if latent is not None:
         values = f"({latent.kv_lora_rank} + {latent.rope_dimensions})"
@@ -133,13 +134,13 @@ def _kv_per_token(capacity: ModelCapacity, architecture: Architecture) -> Line:
     return Line(
         quantity="KV of one token on a device",
         arithmetic=arithmetic,
-        result=f"{capacity.memory.kv_bytes_per_token / 1024:.1f} KiB",
+        result=f"{model.memory.kv_bytes_per_token / 1024:.1f} KiB",
         source=source,
     )
 
 
-def _serving(capacity: ModelCapacity) -> Iterator[Line]:
-    serving = capacity.serving
+def _serving(model: ModelPlan) -> Iterator[Line]:
+    serving = model.serving
     if serving is not None:
         yield Line(
             quantity="sequences together",
@@ -152,19 +153,19 @@ def _serving(capacity: ModelCapacity) -> Iterator[Line]:
         yield _figure("TTFT", serving.ttft_ms)
         yield _figure("TPOT", serving.tpot_ms)
         yield _figure("a replica sustains", serving.requests_per_s)
-    yield _figure("replicas needed", capacity.replicas_needed)
+    yield _figure("replicas needed", model.replicas_needed)
 
 
-def _startup(capacity: ModelCapacity) -> Iterator[Line]:
-    for name, figure in capacity.cold_start.parts.items():
+def _startup(model: ModelPlan) -> Iterator[Line]:
+    for name, figure in model.cold_start.parts.items():
         yield _figure(f"startup: {name}", figure)
-    yield _figure("startup", capacity.cold_start.total_s)
-    if capacity.cold_start.cliff_s is not None:
-        yield _figure("startup the ramp allows", capacity.cold_start.cliff_s)
+    yield _figure("startup", model.cold_start.total_s)
+    if model.cold_start.cliff_s is not None:
+        yield _figure("startup the ramp allows", model.cold_start.cliff_s)
 
 
-def _cost(capacity: ModelCapacity) -> Iterator[Line]:
-    cost = capacity.cost
+def _cost(model: ModelPlan) -> Iterator[Line]:
+    cost = model.cost
     dated = f"; price of {cost.price_date}" if cost.price_date else ""
     yield _figure("cost", cost.usd_per_hour, note=dated)
     yield _figure("cost a month", cost.usd_per_month)

@@ -1,18 +1,16 @@
-"""One model of a plan as the simulator's input: schemas/replay.schema.json."""
+"""One model of a plan as input for the simulator (schemas/replay.schema.json)."""
 
 from __future__ import annotations
 
-from slipway.config.environment import EnvironmentSettings, FleetSettings
 from slipway.config.errors import ConfigError
 from slipway.config.inputs import PlanInputs
-from slipway.config.model import Model, SimEngine
-from slipway.plan.capacity import CapacityPlan, ModelCapacity
-from slipway.plan.platform import JsonObject
-from slipway.planner.capacity import calibration_of
+from slipway.config.model import Model, argument_name
+from slipway.plan.platform import JsonObject, ModelPlan, PlatformPlan
+from slipway.planner.engines.registry import engine_of
+from slipway.planner.engines.vllm.memory import default_batched_tokens
 from slipway.planner.fleet.demand import load_of
-from slipway.planner.fleet.supply import plan_supplies
+from slipway.planner.latency.calibration import calibration_of
 from slipway.planner.latency.step_times import Operation, step_times
-from slipway.planner.memory.device import default_batched_tokens
 from slipway.planner.models import concurrent_requests, target_inflight
 
 # vLLM's default for a server without a large accelerator, and engine_sim's.
@@ -21,7 +19,7 @@ _SMALL_BATCHED_TOKENS = 2048
 
 def replay_fleet(
     inputs: PlanInputs,
-    plan: CapacityPlan,
+    plan: PlatformPlan,
     name: str,
     *,
     label: str,
@@ -30,10 +28,10 @@ def replay_fleet(
 ) -> JsonObject:
     """The fleet of one deployed model; `profile` names a row of engine_sim's profiles.json.
 
-    Raises ConfigError when nothing says how long its steps take.
+    Raises ConfigError if its step times are unknown.
     """
     model = inputs.models[name]
-    planned = next(each for each in plan.models if each.model == name)
+    planned = next(each for each in plan.models if each.name == name)
     settings, engine = inputs.environment.settings, model.settings.engine
     return {
         "name": label,
@@ -45,7 +43,10 @@ def replay_fleet(
             "max_num_batched_tokens": _batched_tokens(inputs, model, planned),
             "kv_tokens": planned.memory.kv_tokens,
         },
-        "replicas": {"min": planned.min_replicas, "max": planned.max_replicas},
+        "replicas": {
+            "min": planned.stable.scaling.min_replicas,
+            "max": planned.stable.scaling.max_replicas,
+        },
         "scaling": {
             "target_inflight_per_replica": target_inflight(model.settings, settings.autoscaling),
             "cooldown_s": settings.autoscaling.cooldown_s,
@@ -55,7 +56,7 @@ def replay_fleet(
         "routing": routing,
         "max_concurrent_requests_per_replica": concurrent_requests(model.settings),
         "accelerators_per_replica": planned.layout.devices if planned.accelerator else 0,
-        "usd_per_hour_per_replica": _usd_per_hour(inputs, settings, planned),
+        "usd_per_hour_per_replica": _usd_per_hour(planned),
         "goal": {
             "ttft_ms": model.settings.slo.ttft_p95_ms,
             "tpot_ms": model.settings.slo.tpot_p95_ms,
@@ -63,10 +64,10 @@ def replay_fleet(
     }
 
 
-def _profile(inputs: PlanInputs, model: Model, planned: ModelCapacity) -> str | JsonObject:
-    engine = model.settings.engine
-    if isinstance(engine, SimEngine):
-        return engine.profile
+def _profile(inputs: PlanInputs, model: Model, planned: ModelPlan) -> str | JsonObject:
+    constants = engine_of(model).step_profile(model)
+    if constants is not None:
+        return constants
     found = step_times(
         inputs.catalog.models[planned.architecture],
         inputs.catalog.accelerators.get(planned.accelerator),
@@ -78,7 +79,7 @@ def _profile(inputs: PlanInputs, model: Model, planned: ModelCapacity) -> str | 
     if found is None:
         problem = model.origin.problem(
             ("engine",),
-            "runs on processors, and how long its steps take there was not measured",
+            "runs on processors, and its step times there were not measured",
             fix="name measured constants of services/engine_sim/profiles.json with --profile, or"
             " add a row with step_times to the calibration file",
         )
@@ -91,8 +92,8 @@ def _profile(inputs: PlanInputs, model: Model, planned: ModelCapacity) -> str | 
     }
 
 
-def _operation(inputs: PlanInputs, model: Model, planned: ModelCapacity) -> Operation:
-    """Around the declared load, or a middling one without any."""
+def _operation(inputs: PlanInputs, model: Model, planned: ModelPlan) -> Operation:
+    """The operating point of the declared load, or a moderate one without a load."""
     load = load_of(model, inputs.traces)
     prompt, answer = (
         (1024.0, 256.0) if load is None else (load.input_tokens.mean, load.output_tokens.mean)
@@ -104,22 +105,22 @@ def _operation(inputs: PlanInputs, model: Model, planned: ModelCapacity) -> Oper
     )
 
 
-def _batched_tokens(inputs: PlanInputs, model: Model, planned: ModelCapacity) -> int:
-    """vLLM's max_num_batched_tokens: stated, or its default."""
+def _batched_tokens(inputs: PlanInputs, model: Model, planned: ModelPlan) -> int:
+    """vLLM's max_num_batched_tokens, as stated or by default."""
     engine = model.settings.engine
-    for key in ("max_num_batched_tokens", "max-num-batched-tokens"):
-        if key in engine.engine_args:
-            return int(engine.engine_args[key])
+    for key, value in engine.engine_args.items():
+        if argument_name(key) == "max_num_batched_tokens":
+            return int(value)
     accelerator = inputs.catalog.accelerators.get(planned.accelerator)
     default = default_batched_tokens(accelerator) if accelerator else _SMALL_BATCHED_TOKENS
     return max(default, engine.max_num_seqs * planned.layout.data)
 
 
-def _usd_per_hour(
-    inputs: PlanInputs, settings: EnvironmentSettings, planned: ModelCapacity
-) -> float | None:
-    """What one replica costs; None where nothing is bought."""
-    if not isinstance(settings, FleetSettings):
+def _usd_per_hour(planned: ModelPlan) -> float | None:
+    """What one replica costs; None where nothing is paid for. A model's cost is that of the
+    replicas that its declared load needs, within its minimum and maximum."""
+    cost, scaling = planned.cost.usd_per_hour.value, planned.stable.scaling
+    if not cost:
         return None
-    supplies, _ = plan_supplies(settings.pools, inputs.catalog, inputs.environment.origin)
-    return supplies[planned.pool].device_usd_per_hour * planned.layout.devices
+    needed = round(planned.replicas_needed.value)
+    return cost / min(max(needed, scaling.min_replicas), scaling.max_replicas)

@@ -57,7 +57,7 @@ def test_json_has_everything_a_script_asks_for(runner: CliRunner) -> None:
     assert answer["sources"].keys() == answer["memory_gib_per_gpu"].keys()
 
 
-def test_all_options_are_heard(runner: CliRunner) -> None:
+def test_all_options_take_effect(runner: CliRunner) -> None:
     answer = _answer(
         runner,
         *("llama-3.1-70b", "--gpu", "H100-80", "--count", "8", "--tp", "4", "--pp", "2"),
@@ -124,7 +124,7 @@ def test_a_model_comes_in_the_weights_it_was_published_in(runner: CliRunner) -> 
 def test_an_unknown_model_names_the_facts_to_add(runner: CliRunner) -> None:
     result = runner.invoke(app, ["fit", "my-model-8b", "--gpu", "L4"])
     assert result.exit_code == 2
-    assert 'there is no model "my-model-8b"' in result.stderr
+    assert 'catalog/models.yaml has no model "my-model-8b"' in result.stderr
     assert "num_hidden_layers" in result.stderr
 
 
@@ -162,6 +162,6 @@ def test_wrong_input_exits_with_2_and_says_what_is_right(
     assert fix in result.output
 
 
-def test_an_accelerator_without_an_engine_of_ours_is_noted(runner: CliRunner) -> None:
+def test_an_accelerator_that_no_engine_supports_is_noted(runner: CliRunner) -> None:
     answer = _answer(runner, "qwen2.5-7b", "--gpu", "inf2")
     assert "Neuron" in answer["notes"][0]

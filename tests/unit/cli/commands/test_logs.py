@@ -1,4 +1,4 @@
-"""Which replica and which of its tasks `logs` shows, and how much of it."""
+"""Which replica and task `logs` shows, and how much of its output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slipway.cli.app import app
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve, Server
 from tests.unit.cli.documents import plan_document
-from tests.unit.cli.doors.test_doors import put_plan
+from tests.unit.cli.protocols.test_protocols import put_plan
 
 JOB = "model-smollm2-3f9c1a"
 TASKS = [
@@ -125,13 +125,13 @@ def test_the_task_with_something_to_say_is_shown_and_named(
     assert result.stderr.rstrip().endswith(": stdout")
 
 
-def test_a_failed_tasks_end_is_told(runner: CliRunner, platform: Platform) -> None:
+def test_the_end_of_a_failed_task_is_shown(runner: CliRunner, platform: Platform) -> None:
     platform(replica(0, "8d1e", FAILED))
     result = runner.invoke(app, ["logs", "smollm2", "--stderr"])
     assert "task weights, pending (Exit Code: 2): stderr" in result.stderr
 
 
-def test_the_newest_replica_that_shall_run_is_shown(runner: CliRunner, platform: Platform) -> None:
+def test_the_newest_replica_that_should_run_is_shown(runner: CliRunner, platform: Platform) -> None:
     gone = replica(0, "33", FAILED, DesiredStatus="stop")
     server = platform(replica(0, "11", SERVES), replica(1, "22", SERVES), gone)
     runner.invoke(app, ["logs", "smollm2"])
@@ -175,7 +175,7 @@ def test_a_replica_is_chosen_by_its_number_or_its_allocation(
         (["waiting"], 1, "waits for a node"),
     ],
 )
-def test_what_there_is_not_is_told_with_what_there_is(
+def test_an_unknown_job_task_or_replica_is_refused_with_the_known_ones(
     runner: CliRunner, platform: Platform, arguments: list[str], code: int, message: str
 ) -> None:
     platform(replica(0, "11", SERVES), replica(1, "22", SERVES))

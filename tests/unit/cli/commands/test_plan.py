@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from slipway.cli.app import app
 
 ROOT = Path(__file__).parents[4]
-SCHEMA = json.loads((ROOT / "schemas/capacity.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "schemas/plan.schema.json").read_text())
 
 
 @pytest.fixture
@@ -29,9 +29,9 @@ def test_a_shipped_fleet_keeps_its_goals_and_its_limits(runner: CliRunner, name:
     assert "pools that were not chosen" in done.stdout
     assert "USD/month" in done.stdout
     plan = json.loads(_plan(runner, "-s", name, "--json").stdout)
-    assert [model["model"] for model in plan["models"] if not model["meets_goal"]] == []
+    assert [model["name"] for model in plan["models"] if not model["meets_goal"]] == []
     assert all(pool["accelerators_used"] for pool in plan["pools"]), "every pool is of use"
-    # Prices grow old; nothing else is to be warned of.
+    # Prices become old; there is nothing else to warn about.
     assert [text for text in plan["warnings"] if "days old" not in text] == []
 
 
@@ -40,7 +40,8 @@ def test_the_json_of_every_environment_follows_its_schema(runner: CliRunner, nam
     done = _plan(runner, "-s", name, "--json")
     document = json.loads(done.stdout)
     jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
-    assert ("platform" in document) is (name == "dev")
+    for model in document["models"]:
+        assert {"pool", "layout", "replica"} <= model.keys()
     assert document["environment"] == name
 
 
@@ -58,18 +59,18 @@ def test_what_if_shows_before_and_after(runner: CliRunner) -> None:
     assert goal.split() == ["goal", "met", "missed"]
     document = json.loads(_plan(runner, "-s", "aws", "--what-if", change, "--json").stdout)
     before, after = (
-        next(model for model in plan["models"] if model["model"] == "phi-4")
+        next(model for model in plan["models"] if model["name"] == "phi-4")
         for plan in (document["before"], document)
     )
     assert (before["meets_goal"], after["meets_goal"]) == (True, False)
 
 
 def test_what_if_without_an_effect_says_so(runner: CliRunner) -> None:
-    done = _plan(runner, "-s", "aws", "--what-if", "models.phi-4.timeouts.drain_s=5")
+    done = _plan(runner, "-s", "aws", "--what-if", "models.phi-4.replicas.max=4")
     assert "nothing in the plan changes" in done.stdout
 
 
-def test_a_change_of_nothing_is_wrong_input(runner: CliRunner) -> None:
+def test_an_unmatched_change_is_wrong_input(runner: CliRunner) -> None:
     done = _plan(runner, "-s", "aws", "--what-if", "models.ph-4.slo.ttft_p95_ms=5")
     assert done.exit_code == 2
     assert 'did you mean "phi-4"?' in done.stderr

@@ -15,7 +15,7 @@ from slipway.cli.commands import policies
 
 @pytest.fixture(autouse=True)
 def no_environment_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rules need nothing that this interpreter lacks."""
+    """This interpreter has everything that the rules need."""
     monkeypatch.setattr(policies, "make_policy_environment", lambda _: Path(sys.prefix))
     monkeypatch.setattr(policies, "usd_per_hour_before", lambda _: 0.0)
 
@@ -27,7 +27,7 @@ def test_dev_keeps_every_rule(runner: CliRunner, capfd: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("name", ["aws", "metal"])
-def test_a_fleet_is_judged_by_its_plan_and_what_that_cannot_tell_is_named(
+def test_a_fleet_is_judged_by_its_plan_and_rules_that_need_more_are_named(
     runner: CliRunner, capfd: pytest.CaptureFixture[str], name: str
 ) -> None:
     result = runner.invoke(app, ["policies", "-s", name, "--json"])

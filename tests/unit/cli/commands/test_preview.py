@@ -11,12 +11,13 @@ from typer.testing import CliRunner
 from slipway.cli.app import app
 from slipway.cli.commands import preview
 from slipway.cli.environment import Environment
+from slipway.cli.lifecycle.local import preview as local_preview
 from slipway.cli.pulumi.locks import exclusive
 from slipway.cli.pulumi.process import Pulumi
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
 from tests.unit.cli.documents import plan_document
-from tests.unit.cli.doors.test_doors import put_plan
+from tests.unit.cli.protocols.test_protocols import put_plan
 from tests.unit.cli.pulumi.test_state import put_checkpoint
 from tests.unit.plan.samples import ROOT
 
@@ -37,10 +38,10 @@ def previewed(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]
     for part in ("src", "components", "stacks"):
         (checkout / part).symlink_to(ROOT / part)
     monkeypatch.setattr(preview, "load_inputs", lambda *_: None)
-    monkeypatch.setattr(preview, "make_plan", lambda _: NO_MODELS)
+    monkeypatch.setattr(preview, "plan_environment", lambda _: NO_MODELS)
     monkeypatch.setattr(preview.resolve, "tools", lambda *_: {})
     monkeypatch.setattr(preview, "prepare_plugins", lambda _: "registry-only")
-    monkeypatch.setattr(preview, "policy_arguments", lambda _: [])
+    monkeypatch.setattr(preview, "policy_arguments", lambda *_: [])
     return calls
 
 
@@ -94,15 +95,15 @@ def test_a_preview_leaves_the_state_as_it_is_and_says_what_up_keeps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else the job that serves would belong to nobody when the files change once more."""
-    model = SimpleNamespace(job_id="model-a-old")
-    monkeypatch.setattr(preview, "make_plan", lambda _: SimpleNamespace(models=(model,)))
+    model = SimpleNamespace(stable=SimpleNamespace(job_id="model-a-old"))
+    monkeypatch.setattr(preview, "plan_environment", lambda _: SimpleNamespace(models=(model,)))
     wanted: list[tuple[object, ...]] = []
-    monkeypatch.setattr(Pulumi, "prepare_stack", lambda _, *jobs: wanted.append(jobs))
+    monkeypatch.setattr(local_preview, "prepare_stack", lambda _, *jobs: wanted.append(jobs))
     put_checkpoint(environment, {"resources": [MARKED, MARKED | {"id": "model-a-older"}]})
     result = runner.invoke(app, ["preview", "--refresh=false"])
     assert result.exit_code == 0, result.output
     assert wanted == [()]
-    assert "up keeps what still serves, shown as deleted here: model-a-old\n" in result.stderr
+    assert "up keeps these jobs, shown as deleted here: model-a-old\n" in result.stderr
 
 
 def test_a_preview_beside_a_command_that_changes_the_environment_says_which_one_it_is(
@@ -226,7 +227,7 @@ def test_a_program_that_fails_offline_fails_the_command(
     (offline / "__main__.py").write_text(program)
     result = runner.invoke(app, ["preview", "--offline", "--json"])
     assert (result.exit_code, result.stdout) == (exit_code, "")
-    assert "did not run to its end" in result.stderr
+    assert "did not finish" in result.stderr
 
 
 def test_arguments_of_pulumi_are_refused_offline(runner: CliRunner, offline: Path) -> None:

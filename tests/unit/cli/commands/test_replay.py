@@ -80,7 +80,7 @@ def test_broken_lines_are_refused_with_their_places(trace: Path) -> None:
     assert "1 broken lines left out, of 151" in run(str(trace), *DEV, "--skip-broken")
 
 
-def test_a_trace_is_of_one_model(trace: Path) -> None:
+def test_a_trace_is_for_one_model(trace: Path) -> None:
     with pytest.raises(CliError, match="deploys 12 models") as several:
         run(str(trace), "-s", "aws")
     assert "llama-3-1-8b" in several.value.fix

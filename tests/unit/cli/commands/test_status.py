@@ -16,7 +16,7 @@ from slipway.cli.views.status_table import status_table
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
 from tests.unit.cli.documents import plan_document
-from tests.unit.cli.doors.test_doors import put_plan
+from tests.unit.cli.protocols.test_protocols import put_plan
 
 NOMAD = {
     "GET /v1/nodes": (
@@ -134,8 +134,8 @@ def applied(serve: Serve) -> Applied:
     """A platform of stand-ins: each part answers at its own address."""
     serve(NOMAD, address=f"{NETWORK}.2", port=4646)
     serve({**XDS, **ENVOY, **PROMETHEUS}, address=f"{NETWORK}.32", port=18001)
-    document = plan_document(admin_port=18001)
-    document["monitoring"]["port"] = 18001
+    document = plan_document(envoy_admin=f"{NETWORK}.32:18001")
+    document["monitoring"]["prometheus"]["port"] = 18001
     return from_document(document)
 
 

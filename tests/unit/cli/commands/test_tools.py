@@ -16,6 +16,9 @@ from tests.unit.toolchain.stand_ins import files_under, put_go, put_program
 from toolchain.environments import digest
 from toolchain.pins import tool_pin
 from toolchain.prepare import environment_folder
+from toolchain.progress import Step, silent
+from toolchain.resolve import resolve
+from toolchain.settings import Settings
 from toolchain.store import ToolStore
 
 TOOLS = {"consul", "envoy", "nomad", "nomad-autoscaler", "prometheus", "promtool", "pulumi", "go"}
@@ -33,7 +36,7 @@ def cache(whole_checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def put_prometheus(cache: Path) -> None:
-    """As a build leaves it."""
+    """A tool as a build leaves it."""
     pin, store = tool_pin("prometheus"), ToolStore(cache)
     assert pin.module is not None
     with store.staging(pin) as staging:
@@ -43,7 +46,7 @@ def put_prometheus(cache: Path) -> None:
 
 
 def put_environment(cache: Path, name: str, requirements: Path) -> Path:
-    """As an installation leaves it."""
+    """An environment as an installation leaves it."""
     folder = environment_folder(name, requirements, cache)
     put_program(folder / "bin" / "python", "#!/bin/sh\n")
     (folder / ".complete").write_text(digest(requirements))
@@ -59,7 +62,7 @@ def shown(runner: CliRunner, *arguments: str) -> str:
 def listed(runner: CliRunner, *arguments: str) -> dict[str, dict[str, dict[str, Any]]]:
     """{"tools": {"consul": {…}, …}, "environments": …, "weights": …}"""
     document = json.loads(shown(runner, "--json", *arguments))
-    assert document.pop("plugins") == "registry-only"
+    assert document.pop("plugins") is None  # Pulumi itself is not here
     return {part: {row.pop("name"): row for row in rows} for part, rows in document.items()}
 
 
@@ -111,6 +114,34 @@ def test_what_is_there_is_listed_with_version_source_and_path(
     for path in (prometheus / "promtool", go, vllm, weights):
         assert [line.endswith(f" {path}") for line in lines].count(True) == 1
     assert files_under(tmp_path) == before
+
+
+def put_pulumi(cache: Path, folder: Path, host: bytes | None) -> None:
+    """As the toolchain leaves one that it has found in `folder`."""
+    pin = tool_pin("pulumi")
+    put_program(folder / "pulumi", f"#!/bin/sh\necho v{pin.version}\n")
+    if host is not None:
+        (folder / "pulumi-language-python").write_bytes(host)
+    resolve(pin, Settings(cache=cache, sources=("path",), path=str(folder)), Step("", silent))
+
+
+def test_the_kind_of_plugins_is_told_once_pulumi_is_here(
+    runner: CliRunner, cache: Path, tmp_path: Path
+) -> None:
+    assert "which provider plugins Pulumi uses shows once it is here" in shown(runner)
+    put_pulumi(cache, tmp_path / "release", b"\x7fELF")
+    assert json.loads(shown(runner, "--json"))["plugins"] == "official"
+    assert "Pulumi uses official provider plugins" in shown(runner)
+
+
+def test_a_pulumi_without_its_language_host_is_named_as_the_reason(
+    runner: CliRunner, cache: Path, tmp_path: Path
+) -> None:
+    put_pulumi(cache, tmp_path / "lone", None)
+    assert json.loads(shown(runner, "--json"))["plugins"] == "registry-only"
+    (line,) = [line for line in shown(runner).splitlines() if line.startswith("Pulumi uses")]
+    assert f"{tmp_path}/lone/pulumi has no pulumi-language-python" in line
+    assert "put the whole release on PATH" in line
 
 
 def test_a_go_that_is_too_old_gives_way_to_the_one_in_the_wheel(

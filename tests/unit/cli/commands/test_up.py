@@ -14,23 +14,24 @@ from typer.testing import CliRunner
 
 from slipway.cli.app import app
 from slipway.cli.applied import from_document
-from slipway.cli.commands import down, up
-from slipway.cli.doors.answer import Answer
-from slipway.cli.doors.probe import Probe
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
+from slipway.cli.lifecycle.local import down, up
+from slipway.cli.planning import plan_environment
 from slipway.cli.progress import Phases
+from slipway.cli.protocols.answer import Answer
+from slipway.cli.protocols.probe import Probe
 from slipway.cli.pulumi.locks import exclusive
+from slipway.cli.pulumi.process import Pulumi
 from slipway.config.inputs import load_inputs
-from slipway.planner.platform import make_plan
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.checkouts import ROOT
 from tests.unit.cli.conftest import Serve
 from tests.unit.cli.documents import plan_document
-from tests.unit.cli.doors.test_doors import put_plan
+from tests.unit.cli.protocols.test_protocols import put_plan
 from tests.unit.cli.pulumi.test_state import put_checkpoint
 
-PARIS = Answer(text=" Paris. ", tokens=3, ttft_s=0.0756, total_s=0.3)
+PARIS = Answer(text=" Paris. ", tokens=3, pieces=3, ttft_s=0.0756, total_s=0.3)
 READY = Probe(model="smollm2", openai=PARIS, grpc=PARIS)
 
 
@@ -46,7 +47,7 @@ def brought_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Probe]], 
             up.checks, "memory", lambda *_: up.checks.Check(name="memory", state="ok", detail="")
         )
         monkeypatch.setattr(up, "load_inputs", lambda *_: None)
-        monkeypatch.setattr(up, "make_plan", lambda _: None)
+        monkeypatch.setattr(up, "plan_environment", lambda _: None)
         monkeypatch.setattr(up, "_bring_up", lambda *_: applied)
         monkeypatch.setattr(up, "wait_for_models", lambda *_, **__: None)
         monkeypatch.setattr(up, "ask", lambda _applied, model, **_: probes[model.name])
@@ -146,8 +147,8 @@ def order(monkeypatch: pytest.MonkeyPatch, environment: Environment) -> list[str
         "record": None,
     }.items():
         monkeypatch.setattr(up, name, note(name, result))
-    monkeypatch.setattr(up.Pulumi, "prepare_stack", note("prepare_stack"))
-    monkeypatch.setattr(up.Pulumi, "up", note("pulumi"))
+    monkeypatch.setattr(up, "prepare_stack", note("prepare_stack"))
+    monkeypatch.setattr(Pulumi, "up", note("pulumi"))
     return done
 
 
@@ -195,7 +196,7 @@ def test_files_that_change_while_tools_are_built_leave_the_environment_as_it_was
 
 def test_files_are_changed_when_they_make_another_plan(tmp_path: Path) -> None:
     environment = Environment(name="dev", checkout=ROOT, cache=tmp_path)
-    plan = make_plan(load_inputs(ROOT, "dev"))
+    plan = plan_environment(load_inputs(ROOT, "dev"))
     up._must_be_unchanged(environment, plan)
     fewer = dataclasses.replace(plan, models=plan.models[1:])
     with pytest.raises(CliError, match="the files of dev were changed while this command ran"):

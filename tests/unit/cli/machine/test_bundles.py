@@ -23,7 +23,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def bundle(source: Path) -> tuple[str, str]:
-    """The service and the bundle's name, of its content as it is now."""
+    """The service, and its bundle's name for its current content."""
     return "xds", f"xds-{bundle_digest(source, 'xds')}"
 
 
@@ -31,13 +31,13 @@ def names(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_bundle_holds_what_runs_on_nodes_and_nothing_else(source: Path, tmp_path: Path) -> None:
+def test_a_bundle_has_what_runs_on_nodes_and_nothing_else(source: Path, tmp_path: Path) -> None:
     _, name = bundle(source)
     assert copy_bundles(source, tmp_path, [bundle(source)]) == [name]
     assert names(tmp_path / "bundles") == {f"{name}/xds.py", f"{name}/control_plane/hub.py"}
 
 
-def test_a_bundle_that_is_there_is_not_written_again(source: Path, tmp_path: Path) -> None:
+def test_an_existing_bundle_is_not_written_again(source: Path, tmp_path: Path) -> None:
     before = bundle(source)
     copy_bundles(source, tmp_path, [before])
     (source / "services" / "xds" / "xds.py").write_text("edited")

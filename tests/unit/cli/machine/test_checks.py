@@ -22,6 +22,7 @@ from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
 from slipway.cli.machine import checks
 from slipway.config.artifacts import REQUIREMENTS
+from slipway.plan.endpoint import Endpoint
 from tests.unit.cli.addresses import NETWORK
 from tests.workers import WORKER
 from toolchain.environments import digest
@@ -33,19 +34,25 @@ PORT = 18100 + WORKER
 
 def small_plan() -> Any:
     """One server at ADDRESS, no pools, no models; the gateway and its company beside the server."""
-    at_address = SimpleNamespace(
-        address=ADDRESS, port=PORT, admin_port=19901, xds_port=18000, xds_metrics_port=18001
+    envoy = SimpleNamespace(
+        listener=_at(PORT), admin=_at(19901), xds=_at(18000), xds_http=_at(18001)
     )
     return SimpleNamespace(
         cidr=f"{NETWORK}.0/24",
         servers=(SimpleNamespace(name="server-0", address=ADDRESS),),
         pools=(),
         models=(),
-        gateway=at_address,
-        monitoring=SimpleNamespace(address=ADDRESS, port=19090),
-        autoscaling=SimpleNamespace(address=ADDRESS, port=18081),
-        node_agent=SimpleNamespace(supervisor_address=ADDRESS, supervisor_port=19001),
+        consul=_at(8500),
+        nomad=_at(4646),
+        gateway=SimpleNamespace(envoys=(envoy,)),
+        monitoring=SimpleNamespace(prometheus=_at(19090)),
+        autoscaling=SimpleNamespace(autoscaler=_at(18081)),
+        node_agent=SimpleNamespace(supervisor=_at(19001)),
     )
+
+
+def _at(port: int) -> Endpoint:
+    return Endpoint(scheme="http", host=ADDRESS, port=port)
 
 
 @contextmanager
@@ -116,14 +123,14 @@ def test_a_port_in_use_names_purpose_process_and_the_key_to_change(
     assert refused.value.exit_code == 1
 
 
-def test_a_program_on_every_address_is_in_the_way_too(environment: Environment) -> None:
+def test_a_program_on_every_address_occupies_the_port_too(environment: Environment) -> None:
     with listening("0.0.0.0", PORT):
         (check,) = checks.free_ports(small_plan(), environment)
     assert check.state == "fail"
     assert f"(pid {os.getpid()})" in check.detail
 
 
-def test_a_port_of_the_environments_own_process_is_no_hindrance(environment: Environment) -> None:
+def test_a_port_of_the_environments_own_process_counts_as_free(environment: Environment) -> None:
     mark = str(environment.run / "nodes" / "server-0" / "nomad")
     with program_listening(ADDRESS, 4646, SLIPWAY_AGENT=mark):
         (check,) = checks.free_ports(small_plan(), environment)
@@ -134,7 +141,9 @@ def test_a_port_of_the_environments_own_process_is_no_hindrance(environment: Env
     assert foreign.state == "fail"
 
 
-def test_an_environment_whose_name_begins_alike_is_another_one(environment: Environment) -> None:
+def test_an_environment_whose_name_has_the_same_beginning_is_another_one(
+    environment: Environment,
+) -> None:
     other = Environment(name="dev2", checkout=environment.checkout, cache=environment.cache)
     with program_listening(ADDRESS, 4646, SLIPWAY_RUN=str(other.run)):
         (foreign,) = checks.free_ports(small_plan(), environment)
@@ -236,7 +245,7 @@ def test_up_on_a_machine_that_cannot_changes_nothing(
     assert not (checkout / ".slipway").exists()
 
 
-def test_doctor_tells_each_check_and_fails_when_one_does(
+def test_doctor_shows_each_check_and_fails_when_one_does(
     runner: CliRunner, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = [

@@ -1,4 +1,4 @@
-"""What killed replicas left: cleared by the service whose replicas they were."""
+"""The leftovers of killed replicas are removed by their own service."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def put_program(checkout: Path, text: str) -> Path:
     return path
 
 
-def test_the_services_own_program_is_told_where_replicas_had_their_folders(
+def test_the_services_own_program_gets_the_folder_of_the_replicas(
     environment: Environment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     note = "pathlib.Path(__file__).with_suffix('.told').write_text(os.environ['SLIPWAY_SCRATCH'])"
@@ -27,7 +27,7 @@ def test_the_services_own_program_is_told_where_replicas_had_their_folders(
     assert capsys.readouterr().err == ""
 
 
-def test_a_clearing_that_fails_is_told_and_stops_nobody(
+def test_a_failure_to_clear_is_reported_and_stops_nothing(
     environment: Environment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put_program(environment.checkout, "raise OSError('no such luck')")

@@ -1,4 +1,4 @@
-"""Memory that a plan newly takes: what runs as it is planned takes none."""
+"""The memory that a plan needs in addition: what runs as planned needs none."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ OLD_JOB = "model-m-0a1b2c"
 def model(name: str = "m", *, least: int = 2, surge: int | None = None, gib: int = 4) -> Any:
     return SimpleNamespace(
         name=name,
-        job_id=f"model-{name}-3f9c1a",
         surge=surge,
         replica=SimpleNamespace(memory_bytes=gib * GIB),
-        scaling=SimpleNamespace(min_replicas=least, max_replicas=4),
+        stable=SimpleNamespace(
+            job_id=f"model-{name}-3f9c1a",
+            scaling=SimpleNamespace(min_replicas=least, max_replicas=4),
+        ),
     )
 
 
@@ -40,7 +42,7 @@ def allocation(job: str, *, status: str = "running", mib: int = 2048) -> dict[st
     }
 
 
-def test_nothing_runs_and_the_first_replicas_and_the_platform_are_needed() -> None:
+def test_with_nothing_running_the_platform_and_the_first_replicas_need_memory() -> None:
     assert newly_needed_bytes(plan(model(), model("n", least=1)), None) == {
         "the platform": PLATFORM_BYTES,
         "m": 8 * GIB,
@@ -73,13 +75,13 @@ def test_nothing_runs_and_the_first_replicas_and_the_platform_are_needed() -> No
         "another model's replicas",
     ],
 )
-def test_only_what_does_not_run_as_it_is_planned_counts(
+def test_only_what_does_not_run_as_planned_counts(
     running: list[dict[str, Any]], needed: dict[str, int]
 ) -> None:
     assert newly_needed_bytes(plan(model()), running) == needed
 
 
-def test_replicas_exchanged_one_by_one_need_what_they_are_larger() -> None:
+def test_replicas_exchanged_one_by_one_need_only_the_difference_in_size() -> None:
     running = [allocation(OLD_JOB)] * 2
     assert newly_needed_bytes(plan(model(surge=0)), running) == {"m": 4 * GIB}
     assert newly_needed_bytes(plan(model(surge=0, gib=2)), running) == {}

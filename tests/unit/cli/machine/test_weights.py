@@ -1,4 +1,4 @@
-"""Weights before anything else: what the program says becomes progress, or a mistake in a file."""
+"""Weights before anything else: the program's messages become progress, or a mistake in a file."""
 
 from __future__ import annotations
 
@@ -126,9 +126,7 @@ def test_the_program_gets_the_document_of_the_job_and_the_cache_as_its_runtime_f
     assert (environment.cache / DIRECTORY).is_dir()
 
 
-def test_what_the_program_leaves_in_the_folder_for_temporary_files_goes_with_it(
-    environment: Environment, model: Model
-) -> None:
+def test_temporary_files_of_the_program_are_removed(environment: Environment, model: Model) -> None:
     put_program(
         environment,
         "import tempfile\n"
@@ -139,7 +137,7 @@ def test_what_the_program_leaves_in_the_folder_for_temporary_files_goes_with_it(
     assert not Path((environment.cache / "told").read_text()).exists()
 
 
-def test_weights_that_are_there_need_no_program(environment: Environment, model: Model) -> None:
+def test_existing_weights_need_no_program(environment: Environment, model: Model) -> None:
     (environment.cache / DIRECTORY).mkdir(parents=True)
     assert prepare(environment, model) == []
 
@@ -181,7 +179,7 @@ def test_a_registry_that_does_not_answer_is_this_machines_fault(
         ("os.kill(os.getpid(), 9)", "signal 9: no reason given"),
     ],
 )
-def test_a_program_that_ends_without_a_word_is_told_by_how_it_ended(
+def test_a_program_that_ends_silently_is_reported_by_its_exit(
     environment: Environment, model: Model, end: str, reason: str
 ) -> None:
     put_program(environment, end)

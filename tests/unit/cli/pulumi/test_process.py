@@ -17,8 +17,9 @@ import pytest
 from slipway.cli.console import say
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError, InterruptedRunError
+from slipway.cli.lifecycle.local.backend import own_pulumi, prepare_stack
 from slipway.cli.pulumi.plugins import prepare_plugins
-from slipway.cli.pulumi.process import Pulumi, is_news
+from slipway.cli.pulumi.process import is_news
 from slipway.cli.pulumi.state import read_state
 from tests.unit.cli.pulumi.test_locks import ended_pid, put_lock
 from tests.unit.cli.pulumi.test_state import put_checkpoint
@@ -36,7 +37,7 @@ class StandIn:
     """A `pulumi` that runs `script` (sh) and notes its arguments, one call a line."""
 
     def __init__(self, environment: Environment, folder: Path) -> None:
-        self.pulumi = Pulumi(environment=environment)
+        self.pulumi = own_pulumi(environment)
         self.log = folder / "pulumi.log"
         self._calls = folder / "calls"
         self._binary = environment.pulumi
@@ -75,6 +76,44 @@ def test_a_failed_update_is_a_failure_that_names_the_log(stand_in: StandIn) -> N
     assert failed.value.exit_code == 1
 
 
+def test_a_destroy_that_fails_says_that_nothing_is_forgotten(stand_in: StandIn) -> None:
+    stand_in.does("exit 255")
+    with pytest.raises(CliError, match="the state keeps what still exists") as failed:
+        stand_in.pulumi.destroy(log=stand_in.log)
+    assert failed.value.exit_code == 1
+    assert "slipway down -s dev again" in failed.value.fix
+    assert stand_in.calls == [
+        "destroy --stack dev --yes --skip-preview --suppress-outputs --color never"
+        " --non-interactive"
+    ]
+
+
+def test_the_kind_of_plugins_is_kept_before_an_update_and_not_before_a_preview(
+    stand_in: StandIn,
+) -> None:
+    record = stand_in.pulumi.environment.pulumi_home / "plugin-kind"
+    assert stand_in.pulumi.preview([]) == 0
+    assert not record.exists()
+    stand_in.does(f'cat "{record}"')
+    stand_in.pulumi.up(log=stand_in.log)
+    assert stand_in.log.read_text() == "registry-only\n"
+
+
+def test_a_run_that_failed_before_official_plugins_were_installed_says_what_to_do(
+    stand_in: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    release = stand_in.pulumi.environment.cached_pulumi
+    release.parent.mkdir(parents=True)
+    release.touch()
+    release.with_name("pulumi-language-python").write_bytes(b"\x7fELF")
+    stand_in.does("exit 255")
+    assert stand_in.pulumi.preview([]) == 255
+    assert "the official provider plugins are not installed" in capsys.readouterr().err
+    with pytest.raises(CliError):
+        stand_in.pulumi.up(log=stand_in.log)
+    assert "the official provider plugins are not installed" in capsys.readouterr().err
+
+
 def test_pulumi_gets_the_variables_of_the_environment_and_not_our_own(
     stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,7 +139,7 @@ def interrupt_when(log: Path, *lines: str) -> None:
     threading.Thread(target=watch).start()
 
 
-def test_an_interrupt_reaches_pulumi_and_its_orderly_end_is_waited_for(stand_in: StandIn) -> None:
+def test_an_interrupt_reaches_pulumi_and_its_clean_end_is_waited_for(stand_in: StandIn) -> None:
     stand_in.does(
         "trap 'echo ends in order; sleep 0.3; echo done; exit 1' INT\n"
         "echo started; while :; do sleep 0.05; done"
@@ -113,6 +152,45 @@ def test_an_interrupt_reaches_pulumi_and_its_orderly_end_is_waited_for(stand_in:
     assert "slipway up -s dev" in ended.value.fix
     assert stand_in.log.read_text().splitlines() == ["started", "ends in order", "done"]
     assert signal.getsignal(signal.SIGINT) is before
+
+
+TRACEBACK = """\
+echo '    pulumi:pulumi:Stack slipway-dev running Traceback (most recent call last):'
+echo '    pulumi:pulumi:Stack slipway-dev running   File "exec", line 1, in <module>'
+echo '    pulumi:pulumi:Stack slipway-dev running KeyboardInterrupt'
+echo 'Diagnostics:'
+echo '  pulumi:pulumi:Stack (slipway-dev):'
+echo '    Traceback (most recent call last):'
+echo '      File "exec", line 1, in <module>'
+echo '    KeyboardInterrupt'
+echo '    error: update canceled'
+"""
+
+
+def test_the_traceback_of_an_interrupted_program_is_in_the_log_alone(
+    stand_in: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in.does(
+        f"trap '. {stand_in.log}.end; exit 1' INT\necho started; while :; do sleep 0.05; done"
+    )
+    stand_in.log.with_name(f"{stand_in.log.name}.end").write_text(TRACEBACK)
+    interrupt_when(stand_in.log, "started")
+    with pytest.raises(InterruptedRunError):
+        stand_in.pulumi.up(log=stand_in.log)
+    shown = capsys.readouterr().err
+    assert "update canceled" in shown
+    assert "KeyboardInterrupt" not in shown
+    assert "File" not in shown
+    assert stand_in.log.read_text().count("KeyboardInterrupt") == 2
+
+
+def test_the_traceback_of_a_program_that_failed_by_itself_is_shown(
+    stand_in: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in.does(f"{TRACEBACK}\nexit 1")
+    with pytest.raises(CliError):
+        stand_in.pulumi.up(log=stand_in.log)
+    assert capsys.readouterr().err.count("KeyboardInterrupt") == 2
 
 
 def test_a_second_interrupt_is_passed_on_too(stand_in: StandIn) -> None:
@@ -145,17 +223,17 @@ def test_an_interrupt_while_pulumi_is_being_started_is_not_lost(
 
 
 @pytest.mark.usefixtures("python_path")
-def test_pulumi_ends_in_order_when_this_program_is_killed(stand_in: StandIn) -> None:
+def test_pulumi_ends_cleanly_when_this_program_is_killed(stand_in: StandIn) -> None:
     stand_in.does(
         "trap 'echo ends in order; exit 1' INT\necho started; while :; do sleep 0.05; done"
     )
     environment = stand_in.pulumi.environment
     program = (
         "from pathlib import Path; from slipway.cli.environment import Environment;"
-        "from slipway.cli.pulumi.process import Pulumi;"
+        "from slipway.cli.lifecycle.local.backend import own_pulumi;"
         f"e = Environment(name='dev', checkout=Path({str(environment.checkout)!r}),"
         f" cache=Path({str(environment.cache)!r}));"
-        f"Pulumi(environment=e).up(log=Path({str(stand_in.log)!r}))"
+        f"own_pulumi(e).up(log=Path({str(stand_in.log)!r}))"
     )
     with subprocess.Popen([sys.executable, "-c", program]) as process:
         wait_for_line("started", stand_in.log)
@@ -170,7 +248,7 @@ def wait_for_line(line: str, log: Path) -> None:
         time.sleep(0.02)
 
 
-def test_a_silent_pulumi_is_told_of(
+def test_a_silent_pulumi_is_reported(
     stand_in: StandIn,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -186,7 +264,7 @@ def test_a_silent_pulumi_is_told_of(
     monkeypatch.setattr("slipway.cli.pulumi.process.say", tell)
     stand_in.does(f"for _ in $(seq 500); do [ -e '{told}' ] && break; sleep 0.02; done")
     stand_in.pulumi.up(log=stand_in.log)
-    assert "pulumi is at work" in capsys.readouterr().err
+    assert "pulumi is running" in capsys.readouterr().err
 
 
 def test_a_line_that_comes_in_pieces_is_judged_as_a_whole(
@@ -204,13 +282,13 @@ def test_a_line_that_comes_in_pieces_is_judged_as_a_whole(
 
 
 def test_a_missing_stack_is_made(stand_in: StandIn) -> None:
-    stand_in.pulumi.prepare_stack()
+    prepare_stack(stand_in.pulumi)
     assert stand_in.calls == ["stack init dev --secrets-provider passphrase --non-interactive"]
 
 
 def test_an_existing_stack_is_left_as_it_is(stand_in: StandIn) -> None:
     put_checkpoint(stand_in.pulumi.environment, {"resources": []})
-    stand_in.pulumi.prepare_stack()
+    prepare_stack(stand_in.pulumi)
     assert stand_in.calls == []
 
 
@@ -221,7 +299,7 @@ def test_interrupted_creations_are_dropped_by_importing_an_export(
     put_checkpoint(stand_in.pulumi.environment, {"pending_operations": [pending]})
     given = stand_in.log.with_name("given")
     stand_in.does(f'[ "$2" = export ] && echo "{{}}" || cat > "{given}"')
-    stand_in.pulumi.prepare_stack()
+    prepare_stack(stand_in.pulumi)
     assert [call.split()[:2] for call in stand_in.calls] == [
         ["stack", "export"],
         ["stack", "import"],
@@ -253,7 +331,7 @@ def test_a_job_that_serves_again_is_forgotten_by_its_mark_and_not_deleted(
         {"type": "consul:index/keys:Keys", "urn": "v", "id": "model-a-old", "delete": True},
     ]
     given = exports(stand_in, resources)
-    stand_in.pulumi.prepare_stack(["model-a-old", "model-c-new"])
+    prepare_stack(stand_in.pulumi, ["model-a-old", "model-c-new"])
     kept = json.loads(given.read_text())["deployment"]["resources"]
     assert kept == [
         resources[0],
@@ -264,21 +342,21 @@ def test_a_job_that_serves_again_is_forgotten_by_its_mark_and_not_deleted(
     assert "model-a-old" in capsys.readouterr().err
 
 
-def test_a_job_kept_by_a_run_that_failed_is_deleted_when_nobody_wants_it_any_more(
+def test_a_job_kept_by_a_run_that_failed_is_deleted_once_it_is_no_longer_wanted(
     stand_in: StandIn,
 ) -> None:
     marked = JOB | {"id": "model-a-old", "delete": True}
     given = exports(stand_in, [marked | {"retainOnDelete": True}])
-    stand_in.pulumi.prepare_stack(["model-a-newer"])
+    prepare_stack(stand_in.pulumi, ["model-a-newer"])
     assert json.loads(given.read_text())["deployment"]["resources"] == [marked]
 
 
 @pytest.mark.parametrize("wanted", [["model-a-new"], []])
-def test_a_replaced_job_that_nobody_wants_stays_marked(
+def test_a_replaced_job_that_is_not_wanted_stays_marked(
     stand_in: StandIn, wanted: list[str]
 ) -> None:
     given = exports(stand_in, [JOB | {"id": "model-a-old", "delete": True}])
-    stand_in.pulumi.prepare_stack(wanted)
+    prepare_stack(stand_in.pulumi, wanted)
     assert not given.exists()
 
 
@@ -294,7 +372,7 @@ def test_a_node_whose_removal_did_not_end_is_applied_again_when_it_is_wanted_aga
         mark = stand_in.pulumi.environment.run / "nodes" / host / "leaving"
         mark.parent.mkdir(parents=True)
         mark.touch()
-    stand_in.pulumi.prepare_stack((), ["cpu-0", "cpu-1"])
+    prepare_stack(stand_in.pulumi, (), ["cpu-0", "cpu-1"])
     applied = {"create": "apply", "environment": {}}
     assert json.loads(given.read_text())["deployment"]["resources"] == [
         resources[0],
@@ -306,21 +384,21 @@ def test_a_node_whose_removal_did_not_end_is_applied_again_when_it_is_wanted_aga
 
 def test_a_state_that_is_ready_is_not_written_again(stand_in: StandIn) -> None:
     given = exports(stand_in, [JOB | {"id": "a", "delete": True, "retainOnDelete": True}])
-    stand_in.pulumi.prepare_stack(["a"])
+    prepare_stack(stand_in.pulumi, ["a"])
     assert not given.exists()
 
 
-def test_stale_locks_go_before_pulumi_meets_them(stand_in: StandIn) -> None:
+def test_stale_locks_are_removed_before_pulumi_sees_them(stand_in: StandIn) -> None:
     lock = put_lock(stand_in.pulumi.environment, ended_pid())
     put_checkpoint(stand_in.pulumi.environment, {})
-    stand_in.pulumi.prepare_stack()
+    prepare_stack(stand_in.pulumi)
     assert not lock.exists()
 
 
 def test_a_refused_preparation_repeats_what_pulumi_said(stand_in: StandIn) -> None:
     stand_in.does("echo 'incorrect passphrase' >&2; exit 255")
     with pytest.raises(CliError, match="incorrect passphrase"):
-        stand_in.pulumi.prepare_stack()
+        prepare_stack(stand_in.pulumi)
 
 
 @pytest.mark.parametrize(
@@ -336,6 +414,11 @@ def test_a_refused_preparation_repeats_what_pulumi_said(stand_in: StandIn) -> No
         ("    pulumi:pulumi:Stack slipway-dev running ", False),
         ("    pulumi:pulumi:Stack slipway-dev  error: the program failed", True),
         ("    [command] xds: connection refused", True),
+        (
+            " +  pulumi:pulumi:Stack slipway-a creating (0s) warning: using pulumi-resource-random"
+            " from $PATH at /c/pulumi-resource-random",
+            False,
+        ),
         ("@ Updating....", False),
         ("@ updating....", False),
         ("....", False),
@@ -351,16 +434,16 @@ def test_a_real_pulumi_makes_unlocks_and_repairs_a_stack(checkout: Path, tmp_pat
     environment = Environment(name="dev", checkout=checkout, cache=CACHE)
     assert environment.cached_pulumi.exists(), "run `slipway tools --install`"
     (checkout / "Pulumi.yaml").write_text("{name: slipway, runtime: python}\n")
-    pulumi = Pulumi(environment=environment)
+    pulumi = own_pulumi(environment)
     environment.state.mkdir(parents=True)
     prepare_plugins(environment)
-    pulumi.prepare_stack()
+    prepare_stack(pulumi)
     salt = (checkout / "Pulumi.dev.yaml").read_text()
     assert "encryptionsalt" in salt
 
     add_pending_creation(environment)
     put_lock(environment, ended_pid())
-    pulumi.prepare_stack()
+    prepare_stack(pulumi)
     state = read_state(environment)
     assert state is not None
     assert state.interrupted == ()

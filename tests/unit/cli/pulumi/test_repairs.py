@@ -27,3 +27,18 @@ def test_a_mark_of_a_job_that_another_entry_owns_deletes_nothing() -> None:
     stack = {"deployment": {"resources": [owner, mark]}}
     repaired = json.loads(with_jobs_kept(json.dumps(stack), ()))
     assert repaired["deployment"]["resources"] == [owner, {**mark, "retainOnDelete": True}]
+
+
+def test_the_gate_of_the_routes_runs_again_as_long_as_a_job_is_to_go() -> None:
+    command = "urn:pulumi:dev::slipway::slipway:index:Platform$command:local:Command::"
+    gate = {"type": "command:local:Command", "urn": f"{command}routes-acknowledged"}
+    old = {"type": "nomad:index/job:Job", "urn": "u::model-a", "id": "model-a-0", "delete": True}
+    stack = {"deployment": {"resources": [gate, old]}}
+    repaired = json.loads(with_jobs_kept(json.dumps(stack), ()))
+    assert repaired["deployment"]["resources"] == [{**gate, "taint": True}, old]
+
+
+def test_a_stack_without_jobs_to_delete_stays_as_it_is() -> None:
+    gate = {"type": "command:local:Command", "urn": "u::routes-acknowledged"}
+    exported = json.dumps({"deployment": {"resources": [gate]}})
+    assert with_jobs_kept(exported, ()) == exported

@@ -55,6 +55,18 @@ def test_only_interrupted_creations_count_as_such(environment: Environment) -> N
     assert state.interrupted == ("envoy",)
 
 
+def test_protected_resources_are_named(environment: Environment) -> None:
+    resources = [
+        {"type": "a:b:C", "urn": "kept", "protect": True},
+        {"type": "a:b:C", "urn": "free", "protect": False},
+        {"type": "a:b:C", "urn": "plain"},
+    ]
+    put_checkpoint(environment, {"resources": resources})
+    state = read_state(environment)
+    assert state is not None
+    assert state.protected == ("kept",)
+
+
 def test_forgetting_a_stack_leaves_others_alone(environment: Environment) -> None:
     other = Environment(name="dev2", checkout=environment.checkout, cache=environment.cache)
     mine, kept = put_checkpoint(environment, {}), put_checkpoint(other, {})

@@ -42,7 +42,7 @@ def test_resources_hang_below_their_parents_with_their_inputs() -> None:
         resource(ROOT_TYPE, JOB, name="one", parent="platform", protect=True),
         resource(JOB, name="two", json=True),
     ) == [
-        "dev: 3 resources, 0 documents, as a first `up` would make them",
+        "dev: 3 resources, 0 documents, as a first `up` would create them",
         "├── platform  slipway:index:Platform",
         "│   ├── servers: 1",
         "│   └── one  nomad:index/job:Job  protected",

@@ -59,14 +59,14 @@ def labels(figure: Figure) -> list[Bbox]:
 
 @pytest.fixture(scope="module", params=MODELS)
 def name(request: pytest.FixtureRequest) -> str:
-    """A fixture of the module, so that all tests of one model follow each other: it is drawn once
-    where workers share them."""
+    """Scoped to the module, so that all tests of a model run in a row and it is drawn once per
+    worker."""
     model: str = request.param
     return model
 
 
 def spots(figure: Figure) -> list[Bbox]:
-    """Around every point, half as large as it is drawn: its middle is what must be seen."""
+    """A box around every point, half its size: its centre must stay visible."""
     axes, found = figure.axes[0], []
     for line in axes.lines:
         if line.get_marker() != "None" and len(line.get_xydata()) == 1:
@@ -127,7 +127,7 @@ def test_the_table_marks_every_row_of_another_precision_and_says_what_that_means
     assert 0 < len(marked) < len(rows)
     assert rows[-len(marked) :] == marked, "the declared precision comes first"
     assert "fp8" in rows[0]
-    assert "it answers differently" in text
+    assert "Its answers differ" in text
 
 
 def test_a_label_goes_where_nothing_is() -> None:

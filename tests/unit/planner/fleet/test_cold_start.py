@@ -4,21 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.config.environment import FleetSettings
 from slipway.config.load import Lengths, Load, Ramp
-from slipway.plan.capacity import Figure
+from slipway.plan.figures import Figure
 from slipway.planner.fleet.cold_start import cliff, cold_start
 from slipway.planner.fleet.replicas import replicas_needed, safe_utilization
-from slipway.planner.fleet.supply import Supply, plan_supplies
-from tests.unit.planner.fleets import CATALOG, H100, fleet
+from slipway.planner.supply.supplies import plan_hosts
+from slipway.planner.supply.supply import Supply
+from tests.unit.planner.fleets import H100, fleet
 
 
 def _supply(**changes: object) -> Supply:
-    settings = fleet(pools={"h100": H100 | changes}).environment.settings
-    assert isinstance(settings, FleetSettings)
-    supplies, problems = plan_supplies(settings.pools, CATALOG, fleet().environment.origin)
-    assert problems == []
-    return supplies["h100"]
+    return plan_hosts(fleet(pools={"h100": H100 | changes})).supplies["h100"]
 
 
 def _load(rate: float, to: float, seconds: float) -> Load:
@@ -102,7 +98,7 @@ def test_the_safe_utilization_is_that_of_the_two_known_points(
 
 
 @given(rate=st.floats(0.01, 1000), capacity=st.floats(0.1, 100), startup=st.floats(0, 1000))
-def test_so_many_replicas_carry_the_load_with_room_and_one_fewer_does_not(
+def test_the_replicas_carry_the_load_with_headroom_and_one_fewer_would_not(
     rate: float, capacity: float, startup: float
 ) -> None:
     figure = Figure(value=capacity, unit="requests/s", basis="estimate", source="a test")

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipway.plan.capacity import CapacityPlan
-from slipway.planner.capacity import plan_capacity
+from slipway.plan.platform import PlatformPlan
+from slipway.planner.platform import make_plan
 from tests.unit.planner.fleets import H100, fleet, model_file
 
 FEW = {"requests_per_s": 0.1, "input_tokens": 100, "output_tokens": 20}
 
 
-def _plan(*layouts: tuple[int, int, int], nodes: int = 100) -> CapacityPlan:
+def _plan(*layouts: tuple[int, int, int], nodes: int = 100) -> PlatformPlan:
     """Models of (tensor, pipeline, replicas) on nodes of 8 devices."""
     models = [
         model_file(name=f"model-{k}", load=FEW, parallel={"tensor": tensor, "pipeline": pipeline})
@@ -24,10 +24,10 @@ def _plan(*layouts: tuple[int, int, int], nodes: int = 100) -> CapacityPlan:
         for k, (_, _, replicas) in enumerate(layouts)
     }
     pools = {"h100": H100 | {"nodes": {"max": nodes}}}
-    return plan_capacity(fleet(*models, pools=pools, deployments=deployments))
+    return make_plan(fleet(*models, pools=pools, deployments=deployments))
 
 
-def _nodes(plan: CapacityPlan) -> float:
+def _nodes(plan: PlatformPlan) -> float:
     return plan.pools[0].usd_per_hour.value / 55.04
 
 
@@ -64,10 +64,10 @@ def test_powers_of_two_leave_no_gap(layouts: list[tuple[int, int, int]]) -> None
 
 def test_what_a_pool_keeps_at_least_is_paid() -> None:
     pools = {"h100": H100 | {"nodes": {"min": 3, "max": 4}}}
-    assert _nodes(plan_capacity(fleet(pools=pools))) == pytest.approx(3)
+    assert _nodes(make_plan(fleet(pools=pools))) == pytest.approx(3)
 
 
 def test_an_unused_pool_without_a_minimum_costs_nothing() -> None:
     pools = {"h100": H100, "spare": H100}
-    plan = plan_capacity(fleet(pools=pools, deployments={"chat": {"pools": ["h100"]}}))
+    plan = make_plan(fleet(pools=pools, deployments={"chat": {"pools": ["h100"]}}))
     assert [pool.usd_per_hour.value > 0 for pool in plan.pools] == [True, False]

@@ -12,12 +12,12 @@ from statistics import median
 from typing import Any, Literal
 
 from slipway.config.catalog import Catalog, load_catalog
-from slipway.plan.capacity import Layout, Precision, ServingEstimate
+from slipway.plan.figures import Layout, Precision, ServingEstimate
 from slipway.plan.platform import LatencyGoal
+from slipway.planner.engines.vllm.memory import device_memory
 from slipway.planner.latency.kernels import EFFICIENCIES, Efficiencies
 from slipway.planner.latency.replica import LoadShape, serving_estimate
 from slipway.planner.latency.roofline import Machine, Pass, decode, machine, pass_ms, prefill
-from slipway.planner.memory.device import device_memory
 
 Phase = Literal["prefill", "decode"]
 

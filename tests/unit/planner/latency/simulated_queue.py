@@ -13,7 +13,7 @@ from statistics import fmean, quantiles
 from typing import Any
 
 from slipway.config.calibration import StepTimes
-from slipway.planner.latency.queueing import Replica
+from slipway.planner.engines.vllm.queueing import Replica
 from slipway.planner.latency.replica import LoadShape
 from slipway.planner.latency.replica_times import Requests, measured_replica
 from tests.unit.plan.samples import ROOT
@@ -82,12 +82,12 @@ def simulate(load: LoadShape, *, requests: int, seed: int = 1) -> Simulated:
 
 
 def _simulator() -> dict[str, Any]:
-    folder = str(ROOT / "services/engine_sim")
-    sys.path.insert(0, folder)
+    """The modules, by their last name."""
+    core = [f"simulator.core.{name}" for name in ("scheduler", "sequence", "step_time")]
+    folders = [str(ROOT / "services" / service) for service in ("engine_sim", "fleet_replay")]
+    sys.path[:0] = folders
     try:
-        return {
-            name.rpartition(".")[2]: importlib.import_module(f"simulator.{name}")
-            for name in ("fleet.engine", "core.scheduler", "core.sequence", "core.step_time")
-        }
+        modules = [importlib.import_module(name) for name in (*core, "fleet.engine")]
     finally:
-        sys.path.remove(folder)
+        del sys.path[: len(folders)]
+    return {module.__name__.rpartition(".")[2]: module for module in modules}

@@ -11,12 +11,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from slipway.config.calibration import CalibrationRow, CalibrationSettings
-from slipway.plan.capacity import DeviceMemory, Layout, Precision, ServingEstimate
+from slipway.plan.figures import DeviceMemory, Layout, Precision, ServingEstimate
 from slipway.plan.platform import LatencyGoal
+from slipway.planner.engines.vllm.memory import device_memory
+from slipway.planner.engines.vllm.queueing import Replica
 from slipway.planner.latency.calibration import Calibration, make_calibration
-from slipway.planner.latency.queueing import Replica
 from slipway.planner.latency.replica import LoadShape, serving_estimate
-from slipway.planner.memory.device import device_memory
 from tests.unit.planner.architectures import ACCELERATORS, CATALOG, MODELS
 from tests.unit.planner.latency.simulated_queue import (
     MAX_NUM_SEQS,
@@ -284,7 +284,7 @@ def test_the_queue_is_that_of_a_simulated_engine(
     assert point.tpot_ms == pytest.approx(simulated.tpot_ms, rel=0.10)
 
 
-def test_decoding_that_costs_nothing_leaves_no_division_by_zero() -> None:
+def test_decoding_that_takes_no_time_does_not_divide_by_zero() -> None:
     replica = Replica(
         prompt_ms=20.0,
         next_prompt_ms=20.0,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.config.catalog import load_catalog
-from slipway.plan.capacity import Layout, Precision
+from slipway.plan.figures import Layout, Precision
 from slipway.planner.latency.kernels import Efficiencies, Kernels
 from slipway.planner.latency.roofline import (
     Machine,
@@ -128,14 +128,14 @@ def test_a_sliding_window_bounds_what_its_layers_read() -> None:
     assert more[1] / more[0] == pytest.approx(full / model.layers, rel=0.001)
 
 
-def test_a_cached_prefix_saves_its_products_and_not_the_looking_back() -> None:
+def test_a_cached_prefix_saves_its_products_but_not_the_attention_to_it() -> None:
     served = _machine()
     whole, rest = pass_ms(served, prefill(4096)), pass_ms(served, prefill(1024, cached=3072))
     alone = pass_ms(served, prefill(1024))
     assert alone < rest < whole
 
 
-def test_a_prompt_in_pieces_looks_back_on_as_much_as_a_whole_one() -> None:
+def test_a_prompt_in_chunks_attends_to_as_much_as_a_whole_one() -> None:
     served = _machine("gemma-3-27b", efficiencies=PERFECT)
     whole = pass_parts_ms(served, prefill(6000))["attention"]
     pieces = [prefill(1500, cached=cached) for cached in (0, 1500, 3000, 4500)]
@@ -144,7 +144,7 @@ def test_a_prompt_in_pieces_looks_back_on_as_much_as_a_whole_one() -> None:
     )
 
 
-def test_few_tokens_touch_few_experts() -> None:
+def test_few_tokens_use_few_experts() -> None:
     served = _machine("qwen3-30b-a3b", efficiencies=PERFECT)
     one, many = (pass_parts_ms(served, decode(n, context=0))["experts"] for n in (1, 512))
     assert many / one == pytest.approx(128 / 8, rel=0.3)

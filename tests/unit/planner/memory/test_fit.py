@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.plan.capacity import Layout, Precision
-from slipway.planner.memory.device import sequence_kv_bytes
+from slipway.plan.figures import Layout, Precision
+from slipway.planner.engines.vllm.memory import sequence_kv_bytes
 from slipway.planner.memory.fit import Deployment, Fit, fit, longest_sequence, replica_layout
 from tests.unit.planner.architectures import ACCELERATORS, MODELS
 

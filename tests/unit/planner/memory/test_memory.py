@@ -15,11 +15,11 @@ from slipway.config.catalog import (
     MixtureOfExperts,
     SlidingWindow,
 )
-from slipway.plan.capacity import DeviceMemory, Layout, Precision
-from slipway.planner.memory.device import (
+from slipway.plan.figures import DeviceMemory, Layout, Precision
+from slipway.planner.engines.sim.memory import SIM_REPLICA_BYTES, simulated_replica
+from slipway.planner.engines.vllm.memory import (
     CPU_ENGINE_OVERHEAD_BYTES,
     RUNTIME_BYTES,
-    SIM_REPLICA_BYTES,
     LoraAdapters,
     activation_bytes,
     adapter_bytes,
@@ -33,7 +33,6 @@ from slipway.planner.memory.device import (
     kv_bytes,
     kv_bytes_per_token,
     sequence_kv_bytes,
-    simulated_replica,
 )
 from slipway.planner.memory.quantization import SCHEMES, weight_bytes
 from tests.unit.planner.architectures import ACCELERATORS, MODELS, made_up
@@ -230,7 +229,7 @@ def test_a_70b_model_in_bfloat16_on_four_l40s() -> None:
     assert memory.kv_tokens == pytest.approx(69_000, rel=0.03)
 
 
-def test_a_70b_model_in_bfloat16_has_no_room_on_one_h100() -> None:
+def test_a_70b_model_in_bfloat16_does_not_fit_on_one_h100() -> None:
     memory = _memory("llama-3.1-70b", "H100-80")
     assert memory.kv_cache_bytes < -60 * GIB
     assert memory.kv_tokens == memory.max_sequences_at_full_length == 0
@@ -377,7 +376,7 @@ def test_a_step_is_as_large_as_vllm_makes_it_on_the_device(accelerator: str, tok
         (Layout(tensor=2, pipeline=2), 392),
     ],
 )
-def test_devices_that_talk_have_buffers(layout: Layout, mib: int) -> None:
+def test_devices_that_communicate_have_buffers(layout: Layout, mib: int) -> None:
     assert communication_bytes(layout) == mib * MIB
 
 
@@ -532,18 +531,20 @@ def test_fewer_bits_are_never_more_bytes(architecture: Architecture) -> None:
 
 def test_the_default_model_needs_what_was_measured() -> None:
     """4.7 GB of RSS summed over the processes of one replica (2026-11-21)."""
-    estimate = cpu_replica(MODELS["smollm2-135m"], dtype="float32", kv_cache_bytes=GIB)
+    estimate = cpu_replica(
+        MODELS["smollm2-135m"], dtype="float32", kv_cache_bytes=GIB, max_len=2048
+    )
     assert estimate.weights_bytes == 134_515_008 * 4
     assert estimate.kv_bytes_per_token == 2 * 30 * 3 * 64 * 4
     assert estimate.kv_tokens == GIB // estimate.kv_bytes_per_token == 23_301
-    assert estimate.total_bytes == estimate.weights_bytes + GIB + CPU_ENGINE_OVERHEAD_BYTES
-    assert 4.7e9 <= estimate.total_bytes <= 5.0e9
+    assert estimate.usable_bytes == estimate.weights_bytes + GIB + CPU_ENGINE_OVERHEAD_BYTES
+    assert 4.7e9 <= estimate.usable_bytes <= 5.0e9
 
 
 def test_a_simulated_replica_holds_neither_weights_nor_cache() -> None:
     estimate = simulated_replica(
-        MODELS["llama-3.1-70b"], kv_bytes_per_token=320 * KIB, kv_cache_bytes=40 * GIB
+        kv_bytes_per_token=320 * KIB, kv_cache_bytes=40 * GIB, max_len=8192
     )
-    assert estimate.total_bytes == SIM_REPLICA_BYTES
+    assert estimate.usable_bytes == SIM_REPLICA_BYTES
     assert estimate.weights_bytes == 0
     assert estimate.kv_tokens == 40 * GIB // (320 * KIB)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.config.catalog import LatentAttention, MixtureOfExperts
-from slipway.plan.capacity import Layout, Precision
-from slipway.planner.memory.parallelism import (
+from slipway.plan.figures import Layout, Precision
+from slipway.planner.engines.vllm.parallelism import (
     expert_slices,
     kv_heads_per_device,
     layout_problems,
@@ -78,7 +78,7 @@ def test_groups_of_a_quantized_matrix_are_not_cut(weights: str) -> None:
 
 
 @pytest.mark.parametrize("weights", ["bf16", "fp8", "int8"])
-def test_schemes_without_groups_do_not_care(weights: str) -> None:
+def test_schemes_without_groups_accept_any_size(weights: str) -> None:
     assert _problems("qwen2.5-72b", Layout(tensor=8), weights=weights) == ()
 
 

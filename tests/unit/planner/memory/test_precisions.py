@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from slipway.plan.capacity import Layout, Precision
-from slipway.planner.memory.precisions import describe, precision_problems
+from slipway.plan.figures import Layout, Precision
+from slipway.planner.engines.vllm.precisions import describe, precision_problems
 from tests.unit.planner.architectures import ACCELERATORS, MODELS, made_up
 
 

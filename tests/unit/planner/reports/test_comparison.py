@@ -6,8 +6,8 @@ import dataclasses
 from pathlib import Path
 
 from slipway.config.inputs import load_inputs
-from slipway.plan.capacity import CapacityPlan
-from slipway.planner.capacity import plan_capacity
+from slipway.plan.platform import PlatformPlan
+from slipway.planner.platform import make_plan
 from slipway.planner.reports.comparison import Comparison, Measured, compare
 
 ROOT = Path(__file__).parents[4]
@@ -27,17 +27,17 @@ SEEN = Measured(
 )
 
 
-def rows_of(plan: CapacityPlan, model: str, seen: Measured | None) -> dict[str, Comparison]:
+def rows_of(plan: PlatformPlan, model: str, seen: Measured | None) -> dict[str, Comparison]:
     found = compare(plan, {model: seen} if seen else {})
     return {row.quantity: row for row in found if row.model == model}
 
 
-def fleet() -> CapacityPlan:
-    return plan_capacity(load_inputs(ROOT, "aws"))
+def fleet() -> PlatformPlan:
+    return make_plan(load_inputs(ROOT, "aws"))
 
 
-def promised(plan: CapacityPlan) -> str:
-    return next(model.model for model in plan.models if model.serving is not None)
+def promised(plan: PlatformPlan) -> str:
+    return next(model.name for model in plan.models if model.serving is not None)
 
 
 def test_every_promise_stands_beside_its_measurement() -> None:
@@ -64,10 +64,10 @@ def test_a_measurement_is_within_when_it_is_between_the_error_bars() -> None:
 
 
 def test_a_model_that_was_promised_nothing_shows_what_it_did() -> None:
-    plan = plan_capacity(load_inputs(ROOT, "dev"))
+    plan = make_plan(load_inputs(ROOT, "dev"))
     (model,) = plan.models
     assert model.serving is None
-    rows = rows_of(plan, model.model, SEEN)
+    rows = rows_of(plan, model.name, SEEN)
     measured = {name: (row.promised, row.measured, row.unit) for name, row in rows.items()}
     assert measured["TTFT"] == (None, 120.0, "ms")
     assert measured["TPOT"] == (None, 11.0, "ms")
@@ -86,5 +86,5 @@ def test_a_model_that_served_nothing_has_promises_only() -> None:
 def test_twice_the_replicas_cost_twice_as_much() -> None:
     plan = fleet()
     model = next(each for each in plan.models if each.cost.usd_per_hour.value)
-    seen = dataclasses.replace(SEEN, replicas=2 * model.min_replicas)
-    assert rows_of(plan, model.model, seen)["cost"].ratio == 2.0
+    seen = dataclasses.replace(SEEN, replicas=2 * model.stable.scaling.min_replicas)
+    assert rows_of(plan, model.name, seen)["cost"].ratio == 2.0

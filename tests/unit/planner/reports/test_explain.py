@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from slipway.planner.capacity import plan_capacity
+from slipway.planner.platform import make_plan
 from slipway.planner.reports.differences import differences
 from slipway.planner.reports.explain import Line, explain
 from tests.unit.plan.samples import dev_inputs
@@ -9,7 +9,7 @@ from tests.unit.planner.fleets import CATALOG, H100, L4, engine, fleet, model_fi
 
 def _lines(architecture: str = "qwen2.5-7b", **changes: object) -> dict[str, Line]:
     model = model_file(architecture, engine=engine(architecture)) | changes
-    (capacity,) = plan_capacity(fleet(model)).models
+    (capacity,) = make_plan(fleet(model)).models
     lines = explain(
         capacity, CATALOG.models[architecture], CATALOG.accelerators[capacity.accelerator]
     )
@@ -38,15 +38,15 @@ def test_latent_attention_is_explained_as_such() -> None:
 
 
 def test_a_model_on_processors_is_explained_without_an_accelerator() -> None:
-    (capacity,) = plan_capacity(dev_inputs()).models
+    (capacity,) = make_plan(dev_inputs()).models
     lines = explain(capacity, CATALOG.models["smollm2-135m"], None)
     assert {line.quantity for line in lines} >= {"parameters", "KV tokens of a replica"}
     assert not any("memory of one" in line.quantity for line in lines)
 
 
 def test_the_differences_of_a_change_name_what_changed_and_nothing_else() -> None:
-    before = plan_capacity(fleet())
-    after = plan_capacity(fleet(replicas={"min": 1, "max": 9}))
+    before = make_plan(fleet())
+    after = make_plan(fleet(replicas={"min": 1, "max": 9}))
     rows = differences(before, after)
     found = {(row.subject, row.quantity): (row.before, row.after) for row in rows}
     assert found == {
@@ -56,9 +56,9 @@ def test_the_differences_of_a_change_name_what_changed_and_nothing_else() -> Non
     assert differences(before, before) == ()
 
 
-def test_new_and_gone_things_are_differences_too() -> None:
-    one = plan_capacity(fleet(pools={"h100": H100}))
-    other = plan_capacity(fleet(model_file(name="new"), pools={"h100": H100, "l4": L4}))
+def test_added_and_removed_items_are_differences_too() -> None:
+    one = make_plan(fleet(pools={"h100": H100}))
+    other = make_plan(fleet(model_file(name="new"), pools={"h100": H100, "l4": L4}))
     rows = differences(one, other)
     assert any(row.subject == "models.chat" and row.after is None for row in rows)
     assert any(row.subject == "models.new" and row.before is None for row in rows)

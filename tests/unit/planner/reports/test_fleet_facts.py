@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from slipway.config.inputs import load_inputs
-from slipway.planner.capacity import plan_capacity
+from slipway.planner.platform import make_plan
 from slipway.planner.reports.facts import fleet_facts
 from tests.unit.plan.samples import ROOT
 
@@ -24,11 +24,8 @@ FLEETS = ("aws", "metal")
 def facts_of(name: str) -> dict[str, dict[str, Any]]:
     """Name -> resource."""
     inputs = load_inputs(ROOT, name)
-    plan = plan_capacity(inputs, today=datetime.date(2026, 11, 21))
-    return {
-        each["name"]: {**each, "inputs": each["inputs"]["facts"]}
-        for each in fleet_facts(inputs, plan)
-    }
+    plan = make_plan(inputs, today=datetime.date(2026, 11, 21))
+    return {each["name"]: {**each, "inputs": each["inputs"]["facts"]} for each in fleet_facts(plan)}
 
 
 @pytest.mark.parametrize("name", FLEETS)
@@ -78,9 +75,7 @@ def test_a_models_own_licence_goes_before_its_architectures() -> None:
     tuned = inputs.models["llama-3-1-8b"]
     tuned = replace(tuned, settings=tuned.settings.model_copy(update={"license": "CC-BY-4.0"}))
     inputs = replace(inputs, models={**inputs.models, "llama-3-1-8b": tuned})
-    plan = plan_capacity(inputs, today=datetime.date(2026, 11, 21))
-    licences = {
-        each["name"]: each["inputs"]["facts"].get("license") for each in fleet_facts(inputs, plan)
-    }
+    plan = make_plan(inputs, today=datetime.date(2026, 11, 21))
+    licences = {each["name"]: each["inputs"]["facts"].get("license") for each in fleet_facts(plan)}
     assert licences["model-llama-3-1-8b"] == "CC-BY-4.0"
     assert licences["model-llama-3-3-70b"] == "llama3.3"

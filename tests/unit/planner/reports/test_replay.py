@@ -13,12 +13,12 @@ from slipway.config.catalog import load_catalog
 from slipway.config.errors import ConfigError
 from slipway.config.inputs import load_inputs
 from slipway.config.what_if import parse_change
-from slipway.plan.capacity import Layout, Precision
+from slipway.plan.figures import Layout, Precision
 from slipway.plan.platform import JsonObject
-from slipway.planner.capacity import plan_capacity
 from slipway.planner.latency.calibration import Calibration, MeasuredReplica
 from slipway.planner.latency.roofline import decode, machine, pass_ms, prefill
 from slipway.planner.latency.step_times import Operation, step_times
+from slipway.planner.platform import make_plan
 from slipway.planner.reports.replay import replay_fleet
 
 ROOT = Path(__file__).parents[4]
@@ -31,7 +31,7 @@ def fleet(environment: str, model: str, *changes: str, profile: str | None = Non
     inputs = load_inputs(ROOT, environment, changes=[parse_change(text) for text in changes])
     return replay_fleet(
         inputs,
-        plan_capacity(inputs),
+        make_plan(inputs),
         model,
         label="as planned",
         routing="least_request",

@@ -1,0 +1,16 @@
+"""How a target reaches its hosts, supervises their agents, and lets them join the clusters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from components.base import Hosts
+from components.consul.joining import Joining
+from components.node_pool.supervision import Supervision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRealisation:
+    programs: Hosts
+    supervision: Supervision
+    joining: Joining

@@ -1,0 +1,71 @@
+"""The agents of a pool's nodes: a Consul client and a Nomad client each."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from components.consul import agent_config as consul
+from components.consul.joining import Joining
+from components.node_pool.host_document import host_document, secrets_document
+from components.nomad import agent_config as nomad
+from slipway.plan.platform import Node, PlatformPlan, Pool
+
+GATE_SCHEMA_VERSION = 2
+READY_TIMEOUT_S = 120
+
+
+def node_document(
+    plan: PlatformPlan, pool: Pool, node: Node, supervision: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A node's two agents, and the clusters it leaves when it is removed."""
+    nomad_client = dataclasses.replace(
+        nomad.client_agent(plan, pool, node), starts_after=_prerequisites(plan, node)
+    )
+    return host_document(
+        node.name,
+        [consul.client_agent(plan, node), nomad_client],
+        supervision,
+        departure={
+            "consul": plan.consul.url,
+            "nomad": plan.nomad.url,
+            "drain_timeout_s": drain_timeout_s(plan),
+        },
+    )
+
+
+def node_secrets(joining: Joining, host: str, consul_seed: str) -> dict[str, Any]:
+    consul_token = joining.consul_token(host, consul_seed)
+    nomad_token = joining.nomad_token(host, consul_seed)
+    return secrets_document(
+        {
+            consul.NAME: consul.client_secrets(consul_seed, consul_token),
+            nomad.NAME: nomad.client_secrets(nomad_token),
+        }
+    )
+
+
+def gate_document(plan: PlatformPlan, pool: Pool) -> dict[str, Any]:
+    """What services/node/nomad_nodes.py waits for (schemas/pool-gate.schema.json)."""
+    return {
+        "schema_version": GATE_SCHEMA_VERSION,
+        "address": plan.nomad.url,
+        "pool": pool.name,
+        "count": pool.nodes_min,
+        "ready_timeout_s": READY_TIMEOUT_S,
+    }
+
+
+def drain_timeout_s(plan: PlatformPlan) -> int:
+    """The longest time a replica may take to finish its requests; a minute without models."""
+    return max((model.replica.drain_timeout_s for model in plan.models), default=60)
+
+
+def _prerequisites(plan: PlatformPlan, node: Node) -> dict[str, Any]:
+    """Waits for the Consul agent's first sync, and for a server that can register the node."""
+    return {
+        "consul": plan.consul.at(node.address).url,
+        "consul_service": consul.SERVICE,
+        "nomad": [plan.nomad.at(server.address).url for server in plan.servers],
+    }

@@ -1,0 +1,21 @@
+"""Addresses of platform jobs whose node is not known at preview: Nomad fills them in on the
+node."""
+
+from __future__ import annotations
+
+from components.nomad.jobspec import LEFT_DELIMITER, RIGHT_DELIMITER
+from slipway.plan.endpoint import Endpoint
+
+IN_ARGUMENTS = "${meta.address}"  # of the node that runs the task
+# Go's raw quotes, because the file may be JSON, which would escape the others.
+IN_FILES = f"{LEFT_DELIMITER} env `meta.address` {RIGHT_DELIMITER}"
+
+
+def in_arguments(endpoint: Endpoint) -> Endpoint:
+    """The form for a task's arguments and variables."""
+    return endpoint if endpoint.host else endpoint.at(IN_ARGUMENTS)
+
+
+def in_files(endpoint: Endpoint) -> Endpoint:
+    """The form for a task's files."""
+    return endpoint if endpoint.host else endpoint.at(IN_FILES)

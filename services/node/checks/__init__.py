@@ -1,0 +1,1 @@
+"""Health checks that Nomad runs for its jobs."""

@@ -1,0 +1,240 @@
+"""Bring up a model's replicas, removing those of other specs one by one where room is short.
+
+The new job asks for all its replicas at once, and Nomad places those that fit. Whenever all placed
+replicas answer and the rest wait for room, one replica of an old job is removed: it leaves Consul,
+drains and stops, and Nomad places a new replica in its room. Without an old job this only waits.
+
+All state is in Nomad, so the next run continues one that was killed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from program.errors import HostError
+from program.http_json import Api, ApiError
+from program.waiting import say
+
+from gates.model_job import (
+    ModelJob,
+    group_of,
+    leaving,
+    no_room,
+    placed,
+)
+from gates.task_failure import failing_task, last_end, last_words, newest_event, restarts
+
+PROGRESS_INTERVAL_S = 10
+LOOK_INTERVAL_S = 2  # only one query is watched; repeated failures show up in another
+RETRY_INTERVAL_S = 5  # an election takes as long
+RESTARTS_MAX = 3  # one or two may be a temporary problem
+NO_ROOM_MAX_S = 90  # a replica that leaves may make room meanwhile
+
+
+class GivenUpError(HostError):
+    """The replicas do not start. `for_room` is True if there is no room for them; `words` are the
+    last lines of the failing task."""
+
+    def __init__(self, reason: str, *, for_room: bool = False, words: str = "") -> None:
+        super().__init__(reason)
+        self.for_room = for_room
+        self.words = words
+
+
+@dataclass(frozen=True)
+class OldJob:
+    """A job that may lose replicas: how many it wants, how many are placed, how many are
+    stopping."""
+
+    count: int
+    placed: int
+    leaving: int = 0
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The state of both sides at one moment. `awaited` replicas must be placed before one more is
+    removed."""
+
+    wanted: int
+    placed: int
+    ready: int
+    old_jobs: tuple[OldJob, ...] = ()  # newest first
+    no_room: str = ""
+    awaited: int = 0
+
+    @property
+    def done(self) -> bool:
+        return self.ready >= self.wanted
+
+    @property
+    def room_is_coming(self) -> bool:
+        return any(old_job.leaving for old_job in self.old_jobs)
+
+    @property
+    def stuck(self) -> bool:
+        """Only room is missing. With old jobs, a replica that still loads will let another old one
+        be removed."""
+        loads = bool(self.old_jobs) and self.ready < self.placed
+        return bool(self.no_room) and not self.room_is_coming and not loads
+
+
+def next_old_job(seen: Seen) -> int | None:
+    """The position of the job that loses a replica now; None: wait.
+
+    The newest job loses replicas first, because it has proven itself least. At most one replica
+    fewer than wanted may answer, and the next one is removed only once the room of the last is in
+    use.
+    """
+    if not seen.stuck or seen.placed < seen.awaited:
+        return None
+    if seen.ready + sum(old_job.placed for old_job in seen.old_jobs) < seen.wanted:
+        return None
+    return next((at for at, old_job in enumerate(seen.old_jobs) if old_job.count), None)
+
+
+@dataclass(frozen=True)
+class View:
+    """The state of both clusters at one moment. `news` is the query whose next change matters."""
+
+    seen: Seen
+    unready: list[dict[str, Any]]  # allocations
+    news: tuple[Api, str, int]
+
+    def describe(self) -> str:
+        waiting = "; ".join(sorted(newest_event(each) for each in self.unready))
+        return "; ".join(filter(None, (self.seen.no_room, waiting))) or "waits for Nomad"
+
+
+@dataclass
+class Exchange:
+    """One starting job, and the jobs it may take replicas from."""
+
+    model: str
+    job: ModelJob
+    services: Sequence[str]  # in Consul; a replica answers when it passes all their checks
+    wanted: int
+    old_jobs: Sequence[ModelJob]  # newest first
+    deadline_s: float  # for the first replicas, and again after each removal
+    consul: Api
+    _awaited: int = field(default=0, init=False)
+    _patient_s: float = field(default=0, init=False)  # start of the deadline
+    _room_s: float = field(default=0, init=False)  # when there last was room, or some was coming
+    _said: tuple[str, float] = field(default=("", 0), init=False)  # the last line, and when
+
+    def run(self) -> None:
+        """Raises GivenUpError with the last state seen if the deadline has passed, replicas fail as
+        often as they start, or there has been no room for a while."""
+        started = self._patient_s = self._room_s = time.monotonic()
+        while True:
+            try:
+                if self._step():
+                    break
+            except ApiError as error:
+                self._outlast(error)
+        took_s = time.monotonic() - started
+        say(f"model {self.model}: {self.wanted} replicas of {self.job.id} answer, {took_s:.0f} s")
+
+    def _step(self) -> bool:
+        """One step: unless all replicas answer, remove an old one or wait for a change."""
+        view = self._look()
+        now, seen = time.monotonic(), view.seen
+        if seen.done:
+            return True
+        at = next_old_job(seen)
+        if at is not None:
+            self._take_from(self.old_jobs[at], seen.old_jobs[at])
+            self._awaited = seen.placed + min(1, seen.old_jobs[at].placed)
+            self._patient_s = self._room_s = now
+            return False
+        if not seen.stuck:
+            self._room_s = now
+        self._give_up_in_time(view, now)
+        self._report(
+            f"model {self.model}: {seen.ready} of {seen.wanted} replicas of {self.job.id}; "
+            f"{view.describe()}",
+            now,
+        )
+        api, path, index = view.news
+        api.watch(path, index, LOOK_INTERVAL_S)
+        return False
+
+    def _report(self, line: str, now: float) -> None:
+        """Prints a line, and repeats an unchanged one only to show progress."""
+        said, said_s = self._said
+        if line != said or now - said_s >= PROGRESS_INTERVAL_S:
+            say(line)
+            self._said = line, now
+
+    def _outlast(self, error: ApiError) -> None:
+        """Wait out an election of a leader or a restart of an agent."""
+        self._give_up_at_the_deadline(str(error))
+        self._room_s = time.monotonic()  # nothing is placed meanwhile
+        say(f"model {self.model}: {error}")
+        time.sleep(RETRY_INTERVAL_S)  # no event tells when it answers again
+
+    def _give_up_in_time(self, view: View, now: float) -> None:
+        self._give_up_at_the_deadline(view.describe())
+        if now - self._room_s > NO_ROOM_MAX_S:
+            raise GivenUpError(view.seen.no_room, for_room=True)
+        if failing := [each for each in view.unready if restarts(each) >= RESTARTS_MAX]:
+            raise _ends_again(failing[0], self.job.nomad)
+
+    def _give_up_at_the_deadline(self, seen_last: str) -> None:
+        if time.monotonic() - self._patient_s > self.deadline_s:
+            raise GivenUpError(f"not ready after {self.deadline_s:.0f} s: {seen_last}") from None
+
+    def _take_from(self, job: ModelJob, old_job: OldJob) -> None:
+        say(f"model {self.model}: a replica of {job.id} makes room")
+        job.reduce_to(max(old_job.placed - 1, 0))
+
+    def _look(self) -> View:
+        nomad, path = self.job.nomad, f"/v1/job/{self.job.id}/summary"
+        summary, index = nomad.watch(path, 0, 1)
+        group = group_of(self.job.document())
+        queued = int((summary["Summary"].get(group["Name"]) or {}).get("Queued", 0))
+        running = placed(self.job.allocations())
+        passing = [self._passing(service) for service in self.services]
+        unready = [each for each in running if not all(each["ID"] in ids for ids, _ in passing)]
+        evaluations = nomad.get(f"/v1/job/{self.job.id}/evaluations") if queued else []
+        news = (nomad, path, index)
+        if unready:
+            news = min(passing, key=lambda answer: len(answer[0]))[1]
+        seen = Seen(
+            wanted=min(self.wanted, group["Count"]),
+            placed=len(running),
+            ready=len(running) - len(unready),
+            old_jobs=tuple(_old_job(job) for job in self.old_jobs),
+            no_room=no_room(queued, group["Name"], evaluations),
+            awaited=self._awaited,
+        )
+        return View(seen, unready, news)
+
+    def _passing(self, service: str) -> tuple[set[str], tuple[Api, str, int]]:
+        """The allocations that pass the service's checks; jobs of several specs may share it."""
+        path = f"/v1/health/service/{service}?passing=1"
+        entries, index = self.consul.watch(path, 0, 1)
+        return registered(entries), (self.consul, path, index)
+
+
+def registered(entries: list[dict[str, Any]]) -> set[str]:
+    """The allocations registered for a service in Consul."""
+    return {(entry["Service"]["Meta"] or {}).get("allocation", "") for entry in entries}
+
+
+def _ends_again(allocation: dict[str, Any], nomad: Api) -> GivenUpError:
+    task = failing_task(allocation)
+    return GivenUpError(
+        f"task {task} fails as often as it starts: {last_end(allocation, task)}",
+        words=last_words(allocation, task, nomad),
+    )
+
+
+def _old_job(job: ModelJob) -> OldJob:
+    allocations = job.allocations()
+    return OldJob(
+        count=job.count(), placed=len(placed(allocations)), leaving=len(leaving(allocations))
+    )

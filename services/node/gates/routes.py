@@ -1,0 +1,117 @@
+"""The gate before old jobs are removed: waits until every Envoy has acknowledged the routes.
+
+    routes_acknowledged.py apply    document in SLIPWAY_DOCUMENT (schemas/routes-gate.schema.json),
+                                    tokens as JSON on standard input
+
+Control planes are found through Consul and asked to which services each connected Envoy sends each
+model's requests. A control plane that does not answer, or an Envoy that is not connected, may still
+use routes to the old jobs: the gate waits until its deadline and then fails, so that nothing is
+removed; the next run continues. Routes of models that are not in the document are ignored, because
+those models are about to be removed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from program.arguments import expect_apply
+from program.document import JsonObject, parsing, read_document, read_secrets
+from program.errors import HostError, exit_code
+from program.http_json import Api, ApiError
+from program.waiting import say, wait_until
+
+SCHEMA = "routes-gate.schema.json"
+SCHEMA_VERSION = 1
+
+SERVICE = "xds-http"
+ACCEPTED_ANSWERS = (1,)  # versions of schemas/acknowledged.schema.json
+ASK_TIMEOUT_S = 2
+
+
+@dataclass(frozen=True)
+class Gate:
+    routes: dict[str, set[str]]  # model -> the services named in its route
+    envoys: int  # how many must be connected
+    deadline_s: float
+    consul: Api
+
+
+def read_gate(document: JsonObject, secrets: JsonObject) -> Gate:
+    with parsing(SCHEMA):
+        return Gate(
+            routes={model: set(services) for model, services in document["routes"].items()},
+            envoys=document["envoys"],
+            deadline_s=document["deadline_s"],
+            consul=Api(document["consul"], {"X-Consul-Token": secrets["consul_token"]}),
+        )
+
+
+def apply(gate: Gate) -> None:
+    try:
+        took_s = wait_until("routes", lambda: missing(gate), gate.deadline_s)
+    except HostError as error:
+        raise HostError(
+            f"{error}\nNothing was removed: the old replicas keep running.\n"
+            "fix: slipway status shows the gateway, slipway logs xds its control plane; then"
+            " slipway up continues"
+        ) from None
+    say(f"routes: {gate.envoys} of {gate.envoys} Envoys have acknowledged them, {took_s:.1f} s")
+
+
+def missing(gate: Gate) -> str | None:
+    """What keeps the old jobs from being removed; None if nothing does."""
+    try:
+        streams = [stream for each in control_planes(gate.consul) for stream in streams_of(each)]
+    except ApiError as error:
+        return str(error)
+    connected = {stream["node"] for stream in streams}
+    if len(connected) < gate.envoys:
+        return f"{len(connected)} of {gate.envoys} Envoys are connected to a control plane"
+    lags = (lag(stream["node"], stream["routes"], gate.routes) for stream in streams)
+    return next(filter(None, lags), None)
+
+
+def control_planes(consul: Api) -> list[Api]:
+    """The control planes on nodes that are alive."""
+    entries = consul.get(f"/v1/health/service/{SERVICE}?passing=1")
+    return [Api(_address(entry), timeout_s=ASK_TIMEOUT_S) for entry in entries]
+
+
+def streams_of(control_plane: Api) -> list[JsonObject]:
+    """The Envoys connected to the control plane, one entry per stream."""
+    answer = control_plane.get("/acknowledged")
+    version = answer.get("schema_version")
+    if version not in ACCEPTED_ANSWERS:
+        raise ApiError(f"{control_plane.address} answers in schema_version {version}")
+    streams: list[JsonObject] = answer["envoys"]
+    return streams
+
+
+def lag(
+    node: str, acknowledged: dict[str, list[str]] | None, wanted: dict[str, set[str]]
+) -> str | None:
+    """How an Envoy's acknowledged routes differ from the wanted ones; None if they do not."""
+    if acknowledged is None:
+        return f"Envoy {node} has not acknowledged its routes yet"
+    behind = sorted(
+        model for model, services in wanted.items() if set(acknowledged.get(model, ())) != services
+    )
+    if not behind:
+        return None
+    services = ", ".join(acknowledged.get(behind[0], ())) or "no service"
+    how_many = f"; {len(behind)} models lag" if len(behind) > 1 else ""
+    return f"Envoy {node} still sends {behind[0]} to {services}{how_many}"
+
+
+def _address(entry: JsonObject) -> str:
+    service = entry["Service"]
+    return f"http://{service['Address'] or entry['Node']['Address']}:{service['Port']}"
+
+
+def run() -> None:
+    expect_apply("routes_acknowledged.py")
+    apply(read_gate(read_document(SCHEMA_VERSION), read_secrets()))
+
+
+def main() -> int:
+    return exit_code(run)

@@ -1,0 +1,1 @@
+"""The agents of a host: files, supervisor, processes, and removal."""

@@ -1,0 +1,121 @@
+"""A host's agents as the Pulumi program describes them (schemas/node.schema.json)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from program.document import JsonObject, parsing
+from program.folders import Folders, substitute
+
+SCHEMA = "node.schema.json"
+SCHEMA_VERSION = 2  # version 1 had no `starts_after`
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where supervisord's own HTTP server listens."""
+
+    address: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Agent:
+    """One supervised process of a host, with this machine's paths filled in.
+
+    Agents start in the order of `stage`: all agents of a stage must answer at `ready_url` before
+    the next stage starts. They stop in reverse order.
+    """
+
+    host: str
+    name: str
+    stage: int
+    command: tuple[str, ...]
+    ready_url: str
+    ready_timeout_s: int
+    stop_timeout_s: int
+
+    @property
+    def program(self) -> str:
+        """The agent's name in supervisord, unique in the environment."""
+        return f"{self.host}-{self.name}"
+
+
+@dataclass(frozen=True)
+class Prerequisites:
+    """Conditions in the cluster that a Nomad client waits for before it starts."""
+
+    consul: str  # the address of the host's own Consul agent
+    consul_service: str  # that agent's own service
+    nomad: tuple[str, ...]  # the servers' addresses
+
+
+@dataclass(frozen=True)
+class Departure:
+    """The clusters to tell when a host is removed, and the time its work may take to finish."""
+
+    consul: str
+    nomad: str
+    drain_timeout_s: int
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host's agents, with configurations and additional prerequisites by agent name."""
+
+    name: str
+    supervisor: Endpoint
+    agents: tuple[Agent, ...]
+    configurations: Mapping[str, Any]
+    prerequisites: Mapping[str, Prerequisites]
+    departure: Departure | None
+
+
+def read_host(document: JsonObject, folders: Folders) -> Host:
+    """Parse a host document and replace its placeholders with this machine's paths."""
+    with parsing(SCHEMA):
+        return _host(document, folders)
+
+
+def read_agent(record: Mapping[str, Any]) -> Agent:
+    """The inverse of `dataclasses.asdict`: an agent as stored in program.json.
+
+    A log collector watcher of an earlier version reads that file too and knows only these fields.
+    """
+    return Agent(**{**record, "command": tuple(record["command"])})
+
+
+def read_prerequisites(starts_after: Mapping[str, Any]) -> Prerequisites:
+    return Prerequisites(**{**starts_after, "nomad": tuple(starts_after["nomad"])})
+
+
+def _host(document: JsonObject, folders: Folders) -> Host:
+    host = document["host"]
+    agents, configurations, prerequisites = [], {}, {}
+    for entry in document["agents"]:
+        filled = substitute(entry, _paths(folders, host, entry["name"]))
+        configurations[entry["name"]] = filled.pop("configuration")
+        if (starts_after := filled.pop("starts_after", None)) is not None:
+            prerequisites[entry["name"]] = read_prerequisites(starts_after)
+        agents.append(read_agent({"host": host, **filled}))
+    departure = document.get("departure")
+    return Host(
+        name=host,
+        supervisor=Endpoint(**document["supervisor"]),
+        agents=tuple(sorted(agents, key=lambda agent: agent.stage)),
+        configurations=configurations,
+        prerequisites=prerequisites,
+        departure=Departure(**departure) if departure else None,
+    )
+
+
+def _paths(folders: Folders, host: str, agent: str) -> dict[str, Path]:
+    return {
+        "run": folders.run,
+        "cache": folders.cache,
+        "scratch": folders.scratch,
+        "agent": folders.agent(host, agent),
+    }

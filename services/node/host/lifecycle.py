@@ -1,0 +1,256 @@
+"""Apply, start, stop and remove the agents of hosts under the environment's supervisor."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import shutil
+import socket
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from program.errors import HostError, InputError
+from program.folders import Folders, make_private_folder
+from program.waiting import say, wait_until
+
+from host import control_groups
+from host.agent_files import (
+    agents_on_disk,
+    folders_of_agents,
+    forget_record,
+    restart_needed,
+    write_agent,
+)
+from host.departure import drain, forget, stay
+from host.document import Agent, Host
+from host.mounts import unmount_below
+from host.prerequisites import wait_for_prerequisites
+from host.processes import Process, end_all, running
+from host.supervision import MARK, Supervisor, log_file
+
+PROBE_TIMEOUT_S = 2
+TASK_GRACE_S = 15
+HELPER_GRACE_S = 3
+
+
+def apply(folders: Folders, host: Host, secrets: dict[str, Any]) -> None:
+    """Apply the document to a host's agents; an agent whose files are unchanged keeps running."""
+    folders.prepare()
+    supervisor = Supervisor(folders, host.supervisor)
+    for agent in host.agents:
+        with supervisor.locked():
+            if supervisor.ensure_running():
+                start_in_stages(supervisor, _known(supervisor))
+            write_agent(supervisor, host, agent, secrets)
+        _take_up(supervisor, agent)
+        _start(supervisor, agent)
+        _wait_until_ready(supervisor, agent)
+    leaving = folders.leaving(host.name)
+    if host.departure and leaving.exists():
+        stay(folders, host.name, host.departure)
+        leaving.unlink()
+
+
+def start(folders: Folders) -> None:
+    """Start every agent on disk: after `stop`, a reboot, or a crash of supervisord."""
+    supervisor = _known_supervisor(folders)
+    folders.prepare()
+    with supervisor.locked():
+        supervisor.ensure_running()
+        agents = _known(supervisor)
+    start_in_stages(supervisor, agents)
+
+
+def stop(folders: Folders) -> None:
+    """End all agents and tasks of the environment; unmount and remove what they left in the kernel.
+
+    Works without supervisord and without Pulumi. Data on disk is kept; `start` continues with it.
+    """
+    supervisor = Supervisor.of(folders)
+    if supervisor is not None:
+        with supervisor.locked():
+            if supervisor.answers():
+                for agent in reversed(agents_on_disk(folders)):
+                    supervisor.stop(agent)
+            supervisor.shut_down()
+    reap(folders.nodes)
+    say("all agents and tasks of this environment have ended")
+
+
+def remove(folders: Folders, host: Host) -> None:
+    """End a host's agents and their tasks, tell the cluster, and delete the host's data.
+
+    Until it is done, a file marks the host as leaving, so that a failed removal can be undone.
+    """
+    leaving = folders.leaving(host.name)
+    if host.departure:
+        make_private_folder(leaving.parent)
+        leaving.touch()
+        drain(folders, host.name, host.departure)
+    supervisor = Supervisor.of(folders)
+    if supervisor is not None:
+        with supervisor.locked():
+            for agent in reversed(host.agents):
+                # First, so that nothing starts a half-removed host if this run is killed.
+                forget_record(folders, agent)
+                supervisor.unload(agent)
+    for agent in reversed(host.agents):
+        folder = folders.agent(agent.host, agent.name)
+        reap(folder)
+        shutil.rmtree(folder, ignore_errors=not folder.exists())
+        say(f"{agent.name} on {agent.host}: removed")
+    if host.departure:
+        forget(folders, host.name, host.departure)
+    leaving.unlink(missing_ok=True)
+    with suppress(OSError):  # the host's other agents have their own documents
+        leaving.parent.rmdir()
+    _remove_last(folders, supervisor)
+
+
+def status(folders: Folders) -> list[dict[str, Any]]:
+    """One record per agent: host, agent, state, pid, uptime_s, ready. Empty before `apply`."""
+    supervisor = Supervisor.of(folders)
+    answers = supervisor is not None and supervisor.answers()
+    records = []
+    for agent in agents_on_disk(folders):
+        state = supervisor.state(agent) if supervisor is not None and answers else None
+        up = state is not None and state["statename"] == "RUNNING"
+        records.append(
+            {
+                "host": agent.host,
+                "agent": agent.name,
+                "state": state["statename"] if state else "STOPPED",
+                "pid": state["pid"] if state and up else None,
+                "uptime_s": state["now"] - state["start"] if state and up else None,
+                "ready": _not_ready(agent.ready_url) is None,
+            }
+        )
+    return records
+
+
+def start_in_stages(supervisor: Supervisor, agents: Iterable[Agent]) -> None:
+    for _, group in itertools.groupby(agents, key=lambda agent: agent.stage):
+        stage = list(group)
+        for agent in stage:
+            _start(supervisor, agent)
+        for agent in stage:
+            _wait_until_ready(supervisor, agent)
+
+
+def reap(folder: Path) -> None:
+    """End what runs out of an agent's folder (tasks outlive their agent), then unmount below it
+    and remove its tasks' control groups.
+
+    Tasks are ended first, so that they can end cleanly; then the processes that supervised them.
+    """
+    end_all(lambda: [p for p in running() if _is_task(p, folder)], TASK_GRACE_S)
+    end_all(lambda: [p for p in running() if _descends(p, folder)], HELPER_GRACE_S)
+    unmount_below(folder)
+    control_groups.remove_below(folder)
+
+
+def _is_task(process: Process, folder: Path) -> bool:
+    return process.has_variable("NOMAD_ALLOC_DIR", below=folder)
+
+
+def _descends(process: Process, folder: Path) -> bool:
+    return _is_task(process, folder) or process.has_variable(MARK, below=folder)
+
+
+def _known(supervisor: Supervisor) -> list[Agent]:
+    """The agents on disk, after telling supervisord about all of them; running ones keep
+    running."""
+    agents = agents_on_disk(supervisor.folders)
+    for agent in agents:
+        if supervisor.state(agent) is None:
+            supervisor.load(agent)
+    return agents
+
+
+def _take_up(supervisor: Supervisor, agent: Agent) -> None:
+    """End an agent whose files changed; supervisord then has its version on disk."""
+    mark = restart_needed(supervisor.folders, agent)
+    if mark.exists() or supervisor.state(agent) is None:
+        supervisor.stop(agent)  # may take half a minute: not under the lock
+        with supervisor.locked():
+            supervisor.load(agent)
+        mark.unlink(missing_ok=True)
+
+
+def _start(supervisor: Supervisor, agent: Agent) -> None:
+    """Start an agent unless it runs. Checks its port first: another program there would answer
+    instead."""
+    if supervisor.runs(agent):
+        return
+    wait_for_prerequisites(supervisor.folders, agent)
+    supervisor.end_orphan(agent)
+    url = urllib.parse.urlsplit(agent.ready_url)
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((url.hostname, url.port))
+        except OSError as error:
+            raise HostError(
+                f"{agent.name} on {agent.host} cannot listen on {url.netloc}: {error}\n"
+                "fix: end the program that does, or set another network in the environment's file"
+            ) from None
+    supervisor.start(agent)
+
+
+def _wait_until_ready(supervisor: Supervisor, agent: Agent) -> None:
+    what = f"{agent.name} on {agent.host}"
+    took_s = wait_until(what, lambda: _missing(supervisor, agent), agent.ready_timeout_s)
+    say(f"{what}: answers after {took_s:.1f} s")
+
+
+def _missing(supervisor: Supervisor, agent: Agent) -> str | None:
+    state = supervisor.state(agent)
+    if state is None or state["statename"] in ("FATAL", "EXITED", "STOPPED"):
+        raise HostError(f"{agent.name} on {agent.host} ended:\n{_log_end(supervisor, agent)}")
+    missing = _not_ready(agent.ready_url)
+    if missing is None:
+        return None
+    return f"{missing}; its log ends: {_log_end(supervisor, agent, lines=1)}"
+
+
+def _not_ready(url: str) -> str | None:
+    try:
+        with urllib.request.urlopen(url, timeout=PROBE_TIMEOUT_S) as response:  # noqa: S310
+            response.read()
+            return None
+    except urllib.error.HTTPError as error:
+        return f"{url}: HTTP {error.code} {error.read(200).decode(errors='replace').strip()}"
+    except (OSError, http.client.HTTPException) as error:
+        return f"{url}: {error}"
+
+
+def _log_end(supervisor: Supervisor, agent: Agent, lines: int = 8) -> str:
+    path = log_file(supervisor.folders, agent)
+    if not path.exists():
+        return "it wrote no log"
+    written = path.read_text(errors="replace").splitlines()
+    return "\n".join([line.strip() for line in written if line.strip()][-lines:])
+
+
+def _known_supervisor(folders: Folders) -> Supervisor:
+    supervisor = Supervisor.of(folders)
+    if supervisor is None:
+        raise InputError(f"{folders.run} holds no agents: run `slipway up` first")
+    return supervisor
+
+
+def _remove_last(folders: Folders, supervisor: Supervisor | None) -> None:
+    """Once the last agent's folder is gone, remove supervisord and the operator's tokens too."""
+    if supervisor is None or folders_of_agents(folders):
+        return
+    with supervisor.locked():
+        if not folders_of_agents(folders):
+            supervisor.shut_down()
+            shutil.rmtree(folders.supervisor, ignore_errors=True)  # another removal may be faster
+            shutil.rmtree(folders.nodes, ignore_errors=True)
+            shutil.rmtree(folders.tokens, ignore_errors=True)

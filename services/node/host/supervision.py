@@ -1,0 +1,337 @@
+"""supervisord: one per environment, restarting agents that die and rotating their logs.
+
+It listens on the environment's own address behind a generated password. It is started with a
+cleaned environment, because all tasks inherit their variables from it.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import resource
+import secrets
+import shlex
+import subprocess
+import sys
+import xmlrpc.client
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from fcntl import LOCK_EX, flock
+from pathlib import Path
+from typing import Any
+
+from program.errors import HostError
+from program.folders import Folders, holds, make_private_folder, to_json, write_private
+from program.waiting import wait_until
+
+from host.document import Agent, Endpoint
+from host.processes import Process, end_all, running
+
+PROGRAM = "supervisor.supervisord"
+USER = "slipway"
+LOG_BYTES = "10MB"
+LOG_BACKUPS = 3
+OPEN_FILES = 65536  # Envoy and the engines inherit it
+START_TIMEOUT_S = 15
+ORPHAN_GRACE_S = 20
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# The operator's variables that tasks need: the user, and how to reach a package index.
+INHERITED = ("HOME", "USER", "LOGNAME", "LANG", "TZ")
+INHERITED_PREFIXES = ("PIP_", "UV_", "SSL_CERT_", "REQUESTS_CA_")
+INHERITED_SUFFIXES = ("_PROXY", "_proxy")
+# An agent's folder, in its environment: processes that the agent starts inherit it and are found by
+# it.
+MARK = "SLIPWAY_AGENT"
+LOG_COLLECTORS = "log-collectors"
+
+
+class Supervisor:
+    """The environment's supervisord, running or not."""
+
+    def __init__(self, folders: Folders, endpoint: Endpoint) -> None:
+        self.folders = folders
+        self.endpoint = endpoint
+        self.configuration = folders.supervisor / "supervisord.conf"
+        self.programs = folders.supervisor / "conf.d"
+
+    @staticmethod
+    def of(folders: Folders) -> Supervisor | None:
+        """The supervisor that this environment was set up with; None before the first `apply`."""
+        path = _endpoint_file(folders)
+        if not path.exists():
+            return None
+        return Supervisor(folders, Endpoint(**json.loads(path.read_text())))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """One change of supervisord's set of programs at a time: hosts are applied in parallel."""
+        make_private_folder(self.folders.supervisor)
+        with (self.folders.supervisor / "lock").open("w") as file:
+            flock(file, LOCK_EX)
+            yield
+
+    def ensure_running(self) -> bool:
+        """Start supervisord unless it answers. Returns whether it was started."""
+        self._refuse_to_move()
+        if self.answers():
+            return False
+        self._write_configuration()
+        self._end_predecessor()
+        # It daemonizes itself in its own session, so it outlives this program. It binds its address
+        # first, so a failure to bind shows in the exit code.
+        started = subprocess.run(
+            [sys.executable, "-m", PROGRAM, "-c", str(self.configuration)],
+            env=clean_environment(os.environ),
+            cwd=self.folders.supervisor,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if started.returncode:
+            said = (started.stderr or started.stdout).strip()
+            raise HostError(
+                f"supervisord did not start on {self.endpoint.address}:{self.endpoint.port}: {said}"
+            )
+        wait_until(
+            "supervisord", lambda: None if self.answers() else "does not answer", START_TIMEOUT_S
+        )
+        return True
+
+    def end_orphan(self, agent: Agent) -> None:
+        """End an agent that a killed supervisord left behind, which a new one cannot adopt.
+
+        Each agent is ended just before its next start, so the others keep running meanwhile.
+        """
+        folder = self.folders.agent(agent.host, agent.name)
+        end_all(lambda: [p for p in running() if is_agent(p, folder)], ORPHAN_GRACE_S)
+
+    def answers(self) -> bool:
+        try:
+            return bool(self._rpc().supervisor.getIdentification() == str(self.folders.run))
+        except (OSError, http.client.HTTPException, xmlrpc.client.Error):
+            # Nothing listens, or a program that refuses our password, or it is shutting down.
+            return False
+
+    def shut_down(self) -> None:
+        """End supervisord and everything it still runs."""
+        if self.answers():
+            # A shutdown takes up to a second for every program that supervisord knows, running or
+            # not; with no programs it ends at once.
+            self._stop(LOG_COLLECTORS)
+            self._rpc().supervisor.shutdown()
+        self._end_predecessor()
+        # Tasks are not touched: they are not agents, and Nomad finds them again.
+        end_all(lambda: [p for p in running() if is_agent(p, self.folders.nodes)], ORPHAN_GRACE_S)
+
+    def has_section(self, agent: Agent) -> bool:
+        """Whether the program section on disk is the agent's current one."""
+        return holds(self._program_file(agent), program_section(agent, self.folders))
+
+    def load(self, agent: Agent) -> None:
+        """Write the agent's program section and make supervisord read it, which ends the agent."""
+        write_private(self._program_file(agent), program_section(agent, self.folders))
+        self._rpc().supervisor.reloadConfig()
+        if self.state(agent) is not None:
+            self.stop(agent)
+            self._rpc().supervisor.removeProcessGroup(agent.program)
+        self._rpc().supervisor.addProcessGroup(agent.program)
+
+    def unload(self, agent: Agent) -> None:
+        self._program_file(agent).unlink(missing_ok=True)
+        if self.answers() and self.state(agent) is not None:
+            self.stop(agent)
+            self._rpc().supervisor.removeProcessGroup(agent.program)
+
+    def start(self, agent: Agent) -> None:
+        """Start an agent that is stopped or that supervisord has given up."""
+        try:
+            self._rpc().supervisor.startProcess(agent.program, False)
+        except xmlrpc.client.Fault as fault:
+            if "ALREADY_STARTED" not in fault.faultString:
+                raise HostError(f"{agent.program} does not start: {fault.faultString}") from None
+
+    def stop(self, agent: Agent) -> None:
+        self._stop(agent.program)
+
+    def restart(self, agent: Agent) -> None:
+        """End a running agent and let supervisord start it again, in one atomic step."""
+        try:
+            self._rpc().supervisor.signalProcess(agent.program, "TERM")
+        except xmlrpc.client.Fault as fault:
+            raise HostError(f"{agent.program} does not restart: {fault.faultString}") from None
+
+    def state(self, agent: Agent) -> dict[str, Any] | None:
+        """supervisord's record of a program: statename, pid, description; None if unknown."""
+        try:
+            record: Any = self._rpc().supervisor.getProcessInfo(agent.program)
+        except xmlrpc.client.Fault:
+            return None
+        return dict(record)
+
+    def runs(self, agent: Agent) -> bool:
+        state = self.state(agent)
+        return state is not None and state["statename"] in ("RUNNING", "STARTING", "BACKOFF")
+
+    def _stop(self, program: str) -> None:
+        try:
+            self._rpc().supervisor.stopProcess(program, True)
+        except xmlrpc.client.Fault as fault:
+            # BAD_NAME: a killed removal had already taken it from supervisord.
+            if not fault.faultString.startswith(("NOT_RUNNING", "BAD_NAME")):
+                raise HostError(f"{program} does not stop: {fault.faultString}") from None
+
+    def _end_predecessor(self) -> None:
+        """End an earlier supervisord that does not answer; its agents keep running."""
+        # Compares whole arguments: another process may be reading that file, and another checkout's
+        # path may end with this one's.
+        of_before = {PROGRAM, str(self.configuration)}
+        end_all(lambda: [p for p in running() if of_before <= {*p.argv}], ORPHAN_GRACE_S)
+
+    def _rpc(self) -> Any:
+        password = self._password()
+        address = f"{self.endpoint.address}:{self.endpoint.port}"
+        return xmlrpc.client.ServerProxy(f"http://{USER}:{password}@{address}/RPC2")
+
+    def _password(self) -> str:
+        path = self.folders.supervisor / "password"
+        if not path.exists():
+            write_private(path, secrets.token_urlsafe(32))
+        return path.read_text()
+
+    def _program_file(self, agent: Agent) -> Path:
+        return self.programs / f"{agent.program}.conf"
+
+    def _refuse_to_move(self) -> None:
+        before = Supervisor.of(self.folders)
+        if before is not None and before.endpoint != self.endpoint:
+            raise HostError(
+                f"this environment's supervisord listens on {before.endpoint.address}, but the "
+                f"configuration now says {self.endpoint.address}: run `slipway down` first"
+            )
+
+    def _write_configuration(self) -> None:
+        self.folders.prepare()
+        write_private(_endpoint_file(self.folders), to_json(self.endpoint.__dict__))
+        write_private(
+            self.configuration,
+            supervisor_configuration(self.folders, self.endpoint, self._password()),
+        )
+
+
+def is_agent(process: Process, below: Path) -> bool:
+    """Whether a process is an agent with its files below a folder; tasks and helpers are not."""
+    options = (f"-config={below}/", f"-config-file={below}/")
+    return any(argument.startswith(options) for argument in process.argv)
+
+
+def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that agents and so all tasks inherit: no passphrases or cloud credentials."""
+    kept = {
+        name: value
+        for name, value in environment.items()
+        if name in INHERITED
+        or name.startswith(INHERITED_PREFIXES)
+        or name.endswith(INHERITED_SUFFIXES)
+    }
+    return {**kept, "PATH": PATH, "LANG": environment.get("LANG", "C.UTF-8")}
+
+
+def supervisor_configuration(folders: Folders, endpoint: Endpoint, password: str) -> str:
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    open_files = OPEN_FILES if hard_limit == resource.RLIM_INFINITY else min(OPEN_FILES, hard_limit)
+    return _ini(
+        ("supervisord", _supervisord_options(folders, open_files)),
+        (
+            "inet_http_server",
+            {
+                "port": f"{endpoint.address}:{endpoint.port}",
+                "username": USER,
+                "password": password,
+            },
+        ),
+        (
+            "rpcinterface:supervisor",
+            {"supervisor.rpcinterface_factory": ("supervisor.rpcinterface:make_main_rpcinterface")},
+        ),
+        (f"eventlistener:{LOG_COLLECTORS}", _log_collectors_options(folders)),
+        ("include", {"files": "conf.d/*.conf"}),
+    )
+
+
+def program_section(agent: Agent, folders: Folders) -> str:
+    folder = folders.agent(agent.host, agent.name)
+    # Paths of Unix sockets (Nomad's plugins, engines) must not exceed 107 characters.
+    environment = {MARK: str(folder), "TMPDIR": str(folders.scratch)}
+    options = {
+        "command": shlex.join(agent.command),
+        "directory": str(folder),
+        "environment": _environment(environment),
+        "autostart": "false",  # by stages: a Nomad client started before Consul never sees it
+        "autorestart": "true",
+        "startsecs": "1",
+        "startretries": "8",  # with growing pauses: half a minute
+        "stopsignal": "TERM",
+        "stopwaitsecs": str(agent.stop_timeout_s),
+        "umask": "022",
+        "redirect_stderr": "true",
+        "stdout_logfile": str(log_file(folders, agent)),
+        "stdout_logfile_maxbytes": LOG_BYTES,
+        "stdout_logfile_backups": str(LOG_BACKUPS),
+    }
+    return _ini((f"program:{agent.program}", options))
+
+
+def log_file(folders: Folders, agent: Agent) -> Path:
+    return folders.logs / f"{agent.program}.log"
+
+
+def _supervisord_options(folders: Folders, open_files: int) -> dict[str, str]:
+    return {
+        "identifier": str(folders.run),
+        "logfile": str(folders.logs / "supervisord.log"),
+        "logfile_maxbytes": LOG_BYTES,
+        "logfile_backups": str(LOG_BACKUPS),
+        "pidfile": str(folders.supervisor / "supervisord.pid"),
+        "childlogdir": str(folders.logs),
+        "umask": "077",
+        "minfds": str(open_files),
+    }
+
+
+def _log_collectors_options(folders: Folders) -> dict[str, str]:
+    """The only program that starts by itself: it watches the agents and does not depend on them."""
+    script = Path(__file__).parents[1] / "log_collectors.py"
+    environment = {
+        "SLIPWAY_RUN": str(folders.run),
+        "SLIPWAY_CACHE": str(folders.cache),
+        "SLIPWAY_SCRATCH": str(folders.scratch),
+    }
+    return {
+        "command": shlex.join([sys.executable, "-B", str(script)]),
+        "environment": _environment(environment),
+        "events": "TICK_5",
+        "autorestart": "true",
+        "startretries": "8",
+        "stdout_logfile": "NONE",  # its protocol with supervisord
+        "stderr_logfile": str(folders.logs / f"{LOG_COLLECTORS}.log"),
+        "stderr_logfile_maxbytes": LOG_BYTES,
+        "stderr_logfile_backups": str(LOG_BACKUPS),
+    }
+
+
+def _environment(variables: Mapping[str, str]) -> str:
+    """Only quoted, because supervisord takes the text between the quotes literally."""
+    return ",".join(f'{name}="{value}"' for name, value in sorted(variables.items()))
+
+
+def _ini(*sections: tuple[str, Mapping[str, str]]) -> str:
+    return "\n".join(
+        "\n".join([f"[{name}]", *(f"{key}={value}" for key, value in options.items()), ""])
+        for name, options in sections
+    )
+
+
+def _endpoint_file(folders: Folders) -> Path:
+    return folders.supervisor / "endpoint.json"

@@ -1,0 +1,1 @@
+"""The ACLs of Consul and Nomad."""

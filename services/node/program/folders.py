@@ -1,0 +1,137 @@
+"""The folders on this host. Files are written atomically and readable by their owner only.
+
+<run>/nodes/<host>/<agent>/   config.json, secrets.json, program.json, starts-after.json,
+                              restart-needed, data/
+<run>/nodes/<host>/leaving    while the host is being removed; the command line reads it
+<run>/supervisor/             supervisord's configuration, password and process id
+<run>/logs/  <run>/tokens/
+<scratch>/                    short paths for sockets; may be lost in a reboot
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from program.errors import InputError
+
+PLACEHOLDER = re.compile(r"@([a-z]+)@")
+# Special in supervisord's configuration: an expansion, the end of a value, a comment.
+UNFIT = re.compile(r"""[%"\n]|\s[;#]""")
+
+
+@dataclass(frozen=True)
+class Folders:
+    """The environment's folders. `cache` may be shared with other environments."""
+
+    run: Path
+    cache: Path
+    scratch: Path
+
+    @staticmethod
+    def from_environment(environment: Mapping[str, str] = os.environ) -> Folders:
+        """Read SLIPWAY_RUN, SLIPWAY_CACHE and SLIPWAY_SCRATCH; all are absolute paths."""
+        paths = {}
+        for name in ("SLIPWAY_RUN", "SLIPWAY_CACHE", "SLIPWAY_SCRATCH"):
+            value = environment.get(name, "")
+            if not Path(value).is_absolute():
+                raise InputError(f"{name} is {value!r}: set an absolute path (`slipway env` does)")
+            if unfit := UNFIT.search(value):
+                raise InputError(
+                    f"{name} is {value!r}: supervisord does not accept paths with {unfit[0]!r}, "
+                    "choose another folder"
+                )
+            paths[name] = Path(value)
+        return Folders(
+            run=paths["SLIPWAY_RUN"],
+            cache=paths["SLIPWAY_CACHE"],
+            scratch=paths["SLIPWAY_SCRATCH"],
+        )
+
+    @property
+    def nodes(self) -> Path:
+        return self.run / "nodes"
+
+    @property
+    def logs(self) -> Path:
+        return self.run / "logs"
+
+    @property
+    def supervisor(self) -> Path:
+        return self.run / "supervisor"
+
+    @property
+    def tokens(self) -> Path:
+        return self.run / "tokens"
+
+    def leaving(self, host: str) -> Path:
+        return self.nodes / host / "leaving"
+
+    def agent(self, host: str, agent: str) -> Path:
+        return self.nodes / host / agent
+
+    def token(self, system: str) -> Path:
+        """The operator's token of "consul" or "nomad"; the command line reads it."""
+        return self.tokens / system
+
+    def prepare(self) -> None:
+        for folder in (self.run, self.scratch, self.nodes, self.logs, self.supervisor):
+            make_private_folder(folder)
+
+
+def make_private_folder(folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise InputError(f"{folder} belongs to another user: remove it, or choose another folder")
+    folder.chmod(0o700)
+
+
+def holds(path: Path, content: str) -> bool:
+    return path.exists() and path.read_text() == content
+
+
+def write_private(path: Path, content: str) -> bool:
+    """Write a file atomically with mode 0600. Returns whether anything changed."""
+    if holds(path, content):
+        path.chmod(0o600)
+        return False
+    make_private_folder(path.parent)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # 0600
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return True
+
+
+def to_json(value: Any) -> str:
+    return json.dumps(value, indent=2, sort_keys=True) + "\n"
+
+
+def substitute(value: Any, paths: Mapping[str, Path]) -> Any:
+    """Replace `@name@` in every string of a JSON value with this machine's path of that name."""
+    if isinstance(value, str):
+        return PLACEHOLDER.sub(lambda match: _path(match, paths), value)
+    if isinstance(value, list):
+        return [substitute(item, paths) for item in value]
+    if isinstance(value, dict):
+        return {key: substitute(item, paths) for key, item in value.items()}
+    return value
+
+
+def _path(match: re.Match[str], paths: Mapping[str, Path]) -> str:
+    name = match.group(1)
+    if name not in paths:
+        raise InputError(f"the document names @{name}@; known are {', '.join(sorted(paths))}")
+    return str(paths[name])

@@ -1,0 +1,106 @@
+"""JSON over HTTP to the agents' APIs, with the standard library only: hosts install no packages."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+
+from program.errors import HostError
+
+TIMEOUT_S = 10
+
+
+class ApiError(HostError):
+    """A failed request. `status` is None if there was no answer; `refused` is True if nothing
+    listens."""
+
+    def __init__(self, message: str, status: int | None = None, *, refused: bool = False) -> None:
+        super().__init__(message)
+        self.status = status
+        self.refused = refused
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the failure may be temporary: the agent is busy, or a leader is being elected."""
+        return not self.refused if self.status is None else self.status >= 500
+
+
+class Api:
+    """One agent's HTTP API. `headers` contain the token and never appear in an error message."""
+
+    def __init__(
+        self,
+        address: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        self.address = address
+        self._timeout_s = timeout_s
+        self._headers = dict(headers or {})
+
+    def get(self, path: str) -> Any:
+        return self._json("GET", path)[0]
+
+    def text(self, path: str) -> str:
+        """A response that is not JSON, such as a task's output."""
+        return self._request("GET", path)[0].decode(errors="replace")
+
+    def put(self, path: str, body: Any = None) -> Any:
+        return self._json("PUT", path, body)[0]
+
+    def post(self, path: str, body: Any = None) -> Any:
+        return self._json("POST", path, body)[0]
+
+    def delete(self, path: str) -> Any:
+        return self._json("DELETE", path)[0]
+
+    def watch(self, path: str, index: int, wait_s: int) -> tuple[Any, int]:
+        """A blocking query: returns on a change after `index`, or after `wait_s`."""
+        separator = "&" if "?" in path else "?"
+        blocking = f"{path}{separator}index={index}&wait={wait_s}s"
+        body, headers = self._json("GET", blocking, wait_s=wait_s)
+        newest = int(headers.get("X-Consul-Index") or headers.get("X-Nomad-Index") or 0)
+        # An index that went backwards means the server's state was restored: start over.
+        return body, newest if newest >= index else 0
+
+    def _json(
+        self, method: str, path: str, body: Any = None, wait_s: float = 0
+    ) -> tuple[Any, Mapping[str, str]]:
+        content, headers = self._request(method, path, body, wait_s)
+        try:
+            return (json.loads(content) if content.strip() else None), headers
+        except ValueError as error:
+            raise ApiError(f"{method} {self.address}{path}: {error}") from None
+
+    def _request(
+        self, method: str, path: str, body: Any = None, wait_s: float = 0
+    ) -> tuple[bytes, Mapping[str, str]]:
+        request = urllib.request.Request(  # noqa: S310  (the address is always http:// of an agent)
+            self.address + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers=self._headers,
+        )
+        try:
+            timeout_s = self._timeout_s + wait_s
+            with urllib.request.urlopen(request, timeout=timeout_s) as response:  # noqa: S310
+                return response.read(), response.headers
+        except urllib.error.HTTPError as error:
+            raise ApiError(
+                f"{method} {self.address}{path}: HTTP {error.code} {_detail(error)}", error.code
+            ) from None
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            refused = isinstance(getattr(error, "reason", error), ConnectionRefusedError)
+            raise ApiError(f"{method} {self.address}{path}: {error}", refused=refused) from None
+
+
+def _detail(error: urllib.error.HTTPError) -> str:
+    try:
+        return error.read().decode(errors="replace").strip()
+    except (OSError, http.client.HTTPException) as cut_off:
+        return repr(cut_off)

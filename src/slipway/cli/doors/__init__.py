@@ -1,1 +1,0 @@
-"""A question through the doors of the gateway, and its streamed answer."""

@@ -1,0 +1,136 @@
+"""The lifecycle of fleets: `pulumi up` and `pulumi destroy`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slipway.cli.console import say
+from slipway.cli.environment import Environment, exports
+from slipway.cli.errors import WRONG_INPUT, CliError
+from slipway.cli.lifecycle.fleet import backend
+from slipway.cli.lifecycle.protocol import Report
+from slipway.cli.machine.checks import Check, operators_machine
+from slipway.cli.planning import plan_environment
+from slipway.cli.progress import Phases, ToolchainProgress
+from slipway.cli.pulumi.locks import exclusive
+from slipway.cli.pulumi.plugins import describe, prepare_plugins
+from slipway.cli.pulumi.process import Pulumi
+from slipway.cli.pulumi.state import StackState
+from slipway.config.inputs import load_inputs
+from slipway.plan.platform import PlatformPlan
+from toolchain import resolve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetLifecycle:
+    """The lifecycle where hosts are machines that Pulumi creates or knows (protocol.Lifecycle)."""
+
+    environment: Environment
+
+    def up(self) -> Report:
+        phases = Phases()
+        with phases.phase("plan", f"Pulumi.{self.environment.name}.yaml and its models"):
+            plan_environment(load_inputs(self.environment.checkout, self.environment.name))
+        with self._prepared(phases) as pulumi:
+            with phases.phase("stack", "in your Pulumi backend"):
+                backend.make_stack(pulumi)
+            with phases.phase("pulumi", "resources"):
+                pulumi.up(log=self._log)
+            outputs = _outputs(pulumi)
+        for name, value in outputs.items():
+            say(f"{name}  {json.dumps(value)}")
+        say(f'"{self.environment.name}" is up in {phases.elapsed_s:.1f} s')
+        document = {
+            "outputs": outputs,
+            "seconds": round(phases.elapsed_s, 2),
+            "phases": phases.seconds,
+        }
+        return Report(document=document, ready=True)
+
+    def start(self) -> None:
+        raise self._runs_elsewhere("started", "slipway up", "brings it to the state in its files")
+
+    def stop(self) -> None:
+        raise self._runs_elsewhere("stopped", "slipway down", "destroys it")
+
+    def down(self) -> None:
+        phases = Phases()
+        with self._prepared(phases) as pulumi:
+            with phases.phase("stack", "in your Pulumi backend"):
+                state = backend.stack_state(pulumi)
+            if state is None:
+                say(f'your Pulumi backend has no stack "{self.environment.name}"')
+                return
+            if state.protected:
+                raise self._is_protected(state.protected)
+            with phases.phase("pulumi", "destroys the resources"):
+                pulumi.destroy(log=self._log)
+            with phases.phase("state", "of the empty stack, is removed"):
+                backend.remove_empty_stack(pulumi)
+        say(f'"{self.environment.name}" is down; Pulumi.{self.environment.name}.yaml stays')
+
+    def machine_checks(self) -> Iterable[Check]:
+        return operators_machine(self.environment)
+
+    def plan_checks(self, _plan: PlatformPlan) -> Iterable[Check]:
+        return ()
+
+    def exports(self) -> str:
+        unset = "".join(f"unset {name}\n" for name in backend.variables_of_dev(self.environment))
+        return unset + exports(backend.program_variables(self.environment))
+
+    def pulumi(self) -> Pulumi:
+        return backend.users_pulumi(self.environment)
+
+    def before_preview(self, _plan: PlatformPlan, _given: Sequence[str]) -> list[str]:
+        with exclusive(self.environment):
+            backend.make_stack(self.pulumi())
+        return []
+
+    def state(self) -> StackState | None:
+        return backend.stack_state(self.pulumi())
+
+    @property
+    def _log(self) -> Path:
+        # Not in the environment's own folder: that is for processes on this machine.
+        return self.environment.pulumi_home / f"{self.environment.name}.log"
+
+    @contextmanager
+    def _prepared(self, phases: Phases) -> Iterator[Pulumi]:
+        """Pulumi with its plugins, locked for one command at a time."""
+        with exclusive(self.environment):
+            with phases.phase("tools", "Pulumi and its plugins"):
+                resolve.tools(["pulumi"], self.environment.cache, ToolchainProgress())
+                kind = prepare_plugins(self.environment)
+            say(f"{self.environment.name}: {describe(self.environment, kind)}")
+            yield self.pulumi()
+
+    def _runs_elsewhere(self, done: str, instead: str, effect: str) -> CliError:
+        name = self.environment.name
+        return CliError(
+            f'"{name}" cannot be {done} from here: it runs on other machines, not as processes'
+            " of this one",
+            fix=f"{instead} -s {name} {effect}",
+            exit_code=WRONG_INPUT,
+        )
+
+    def _is_protected(self, urns: Sequence[str]) -> CliError:
+        name = self.environment.name
+        listed = "".join(f"\n    {urn}" for urn in urns)
+        unprotect = " && ".join(f"pulumi state unprotect -s {name} --yes '{urn}'" for urn in urns)
+        return CliError(
+            f'"{name}" has protected resources; nothing was destroyed:{listed}',
+            fix="to destroy them, remove their `protect` in the program and run slipway up -s"
+            f' {name}, or: eval "$(slipway env -s {name})" && {unprotect}',
+        )
+
+
+def _outputs(pulumi: Pulumi) -> dict[str, Any]:
+    stack = ("--stack", pulumi.environment.name)
+    outputs: dict[str, Any] = json.loads(pulumi.output("stack", "output", *stack, "--json"))
+    return outputs

@@ -1,0 +1,1 @@
+"""dev: the platform runs as processes of this machine, and its state is in the checkout."""

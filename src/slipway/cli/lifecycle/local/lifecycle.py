@@ -1,0 +1,75 @@
+"""The lifecycle of dev."""
+
+# ruff: noqa: PLC0415 - each command loads only the libraries it needs
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from slipway.cli.environment import Environment, exports
+from slipway.cli.lifecycle.local.backend import own_pulumi
+from slipway.cli.pulumi.plugins import plugin_kind, plugin_variables
+from slipway.cli.pulumi.process import Pulumi
+from slipway.cli.pulumi.state import StackState, read_state
+
+if TYPE_CHECKING:
+    from slipway.cli.lifecycle.protocol import Report
+    from slipway.cli.machine.checks import Check
+    from slipway.plan.platform import PlatformPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalLifecycle:
+    """The lifecycle where hosts are processes of this machine (protocol.Lifecycle)."""
+
+    environment: Environment
+
+    def up(self) -> Report:
+        from slipway.cli.lifecycle.local.up import up
+
+        return up(self.environment)
+
+    def start(self) -> None:
+        from slipway.cli.lifecycle.local.processes import start
+
+        start(self.environment)
+
+    def stop(self) -> None:
+        from slipway.cli.lifecycle.local.processes import stop
+
+        stop(self.environment)
+
+    def down(self) -> None:
+        from slipway.cli.lifecycle.local.down import down
+
+        down(self.environment)
+
+    def machine_checks(self) -> Iterable[Check]:
+        from slipway.cli.machine import checks
+
+        return checks.machine(self.environment)
+
+    def plan_checks(self, plan: PlatformPlan) -> Iterable[Check]:
+        from slipway.cli.applied import recorded
+        from slipway.cli.machine import checks
+        from slipway.cli.platform.nomad import allocations_now
+
+        allocations = allocations_now(self.environment, recorded(self.environment))
+        return [*checks.free_ports(plan, self.environment), checks.memory(plan, allocations)]
+
+    def exports(self) -> str:
+        kind = plugin_kind(self.environment)
+        return exports({**self.environment.variables(), **plugin_variables(kind)})
+
+    def pulumi(self) -> Pulumi:
+        return own_pulumi(self.environment)
+
+    def before_preview(self, plan: PlatformPlan, given: Sequence[str]) -> list[str]:
+        from slipway.cli.lifecycle.local.preview import before_preview
+
+        return before_preview(self.environment, plan, given)
+
+    def state(self) -> StackState | None:
+        return read_state(self.environment)

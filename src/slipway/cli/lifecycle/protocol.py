@@ -1,0 +1,57 @@
+"""The protocol by which a target defines the lifecycle of its environments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from slipway.cli.machine.checks import Check
+from slipway.cli.pulumi.process import Pulumi
+from slipway.cli.pulumi.state import StackState
+from slipway.plan.platform import PlatformPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The result of `up`; `document` is for scripts. `ready` is False if a part does not answer."""
+
+    document: dict[str, Any]
+    ready: bool
+
+
+class Lifecycle(Protocol):
+    """The lifecycle of one environment. Each step reports on standard error, and raises CliError
+    with a fix if it fails; the same command run again continues from there."""
+
+    def up(self) -> Report:
+        """Brings the environment to the state in its files."""
+
+    def start(self) -> None:
+        """Starts again what `stop` ended."""
+
+    def stop(self) -> None:
+        """Ends the processes; everything needed to start them again is kept."""
+
+    def down(self) -> None:
+        """Ends everything, and removes the state of resources that no longer exist."""
+
+    def machine_checks(self) -> Iterable[Check]:
+        """The requirements on this machine for any plan."""
+
+    def plan_checks(self, plan: PlatformPlan) -> Iterable[Check]:
+        """The requirements on this machine for `plan`."""
+
+    def exports(self) -> str:
+        """Lines for `eval` in a POSIX shell, after which plain `pulumi` commands work on the
+        environment."""
+
+    def pulumi(self) -> Pulumi:
+        """Pulumi with the environment's backend and secrets provider."""
+
+    def before_preview(self, plan: PlatformPlan, given: Sequence[str]) -> list[str]:
+        """Makes the stack ready for a preview; returns arguments for Pulumi besides those
+        `given`."""
+
+    def state(self) -> StackState | None:
+        """Pulumi's state of the environment; None if it has no stack."""

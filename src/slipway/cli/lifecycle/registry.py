@@ -1,0 +1,43 @@
+"""Finds the lifecycle of an environment."""
+
+# ruff: noqa: PLC0415 - each environment loads only its own lifecycle
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slipway.cli.environment import Environment
+from slipway.cli.errors import WRONG_INPUT, CliError
+from slipway.cli.targets import LOCAL, must_have_components, target_of
+from slipway.config.errors import ConfigError
+
+if TYPE_CHECKING:
+    from slipway.cli.lifecycle.protocol import Lifecycle
+
+
+def lifecycle_of(environment: Environment) -> Lifecycle:
+    """CliError if the environment's processes run here and its target has changed; ConfigError if
+    nothing runs here and its file does not name the target."""
+    runs_here = environment.run.is_dir()
+    try:
+        target = target_of(environment)
+    except ConfigError:
+        if not runs_here:
+            raise
+        target = None
+    if target in LOCAL:
+        from slipway.cli.lifecycle.local.lifecycle import LocalLifecycle
+
+        return LocalLifecycle(environment=environment)
+    if runs_here:
+        raise CliError(
+            f'"{environment.name}" still has processes or state on this machine, from before its'
+            f' target became "{target}"',
+            fix=f"set slipway:target to dev, run slipway down -s {environment.name}, then set it to"
+            f" {target} again",
+            exit_code=WRONG_INPUT,
+        )
+    must_have_components(environment)
+    from slipway.cli.lifecycle.fleet.lifecycle import FleetLifecycle
+
+    return FleetLifecycle(environment=environment)

@@ -1,0 +1,15 @@
+"""The plan from which an environment is built: the planner's, with the IDs of the rendered jobs."""
+
+from __future__ import annotations
+
+import datetime
+
+from slipway.config.inputs import PlanInputs
+from slipway.plan.platform import PlatformPlan
+from slipway.planner.platform import make_plan
+from stacks.job_ids import with_job_ids
+
+
+def plan_environment(inputs: PlanInputs, *, today: datetime.date | None = None) -> PlatformPlan:
+    """Raises ConfigError like slipway.planner.platform.make_plan."""
+    return with_job_ids(make_plan(inputs, today=today))

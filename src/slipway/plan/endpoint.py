@@ -1,0 +1,34 @@
+"""Where something listens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where something listens and how to speak to it. Addresses are rendered nowhere else.
+
+    `host` is "" where it is not known before the host exists. `server_name` is the name in its
+    certificate and `ca` the file that verifies it; both are "" without TLS.
+    """
+
+    scheme: str  # "http" | "https"
+    host: str
+    port: int
+    server_name: str = ""
+    ca: str = ""
+
+    @property
+    def authority(self) -> str:
+        """ "127.77.0.1:8500" """
+        return f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """ "http://127.77.0.1:8500", without a path"""
+        return f"{self.scheme}://{self.authority}"
+
+    def at(self, host: str) -> Endpoint:
+        """The same service on another host."""
+        return replace(self, host=host)

@@ -1,0 +1,1 @@
+"""Engines: one folder each, looked up by the kind in a model file."""

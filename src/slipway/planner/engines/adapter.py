@@ -1,0 +1,94 @@
+"""The interface between the planner and an engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from slipway.config.artifacts import Artifacts
+from slipway.config.catalog import Accelerator, Architecture
+from slipway.config.errors import Problem
+from slipway.config.model import Model, ModelSettings
+from slipway.plan.figures import ColdStart, DeviceMemory, Layout, Precision
+from slipway.plan.platform import PROTOCOLS, JsonObject, WeightsSpec
+from slipway.planner.supply.supply import Supply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnginePlan:
+    """What one replica runs. `host_memory_bytes` and `cpu_mhz` are per node."""
+
+    service: str  # folder of services/
+    python: str  # environment whose interpreter runs the replica
+    environments: tuple[str, ...]
+    document: JsonObject  # the `engine` part of replica.json
+    weights: WeightsSpec | None
+    host_memory_bytes: int
+    cpu_mhz: int
+    license: str  # of the weights, "" where neither the model file nor the catalog states it
+    protocols: tuple[str, ...] = PROTOCOLS  # what its replicas speak
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessorEnginePlan(EnginePlan):
+    """A replica without accelerators: all its memory is host memory."""
+
+    memory: DeviceMemory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceleratorDemand:
+    """What a model asks of its engine on accelerators, before a pool and a layout are chosen."""
+
+    precision: Precision
+    memory_utilization: float  # share of a device's memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceleratorReplica:
+    """One replica on devices of one kind: everything its memory depends on."""
+
+    architecture: Architecture
+    accelerator_name: str  # catalog key
+    accelerator: Accelerator
+    devices_per_node: int
+    layout: Layout
+    precision: Precision
+    max_model_len: int
+    max_num_seqs: int
+    memory_utilization: float
+
+
+class EngineAdapter(Protocol):
+    """One engine. Methods that can refuse return problems, each with a key and a fix."""
+
+    simulated: bool  # its times are constants, so nothing it does is a measurement
+
+    def on_processors(
+        self, model: Model, architecture: Architecture, supply: Supply, artifacts: Artifacts
+    ) -> ProcessorEnginePlan | list[Problem]: ...
+
+    def on_accelerators(
+        self, model: Model, architecture: Architecture, layout: Layout, devices_per_node: int
+    ) -> EnginePlan: ...
+
+    def accelerator_demand(
+        self, model: Model, architecture: Architecture
+    ) -> AcceleratorDemand | list[Problem]: ...
+
+    def device_memory(self, replica: AcceleratorReplica) -> DeviceMemory | tuple[str, ...]:
+        """The memory per device, or every reason why the engine cannot run this replica."""
+        ...
+
+    def processor_precision(self, model: Model) -> Precision: ...
+
+    def processor_start(self, model: Model) -> ColdStart: ...
+
+    def step_profile(self, model: Model) -> str | None:
+        """The profile that holds its step times; None where they are estimated or measured."""
+        ...
+
+
+def license_of(settings: ModelSettings, architecture: Architecture) -> str:
+    """The license in the model file, else the published one of the architecture; "" if unknown."""
+    return settings.license or architecture.license or ""

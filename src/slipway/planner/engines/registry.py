@@ -1,0 +1,20 @@
+"""Every engine, by the kind in a model file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from slipway.config.model import Model, SimEngine, VllmEngine
+
+from .adapter import EngineAdapter
+from .sim.adapter import SimAdapter
+from .vllm.adapter import VllmAdapter
+
+ENGINES: Mapping[str, EngineAdapter] = MappingProxyType(
+    {VllmEngine.TAG: VllmAdapter(), SimEngine.TAG: SimAdapter()}
+)
+
+
+def engine_of(model: Model) -> EngineAdapter:
+    return ENGINES[model.settings.engine.kind]

@@ -1,0 +1,1 @@
+"""The simulated engine: services/engine_sim."""

@@ -1,0 +1,139 @@
+"""The simulated engine: no weights, constant step times, processors only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slipway.config.artifacts import SIMULATOR_PROFILES, Artifacts
+from slipway.config.catalog import Architecture
+from slipway.config.errors import Problem, suggestion
+from slipway.config.model import Model, SimEngine
+from slipway.plan.figures import ColdStart, DeviceMemory, Figure, Layout, Precision
+from slipway.planner.engines.adapter import (
+    AcceleratorDemand,
+    AcceleratorReplica,
+    EnginePlan,
+    ProcessorEnginePlan,
+    license_of,
+)
+from slipway.planner.engines.kv_cache import cache_problems
+from slipway.planner.engines.sim.memory import simulated_replica
+from slipway.planner.supply.supply import Supply
+
+CPU_MHZ = 100
+# The arguments that services/engine_sim reads. Tools, adapters and structured output are not
+# simulated.
+ENGINE_ARGUMENTS = ("max_num_batched_tokens", "answer_tokens", "time_scale", "faults")
+
+
+class SimAdapter:
+    simulated = True
+
+    def on_processors(
+        self, model: Model, architecture: Architecture, _supply: Supply, artifacts: Artifacts
+    ) -> ProcessorEnginePlan | list[Problem]:
+        engine, profiles = settings_of(model), artifacts.simulator_kv_bytes
+        problems = [*_problems(model)]
+        if engine.profile not in profiles:
+            problems.append(
+                model.origin.problem(
+                    ("engine", "profile"),
+                    f"is not in {SIMULATOR_PROFILES}",
+                    value=engine.profile,
+                    fix=suggestion(engine.profile, profiles),
+                )
+            )
+            return problems
+        memory = simulated_replica(
+            kv_bytes_per_token=profiles[engine.profile],
+            kv_cache_bytes=engine.kv_cache,
+            max_len=engine.max_model_len,
+        )
+        problems += cache_problems(model, memory, engine.max_model_len, engine.max_model_len)
+        if problems:
+            return problems
+        return ProcessorEnginePlan(
+            service="engine_sim",
+            python="engine_sim",
+            environments=("engine_sim",),
+            document={
+                "kind": engine.kind,
+                "architecture": engine.architecture,
+                "profile": engine.profile,
+                "max_model_len": engine.max_model_len,
+                "max_num_seqs": engine.max_num_seqs,
+                "kv_cache_bytes": engine.kv_cache,
+                "startup_s": engine.startup_s,
+                "engine_args": dict(engine.engine_args),
+            },
+            weights=None,
+            host_memory_bytes=memory.usable_bytes,
+            memory=memory,
+            cpu_mhz=CPU_MHZ,
+            license=license_of(model.settings, architecture),
+        )
+
+    def on_accelerators(
+        self, model: Model, architecture: Architecture, layout: Layout, devices_per_node: int
+    ) -> EnginePlan:
+        raise NotImplementedError("accelerator_demand refuses it")
+
+    def accelerator_demand(
+        self, model: Model, _architecture: Architecture
+    ) -> AcceleratorDemand | list[Problem]:
+        problem = model.origin.problem(
+            ("engine", "kind"),
+            "runs on pools without accelerators only",
+            value=model.settings.engine.kind,
+            fix="use a pool of processors, or engine kind vllm",
+        )
+        return [problem]
+
+    def device_memory(self, replica: AcceleratorReplica) -> DeviceMemory | tuple[str, ...]:
+        raise NotImplementedError("accelerator_demand refuses it")
+
+    def processor_precision(self, _model: Model) -> Precision:
+        return Precision(weights="fp32", kv="fp32")
+
+    def processor_start(self, model: Model) -> ColdStart:
+        start = Figure(
+            value=settings_of(model).startup_s,
+            unit="s",
+            basis="declared",
+            source="engine.startup_s",
+        )
+        return ColdStart(parts={"load": start}, total_s=start, cliff_s=None)
+
+    def step_profile(self, model: Model) -> str | None:
+        return settings_of(model).profile
+
+
+def settings_of(model: Model) -> SimEngine:
+    engine = model.settings.engine
+    assert isinstance(engine, SimEngine)  # noqa: S101  (the registry's key)
+    return engine
+
+
+def _problems(model: Model) -> Iterator[Problem]:
+    if model.settings.source is not None:
+        yield model.origin.problem(
+            ("source",),
+            "has no meaning for engine kind sim, which loads no weights",
+            fix="remove `source:`, or use engine kind vllm",
+        )
+    for argument, value in settings_of(model).engine_args.items():
+        if argument not in ENGINE_ARGUMENTS:
+            yield model.origin.problem(
+                ("engine", "engine_args", argument),
+                "is not an argument of engine kind sim",
+                value=value,
+                fix=suggestion(argument, ENGINE_ARGUMENTS),
+            )
+    for size, value in model.settings.parallel.model_dump().items():
+        if value > 1:
+            yield model.origin.problem(
+                ("parallel", size),
+                "has no meaning for engine kind sim, which does not run on accelerators",
+                value=value,
+                fix="remove `parallel:`, or use engine kind vllm",
+            )

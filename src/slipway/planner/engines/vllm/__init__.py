@@ -1,0 +1,1 @@
+"""vLLM behind Triton: services/triton_vllm."""

@@ -1,0 +1,333 @@
+"""vLLM: with a stated KV cache on processors, with a share of device memory on accelerators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from slipway.config.artifacts import Artifacts
+from slipway.config.catalog import Architecture
+from slipway.config.errors import Problem
+from slipway.config.model import (
+    Model,
+    ModelSettings,
+    VllmEngine,
+    argument_name,
+)
+from slipway.plan.digest import digest
+from slipway.plan.figures import ColdStart, DeviceMemory, Figure, Layout, Precision
+from slipway.plan.platform import JsonObject, WeightsSpec
+from slipway.planner.engines.adapter import (
+    AcceleratorDemand,
+    AcceleratorReplica,
+    EnginePlan,
+    ProcessorEnginePlan,
+    license_of,
+)
+from slipway.planner.engines.kv_cache import cache_problems
+from slipway.planner.engines.vllm.memory import (
+    CPU_ENGINE_OVERHEAD_BYTES,
+    DTYPE_SCHEMES,
+    cpu_replica,
+    device_memory,
+)
+from slipway.planner.engines.vllm.parallelism import layout_problems
+from slipway.planner.engines.vllm.precisions import engine_problems, precision_problems
+from slipway.planner.supply.supply import MHZ_PER_CORE, Supply
+
+WEIGHTS_VERSION = 1  # of weights.json
+WEIGHTS_DIGEST_LENGTH = 12
+
+CPU_DTYPE = "float32"  # vLLM 0.32 gives wrong answers in bfloat16 on CPUs with AMX (measured)
+MAX_DEFAULT_THREADS = 4
+KV_BLOCK_TOKENS = 128  # vLLM 0.32 on CPUs (its metric vllm:cache_config_info)
+
+# Settings that apply to accelerators only, and to processors only.
+ACCELERATOR_KEYS = ("quantization", "kv_cache_dtype", "gpu_memory_utilization")
+PROCESSOR_KEYS = ("kv_cache", "threads")
+
+# vLLM arguments that are set by a key of the model file: given in `engine_args` as well, they would
+# make the engine differ from the plan.
+PLANNED_ARGUMENTS = {
+    "dtype": "engine.dtype",
+    "quantization": "engine.quantization",
+    "kv_cache_dtype": "engine.kv_cache_dtype",
+    "gpu_memory_utilization": "engine.gpu_memory_utilization",
+    "kv_cache_memory_bytes": "engine.kv_cache",
+    "max_model_len": "engine.max_model_len",
+    "max_num_seqs": "engine.max_num_seqs",
+    "tensor_parallel_size": "parallel.tensor",
+    "pipeline_parallel_size": "parallel.pipeline",
+    "data_parallel_size": "parallel.data",
+    "enable_expert_parallel": "parallel.expert",
+}
+# Arguments that Slipway sets itself (services/triton_vllm refuses them at the start).
+OWN_ARGUMENTS = ("host", "port", "uds", "model", "served_model_name")
+
+
+class VllmAdapter:
+    simulated = False
+
+    def on_processors(
+        self, model: Model, architecture: Architecture, supply: Supply, _artifacts: Artifacts
+    ) -> ProcessorEnginePlan | list[Problem]:
+        settings, engine = model.settings, settings_of(model)
+        dtype = engine.dtype or CPU_DTYPE
+        length = engine.max_model_len or architecture.context
+        threads = engine.threads or min(MAX_DEFAULT_THREADS, supply.node_cpu_mhz // MHZ_PER_CORE)
+        memory = cpu_replica(
+            architecture, dtype=dtype, kv_cache_bytes=engine.kv_cache, max_len=length
+        )
+        problems = [
+            *_processor_problems(model, supply),
+            *_argument_problems(model),
+            *cache_problems(model, memory, length, _in_blocks(length)),
+        ]
+        if problems:
+            return problems
+        return ProcessorEnginePlan(
+            service="triton_vllm",
+            python="triton",  # light: the launcher and the stub; vLLM has an interpreter of its own
+            environments=("triton", "vllm"),
+            document={
+                **_document(engine, architecture),
+                "dtype": dtype,
+                "kv_cache_bytes": engine.kv_cache,
+                "tensor_parallel_size": 1,
+                "pipeline_parallel_size": 1,
+                "threads": threads,
+            },
+            weights=_weights(settings),
+            host_memory_bytes=memory.usable_bytes,
+            memory=memory,
+            cpu_mhz=threads * MHZ_PER_CORE // supply.tasks_per_core,
+            license=license_of(settings, architecture),
+        )
+
+    def on_accelerators(
+        self, model: Model, architecture: Architecture, layout: Layout, devices_per_node: int
+    ) -> EnginePlan:
+        settings, engine = model.settings, settings_of(model)
+        devices = min(layout.devices, devices_per_node)
+        document = {
+            **_document(engine, architecture),
+            "dtype": engine.dtype or "auto",
+            "gpu_memory_utilization": engine.gpu_memory_utilization,
+            "tensor_parallel_size": layout.tensor,
+            "pipeline_parallel_size": layout.pipeline,
+            "data_parallel_size": layout.data,
+            "expert_parallel": layout.expert > 1,
+        }
+        stated = {"quantization": engine.quantization, "kv_cache_dtype": engine.kv_cache_dtype}
+        return EnginePlan(
+            service="triton_vllm",
+            python="triton",
+            environments=("triton", "vllm"),
+            document=document | {key: value for key, value in stated.items() if value},
+            weights=_weights(settings),
+            # An upper bound: each device has a worker, and no worker is larger than a whole replica
+            # on processors less its weights and cache. Each worker polls its device and needs a
+            # core; the server needs one more.
+            host_memory_bytes=devices * CPU_ENGINE_OVERHEAD_BYTES,
+            cpu_mhz=(devices + 1) * MHZ_PER_CORE,
+            license=license_of(settings, architecture),
+        )
+
+    def accelerator_demand(
+        self, model: Model, architecture: Architecture
+    ) -> AcceleratorDemand | list[Problem]:
+        engine = settings_of(model)
+        problems = [
+            model.origin.problem(
+                ("engine", key),
+                "applies to processors only",
+                value=getattr(engine, key),
+                fix=f"remove `{key}`"
+                + (
+                    ": gpu_memory_utilization decides the size of the KV cache"
+                    if key == "kv_cache"
+                    else ""
+                ),
+            )
+            for key in PROCESSOR_KEYS
+            if key in engine.model_fields_set
+        ]
+        problems += [
+            *_source_problems(model),
+            *_expert_problems(model),
+            *_argument_problems(model),
+        ]
+        if problems:
+            return problems
+        return AcceleratorDemand(
+            precision=precision_of(engine, architecture),
+            memory_utilization=engine.gpu_memory_utilization,
+        )
+
+    def device_memory(self, replica: AcceleratorReplica) -> DeviceMemory | tuple[str, ...]:
+        reasons = (
+            *layout_problems(
+                replica.architecture,
+                replica.layout,
+                replica.precision,
+                devices_per_node=replica.devices_per_node,
+            ),
+            *precision_problems(
+                replica.architecture, replica.accelerator, replica.layout, replica.precision
+            ),
+            *engine_problems(replica.accelerator_name, replica.accelerator),
+        )
+        return reasons or _memory_of(replica)
+
+    def processor_precision(self, model: Model) -> Precision:
+        dtype = DTYPE_SCHEMES[settings_of(model).dtype or CPU_DTYPE]
+        return Precision(weights=dtype, kv=dtype)
+
+    def processor_start(self, model: Model) -> ColdStart:
+        """The limit in the model file: nothing is measured before the first start."""
+        load_s = model.settings.timeouts.load_s
+        start = Figure(
+            value=load_s,
+            unit="s",
+            basis="declared",
+            source="timeouts.load_s: the longest it may take",
+            low=0.0,
+            high=load_s,
+        )
+        return ColdStart(parts={"load": start}, total_s=start, cliff_s=None)
+
+    def step_profile(self, _model: Model) -> str | None:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _memory_of(replica: AcceleratorReplica) -> DeviceMemory:
+    """Cached, because many pools have the same accelerator at different prices."""
+    return device_memory(
+        replica.architecture,
+        replica.accelerator,
+        layout=replica.layout,
+        precision=replica.precision,
+        max_len=replica.max_model_len,
+        max_num_seqs=replica.max_num_seqs,
+        utilization=replica.memory_utilization,
+    )
+
+
+def settings_of(model: Model) -> VllmEngine:
+    engine = model.settings.engine
+    assert isinstance(engine, VllmEngine)  # noqa: S101  (the registry's key)
+    return engine
+
+
+def precision_of(engine: VllmEngine, architecture: Architecture) -> Precision:
+    """The precision vLLM uses: the stated quantization, else the stated dtype, else the published
+    one."""
+    dtype = DTYPE_SCHEMES[engine.dtype] if engine.dtype else None
+    weights = engine.quantization or dtype or architecture.published_weights
+    return Precision(weights=weights, kv=engine.kv_cache_dtype or dtype or "bf16")
+
+
+def _document(engine: VllmEngine, architecture: Architecture) -> JsonObject:
+    """The part of the document that processors and accelerators share."""
+    return {
+        "kind": engine.kind,
+        "max_model_len": engine.max_model_len or architecture.context,
+        "max_num_seqs": engine.max_num_seqs,
+        "engine_args": dict(engine.engine_args),
+    }
+
+
+def _in_blocks(tokens: int) -> int:
+    """vLLM's cache consists of whole blocks and reserves one of them (get_kv_cache_configs
+    in vllm/v1/core/kv_cache_utils.py)."""
+    return (-(-tokens // KV_BLOCK_TOKENS) + 1) * KV_BLOCK_TOKENS
+
+
+def _processor_problems(model: Model, supply: Supply) -> Iterator[Problem]:
+    """What the model file asks for that a pool of processors cannot provide."""
+    settings, engine, origin = model.settings, settings_of(model), model.origin
+    yield from _source_problems(model)
+    if settings.source is not None and settings.source.TAG not in supply.weight_sources:
+        yield origin.problem(
+            ("source",),
+            f'pool "{supply.pool}" ({supply.kind}) prepares weights from packages and folders only',
+            value=settings.source.TAG,
+            fix="use a `package:` source, or download it and use a `path:` source",
+        )
+    if engine.dtype not in {None, CPU_DTYPE}:
+        yield origin.problem(
+            ("engine", "dtype"),
+            "gives wrong answers on CPU nodes",
+            value=engine.dtype,
+            fix=f"use {CPU_DTYPE}, or leave the key out",
+        )
+    for key in ACCELERATOR_KEYS:
+        if key in engine.model_fields_set and getattr(engine, key) is not None:
+            yield origin.problem(
+                ("engine", key),
+                f'applies to accelerators only, and pool "{supply.pool}" has none',
+                value=getattr(engine, key),
+                fix=f"remove `{key}`",
+            )
+    sizes = settings.parallel.model_dump()
+    if any(value > 1 for value in sizes.values()):
+        yield origin.problem(
+            ("parallel",),
+            f'pool "{supply.pool}" has no accelerators to split the model over',
+            value={key: value for key, value in sizes.items() if value > 1},
+            fix="leave `parallel` out",
+        )
+
+
+def _source_problems(model: Model) -> Iterator[Problem]:
+    if model.settings.source is None:
+        yield model.origin.problem(
+            ("source",), "is required for engine kind vllm", fix="add `source:`"
+        )
+
+
+def _argument_problems(model: Model) -> Iterator[Problem]:
+    for argument, value in settings_of(model).engine_args.items():
+        name = argument_name(argument).removeprefix("no_")
+        key = PLANNED_ARGUMENTS.get(name)
+        if name in OWN_ARGUMENTS:
+            yield model.origin.problem(
+                ("engine", "engine_args", argument),
+                "is set by Slipway",
+                value=value,
+                fix="remove it",
+            )
+        if key is not None:
+            yield model.origin.problem(
+                ("engine", "engine_args", argument),
+                f"is planned: `{key}` decides it",
+                value=value,
+                fix=f"set `{key}` instead",
+            )
+
+
+def _expert_problems(model: Model) -> Iterator[Problem]:
+    """vLLM's expert parallelism has no size of its own, it is on or off (enable_expert_parallel in
+    vllm/config/parallel.py)."""
+    parallel = model.settings.parallel
+    devices = parallel.tensor * parallel.data
+    if parallel.expert not in {1, devices}:
+        yield model.origin.problem(
+            ("parallel", "expert"),
+            f"vLLM divides the experts over all tensor x data devices, here {devices}, or slices"
+            " each of them",
+            value=parallel.expert,
+            fix=f"use {devices}, or leave `expert` out",
+        )
+
+
+def _weights(settings: ModelSettings) -> WeightsSpec | None:
+    if settings.source is None:
+        return None
+    source = settings.source.model_dump()
+    directory = f"weights/{settings.name}-{digest(source, length=WEIGHTS_DIGEST_LENGTH)}"
+    return WeightsSpec(
+        directory=directory,
+        document={"schema_version": WEIGHTS_VERSION, "source": source, "directory": directory},
+    )

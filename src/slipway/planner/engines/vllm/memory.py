@@ -1,0 +1,382 @@
+"""Memory of one device of a vLLM replica: weights, KV cache, and what the engine itself needs.
+
+The KV cache of a layer is what vLLM allocates (vllm/v1/kv_cache_interface.py: full attention,
+sliding window, latent attention). A constant that was not measured here names its source in a
+comment. The formulas are checked against known models and against aiconfigurator in
+tests/unit/planner/memory/test_memory.py and test_aiconfigurator_memory.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+
+from slipway.config.catalog import Accelerator, Architecture
+from slipway.plan.figures import DeviceMemory, Layout, Precision
+from slipway.planner.engines.processor_memory import memory_on_processors
+from slipway.planner.memory.parameters import (
+    Matrix,
+    count,
+    input_parameters,
+    layer_matrices,
+    output_parameters,
+)
+from slipway.planner.memory.quantization import KV_BYTES, SCHEMES, Scheme, weight_bytes
+from slipway.planner.units import GIB, MIB
+
+from .parallelism import expert_slices, kv_heads_per_device, stage_layers
+
+# A vLLM CPU replica (Triton, stub, API server, engine core, worker) of SmolLM2-135M in float32
+# with 1 GiB of KV cache: 4.7 GB of RSS summed, 3.95 GB of PSS (measured 2026-11-21, vLLM 0.32,
+# 2 cores). Less weights (0.54 GB) and KV (1.07 GB) that leaves 3.1 GB, rounded up. PSS is 3.4 GB
+# without a worker, but `engine_args` may ask for one.
+CPU_ENGINE_OVERHEAD_BYTES = 3 * GIB
+
+DTYPE_SCHEMES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+
+KV_BLOCK_TOKENS = 16  # vLLM's block size: a sequence's last block is allocated whole
+ACTIVATION_BYTES = 2
+
+# The sampler's view of one logit: 16 bits, a float32 copy and its probability
+# (vllm/v1/sample/sampler.py).
+LOGIT_BYTES = 2 + 4 + 4
+
+# Context, cuBLAS and allocator, as observed by aiconfigurator 0.8.0 (systems/*.yaml, other_mem)
+# without the 3 GB of safety margin that it adds; here vLLM's utilization leaves that margin.
+RUNTIME_BYTES = 551 * MIB
+
+# NCCL's and the custom all-reduce's buffers: observed by aiconfigurator 0.8.0 (systems/*.yaml,
+# nccl_mem) for 2 devices and for more.
+PAIR_BUFFER_BYTES = 342 * MIB
+GROUP_BUFFER_BYTES = 392 * MIB
+
+# CUDA graphs of vLLM's capture sizes: a pool and a size per layer. An estimate, chosen to match
+# known deployments (a 7B model 0.6 GiB, a 70B model 0.8).
+GRAPH_POOL_BYTES = 460 * MIB
+GRAPH_BYTES_PER_LAYER = 4 * MIB
+
+ONE_DEVICE = Layout()
+
+# The source of each part of DeviceMemory.
+PART_SOURCES: Mapping[str, str] = MappingProxyType(
+    {
+        "device": "catalog/accelerators.yaml",
+        "usable": "utilization, vLLM's gpu_memory_utilization",
+        "weights": "exact: counted from catalog/models.yaml",
+        "activations": "estimate: widest part of a layer in the largest step, or the sampler",
+        "graphs": "estimate: a pool and 4 MiB a layer",
+        "communication": "estimate: buffers observed by aiconfigurator 0.8.0",
+        "runtime": "estimate: context observed by aiconfigurator 0.8.0",
+        "kv_cache": "what is left",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoraAdapters:
+    """The adapters that the engine reserves memory for at start: vLLM's --max-loras,
+    --max-lora-rank."""
+
+    count: int
+    rank: int
+
+
+def device_memory(
+    architecture: Architecture,
+    accelerator: Accelerator,
+    *,
+    layout: Layout,
+    precision: Precision,
+    max_len: int,
+    max_num_seqs: int,
+    max_batched_tokens: int | None = None,
+    utilization: float = 0.9,
+    adapters: LoraAdapters | None = None,
+) -> DeviceMemory:
+    """The fullest device of a replica.
+
+    KV cache = utilization · memory - weights - activations - graphs - buffers - runtime - adapters
+    (vllm/v1/worker/gpu_worker.py, determine_available_memory). `utilization` is vLLM's
+    gpu_memory_utilization; `max_batched_tokens` defaults to what vLLM chooses for the device.
+    """
+    scheme, kv_width = SCHEMES[precision.weights], KV_BYTES[precision.kv]
+    tokens = max_batched_tokens or default_batched_tokens(accelerator)
+    device_bytes = accelerator.memory_mib * MIB
+    usable = math.floor(utilization * device_bytes)
+    weights = device_weight_bytes(architecture, scheme, layout)
+    activations = activation_bytes(
+        architecture, layout=layout, tokens=tokens, sequences=max_num_seqs
+    )
+    graphs = graph_bytes(architecture, layout)
+    communication = communication_bytes(layout)
+    lora = adapter_bytes(architecture, adapters, layout) if adapters else 0
+    cache = usable - weights - activations - graphs - communication - RUNTIME_BYTES - lora
+    per_token = kv_bytes_per_token(architecture, bytes_per_value=kv_width, layout=layout)
+    sequence = partial(
+        sequence_kv_bytes, architecture, tokens=max_len, bytes_per_value=kv_width, layout=layout
+    )
+    decoding, admitted = sequence(), sequence(in_flight=in_flight_tokens(layout, tokens))
+    held = max(0, cache)
+    # With windowed layers a token's share depends on its sequence's length: full length is assumed.
+    held_tokens = held * max_len // decoding if architecture.sliding_window else held // per_token
+    return DeviceMemory(
+        device_bytes=device_bytes,
+        usable_bytes=usable,
+        weights_bytes=weights,
+        activations_bytes=activations,
+        graphs_bytes=graphs,
+        communication_bytes=communication,
+        runtime_bytes=RUNTIME_BYTES,
+        adapters_bytes=lora,
+        kv_cache_bytes=cache,
+        kv_bytes_per_token=per_token,
+        kv_tokens=layout.data * held_tokens,
+        max_sequences_at_full_length=layout.data * _sequences_in(held, decoding, admitted),
+    )
+
+
+def default_batched_tokens(accelerator: Accelerator) -> int:
+    """vLLM's max_num_batched_tokens for a server on this device (vllm/engine/arg_utils.py)."""
+    gib = accelerator.memory_mib / 1024
+    if gib >= 160:
+        return 16_384
+    return 8_192 if gib >= 70 and accelerator.fp8_tflops else 2_048  # A100 has no FP8
+
+
+def weights_bytes(architecture: Architecture, *, bytes_per_parameter: float) -> int:
+    """All parameters at the same width."""
+    return math.ceil(count(architecture).total * bytes_per_parameter)
+
+
+def device_weight_bytes(architecture: Architecture, scheme: Scheme, layout: Layout) -> int:
+    """Weights on the fullest device, which is in the pipeline stage with the most."""
+    stages = stage_layers(architecture.layers, layout.pipeline)
+    return max(
+        math.ceil(
+            _layer_weights(architecture, scheme, layout, stage)
+            + _outer_weights(architecture, scheme, layout, stage)
+        )
+        for stage in stages
+    )
+
+
+def kv_bytes_per_token(
+    architecture: Architecture, *, bytes_per_value: int, layout: Layout = ONE_DEVICE
+) -> int:
+    """KV cache of one token on one device, every layer counted.
+
+    Grouped-query attention: 2 (K and V) · layers · kv_heads · head_dim · bytes. Under tensor
+    parallelism heads are divided, and replicated once there are more devices than heads.
+    Latent attention (DeepSeek-V2, arXiv 2405.04434 §2.1): layers · (kv_lora_rank + rope) ·
+    bytes, replicated on every device.
+    """
+    layers = math.ceil(architecture.layers / layout.pipeline)
+    return layers * _layer_kv_bytes(architecture, bytes_per_value, layout)
+
+
+def kv_bytes(
+    architecture: Architecture,
+    *,
+    tokens: int,
+    bytes_per_value: int,
+    layout: Layout = ONE_DEVICE,
+) -> int:
+    """KV values of one sequence on one device. Sliding-window layers stop growing at the window."""
+    full, windowed = _attention_layers(architecture, layout)
+    window = architecture.sliding_window
+    layer_tokens = full * tokens + windowed * min(tokens, window.tokens if window else 0)
+    return layer_tokens * _layer_kv_bytes(architecture, bytes_per_value, layout)
+
+
+def sequence_kv_bytes(
+    architecture: Architecture,
+    *,
+    tokens: int,
+    bytes_per_value: int,
+    layout: Layout = ONE_DEVICE,
+    in_flight: int = 1,
+) -> int:
+    """What vLLM allocates for one sequence on one device: whole blocks, in groups of layers.
+
+    A windowed layer holds the window before the `in_flight` tokens of the running steps, and both
+    start anywhere in a block (SlidingWindowSpec in vllm/v1/kv_cache_interface.py). `in_flight` is
+    one token while decoding and `in_flight_tokens` while the prompt is computed.
+    """
+    full, windowed = _grouped_layers(*_attention_layers(architecture, layout))
+    blocks = math.ceil(tokens / KV_BLOCK_TOKENS)
+    window = architecture.sliding_window
+    reach = math.ceil((window.tokens - 1 + in_flight) / KV_BLOCK_TOKENS) + 1 if window else 0
+    per_block = KV_BLOCK_TOKENS * _layer_kv_bytes(architecture, bytes_per_value, layout)
+    return (full * blocks + windowed * min(blocks, reach)) * per_block
+
+
+def in_flight_tokens(layout: Layout, batched_tokens: int) -> int:
+    """Tokens of all steps that vLLM has in flight: one step per pipeline stage, and one in
+    preparation (max_concurrent_batches in vllm/config/vllm.py, with asynchronous scheduling)."""
+    return (layout.pipeline + 1) * batched_tokens
+
+
+def activation_bytes(
+    architecture: Architecture, *, layout: Layout, tokens: int, sequences: int
+) -> int:
+    """Peak of one step of `tokens` tokens: the widest part of a layer, or the sampler.
+
+    A part holds the residual, its input and its output (3 · hidden) beside its inner values, which
+    tensor parallelism divides; layers run one after the other, so one counts.
+    """
+    inner = max(_attention_values(architecture, layout), _mlp_values(architecture, layout))
+    layer = tokens * ACTIVATION_BYTES * math.ceil(3 * architecture.hidden + inner)
+    return max(layer, sequences * architecture.vocabulary * LOGIT_BYTES)
+
+
+def graph_bytes(architecture: Architecture, layout: Layout) -> int:
+    """CUDA graphs of the decode steps."""
+    layers = math.ceil(architecture.layers / layout.pipeline)
+    return GRAPH_POOL_BYTES + layers * GRAPH_BYTES_PER_LAYER
+
+
+def communication_bytes(layout: Layout) -> int:
+    """Buffers of the collectives between the devices of a replica."""
+    if layout.devices == 1:
+        return 0
+    return PAIR_BUFFER_BYTES if layout.devices == 2 else GROUP_BUFFER_BYTES
+
+
+def adapter_bytes(architecture: Architecture, adapters: LoraAdapters, layout: Layout) -> int:
+    """Slots for LoRA adapters on every projection of attention and of plain MLPs.
+
+    vLLM (vllm/lora/layers) keeps A whole and divides B where a projection's output is divided
+    (query, key, value, gate, up), and the reverse where its input is divided (output, down).
+    Latent attention is counted as plain attention with as many heads, which overestimates it.
+    """
+    hidden, tensor = architecture.hidden, layout.tensor
+    queries = architecture.heads * architecture.head_dim / tensor
+    keys = kv_heads_per_device(architecture, tensor) * architecture.head_dim
+    sides = 4 * hidden + 2 * queries + 2 * keys
+    if architecture.experts is None:
+        sides += 3 * hidden + 3 * architecture.intermediate / tensor
+    layers = math.ceil(architecture.layers / layout.pipeline)
+    return math.ceil(adapters.count * adapters.rank * layers * sides * ACTIVATION_BYTES)
+
+
+def cpu_replica(
+    architecture: Architecture, *, dtype: str, kv_cache_bytes: int, max_len: int
+) -> DeviceMemory:
+    """A vLLM replica on a CPU pool; its share of the node stands for the device."""
+    scheme = SCHEMES[DTYPE_SCHEMES[dtype]]
+    weights = weight_bytes(architecture, scheme)
+    per_token = kv_bytes_per_token(architecture, bytes_per_value=scheme.kept_bytes)
+    return memory_on_processors(
+        weights_bytes=weights,
+        kv_bytes_per_token=per_token,
+        kv_cache_bytes=kv_cache_bytes,
+        runtime_bytes=CPU_ENGINE_OVERHEAD_BYTES,
+        total_bytes=weights + kv_cache_bytes + CPU_ENGINE_OVERHEAD_BYTES,
+        max_len=max_len,
+    )
+
+
+def _layer_weights(
+    architecture: Architecture, scheme: Scheme, layout: Layout, stage: range
+) -> float:
+    return sum(
+        _shared_by(matrix, architecture, layout)
+        * matrix.parameters
+        * _overlap(matrix.layers, stage)
+        * scheme.bytes_per_parameter(matrix.kind)
+        for matrix in layer_matrices(architecture)
+    )
+
+
+def _outer_weights(
+    architecture: Architecture, scheme: Scheme, layout: Layout, stage: range
+) -> float:
+    """Token and logits table, each divided over the tensor-parallel group; a tied one is held
+    once where both ends are on one stage. Vision towers are counted whole."""
+    first, last = stage.start == 0, stage.stop == architecture.layers
+    vision = architecture.vision_parameters or 0
+    table = architecture.vocabulary * architecture.hidden
+    parameters = 0.0
+    if first:
+        parameters += (input_parameters(architecture) - vision) / layout.tensor + vision
+    if last:
+        tied = first and architecture.tied_embeddings
+        parameters += (output_parameters(architecture) - tied * table) / layout.tensor
+    return parameters * scheme.kept_bytes
+
+
+def _shared_by(matrix: Matrix, architecture: Architecture, layout: Layout) -> float:
+    """The share of a matrix that one device holds."""
+    if matrix.division == "tensor":
+        return 1 / layout.tensor
+    if matrix.division == "kv_heads":
+        return kv_heads_per_device(architecture, layout.tensor) / architecture.kv_heads
+    if matrix.division == "experts" and architecture.experts is not None:
+        held = math.ceil(architecture.experts.count / layout.expert)
+        return held / architecture.experts.count / expert_slices(layout)
+    return 1.0
+
+
+def _overlap(one: range, other: range) -> int:
+    return max(0, min(one.stop, other.stop) - max(one.start, other.start))
+
+
+def _layer_kv_bytes(architecture: Architecture, bytes_per_value: int, layout: Layout) -> int:
+    latent = architecture.latent
+    if latent is not None:
+        return (latent.kv_lora_rank + latent.rope_dimensions) * bytes_per_value
+    kv_heads = kv_heads_per_device(architecture, layout.tensor)
+    return 2 * kv_heads * architecture.head_dim * bytes_per_value
+
+
+def _attention_layers(architecture: Architecture, layout: Layout) -> tuple[int, int]:
+    """(full, windowed) layers of the largest pipeline stage."""
+    window = architecture.sliding_window
+    stage = math.ceil(architecture.layers / layout.pipeline)
+    if window is None:
+        return stage, 0
+    full = math.ceil((architecture.layers - window.layers) / layout.pipeline)
+    return full, stage - full
+
+
+def _grouped_layers(full: int, windowed: int) -> tuple[int, int]:
+    """Both kinds rounded up to vLLM's groups of equal size (vllm/v1/core/kv_cache_utils.py): the
+    count of the rarer kind, or of the other kind where the counts are close."""
+    if not full or not windowed:
+        return full, windowed
+    fewer, more = sorted((full, windowed))
+    group = more if more < 1.5 * fewer else fewer
+    return math.ceil(full / group) * group, math.ceil(windowed / group) * group
+
+
+def _sequences_in(cache: int, decoding: int, admitted: int) -> int:
+    """Sequences that decode together: the last one needs room for its prompt."""
+    return 1 + (cache - admitted) // decoding if cache >= admitted else 0
+
+
+def _attention_values(architecture: Architecture, layout: Layout) -> float:
+    """Queries, keys, values and the result, per token."""
+    heads, latent = architecture.heads / layout.tensor, architecture.latent
+    if latent is None:
+        kv_heads = kv_heads_per_device(architecture, layout.tensor)
+        return (2 * heads + 2 * kv_heads) * architecture.head_dim
+    queries = latent.nope_dimensions + latent.rope_dimensions
+    return heads * (2 * queries + 2 * latent.value_dimensions)
+
+
+def _mlp_values(architecture: Architecture, layout: Layout) -> float:
+    """Gate and up projections and their product, per token.
+
+    In a mixture each of the token's experts has them, or its output in place of the first two
+    where that is wider (vllm/model_executor/layers/fused_moe: intermediate caches 1 to 3).
+    """
+    experts = architecture.experts
+    if experts is None:
+        return 3 * architecture.intermediate / layout.tensor
+    slice_ = experts.intermediate / expert_slices(layout)
+    routed = experts.per_token * (max(2 * slice_, architecture.hidden) + slice_)
+    shared = 3 * experts.shared * experts.intermediate / layout.tensor
+    return routed + shared

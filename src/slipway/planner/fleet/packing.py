@@ -1,0 +1,63 @@
+"""Replicas on nodes without accelerators: packed by memory, cores and ports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from slipway.plan.platform import Node
+from slipway.planner.placement import Placement, Resources, place
+from slipway.planner.replica import PORTS, whole_mib
+from slipway.planner.supply.addresses import FIRST_PORT, LAST_PORT
+from slipway.planner.supply.supply import Supply
+from slipway.planner.units import GIB
+
+from .placed import Placed, at_maximum, in_use
+
+# Reserved on the gateway's node for Envoy, xDS, Prometheus and the Autoscaler: 64 + 97 + 38 MB and
+# a Python process, measured idle (2026-11-21), with room for their caches to grow.
+PLATFORM_JOBS = Resources(memory_bytes=GIB, cpu_mhz=500, ports=0)
+
+
+def pool_placement(
+    supply: Supply,
+    placed: Iterable[Placed],
+    replicas: Callable[[Placed], int] = at_maximum,
+    *,
+    holds_gateway: bool,
+) -> Placement:
+    """The placement of `replicas` of each of the pool's models."""
+    return place(
+        _offers(supply, holds_gateway=holds_gateway),
+        {each.demand.model: (needs(each), replicas(each)) for each in in_use(supply, placed)},
+    )
+
+
+def needs(placed: Placed) -> Resources:
+    """What one replica on processors takes from a node."""
+    engine = placed.option.on_processors
+    assert engine is not None, "runs on processors"  # noqa: S101
+    return Resources(
+        memory_bytes=whole_mib(engine.host_memory_bytes), cpu_mhz=engine.cpu_mhz, ports=len(PORTS)
+    )
+
+
+def nodes_in_use(placement: Placement) -> int:
+    return sum(1 for replicas in placement.replicas.values() if replicas)
+
+
+def _offers(supply: Supply, *, holds_gateway: bool) -> Mapping[str, Resources]:
+    node = Resources(
+        memory_bytes=supply.node_memory_bytes,
+        cpu_mhz=supply.node_cpu_mhz,
+        ports=LAST_PORT - FIRST_PORT + 1,
+    )
+    offers = dict.fromkeys(_node_names(supply), node)
+    if holds_gateway:
+        offers[next(iter(offers))] -= PLATFORM_JOBS
+    return offers
+
+
+def _node_names(supply: Supply) -> list[str]:
+    """The nodes of an elastic pool have no names yet; only their order matters."""
+    known: tuple[Node, ...] = supply.hosts
+    return [node.name for node in known] or [str(number) for number in range(supply.nodes_max)]

@@ -1,0 +1,125 @@
+"""Places every model on the cheapest of its pools that has room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from slipway.config.environment import EnvironmentSettings
+from slipway.config.errors import Problem, raise_if_any
+from slipway.config.inputs import PlanInputs
+from slipway.plan.figures import Refusal
+from slipway.planner.engines.adapter import ProcessorEnginePlan
+from slipway.planner.engines.registry import engine_of
+from slipway.planner.latency.calibration import Calibration, calibration_of
+from slipway.planner.supply.supply import Supply
+
+from .choice import options_of, ranked
+from .demand import Demand, plan_demand, plan_processor_demand
+from .occupancy import assign
+from .option import Option
+from .placed import Placed
+from .processors import processor_option
+
+Choices = tuple[list[Option], list[Refusal]]  # best first; pools that cannot hold the model
+
+
+def place_models(inputs: PlanInputs, supplies: Mapping[str, Supply]) -> list[Placed]:
+    """Models by name. Models with the fewest pools choose first. Raises ConfigError with every
+    problem."""
+    calibration = calibration_of(inputs)
+    choices: dict[str, Choices] = {}
+    problems: list[Problem] = []
+    for name in sorted(inputs.models):
+        made = _choices(inputs, supplies, name, calibration)
+        if isinstance(made, tuple):
+            choices[name] = made
+        else:
+            problems += made
+    raise_if_any(problems)
+    placed: list[Placed] = []
+    settings = inputs.environment.settings
+    for name in sorted(choices, key=lambda name: (len(settings.models[name].candidates), name)):
+        where = assign(*choices[name], placed, gateway_pool=settings.gateway.pool)
+        if isinstance(where, Placed):
+            placed.append(where)
+        else:
+            problems.append(_nowhere(inputs, name, where))
+    raise_if_any(problems)
+    return sorted(placed, key=lambda each: each.demand.model)
+
+
+def _choices(
+    inputs: PlanInputs, supplies: Mapping[str, Supply], name: str, calibration: Calibration
+) -> Choices | list[Problem]:
+    """The options of all pools that the model may run on. A setting that one kind of pool does not
+    support is a problem only if no other kind can serve the model."""
+    deployment = inputs.environment.settings.models[name]
+    candidates = [supplies[pool] for pool in deployment.candidates]
+    on_accelerators = [supply for supply in candidates if supply.accelerator is not None]
+    options: list[Option] = []
+    refused: list[Refusal] = []
+    problems: list[Problem] = []
+    in_file: list[Supply] = []  # the pools that the model's own file rules out
+    if on_accelerators:
+        demand = plan_demand(inputs.models[name], deployment, inputs.catalog.models, inputs.traces)
+        if isinstance(demand, Demand):
+            options, refused = options_of(
+                demand,
+                on_accelerators,
+                detection_s=detection_s(inputs.environment.settings),
+                calibration=calibration,
+            )
+        else:
+            problems += demand
+            in_file += on_accelerators
+            refused = [_refused(supply, demand) for supply in on_accelerators]
+    for supply in candidates:
+        if supply.accelerator is None:
+            made = _on_processors(inputs, supply, name, calibration)
+            if isinstance(made, Option):
+                options.append(made)
+            else:
+                problems += made
+                in_file.append(supply)
+                refused.append(_refused(supply, made))
+    if not options and len(in_file) == len(candidates):
+        return problems
+    return ranked(options), refused
+
+
+def _on_processors(
+    inputs: PlanInputs, supply: Supply, name: str, calibration: Calibration
+) -> Option | list[Problem]:
+    model, deployment = inputs.models[name], inputs.environment.settings.models[name]
+    demand = plan_processor_demand(model, deployment, inputs.catalog.models, inputs.traces)
+    if not isinstance(demand, Demand):
+        return demand
+    engine = engine_of(model).on_processors(model, demand.architecture, supply, inputs.artifacts)
+    if not isinstance(engine, ProcessorEnginePlan):
+        return engine
+    return processor_option(model, demand, supply, engine, calibration)
+
+
+def _refused(supply: Supply, problems: Iterable[Problem]) -> Refusal:
+    reasons = tuple(f"{problem.key} {problem.message}" for problem in problems)
+    return Refusal(pool=supply.pool, reasons=reasons)
+
+
+def detection_s(settings: EnvironmentSettings) -> float:
+    """The longest time until the autoscaler sees a growing load: one scrape and one evaluation,
+    both just missed."""
+    scrape, evaluation = settings.monitoring, settings.autoscaling
+    return float(scrape.scrape_interval_s + evaluation.evaluation_interval_s)
+
+
+def _nowhere(inputs: PlanInputs, name: str, refused: Iterable[Refusal]) -> Problem:
+    key = "pools" if getattr(inputs.environment.settings.models[name], "pools", ()) else "pool"
+    reasons = "; ".join(
+        f"{refusal.pool}: {reason}" for refusal in refused for reason in refusal.reasons
+    )
+    return inputs.environment.origin.problem(
+        ("models", name, key),
+        f"cannot hold a replica of {name}: {reasons}",
+        fix="name a pool with larger or more accelerators, split the model (`parallel`), quantize"
+        f" it, or lower max_model_len in {inputs.models[name].origin.source}",
+    )

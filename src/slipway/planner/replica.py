@@ -1,0 +1,54 @@
+"""One replica of a model, in terms that fit every scheduler."""
+
+from __future__ import annotations
+
+from slipway.config.artifacts import ENTRYPOINTS, Artifacts
+from slipway.config.model import ModelSettings
+from slipway.plan.platform import ReplicaSpec
+from slipway.planner.units import MIB
+
+from .engines.adapter import EnginePlan
+
+DOCUMENT_VERSION = 2  # of replica.json
+PORTS = ("openai", "grpc", "http", "metrics")
+
+
+def replica_spec(
+    settings: ModelSettings,
+    engine: EnginePlan,
+    artifacts: Artifacts,
+    *,
+    nodes: int = 1,
+    devices: int = 0,
+) -> ReplicaSpec:
+    """One replica over `nodes` nodes with `devices` on each."""
+    document = {
+        "schema_version": DOCUMENT_VERSION,
+        "model": settings.name,
+        "aliases": list(settings.aliases),
+        "engine": engine.document,
+        "load_timeout_s": settings.timeouts.load_s,
+        "drain_timeout_s": settings.timeouts.drain_s,
+    }
+    if engine.weights is not None:
+        document["weights"] = engine.weights.directory
+    return ReplicaSpec(
+        bundle=artifacts.bundles[engine.service],
+        entrypoint=ENTRYPOINTS[engine.service],
+        python=engine.python,
+        environments={name: artifacts.environments[name] for name in engine.environments},
+        document=document,
+        weights=engine.weights,
+        ports=PORTS,
+        cpu_mhz=engine.cpu_mhz,
+        memory_bytes=whole_mib(engine.host_memory_bytes),
+        devices=devices,
+        nodes=nodes,
+        load_timeout_s=settings.timeouts.load_s,
+        drain_timeout_s=settings.timeouts.drain_s,
+    )
+
+
+def whole_mib(size_bytes: int) -> int:
+    """Rounded up, because schedulers count in MiB."""
+    return -(-size_bytes // MIB) * MIB

@@ -1,0 +1,62 @@
+"""The hosts of an environment: its servers, and what each pool offers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from slipway.config.environment import DevSettings
+from slipway.config.errors import Problem, raise_if_any
+from slipway.config.inputs import PlanInputs
+from slipway.config.pools import AwsPool, MetalPool, PoolSettings
+from slipway.plan.platform import Server
+
+from .addresses import lay_out, slot_hint, unplaced_servers
+from .aws import aws_supply
+from .local import local_supplies
+from .metal import metal_supply
+from .supply import Supply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hosts:
+    servers: tuple[Server, ...]
+    supplies: Mapping[str, Supply]  # by pool
+    warnings: tuple[str, ...] = ()
+
+
+def plan_hosts(inputs: PlanInputs) -> Hosts:
+    """Raises ConfigError with the problems of every pool."""
+    settings, origin = inputs.environment.settings, inputs.environment.origin
+    if not isinstance(settings, DevSettings):
+        return Hosts(
+            servers=unplaced_servers(settings.servers), supplies=_supplies(inputs, settings.pools)
+        )
+    layout = lay_out(settings, origin)
+    raise_if_any(layout.problems)
+    supplies, problems = local_supplies(settings, layout.nodes, inputs.machine, origin)
+    raise_if_any(problems)
+    return Hosts(
+        servers=layout.servers,
+        supplies=supplies,
+        warnings=tuple(slot_hint(settings, origin)),
+    )
+
+
+def _supplies(inputs: PlanInputs, pools: Mapping[str, PoolSettings]) -> dict[str, Supply]:
+    """What pools on other machines offer."""
+    catalog, origin = inputs.catalog, inputs.environment.origin
+    supplies: dict[str, Supply] = {}
+    problems: list[Problem] = []
+    for name, pool in sorted(pools.items()):
+        if isinstance(pool, AwsPool):
+            made = aws_supply(name, pool, catalog, origin)
+        else:
+            assert isinstance(pool, MetalPool)  # noqa: S101  (local pools are those of dev)
+            made = metal_supply(name, pool, catalog, origin)
+        if isinstance(made, Problem):
+            problems.append(made)
+        else:
+            supplies[name] = made
+    raise_if_any(problems)
+    return supplies

@@ -1,0 +1,77 @@
+"""What one pool offers: nodes, devices, memory, network, price."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from slipway.config.catalog import Accelerator
+from slipway.config.document import Origin
+from slipway.config.errors import Problem, suggestion
+from slipway.config.model import SOURCE_KINDS
+from slipway.plan.figures import Figure
+from slipway.plan.platform import Node
+
+OWNED = "owned"
+MHZ_PER_CORE = 1000  # Slipway's nominal core, in Nomad's unit: shares, not clock speed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supply:
+    """One pool. `node_usd_per_hour` is what one node costs; `price_date` is ISO, "" without one."""
+
+    pool: str
+    kind: str
+    instance: str  # catalog key; "" on owned machines
+    accelerator_name: str  # catalog key; "" on a CPU pool
+    accelerator: Accelerator | None
+    accelerators_per_node: int
+    nodes_min: int
+    nodes_max: int
+    market: str
+    network_gbps: float
+    node_usd_per_hour: Figure
+    price_date: str
+    fabric: str = "tcp"  # between nodes
+    quota_nodes: int | None = None
+    node_memory_bytes: int = 0  # what one node offers to tasks; 0 where unknown
+    node_cpu_mhz: int = 0
+    tasks_per_core: int = 1  # more where tasks take turns on the cores
+    hosts: tuple[Node, ...] = ()  # empty where names and addresses are not known
+    weight_sources: tuple[str, ...] = SOURCE_KINDS  # that its nodes can load from
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def device(self) -> Accelerator:
+        """The accelerator of a pool that has accelerators."""
+        assert self.accelerator is not None, "a pool of accelerators"  # noqa: S101
+        return self.accelerator
+
+    @property
+    def device_usd_per_hour(self) -> float:
+        return self.node_usd_per_hour.value / self.accelerators_per_node
+
+    @property
+    def elastic(self) -> bool:
+        """Whether a new replica may have to wait for a new node."""
+        return self.nodes_max > self.nodes_min
+
+
+def unknown(
+    key: str, value: str, known: Mapping[str, object], pool: str, origin: Origin
+) -> Problem:
+    """`known` are the names in catalog/<key>s.yaml."""
+    return origin.problem(
+        ("pools", pool, key),
+        f"is not in catalog/{key}s.yaml",
+        value=value,
+        fix=suggestion(value, known),
+    )
+
+
+def declared_price(pool: str, origin: Origin) -> str:
+    return f"{origin.source}: usd_per_hour of pool {pool}"
+
+
+def price(usd_per_hour: float, source: str) -> Figure:
+    return Figure(value=usd_per_hour, unit="USD/h", basis="declared", source=source)

@@ -1,0 +1,4 @@
+"""Units of memory."""
+
+MIB = 2**20
+GIB = 2**30

@@ -1,0 +1,82 @@
+"""The platform's jobs where nobody knows the addresses of nodes at preview."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from components.nomad.addresses import IN_FILES
+from components.nomad.jobspec import File, Job
+from slipway.config.inputs import load_inputs
+from slipway.plan.platform import PlatformPlan
+from slipway.planner.platform import make_plan
+from tests.components.platform_jobs import files, platform_jobs
+from tests.components.platform_plan import TOOLS
+from tests.unit.plan.samples import ROOT
+
+PLATFORM = ("envoy", "xds", "prometheus", "nomad-autoscaler")
+
+
+@pytest.fixture(scope="module")
+def plan() -> PlatformPlan:
+    return dataclasses.replace(make_plan(load_inputs(ROOT, "aws")), tools=TOOLS)
+
+
+def strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from strings(part)
+
+
+@pytest.fixture(scope="module")
+def jobs(plan: PlatformPlan) -> dict[str, Job]:
+    return platform_jobs(plan)
+
+
+def test_no_node_of_a_fleet_has_an_address_yet(plan: PlatformPlan) -> None:
+    assert not any(pool.hosts for pool in plan.pools)
+    assert plan.gateway.clients.host == ""
+
+
+def test_every_job_of_a_fleet_is_placed_by_its_node_pool_alone(jobs: dict[str, Job]) -> None:
+    for job in jobs.values():
+        assert "Constraints" not in job.render()["Job"]
+        assert job.node_pool
+
+
+@pytest.mark.parametrize("name", PLATFORM)
+def test_a_platform_job_takes_the_address_of_its_node(jobs: dict[str, Job], name: str) -> None:
+    texts = [*strings(jobs[name].render()), *files(jobs[name]).values()]
+    assert any("meta.address" in text for text in texts)
+    # Neither "http://:8500" nor "--listen :18000" nor an empty field.
+    empty = re.compile(r'//:\d|^:\d|address": ""')
+    assert [text for text in texts if empty.search(text)] == []
+
+
+def test_files_with_such_an_address_are_what_their_programs_read(jobs: dict[str, Job]) -> None:
+    filled = {
+        path: content.replace(IN_FILES, "10.40.0.7")
+        for name in PLATFORM
+        for path, content in files(jobs[name]).items()
+    }
+    bootstrap = json.loads(filled["local/envoy.json"])
+    assert bootstrap["admin"]["address"]["socket_address"]["address"] == "10.40.0.7"
+    assert bootstrap["node"]["id"] == "gateway-10.40.0.7"
+    assert "10.40.0.7:8500" in yaml.safe_dump(yaml.safe_load(filled["local/prometheus.yml"]))
+    assert json.loads(filled["local/autoscaler.json"])["http"]["bind_address"] == "10.40.0.7"
+
+
+def test_a_file_holds_no_template_but_those_it_names() -> None:
+    File(
+        path="local/a", content="<% env `meta.address` %>", templates=("<% env `meta.address` %>",)
+    )
+    with pytest.raises(ValueError, match="template"):
+        File(path="local/a", content="<% key `secret` %>", templates=("<% env `meta.address` %>",))

@@ -1,0 +1,162 @@
+"""Which suites `slipway test` runs: the linters, the services, the policies and the tests here."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from slipway.cli.environment import CHECKOUT
+from slipway.cli.progress import ToolchainProgress
+from slipway.config.artifacts import REQUIREMENTS
+from tests.runner import COMPUTING, REPLICAS, SERVICES, Suite
+from toolchain.pins import tool_pins
+from toolchain.prepare import EnvironmentJob, Job, ToolJob, environment_folder, prepare
+
+FAST = "not binaries and not live"
+BINARIES = "binaries and not live"
+LIVE = "live"
+ENGINE = "services/triton_vllm"
+REAL_ENGINE = "real and not kills"  # tests/live kills the parts of a real engine as well
+TYPED = ("src/slipway", "components", "stacks", "toolchain", "bench")
+# Each worker has its own addresses: tests/workers.py
+SIDE_BY_SIDE = ("-n", "logical", "--dist", "worksteal")
+FILES_SIDE_BY_SIDE = (
+    "-n",
+    "logical",
+    "--dist",
+    "loadfile",
+)  # the tests of a file share a real agent
+
+
+def fast_suites(arguments: Sequence[str]) -> Iterator[Suite]:
+    """The suites that need no binaries and no other environment."""
+    yield _own_suite(*SIDE_BY_SIDE, "-m", FAST, *arguments)
+    if not arguments:
+        yield from _linters()
+
+
+def chosen_suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
+    """All suites, or those chosen by the paths among the pytest arguments."""
+    given = [argument for argument in arguments if _exists(argument)]
+    options = [argument for argument in arguments if argument not in given]
+    paths = [path for argument in given for path in _of_one_suite(argument)]
+    parts = [part for part in _parts() if _chosen(part, paths)]
+    own = [path for path in paths if not any(_belongs(path, part) for part in _parts())]
+    made = prepare(_jobs(parts, whole=not paths), cache, ToolchainProgress())
+    if not paths:
+        for suite in (*_linters(), _mypy()):
+            yield dataclasses.replace(suite, lane=COMPUTING)
+    for part in parts:
+        chosen = [_tests(path, part) for path in paths if _belongs(path, part)]
+        python = made[_environment(part)] / "bin" / "python"
+        chosen = chosen or [_tests(CHECKOUT / part, part)]
+        yield _part_suite(part, python, cache, *options, *chosen)
+    if ENGINE in parts and not arguments:
+        yield _real_engine_suite(made[_environment(ENGINE)] / "bin" / "python", cache)
+    if not arguments:
+        yield _own_suite(*SIDE_BY_SIDE, "-m", FAST)
+        binaries = _own_suite(*FILES_SIDE_BY_SIDE, "-m", BINARIES)
+        yield dataclasses.replace(binaries, name="tests, with binaries")
+        yield dataclasses.replace(_own_suite("-m", LIVE), name="tests, live")
+    elif own or not paths:
+        yield _own_suite(*options, *own)
+
+
+def _real_engine_suite(python: Path, cache: Path) -> Suite:
+    suite = _part_suite(ENGINE, python, cache, "-m", REAL_ENGINE, _tests(CHECKOUT / ENGINE, ENGINE))
+    return dataclasses.replace(suite, name=f"{ENGINE}, real", lane="")
+
+
+def _part_suite(part: str, python: Path, cache: Path, *arguments: str) -> Suite:
+    """Runs in the part's folder, from which it reads its settings and imports itself."""
+    variables = {}
+    if part == ENGINE:
+        vllm = environment_folder("vllm", CHECKOUT / REQUIREMENTS["vllm"], cache)
+        variables = {"SLIPWAY_ENV_VLLM": str(vllm), "SLIPWAY_RUNTIME": str(cache)}
+    command = _pytest(str(python), *arguments)
+    return Suite(
+        name=part,
+        command=command,
+        folder=CHECKOUT / part,
+        variables=variables,
+        lane=_lane(part),
+    )
+
+
+def _lane(part: str) -> str:
+    if part == ENGINE:
+        return REPLICAS
+    return SERVICES if part.startswith("services/") else COMPUTING
+
+
+def _tests(path: str | Path, part: str) -> str:
+    """A part's folder stands for its tests, from where pytest looks upwards for settings."""
+    absolute = Path(path).absolute()
+    return str(absolute / "tests" if absolute == CHECKOUT / part else absolute)
+
+
+def _own_suite(*arguments: str) -> Suite:
+    return Suite(name="tests", command=_pytest(sys.executable, *arguments), folder=CHECKOUT)
+
+
+def _linters() -> Iterator[Suite]:
+    tools = Path(sys.executable).parent
+    for name, *arguments in (("ruff check", "check"), ("ruff format", "format", "--check")):
+        yield Suite(name=name, command=(str(tools / "ruff"), *arguments, "."), folder=CHECKOUT)
+
+
+def _mypy() -> Suite:
+    return Suite(name="mypy", command=(sys.executable, "-m", "mypy", *TYPED), folder=CHECKOUT)
+
+
+def _jobs(parts: Sequence[str], *, whole: bool) -> Iterator[Job]:
+    for part in parts:
+        requirements = CHECKOUT / part / "requirements-test.txt"
+        yield EnvironmentJob(name=_environment(part), requirements=requirements)
+    if whole:
+        for tool in tool_pins():
+            yield ToolJob(name=tool)
+        for name, path in REQUIREMENTS.items():
+            yield EnvironmentJob(name=name, requirements=CHECKOUT / path)
+
+
+def _parts() -> list[str]:
+    """The parts with an environment of their own: "policies", "services/xds", ..."""
+    folders = [CHECKOUT / "policies", *(CHECKOUT / "services").glob("*")]
+    found = [folder for folder in folders if (folder / "requirements-test.txt").is_file()]
+    return sorted(folder.relative_to(CHECKOUT).as_posix() for folder in found)
+
+
+def _of_one_suite(path: str) -> list[str]:
+    """The path itself, or the suites below it if it contains several."""
+    folder = CHECKOUT / _relative(path)
+    suites = [CHECKOUT / suite for suite in (*_parts(), "tests")]
+    return [str(suite) for suite in suites if folder in suite.parents] or [path]
+
+
+def _environment(part: str) -> str:
+    return f"{part.rpartition('/')[2]}-test"
+
+
+def _chosen(part: str, paths: Sequence[str]) -> bool:
+    return not paths or any(_belongs(path, part) for path in paths)
+
+
+def _belongs(path: str, part: str) -> bool:
+    return f"{_relative(path)}/".startswith(f"{part}/")
+
+
+def _exists(argument: str) -> bool:
+    """Whether an argument is a path, perhaps followed by a test's name."""
+    return not argument.startswith("-") and Path(argument.partition("::")[0]).exists()
+
+
+def _relative(path: str) -> str:
+    return os.path.relpath(Path(path.partition("::")[0]).resolve(), CHECKOUT)
+
+
+def _pytest(python: str, *arguments: str) -> tuple[str, ...]:
+    return (python, "-m", "pytest", *arguments)

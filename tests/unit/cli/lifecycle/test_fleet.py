@@ -1,0 +1,209 @@
+"""Fleets and Pulumi, with a stand-in that records how it was called."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from slipway.cli.app import app
+from slipway.cli.environment import DEV_PASSPHRASE, Environment, find
+from slipway.cli.errors import CliError
+from slipway.cli.lifecycle.fleet import backend, lifecycle
+from slipway.cli.lifecycle.fleet.lifecycle import FleetLifecycle
+
+OWN = ("PULUMI_BACKEND_URL", "PULUMI_HOME", "PULUMI_CONFIG_PASSPHRASE")
+Answers = Callable[[dict[str, str]], None]
+
+
+@pytest.fixture
+def fleet(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
+    """An environment of a target that this checkout builds; no setting of Pulumi's is inherited."""
+    for name in [name for name in os.environ if name.startswith("PULUMI_")]:
+        monkeypatch.delenv(name)
+    (checkout / "stacks" / "targets").mkdir(parents=True)
+    (checkout / "stacks" / "targets" / "metal.py").touch()
+    (checkout / "Pulumi.fleet.yaml").write_text("config: {slipway:target: metal}\n")
+    return find("fleet")
+
+
+@pytest.fixture
+def answers(fleet: Environment, monkeypatch: pytest.MonkeyPatch) -> Answers:
+    """Lets a `pulumi` print an answer for each beginning of its arguments, else nothing."""
+    monkeypatch.setattr(lifecycle.resolve, "tools", lambda *_: {})
+    monkeypatch.setattr(lifecycle, "prepare_plugins", lambda _: "registry-only")
+    fleet.pulumi_home.mkdir(parents=True)
+    fleet.commands.mkdir()
+
+    def answer(printed: dict[str, str]) -> None:
+        cases = "".join(f"'{begin}'*) echo '{text}';;\n" for begin, text in printed.items())
+        script = f'#!/bin/sh\necho "$*" >> "$0.calls"\ncase "$*" in\n{cases}esac\n'
+        fleet.pulumi.write_text(script)
+        fleet.pulumi.chmod(0o755)
+
+    return answer
+
+
+def calls(fleet: Environment) -> list[str]:
+    recorded = fleet.pulumi.with_name("pulumi.calls").read_text().splitlines()
+    return [call.removesuffix(" --non-interactive") for call in recorded]
+
+
+STACKS = '[{"name": "fleet"}]'
+
+
+def exported(*resources: dict[str, object]) -> str:
+    return json.dumps({"version": 3, "deployment": {"resources": resources}})
+
+
+def test_pulumi_keeps_what_the_user_chose_and_gets_none_of_devs_variables(
+    fleet: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not {*OWN, "SLIPWAY_RUN"} & set(backend.users_pulumi(fleet).variables)
+    for name in OWN:
+        monkeypatch.setenv(name, "the user's")
+    given = backend.users_pulumi(fleet).variables
+    assert {given[name] for name in OWN} == {"the user's"}
+    assert given["PATH"].split(os.pathsep)[0] == str(fleet.commands)
+
+
+def test_the_plugins_of_this_checkout_are_found_on_path(fleet: Environment) -> None:
+    folders = backend.users_pulumi(fleet).variables["PATH"].split(os.pathsep)[1:5]
+    assert {Path(folder).parent for folder in folders} == {fleet.pulumi_home / "plugins"}
+
+
+def test_what_dev_left_in_the_shell_is_not_taken_for_the_users(
+    fleet: Environment, monkeypatch: pytest.MonkeyPatch, runner: CliRunner
+) -> None:
+    for name, value in fleet.own_backend.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PULUMI_HOME", "the user's")
+    given = backend.users_pulumi(fleet).variables
+    assert given["PULUMI_HOME"] == "the user's"
+    assert not {"PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE"} & set(given)
+    printed = runner.invoke(app, ["env", "-s", "fleet"]).stdout
+    assert "unset PULUMI_BACKEND_URL\n" in printed
+    assert "unset PULUMI_CONFIG_PASSPHRASE\n" in printed
+    assert "PULUMI_HOME" not in printed
+
+
+def test_the_exports_say_nothing_of_backend_and_passphrase(
+    fleet: Environment, runner: CliRunner
+) -> None:
+    printed = runner.invoke(app, ["env", "-s", "fleet"]).stdout
+    assert f"export PYTHONPATH={fleet.checkout / 'src'!s}".replace("=", "='") in printed
+    assert not [name for name in (*OWN, "SLIPWAY_RUN", DEV_PASSPHRASE) if name in printed]
+
+
+@pytest.mark.parametrize(
+    ("line", "provider"),
+    [("", "default"), ("secretsprovider: awskms://alias/fleet\nencryptedkey: abc\n", "awskms:")],
+)
+def test_a_stack_is_made_with_the_secrets_provider_of_its_file(
+    fleet: Environment, answers: Answers, line: str, provider: str
+) -> None:
+    with (fleet.checkout / "Pulumi.fleet.yaml").open("a") as file:
+        file.write(line)
+    answers({"stack ls": '[{"name": "other"}, {"name": "organization/slipway/fleet-2"}]'})
+    backend.make_stack(backend.users_pulumi(fleet))
+    assert calls(fleet)[0] == "stack ls --json"
+    assert calls(fleet)[1].startswith(f"stack init fleet --no-select --secrets-provider {provider}")
+
+
+@pytest.mark.parametrize("name", ["fleet", "acme/slipway/fleet"])
+def test_an_existing_stack_is_left_unchanged(
+    fleet: Environment, answers: Answers, name: str
+) -> None:
+    answers({"stack ls": json.dumps([{"name": name}])})
+    backend.make_stack(backend.users_pulumi(fleet))
+    assert calls(fleet) == ["stack ls --json"]
+
+
+def test_down_destroys_and_then_removes_the_empty_stack_never_by_force(
+    fleet: Environment, answers: Answers, runner: CliRunner
+) -> None:
+    answers({"stack ls": STACKS, "stack export": exported({"type": "a:b:C", "urn": "u"})})
+    result = runner.invoke(app, ["down", "-s", "fleet", "--yes"])
+    assert result.exit_code == 0, result.stderr
+    assert [call.split(" --")[0] for call in calls(fleet)] == [
+        "stack ls",
+        "stack export",
+        "destroy",
+        "stack rm",
+    ]
+    assert calls(fleet)[-1] == "stack rm --stack fleet --yes --preserve-config"
+
+
+def test_down_destroys_nothing_while_a_resource_is_protected(
+    fleet: Environment, answers: Answers, runner: CliRunner
+) -> None:
+    kept = {"type": "a:b:C", "urn": "urn:pulumi:fleet::slipway::a:b:C::kept", "protect": True}
+    free = {"type": "a:b:C", "urn": "urn:pulumi:fleet::slipway::a:b:C::free"}
+    answers({"stack ls": STACKS, "stack export": exported(kept, free)})
+    result = runner.invoke(app, ["down", "-s", "fleet", "--yes"])
+    assert result.exit_code == 1
+    assert "a:b:C::kept" in result.stderr
+    assert "a:b:C::free" not in result.stderr
+    assert "pulumi state unprotect -s fleet --yes 'urn:pulumi:fleet" in result.stderr
+    assert [call.split()[0] for call in calls(fleet)] == ["stack", "stack"]
+
+
+def test_a_destroy_that_fails_leaves_the_stack(
+    fleet: Environment, answers: Answers, runner: CliRunner
+) -> None:
+    answers({"stack ls": STACKS, "stack export": exported({"type": "a:b:C", "urn": "u"})})
+    script = fleet.pulumi.read_text()
+    fleet.pulumi.write_text(script.replace("esac", "destroy*) exit 255;;\nesac"))
+    result = runner.invoke(app, ["down", "-s", "fleet", "--yes"])
+    assert result.exit_code == 1
+    assert "slipway down -s fleet again" in result.stderr
+    assert calls(fleet)[-1].startswith("destroy ")
+
+
+def test_doctor_asks_of_this_machine_only_what_planning_and_applying_need(
+    runner: CliRunner, copied: Path
+) -> None:
+    def checked(stack: str) -> set[str]:
+        result = runner.invoke(app, ["doctor", "-s", stack, "--json"])
+        return {check["name"] for check in json.loads(result.stdout)}
+
+    (copied / "stacks" / "targets" / "metal.py").touch()
+    assert checked("metal") == {"system", "user", "C library", "cache folder", "checkout", "tools"}
+    assert checked("dev") > checked("metal") | {"memory", "ports"}
+
+
+def test_a_backend_that_does_not_answer_is_never_taken_for_a_missing_stack(
+    fleet: Environment, answers: Answers, runner: CliRunner
+) -> None:
+    answers({"": ""})
+    fleet.pulumi.write_text("#!/bin/sh\necho 'connection refused' >&2\nexit 255\n")
+    result = runner.invoke(app, ["down", "-s", "fleet", "--yes"])
+    assert result.exit_code == 1
+    assert "connection refused" in result.stderr
+    assert "PULUMI_BACKEND_URL" in result.stderr
+    with pytest.raises(CliError):
+        FleetLifecycle(environment=fleet).state()
+
+
+def test_down_asks_first(fleet: Environment, runner: CliRunner) -> None:
+    result = runner.invoke(app, ["down", "-s", "fleet"])
+    assert result.exit_code == 2
+    assert "slipway down -s fleet --yes" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [["start"], ["stop"], ["status"], ["logs", "envoy"], ["chat", "a", "hello"]]
+)
+def test_what_needs_processes_of_this_machine_is_refused_and_changes_nothing(
+    fleet: Environment, runner: CliRunner, command: list[str]
+) -> None:
+    before = set(fleet.checkout.parent.rglob("*"))
+    result = runner.invoke(app, [*command, "-s", "fleet"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "machine" in result.stderr
+    assert "fix: " in result.stderr
+    assert set(fleet.checkout.parent.rglob("*")) == before

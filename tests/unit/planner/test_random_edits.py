@@ -1,0 +1,134 @@
+"""Whatever is edited, nothing else moves or rolls."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slipway.config.document import Origin
+from slipway.config.environment import parse_environment
+from slipway.config.model import parse_model
+from slipway.plan.platform import PlatformPlan
+from slipway.planner.platform import make_plan
+from stacks.job_ids import with_job_ids
+from tests.unit.plan.samples import dev_inputs
+
+NAMES = ("a", "b", "c")
+ENGINE = {"kind": "sim", "architecture": "llama-3.1-8b", "profile": "h100-fp8-llama-3.1-8b"}
+BASE: dict[str, Any] = {
+    "pools": {
+        "cpu": {"kind": "local", "nodes": 2, "slot": 1},
+        "edge": {"kind": "local", "nodes": 1, "slot": 2},
+        "spare": {"kind": "local", "nodes": 1, "slot": 7},
+    },
+    "deployments": {name: {"pool": "cpu", "replicas": {"min": 1, "max": 2}} for name in NAMES},
+    "models": {name: {"name": name, "engine": dict(ENGINE)} for name in NAMES},
+}
+Edit = Callable[[dict[str, Any]], tuple[set[str], set[str]]]  # -> (models, pools) that were edited
+
+
+def planned(files: dict[str, Any]) -> PlatformPlan:
+    values = {
+        "target": "dev",
+        "network": {"cidr": "127.77.0.0/24"},
+        "pools": files["pools"],
+        "models": files["deployments"],
+    }
+    models = {
+        name: parse_model(model, origin=Origin(source=f"models/{name}.yaml"))
+        for name, model in files["models"].items()
+    }
+    environment = parse_environment(values, name="dev", source="Pulumi.dev.yaml")
+    return with_job_ids(make_plan(replace(dev_inputs(), environment=environment, models=models)))
+
+
+def edits_of_models() -> st.SearchStrategy[Edit]:
+    names = st.sampled_from(NAMES)
+
+    def engine(name: str, sequences: int) -> Edit:
+        def edit(files: dict[str, Any]) -> tuple[set[str], set[str]]:
+            files["models"][name]["engine"]["max_num_seqs"] = sequences
+            return {name}, set()
+
+        return edit
+
+    def replicas(name: str, most: int) -> Edit:
+        def edit(files: dict[str, Any]) -> tuple[set[str], set[str]]:
+            files["deployments"][name]["replicas"]["max"] = most
+            return set(), set()  # an envelope rolls nothing
+
+        return edit
+
+    def removed(name: str) -> Edit:
+        def edit(files: dict[str, Any]) -> tuple[set[str], set[str]]:
+            del files["deployments"][name], files["models"][name]
+            return {name}, set()
+
+        return edit
+
+    return st.one_of(
+        st.builds(engine, names, st.integers(1, 512)),
+        st.builds(replicas, names, st.integers(1, 4)),
+        st.builds(removed, names),
+    )
+
+
+def edits_of_pools() -> st.SearchStrategy[Edit]:
+    def added(name: str, slot: int) -> Edit:
+        def edit(files: dict[str, Any]) -> tuple[set[str], set[str]]:
+            files["pools"][name] = {"kind": "local", "nodes": 1, "slot": slot}
+            return set(), {name}
+
+        return edit
+
+    def grown(nodes: int) -> Edit:
+        def edit(files: dict[str, Any]) -> tuple[set[str], set[str]]:
+            files["pools"]["spare"]["nodes"] = nodes
+            return set(), {"spare"}
+
+        return edit
+
+    def renamed(name: str) -> Edit:
+        def edit(files: dict[str, Any]) -> tuple[set[str], set[str]]:
+            files["pools"][name] = files["pools"].pop("spare")
+            return set(), {"spare", name}
+
+        return edit
+
+    new = st.sampled_from(["aaa", "dots", "zzz"])
+    return st.one_of(
+        st.builds(added, new, st.integers(8, 15)),
+        st.builds(grown, st.integers(1, 4)),
+        st.builds(renamed, new),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.one_of(edits_of_models(), edits_of_pools()))
+def test_an_edit_moves_and_rolls_only_what_it_names(edit: Edit) -> None:
+    files = copy.deepcopy(BASE)
+    before = planned(files)
+    models, pools = edit(files)
+    after = planned(files)
+    jobs = {model.name: model.stable.job_id for model in after.models}
+    for model in before.models:
+        if model.name not in models:
+            assert jobs[model.name] == model.stable.job_id
+    hosts = {pool.name: pool.hosts for pool in after.pools}
+    for pool in before.pools:
+        if pool.name not in pools:
+            assert hosts[pool.name] == pool.hosts
+    assert after.gateway == before.gateway
+
+
+def test_an_edited_engine_rolls_its_model() -> None:
+    files = copy.deepcopy(BASE)
+    before = planned(files)
+    files["models"]["a"]["engine"]["max_num_seqs"] = 3
+    after = planned(files)
+    assert before.models[0].stable.job_id != after.models[0].stable.job_id

@@ -1,0 +1,196 @@
+"""`slipway test`: which suites run, and its exit code."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from slipway.cli.app import app
+from tests import suites
+from tests.suites import chosen_suites
+
+TEST = "def test_{}():\n    pass\n"
+
+
+@pytest.fixture
+def runner() -> CliRunner:
+    return CliRunner()
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with tests of its own and of one service; its environments are this one."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_own.py").write_text(TEST.format("own"))
+    service = tmp_path / "services" / "xds"
+    (service / "tests").mkdir(parents=True)
+    (service / "requirements-test.txt").write_text("")
+    (service / "pytest.ini").write_text("[pytest]\n")
+    (service / "tests" / "test_hub.py").write_text(TEST.format("hub"))
+    (tmp_path / "services" / "node").mkdir()
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\nmarkers = live\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # loading them takes half a second
+    monkeypatch.setattr(suites, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(suites, "TYPED", ("tests",))
+    for how in ("SIDE_BY_SIDE", "FILES_SIDE_BY_SIDE"):
+        monkeypatch.setattr(suites, how, ())  # starting workers takes longer than the tests
+    environment = Path(sys.executable).parents[1]
+    monkeypatch.setattr(suites, "prepare", lambda jobs, *_: {job.name: environment for job in jobs})
+    return tmp_path
+
+
+def closing_lines(output: str) -> dict[str, str]:
+    lines = output.strip().splitlines()
+    last = lines[len(lines) - lines[::-1].index("") :]
+    return dict(line.split(": ", 1) for line in last)
+
+
+def test_everything_is_linted_and_every_suite_runs_in_its_own_environment(
+    runner: CliRunner, project: Path
+) -> None:
+    result = runner.invoke(app, ["test"])
+    assert result.exit_code == 0, result.output
+    lines = closing_lines(result.stdout)
+    linters = {"ruff check", "ruff format", "mypy"}
+    own = {"tests", "tests, with binaries", "tests, live"}
+    assert set(lines) == linters | {"services/xds"} | own
+    assert "no issues" in lines["mypy"]
+    assert "1 passed" in lines["services/xds"]
+    assert "1 passed" in lines["tests"]
+    assert "1 deselected" in lines["tests, with binaries"]
+    assert "1 deselected" in lines["tests, live"]
+
+
+def test_the_real_engine_is_part_of_everything_and_its_environment_is_known(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = project / "services" / "triton_vllm"
+    service.mkdir()
+    for name in ("requirements.txt", "requirements-test.txt"):
+        (service / name).write_text("")
+    monkeypatch.setattr(suites, "REQUIREMENTS", {"vllm": "services/triton_vllm/requirements.txt"})
+    found = {suite.name: suite for suite in chosen_suites([], project / "cache")}
+    real = found["services/triton_vllm, real"]
+    assert "real and not kills" in real.command
+    assert real.variables["SLIPWAY_ENV_VLLM"].startswith(str(project / "cache/envs/vllm-"))
+    chosen = chosen_suites(["services/triton_vllm", "-m", "real"], project / "cache")
+    assert [suite.variables for suite in chosen] == [real.variables]
+
+
+MEETING = """
+import pathlib
+import time
+
+MINE, OTHER = (pathlib.Path({folder!r}) / name for name in {names!r})
+
+
+def test_meets_the_other():
+    MINE.touch()
+    deadline_s = time.monotonic() + 20
+    while not OTHER.exists():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+"""
+
+
+def test_suites_that_mostly_wait_run_beside_each_other_and_are_shown_one_after_the_other(
+    runner: CliRunner, project: Path
+) -> None:
+    for names in (("node", "triton_vllm"), ("triton_vllm", "node")):
+        tests = project / "services" / names[0] / "tests"
+        tests.mkdir(parents=True)
+        for file in ("requirements-test.txt", "requirements-vllm.txt"):
+            (tests.parent / file).write_text("")
+        (tests.parent / "pytest.ini").write_text("[pytest]\n")
+        (tests / "test_meeting.py").write_text(MEETING.format(folder=str(project), names=names))
+    result = runner.invoke(app, ["test", "services/node", "services/triton_vllm"])
+    assert result.exit_code == 0, result.output
+    lines = [line for line in result.stdout.splitlines() if "── " in line or "1 passed" in line]
+    assert lines[0] == "── services/triton_vllm"
+    assert lines[1].startswith("==")
+    assert lines[2] == "── services/node"
+    assert lines[3].startswith("==")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["tests"], {"tests": ["tests"]}),
+        (["tests/test_own.py::test_own"], {"tests": ["tests/test_own.py::test_own"]}),
+        (["services/xds"], {"services/xds": ["{project}/services/xds/tests"]}),
+        (["services"], {"services/xds": ["{project}/services/xds/tests"]}),
+        (
+            ["."],
+            {
+                "services/xds": ["{project}/services/xds/tests"],
+                "tests": ["{project}/tests"],
+            },
+        ),
+        (
+            ["services/xds/tests/test_hub.py", "tests", "-x"],
+            {
+                "services/xds": ["-x", "{project}/services/xds/tests/test_hub.py"],
+                "tests": ["-x", "tests"],
+            },
+        ),
+        (
+            ["-k", "own or hub"],
+            {
+                "services/xds": ["-k", "own or hub", "{project}/services/xds/tests"],
+                "tests": ["-k", "own or hub"],
+            },
+        ),
+    ],
+)
+def test_paths_choose_suites_and_options_go_to_all(
+    project: Path, arguments: list[str], expected: dict[str, list[str]]
+) -> None:
+    found = {
+        suite.name: list(suite.command[3:])
+        for suite in chosen_suites(arguments, project / "cache")
+        if not suite.name.startswith(("ruff", "mypy"))
+    }
+    wanted = {
+        name: [argument.format(project=project) for argument in given]
+        for name, given in expected.items()
+    }
+    assert found == wanted
+
+
+def test_one_failed_suite_fails_the_whole_and_the_others_still_run(
+    runner: CliRunner, project: Path
+) -> None:
+    (project / "services" / "xds" / "tests" / "test_hub.py").write_text(
+        TEST.format("hub").replace("pass", "1 / 0")
+    )
+    result = runner.invoke(app, ["test", "services/xds", "tests"])
+    assert result.exit_code == 1
+    lines = closing_lines(result.stdout)
+    assert "1 failed" in lines["services/xds"]
+    assert "1 passed" in lines["tests"]
+
+
+def test_fast_leaves_out_what_needs_binaries_and_needs_no_environment(
+    runner: CliRunner, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "tests" / "test_live.py").write_text(
+        "import pytest\n\n\n@pytest.mark.live\ndef test_live():\n    raise AssertionError\n"
+    )
+    monkeypatch.setattr(suites, "prepare", lambda *_: pytest.fail("prepared something"))
+    result = runner.invoke(app, ["test", "--fast"])
+    assert result.exit_code == 0, result.output
+    assert "1 passed, 1 deselected" in closing_lines(result.stdout)["tests"]
+
+
+def test_the_policies_are_a_suite_in_their_own_environment(project: Path) -> None:
+    (project / "policies" / "tests").mkdir(parents=True)
+    (project / "policies" / "requirements-test.txt").write_text("")
+    for arguments in ([], ["policies"]):
+        found = {suite.name: suite for suite in chosen_suites(arguments, project / "cache")}
+        assert found["policies"].folder == project / "policies"
+        assert found["policies"].command[-1] == str(project / "policies" / "tests")
+    assert set(found) == {"policies"}
