@@ -145,15 +145,18 @@ def placed_of(nomad: Api, spec: str) -> list[dict[str, Any]]:
 
 def replicas(nomad: Api, spec: str) -> dict[str, str]:
     """Allocation -> when its task began, of those that shall run."""
-    found = list[dict[str, Any]]()
+    found = dict[str, str]()
 
     def untold() -> str | None:
-        """Nomad's servers hear of a task a moment after Consul does."""
-        found[:] = placed_of(nomad, spec)
-        return ", ".join(each["ID"] for each in found if not each["TaskStates"]) or None
+        """Nomad's servers hear of a task's begin a moment after Consul does."""
+        states = {each["ID"]: each["TaskStates"] or {} for each in placed_of(nomad, spec)}
+        begun = {each: tasks.get("server", {}).get("StartedAt") for each, tasks in states.items()}
+        found.clear()
+        found.update(begun)
+        return ", ".join(each for each, at in begun.items() if not at) or None
 
-    wait_until("their tasks are known", untold, 10)
-    return {each["ID"]: each["TaskStates"]["server"]["StartedAt"] for each in found}
+    wait_until("their tasks have begun", untold, 10)
+    return found
 
 
 @contextmanager
