@@ -12,8 +12,8 @@ from pathlib import Path
 
 from slipway.cli.console import results
 
-# Lanes. The first two mostly wait, for replicas and agents; each takes about three minutes.
-REPLICAS, SERVICES, COMPUTING = "replicas", "services", "computing"
+# Lanes. The first three mostly wait, for replicas and agents; each takes two to four minutes.
+SERVICES, REPLICAS, AGENTS, COMPUTING = "services", "replicas", "agents", "computing"
 LEFTOVER_TIME = ("nice", "-n", "19")  # of processor time: tests of the waiting lanes have deadlines
 NO_TESTS_COLLECTED = 5  # pytest's exit code
 
@@ -51,7 +51,7 @@ def _outcomes(suites: Sequence[Suite]) -> Iterator[Outcome]:
         lanes.setdefault(suite.lane, []).append(suite)
     alone = lanes.pop("", [])
     # The longest lane is shown as it runs.
-    yield from _beside_each_other([lanes[name] for name in sorted(lanes, key=REPLICAS.__eq__)])
+    yield from _beside_each_other([lanes[name] for name in sorted(lanes, key=SERVICES.__eq__)])
     yield from (_run(suite, _show) for suite in alone)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from slipway.cli.environment import CHECKOUT
 from slipway.cli.progress import ToolchainProgress
 from slipway.config.artifacts import REQUIREMENTS
-from tests.runner import COMPUTING, REPLICAS, SERVICES, Suite
+from tests.runner import AGENTS, COMPUTING, REPLICAS, SERVICES, Suite
 from toolchain.pins import tool_pins
 from toolchain.prepare import EnvironmentJob, Job, ToolJob, environment_folder, prepare
 
@@ -57,9 +57,9 @@ def chosen_suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
     if ENGINE in parts and not arguments:
         yield _real_engine_suite(made[_environment(ENGINE)] / "bin" / "python", cache)
     if not arguments:
-        yield _own_suite(*SIDE_BY_SIDE, "-m", FAST)
+        yield dataclasses.replace(_own_suite(*SIDE_BY_SIDE, "-m", FAST), lane=COMPUTING)
         binaries = _own_suite(*FILES_SIDE_BY_SIDE, "-m", BINARIES)
-        yield dataclasses.replace(binaries, name="tests, with binaries")
+        yield dataclasses.replace(binaries, name="tests, with binaries", lane=AGENTS)
         yield dataclasses.replace(_own_suite("-m", LIVE), name="tests, live")
     elif own or not paths:
         yield _own_suite(*options, *own)

@@ -110,9 +110,9 @@ def test_suites_that_mostly_wait_run_beside_each_other_and_are_shown_one_after_t
     result = runner.invoke(app, ["test", "services/node", "services/triton_vllm"])
     assert result.exit_code == 0, result.output
     lines = [line for line in result.stdout.splitlines() if "── " in line or "1 passed" in line]
-    assert lines[0] == "── services/triton_vllm"
+    assert lines[0] == "── services/node"
     assert lines[1].startswith("==")
-    assert lines[2] == "── services/node"
+    assert lines[2] == "── services/triton_vllm"
     assert lines[3].startswith("==")
 
 

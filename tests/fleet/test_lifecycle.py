@@ -20,10 +20,12 @@ from tests.binaries import find
 from tests.live.environments import ROOT, Platform, copy_tree
 from toolchain.settings import default_cache
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.binaries, pytest.mark.timeout(90)]
 
 PASSPHRASE = "known to the user only"
 ALL = {"host-0", "host-1", "job"}
+# What the tests' own interpreter and shell have set must not reach the copy's.
+OWN = re.compile("PULUMI_|PYTHONPATH$|VIRTUAL_ENV$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +90,7 @@ def fleet(checkout: Path, tmp_path: Path) -> Iterator[Fleet]:
     document = yaml.safe_load((ROOT / "Pulumi.metal.yaml").read_text())
     document["config"]["metal:folder"] = str(machines)
     (checkout / "Pulumi.fleet.yaml").write_text(yaml.safe_dump(document))
-    inherited = {name: value for name, value in os.environ.items() if name[:7] != "PULUMI_"}
+    inherited = {name: value for name, value in os.environ.items() if not OWN.match(name)}
     yield Fleet(
         checkout=checkout,
         name="fleet",
