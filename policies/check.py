@@ -81,7 +81,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         default=[],
         choices=sorted(rule.id for rule in RULES),
         metavar="RULE",
-        help="do not judge this rule, and say so",
+        help="leave out this rule; the report names it",
     )
     return parser.parse_args(arguments)
 

@@ -54,7 +54,7 @@ def _waiver(entry: Any, place: str, known_rules: Collection[str]) -> Waiver:
         raise InputError(f"{place}: needs exactly the keys {', '.join(keys)}")
     for key in ("rule", "resource", "owner", "reason"):
         if not (isinstance(entry[key], str) and entry[key].strip()):
-            raise InputError(f"{place}.{key}: {entry[key]!r} is not text; say it in words")
+            raise InputError(f"{place}.{key}: {entry[key]!r} must be non-empty text")
     if entry["rule"] not in known_rules:
         raise InputError(
             f"{place}.rule: there is no rule {entry['rule']!r}; docs/policies.md lists them"

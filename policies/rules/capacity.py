@@ -48,7 +48,7 @@ def slo_infeasible(model: Resource) -> Iterator[str]:
     """A model's latency goal is met under its declared load"""
     if not _is_estimated(model.props):
         return
-    require(model.props, "capacity")
+    require(model.props, "capacity.meets_goal")
     if flag_or_none(model.props, "capacity.meets_goal") is False:
         yield "misses its latency goal under the declared load" + _estimates(model.props)
 
@@ -71,11 +71,12 @@ def _estimates(model: Mapping[str, Any]) -> str:
 )
 def undeclared_load(model: Resource) -> Iterator[str]:
     """A production model declares its latency goal and its load"""
-    require(model.props, "goal")
+    for fact in ("goal.ttft_p95_ms", "goal.tpot_p95_ms", "load"):
+        require(model.props, fact)
     goal = mapping(model.props, "goal")
     if not any(number_or_none(goal, f"{name}_p95_ms") for name in ("ttft", "tpot")):
         yield "declares no latency goal"
-    if number_or_none(model.props, "load.requests_per_s") is None:
+    if not mapping(model.props, "load"):
         yield "declares no load"
 
 
@@ -89,7 +90,7 @@ def replicas_below_load(model: Resource) -> Iterator[str]:
     """The maximum number of replicas carries the declared load"""
     if not _is_estimated(model.props):
         return
-    require(model.props, "capacity")
+    require(model.props, "capacity.replicas_needed")
     needed = number_or_none(model.props, "capacity.replicas_needed")
     most = number(model.props, "scaling.max_replicas")
     if needed is not None and needed > most:
@@ -109,11 +110,11 @@ def no_warm_capacity(model: Resource) -> Iterator[str]:
     """A spare replica is warm where a new one starts slower than the load ramps"""
     if not _is_estimated(model.props):
         return
-    require(model.props, "capacity")
+    require(model.props, "capacity.cold_start_cliff_s")
+    start_s = number(model.props, "capacity.cold_start_s")
     cliff_s = number_or_none(model.props, "capacity.cold_start_cliff_s")
     if cliff_s is None:  # no ramp is declared
         return
-    start_s = number(model.props, "capacity.cold_start_s")
     needed = math.ceil(number(model.props, "capacity.replicas_needed"))
     floor = number(model.props, "scaling.min_replicas")
     if start_s > cliff_s and floor <= needed:
@@ -147,7 +148,8 @@ def kv_cache_below_one_sequence(model: Resource) -> Iterator[str]:
 def sequences_above_kv_cache(model: Resource) -> Iterator[str]:
     """The KV cache holds as many sequences of mean length as the engine may run"""
     most = number(model.props, "engine.max_num_seqs")
-    if number_or_none(model.props, "load.requests_per_s") is None:
+    require(model.props, "load")
+    if not mapping(model.props, "load"):
         return
     length = number(model.props, "load.input_tokens") + number(model.props, "load.output_tokens")
     held = number(model.props, "memory.kv_tokens") // length
@@ -199,10 +201,10 @@ def tensor_parallel_without_rdma(model: Resource) -> Iterator[str]:
         return
     degree = number(model.props, "capacity.layout.tensor")
     on_node = number(model.props, "capacity.accelerators_per_node")
-    if degree > on_node and text(model.props, "capacity.fabric") not in RDMA_FABRICS:
+    fabric = text(model.props, "capacity.fabric")
+    if degree > on_node and fabric not in RDMA_FABRICS:
         yield (
-            f"spreads {degree:.0f} tensor-parallel devices over nodes of {on_node:.0f} on"
-            f" {text(model.props, 'capacity.fabric')}"
+            f"spreads {degree:.0f} tensor-parallel devices over nodes of {on_node:.0f} on {fabric}"
         )
 
 
@@ -234,7 +236,7 @@ def load_timeout_below_start(model: Resource) -> Iterator[str]:
     estimate_s = number(model.props, "capacity.load_s")
     deadline_s = number(model.props, "replica.load_timeout_s")
     if estimate_s > deadline_s:
-        yield f"loads for about {estimate_s:.0f} s and is given {deadline_s:.0f} s"
+        yield f"takes about {estimate_s:.0f} s to load, its deadline is {deadline_s:.0f} s"
 
 
 @rule(
@@ -259,6 +261,7 @@ def single_replica(model: Resource) -> Iterator[str]:
 )
 def pool_overcommitted(pool: Resource) -> Iterator[str]:
     """A pool holds all of its models at their maximum"""
+    require(pool.props, "accelerator")
     if text_or_none(pool.props, "accelerator") is None:
         return
     asked = number(pool.props, "capacity.accelerators_used_at_most")
@@ -275,6 +278,7 @@ def pool_overcommitted(pool: Resource) -> Iterator[str]:
 )
 def pool_above_quota(pool: Resource) -> Iterator[str]:
     """A pool stays within the account's quota"""
+    require(pool.props, "capacity.quota_nodes")
     quota = number_or_none(pool.props, "capacity.quota_nodes")
     if quota is None:  # owned machines, or no quota is declared
         return

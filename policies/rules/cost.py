@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator
 
-from rules.facts import Unevaluable, number, number_or_none, require, text, text_or_none
+from rules.facts import Unevaluable, mapping, number, number_or_none, require, text, text_or_none
 from rules.rule import (
     ADVICE,
     MODEL_SERVICE,
@@ -25,13 +25,13 @@ UNPRICED_KINDS = frozenset({"local", "metal"})
 @rule(
     PLATFORM,
     severity=SHARED,
-    why="The budget is what was agreed to be paid for this environment per hour.",
+    why="The budget is the agreed hourly cost of this environment.",
     fix="Choose cheaper pools (`slipway plan --sweep MODEL`), lower the minimum number of replicas,"
     " or have `slipway:budget` raised.",
 )
 def over_budget(platform: Resource) -> Iterator[str]:
     """An environment at its minimum costs no more than its budget"""
-    require(platform.props, "budget")
+    require(platform.props, "budget.usd_per_hour")
     budget = number_or_none(platform.props, "budget.usd_per_hour")
     if budget is None:
         return
@@ -49,7 +49,7 @@ def over_budget(platform: Resource) -> Iterator[str]:
 )
 def scaling_above_budget(platform: Resource) -> Iterator[str]:
     """An environment at its maximum costs no more than its budget for peaks"""
-    require(platform.props, "budget")
+    require(platform.props, "budget.usd_per_hour_at_most")
     budget = number_or_none(platform.props, "budget.usd_per_hour_at_most")
     if budget is None:
         return
@@ -67,7 +67,7 @@ def scaling_above_budget(platform: Resource) -> Iterator[str]:
 )
 def change_over_budget(platform: Resource) -> Iterator[str]:
     """A change adds no more per hour than the budget allows for one change"""
-    require(platform.props, "budget")
+    require(platform.props, "budget.usd_per_hour_per_change")
     budget = number_or_none(platform.props, "budget.usd_per_hour_per_change")
     if budget is None:
         return
@@ -89,6 +89,7 @@ def change_over_budget(platform: Resource) -> Iterator[str]:
 )
 def no_budget(platform: Resource) -> Iterator[str]:
     """A production environment that costs money has a budget"""
+    require(platform.props, "budget.usd_per_hour")
     cost = number(platform.props, "cost.usd_per_hour")
     if cost and number_or_none(platform.props, "budget.usd_per_hour") is None:
         yield f"costs ${cost:,.2f}/h and has no budget"
@@ -102,6 +103,7 @@ def no_budget(platform: Resource) -> Iterator[str]:
 )
 def stale_price(platform: Resource) -> Iterator[str]:
     """The prices behind the cost are recent"""
+    require(platform.props, "cost.price_date")
     date = text_or_none(platform.props, "cost.price_date")
     if not date:  # nothing is priced
         return
@@ -110,7 +112,7 @@ def stale_price(platform: Resource) -> Iterator[str]:
     except ValueError:
         raise Unevaluable("cost.price_date is not an ISO date") from None
     if age.days > platform.settings.max_price_age_days:
-        yield f"the oldest price is of {date}, {age.days} days ago"
+        yield f"the oldest price is from {date}, {age.days} days ago"
 
 
 @rule(
@@ -123,6 +125,7 @@ def unpriced_pool(pool: Resource) -> Iterator[str]:
     """Every rented pool has a price"""
     if text(pool.props, "kind") in UNPRICED_KINDS:
         return
+    require(pool.props, "capacity.usd_per_hour")
     if number_or_none(pool.props, "capacity.usd_per_hour") is None:
         yield "is rented and has no price"
 
@@ -137,7 +140,8 @@ def idle_accelerators(model: Resource) -> Iterator[str]:
     """The devices of a model are busy enough"""
     if number(model.props, "replica.accelerators") == 0:
         return
-    if number_or_none(model.props, "load.requests_per_s") is None:
+    require(model.props, "load")
+    if not mapping(model.props, "load"):
         return
     used = number(model.props, "capacity.utilization")
     if used < LOW_UTILIZATION:

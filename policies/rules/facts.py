@@ -82,9 +82,13 @@ def mapping(props: Mapping[str, Any], path: str) -> Mapping[str, Any]:
 
 
 def require(props: Mapping[str, Any], path: str) -> None:
-    """Raises Unevaluable if the facts are missing: a missing limit must not look like no limit."""
-    if _known(props, path) is None:
-        raise Unevaluable(f"{path} is missing")
+    """Raises Unevaluable if a fact of the plan is missing; null is a value. A missing limit must
+    not look like no limit."""
+    value: Any = props
+    for key in path.split("."):
+        if not isinstance(value, Mapping) or key not in value:
+            raise Unevaluable(f"{path} is missing")
+        value = value[key]
 
 
 def items(props: Mapping[str, Any], path: str) -> Sequence[Any]:

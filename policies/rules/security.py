@@ -14,6 +14,7 @@ from rules.facts import (
     items,
     mapping,
     mappings,
+    require,
     text,
     text_or_none,
 )
@@ -225,10 +226,11 @@ def unpinned_image(job: Resource) -> Iterator[str]:
 )
 def unpinned_model(model: Resource) -> Iterator[str]:
     """A model's weights are pinned"""
-    source = mapping(model.props, "source")
-    kind = text_or_none(source, "kind")
-    if kind is None:  # a simulated engine loads no weights
+    if _loads_no_weights(model):
         return
+    source = mapping(model.props, "source")
+    kind = text(source, "kind")
+    require(source, "revision")
     revision = text_or_none(source, "revision") or ""
     if kind == "hf" and not re.fullmatch(r"[0-9a-f]{40}", revision):
         yield "its revision is not a commit"
@@ -248,7 +250,7 @@ def unpinned_model(model: Resource) -> Iterator[str]:
 )
 def license_not_allowed(model: Resource) -> Iterator[str]:
     """A model's licence has been accepted"""
-    if text_or_none(model.props, "source.kind") is None:
+    if _loads_no_weights(model):
         return
     license_name = text(model.props, "license")
     if license_name not in model.settings.allowed_licenses:
@@ -264,7 +266,14 @@ def license_not_allowed(model: Resource) -> Iterator[str]:
 )
 def remote_code(model: Resource) -> Iterator[str]:
     """No engine runs code from a model's repository"""
+    require(model.props, "engine.engine_args")
     arguments = mapping(model.props, "engine.engine_args")
     for name in ("trust_remote_code", "trust-remote-code"):
         if flag_or_none(arguments, name):
             yield "trusts code from the model's repository"
+
+
+def _loads_no_weights(model: Resource) -> bool:
+    """Whether its engine is simulated."""
+    require(model.props, "source")
+    return not mapping(model.props, "source")

@@ -283,9 +283,9 @@ CASES: Mapping[str, Sequence[Case]] = {
     "undeclared-load": [
         Case(
             build=model,
-            violating=[{"load": None}, {"goal": {}}],
+            violating=[{"load": None}, {"goal": {"ttft_p95_ms": None, "tpot_p95_ms": None}}],
             passing=[{"goal.tpot_p95_ms": None}],
-            unknown=[{"load": UNKNOWN}, {"goal": UNKNOWN}],
+            unknown=[{"load": UNKNOWN}, {"load": MISSING}, {"goal": UNKNOWN}, {"goal": {}}],
         )
     ],
     "replicas-below-load": [
@@ -427,9 +427,15 @@ CASES: Mapping[str, Sequence[Case]] = {
     "no-budget": [
         Case(
             build=platform,
-            violating=[{"budget": MISSING}],
-            passing=[{"budget": None, "cost.usd_per_hour": 0}],
-            unknown=[{"cost": MISSING}, {"budget": UNKNOWN}, {"cost.usd_per_hour": UNKNOWN}],
+            violating=[{"budget.usd_per_hour": None}],
+            passing=[{"budget.usd_per_hour": None, "cost.usd_per_hour": 0}],
+            unknown=[
+                {"cost": MISSING},
+                {"budget": UNKNOWN},
+                {"budget": MISSING},
+                {"budget.usd_per_hour": MISSING},
+                {"cost.usd_per_hour": UNKNOWN},
+            ],
         )
     ],
     "stale-price": [
@@ -638,7 +644,7 @@ CASES: Mapping[str, Sequence[Case]] = {
             violating=[
                 {"source.revision": "main"},
                 {"source": {"kind": "package", "revision": ""}},
-                {"source": {"kind": "s3", "name": "s3://b/k"}},
+                {"source": {"kind": "s3", "name": "s3://b/k", "revision": None}},
                 {"source": {"kind": "path", "revision": "latest"}},
             ],
             passing=[
@@ -646,7 +652,11 @@ CASES: Mapping[str, Sequence[Case]] = {
                 {"source": {"kind": "package", "revision": "0" * 64}},
                 {"source": {"kind": "path", "revision": "2026-11"}},
             ],
-            unknown=[{"source.revision": UNKNOWN}, {"source": UNKNOWN}],
+            unknown=[
+                {"source.revision": UNKNOWN},
+                {"source.revision": MISSING},
+                {"source": UNKNOWN},
+            ],
         )
     ],
     "license-not-allowed": [
