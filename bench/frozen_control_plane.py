@@ -1,10 +1,11 @@
-"""A model's change while the control plane stands still, as a markdown table.
+"""A model's change while the control plane is frozen, as a markdown table.
 
     .venv/bin/python bench/frozen_control_plane.py [--seconds 30] [--runs 1]
 
-Starts a platform of its own with one simulated model and changes a flag of the model under
-streaming load on both protocols. The control plane is stopped (SIGSTOP) before `slipway up` begins,
-and goes on after the given time. Bar: no request fails, and the old job stays until then.
+Starts a platform of its own with two simulated models, of which one has `surge: 0`, and changes a
+flag of both in one `slipway up` under streaming load on both protocols. The control plane is
+stopped (SIGSTOP) before `slipway up` begins, and goes on after the given time. Bar: no request
+fails, and every old replica serves until then.
 """
 
 from __future__ import annotations
@@ -19,18 +20,16 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from bench.machine import loop_factor, measured_on  # noqa: E402
 from bench.own_platform import own_platform  # noqa: E402
-from tests.live.environments import (  # noqa: E402
-    SMALL_MODELS,
-)
+from tests.live.environments import SMALL_MODELS, deployment  # noqa: E402
 from tests.live.frozen_control_plane import FrozenChange, change_while_frozen  # noqa: E402
 
-MODEL = "sim-a"
+MODELS = SMALL_MODELS | {"sim-tight": deployment(2, 2) | {"pool": "tight", "surge": 0}}
 SEQUENCES = (16, 32)  # max_num_seqs of one run and the next
 HEADINGS = (
     "frozen",
     "`up` took",
     "route written meanwhile",
-    "old job kept meanwhile",
+    "old replicas kept meanwhile",
     "failed of requests (bar: 0)",
 )
 
@@ -41,13 +40,13 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=1)
     options = parser.parse_args()
     before, kept = loop_factor(), True
-    with own_platform("frozen", network="127.88.0", models=SMALL_MODELS, nodes=1) as platform:
+    with own_platform("frozen", network="127.88.0", models=MODELS, nodes=1) as platform:
         print("| " + " | ".join(HEADINGS) + " |\n|" + "---|" * len(HEADINGS))
         for run in range(options.runs):
             change = asyncio.run(
                 change_while_frozen(
                     platform,
-                    MODEL,
+                    list(MODELS),
                     frozen_s=options.seconds,
                     max_num_seqs=SEQUENCES[run % len(SEQUENCES)],
                 )

@@ -68,6 +68,7 @@ def _gate_document(plan: PlatformPlan, model: ModelPlan) -> dict[str, object]:
         "surge": model.surge,
         "min_replicas": release.scaling.min_replicas,
         "max_replicas": release.scaling.max_replicas,
+        "envoys": len(plan.gateway.envoys),
         "deadline_s": _deadline_s(model),
         "nomad": plan.nomad.url,
         "consul": plan.consul.url,

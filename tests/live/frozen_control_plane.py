@@ -6,12 +6,12 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tests.live.environments import Platform
-from tests.live.models import backends, drained, job_of_each_model, jobs, replicas_of
+from tests.live.models import backends, drained, job_of_each_model, replicas_of, serving
 from tests.live.processes import processes_of
 from tests.live.streaming import Load
 
@@ -21,8 +21,9 @@ PAUSE_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrozenChange:
-    """When the control plane went on: whether the route in Consul named the new job (`moved`), and
-    whether Nomad still ran the old one (`kept`)."""
+    """When the control plane went on: whether the routes in Consul named the new jobs (`moved`; the
+    replicas of models with `surge: 0` keep their service), and whether every old replica still
+    served (`kept`)."""
 
     load: Load
     moved: bool
@@ -44,27 +45,34 @@ def control_plane_frozen(platform: Platform) -> Iterator[None]:
 
 
 async def change_while_frozen(
-    platform: Platform, model: str, *, frozen_s: float, **engine: object
+    platform: Platform, models: Sequence[str], *, frozen_s: float, **engine: object
 ) -> FrozenChange:
-    """Changes keys of a model's engine under streaming load on both protocols. The control plane
-    stands still from before the change begins, for `frozen_s`."""
-    old = job_of_each_model(platform)[model]
-    replaced = replicas_of(platform, old)
-    assert replaced, f"{old} has no replicas"
-    load = Load(platform.http, platform.grpc, [model], streams_per_protocol=1, pause_s=PAUSE_S)
+    """Changes keys of the models' engines in one `up`, under streaming load on both protocols. The
+    control plane stands still from before the change begins, for `frozen_s`."""
+    old = {model: job_of_each_model(platform)[model] for model in models}
+    served = {job: serving(platform, job) for job in old.values()}
+    routed = {model: backends(platform, model) for model in models}
+    replaced = [each for job in old.values() for each in replicas_of(platform, job)]
+    assert all(served.values()), f"not all of {old} have replicas"
+    load = Load(platform.http, platform.grpc, list(models), streams_per_protocol=1, pause_s=PAUSE_S)
     async with load:
-        await load.answered(model, after_s=0)
-        platform.edit_model(model, **engine)
+        for model in models:
+            await load.answered(model, after_s=0)
+            platform.edit_model(model, **engine)
         began_s = time.monotonic()
         with control_plane_frozen(platform):
             up = asyncio.create_task(asyncio.to_thread(platform.slipway, "up"))
             await asyncio.sleep(frozen_s)
-            moved = backends(platform, model) == [job_of_each_model(platform)[model]] != [old]
-            kept = old in {job["ID"] for job in jobs(platform)}
+            moved = all(
+                (backends(platform, model) != before) is (before == [old[model]])
+                for model, before in routed.items()
+            )
+            kept = all(before <= serving(platform, job) for job, before in served.items())
         done = await up
         up_s = time.monotonic() - began_s
         await drained(replaced)  # their drain is part of the change
-        await load.answered(model, after_s=time.monotonic())
+        for model in models:
+            await load.answered(model, after_s=time.monotonic())
     return FrozenChange(
         load=load, moved=moved, kept=kept, frozen_s=frozen_s, up_s=up_s, log=done.stderr
     )

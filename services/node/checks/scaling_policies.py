@@ -17,6 +17,7 @@ import re
 import sys
 from urllib.parse import urlsplit
 
+from program.addresses import url
 from program.http_json import Api, ApiError
 from program.waiting import say
 
@@ -45,7 +46,7 @@ def check(metrics_url: str) -> int:
 
 
 def _handled(metrics_url: str) -> int:
-    url = urlsplit(metrics_url)
-    text = Api(f"{url.scheme}://{url.netloc}").text(f"{url.path}?{url.query}")
+    parts = urlsplit(metrics_url)
+    text = Api(url(parts.scheme, parts.netloc)).text(f"{parts.path}?{parts.query}")
     found = HANDLED.search(text)
     return int(float(found[1])) if found else 0  # the metric appears after a second

@@ -21,6 +21,7 @@ from program.errors import HostError, exit_code
 from program.http_json import Api, ApiError
 from program.waiting import say
 
+from gates.gateway import Gateway
 from gates.model_job import (
     STABLE,
     ModelJob,
@@ -34,7 +35,7 @@ from gates.protocols import PROTOCOLS, SUFFIXES, service_of
 from gates.replica_exchange import Exchange, GivenUpError, registered
 
 SCHEMA = "model-gate.schema.json"
-SCHEMA_VERSION = 2  # version 1 had no `protocols` and no `release`
+SCHEMA_VERSION = 2  # version 1 had no `protocols`, no `release` and no `envoys`
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Gate:
     deadline_s: float
     nomad: Api
     consul: Api
+    envoys: int
 
     def exchange(self, job: ModelJob, wanted: int, old_jobs: Sequence[ModelJob]) -> None:
         Exchange(
@@ -59,6 +61,7 @@ class Gate:
             old_jobs=old_jobs,
             deadline_s=self.deadline_s,
             consul=self.consul,
+            gateway=Gateway(self.consul, self.envoys),
         ).run()
 
 
@@ -79,6 +82,7 @@ def read_gate(document: JsonObject, secrets: JsonObject) -> Gate:
             deadline_s=document["deadline_s"],
             nomad=nomad,
             consul=Api(document["consul"], {"X-Consul-Token": secrets["consul_token"]}),
+            envoys=document.get("envoys", 0),
         )
 
 
@@ -189,7 +193,7 @@ def answers(gate: Gate, job: ModelJob) -> bool:
     (Triton's metrics) always pass and are left out."""
     own = {each["ID"] for each in job.allocations()}
     return any(
-        own & registered(gate.consul.get(f"/v1/health/service/{service}?passing=1"))
+        own & set(registered(gate.consul.get(f"/v1/health/service/{service}?passing=1")))
         for service in services(job.document())
         if service.endswith(SUFFIXES)
     )
@@ -200,12 +204,12 @@ def capacity_hint(gate: Gate, others: Sequence[ModelJob], error: GivenUpError) -
         return ""
     if gate.surge == 0:
         return (
-            "\nThis change is the one that turns on `surge: 0`, or moves the model to"
-            " another pool: it needs room for all replicas once; later ones do not."
+            "\nThis change turns on `surge: 0` or moves the model to another pool: it needs room"
+            " for all replicas at once; later changes do not."
         )
     return (
-        "\nWith `surge: 0` for this model in Pulumi.<env>.yaml replicas are replaced"
-        " one by one: turn it on once, while there is room."
+        "\nWith `surge: 0` for this model in Pulumi.<env>.yaml, replicas are replaced"
+        " one by one: turn it on while there is room for a second set."
     )
 
 

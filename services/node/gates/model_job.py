@@ -80,7 +80,7 @@ class ModelJob:
         self._change(resumed)
 
     def _change(self, change: Callable[[JsonObject], JsonObject]) -> None:
-        """Register the changed document. Retries once if the job changed meanwhile, because Nomad
+        """Register the changed document. Retries if the job changed meanwhile, because Nomad
         refuses a change based on an older version."""
         while (changed := change(document := self.document())) != document:
             index = document["JobModifyIndex"]

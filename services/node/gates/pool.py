@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from program.addresses import beside
 from program.arguments import expect_apply
 from program.document import JsonObject, parsing, read_document, read_secrets
 from program.errors import exit_code
@@ -47,7 +48,7 @@ def read_gate(document: JsonObject, secrets: JsonObject) -> Gate:
 
 def apply(gate: Gate) -> None:
     took_s = wait_until(f"pool {gate.pool}", lambda: missing(gate), gate.ready_timeout_s)
-    say(f"pool {gate.pool}: {gate.count} of {gate.count} nodes take work, {took_s:.1f} s")
+    say(f"pool {gate.pool}: {gate.count} of {gate.count} nodes accept work, {took_s:.1f} s")
 
 
 def missing(gate: Gate) -> str | None:
@@ -63,8 +64,8 @@ def missing(gate: Gate) -> str | None:
     if ready >= gate.count:
         return None
     if len(reasons) < gate.count:
-        waiting.append(f"{gate.count - len(reasons)} have not registered")
-    return f"{ready} of {gate.count} nodes take work; {', '.join(waiting)}"
+        waiting.append(f"{gate.count - len(reasons)} not registered")
+    return f"{ready} of {gate.count} nodes accept work; {', '.join(waiting)}"
 
 
 def living(nodes: Iterable[JsonObject]) -> list[JsonObject]:
@@ -83,7 +84,8 @@ def living(nodes: Iterable[JsonObject]) -> list[JsonObject]:
 
 def _not_ready(nomad: Api, node: JsonObject) -> str | None:
     if node["Status"] == "initializing":
-        _hasten_first_heartbeat(nomad.get(f"/v1/node/{node['ID']}")["HTTPAddr"])
+        agent = nomad.get(f"/v1/node/{node['ID']}")["HTTPAddr"]
+        _hasten_first_heartbeat(beside(nomad.address, agent))
     if node["Status"] != "ready":
         return f"is {node['Status']}"
     if node["SchedulingEligibility"] != "eligible":
@@ -98,7 +100,7 @@ def _hasten_first_heartbeat(address: str) -> None:
     within ten seconds, or as soon as the servers have answered any other request sent through the
     agent (Nomad 1.11, client/client.go: registerAndHeartbeat, client/rpc.go:
     fireRpcRetryWatcher)."""
-    agent = Api(f"http://{address}", timeout_s=ASK_TIMEOUT_S)
+    agent = Api(address, timeout_s=ASK_TIMEOUT_S)
     with suppress(ApiError):  # then it takes the ten seconds
         agent.get("/v1/status/leader")
 

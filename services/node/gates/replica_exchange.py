@@ -4,6 +4,9 @@ The new job asks for all its replicas at once, and Nomad places those that fit. 
 replicas answer and the rest wait for room, one replica of an old job is removed: it leaves Consul,
 drains and stops, and Nomad places a new replica in its room. Without an old job this only waits.
 
+No old replica goes before every Envoy knows the new ones that answer: one whose control plane
+stands still would be left without any replica.
+
 All state is in Nomad, so the next run continues one that was killed.
 """
 
@@ -18,6 +21,7 @@ from program.errors import HostError
 from program.http_json import Api, ApiError
 from program.waiting import say
 
+from gates.gateway import Gateway
 from gates.model_job import (
     ModelJob,
     group_of,
@@ -29,7 +33,8 @@ from gates.task_failure import failing_task, last_end, last_words, newest_event,
 
 PROGRESS_INTERVAL_S = 10
 LOOK_INTERVAL_S = 2  # only one query is watched; repeated failures show up in another
-RETRY_INTERVAL_S = 5  # an election takes as long
+RETRY_INTERVAL_S = 5  # about as long as an election takes
+GATEWAY_INTERVAL_S = 0.5
 RESTARTS_MAX = 3  # one or two may be a temporary problem
 NO_ROOM_MAX_S = 90  # a replica that leaves may make room meanwhile
 
@@ -98,9 +103,11 @@ def next_old_job(seen: Seen) -> int | None:
 
 @dataclass(frozen=True)
 class View:
-    """The state of both clusters at one moment. `news` is the query whose next change matters."""
+    """The state of both clusters at one moment. `news` is the query whose next change matters;
+    `addresses` ("host:port") are those of the replicas that answer, by service."""
 
     seen: Seen
+    addresses: dict[str, set[str]]
     unready: list[dict[str, Any]]  # allocations
     news: tuple[Api, str, int]
 
@@ -120,15 +127,16 @@ class Exchange:
     old_jobs: Sequence[ModelJob]  # newest first
     deadline_s: float  # for the first replicas, and again after each removal
     consul: Api
+    gateway: Gateway
     _awaited: int = field(default=0, init=False)
-    _patient_s: float = field(default=0, init=False)  # start of the deadline
+    _waiting_since_s: float = field(default=0, init=False)  # the deadline counts from here
     _room_s: float = field(default=0, init=False)  # when there last was room, or some was coming
     _said: tuple[str, float] = field(default=("", 0), init=False)  # the last line, and when
 
     def run(self) -> None:
         """Raises GivenUpError with the last state seen if the deadline has passed, replicas fail as
         often as they start, or there has been no room for a while."""
-        started = self._patient_s = self._room_s = time.monotonic()
+        started = self._waiting_since_s = self._room_s = time.monotonic()
         while True:
             try:
                 if self._step():
@@ -142,13 +150,15 @@ class Exchange:
         """One step: unless all replicas answer, remove an old one or wait for a change."""
         view = self._look()
         now, seen = time.monotonic(), view.seen
+        at = None if seen.done else next_old_job(seen)
+        if (seen.done or at is not None) and self._waits_for_the_gateway(view, now):
+            return False
         if seen.done:
             return True
-        at = next_old_job(seen)
         if at is not None:
             self._take_from(self.old_jobs[at], seen.old_jobs[at])
             self._awaited = seen.placed + min(1, seen.old_jobs[at].placed)
-            self._patient_s = self._room_s = now
+            self._waiting_since_s = self._room_s = now
             return False
         if not seen.stuck:
             self._room_s = now
@@ -161,6 +171,17 @@ class Exchange:
         api, path, index = view.news
         api.watch(path, index, LOOK_INTERVAL_S)
         return False
+
+    def _waits_for_the_gateway(self, view: View, now: float) -> bool:
+        """Whether old replicas stay because an Envoy does not know the new ones."""
+        unknown = self.gateway.unknown_replicas(view.addresses) if self.old_jobs else None
+        if unknown is None:
+            return False
+        self._room_s = now
+        self._give_up_at_the_deadline(unknown)
+        self._report(f"model {self.model}: {unknown}", now)
+        time.sleep(GATEWAY_INTERVAL_S)  # a control plane's status can only be polled
+        return True
 
     def _report(self, line: str, now: float) -> None:
         """Prints a line, and repeats an unchanged one only to show progress."""
@@ -184,7 +205,7 @@ class Exchange:
             raise _ends_again(failing[0], self.job.nomad)
 
     def _give_up_at_the_deadline(self, seen_last: str) -> None:
-        if time.monotonic() - self._patient_s > self.deadline_s:
+        if time.monotonic() - self._waiting_since_s > self.deadline_s:
             raise GivenUpError(f"not ready after {self.deadline_s:.0f} s: {seen_last}") from None
 
     def _take_from(self, job: ModelJob, old_job: OldJob) -> None:
@@ -199,6 +220,7 @@ class Exchange:
         running = placed(self.job.allocations())
         passing = [self._passing(service) for service in self.services]
         unready = [each for each in running if not all(each["ID"] in ids for ids, _ in passing)]
+        ready = {each["ID"] for each in running} - {each["ID"] for each in unready}
         evaluations = nomad.get(f"/v1/job/{self.job.id}/evaluations") if queued else []
         news = (nomad, path, index)
         if unready:
@@ -211,18 +233,26 @@ class Exchange:
             no_room=no_room(queued, group["Name"], evaluations),
             awaited=self._awaited,
         )
-        return View(seen, unready, news)
+        addresses = {
+            service: {at for allocation, at in found.items() if allocation in ready}
+            for service, (found, _) in zip(self.services, passing, strict=True)
+        }
+        return View(seen, addresses, unready, news)
 
-    def _passing(self, service: str) -> tuple[set[str], tuple[Api, str, int]]:
-        """The allocations that pass the service's checks; jobs of several specs may share it."""
+    def _passing(self, service: str) -> tuple[dict[str, str], tuple[Api, str, int]]:
+        """The allocations that pass the service's checks, and their addresses; jobs of several
+        specs may share it."""
         path = f"/v1/health/service/{service}?passing=1"
         entries, index = self.consul.watch(path, 0, 1)
         return registered(entries), (self.consul, path, index)
 
 
-def registered(entries: list[dict[str, Any]]) -> set[str]:
-    """The allocations registered for a service in Consul."""
-    return {(entry["Service"]["Meta"] or {}).get("allocation", "") for entry in entries}
+def registered(entries: list[dict[str, Any]]) -> dict[str, str]:
+    """Allocation -> "host:port" of the entries of a service in Consul."""
+    return {
+        (service["Meta"] or {}).get("allocation", ""): f"{service['Address']}:{service['Port']}"
+        for service in (entry["Service"] for entry in entries)
+    }
 
 
 def _ends_again(allocation: dict[str, Any], nomad: Api) -> GivenUpError:

@@ -20,12 +20,12 @@ from program.errors import HostError, exit_code
 from program.http_json import Api, ApiError
 from program.waiting import say, wait_until
 
+from gates.gateway import ask, control_planes
+
 SCHEMA = "routes-gate.schema.json"
 SCHEMA_VERSION = 1
 
-SERVICE = "xds-http"
 ACCEPTED_ANSWERS = (1,)  # versions of schemas/acknowledged.schema.json
-ASK_TIMEOUT_S = 2
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,11 @@ def apply(gate: Gate) -> None:
 def missing(gate: Gate) -> str | None:
     """What keeps the old jobs from being removed; None if nothing does."""
     try:
-        streams = [stream for each in control_planes(gate.consul) for stream in streams_of(each)]
+        streams = [
+            stream
+            for each in control_planes(gate.consul)
+            for stream in ask(each, "/acknowledged", ACCEPTED_ANSWERS)["envoys"]
+        ]
     except ApiError as error:
         return str(error)
     connected = {stream["node"] for stream in streams}
@@ -69,22 +73,6 @@ def missing(gate: Gate) -> str | None:
         return f"{len(connected)} of {gate.envoys} Envoys are connected to a control plane"
     lags = (lag(stream["node"], stream["routes"], gate.routes) for stream in streams)
     return next(filter(None, lags), None)
-
-
-def control_planes(consul: Api) -> list[Api]:
-    """The control planes on nodes that are alive."""
-    entries = consul.get(f"/v1/health/service/{SERVICE}?passing=1")
-    return [Api(_address(entry), timeout_s=ASK_TIMEOUT_S) for entry in entries]
-
-
-def streams_of(control_plane: Api) -> list[JsonObject]:
-    """The Envoys connected to the control plane, one entry per stream."""
-    answer = control_plane.get("/acknowledged")
-    version = answer.get("schema_version")
-    if version not in ACCEPTED_ANSWERS:
-        raise ApiError(f"{control_plane.address} answers in schema_version {version}")
-    streams: list[JsonObject] = answer["envoys"]
-    return streams
 
 
 def lag(
@@ -101,11 +89,6 @@ def lag(
     services = ", ".join(acknowledged.get(behind[0], ())) or "no service"
     how_many = f"; {len(behind)} models lag" if len(behind) > 1 else ""
     return f"Envoy {node} still sends {behind[0]} to {services}{how_many}"
-
-
-def _address(entry: JsonObject) -> str:
-    service = entry["Service"]
-    return f"http://{service['Address'] or entry['Node']['Address']}:{service['Port']}"
 
 
 def run() -> None:

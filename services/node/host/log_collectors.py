@@ -28,7 +28,7 @@ from host.document import Agent, read_agent
 from host.processes import PROC, Process, running
 from host.supervision import MARK, Supervisor
 
-SETTLED_S = 15  # a Nomad agent starts its tasks' collectors long before
+SETTLED_S = 15  # a Nomad agent starts its tasks' collectors long before that
 PAUSE_S = 10
 CALM_S = 3600
 PIPE = re.compile(r"data/alloc/[^/]+/alloc/logs/\.[^/]+\.fifo$")
@@ -106,8 +106,8 @@ class Watcher:
                 restraint.restarted(now_s)
                 lost = ", ".join(pipe.path for pipe in sorted(lasting) if pipe.agent == folder)
                 _say(
-                    f"nothing reads {lost}: {agent.program} is restarted, "
-                    f"then not for {restraint.pause_s:.0f} s"
+                    f"nothing reads {lost}: restarting {agent.program}; "
+                    f"its next restart is at least {restraint.pause_s:.0f} s away"
                 )
                 self._supervisor.restart(agent)
 

@@ -5,7 +5,7 @@
     agents.py remove    end and delete that host's agents, its tasks and its data
     agents.py start     start all agents of the environment from what is on disk
     agents.py stop      end all agents and tasks of the environment; data stays
-    agents.py status    one line an agent; exit 1 unless all are ready
+    agents.py status    one line per agent; exit 1 unless all are ready
 
 Environment: SLIPWAY_RUN, SLIPWAY_CACHE, SLIPWAY_SCRATCH (absolute paths).
 """

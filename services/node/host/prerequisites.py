@@ -36,9 +36,9 @@ def wait_for_prerequisites(folders: Folders, agent: Agent) -> None:
             prerequisites.nomad
         )
 
-    what = f"{agent.name} on {agent.host} may start"
+    what = f"{agent.name} on {agent.host}: prerequisites"
     took_s = wait_until(what, missing, agent.ready_timeout_s)
-    say(f"{what} after {took_s:.1f} s")
+    say(f"{what} met after {took_s:.1f} s")
 
 
 def _not_in_catalog(consul: Api, service: str, host: str) -> str | None:

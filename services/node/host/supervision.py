@@ -21,6 +21,7 @@ from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import Any
 
+from program.addresses import url
 from program.errors import HostError
 from program.folders import Folders, holds, make_private_folder, to_json, write_private
 from program.waiting import wait_until
@@ -145,7 +146,7 @@ class Supervisor:
             self._rpc().supervisor.removeProcessGroup(agent.program)
 
     def start(self, agent: Agent) -> None:
-        """Start an agent that is stopped or that supervisord has given up."""
+        """Start an agent that is stopped or that supervisord has given up on."""
         try:
             self._rpc().supervisor.startProcess(agent.program, False)
         except xmlrpc.client.Fault as fault:
@@ -186,13 +187,14 @@ class Supervisor:
         """End an earlier supervisord that does not answer; its agents keep running."""
         # Compares whole arguments: another process may be reading that file, and another checkout's
         # path may end with this one's.
-        of_before = {PROGRAM, str(self.configuration)}
-        end_all(lambda: [p for p in running() if of_before <= {*p.argv}], ORPHAN_GRACE_S)
+        predecessor = {PROGRAM, str(self.configuration)}
+        end_all(lambda: [p for p in running() if predecessor <= {*p.argv}], ORPHAN_GRACE_S)
 
     def _rpc(self) -> Any:
-        password = self._password()
-        address = f"{self.endpoint.address}:{self.endpoint.port}"
-        return xmlrpc.client.ServerProxy(f"http://{USER}:{password}@{address}/RPC2")
+        authority = f"{self.endpoint.address}:{self.endpoint.port}"
+        # supervisord's own server speaks no TLS.
+        address = url("http", f"{USER}:{self._password()}@{authority}")
+        return xmlrpc.client.ServerProxy(f"{address}/RPC2")
 
     def _password(self) -> str:
         path = self.folders.supervisor / "password"

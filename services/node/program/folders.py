@@ -133,5 +133,6 @@ def substitute(value: Any, paths: Mapping[str, Path]) -> Any:
 def _path(match: re.Match[str], paths: Mapping[str, Path]) -> str:
     name = match.group(1)
     if name not in paths:
-        raise InputError(f"the document names @{name}@; known are {', '.join(sorted(paths))}")
+        known = ", ".join(f"@{each}@" for each in sorted(paths))
+        raise InputError(f"the document names @{name}@, which is not one of {known}")
     return str(paths[name])

@@ -80,7 +80,7 @@ class Api:
     def _request(
         self, method: str, path: str, body: Any = None, wait_s: float = 0
     ) -> tuple[bytes, Mapping[str, str]]:
-        request = urllib.request.Request(  # noqa: S310  (the address is always http:// of an agent)
+        request = urllib.request.Request(  # noqa: S310  (always the address of an agent)
             self.address + path,
             method=method,
             data=None if body is None else json.dumps(body).encode(),

@@ -23,7 +23,7 @@ def wait_until(what: str, seen: Callable[[], str | None], timeout_s: float) -> f
     while (missing := seen()) is not None:
         now = time.monotonic()
         if now - started > timeout_s:
-            raise HostError(f"{what}: not after {timeout_s:.0f} s: {missing}")
+            raise HostError(f"{what}: gave up after {timeout_s:.0f} s: {missing}")
         if now >= next_line:
             say(f"{what}: {missing}")
             next_line = now + PROGRESS_INTERVAL_S

@@ -135,7 +135,7 @@ def gate(cluster: Cluster, spec: str, **changes: Any) -> subprocess.CompletedPro
 
 def serving(consul: Api) -> list[str]:
     """Allocations that answer by both protocols."""
-    found = [registered(passing(consul, f"model-m-all{suffix}")) for suffix in SUFFIXES]
+    found = [set(registered(passing(consul, f"model-m-all{suffix}"))) for suffix in SUFFIXES]
     return sorted(set.intersection(*found))
 
 

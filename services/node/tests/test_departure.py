@@ -67,7 +67,7 @@ def test_a_node_that_does_not_drain_is_named_with_what_still_runs(
     folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Nomad, "last_end_s", float("inf"))
-    with pytest.raises(HostError, match=r"cpu-0 drains: not after 1260 s: .*model-m\.replica"):
+    with pytest.raises(HostError, match=r"cpu-0 drains: gave up after 1260 s: .*model-m\.replica"):
         departure.drain(folders, "cpu-0", LEAVING)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from gates.gateway import Gateway
 from gates.model import Gate, aftermath
 from gates.model_job import STABLE, ModelJob
 from gates.replica_exchange import Exchange, GivenUpError
@@ -47,7 +48,7 @@ class Cluster(Api):
             raise NO_LEADER
         new = 2 - self.counts["model-m-0"]  # there is room for two in all, and nothing takes time
         if "/health/service/" in path:
-            return [{"Service": {"Meta": {"allocation": f"new-{n}"}}} for n in range(new)]
+            return [{"Service": _registration(f"new-{n}")} for n in range(new)]
         if path.endswith("/summary"):
             return {"Summary": {"replica": {"Queued": 2 - new}}}
         if path.endswith("/evaluations"):
@@ -63,6 +64,10 @@ class Cluster(Api):
         }
 
 
+def _registration(allocation: str) -> dict[str, Any]:
+    return {"Meta": {"allocation": allocation}, "Address": "127.0.0.1", "Port": 1}
+
+
 def _allocation(name: str) -> dict[str, Any]:
     return {
         "ID": name,
@@ -75,7 +80,7 @@ def _allocation(name: str) -> dict[str, Any]:
 
 def exchange(cluster: Cluster) -> Exchange:
     new, old = ModelJob("model-m-1", cluster), ModelJob("model-m-0", cluster)
-    return Exchange("m", new, "model-m-all", 2, [old], 60, cluster)
+    return Exchange("m", new, ["model-m-all-grpc"], 2, [old], 60, cluster, Gateway(cluster, 0))
 
 
 @pytest.mark.usefixtures("clock")
@@ -99,7 +104,7 @@ def test_a_cluster_that_stays_silent_is_given_up_at_the_deadline_with_what_it_sa
 def test_a_nomad_that_fails_while_replicas_are_restored_is_reported_with_what_comes_next() -> None:
     silent = Cluster(silent=lambda _: True)
     old, new = ModelJob("model-m-0", silent), ModelJob("model-m-1", silent)
-    gate = Gate("m", STABLE, new, ("model-m-all-openai",), 0, 2, 2, 60, silent, silent)
+    gate = Gate("m", STABLE, new, ("model-m-all-openai",), 0, 2, 2, 60, silent, silent, 1)
     assert aftermath(gate, [old], [old], GivenUpError("late")) == (
         f"\nsome replicas may not be restored: {NO_LEADER}; the next run continues"
     )

@@ -59,11 +59,11 @@ def test_as_many_nodes_as_the_document_says_are_enough_whatever_their_names() ->
     servers = Servers(node(1), node(2, Name="i-0c2f"))
     assert missing(servers, 2) is None
     assert missing(servers, 1) is None
-    assert missing(servers, 3) == "2 of 3 nodes take work; 1 have not registered"
+    assert missing(servers, 3) == "2 of 3 nodes accept work; 1 not registered"
 
 
 def test_before_the_first_registers_no_node_accepts_work() -> None:
-    assert missing(Servers(), 2) == "0 of 2 nodes take work; 2 have not registered"
+    assert missing(Servers(), 2) == "0 of 2 nodes accept work; 2 not registered"
 
 
 @pytest.mark.parametrize(
@@ -72,14 +72,14 @@ def test_before_the_first_registers_no_node_accepts_work() -> None:
         ({"SchedulingEligibility": "ineligible"}, "cpu-2 is ineligible"),
         ({"Status": "disconnected"}, "cpu-2 is disconnected"),
         ({"Attributes": {}}, "cpu-2 has not found its Consul agent"),
-        ({"Status": "down"}, "1 have not registered"),
-        ({"NodePool": "edge"}, "1 have not registered"),
+        ({"Status": "down"}, "1 not registered"),
+        ({"NodePool": "edge"}, "1 not registered"),
     ],
 )
 def test_a_node_that_does_not_accept_the_pools_work_does_not_count(
     changes: dict[str, Any], said: str
 ) -> None:
-    assert missing(Servers(node(1), node(2, **changes)), 2) == f"1 of 2 nodes take work; {said}"
+    assert missing(Servers(node(1), node(2, **changes)), 2) == f"1 of 2 nodes accept work; {said}"
 
 
 @pytest.mark.parametrize(
@@ -92,12 +92,12 @@ def test_what_a_machine_left_behind_when_it_lost_its_data_does_not_count(
 ) -> None:
     servers = Servers(node(1, Status=stale_status), node(2, **same))
     assert missing(servers, 1) is None
-    assert missing(servers, 2) == "1 of 2 nodes take work; 1 have not registered"
+    assert missing(servers, 2) == "1 of 2 nodes accept work; 1 not registered"
 
 
 def test_an_entry_left_behind_does_not_stand_in_for_the_machines_new_one() -> None:
     servers = Servers(node(1), node(2, Name="cpu-1", SchedulingEligibility="ineligible"))
-    assert missing(servers, 1) == "0 of 1 nodes take work; cpu-1 is ineligible"
+    assert missing(servers, 1) == "0 of 1 nodes accept work; cpu-1 is ineligible"
 
 
 def test_a_document_that_names_the_nodes_means_as_many() -> None:
@@ -137,7 +137,7 @@ def test_a_new_nodes_agent_is_asked_for_what_makes_it_send_its_first_heartbeat(
 ) -> None:
     address, paths = asked
     servers = Servers(node(1, Status="initializing", HTTPAddr=address))
-    assert missing(servers, 1) == "0 of 1 nodes take work; cpu-1 is initializing"
+    assert missing(servers, 1) == "0 of 1 nodes accept work; cpu-1 is initializing"
     assert paths == ["/v1/status/leader"]  # an answer of the servers', through the agent
     servers.nodes["1"]["Status"] = "ready"
     assert missing(servers, 1) is None
@@ -155,4 +155,4 @@ def test_an_agent_that_does_not_answer_is_waited_for_all_the_same(
             silent.listen()
         address = "{}:{}".format(*silent.getsockname())
         servers = Servers(node(1, Status="initializing", HTTPAddr=address))
-        assert missing(servers, 1) == "0 of 1 nodes take work; cpu-1 is initializing"
+        assert missing(servers, 1) == "0 of 1 nodes accept work; cpu-1 is initializing"

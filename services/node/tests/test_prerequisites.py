@@ -100,7 +100,8 @@ def test_it_gives_up_with_what_is_missing(
     clusters: Clusters, folders: Folders, path: str, said: str
 ) -> None:
     clusters.answers[path] = [[]]
-    with pytest.raises(HostError, match=f"nomad on cpu-0 may start: not after 1 s: {said}"):
+    gave_up = f"nomad on cpu-0: prerequisites: gave up after 1 s: {said}"
+    with pytest.raises(HostError, match=gave_up):
         wait_for_prerequisites(folders, NOMAD_CLIENT)
 
 

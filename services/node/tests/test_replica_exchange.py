@@ -171,7 +171,7 @@ def test_a_job_gives_up_replicas_only_where_its_successor_takes_its_clients(
     surge: int | None, old: dict[str, Any], lends: bool
 ) -> None:
     api = Jobs(old=old, new=registering("model-m-all"))
-    gate = Gate("m", STABLE, ModelJob("new", api), (SERVICE,), surge, 1, 4, 60, api, api)
+    gate = Gate("m", STABLE, ModelJob("new", api), (SERVICE,), surge, 1, 4, 60, api, api, 1)
     assert makes_room(gate, ModelJob("old", api)) is lends
 
 
@@ -188,7 +188,7 @@ def test_the_reason_says_what_would_need_less_room(
 ) -> None:
     api = Api("http://127.0.0.1:1")
     job = ModelJob("model-m-1", api)
-    gate = Gate("m", STABLE, job, (SERVICE,), surge, 1, 4, 60, api, api)
+    gate = Gate("m", STABLE, job, (SERVICE,), surge, 1, 4, 60, api, api, 1)
     said = capacity_hint(gate, [ModelJob("model-m-0", api)], error)
     assert words in said
     assert bool(words) is bool(said)

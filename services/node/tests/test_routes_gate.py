@@ -141,7 +141,7 @@ def test_at_its_deadline_it_fails_with_the_last_thing_seen_and_says_what_to_do()
     with gate_of(answers(("a", OLD))) as gate, pytest.raises(HostError) as failure:
         routes.apply(gate)
     lines = str(failure.value).splitlines()
-    assert lines[0] == "routes: not after 60 s: Envoy a still sends tiny to model-tiny-old"
+    assert lines[0] == "routes: gave up after 60 s: Envoy a still sends tiny to model-tiny-old"
     assert lines[1] == "Nothing was removed: the old replicas keep running."
     assert lines[2].startswith("fix: slipway status")
 

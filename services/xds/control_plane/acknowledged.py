@@ -44,8 +44,10 @@ class RouteVersions:
         }
 
     def _routes(self, envoy: Envoy) -> dict[str, list[str]] | None:
-        """An Envoy's routes; None before its first acknowledgement, and for a version of an earlier
-        control plane."""
+        """An Envoy's routes; None before its first acknowledgement, while routes sent to it are not
+        acknowledged (it may use them already), and for a version of an earlier control plane."""
+        if envoy.stream.unanswered(ResourceType.ROUTE):
+            return None
         version = envoy.stream.acknowledged(ResourceType.ROUTE, ROUTE_CONFIG)
         destinations = self._destinations.get(version) if version else None
         if destinations is None:

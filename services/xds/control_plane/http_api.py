@@ -26,7 +26,7 @@ def application(
     async def health(_: web.Request) -> web.Response:
         if is_synced():
             return web.Response(text="ok\n")
-        return web.Response(status=503, text="waiting for the first complete answer of consul\n")
+        return web.Response(status=503, text="waiting for Consul's first complete answer\n")
 
     async def show_status(_: web.Request) -> web.Response:
         return web.json_response(status())

@@ -26,7 +26,7 @@ class Metrics:
         )
         self.consul_stale_seconds = Gauge(
             "slipway_xds_consul_stale_seconds",
-            "Since when a query to Consul has been failing",
+            "Seconds since a query to Consul began to fail",
             registry=self.registry,
         )
         self.refused_routes = Gauge(

@@ -114,7 +114,9 @@ class DiscoveryService:
                     self.metrics.convergence_seconds.labels(label).observe(convergence_s)
             case Rejected(names=names, detail=detail, culprit=culprit):
                 self.metrics.rejections.labels(label).inc()
-                verdict = f"{culprit} is quarantined" if culprit else f"searching {len(names)}"
+                verdict = (
+                    f"{culprit} is quarantined" if culprit else f"bisecting {len(names)} resources"
+                )
                 log.error("envoy %s rejects %s: %s: %s", envoy.node, label, verdict, detail)
             case Silent(names=names):
                 self.metrics.unanswered.labels(label).inc()

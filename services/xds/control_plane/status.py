@@ -23,7 +23,7 @@ def status(
     consul_stale_s: float,
     now_s: float,
 ) -> _Json:
-    """The document that readiness gates and `slipway status` read.
+    """The document of schemas/status.schema.json, read by `slipway up`, `start` and `status`.
 
     A model is `acknowledged` when at least one Envoy is connected and every connected one holds
     the current route and, for each backend, the current cluster and endpoints. It is `ready` if, in

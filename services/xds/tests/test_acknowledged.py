@@ -67,9 +67,10 @@ class Moving:
         return acknowledged(stream)[0]["routes"]
 
 
-def test_an_envoy_keeps_its_old_routes_until_it_has_answered_for_the_new_ones() -> None:
+def test_the_routes_of_an_envoy_are_unknown_until_it_has_answered_for_the_new_ones() -> None:
+    """It may have applied them already."""
     moving = Moving()
-    assert moving.routes() == {"tiny": ["model-tiny-old"]}
+    assert moving.routes() is None
 
     moving.client.ack(moving.sent)
     assert moving.routes() == {"tiny": ["model-tiny-new"]}
@@ -78,6 +79,18 @@ def test_an_envoy_keeps_its_old_routes_until_it_has_answered_for_the_new_ones() 
 def test_an_envoy_that_rejects_the_new_routes_still_has_the_old_ones() -> None:
     moving = Moving()
     moving.client.reject(moving.sent)
+    assert moving.routes() == {"tiny": ["model-tiny-old"]}
+
+
+def test_routes_taken_back_before_an_answer_are_not_the_old_ones_again() -> None:
+    """The answer may still come, and then the Envoy has the new ones."""
+    moving = Moving()
+    moving.client.publish(OLD)
+    moving.client.wait(6)  # longer than an answer may take
+    assert moving.routes() is None
+
+    moving.client.ack(moving.sent)
+    moving.client.ack_all()
     assert moving.routes() == {"tiny": ["model-tiny-old"]}
 
 

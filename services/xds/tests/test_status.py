@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import jsonschema
 from control_plane.resources.listener import GatewayAddress
 from control_plane.routing import Endpoint, RoutingTable
 from control_plane.server import Envoy
@@ -12,6 +15,9 @@ from control_plane.status import status
 from support.connected import envoy
 from support.gateway import route
 
+SCHEMA = json.loads(
+    (Path(__file__).parents[3] / "schemas/status.schema.json").read_text(encoding="utf-8")
+)
 TINY = route("tiny", aliases=("small",))
 UP = (Endpoint("10.0.0.1", 1, True),)
 DOWN = (Endpoint("10.0.0.1", 1, False),)
@@ -26,7 +32,10 @@ def snapshot(of: RoutingTable) -> Snapshot:
 
 
 def tiny(of: RoutingTable, *envoys: Envoy) -> dict[str, Any]:
-    document = status(of, snapshot(of), envoys, problems={}, consul_stale_s=0, now_s=1)
+    document = status(
+        of, snapshot(of), envoys, problems={"broken": "no backends"}, consul_stale_s=0, now_s=1
+    )
+    jsonschema.validate(document, SCHEMA)
     return dict(document["models"]["tiny"])
 
 
@@ -70,6 +79,7 @@ def test_a_protocol_without_a_healthy_replica_is_acknowledged_but_not_ready() ->
 
 def test_before_the_first_table_there_are_no_models() -> None:
     document = status(None, None, [], problems={}, consul_stale_s=2.5, now_s=1)
+    jsonschema.validate(document, SCHEMA)
 
     assert document["models"] == {}
     assert document["consul"] == {"stale_s": 2.5, "synced": False}

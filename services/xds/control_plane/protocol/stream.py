@@ -4,10 +4,11 @@ Make before break, each step gated by the client's acknowledgement of the one be
 
 1. clusters are added or changed (Envoy acknowledges once they are warm);
 2. their endpoints follow, and are sent again with a cluster that is sent again: otherwise Envoy
-1.40 keeps it warming for 15 s; 3. the listener; 4. the routes, once every cluster they point to is
-acknowledged; 5. resources that are no longer needed are removed: clusters some time after the
-routes, because a request that was routed earlier may look up its cluster later; endpoints after
-their cluster.
+   1.40 keeps it warming for 15 s;
+3. the listener;
+4. the routes, once every cluster they point to is acknowledged;
+5. resources that are no longer needed are removed: clusters some time after the routes, because a
+   request that was routed earlier may look up its cluster later; endpoints after their cluster.
 
 Endpoint changes of existing clusters and the runtime layer are sent at once.
 """
@@ -71,6 +72,11 @@ class DeltaStream:
         """The version of a resource that the client acknowledged last."""
         subscription = self._subscriptions.get(resource_type)
         return subscription.confirmed.get(name) if subscription else None
+
+    def unanswered(self, resource_type: ResourceType) -> bool:
+        """Whether the client may hold something newer than it has acknowledged."""
+        subscription = self._subscriptions.get(resource_type)
+        return subscription is not None and subscription.unanswered
 
     def quarantined(self) -> dict[str, str]:
         """Versions that the client rejected: resource name -> version."""

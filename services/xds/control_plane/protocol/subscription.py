@@ -11,8 +11,8 @@ from .messages import Request
 
 WILDCARD = "*"
 
-# A rejection may have a temporary cause (a port still in use), so a quarantine ends, later each
-# time.
+# A rejection may have a temporary cause (a port still in use), so a quarantine ends, and each one
+# lasts longer than the last.
 FIRST_QUARANTINE_S = 5.0
 LONGEST_QUARANTINE_S = 300.0
 
@@ -115,6 +115,11 @@ class Subscription:
         return tuple(sorted(self.confirmed.keys() - available.keys()))
 
     @property
+    def unanswered(self) -> bool:
+        """Whether a response was sent that the client has not answered; it may have applied it."""
+        return self.in_flight is not None or self._late is not None
+
+    @property
     def awaits_first_answer(self) -> bool:
         """The client subscribed to everything, holds nothing, and has not had an answer yet, not
         even an empty one. Envoy waits up to 15 s for one at start."""
@@ -187,6 +192,7 @@ class Subscription:
     def _answered(self, nonce: str) -> InFlight | None:
         if self.in_flight is not None and nonce == self.in_flight.nonce:
             answered, self.in_flight = self.in_flight, None
+            self._late = None  # clients answer in order
             return answered
         if self._late is not None and nonce == self._late.nonce:
             answered, self._late = self._late, None

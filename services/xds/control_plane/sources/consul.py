@@ -41,7 +41,7 @@ class ConsulSource:
             query = self._query(f"/v1/kv/{ROUTES_PREFIX}", {"recurse": "true"})
             async for answer in query.answers():
                 if answer.lost:
-                    log.error("%s: consul lost its state; the last known one stays", ROUTES_PREFIX)
+                    log.error("%s: consul lost its state; keeping the last one", ROUTES_PREFIX)
                     continue
                 self._put_routes(answer.document or [])
                 self._changed(tasks)
@@ -63,7 +63,7 @@ class ConsulSource:
         query = self._query(_health_path(cluster), {})
         async for answer in query.answers():
             if answer.lost:
-                log.error("%s: consul lost its state; the last known one stays", cluster)
+                log.error("%s: consul lost its state; keeping the last one", cluster)
                 continue
             before = self._catalog.endpoints(cluster)
             endpoints = endpoints_from_health(answer.document or [], before=before)

@@ -118,7 +118,7 @@ async def test_a_frozen_control_plane_keeps_the_gate_shut_and_the_next_run_conti
             platform.control_plane.send_signal(signal.SIGCONT)
 
         assert code == 1
-        assert "routes: not after 3 s: " in said
+        assert "routes: gave up after 3 s: " in said
         assert f":{platform.http_port}/acknowledged: timed out" in said
         assert "Nothing was removed" in said
         assert await patient.ended() == (0, "")
