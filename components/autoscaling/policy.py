@@ -1,16 +1,20 @@
-"""The scaling policy of a model: requests in flight, counted at the gateway that all pass
-through."""
+"""The scaling policy of a model: requests in flight, counted at the gateway, which every request
+passes through."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from slipway.plan.platform import AutoscalingPlan, ModelPlan, Release
+from slipway.plan.platform import STABLE, AutoscalingPlan, ModelPlan, Release
 
 ENVOY_METRICS = "envoy-admin"  # the service under which Prometheus finds Envoy's statistics
 
 # Scale-in follows the peak over this window; scale-out follows the latest sample.
 SCALE_IN_WINDOW_S = 60
+LOOK_BACK_S = 600  # after a gap
+
+_PROTOCOL = "(openai|grpc)"
 
 
 def inflight_policy(
@@ -30,7 +34,7 @@ def inflight_policy(
                 "inflight": [
                     {
                         "source": "prometheus",
-                        "query": replicas_wanted_query(model, release, envoys=autoscaling.envoys),
+                        "query": replicas_wanted_query(model, release, autoscaling),
                         "strategy": [{"pass-through": [{}]}],
                     }
                 ]
@@ -39,22 +43,50 @@ def inflight_policy(
     }
 
 
-def replicas_wanted_query(model: ModelPlan, release: Release, *, envoys: int) -> str:
+def replicas_wanted_query(model: ModelPlan, release: Release, autoscaling: AutoscalingPlan) -> str:
     """PromQL for the wanted count; while an Envoy is not scraped it has no result, which keeps the
     count.
 
     Envoy reports only statistics that it has used, so a model without a series has no load,
-    provided that all `envoys` are scraped: the load of a missing one is unknown.
+    provided that all Envoys are scraped: the load of a missing one is unknown. Prometheus answers
+    with samples of up to five minutes ago, also after it has stood still itself: an old scrape has
+    not seen an Envoy either.
+
+    Right after a gap the window holds few samples, perhaps one. Until a minute has been seen again,
+    the peak is that of a longer time, which reaches back to before the gap.
 
     The query counts the load of all specs of the release. While a changed spec starts, the old one
-    has all the load: by its own load, the new job would scale in to its minimum just before the
-    route moves.
+    has all the load: judged by its own load, the new job would scale in to its minimum just before
+    the route moves.
     """
-    # The name is followed by a digest or "all", a single word, so `llama` does not match
-    # `llama-8b`.
-    clusters = f'envoy_cluster_name=~"model-{model.name}-[0-9a-z]+-(openai|grpc)"'
-    all_are_seen = f'(count(up{{service="{ENVOY_METRICS}"}} == 1) >= {envoys})'
+    clusters = ",".join(_matchers(model, release))
+    up = f'up{{service="{ENVOY_METRICS}"}}'
+    fresh = f"time() - timestamp({up}) < {autoscaling.scrape_valid_s}"
+    all_are_seen = f"(count(({up} == 1) and ({fresh})) >= {autoscaling.envoys})"
     inflight = f"(sum(envoy_cluster_upstream_rq_active{{{clusters}}}) or vector(0))"
-    peak = f"max_over_time(({inflight} and {all_are_seen})[{SCALE_IN_WINDOW_S}s:5s])"
+    load = f"({inflight} and {all_are_seen})"
+    window = f"[{SCALE_IN_WINDOW_S}s:5s]"
+    peak = (
+        f"((max_over_time({load}{window})"
+        f" and max_over_time({load}{window} offset {SCALE_IN_WINDOW_S}s))"
+        f" or max_over_time({load}[{LOOK_BACK_S}s:15s]))"
+    )
     target = release.scaling.target_inflight_per_replica
     return f"ceil({peak} / {target}) and {all_are_seen}"
+
+
+def _matchers(model: ModelPlan, release: Release) -> Iterator[str]:
+    """PromQL matchers of the Envoy clusters that carry the release's load.
+
+    The stable release's old specs are not in the plan, so it is matched by every cluster of the
+    model except those of the plan's other releases.
+    """
+    if release.name != STABLE:
+        yield f'envoy_cluster_name=~"{release.service}-{_PROTOCOL}"'
+        return
+    # The name is followed by a digest or "all", a single word, so `llama` does not match
+    # `llama-8b`.
+    yield f'envoy_cluster_name=~"model-{model.name}-[0-9a-z]+-{_PROTOCOL}"'
+    for other in model.releases:
+        if other.service != release.service:
+            yield f'envoy_cluster_name!~"{other.service}-{_PROTOCOL}"'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 from pathlib import Path
@@ -75,7 +76,8 @@ def test_prometheus_would_refuse_a_misspelt_key(tmp_path: Path, jobs: dict[str, 
 
 def test_every_scaling_query_is_promql(tmp_path: Path, plan: PlatformPlan) -> None:
     rules = rule_file(
-        tmp_path, [replicas_wanted_query(model, model.stable, envoys=1) for model in plan.models]
+        tmp_path,
+        [replicas_wanted_query(model, model.stable, plan.autoscaling) for model in plan.models],
     )
     result = promtool("check", "rules", rules, folder=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -131,7 +133,7 @@ def test_the_query_is_the_replicas_that_the_load_wants(
     ]
     series.append({"series": SCRAPE, "values": "1x20"})
     expected = {
-        "expr": replicas_wanted_query(model, model.stable, envoys=1),
+        "expr": replicas_wanted_query(model, model.stable, plan.autoscaling),
         "eval_time": "5m",
         "exp_samples": [{"labels": "{}", "value": replicas}],
     }
@@ -141,41 +143,90 @@ def test_the_query_is_the_replicas_that_the_load_wants(
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-# (envoys expected, whether each is scraped by 15 s, replicas wanted by the last sample's load of 40
-# for a target of 16 each; None: no result, so that the count is kept).
-SCRAPES: list[tuple[str, int, list[str], int | None]] = [
-    ("all are seen", 1, ["1x20"], 3),
-    ("the scrape fails", 1, ["1x17 0 0 0"], None),
-    ("the scrape failed and works again", 1, ["1x12 0 0 0 1 1 1 1"], 3),
-    ("never found", 1, [], None),
-    ("no longer found", 1, ["1x18 stale"], None),
-    ("one of two fails", 2, ["1x20", "1x17 0 0 0"], None),
-    ("both are seen", 2, ["1x20", "1x20"], 3),
+# (envoys expected, by 15 s whether each is scraped and the load, replicas wanted for a target of
+# 16 each; None: no result, so that the count is kept).
+FLAT = "40x20"
+SCRAPES: list[tuple[str, int, list[str], str, int | None]] = [
+    ("all are seen", 1, ["1x20"], FLAT, 3),
+    ("the scrape fails", 1, ["1x17 0 0 0"], FLAT, None),
+    ("the scrape failed and works again", 1, ["1x12 0 0 0 0 1 1 1 1"], FLAT, 3),
+    ("never found", 1, [], FLAT, None),
+    ("no longer found", 1, ["1x18 stale"], FLAT, None),
+    ("one of two fails", 2, ["1x20", "1x17 0 0 0"], FLAT, None),
+    ("both are seen", 2, ["1x20", "1x20"], FLAT, 3),
+    # Prometheus stood still and leaves no mark of it: the last samples are still its answer.
+    ("nothing is scraped any more", 1, ["1x17 _ _ _"], "0x17 _ _ _", None),
+    ("the first scrape", 1, ["_x20 1"], "_x20 40", 3),
+    ("the first scrape after a gap", 1, ["1x7 _x12 1"], "40x7 _x12 1", 3),
+    ("the first good scrape after failed ones", 1, ["1x7 0x11 1"], "40x7 _x12 1", 3),
+    ("a minute and more after a gap", 1, ["1x2 0x6 1x10"], "40x9 1x10", 1),
 ]
 
 
 @pytest.mark.parametrize(
-    ("envoys", "scrapes", "replicas"),
+    ("envoys", "scrapes", "load", "replicas"),
     [scrape[1:] for scrape in SCRAPES],
     ids=[scrape[0] for scrape in SCRAPES],
 )
 def test_no_count_is_wanted_while_an_envoy_is_not_seen(
-    tmp_path: Path, plan: PlatformPlan, envoys: int, scrapes: list[str], replicas: int | None
+    tmp_path: Path,
+    plan: PlatformPlan,
+    envoys: int,
+    scrapes: list[str],
+    load: str,
+    replicas: int | None,
 ) -> None:
     (model,) = [model for model in plan.models if model.name == "sim"]
-    load = f'envoy_cluster_upstream_rq_active{{envoy_cluster_name="{model.stable.job_id}-grpc"}}'
+    inflight = (
+        f'envoy_cluster_upstream_rq_active{{envoy_cluster_name="{model.stable.job_id}-grpc"}}'
+    )
     series = [
         {"series": SCRAPE.replace('"1"', f'"{number}"'), "values": values}
         for number, values in enumerate(scrapes)
     ]
     expected = {
-        "expr": replicas_wanted_query(model, model.stable, envoys=envoys),
+        "expr": replicas_wanted_query(
+            model, model.stable, dataclasses.replace(plan.autoscaling, envoys=envoys)
+        ),
         "eval_time": "5m",
         "exp_samples": [] if replicas is None else [{"labels": "{}", "value": replicas}],
     }
     test = {
         "interval": "15s",
-        "input_series": [*series, {"series": load, "values": "40x20"}],
+        "input_series": [*series, {"series": inflight, "values": load}],
+        "promql_expr_test": [expected],
+    }
+    (tmp_path / "test.yml").write_text(yaml.safe_dump({"tests": [test]}))
+    result = promtool("test", "rules", "test.yml", folder=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize(("release", "replicas"), [("stable", 3), ("canary", 1)])
+def test_each_release_wants_replicas_for_its_own_load(
+    tmp_path: Path, plan: PlatformPlan, release: str, replicas: int
+) -> None:
+    (model,) = [model for model in plan.models if model.name == "sim"]
+    canary = dataclasses.replace(
+        model.stable, name="canary", job_id="model-sim-ca0a12", service="model-sim-ca0a12"
+    )
+    model = dataclasses.replace(model, releases=(model.stable, canary))
+    (wanting,) = [each for each in model.releases if each.name == release]
+    loads = {model.stable.job_id: 20, "model-sim-012def": 20, canary.job_id: 10}
+    series = [
+        {
+            "series": f'envoy_cluster_upstream_rq_active{{envoy_cluster_name="{job}-openai"}}',
+            "values": f"{load}x20",
+        }
+        for job, load in loads.items()
+    ]
+    expected = {
+        "expr": replicas_wanted_query(model, wanting, plan.autoscaling),
+        "eval_time": "5m",
+        "exp_samples": [{"labels": "{}", "value": replicas}],
+    }
+    test = {
+        "interval": "15s",
+        "input_series": [*series, {"series": SCRAPE, "values": "1x20"}],
         "promql_expr_test": [expected],
     }
     (tmp_path / "test.yml").write_text(yaml.safe_dump({"tests": [test]}))

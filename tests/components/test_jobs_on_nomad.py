@@ -224,7 +224,7 @@ def test_the_autoscaler_scales_a_model_to_the_answer_of_its_query(
             assert checked.returncode == 0
 
     (model,) = [model for model in plan.models if model.stable.job_id == job.id]
-    assert replicas_wanted_query(model, model.stable, envoys=1) in queries
+    assert replicas_wanted_query(model, model.stable, plan.autoscaling) in queries
     levels = {json.loads(line)["@level"] for line in log.read_text().splitlines() if line[0] == "{"}
     assert levels == {"info"}
 

@@ -94,10 +94,16 @@ class Pool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsSpec:
-    """A folder of prepared weights under a node's runtime folder."""
+    """A folder of prepared weights under a node's runtime folder.
+
+    The replica's bundle has the program that prepares it, `entrypoint`; `python` names the
+    environment whose interpreter runs it.
+    """
 
     directory: str  # "weights/smollm2-1a2b3c4d": relative to the runtime folder
-    document: JsonObject  # what services/triton_vllm/weights.py reads
+    document: JsonObject  # what the program reads
+    python: str
+    entrypoint: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +183,7 @@ class ModelPlan:
     # Where it runs, and how.
     pool: str
     accelerator: str  # catalog key; "" on a CPU pool
+    accelerator_vendor: str  # "nvidia"; "" on a CPU pool
     instance: str  # catalog key; "" on machines that are owned
     layout: Layout
     precision: Precision
@@ -246,6 +253,7 @@ class AutoscalingPlan:
     autoscaler: Endpoint
     evaluation_interval_s: int
     envoys: int  # their statistics add up to the load; while one is missing, counts stay
+    scrape_valid_s: int  # the age from which on a scrape of an Envoy says nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +277,7 @@ class BudgetPlan:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformPlan:
     environment: str  # "dev"
-    target: str  # "dev", later "aws", "metal", "kubernetes"
+    target: str  # "dev" | "aws" | "metal"
     datacenter: str
     cidr: str
     servers: tuple[Server, ...]

@@ -44,6 +44,10 @@ PROMETHEUS_PORT = 9090
 AUTOSCALER_PORT = 8081
 SUPERVISOR_PORT = 9001
 
+# A scrape may fail or be late on a busy machine; after that its values are those of another time.
+SCRAPES_MISSED = 3
+LEAST_SCRAPE_VALID_S = 15
+
 
 def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> PlatformPlan:
     """Plans an environment: places the models' demand on the pools' supply and derives the rest.
@@ -87,6 +91,7 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
             autoscaler=_http(gateway_address, AUTOSCALER_PORT),
             evaluation_interval_s=settings.autoscaling.evaluation_interval_s,
             envoys=len(gateway.envoys),
+            scrape_valid_s=_scrape_valid_s(settings.monitoring.scrape_interval_s),
         ),
         node_agent=NodeAgentPlan(
             bundle=artifacts.bundles["node"],
@@ -177,3 +182,7 @@ def _gateway(settings: EnvironmentSettings, address: str, artifacts: Artifacts) 
 
 def _http(host: str, port: int) -> Endpoint:
     return Endpoint(scheme="http", host=host, port=port)
+
+
+def _scrape_valid_s(scrape_interval_s: int) -> int:
+    return max(LEAST_SCRAPE_VALID_S, SCRAPES_MISSED * scrape_interval_s)
