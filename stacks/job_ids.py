@@ -12,8 +12,8 @@ from slipway.plan.platform import ModelPlan, PlatformPlan, Release
 def with_job_ids(plan: PlatformPlan) -> PlatformPlan:
     """The plan with the job IDs of its rendered jobs.
 
-    The planner's digest covers only the spec: if it were rendered differently under the same ID,
-    every replica would restart at once. The rendered document is digested, not the code, so a
+    The planner's digest is of the spec: if that were rendered differently under the same ID, every
+    replica would restart at once. What is rendered is digested, neither the code nor the spec, so a
     comment in a renderer or a refactoring with the same output rolls no replica.
     """
     return replace(plan, models=tuple(_with_job_ids(model) for model in plan.models))
@@ -29,8 +29,12 @@ def _with_job_ids(model: ModelPlan) -> ModelPlan:
 
 
 def _with_job_id(model: ModelPlan, release: Release) -> Release:
-    own = {"spec": release.spec_digest, "replica": replica_content(model)}
-    spec_digest = digest(own, length=len(release.spec_digest))
+    needs_new_replicas = {
+        "pool": model.pool,
+        "surge": model.surge,  # decides the service that replicas register as
+        "replica": replica_content(model),
+    }
+    spec_digest = digest(needs_new_replicas, length=len(release.spec_digest))
     job_id = f"model-{model.name}-{spec_digest}"
     service = job_id if model.surge is None else release.service
     return replace(release, spec_digest=spec_digest, job_id=job_id, service=service)

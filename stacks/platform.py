@@ -30,7 +30,7 @@ from slipway.plan.platform import PlatformPlan
 
 
 class SchedulerOf(Protocol):
-    """Makes the scheduler of one environment. `gate_secrets` are those its gates may ask with."""
+    """Makes the scheduler of one environment. Its gates query the clusters with `gate_secrets`."""
 
     def __call__(
         self, *, plan: PlatformPlan, programs: Hosts, gate_secrets: pulumi.Output[str]

@@ -22,7 +22,7 @@ from slipway.plan.platform import Node, PlatformPlan, Server
 
 NAME = "consul"
 SERVICE = "consul-agent"  # by which Prometheus finds the agents
-# Tasks poll and watch from one address; some tens of models reach the default of 200.
+# Tasks poll and watch from one address; a few dozen models reach the default of 200.
 MAX_CONNECTIONS_PER_ADDRESS = 2000
 
 

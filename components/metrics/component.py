@@ -1,4 +1,4 @@
-"""Monitoring: Prometheus over everything that registers metrics in Consul."""
+"""Monitoring: Prometheus, which scrapes everything that registers metrics in Consul."""
 
 from __future__ import annotations
 

@@ -95,6 +95,6 @@ class NodePool(SlipwayComponent):
 
 
 def _digest(documents: dict[str, dict[str, object]]) -> str:
-    """Changes with any node, which must accept work again before the pool counts as ready."""
+    """Changes with any node's document: the gate then waits again until the nodes take work."""
     content = json.dumps(documents, sort_keys=True).encode()
     return hashlib.sha256(content).hexdigest()[:12]

@@ -7,7 +7,7 @@ from components.nomad.jobspec import LEFT_DELIMITER, RIGHT_DELIMITER
 from slipway.plan.endpoint import Endpoint
 
 IN_ARGUMENTS = "${meta.address}"  # of the node that runs the task
-# Go's raw quotes, because the file may be JSON, which would escape the others.
+# In Go's raw-string quotes, because the file may be JSON, which would escape double quotes.
 IN_FILES = f"{LEFT_DELIMITER} env `meta.address` {RIGHT_DELIMITER}"
 
 

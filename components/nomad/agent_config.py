@@ -28,7 +28,7 @@ BYTES_PER_MB = 1024 * 1024  # Nomad's "MB"
 # The cap on every task's kill_timeout (Nomad's default is 30 s): the longest drain a model may
 # have, a week, plus its job's margin. A lower cap would kill replicas with running streams.
 MAX_KILL_TIMEOUT_S = 7 * 24 * 3600 + 30
-# Busy cores delay heartbeats, and the replicas of a node that is given up are started elsewhere.
+# Busy cores delay heartbeats, and Nomad starts the replicas of a lost node elsewhere.
 HEARTBEAT_GRACE = "30s"
 # Metadata services of clouds: each probe would wait for an address that does not exist here.
 CLOUD_FINGERPRINTS = "env_aws,env_gce,env_azure,env_digitalocean"

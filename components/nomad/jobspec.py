@@ -42,7 +42,7 @@ class HttpCheck:
     path: str
     port: str
     interval_s: float = 2
-    timeout_s: float = 5  # checks every 1 s flap when both cores are busy
+    timeout_s: float = 5  # with 1 s, checks flap when both cores are busy
     failures_before_critical: int = 2
     restart: CheckRestart | None = None
 
@@ -143,6 +143,17 @@ class File:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """Devices of one node, found there by a device plugin of Nomad."""
+
+    name: str  # "nvidia/gpu": the vendor and the type that the plugin reports
+    count: int
+
+    def render(self) -> dict[str, Any]:
+        return {"Name": self.name, "Count": self.count}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """One process under raw_exec."""
 
@@ -157,6 +168,7 @@ class Task:
     kill_timeout_s: float = 10
     consul_identity: bool = False  # a Consul token by workload identity
     nomad_identity: bool = False  # a Nomad token by workload identity, in NOMAD_TOKEN
+    devices: Devices | None = None
 
     def render(self) -> dict[str, Any]:
         task: dict[str, Any] = {
@@ -167,7 +179,7 @@ class Task:
                 "args": [*ENDS_WITH_ITS_EXECUTOR[1:], self.command, *self.args],
             },
             "Env": dict(self.env),
-            "Resources": {"CPU": self.cpu_mhz, "MemoryMB": self.memory_mb},
+            "Resources": self._resources(),
             "Templates": [file.render() for file in self.files],
             "KillSignal": "SIGTERM",  # raw_exec's own default is SIGINT
             "KillTimeout": _ns(self.kill_timeout_s),
@@ -180,6 +192,10 @@ class Task:
         if self.nomad_identity:
             task["Identity"] = {"Env": True, "File": True}
         return _present(task, keep=("Consul",))
+
+    def _resources(self) -> dict[str, Any]:
+        devices = [self.devices.render()] if self.devices else []
+        return _present({"CPU": self.cpu_mhz, "MemoryMB": self.memory_mb, "Devices": devices})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

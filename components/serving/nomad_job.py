@@ -10,6 +10,7 @@ from typing import Any
 from components.autoscaling.policy import inflight_policy
 from components.nomad.jobspec import (
     CheckRestart,
+    Devices,
     File,
     Group,
     HttpCheck,
@@ -18,7 +19,14 @@ from components.nomad.jobspec import (
     Service,
     Task,
 )
-from slipway.plan.platform import AutoscalingPlan, JsonObject, ModelPlan, Release, ReplicaSpec
+from slipway.plan.platform import (
+    STABLE,
+    AutoscalingPlan,
+    JsonObject,
+    ModelPlan,
+    Release,
+    ReplicaSpec,
+)
 
 GROUP = "replica"
 RUNTIME = "${meta.runtime}"
@@ -33,15 +41,28 @@ DRAIN_MARGIN_S = 30  # the drain ends before the scheduler's timeout
 def model_job(
     model: ModelPlan, release: Release, *, datacenter: str, autoscaling: AutoscalingPlan
 ) -> Job:
-    """The job of a release. A changed spec becomes a job of another name beside it."""
+    """The job of a release. A changed spec becomes a job of another name beside it.
+
+    Raises ValueError for replicas over several nodes.
+    """
     replica = model.replica
+    if replica.nodes > 1:
+        raise ValueError(
+            f"model {model.name}: a replica takes {replica.nodes} nodes of pool {model.pool}, but"
+            " the Nomad scheduler cannot start one over several nodes yet: use a layout"
+            " (`parallel`) that fits in one node"
+        )
     kill_timeout_s = replica.drain_timeout_s + DRAIN_MARGIN_S
     return Job(
         id=release.job_id,
         datacenter=datacenter,
         node_pool=model.pool,
         progress_deadline_s=kill_timeout_s + replica.load_timeout_s,
-        meta={"slipway_model": model.name, "slipway_digest": release.spec_digest},
+        meta={
+            "slipway_model": model.name,
+            "slipway_digest": release.spec_digest,
+            **_named(release),
+        },
         group=dataclasses.replace(
             _replica_group(model, service=release.service),
             count=release.scaling.min_replicas,
@@ -52,6 +73,11 @@ def model_job(
             ),
         ),
     )
+
+
+def _named(release: Release) -> dict[str, str]:
+    """Only other releases are named: a running stable job would restart if its meta changed."""
+    return {} if release.name == STABLE else {"slipway_release": release.name}
 
 
 def replica_content(model: ModelPlan) -> JsonObject:
@@ -69,14 +95,14 @@ def _replica_group(model: ModelPlan, *, service: str) -> Group:
         services=_services(model, service),
         tasks=(
             *_weights_task(replica),
-            _server_task(replica, replica.drain_timeout_s + DRAIN_MARGIN_S),
+            _server_task(model, replica.drain_timeout_s + DRAIN_MARGIN_S),
         ),
         shutdown_delay_s=SHUTDOWN_DELAY_S,
     )
 
 
 def _services(model: ModelPlan, service: str) -> tuple[Service, ...]:
-    """One service for each protocol that clients use, and one for Prometheus only."""
+    """One service for each protocol that clients use, and those that only Prometheus uses."""
     # Jobs of several specs can share a service; the gate tells their replicas apart.
     meta = {"model": model.name, "allocation": "${NOMAD_ALLOC_ID}"}
     restart = CheckRestart(after_failures=30, grace_s=model.replica.load_timeout_s)
@@ -103,11 +129,26 @@ def _services(model: ModelPlan, service: str) -> tuple[Service, ...]:
             ),
         ),
     }
-    triton = Service(name=f"{service}-triton", port="metrics", tags=("metrics",), meta=metrics)
-    return (*(by_protocol[protocol] for protocol in model.protocols), triton)
+    scraped = {"triton": "metrics"}
+    if "http" not in model.protocols:  # else the service for clients is scraped
+        scraped = {"engine": "openai"} | scraped
+    return (
+        *(by_protocol[protocol] for protocol in model.protocols),
+        *(
+            Service(name=f"{service}-{name}", port=port, tags=("metrics",), meta=metrics)
+            for name, port in scraped.items()
+        ),
+    )
 
 
-def _server_task(replica: ReplicaSpec, kill_timeout_s: int) -> Task:
+def _devices(model: ModelPlan) -> Devices | None:
+    if not model.replica.devices:
+        return None
+    return Devices(name=f"{model.accelerator_vendor}/gpu", count=model.replica.devices)
+
+
+def _server_task(model: ModelPlan, kill_timeout_s: int) -> Task:
+    replica = model.replica
     return Task(
         name="server",
         command=f"{RUNTIME}/envs/{replica.environments[replica.python]}/bin/python",
@@ -121,23 +162,25 @@ def _server_task(replica: ReplicaSpec, kill_timeout_s: int) -> Task:
         cpu_mhz=replica.cpu_mhz,
         memory_mb=replica.memory_bytes // MEBIBYTE,
         kill_timeout_s=kill_timeout_s,
+        devices=_devices(model),
     )
 
 
 def _weights_task(replica: ReplicaSpec) -> tuple[Task, ...]:
-    if replica.weights is None:
+    weights = replica.weights
+    if weights is None:
         return ()
     return (
         Task(
             name="weights",
-            command=f"{RUNTIME}/envs/{replica.environments['vllm']}/bin/python",
+            command=f"{RUNTIME}/envs/{replica.environments[weights.python]}/bin/python",
             args=(
-                f"{RUNTIME}/bundles/{replica.bundle}/weights.py",
+                f"{RUNTIME}/bundles/{replica.bundle}/{weights.entrypoint}",
                 "--document",
                 "local/weights.json",
             ),
             env=_environment(replica),
-            files=(File(path="local/weights.json", content=_document(replica.weights.document)),),
+            files=(File(path="local/weights.json", content=_document(weights.document)),),
             cpu_mhz=replica.cpu_mhz,
             memory_mb=replica.memory_bytes // MEBIBYTE,
             runs_before_the_others=True,

@@ -33,7 +33,8 @@ class ForkingContext(ForkServerContext):
 
 
 def start_by(context: BaseContext) -> None:
-    """To be called before vLLM's other modules import the function."""
+    """Make vLLM start its processes from `context`. Call it before vLLM's other modules import
+    get_mp_context."""
     global _context  # noqa: PLW0603  (of this process; another one in the fork server)
     _context = context
     system_utils.get_mp_context = _chosen

@@ -56,7 +56,11 @@ def cluster_plan(*, servers: int = 1) -> PlatformPlan:
         ),
         monitoring=MonitoringPlan(pool="edge", prometheus=_at(EDGE, 9090), scrape_interval_s=5),
         autoscaling=AutoscalingPlan(
-            pool="edge", autoscaler=_at(EDGE, 8081), evaluation_interval_s=5, envoys=1
+            pool="edge",
+            autoscaler=_at(EDGE, 8081),
+            evaluation_interval_s=5,
+            envoys=1,
+            scrape_valid_s=15,
         ),
         node_agent=NodeAgentPlan(
             bundle="node-0123456789ab",

@@ -1,17 +1,23 @@
-"""The pinned vLLM parses the arguments with which every shipped model starts it."""
+"""The pinned vLLM parses the arguments of every shipped model, and of every way to split one."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from slipway.config.artifacts import REQUIREMENTS
 from slipway.config.inputs import load_inputs
+from slipway.plan.figures import Layout
+from slipway.plan.platform import ModelPlan
 from slipway.planner.platform import make_plan
 from tests.unit.plan.samples import ROOT
+from tests.unit.planner.fleets import engine, fleet, model_file
 from toolchain.prepare import environment_folder
 from toolchain.settings import default_cache
 
@@ -31,11 +37,10 @@ variables = {f"SLIPWAY_PORT_{name}": "8000" for name in ("OPENAI", "GRPC", "HTTP
 variables |= {f"SLIPWAY_{name}": "/x" for name in ("RUNTIME", "SCRATCH", "ENV_TRITON", "ENV_VLLM")}
 variables |= {"SLIPWAY_ADDRESS": "127.0.0.1"}
 parser, found = make_arg_parser(FlexibleArgumentParser()), {}
-for name, (document, devices) in json.load(sys.stdin).items():
+for name, document in json.load(sys.stdin).items():
     file = Path(sys.argv[1]) / "replica.json"
     file.write_text(json.dumps(document))
-    visible = {"NVIDIA_VISIBLE_DEVICES": devices}
-    command = engine_command(load_document(file), read_settings(variables | visible))
+    command = engine_command(load_document(file), read_settings(variables))
     words = command[command.index("--served-model-name"):]
     parsed = parser.parse_args(words)
     keys = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size",
@@ -46,19 +51,58 @@ print(json.dumps(found))
 """
 
 
+# No shipped model has a pipeline, copies of its data or whole experts on each device.
+LAYOUTS = {
+    "pipeline": Layout(tensor=2, pipeline=2),
+    "data": Layout(data=2),
+    "expert": Layout(tensor=2, expert=2),
+}
+
+
 def test_vllm_accepts_the_arguments_of_every_shipped_model(tmp_path: Path) -> None:
     models = {
         f"{environment}/{model.name}": model
         for environment in ("dev", "aws", "metal")
         for model in make_plan(load_inputs(ROOT, environment)).models
     }
-    documents = {
-        name: (model.replica.document, "GPU-1" if model.replica.devices else "void")
-        for name, model in models.items()
+    parsed = parsed_by_vllm(models, tmp_path)
+    for name, model in models.items():
+        document = model.replica.document["engine"]
+        assert parsed[name] | of_layout(model.layout) == parsed[name]
+        assert parsed[name]["max_model_len"] == document["max_model_len"]
+        if model.replica.devices:
+            assert parsed[name]["gpu_memory_utilization"] == document["gpu_memory_utilization"]
+            assert parsed[name]["kv_cache_dtype"] == document.get("kv_cache_dtype", "auto")
+            online = "fp8" if document.get("quantization") == "fp8" else None
+            assert parsed[name]["quantization"] == online
+
+
+def test_vllm_splits_a_model_as_the_plan_does(tmp_path: Path) -> None:
+    models: dict[str, ModelPlan] = {}
+    for name, layout in LAYOUTS.items():
+        file = model_file(engine=engine("qwen3-30b-a3b"), parallel=dataclasses.asdict(layout))
+        (models[name],) = make_plan(fleet(file)).models
+    parsed = parsed_by_vllm(models, tmp_path)
+    for name, layout in LAYOUTS.items():
+        assert models[name].layout == layout
+        assert parsed[name] | of_layout(layout) == parsed[name]
+
+
+def of_layout(layout: Layout) -> dict[str, Any]:
+    return {
+        "tensor_parallel_size": layout.tensor,
+        "pipeline_parallel_size": layout.pipeline,
+        "data_parallel_size": layout.data,
+        "enable_expert_parallel": layout.expert > 1,
     }
+
+
+def parsed_by_vllm(models: Mapping[str, ModelPlan], folder: Path) -> dict[str, dict[str, Any]]:
+    """The settings that vLLM reads from the arguments of each model."""
+    documents = {name: model.replica.document for name, model in models.items()}
     vllm = environment_folder("vllm", ROOT / REQUIREMENTS["vllm"], default_cache())
     done = subprocess.run(
-        [str(vllm / "bin/python"), "-c", PROGRAM, str(tmp_path)],
+        [str(vllm / "bin/python"), "-c", PROGRAM, str(folder)],
         input=json.dumps(documents),
         cwd=ROOT / "services/triton_vllm",
         capture_output=True,
@@ -66,15 +110,6 @@ def test_vllm_accepts_the_arguments_of_every_shipped_model(tmp_path: Path) -> No
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    parsed = json.loads(done.stdout.splitlines()[-1])
+    parsed: dict[str, dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     assert parsed.keys() == models.keys()
-    for name, model in models.items():
-        layout, engine = model.layout, model.replica.document["engine"]
-        assert parsed[name]["tensor_parallel_size"] == layout.tensor
-        assert parsed[name]["pipeline_parallel_size"] == layout.pipeline
-        assert parsed[name]["max_model_len"] == engine["max_model_len"]
-        if model.replica.devices:
-            assert parsed[name]["gpu_memory_utilization"] == engine["gpu_memory_utilization"]
-            assert parsed[name]["kv_cache_dtype"] == engine.get("kv_cache_dtype", "auto")
-            online = "fp8" if engine.get("quantization") == "fp8" else None
-            assert parsed[name]["quantization"] == online
+    return parsed

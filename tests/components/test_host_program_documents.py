@@ -48,8 +48,12 @@ def secrets(found: Registration) -> Any:
 
 
 def document(found: Registration) -> dict[str, Any]:
-    parsed: dict[str, Any] = json.loads(found.inputs["environment"]["SLIPWAY_DOCUMENT"])
+    parsed: dict[str, Any] = json.loads(text(found))
     return parsed
+
+
+def text(found: Registration) -> str:
+    return str(found.inputs["environment"]["SLIPWAY_DOCUMENT"])
 
 
 @pytest.fixture(scope="module", params=[1, 3], ids=["one server", "three servers"])
@@ -73,6 +77,20 @@ def test_all_secrets_follow_the_schema_of_their_program(programs: list[Registrat
     for found in programs:
         validator = jsonschema.Draft202012Validator(secrets_schema(SCHEMA_OF[program(found)]))
         assert [error.message for error in validator.iter_errors(secrets(found))] == [], found.name
+
+
+@pytest.mark.parametrize("script", sorted(SCHEMA_OF))
+def test_a_schema_takes_addresses_with_tls_and_none_without_a_host(
+    programs: list[Registration], script: str
+) -> None:
+    rendered = text(next(each for each in programs if program(each) == script))
+    with_tls = rendered.replace("http://", "https://")
+    assert with_tls != rendered
+    jsonschema.validate(json.loads(with_tls), schema(SCHEMA_OF[script]))
+    for without_a_host in ("http://:8500", "https://"):
+        unknown = re.sub(r'http://[0-9.]+:[0-9]+(?=["/])', without_a_host, rendered)
+        with pytest.raises(jsonschema.ValidationError, match="does not match"):
+            jsonschema.validate(json.loads(unknown), schema(SCHEMA_OF[script]))
 
 
 @pytest.mark.parametrize("script", sorted(SCHEMA_OF))

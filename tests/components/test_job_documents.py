@@ -18,12 +18,16 @@ from components.autoscaling.nomad import POLICY_RULES
 from components.nomad.agent_config import MAX_KILL_TIMEOUT_S
 from components.nomad.jobspec import LEFT_DELIMITER, HttpCheck, Job, ScriptCheck, to_json
 from components.serving.nomad_job import model_job
+from slipway.cli.platform.measured import REPLICAS
+from slipway.config.inputs import load_inputs
 from slipway.config.model import TimeoutSettings
 from slipway.plan.platform import PlatformPlan
+from slipway.planner.platform import make_plan
 from tests.components.golden import assert_golden, assert_golden_text
 from tests.components.platform_jobs import NAMES, files, platform_jobs
 from tests.components.platform_plan import platform_plan
 from tests.unit.plan.samples import ROOT
+from tests.unit.planner.fleets import engine, fleet, model_file
 
 # Documents inside a job, as files that can be read.
 EMBEDDED = [
@@ -70,6 +74,56 @@ def test_a_model_whose_replicas_are_exchanged_registers_them_for_all_its_specs()
     assert {service.name for service in job.group.services} == {
         f"model-sim-all-{protocol}" for protocol in ("openai", "grpc", "triton")
     }
+
+
+def test_only_a_release_other_than_stable_is_named_in_its_job(plan: PlatformPlan) -> None:
+    """The gate of the stable release takes a job without a name for one of its own."""
+    (model,) = [model for model in plan.models if model.name == "sim"]
+    canary = replace(model.stable, name="canary")
+    meta = [
+        model_job(model, release, datacenter=plan.datacenter, autoscaling=plan.autoscaling).meta
+        for release in (model.stable, canary)
+    ]
+    assert [each.get("slipway_release") for each in meta] == [None, "canary"]
+
+
+def test_a_job_on_accelerators_asks_for_the_devices_that_the_plan_shows() -> None:
+    plan = make_plan(load_inputs(ROOT, "metal"))
+    asked = {name: _resources(job)["server"].get("Devices") for name, job in _models(plan).items()}
+    assert asked == {
+        model.name: [{"Name": f"{model.accelerator_vendor}/gpu", "Count": model.layout.devices}]
+        for model in plan.models
+    }
+    assert {devices[0]["Name"] for devices in asked.values()} == {"nvidia/gpu", "amd/gpu"}
+
+
+def test_only_the_server_takes_devices(plan: PlatformPlan) -> None:
+    on_accelerators = _models(make_plan(load_inputs(ROOT, "metal"))).values()
+    for job in (*on_accelerators, *_models(plan).values()):
+        others = {name: each for name, each in _resources(job).items() if name != "server"}
+        assert not any("Devices" in each for each in others.values())
+    assert all("Devices" not in _resources(job)["server"] for job in _models(plan).values())
+
+
+def test_a_replica_over_several_nodes_has_no_job() -> None:
+    file = model_file(engine=engine("llama-3.1-70b"), parallel={"tensor": 8, "pipeline": 2})
+    plan = make_plan(fleet(file))
+    with pytest.raises(ValueError, match="model chat: a replica takes 2 nodes of pool h100"):
+        _models(plan)
+
+
+def _models(plan: PlatformPlan) -> dict[str, Job]:
+    return {
+        model.name: model_job(
+            model, model.stable, datacenter=plan.datacenter, autoscaling=plan.autoscaling
+        )
+        for model in plan.models
+    }
+
+
+def _resources(job: Job) -> dict[str, dict[str, Any]]:
+    """By task."""
+    return {task.name: task.render()["Resources"] for task in job.group.tasks}
 
 
 def test_these_are_all_the_jobs_and_all_their_files(jobs: dict[str, Job]) -> None:
@@ -169,7 +223,8 @@ def test_nomad_lets_a_task_take_as_long_as_the_longest_drain_that_a_model_may_as
 
 
 @pytest.mark.parametrize(
-    ("protocol", "registered"), [("http", ["openai", "triton"]), ("grpc", ["grpc", "triton"])]
+    ("protocol", "registered"),
+    [("http", ["openai", "triton"]), ("grpc", ["grpc", "engine", "triton"])],
 )
 def test_a_model_that_speaks_one_protocol_registers_it_alone_and_a_check_restarts_its_replicas(
     plan: PlatformPlan, protocol: str, registered: list[str]
@@ -180,6 +235,34 @@ def test_a_model_that_speaks_one_protocol_registers_it_alone_and_a_check_restart
     assert names == registered
     (restart,) = [check.restart for service in job.group.services for check in service.checks]
     assert restart is not None
+
+
+@pytest.mark.parametrize("protocols", [("http", "grpc"), ("http",), ("grpc",)])
+def test_the_engine_of_a_replica_is_scraped_and_counted_once_whatever_clients_speak(
+    plan: PlatformPlan, protocols: tuple[str, ...]
+) -> None:
+    model = replace(plan.models[0], protocols=protocols)
+    job = model_job(model, model.stable, datacenter=plan.datacenter, autoscaling=plan.autoscaling)
+    scraped = [service for service in job.group.services if "metrics" in service.tags]
+    (counted,) = re.findall('service=~"(.+?)"', REPLICAS)
+    (engine,) = [service for service in scraped if re.fullmatch(counted, service.name)]
+    assert engine.port == "openai"
+    assert engine.meta["metrics_path"] == "/metrics"
+    assert engine.meta["model"] == model.name
+    assert {service.port for service in scraped} == {"openai", "metrics"}
+
+
+def test_the_program_that_prepares_weights_is_the_one_that_the_plan_names(
+    plan: PlatformPlan,
+) -> None:
+    (model,) = [model for model in plan.models if model.replica.weights is not None]
+    assert model.replica.weights is not None
+    weights = replace(model.replica.weights, python="triton", entrypoint="load.py")
+    changed = replace(model, replica=replace(model.replica, weights=weights))
+    job = model_job(changed, model.stable, datacenter=plan.datacenter, autoscaling=plan.autoscaling)
+    task = next(task for task in job.group.tasks if task.name == "weights")
+    assert task.command.endswith(f"/{model.replica.environments['triton']}/bin/python")
+    assert task.args[0].endswith(f"/{model.replica.bundle}/load.py")
 
 
 def test_whatever_prometheus_reads_says_where_its_metrics_are(jobs: dict[str, Job]) -> None:

@@ -8,10 +8,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from slipway.plan.platform import ModelPlan
+from slipway.plan.platform import ModelPlan, ReplicaSpec
 from stacks.job_ids import with_job_ids
 from tests.components.platform_plan import platform_plan
 from tests.live.environments import copy_tree
@@ -80,6 +81,34 @@ def test_changed_scaling_bounds_roll_no_replica() -> None:
         ),
     )
     assert old == new
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WiderSpec(ReplicaSpec):
+    """With a field that no renderer reads, as a later version of Slipway may have."""
+
+    spare: int = 0
+
+
+def test_a_spec_that_renders_to_the_same_job_rolls_no_replica() -> None:
+    model = platform_plan().models[0]
+    fields = {
+        each.name: getattr(model.replica, each.name) for each in dataclasses.fields(ReplicaSpec)
+    }
+    wider = WiderSpec(**fields, spare=1)
+    spec = dataclasses.replace(model.stable, spec_digest="012def")
+    old, new = changed(
+        model, lambda each: dataclasses.replace(each, replica=wider, releases=(spec,))
+    )
+    assert old == new
+
+
+@pytest.mark.parametrize("change", [{"pool": "edge"}, {"surge": 0}])
+def test_another_pool_and_another_way_of_replacing_replicas_need_another_job(
+    change: dict[str, Any],
+) -> None:
+    old, new = changed(platform_plan().models[0], lambda each: dataclasses.replace(each, **change))
+    assert old != new
 
 
 def test_what_a_replica_is_given_rolls_it() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from components.node_pool.node_document import gate_document
 from components.nomad.addresses import IN_FILES
 from components.nomad.jobspec import File, Job
 from slipway.config.inputs import load_inputs
@@ -44,6 +45,12 @@ def jobs(plan: PlatformPlan) -> dict[str, Job]:
 def test_no_node_of_a_fleet_has_an_address_yet(plan: PlatformPlan) -> None:
     assert not any(pool.hosts for pool in plan.pools)
     assert plan.gateway.clients.host == ""
+
+
+def test_the_gate_of_a_pool_waits_for_its_least_number_of_nodes(plan: PlatformPlan) -> None:
+    started = dataclasses.replace(plan, nomad=dataclasses.replace(plan.nomad, host="10.40.0.1"))
+    counts = {pool.name: gate_document(started, pool)["count"] for pool in plan.pools}
+    assert counts == {"l4": 2, "l40s": 4, "h100": 2}
 
 
 def test_every_job_of_a_fleet_is_placed_by_its_node_pool_alone(jobs: dict[str, Job]) -> None:

@@ -135,7 +135,7 @@ class DocumentObject:
         for name in self._value:
             if name not in allowed:
                 known = ", ".join(allowed)
-                raise BadInputError(f"{self.key(name)}: unknown; known are: {known}")
+                raise BadInputError(f"{self.key(name)}: unknown; use one of: {known}")
 
 
 def _replica(document: DocumentObject) -> Replica:

@@ -23,7 +23,7 @@ _CATCH_UP_S = 0.1
 
 
 class NotReadyError(Exception):
-    """The simulated load of the model is not over."""
+    """The model's simulated loading has not finished."""
 
 
 class RequestError(Exception):

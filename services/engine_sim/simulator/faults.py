@@ -3,7 +3,7 @@
 As text (header `x-slipway-fault`, sampling parameter or body field `slipway_fault`):
 `slow=10`, `hang`, `hang=5`, `die`, `die=5`, `error`; several are joined by commas.
 As JSON (`/sim/faults`, `engine_args.faults`) the same names, and `error` as a rate,
-`kv_full` and `not_ready` as booleans.
+`kv_full`, `not_ready` and `no_start` as booleans.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class Faults:
     error: float = 0.0  # share of requests, 0 to 1
     kv_full: bool = False
     not_ready: bool = False
+    no_start: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -44,7 +45,7 @@ class Faults:
 
 NONE = Faults()
 _NAMES = tuple(asdict(NONE))
-_OF_THE_PROCESS = ("kv_full", "not_ready")
+_OF_THE_PROCESS = ("kv_full", "not_ready", "no_start")
 
 
 def parse_text(text: str) -> Faults:
@@ -72,7 +73,7 @@ def parse_json(values: Mapping[str, Any]) -> Faults:
     """
     unknown = sorted(set(values) - set(_NAMES))
     if unknown:
-        raise BadFaultError(f"unknown fault {unknown[0]!r}; known are: {', '.join(_NAMES)}")
+        raise BadFaultError(f"unknown fault {unknown[0]!r}; use one of: {', '.join(_NAMES)}")
     return Faults(
         slow=_at_least("slow", values.get("slow", 1.0), 0),
         hang=_token_count("hang", values.get("hang")),
@@ -80,6 +81,7 @@ def parse_json(values: Mapping[str, Any]) -> Faults:
         error=_share("error", values.get("error", 0.0)),
         kv_full=_boolean("kv_full", values.get("kv_full", False)),
         not_ready=_boolean("not_ready", values.get("not_ready", False)),
+        no_start=_boolean("no_start", values.get("no_start", False)),
     )
 
 

@@ -33,11 +33,12 @@ _CLOSE_S = 1.0  # after the drain, to send the last bytes and close idle connect
 
 
 class ListenError(Exception):
-    """An address or port that cannot be listened on."""
+    """The process cannot listen on an address or port."""
 
 
 def main() -> int:
-    """Exit codes: 0 drained, 1 a port cannot be listened on or the engine failed, 2 wrong input."""
+    """Exit codes: 0 drained, 1 cannot listen on a port or the engine failed (also at its start), 2
+    wrong input."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(message)s")
     logging.getLogger("grpc").setLevel(logging.ERROR)
     parser = argparse.ArgumentParser(description="A simulated inference engine.")
@@ -50,6 +51,9 @@ def main() -> int:
     except BadInputError as error:
         _LOG.error("%s", error)
         return 2
+    if engine.faults.no_start:
+        _LOG.error("%s does not start, because of the fault no_start", replica.model)
+        return 1
     gc.freeze()  # everything loaded by now is permanent: the garbage collector can skip it
     try:
         return asyncio.run(_serve(replica, listeners, engine))
@@ -84,7 +88,7 @@ async def _serve(replica: Replica, listeners: Listeners, engine: Engine) -> int:
             return 1
         _LOG.info("draining %d requests", in_flight.count)
         if not await in_flight.wait_idle(replica.drain_timeout_s):
-            _LOG.warning("%d requests cut after %s s", in_flight.count, replica.drain_timeout_s)
+            _LOG.warning("%d requests cut off after %s s", in_flight.count, replica.drain_timeout_s)
         running.cancel()
     return 0
 

@@ -15,6 +15,7 @@ from simulator.document import BadInputError, read_listeners, read_replica
 from simulator.faults import BadFaultError, Faults, parse_json, parse_text
 
 ENTRYPOINT = Path(__file__).parent.parent / "engine_sim.py"
+BEFORE = Path(__file__).parent / "documents_of_before"
 
 
 def write(folder: Path, value: object) -> Path:
@@ -48,9 +49,15 @@ def test_a_wrong_value_is_named_with_its_key(
         read_replica(write(tmp_path, document(**change)))
 
 
-def test_a_document_of_the_previous_version_is_read(tmp_path: Path) -> None:
-    before = read_replica(write(tmp_path, {**document(), "schema_version": 1}))
-    assert before == read_replica(write(tmp_path, document()))
+def test_a_document_of_the_previous_version_is_read_as_it_was_meant(tmp_path: Path) -> None:
+    path = BEFORE / "replica.json"
+    content = json.loads(path.read_text("utf-8"))
+    assert content["schema_version"] == 1
+    replica = read_replica(path)
+    assert (replica.names, replica.drain_timeout_s) == (("sim",), 600)
+    for name in ("architecture", "profile", "max_model_len", "max_num_seqs", "kv_cache_bytes"):
+        assert getattr(replica.engine, name) == content["engine"][name]
+    assert replica == read_replica(write(tmp_path, {**content, "schema_version": 2}))
 
 
 def test_another_schema_version_is_refused(tmp_path: Path) -> None:

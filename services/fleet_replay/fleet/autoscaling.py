@@ -29,7 +29,7 @@ class Autoscaler:
         self._quiet_until_s = 0.0
 
     def wanted(self, now_s: float, in_flight: int, replicas: int) -> int:
-        """The count after the evaluation at `now_s`. To be called once per interval."""
+        """The count after the evaluation at `now_s`. Call it once per interval."""
         policy = self.policy
         self._samples.append((now_s, in_flight))
         while self._samples[0][0] <= now_s - policy.window_s:

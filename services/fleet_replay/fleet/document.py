@@ -103,7 +103,7 @@ def _limits(engine: DocumentObject, default_block_size: int) -> Limits:
         )
     if limits.kv_blocks * block_size < engine.integer("max_model_len"):
         raise BadInputError(
-            f"{engine.key('kv_tokens')}: {engine.integer('kv_tokens')} holds no sequence of "
+            f"{engine.key('kv_tokens')}: {engine.integer('kv_tokens')} cannot hold a sequence of "
             f"max_model_len ({engine.integer('max_model_len')}) in blocks of {block_size}"
         )
     return limits
@@ -161,5 +161,5 @@ def _optional(parent: DocumentObject, name: str) -> float | None:
 def _one_of(parent: DocumentObject, name: str, default: str, known: Mapping[str, Any]) -> str:
     value = str(parent.value(name, default))
     if value not in known:
-        raise BadInputError(f"{parent.key(name)}: {value!r}; known are: {', '.join(known)}")
+        raise BadInputError(f"{parent.key(name)}: {value!r}; use one of: {', '.join(known)}")
     return value

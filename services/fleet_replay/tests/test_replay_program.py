@@ -113,7 +113,7 @@ def test_broken_lines_are_left_out_when_asked_and_reported(trace: Path) -> None:
     ("change", "message"),
     [
         ({"profile": "tpu"}, "fleets[0].profile: no profile 'tpu'"),
-        ({"routing": "random"}, "fleets[0].routing: 'random'; known are: least_request"),
+        ({"routing": "random"}, "fleets[0].routing: 'random'; use one of: least_request"),
         ({"replicas": {"min": 3, "max": 2}}, "fleets[0].replicas.min: 3 is greater than max (2)"),
         ({"startup_s": -1}, "fleets[0].startup_s: -1 must be a number >= 0"),
         (
@@ -125,7 +125,7 @@ def test_broken_lines_are_left_out_when_asked_and_reported(trace: Path) -> None:
                     "kv_tokens": 4000,
                 }
             },
-            "fleets[0].engine.kv_tokens: 4000 holds no sequence of max_model_len (4096)",
+            "fleets[0].engine.kv_tokens: 4000 cannot hold a sequence of max_model_len (4096)",
         ),
     ],
 )

@@ -125,7 +125,7 @@ def _sampling(tensor: list[Any] | None, request_parameters: str) -> dict[str, An
         source, text = "request parameters", request_parameters or "{}"
     try:
         sampling = json.loads(text)
-    except (ValueError, RecursionError) as error:  # the second: nested without end
+    except (ValueError, RecursionError) as error:  # RecursionError: nested too deeply
         raise RequestError(f"{source}: not JSON: {error}") from error
     if not isinstance(sampling, dict):
         raise RequestError(f"{source}: expected a JSON object")

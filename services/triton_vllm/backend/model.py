@@ -45,8 +45,8 @@ class TritonPythonModel:
             kind=pb_utils.MetricFamily.GAUGE,
         )
         self._in_flight = self._in_flight_family.Metric(labels={"model": self._model})
-        # Two threads count. Triton's metrics cannot handle that: the second one's message takes
-        # the place of the one that the server still reads, which ends it by signal 11.
+        # Two threads count, which Triton's metrics cannot handle: the second one's message
+        # overwrites the one that the server is still reading, and the server dies of signal 11.
         self._counting = threading.Lock()
         self._active: dict[asyncio.Task[Any], Any] = {}  # to their senders
         self._loop = asyncio.new_event_loop()
@@ -166,7 +166,7 @@ def _last_response(task: asyncio.Task[Any]) -> Any:
 
 
 def _mistake(error: BaseException) -> Any:
-    """The client must be told of internal errors as well."""
+    """Internal errors are reported to the client as well."""
     _log(error)
     return _failure(f"{type(error).__name__}: {error}", pb_utils.TritonError.INTERNAL)
 

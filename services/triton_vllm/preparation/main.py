@@ -1,4 +1,4 @@
-"""The weights step: keeps what is whole, else fetches, verifies, converts and publishes it."""
+"""The weights step: keeps a complete folder, else fetches, verifies, converts and publishes it."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _check_transformers_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def _heartbeat(journal: Journal, phase: str) -> Iterator[dict[str, Any]]:
-    """Reports the start of a phase, and every few seconds that it lasts, with the newest facts."""
+    """Reports a phase at its start and every few seconds while it lasts, with the newest facts."""
     journal.progress(phase)
     done = threading.Event()
     facts: dict[str, Any] = {}

@@ -48,7 +48,7 @@ def fetch_file(source: PackageSource, downloads: Path, target: Path, received: R
         raise SourceError(
             "source.sha256",
             f"{source.file} of {source.package} has another checksum",
-            fix=f"if you trust this package, write what it has: {found}",
+            fix=f"if you trust this package, set sha256 to {found}",
         )
 
 

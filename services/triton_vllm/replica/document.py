@@ -27,7 +27,8 @@ class EngineSpec:
     """vLLM's settings. On CPUs the KV cache has a size, and `threads` counts OpenMP threads per
     device; on accelerators the KV cache takes what is left of `gpu_memory_utilization`.
 
-    `quantization` is Slipway's name for the format of the weights, or the one made at the start.
+    `quantization` is Slipway's name for the format of the weights as published, or for the one into
+    which vLLM quantizes them while it loads them.
     """
 
     dtype: str
@@ -53,6 +54,7 @@ class ReplicaDocument:
     engine: EngineSpec
     load_timeout_s: int
     drain_timeout_s: int
+    on_accelerators: bool | None  # None: a document of version 1 does not say
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -80,13 +82,16 @@ def _document(content: Mapping[str, Any]) -> ReplicaDocument:
     version = _field(content, "schema_version", int)
     if version not in ACCEPTED_VERSIONS:
         raise InputError(f"schema_version {version} is not one of {ACCEPTED_VERSIONS}")
+    engine = _engine(_field(content, "engine", dict))
+    on_accelerators = engine.gpu_memory_utilization is not None
     return ReplicaDocument(
         model=_name(content),
         aliases=tuple(_alias(name) for name in _field(content, "aliases", list)),
         weights=_field(content, "weights", str),
-        engine=_engine(_field(content, "engine", dict)),
+        engine=engine,
         load_timeout_s=_positive(content, "load_timeout_s"),
         drain_timeout_s=_positive(content, "drain_timeout_s"),
+        on_accelerators=None if version == 1 else on_accelerators,
     )
 
 
@@ -96,7 +101,7 @@ def _engine(content: Mapping[str, Any]) -> EngineSpec:
         raise InputError(f"engine.kind {kind!r}: this service runs 'vllm' only")
     utilization = _optional(content, "gpu_memory_utilization", float)
     if utilization is not None and not 0 < utilization <= 1:
-        raise InputError(f"gpu_memory_utilization: {utilization} is not a share of the memory")
+        raise InputError(f"gpu_memory_utilization: {utilization} is not above 0 and at most 1")
     if utilization is not None and "kv_cache_bytes" in content:
         raise InputError("kv_cache_bytes and gpu_memory_utilization contradict each other")
     return EngineSpec(

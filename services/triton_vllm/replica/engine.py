@@ -41,7 +41,7 @@ def engine_command(document: ReplicaDocument, settings: Settings) -> list[str]:
     """The command of the API server. Raises InputError for a reserved engine argument."""
     command = [
         str(settings.env_vllm / "bin/python"),
-        *(SERVER if settings.accelerator else (str(CPU_SERVER),)),
+        *(SERVER if on_accelerators(document, settings) else (str(CPU_SERVER),)),
         "--served-model-name",
         *document.names,
     ]
@@ -50,12 +50,20 @@ def engine_command(document: ReplicaDocument, settings: Settings) -> list[str]:
     return command
 
 
+def on_accelerators(document: ReplicaDocument, settings: Settings) -> bool:
+    """What the document was planned for. One of version 1 does not say: what the replica was given
+    decides."""
+    planned = document.on_accelerators
+    return settings.has_accelerators if planned is None else planned
+
+
 def engine_environment(
     document: ReplicaDocument, settings: Settings, inherited: Mapping[str, str], temporary: Path
 ) -> dict[str, str]:
     """The environment of the API server and of every process below it.
 
-    `temporary` must be short: vLLM creates sockets below it, whose paths may have 107 characters.
+    `temporary` must be short: vLLM creates sockets below it, whose paths may have at most 107
+    characters.
     """
     environment = {
         **inherited,
@@ -77,7 +85,7 @@ def engine_environment(
         # /proc/<pid>/environ: the marker by which they are found would be lost.
         "SPT_NOENV": "1",
     }
-    if not settings.accelerator:
+    if not on_accelerators(document, settings):
         environment |= {
             # vLLM's own binding puts the workers of every replica on core 0.
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -118,7 +126,7 @@ def _flags(document: ReplicaDocument, settings: Settings) -> dict[str, Any]:
         "enable-auto-tool-choice": True,
         "tool-call-parser": "hermes",
     }
-    if not settings.accelerator:
+    if not on_accelerators(document, settings):
         flags["enforce-eager"] = True
     for name, value in engine.engine_args.items():
         flag = name.removeprefix("--").replace("_", "-")
@@ -127,7 +135,9 @@ def _flags(document: ReplicaDocument, settings: Settings) -> dict[str, Any]:
                 f"engine.engine_args.{name}: set by Slipway and cannot be changed here"
             )
         flags[flag] = value
-    if not settings.accelerator and all(str(flags.get(split) or 1) == "1" for split in SPLITS):
+    if not on_accelerators(document, settings) and all(
+        str(flags.get(split) or 1) == "1" for split in SPLITS
+    ):
         flags.setdefault("distributed-executor-backend", IN_ENGINE_CORE)
     return flags
 

@@ -22,7 +22,7 @@ class Journal:
         self._started_at = time.monotonic()
 
     def progress(self, phase: str, **facts: Any) -> None:
-        """Reports that a phase was reached, or still lasts."""
+        """Reports that a phase was reached, or is still under way."""
         self._write("info", "progress", phase=phase, **facts)
 
     def warning(self, message: str, **facts: Any) -> None:

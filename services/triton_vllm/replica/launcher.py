@@ -169,7 +169,7 @@ class Launcher:
             self._part_ended.set_result(name)
 
     async def _poll(self, condition: Callable[[], Awaitable[bool]], phase: str) -> None:
-        """Polls until true; reports every ten seconds that the phase lasts."""
+        """Polls until true; reports every ten seconds that the phase is still under way."""
         next_heartbeat = time.monotonic() + HEARTBEAT_S
         while not await condition():
             if time.monotonic() >= next_heartbeat:
@@ -193,7 +193,7 @@ class Launcher:
             try:
                 await asyncio.to_thread(lambda: ledger.observe(self._home.processes()))
                 failing = False
-            except OSError as error:  # a full disk: the replica goes on, and tries again
+            except OSError as error:  # a full disk: the replica keeps running, and tries again
                 if not failing:
                     self._journal.warning("shared memory was not noted", error=str(error))
                 failing = True

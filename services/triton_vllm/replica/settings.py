@@ -22,7 +22,7 @@ class Settings:
     env_triton: Path
     env_vllm: Path
     replica_id: str  # 12 hexadecimal digits, stable over restarts of one allocation
-    accelerator: bool
+    has_accelerators: bool  # the scheduler's device plugin gave it some
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -62,5 +62,6 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         env_triton=Path(text("SLIPWAY_ENV_TRITON")),
         env_vllm=Path(text("SLIPWAY_ENV_VLLM")),
         replica_id=hashlib.sha256(identity.encode()).hexdigest()[:12],
-        accelerator=environment.get("NVIDIA_VISIBLE_DEVICES", "void") not in ("", "void", "none"),
+        has_accelerators=environment.get("NVIDIA_VISIBLE_DEVICES", "void")
+        not in ("", "void", "none"),
     )

@@ -1,4 +1,4 @@
-"""Learns of the end of processes, children or not, the moment it happens."""
+"""Notices at once when a process ends, whether or not it is a child."""
 
 from __future__ import annotations
 

@@ -17,6 +17,8 @@ from replica_process import ALIAS as SMALL
 from replica_process import SERVICE, ReplicaProcess, document
 
 SCHEMAS = Path(__file__).resolve().parents[3] / "schemas"
+BEFORE = Path(__file__).parent / "documents_of_before"
+OWN_SERVER = "-m vllm.entrypoints.openai.api_server"  # vLLM's own
 ENVIRONMENT = {
     "SLIPWAY_ADDRESS": "127.92.0.3",
     "SLIPWAY_PORT_OPENAI": "8000",
@@ -35,11 +37,9 @@ def settings(**changes: str) -> Settings:
     return read_settings({**ENVIRONMENT, **changes})
 
 
-def command(tmp_path: Path, engine_args: dict[str, Any], **environment: str) -> str:
+def command(tmp_path: Path, engine_args: dict[str, Any]) -> str:
     engine = {**document()["engine"], "engine_args": engine_args}
-    file = tmp_path / "replica.json"
-    file.write_text(json.dumps(document(engine=engine)))
-    return " ".join(engine_command(load_document(file), settings(**environment)))
+    return command_of(tmp_path, document(engine=engine))
 
 
 def broken(**changes: Any) -> dict[str, Any]:
@@ -87,7 +87,7 @@ BROKEN = [
     (broken(kind="sim"), "this service runs 'vllm' only"),
     (broken(engine_args=[]), "engine_args: expected dict, got list"),
     (broken(kv_cache_bytes=None), "kv_cache_bytes: missing"),
-    (on_accelerators(gpu_memory_utilization=1.5), "1.5 is not a share of the memory"),
+    (on_accelerators(gpu_memory_utilization=1.5), "1.5 is not above 0 and at most 1"),
     (on_accelerators(kv_cache_bytes=1), "contradict each other"),
     (on_accelerators(expert_parallel=2), "expert_parallel: expected bool, got int"),
 ]
@@ -154,11 +154,11 @@ def test_the_engine_gets_what_the_document_says(tmp_path: Path) -> None:
         assert expected in words
 
 
-def command_of(tmp_path: Path, content: dict[str, Any]) -> str:
+def command_of(tmp_path: Path, content: dict[str, Any], **environment: str) -> str:
     file = tmp_path / "replica.json"
     file.write_text(json.dumps(content))
     jsonschema.validate(content, schema("replica"))
-    return " ".join(engine_command(load_document(file), settings(NVIDIA_VISIBLE_DEVICES="GPU-1")))
+    return " ".join(engine_command(load_document(file), settings(**environment)))
 
 
 def test_an_engine_on_accelerators_gets_its_share_of_memory_and_its_layout(tmp_path: Path) -> None:
@@ -183,9 +183,24 @@ def test_what_a_checkpoint_declares_is_not_declared_again(
     assert "--quantization" not in command_of(tmp_path, on_accelerators(quantization=quantization))
 
 
-def test_a_document_of_the_previous_version_starts_the_same_engine(tmp_path: Path) -> None:
-    before = command_of(tmp_path, document(schema_version=1))
-    assert before == command_of(tmp_path, document(schema_version=2))
+def test_a_document_of_the_previous_version_starts_the_engine_that_it_describes(
+    tmp_path: Path,
+) -> None:
+    before = json.loads((BEFORE / "replica.json").read_text())
+    assert before["schema_version"] == 1
+    words = command_of(tmp_path, before)
+    for expected in (
+        "--served-model-name smollm2 small",
+        "--model /runtime/weights/smollm2-0737ec3c8e9e",
+        "--dtype float32",
+        "--max-model-len 2048",
+        "--max-num-seqs 8",
+        "--kv-cache-memory-bytes 1073741824",
+        '--override-generation-config {"temperature": 0}',
+    ):
+        assert expected in words
+    for unknown in ("--gpu-memory-utilization", "--quantization", "--enable-expert-parallel"):
+        assert unknown not in words
 
 
 def test_engine_args_add_replace_and_remove_flags(tmp_path: Path) -> None:
@@ -217,19 +232,46 @@ def test_engine_args_cannot_move_the_ports(tmp_path: Path, name: str) -> None:
 
 
 def test_with_an_accelerator_vllm_starts_its_own_processes(tmp_path: Path) -> None:
-    words = command(tmp_path, {}, NVIDIA_VISIBLE_DEVICES="GPU-1")
-    assert "/envs/vllm/bin/python -m vllm.entrypoints.openai.api_server --" in words
+    words = command_of(tmp_path, on_accelerators())
+    assert f"/envs/vllm/bin/python {OWN_SERVER} --" in words
 
 
-def test_an_accelerator_compiles_and_a_cpu_does_not(tmp_path: Path) -> None:
-    assert "--enforce-eager" not in command(tmp_path, {}, NVIDIA_VISIBLE_DEVICES="GPU-1")
-    assert "--enforce-eager" in command(tmp_path, {}, NVIDIA_VISIBLE_DEVICES="void")
+@pytest.mark.parametrize("visible", ["", "void", "none", "GPU-1"])
+def test_what_the_document_was_planned_for_decides_and_not_the_devices_that_are_seen(
+    tmp_path: Path, visible: str
+) -> None:
+    planned = command_of(tmp_path, on_accelerators(), NVIDIA_VISIBLE_DEVICES=visible)
+    assert OWN_SERVER in planned
+    assert "--enforce-eager" not in planned
+    on_processors = command_of(tmp_path, document(), NVIDIA_VISIBLE_DEVICES=visible)
+    assert "engine_server.py" in on_processors
+    assert "--enforce-eager" in on_processors
+
+
+def test_a_planned_accelerator_gets_no_setting_of_processors(tmp_path: Path) -> None:
+    environments = []
+    for content in (on_accelerators(), document()):
+        file = tmp_path / "replica.json"
+        file.write_text(json.dumps(content))
+        environments.append(engine_environment(load_document(file), settings(), {}, Path("/t")))
+    assert ["OMP_NUM_THREADS" in each for each in environments] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("visible", "server"), [("GPU-1", "-m vllm.entrypoints"), ("void", "engine_server.py")]
+)
+def test_the_devices_decide_for_a_document_of_the_previous_version(
+    tmp_path: Path, visible: str, server: str
+) -> None:
+    before = json.loads((BEFORE / "replica.json").read_text())
+    assert server in command_of(tmp_path, before, NVIDIA_VISIBLE_DEVICES=visible)
 
 
 def test_one_cpu_runs_the_model_in_the_engine_core(tmp_path: Path) -> None:
     one = "--distributed-executor-backend vllm.v1.executor.uniproc_executor.UniProcExecutor"
-    assert one in command(tmp_path, {}, NVIDIA_VISIBLE_DEVICES="void")
-    assert "--distributed" not in command(tmp_path, {}, NVIDIA_VISIBLE_DEVICES="GPU-1")
+    assert one in command(tmp_path, {})
+    one_device = on_accelerators(tensor_parallel_size=1, data_parallel_size=1)
+    assert "--distributed" not in command_of(tmp_path, one_device)
     chosen = command(tmp_path, {"distributed_executor_backend": "mp"})
     assert chosen.count("--distributed-executor-backend") == 1
     assert "--distributed-executor-backend mp" in chosen
@@ -249,7 +291,7 @@ def test_an_engine_of_several_workers_keeps_vllms_own_executor(tmp_path: Path) -
     file.write_text(
         json.dumps(document(engine={**document()["engine"], "tensor_parallel_size": 2}))
     )
-    words = engine_command(load_document(file), settings(NVIDIA_VISIBLE_DEVICES="void"))
+    words = engine_command(load_document(file), settings())
     assert "--distributed-executor-backend" not in words
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ REQUIREMENTS = {
 TOOL_PINS = "toolchain/pins.json"
 SIMULATOR_PROFILES = "services/engine_sim/profiles.json"
 
+_COMMENT = re.compile(r"(^|\s+)#.*$")  # as pip and uv read it: a URL may hold a #
 _SKIPPED_FOLDERS = {"tests", "__pycache__"}
 _SKIPPED_PREFIXES = (".", "README", "requirements")
 
@@ -103,9 +105,12 @@ def files_digest(folder: Path, files: Iterable[Path]) -> str:
 
 
 def requirements_digest(root: Path, environment: str) -> str:
-    """First 12 hex characters of SHA-256 over the requirements file of a Python environment."""
-    content = (root / REQUIREMENTS[environment]).read_bytes()
-    return hashlib.sha256(content).hexdigest()[:DIGEST_LENGTH]
+    """First 12 hex characters of SHA-256 over the requirements of a Python environment, without the
+    comments and blank lines of the file. `toolchain.requirements` has the same definition."""
+    text = (root / REQUIREMENTS[environment]).read_text(encoding="utf-8")
+    lines = (_COMMENT.sub("", line).rstrip() for line in text.splitlines())
+    content = "".join(f"{line}\n" for line in lines if line)
+    return hashlib.sha256(content.encode()).hexdigest()[:DIGEST_LENGTH]
 
 
 def _wanted_paths() -> list[str]:

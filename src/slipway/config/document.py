@@ -32,7 +32,7 @@ class Origin:
 
     def problem(self, path: KeyPath, message: str, *, fix: str, value: Any = None) -> Problem:
         for key, origin in self.replaced.items():
-            if path and _on_one_line(path, key):
+            if path and _overlap(path, key):
                 return origin.problem(path, message, fix=fix, value=value)
         dotted = ".".join(str(part) for part in path)
         return Problem(
@@ -66,7 +66,7 @@ class Origin:
         return (*self.below, *first, *path[1:])
 
 
-def _on_one_line(one: KeyPath, other: KeyPath) -> bool:
+def _overlap(one: KeyPath, other: KeyPath) -> bool:
     """Whether the two paths are equal or one is a prefix of the other."""
     return all(str(left) == str(right) for left, right in zip(one, other, strict=False))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, get_args
@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from .base import PositiveInt, Replicas, ResourceName, Seconds, Settings, UsdPerHour, invalid
 from .document import Origin
 from .errors import Problem, raise_if_any, suggestion
-from .pools import AwsPool, FleetPool, LocalPool, MetalPool, PoolSettings
+from .pools import ADDRESSES_PER_POOL, AwsPool, FleetPool, LocalPool, MetalPool, PoolSettings
 from .validation import validated
 
 NAMESPACE = "slipway:"
@@ -203,7 +203,7 @@ def parse_environment(
         for key, value in values.items()
         if key.startswith(NAMESPACE) or ":" not in key
     }
-    raise_if_any(_target_problems(own, origin))  # it decides which settings exist
+    raise_if_any(_target_problems(own, origin))  # the target decides which settings exist
     kind = FleetSettings if own["target"] in FLEETS else DevSettings
     settings = validated(kind, own, origin)
     raise_if_any([*_reference_problems(settings, origin), *_contradictions(settings, origin)])
@@ -254,7 +254,10 @@ def _reference_problems(settings: EnvironmentSettings, origin: Origin) -> list[P
     ]
     problems += [
         origin.problem(
-            ("pools", name), "has nodes named like servers", value=name, fix="rename the pool"
+            ("pools", name),
+            "would give its nodes the names of servers",
+            value=name,
+            fix="rename the pool",
         )
         for name, pool in settings.pools.items()
         if name == "server" and isinstance(pool, LocalPool)
@@ -328,6 +331,7 @@ def _metal_contradictions(settings: EnvironmentSettings, origin: Origin) -> Iter
                 "has both fixed `hosts` and a number of `nodes`"
                 if pool.hosts
                 else "has neither `hosts` nor a number of `nodes`",
+                value=pool.model_dump(include={"hosts", "nodes"}) if pool.hosts else None,
                 fix="keep `hosts` or `nodes`" if pool.hosts else "add `hosts` or `nodes`",
             )
         if (pool.accelerator is None) != (pool.accelerators_per_node == 0):
@@ -379,6 +383,7 @@ def _metal_contradictions(settings: EnvironmentSettings, origin: Origin) -> Iter
 def _slot_problems(settings: EnvironmentSettings, origin: Origin) -> Iterator[Problem]:
     """If only some pools had slots, the others would still move with their position."""
     pools = {name: pool for name, pool in settings.pools.items() if isinstance(pool, LocalPool)}
+    free = _free_slots(settings.network.cidr, pools.values())
     owners: dict[int, str] = {}
     for name, pool in pools.items():
         if pool.slot is None:
@@ -395,7 +400,7 @@ def _slot_problems(settings: EnvironmentSettings, origin: Origin) -> Iterator[Pr
                 ("pools", name, "slot"),
                 f"is already the slot of pool {owners[pool.slot]}",
                 value=pool.slot,
-                fix=f"use a free one, e.g. {max(each.slot or 0 for each in pools.values()) + 1}",
+                fix=f"use a free one, e.g. {next(free)}",
             )
         owners.setdefault(pool.slot, name)
     if not owners:
@@ -404,9 +409,18 @@ def _slot_problems(settings: EnvironmentSettings, origin: Origin) -> Iterator[Pr
         if pool.slot is None and pool.first_address is None:
             yield origin.problem(
                 ("pools", name),
-                f"has no slot, and pool {next(iter(owners.values()))} has one",
-                fix=f"add a free one, e.g. `slot: {max(owners) + 1}`, or remove all slots",
+                f"has no slot, but pool {next(iter(owners.values()))} has one",
+                value=pool.model_dump(exclude_unset=True),
+                fix=f"add a free one, e.g. `slot: {next(free)}`, or remove all slots",
             )
+
+
+def _free_slots(cidr: str, pools: Iterable[LocalPool]) -> Iterator[int]:
+    """The slots inside the network that no pool has, lowest first: enough for every other pool,
+    since the smallest network has a slot for each of the most pools."""
+    slots = ipaddress.IPv4Network(cidr).num_addresses // ADDRESSES_PER_POOL
+    taken = {pool.slot for pool in pools}
+    return (slot for slot in range(1, slots) if slot not in taken)
 
 
 def _budget_contradictions(budget: BudgetSettings, origin: Origin) -> list[Problem]:

@@ -210,7 +210,7 @@ def deployed_models(environment: Environment, library: Mapping[str, Model]) -> M
 
 
 def _shared_names(models: Mapping[str, Model]) -> list[Problem]:
-    """Refuses two models with one name or alias: the gateway could not tell them apart."""
+    """Refuses models that share a name or alias: the gateway could not tell them apart."""
     owners = {name: model.origin.source for name, model in models.items()}
     problems = []
     for model in models.values():

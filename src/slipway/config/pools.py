@@ -23,7 +23,8 @@ from .base import (
 
 # Slot 0 belongs to the servers; the largest network, a /8, has more slots than anybody needs.
 Slot = Annotated[int, Field(ge=1, le=4095)]
-MAX_LOCAL_NODES = 16  # a pool takes 16 addresses of the environment's network
+ADDRESSES_PER_POOL = 16  # of the environment's network
+MAX_LOCAL_NODES = ADDRESSES_PER_POOL
 
 Market = Literal["on_demand", "spot", "reserved", "capacity_block"]
 Fabric = Literal["infiniband", "roce", "tcp"]
@@ -36,7 +37,7 @@ class LocalPool(Tagged):
     """
 
     TAG = "local"
-    EXAMPLE = "{kind: local, nodes: 2}"
+    EXAMPLE = "{kind: local, nodes: 2, slot: 1}"
     kind: Literal["local"]
     nodes: Annotated[int, Field(ge=1, le=MAX_LOCAL_NODES)]
     memory: SizeBytes | None = None
@@ -73,8 +74,8 @@ class AwsPool(Tagged):
     """Instances of one type.
 
     `instance` is a key of catalog/instances.yaml. `usd_per_hour` is the price of one node, where it
-    differs from the catalog's on-demand price. `quota` is the number of them that the account may
-    have.
+    differs from the catalog's on-demand price. `quota` is the number of instances that the account
+    may have.
     """
 
     TAG = "aws"

@@ -19,7 +19,7 @@ from .load import Lengths, Load, Ramp, TracedLoad
 
 SHOWN_LINES = 5
 SECONDS = {"ms": 1e-3, "s": 1.0}
-MOST_TIME = 10**15  # as milliseconds 30 000 years
+MOST_TIME = 10**15  # in milliseconds, 30,000 years
 
 Arrival = tuple[float, int, int]  # seconds, input tokens, output tokens
 

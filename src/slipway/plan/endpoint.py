@@ -21,12 +21,14 @@ class Endpoint:
 
     @property
     def authority(self) -> str:
-        """ "127.77.0.1:8500" """
+        """ "127.77.0.1:8500"; ValueError where the host is not known"""
+        if not self.host:
+            raise ValueError(f"the host of port {self.port} is not known before it exists")
         return f"{self.host}:{self.port}"
 
     @property
     def url(self) -> str:
-        """ "http://127.77.0.1:8500", without a path"""
+        """ "http://127.77.0.1:8500", without a path; ValueError where the host is not known"""
         return f"{self.scheme}://{self.authority}"
 
     def at(self, host: str) -> Endpoint:

@@ -43,11 +43,19 @@ class Layout:
     def devices(self) -> int:
         return self.tensor * self.pipeline * self.data
 
+    def nodes(self, devices_per_node: int) -> int:
+        """The fewest nodes that hold a replica."""
+        return -(-self.devices // devices_per_node)
+
+    def devices_on_each_node(self, devices_per_node: int) -> int:
+        """The same number on every node: other layouts are refused."""
+        return self.devices // self.nodes(devices_per_node)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Precision:
-    """Names of planner.quantization: weights "bf16" | "fp16" | "fp32" | "fp8" | "int8" | "awq" |
-    "gptq" | "nvfp4"..., kv "bf16" | "fp8" | "fp32"."""
+    """Names of slipway.planner.memory.quantization: weights "bf16" | "fp16" | "fp32" | "fp8" |
+    "int8" | "awq" | "gptq" | "nvfp4"..., kv "bf16" | "fp8" | "fp32"."""
 
     weights: str = "bf16"
     kv: str = "bf16"

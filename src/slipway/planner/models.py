@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from slipway.config.environment import AutoscalingSettings
 from slipway.config.inputs import PlanInputs
 from slipway.config.load import Load
@@ -69,6 +67,7 @@ def plan_model(inputs: PlanInputs, placed: Placed, *, surge_replicas: int) -> Mo
         license=engine.license,
         pool=option.supply.pool,
         accelerator=option.supply.accelerator_name,
+        accelerator_vendor=_vendor(option),
         instance=option.supply.instance,
         layout=option.layout,
         precision=demand.precision,
@@ -115,13 +114,21 @@ def placed_engine(model: Model, option: Option) -> EnginePlan:
 def _replica(inputs: PlanInputs, placed: Placed, engine: EnginePlan) -> ReplicaSpec:
     """What the chosen option needs from the pool's nodes."""
     settings, artifacts = inputs.models[placed.demand.model].settings, inputs.artifacts
-    devices, per_node = placed.option.layout.devices, placed.option.supply.accelerators_per_node
+    layout, per_node = placed.option.layout, placed.option.supply.accelerators_per_node
     if not per_node:
         return replica_spec(settings, engine, artifacts)
-    nodes = math.ceil(devices / per_node)
     return replica_spec(
-        settings, engine, artifacts, nodes=nodes, devices=math.ceil(devices / nodes)
+        settings,
+        engine,
+        artifacts,
+        nodes=layout.nodes(per_node),
+        devices=layout.devices_on_each_node(per_node),
     )
+
+
+def _vendor(option: Option) -> str:
+    accelerator = option.supply.accelerator
+    return "" if accelerator is None else accelerator.vendor
 
 
 def _planned(load: Load) -> PlannedLoad:
@@ -138,18 +145,18 @@ def _scaling(
     return ScalingSpec(
         min_replicas=deployment.replicas.min,
         max_replicas=deployment.replicas.max,
-        target_inflight_per_replica=target_inflight(settings, autoscaling),
+        target_inflight_per_replica=_target_inflight(settings, autoscaling),
         cooldown_s=autoscaling.cooldown_s,
     )
 
 
-def target_inflight(settings: ModelSettings, autoscaling: AutoscalingSettings) -> int:
+def _target_inflight(settings: ModelSettings, autoscaling: AutoscalingSettings) -> int:
     """Requests in flight for which one replica is enough."""
     half_batch = max(1, settings.engine.max_num_seqs // 2)
     return autoscaling.target_inflight_per_replica or half_batch
 
 
-def concurrent_requests(settings: ModelSettings) -> int:
+def _concurrent_requests(settings: ModelSettings) -> int:
     """Requests in flight per replica that the gateway lets in."""
     return max(
         MIN_CONCURRENT_REQUESTS, CONCURRENT_REQUESTS_PER_SEQUENCE * settings.engine.max_num_seqs
@@ -168,7 +175,7 @@ def _route(settings: ModelSettings, service: str, protocols: tuple[str, ...]) ->
         "aliases": list(settings.aliases),
         "protocols": list(protocols),
         "backends": [{"service": service, "weight": 100}],
-        "max_concurrent_requests_per_replica": concurrent_requests(settings),
+        "max_concurrent_requests_per_replica": _concurrent_requests(settings),
         "stream_idle_timeout_s": settings.timeouts.stream_idle_s,
         "max_stream_duration_s": settings.timeouts.drain_s,
     }

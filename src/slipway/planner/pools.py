@@ -60,7 +60,7 @@ def _nodes(
         return supply.nodes_max
     if supply.accelerator is None:
         placement = pool_placement(supply, placed, replicas, holds_gateway=holds_gateway)
-        needed = max(nodes_in_use(placement), 1 if holds_gateway else 0)
+        needed = nodes_in_use(placement, holds_gateway=holds_gateway)
     else:
         needed = nodes_for(supply, in_use(supply, placed), replicas)
     return max(supply.nodes_min, min(needed, supply.nodes_max))

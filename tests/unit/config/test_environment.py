@@ -140,7 +140,7 @@ MISTAKES = {
     ),
     "a list where keys belong": (
         ("{kind: local, nodes: 2}", "[local, 2]"),
-        (5, "slipway:pools.cpu", ["local", 2], "mapping", "e.g. {kind: local, nodes: 2}"),
+        (5, "slipway:pools.cpu", ["local", 2], "mapping", "e.g. {kind: local, nodes: 2, slot: 1}"),
     ),
     "replicas without their limits": (
         ("{min: 1, max: 2}", "2"),

@@ -225,3 +225,10 @@ def test_an_impossible_pool_of_machines_names_its_key_and_its_fix(
     assert problem.key == f"slipway:{key}"
     assert message in problem.message
     assert fix in problem.fix
+
+
+def test_a_pool_that_is_both_fixed_and_elastic_is_shown_with_both() -> None:
+    chat = {"pool": "l4", "replicas": {"min": 1, "max": 2}}
+    pools = {"l4": METAL | {"hosts": [HOST]}}
+    values = VALUES | {"target": "metal", "pools": pools, "models": {"chat": chat}}
+    assert _problem(values).value == {"nodes": METAL["nodes"], "hosts": (HOST,)}

@@ -97,7 +97,7 @@ TOO_MUCH = {
     "a replica of all of them": (
         _model(parallel={"tensor": 64, "pipeline": 64}),
         "parallel",
-        "4096 devices, and a replica has at most 1024",
+        "4096 devices, but a replica has at most 1024",
     ),
     "sequences without end": (_engine(max_num_seqs=10**20), "engine.max_num_seqs", "100000000"),
     "threads without end": (_engine(threads=10**20), "engine.threads", "10000"),

@@ -63,7 +63,11 @@ MISTAKES = {
     ),
     "a file outside the package": (
         ("file: Smol", "file: ../Smol"),
-        ("source.file", ..., "inside the source", "without .."),
+        ("source.file", ..., "without a folder", ".gguf"),
+    ),
+    "a file in a folder of the package": (
+        ("file: Smol", "file: models/Smol"),
+        ("source.file", ..., "without a folder", ".gguf"),
     ),
     "an unknown engine": (
         ("kind: vllm", "kind: vlm"),

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from slipway.config.inputs import load_inputs
 from slipway.plan import figures, platform
 from slipway.plan.document import plan_to_json
 from slipway.plan.platform import SCHEMA_VERSION, PlatformPlan
@@ -16,6 +20,14 @@ from tests.unit.plan.samples import ROOT, dev_plan
 from tests.unit.planner.fleets import fleet
 
 GOLDEN = Path(__file__).with_name("dev_plan.json")
+PROGRAM = """
+import sys
+from pathlib import Path
+from slipway.config.inputs import load_inputs
+from slipway.plan.document import plan_to_json
+from slipway.planner.platform import make_plan
+sys.stdout.write(plan_to_json(make_plan(load_inputs(Path(sys.argv[1]), sys.argv[2]))))
+"""
 SCHEMA = json.loads((ROOT / "schemas/plan.schema.json").read_text())
 
 
@@ -27,6 +39,21 @@ def _valid(document: Any) -> bool:
 def test_the_plan_of_dev_is_the_one_in_the_golden_file() -> None:
     """When the change is meant: python -m tests.unit.plan.samples > the golden file."""
     assert plan_to_json(dev_plan()) == GOLDEN.read_text()
+
+
+@pytest.mark.parametrize("environment", ["aws", "metal"])
+def test_the_plan_of_a_fleet_is_the_same_text_in_every_process(environment: str) -> None:
+    """Python orders sets of text otherwise in every process."""
+    text = plan_to_json(make_plan(load_inputs(ROOT, environment)))
+    assert plan_to_json(make_plan(load_inputs(ROOT, environment))) == text
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(ROOT), environment],
+        env={"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == text
 
 
 def test_the_document_ends_with_a_newline_and_sorts_its_keys() -> None:
@@ -51,9 +78,12 @@ def test_plans_of_fleets_and_of_dev_are_valid_alone_and_with_the_plan_before_a_c
     [
         (("schema_version",), SCHEMA_VERSION + 1),
         (("extra",), 1),
-        (("gateway", "port"), 0),
+        (("gateway", "clients", "port"), 0),
+        (("gateway", "envoys", 0, "listener", "port"), 65536),
+        (("consul", "scheme"), "ftp"),
         (("servers", 0, "address"), "localhost"),
-        (("models", 0, "job_id"), "smollm2"),
+        (("models", 0, "releases", 0, "job_id"), "smollm2"),
+        (("models", 0, "releases", 0, "spec_digest"), "7"),
         (("models", 0, "replica", "memory_bytes"), "4GiB"),
         (("models", 0, "replica", "weights"), 3),
         (("placement",), []),
@@ -89,7 +119,9 @@ def _changed(plan: PlatformPlan, path: tuple[str | int, ...], value: Any) -> Any
     part = document
     for key in path[:-1]:
         part = part[key]
-    part[path[-1]] = value
+    last = path[-1]
+    assert isinstance(last, int) or last in part or last in {"extra", "before"}, "a key of the plan"
+    part[last] = value
     return document
 
 

@@ -7,7 +7,9 @@ from rich.console import Console
 
 from slipway.cli.views.plan_table import plan_table
 from slipway.plan.platform import PlatformPlan
+from slipway.planner.platform import make_plan
 from tests.unit.plan.samples import dev_plan
+from tests.unit.planner.fleets import OWNED, fleet
 
 
 def _rendered(plan: PlatformPlan) -> str:
@@ -30,6 +32,12 @@ def test_the_table_shows_pools_models_and_the_gateway() -> None:
     smollm2 = _row(text, "smollm2")
     assert smollm2[:6] == ["smollm2", "1-2 cpu", "513 MiB", "1.0 GiB", "23,301", "4.5 GiB"]
     assert "http://127.77.0.32:8080" in text
+
+
+def test_addresses_that_do_not_follow_each_other_are_listed() -> None:
+    hosts = [{"name": f"rack{k}", "address": f"10.40.0.{k}"} for k in (9, 3)]
+    plan = make_plan(fleet(pools={"h100": OWNED | {"nodes": None, "hosts": hosts}}))
+    assert _row(_rendered(plan), "h100")[2] == "10.40.0.9, 10.40.0.3"
 
 
 def test_the_table_says_when_a_change_has_no_room_beside() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipway.config.environment import DevSettings, parse_environment
@@ -94,6 +94,7 @@ def test_an_invalid_address_is_refused(first: str, message: str) -> None:
 NAMES = st.sampled_from([f"pool-{letter}" for letter in "abcdefghij"])
 
 
+@settings(deadline=None)
 @given(
     slots=st.dictionaries(NAMES, st.integers(1, 15), min_size=2, max_size=8).filter(
         lambda slots: len(set(slots.values())) == len(slots)
@@ -126,7 +127,7 @@ def test_slots_that_repeat_the_positions_change_no_address() -> None:
 @pytest.mark.parametrize(
     ("edge", "key", "message"),
     [
-        ({}, "slipway:pools.edge", "has no slot, and pool cpu has one"),
+        ({}, "slipway:pools.edge", "has no slot, but pool cpu has one"),
         ({"slot": 1}, "slipway:pools.edge.slot", "is already the slot of pool cpu"),
         (
             {"slot": 2, "first_address": "127.77.0.99"},
@@ -142,6 +143,26 @@ def test_slots_that_contradict_each_other_are_refused(
         _layout({"cpu": _pool(1, slot=1), "edge": _pool(1, **edge)})
     (problem,) = caught.value.problems
     assert (problem.key, problem.message) == (key, message)
+    assert problem.value is not None
+
+
+def test_every_pool_without_a_slot_of_its_own_is_told_another_free_one_of_the_network() -> None:
+    slots = {"a": 15, "b": 1, "c": 15, "d": None, "e": None}
+    with pytest.raises(ConfigError) as caught:
+        _layout({name: _pool(1, slot=slot) for name, slot in slots.items()})
+    fixes = {problem.key: problem.fix for problem in caught.value.problems}
+    assert fixes == {
+        "slipway:pools.c.slot": "use a free one, e.g. 2",
+        "slipway:pools.d": "add a free one, e.g. `slot: 3`, or remove all slots",
+        "slipway:pools.e": "add a free one, e.g. `slot: 4`, or remove all slots",
+    }
+
+
+def test_as_many_pools_as_a_network_has_slots_are_told_all_of_them() -> None:
+    with pytest.raises(ConfigError) as caught:
+        _layout({f"pool-{k}": _pool(1, slot=15) for k in range(15)})
+    fixes = {problem.fix for problem in caught.value.problems}
+    assert fixes == {f"use a free one, e.g. {slot}" for slot in range(1, 15)}
 
 
 def test_a_pool_with_its_own_first_address_needs_no_slot() -> None:

@@ -58,7 +58,7 @@ def test_a_pool_whose_accelerators_are_too_small_is_refused_with_the_missing_mem
     seventy = model_file("llama-3.1-70b", engine=engine("llama-3.1-70b", quantization="fp8"))
     model = _model(fleet(seventy, pools={"h100": H100, "l4": L4}))
     assert model.pool == "h100"
-    assert "exceed the 20.1 GiB of L4 it may use" in _refused(model)["l4"]
+    assert "exceed the 20.1 GiB usable on L4" in _refused(model)["l4"]
 
 
 def test_the_planner_splits_a_model_that_states_no_layout_and_obeys_one_that_does() -> None:
@@ -111,14 +111,14 @@ def test_a_model_goes_to_the_next_pool_when_the_cheapest_is_full() -> None:
     chats = [model_file(name=name, parallel={"tensor": 4}, load=few) for name in ("one", "two")]
     plan = make_plan(fleet(*chats, pools=pools))
     assert [model.pool for model in plan.models] == ["l40s", "h100"]
-    assert "with one need 2 nodes, the pool has 1 at most" in _refused(plan.models[1])["l40s"]
+    assert "with one need 2 nodes, but the pool has at most 1" in _refused(plan.models[1])["l40s"]
 
 
 def test_minimums_that_no_pool_has_room_for_are_refused() -> None:
     inputs = fleet(pools={"l4": L4 | {"nodes": {"max": 2}}}, replicas={"min": 3, "max": 3})
     problem = _problem(inputs)
     assert problem.key == "slipway:models.chat.pools"
-    assert "3 replicas need 3 devices, the pool has 2 at most" in problem.message
+    assert "3 replicas need 3 devices, but the pool has at most 2" in problem.message
 
 
 def test_maximums_beyond_the_pool_are_warned_of() -> None:
@@ -126,7 +126,9 @@ def test_maximums_beyond_the_pool_are_warned_of() -> None:
     del quiet["load"]
     pools = {"h100": H100 | {"nodes": {"max": 1}}}
     inputs = fleet(quiet, pools=pools, replicas={"min": 1, "max": 17})
-    assert "all maximums together need 3 nodes of at most 1" in _all_warnings(make_plan(inputs))
+    assert "all maximums together need 3 nodes; it has at most 1" in _all_warnings(
+        make_plan(inputs)
+    )
 
 
 # How many, and what it costs.
@@ -181,7 +183,7 @@ def test_a_market_without_a_known_price_is_planned_with_the_listed_one_and_says_
 def test_owned_machines_without_a_price_are_free_and_say_so() -> None:
     plan = make_plan(fleet(pools={"own": OWNED}))
     assert plan.cost.usd_per_hour.value == 0
-    assert "counted as free of cost" in _all_warnings(plan)
+    assert "counted as free" in _all_warnings(plan)
 
 
 def test_an_instance_without_any_price_asks_for_one() -> None:

@@ -74,6 +74,13 @@ def test_the_gateways_pool_keeps_a_node_for_it() -> None:
     pools = {"cpu": CPU | {"nodes": {"min": 0, "max": 4}}, "h100": H100}
     plan = make_plan(fleet(SMALL, pools=pools, deployments={"chat": {"pools": ["h100"]}}))
     assert plan.pool("cpu").usd_per_hour.value == pytest.approx(0.4032)
+    assert plan.pool("cpu").range == NodeRange(min=1, max=4)
+
+
+def test_the_gateways_node_counts_even_where_no_replica_fits_beside_it() -> None:
+    whole_node = SMALL | {"engine": engine("smollm2-135m", max_model_len=2048, threads=8)}
+    plan = make_plan(fleet(whole_node, pools={"cpu": CPU}, replicas={"min": 1, "max": 2}))
+    assert plan.pool("cpu").usd_per_hour.value == pytest.approx(2 * 0.4032)
 
 
 def test_replicas_that_do_not_fit_on_processors_are_refused_with_what_they_need() -> None:

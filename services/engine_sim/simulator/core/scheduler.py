@@ -77,7 +77,7 @@ class Scheduler:
         return bool(self.waiting or self.running)
 
     def add(self, sequence: Sequence) -> None:
-        """Queue a new sequence. It must fit the memory when it is alone."""
+        """Queue a new sequence. It must fit in memory on its own."""
         tokens = len(sequence.prompt) + sequence.max_tokens
         if self._blocks_for(tokens) > self.limits.kv_blocks:
             raise ValueError(f"{tokens} tokens never fit {self.limits.kv_blocks} KV blocks")
@@ -114,7 +114,7 @@ class Scheduler:
             sequence.computed += tokens
             self._publish_full_blocks(sequence)
             if sequence.computed < sequence.length:
-                continue  # the prompt is not through yet
+                continue  # the prompt is not fully computed yet
             sequence.generated += 1
             last = sequence.generated >= sequence.max_tokens
             outputs.append(Output(sequence, sequence.generated - 1, last))
@@ -139,7 +139,7 @@ class Scheduler:
         return work
 
     def _admit_waiting(self, work: list[tuple[Sequence, int]], budget: int) -> None:
-        """Add to `work` whoever may start with `budget` tokens in this step."""
+        """Add to `work` the sequences that may start within `budget` tokens in this step."""
         while self.waiting and len(self.running) < self.limits.max_num_seqs and budget > 0:
             sequence = self.waiting[0]
             cached = self._cached_prefix(sequence)

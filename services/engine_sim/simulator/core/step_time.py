@@ -19,7 +19,7 @@ from simulator.core.scheduler import Step
 
 
 class UnknownProfileError(Exception):
-    """There is no profile of that name; the message lists the known ones."""
+    """There is no profile with that name; the message lists the known ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ def load_profile(path: Path, *, profile: str, architecture: str = "") -> Profile
     name = profile if profile in rows or not architecture else f"{profile}-{architecture}"
     if name not in rows:
         known = ", ".join(sorted(rows))
-        raise UnknownProfileError(f"no profile {name!r} in {path.name}; known are: {known}")
+        raise UnknownProfileError(f"no profile {name!r} in {path.name}; use one of: {known}")
     row = rows[name]
     return Profile(
         name=name,

@@ -1,4 +1,4 @@
-"""The OpenAI HTTP server: chat, completions, models, health, metrics and the faults' switch."""
+"""The OpenAI HTTP server: chat, completions, models, health, metrics and fault injection."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def _sampling(inputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> Mappi
         return parameters
     try:
         sampling = json.loads(given) if isinstance(given, str) else given
-    except (ValueError, RecursionError) as error:  # the second: nested without end
+    except (ValueError, RecursionError) as error:  # RecursionError: nested too deeply
         raise InferenceError(f"sampling_parameters is not JSON: {error}") from error
     if not isinstance(sampling, dict):
         raise InferenceError("sampling_parameters must be a JSON object")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,7 +11,7 @@ from slipway.config.catalog import Accelerator, Architecture
 from slipway.config.errors import Problem
 from slipway.config.model import Model, ModelSettings
 from slipway.plan.figures import ColdStart, DeviceMemory, Layout, Precision
-from slipway.plan.platform import PROTOCOLS, JsonObject, WeightsSpec
+from slipway.plan.platform import JsonObject, WeightsSpec
 from slipway.planner.supply.supply import Supply
 
 
@@ -26,7 +27,7 @@ class EnginePlan:
     host_memory_bytes: int
     cpu_mhz: int
     license: str  # of the weights, "" where neither the model file nor the catalog states it
-    protocols: tuple[str, ...] = PROTOCOLS  # what its replicas speak
+    protocols: tuple[str, ...]  # a subset of slipway.plan.platform.PROTOCOLS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +38,28 @@ class ProcessorEnginePlan(EnginePlan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoraAdapters:
+    """The adapters that an engine reserves memory for at start."""
+
+    count: int  # in one step
+    rank: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySettings:
+    """What a model file says about the memory of its engine's devices."""
+
+    utilization: float = 1.0  # share of a device's memory
+    max_batched_tokens: int | None = None  # in one step; None where the engine chooses
+    adapters: LoraAdapters | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AcceleratorDemand:
     """What a model asks of its engine on accelerators, before a pool and a layout are chosen."""
 
     precision: Precision
-    memory_utilization: float  # share of a device's memory
+    memory: MemorySettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +74,29 @@ class AcceleratorReplica:
     precision: Precision
     max_model_len: int
     max_num_seqs: int
-    memory_utilization: float
+    memory: MemorySettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineMetrics:
+    """Names of the metrics that an engine reports to Prometheus; histograms are in seconds."""
+
+    requests: str  # counter of answered requests
+    input_tokens: str  # counter
+    output_tokens: str  # counter
+    running: str  # gauge: sequences in the batch
+    kv_cache_usage: str  # gauge, 0 to 1
+    ttft: str  # histogram
+    tpot: str  # histogram
 
 
 class EngineAdapter(Protocol):
     """One engine. Methods that can refuse return problems, each with a key and a fix."""
 
     simulated: bool  # its times are constants, so nothing it does is a measurement
+    metrics: EngineMetrics
+    # Python environments of its replicas, and the package that gives each its version
+    environments: Mapping[str, str]
 
     def on_processors(
         self, model: Model, architecture: Architecture, supply: Supply, artifacts: Artifacts

@@ -11,6 +11,7 @@ def memory_on_processors(
     kv_bytes_per_token: int,
     kv_cache_bytes: int,
     runtime_bytes: int,
+    adapters_bytes: int = 0,
     total_bytes: int,
     max_len: int,
 ) -> DeviceMemory:
@@ -23,7 +24,7 @@ def memory_on_processors(
         graphs_bytes=0,
         communication_bytes=0,
         runtime_bytes=runtime_bytes,
-        adapters_bytes=0,
+        adapters_bytes=adapters_bytes,
         kv_cache_bytes=kv_cache_bytes,
         kv_bytes_per_token=kv_bytes_per_token,
         kv_tokens=kv_tokens,

@@ -75,8 +75,8 @@ def pool_options(
 
 
 def _rank(option: Option) -> tuple[float, float, int]:
-    """Within the goal first, then those of which nobody knows, else nearest to it; then by cost,
-    then by devices."""
+    """Options that meet the goal first, then those without an estimate, then those that miss it,
+    nearest first; then by cost, then by devices."""
     return (
         _distance(option),
         option.cost.usd_per_hour.value,
@@ -85,7 +85,7 @@ def _rank(option: Option) -> tuple[float, float, int]:
 
 
 def _distance(option: Option) -> float:
-    """From the goal: 0 where it is met or there is none."""
+    """The distance from the goal: 0 where it is met or there is none."""
     goal, load = option.demand.goal, option.demand.load
     if option.meets_goal is False:
         return _miss(option, load)
@@ -113,4 +113,4 @@ def _drawbacks(option: Option, chosen: Option) -> Iterator[str]:
     elif option.meets_goal is None and chosen.meets_goal:
         yield "promises nothing: its times were not measured"
     elif cost == least:
-        yield f"costs as much as {chosen.supply.pool} and takes more devices or comes later"
+        yield f"costs as much as {chosen.supply.pool} but takes more devices or is listed later"

@@ -13,11 +13,10 @@ from slipway.config.model import Model
 from slipway.plan.figures import Layout, Precision
 from slipway.plan.platform import LatencyGoal
 from slipway.planner.architecture import context_problems, find_architecture
-from slipway.planner.engines.adapter import AcceleratorDemand, EngineAdapter
+from slipway.planner.engines.adapter import AcceleratorDemand, EngineAdapter, MemorySettings
 from slipway.planner.engines.registry import engine_of
 
 Deployment = DeploymentSettings | FleetDeploymentSettings
-ALL_OF_IT = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +32,7 @@ class Demand:
     precision: Precision
     max_model_len: int
     max_num_seqs: int
-    memory_utilization: float
+    memory: MemorySettings
     load: Load | None
     goal: LatencyGoal
     min_replicas: int
@@ -61,7 +60,7 @@ def plan_demand(
         name=name_of(architecture, architectures),
         layout=stated_layout(model),
         precision=asked.precision,
-        memory_utilization=asked.memory_utilization,
+        memory=asked.memory,
     )
 
 
@@ -75,6 +74,8 @@ def plan_processor_demand(
     architecture = find_architecture(model, architectures)
     if isinstance(architecture, Problem):
         return [architecture]
+    if problems := _ramp_problems(model):
+        return problems
     return _demand(
         model,
         deployment,
@@ -83,7 +84,7 @@ def plan_processor_demand(
         name=name_of(architecture, architectures),
         layout=Layout(),
         precision=engine_of(model).processor_precision(model),
-        memory_utilization=ALL_OF_IT,
+        memory=MemorySettings(),
     )
 
 
@@ -96,7 +97,7 @@ def _demand(
     name: str,
     layout: Layout | None,
     precision: Precision,
-    memory_utilization: float,
+    memory: MemorySettings,
 ) -> Demand | list[Problem]:
     settings, engine = model.settings, model.settings.engine
     max_model_len = engine.max_model_len or architecture.context
@@ -112,7 +113,7 @@ def _demand(
         precision=precision,
         max_model_len=max_model_len,
         max_num_seqs=engine.max_num_seqs,
-        memory_utilization=memory_utilization,
+        memory=memory,
         load=load,
         goal=LatencyGoal(
             ttft_p95_ms=settings.slo.ttft_p95_ms, tpot_p95_ms=settings.slo.tpot_p95_ms
@@ -147,6 +148,21 @@ def stated_layout(model: Model) -> Layout | None:
 
 def name_of(architecture: Architecture, architectures: Mapping[str, Architecture]) -> str:
     return next(name for name, known in architectures.items() if known is architecture)
+
+
+def _ramp_problems(model: Model) -> list[Problem]:
+    load = model.settings.load
+    if not isinstance(load, DeclaredLoad) or load.ramp is None:
+        return []
+    return [
+        model.origin.problem(
+            ("load", "ramp"),
+            "applies to accelerators only: how long a replica on processors takes to start is not"
+            " estimated, so neither is the ramp that it can follow",
+            value=load.ramp.model_dump(),
+            fix="remove `ramp`, or use a pool with accelerators",
+        )
+    ]
 
 
 def _load_problems(model: Model, max_model_len: int, load: Load | None) -> list[Problem]:

@@ -26,7 +26,7 @@ def replica_memory(
             precision=demand.precision,
             max_model_len=demand.max_model_len,
             max_num_seqs=demand.max_num_seqs,
-            memory_utilization=demand.memory_utilization,
+            memory=demand.memory,
         )
     )
     reasons = memory if isinstance(memory, tuple) else ()
@@ -36,8 +36,8 @@ def replica_memory(
     if memory.kv_cache_bytes <= 0:
         usable, missing = memory.usable_bytes / GIB, -memory.kv_cache_bytes / GIB
         return (
-            f"{(memory.weights_bytes) / GIB:.1f} GiB of weights and what the engine needs exceed"
-            f" the {usable:.1f} GiB of {supply.accelerator_name} it may use by {missing:.1f} GiB",
+            f"weights of {memory.weights_bytes / GIB:.1f} GiB and what the engine needs exceed the"
+            f" {usable:.1f} GiB usable on {supply.accelerator_name} by {missing:.1f} GiB",
         )
     if memory.max_sequences_at_full_length < 1:
         return (
@@ -51,4 +51,4 @@ def _too_few_devices(demand: Demand, supply: Supply, layout: Layout) -> Iterator
     have = supply.nodes_max * supply.accelerators_per_node
     need = layout.devices * demand.min_replicas
     if need > have:
-        yield f"{demand.min_replicas} replicas need {need} devices, the pool has {have} at most"
+        yield f"{demand.min_replicas} replicas need {need} devices, but the pool has at most {have}"

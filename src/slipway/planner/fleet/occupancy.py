@@ -15,16 +15,16 @@ from .placed import Count, Placed, at_load, at_maximum, at_minimum, in_use
 
 
 def nodes_for(supply: Supply, models: Iterable[Placed], replicas: Count) -> int:
-    """The nodes needed for these replicas, packed by best fit, decreasing.
+    """The nodes needed for these replicas, packed by best-fit decreasing.
 
-    A replica larger than a node takes whole nodes; its remaining devices share a node.
+    A replica over several nodes takes as many devices on each: more than half of a node's, so no
+    node holds two of its parts.
     """
     size = supply.accelerators_per_node
     nodes, parts = 0, Counter[int]()
     for model in models:
-        whole, rest = divmod(model.option.layout.devices, size)
-        nodes += whole * replicas(model)
-        parts[rest] += replicas(model) if rest else 0
+        layout = model.option.layout
+        parts[layout.devices_on_each_node(size)] += layout.nodes(size) * replicas(model)
     shared = Counter[int]()  # free devices -> nodes with that many
     for part in sorted(parts.elements(), reverse=True):
         room = min((free for free, count in shared.items() if count and free >= part), default=None)
@@ -74,7 +74,7 @@ def _no_room(new: Placed, others: Iterable[Placed], replicas: Count) -> str | No
         return None
     names = ", ".join(each.demand.model for each in beside)
     shared = f" with {names}" if names else ""
-    return f"{replicas(new)} replicas{shared} need {need} nodes, the pool has {have} at most"
+    return f"{replicas(new)} replicas{shared} need {need} nodes, but the pool has at most {have}"
 
 
 def _no_room_on_processors(new: Placed, others: Sequence[Placed], gateway_pool: str) -> str | None:
@@ -92,7 +92,8 @@ def crowded_warnings(supply: Supply, placed: Iterable[Placed]) -> Iterator[str]:
     for what, replicas in (("the declared loads", at_load), ("all maximums together", at_maximum)):
         nodes = nodes_for(supply, models, replicas)
         if nodes > supply.nodes_max:
-            yield f"pool {supply.pool}: {what} need {nodes} nodes of at most {supply.nodes_max}"
+            most = supply.nodes_max
+            yield f"pool {supply.pool}: {what} need {nodes} nodes; it has at most {most}"
             return
 
 

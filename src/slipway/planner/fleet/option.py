@@ -116,7 +116,7 @@ def sequences_at_mean_length(memory: DeviceMemory, load: Load | None) -> int:
 def meets_goal(
     goal: LatencyGoal, load: Load, serving: ServingEstimate, replicas: int
 ) -> bool | None:
-    """Whether `replicas` keep the goal under the load; None without a goal.
+    """Whether `replicas` meet the goal under the load; None without a goal.
 
     `serving.requests_per_s` is what one replica sustains with the goal met at its percentile.
     """
@@ -139,7 +139,7 @@ def missed_goals(option: Option) -> Iterator[str]:
         return
     needed = -(-load.requests_per_s // serving.requests_per_s.value)
     if needed > option.replicas:
-        yield f"needs {needed:.0f} replicas to keep the goal, {demand.max_replicas} are allowed"
+        yield f"needs {needed:.0f} replicas to meet the goal, but {demand.max_replicas} are allowed"
 
 
 @lru_cache(maxsize=4096)

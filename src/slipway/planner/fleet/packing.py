@@ -41,8 +41,10 @@ def needs(placed: Placed) -> Resources:
     )
 
 
-def nodes_in_use(placement: Placement) -> int:
-    return sum(1 for replicas in placement.replicas.values() if replicas)
+def nodes_in_use(placement: Placement, *, holds_gateway: bool) -> int:
+    """The nodes with replicas, and the first one if the gateway runs there."""
+    first = next(iter(placement.replicas)) if holds_gateway else None
+    return sum(1 for node, replicas in placement.replicas.items() if replicas or node == first)
 
 
 def _offers(supply: Supply, *, holds_gateway: bool) -> Mapping[str, Resources]:

@@ -6,13 +6,17 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from slipway.config.catalog import Catalog, Instance
+from slipway.config.catalog import Catalog
+from slipway.config.document import Origin
 from slipway.config.load import Load
+from slipway.config.pools import AwsPool, NodeRange
 from slipway.plan.figures import Figure, Layout, Precision, Refusal
 from slipway.plan.platform import LatencyGoal
-from slipway.planner.engines.vllm.precisions import describe as describe_precision
+from slipway.planner.engines.vllm.precisions import published_problems
 from slipway.planner.latency.calibration import Calibration
 from slipway.planner.memory.quantization import KV_BYTES, SCHEMES, Scheme
+from slipway.planner.memory.quantization import describe as describe_precision
+from slipway.planner.supply.aws import aws_supply
 from slipway.planner.supply.supply import Supply
 
 from .demand import Demand
@@ -25,6 +29,7 @@ TENSOR_SIZES = (1, 2, 4, 8)
 PIPELINE_SIZES = (1, 2, 4)
 NARROWER_WEIGHTS = ("fp8", "awq")  # awq stands for gptq too: same bits, same kernels
 KV_WIDTHS = ("bf16", "fp8")
+CATALOG = "catalog/instances.yaml"
 NO_GOAL = LatencyGoal(ttft_p95_ms=None, tpot_p95_ms=None)
 
 
@@ -33,7 +38,7 @@ class Point:
     """One configuration. `answer_s` is TTFT plus every token of the mean answer.
 
     `as_declared` is True when the precision is the model file's. `meets_goal` is False where no
-    number of replicas keeps the goal; the cost is then that of the load without a goal. `pareto` is
+    number of replicas meets the goal; the cost is then that of the load without a goal. `pareto` is
     set by `with_pareto`.
     """
 
@@ -73,7 +78,7 @@ def sweep(demand: Demand, catalog: Catalog, *, calibration: Calibration | None =
     if demand.load is None:
         raise ValueError(f"{demand.model} has no load")
     points: list[Point] = []
-    refused = list(_not_narrower(demand))
+    refused = list(_refused_weights(demand))
     for precision in precisions(demand):
         asked = replace(demand, precision=precision, min_replicas=1, max_replicas=MOST_REPLICAS)
         as_declared = precision == demand.precision
@@ -99,8 +104,9 @@ def sweep(demand: Demand, catalog: Catalog, *, calibration: Calibration | None =
 def precisions(demand: Demand) -> tuple[Precision, ...]:
     """The declared precision first, then the published weights and narrower ones, each with a KV
     cache of 16 and of 8 bits. Precisions that differ in name only (fp16, bf16) count once."""
-    published = demand.architecture.published_weights
-    weights = [published, *(each for each in NARROWER_WEIGHTS if _is_narrower(each, published))]
+    architecture = demand.architecture
+    narrower = [each for each in NARROWER_WEIGHTS if not published_problems(architecture, each)]
+    weights = [architecture.published_weights, *narrower]
     distinct: dict[tuple[Scheme, int], Precision] = {}
     for precision in (
         demand.precision,
@@ -115,7 +121,10 @@ def priced_supplies(catalog: Catalog) -> Iterator[Supply]:
     """Every instance with a price, in unlimited number."""
     for name, instance in sorted(catalog.instances.items()):
         if instance.usd_per_hour is not None and instance.accelerator is not None:
-            yield _supply(name, instance, instance.accelerator, instance.usd_per_hour, catalog)
+            pool = AwsPool(kind="aws", instance=name, nodes=NodeRange(max=MOST_REPLICAS))
+            supply = aws_supply(name, pool, catalog, Origin(source=CATALOG))
+            assert isinstance(supply, Supply), "it is in the catalog, with a price"  # noqa: S101
+            yield supply
 
 
 def layouts(supply: Supply) -> Iterator[Layout]:
@@ -157,20 +166,11 @@ def _width(precision: Precision) -> tuple[int, int]:
     return SCHEMES[precision.weights].bits, KV_BYTES[precision.kv]
 
 
-def _is_narrower(weights: str, published: str) -> bool:
-    return SCHEMES[weights].bits < SCHEMES[published].bits
-
-
-def _not_narrower(demand: Demand) -> Iterator[Refusal]:
-    """vLLM does not quantize weights that are already quantized (_verify_quantization in
-    vllm/config/model.py), and other checkpoints with as many bits gain nothing."""
-    published = demand.architecture.published_weights
+def _refused_weights(demand: Demand) -> Iterator[Refusal]:
     for weights in NARROWER_WEIGHTS:
-        if weights not in {published, demand.precision.weights} and not _is_narrower(
-            weights, published
-        ):
-            reason = f"the model is published in {published}, which has no more bits"
-            yield Refusal(pool=f"{weights} weights", reasons=(reason,))
+        reasons = published_problems(demand.architecture, weights)
+        if reasons:
+            yield Refusal(pool=f"{weights} weights", reasons=reasons)
 
 
 def _option(
@@ -220,30 +220,6 @@ def _points(option: Option, precision: Precision, as_declared: bool, load: Load)
         answer_s=_answer_s(serving.ttft_ms.value, serving.tpot_ms.value, load),
         meets_goal=option.meets_goal,
         pareto=False,
-    )
-
-
-def _supply(
-    name: str, instance: Instance, accelerator: str, price: float, catalog: Catalog
-) -> Supply:
-    return Supply(
-        pool=name,
-        kind=instance.cloud,
-        instance=name,
-        accelerator_name=accelerator,
-        accelerator=catalog.accelerators[accelerator],
-        accelerators_per_node=instance.accelerators,
-        nodes_min=0,
-        nodes_max=MOST_REPLICAS,
-        market="on_demand",
-        network_gbps=instance.network_gbps,
-        node_usd_per_hour=Figure(
-            value=price,
-            unit="USD/h",
-            basis="declared",
-            source=f"catalog/instances.yaml: {name} on demand",
-        ),
-        price_date=instance.priced_on.isoformat(),
     )
 
 

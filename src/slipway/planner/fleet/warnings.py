@@ -54,7 +54,7 @@ def model_warnings(placed: Placed) -> Iterator[str]:
     if option.meets_goal is False:
         yield from missed_goals(option)
     elif needed > demand.max_replicas:
-        yield f"keeps the goal, but with less headroom than {needed} replicas would give"
+        yield f"meets the goal, but with less headroom than {needed} replicas would give"
     elif needed > demand.min_replicas:
         yield (
             f"the declared load needs {needed} replicas; {demand.min_replicas} run until the"
@@ -106,4 +106,4 @@ def _idle(pools: Iterable[Pool], placed: Iterable[Placed]) -> Iterator[str]:
 def _over_budget(settings: BudgetSettings, cost: Cost) -> Iterator[str]:
     budget = settings.usd_per_hour
     if budget is not None and cost.usd_per_hour.value > budget:
-        yield f"costs {cost.usd_per_hour.value:.2f} USD/h, the budget is {budget:g}"
+        yield f"costs {cost.usd_per_hour.value:.2f} USD/h; the budget is {budget:g}"

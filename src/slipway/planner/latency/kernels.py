@@ -37,7 +37,7 @@ class Efficiencies:
     bandwidth: float = 0.82  # share of the memory bandwidth, reading weights and activations
     matrix: float = 0.79  # share of the peak arithmetic of a matrix product in 16 bits
     matrix_8bit: float = 0.51
-    # Memory traffic per activation that is turned into 8 bits before a product: read, reduced to
+    # Memory traffic per activation that is converted to 8 bits before a product: read, reduced to
     # its scale, read again, written, with intermediates in 32 bits.
     quantize_bytes: float = 19.0
     prompt_attention: float = 0.72  # share of the peak arithmetic
@@ -93,7 +93,7 @@ class Kernels:
     def of(
         cls, accelerator: Accelerator, weights: str, efficiencies: Efficiencies = EFFICIENCIES
     ) -> Kernels:
-        """`weights` is a scheme of planner.quantization."""
+        """`weights` is a scheme of slipway.planner.memory.quantization."""
         share, scheme = efficiencies, SCHEMES[weights]
         bandwidth = accelerator.bandwidth_gb_per_s * 1e9
         peak_16bit = accelerator.bf16_tflops * 1e12

@@ -58,7 +58,7 @@ def serving_estimate(
 ) -> ServingEstimate:
     """One replica under `load`, or under what it sustains where the load is higher.
 
-    TTFT and TPOT are means; `requests_per_s` keeps `goal` at the 95th percentile, and is 0 when
+    TTFT and TPOT are means; `requests_per_s` meets `goal` at the 95th percentile, and is 0 when
     a single request misses it. A matching calibration row overrides the roofline.
 
     Raises ValueError if there is neither an accelerator (processors have no roofline) nor a row.

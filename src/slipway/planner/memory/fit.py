@@ -17,7 +17,12 @@ from slipway.planner.engines.vllm.memory import (
     sequence_kv_bytes,
 )
 from slipway.planner.engines.vllm.parallelism import DEVICES_PER_NODE, layout_problems
-from slipway.planner.engines.vllm.precisions import precision_problems
+from slipway.planner.engines.vllm.precisions import (
+    dtype_of,
+    dtype_problems,
+    precision_problems,
+    published_problems,
+)
 from slipway.planner.units import GIB
 
 from .quantization import KV_BYTES
@@ -126,6 +131,8 @@ def _answer(
     refusals = (
         *layout_problems(architecture, layout, precision, devices_per_node=devices_per_node),
         *precision_problems(architecture, accelerator, layout, precision),
+        *published_problems(architecture, precision.weights),
+        *dtype_problems(architecture, precision.weights, dtype_of(precision)),
     )
     memory = _memory(architecture, accelerator, deployment, architecture.context)
     longest = _longest(architecture, accelerator, deployment, memory)
@@ -209,7 +216,7 @@ def _length_reasons(
         engine = memory.usable_bytes - memory.weights_bytes - cache
         yield (
             f"weights take {_gib(memory.weights_bytes)} and the engine {_gib(engine)} of the"
-            f" {_gib(memory.usable_bytes)} that it may use of each device: {_gib(-cache)} short"
+            f" {_gib(memory.usable_bytes)} usable on each device: {_gib(-cache)} short"
         )
     elif longest < min(length, architecture.context):
         yield (
@@ -229,7 +236,7 @@ def _suggestions(
     kinds = (
         _other_sizes(deployment, devices_per_node),
         _pipelined(deployment),
-        *([change] for change in _other_weights(deployment)),
+        *([change] for change in _other_weights(architecture, deployment)),
         _narrower_kv(deployment),
         _shorter(architecture, refused, accelerators),
         _larger_devices(deployment, accelerators),
@@ -267,9 +274,12 @@ def _options(layout: Layout) -> str:
     return f"--count {layout.devices} --tp {layout.tensor}{pipeline}"
 
 
-def _other_weights(deployment: Deployment) -> Iterator[Change]:
+def _other_weights(architecture: Architecture, deployment: Deployment) -> Iterator[Change]:
     precision = deployment.precision
-    for scheme in OTHER_WEIGHTS.get(precision.weights, ()):
+    others = OTHER_WEIGHTS.get(precision.weights, ())
+    if published_problems(architecture, precision.weights):
+        others = (architecture.published_weights,)
+    for scheme in others:
         changed = replace(precision, weights=scheme)
         yield f"--quant {scheme}", replace(deployment, precision=changed)
 

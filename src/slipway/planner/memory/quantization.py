@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from slipway.config.catalog import Architecture
+from slipway.plan.figures import Precision
 
 from .parameters import Kind, count, layer_matrices
 
@@ -82,3 +83,8 @@ def weight_bytes(architecture: Architecture, scheme: Scheme) -> int:
     )
     outside = count(architecture).total - in_layers
     return math.ceil(layers + outside * scheme.kept_bytes)
+
+
+def describe(precision: Precision) -> str:
+    """In words: "fp8 weights, bf16 KV"."""
+    return f"{precision.weights} weights, {precision.kv} KV"

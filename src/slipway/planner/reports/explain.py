@@ -51,7 +51,7 @@ def _parameters(model: ModelPlan, architecture: Architecture) -> Iterator[Line]:
     )
     if model.active_parameters != model.parameters:
         yield Line(
-            quantity="  of them for one token",
+            quantity="  of which active",
             arithmetic="the experts a token is routed to",
             result=f"{model.active_parameters / 1e9:.2f} billion",
             source=COUNTED,

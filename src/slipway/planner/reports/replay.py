@@ -11,7 +11,6 @@ from slipway.planner.engines.vllm.memory import default_batched_tokens
 from slipway.planner.fleet.demand import load_of
 from slipway.planner.latency.calibration import calibration_of
 from slipway.planner.latency.step_times import Operation, step_times
-from slipway.planner.models import concurrent_requests, target_inflight
 
 # vLLM's default for a server without a large accelerator, and engine_sim's.
 _SMALL_BATCHED_TOKENS = 2048
@@ -32,7 +31,7 @@ def replay_fleet(
     """
     model = inputs.models[name]
     planned = next(each for each in plan.models if each.name == name)
-    settings, engine = inputs.environment.settings, model.settings.engine
+    engine, scaling = model.settings.engine, planned.stable.scaling
     return {
         "name": label,
         "profile": profile or _profile(inputs, model, planned),
@@ -44,17 +43,17 @@ def replay_fleet(
             "kv_tokens": planned.memory.kv_tokens,
         },
         "replicas": {
-            "min": planned.stable.scaling.min_replicas,
-            "max": planned.stable.scaling.max_replicas,
+            "min": scaling.min_replicas,
+            "max": scaling.max_replicas,
         },
         "scaling": {
-            "target_inflight_per_replica": target_inflight(model.settings, settings.autoscaling),
-            "cooldown_s": settings.autoscaling.cooldown_s,
-            "interval_s": settings.autoscaling.evaluation_interval_s,
+            "target_inflight_per_replica": scaling.target_inflight_per_replica,
+            "cooldown_s": scaling.cooldown_s,
+            "interval_s": plan.autoscaling.evaluation_interval_s,
         },
         "startup_s": planned.cold_start.total_s.value,
         "routing": routing,
-        "max_concurrent_requests_per_replica": concurrent_requests(model.settings),
+        "max_concurrent_requests_per_replica": planned.route["max_concurrent_requests_per_replica"],
         "accelerators_per_replica": planned.layout.devices if planned.accelerator else 0,
         "usd_per_hour_per_replica": _usd_per_hour(planned),
         "goal": {

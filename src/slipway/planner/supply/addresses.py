@@ -14,10 +14,9 @@ from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from slipway.config.document import Origin
 from slipway.config.environment import DevSettings
 from slipway.config.errors import Problem
-from slipway.config.pools import LocalPool
+from slipway.config.pools import ADDRESSES_PER_POOL, LocalPool
 from slipway.plan.platform import Node, Server
 
-ADDRESSES_PER_POOL = 16
 UNKNOWN_ADDRESS = ""
 
 # Below the kernel's ephemeral range, which starts at 32768. Every node has its own address, so all
@@ -65,6 +64,12 @@ def _servers(count: int, address: Callable[[int], str]) -> tuple[Server, ...]:
 def slots_by_position(pools: Iterable[str]) -> dict[str, int]:
     """The slots of pools that do not state one."""
     return {name: 1 + index for index, name in enumerate(sorted(pools))}
+
+
+def slot_of(address: str, cidr: str) -> int:
+    """The slot that an address of the network belongs to."""
+    offset = int(IPv4Address(address)) - int(IPv4Network(cidr).network_address)
+    return offset // ADDRESSES_PER_POOL
 
 
 def slot_hint(settings: DevSettings, origin: Origin) -> Iterator[str]:

@@ -50,5 +50,5 @@ def metal_supply(name: str, pool: MetalPool, catalog: Catalog, origin: Origin) -
             )
             for host in pool.hosts
         ),
-        warnings=() if declared else (f"pool {name}: owned, and counted as free of cost",),
+        warnings=() if declared else (f"pool {name}: owned, and counted as free",),
     )

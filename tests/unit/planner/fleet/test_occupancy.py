@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipway.plan.platform import PlatformPlan
+from slipway.config.errors import ConfigError
+from slipway.plan.platform import NodeRange, PlatformPlan
 from slipway.planner.platform import make_plan
-from tests.unit.planner.fleets import H100, fleet, model_file
+from tests.unit.planner.fleets import H100, L4, fleet, model_file
 
+ON_H100: Any = {"deployments": {"chat": {"pools": ["h100"]}}}
 FEW = {"requests_per_s": 0.1, "input_tokens": 100, "output_tokens": 20}
 
 
@@ -40,10 +43,21 @@ def _nodes(plan: PlatformPlan) -> float:
         ([(2, 1, 3), (1, 1, 2)], 1),
         ([(8, 2, 1)], 2),  # a replica over two nodes
         ([(4, 1, 1), (8, 2, 1), (4, 1, 1)], 3),
+        ([(2, 6, 2)], 4),  # 6 devices on each of two nodes, whose other 2 are too few for a third
+        ([(2, 6, 2), (2, 1, 4)], 4),
     ],
 )
 def test_nodes_by_hand(layouts: list[tuple[int, int, int]], nodes: int) -> None:
     assert _nodes(_plan(*layouts)) == pytest.approx(nodes)
+
+
+def test_replicas_over_several_nodes_need_the_nodes_that_their_jobs_ask_for() -> None:
+    plan = _plan((2, 6, 2))
+    replica = plan.models[0].replica
+    assert (replica.nodes, replica.devices) == (2, 6)
+    assert plan.pools[0].accelerators_used == 2 * replica.nodes * replica.devices
+    with pytest.raises(ConfigError, match="2 replicas need 4 nodes, but the pool has at most 3"):
+        _plan((2, 6, 2), nodes=3)
 
 
 @settings(max_examples=30, deadline=None)
@@ -65,6 +79,18 @@ def test_powers_of_two_leave_no_gap(layouts: list[tuple[int, int, int]]) -> None
 def test_what_a_pool_keeps_at_least_is_paid() -> None:
     pools = {"h100": H100 | {"nodes": {"min": 3, "max": 4}}}
     assert _nodes(make_plan(fleet(pools=pools))) == pytest.approx(3)
+
+
+def test_the_gateways_pool_keeps_a_node_for_it_even_if_no_model_runs_there() -> None:
+    pools = {"h100": H100, "l4": L4}
+    plan = make_plan(fleet(pools=pools, gateway={"pool": "l4"}, **ON_H100))
+    l4 = plan.pool("l4")
+    assert l4.range == NodeRange(min=1, max=8)
+    assert l4.usd_per_hour.source.startswith("1 nodes for the declared load")
+    without = make_plan(fleet(pools=pools, gateway={"pool": "h100"}, **ON_H100))
+    assert plan.usd_per_hour_at_most == pytest.approx(
+        without.usd_per_hour_at_most + l4.usd_per_hour.value
+    )
 
 
 def test_an_unused_pool_without_a_minimum_costs_nothing() -> None:

@@ -22,7 +22,8 @@ from slipway.planner.fleet.sweep import (
     sweep,
     with_pareto,
 )
-from tests.unit.planner.fleets import CATALOG, engine, fleet, model_file
+from slipway.planner.supply.supplies import plan_hosts
+from tests.unit.planner.fleets import CATALOG, H100, L4, engine, fleet, model_file
 
 BF16, FP8, AWQ = (Precision(weights=weights) for weights in ("bf16", "fp8", "awq"))
 
@@ -186,6 +187,16 @@ def test_every_priced_instance_is_tried() -> None:
     assert tried == {supply.instance for supply in priced_supplies(CATALOG)}
     assert any(point.pareto for point in found.points)
     assert any(point.layout.pipeline > 1 for point in found.points)
+
+
+def test_an_instance_offers_a_sweep_what_it_offers_a_pool() -> None:
+    """Its fabric decides what a pipeline across nodes costs."""
+    swept = {supply.instance: supply for supply in priced_supplies(CATALOG)}
+    for pool in (H100, L4):
+        (planned,) = plan_hosts(fleet(pools={"here": pool})).supplies.values()
+        ours = swept[planned.instance]
+        assert replace(ours, pool="here", nodes_min=1, nodes_max=planned.nodes_max) == planned
+    assert {supply.fabric for supply in swept.values()} == {"efa", "tcp"}
 
 
 def test_what_cannot_hold_the_model_is_refused_with_its_reason() -> None:

@@ -16,11 +16,11 @@ from slipway.config.catalog import (
     SlidingWindow,
 )
 from slipway.plan.figures import DeviceMemory, Layout, Precision
+from slipway.planner.engines.adapter import LoraAdapters
 from slipway.planner.engines.sim.memory import SIM_REPLICA_BYTES, simulated_replica
 from slipway.planner.engines.vllm.memory import (
     CPU_ENGINE_OVERHEAD_BYTES,
     RUNTIME_BYTES,
-    LoraAdapters,
     activation_bytes,
     adapter_bytes,
     communication_bytes,

@@ -119,13 +119,39 @@ def test_whole_experts_per_device_have_no_cut_groups() -> None:
         ("qwen3-8b", Layout(tensor=2, expert=2), "needs a mixture of experts"),
         ("mixtral-8x7b", Layout(tensor=4, expert=8), "cannot be divided by expert 8"),
         ("mixtral-8x7b", Layout(tensor=2, data=8, expert=16), "8 experts cannot be divided by 16"),
-        ("llama-3.1-8b", Layout(pipeline=33), "32 layers are too few for 33"),
+        ("llama-3.1-8b", Layout(pipeline=40), "32 layers are too few for 40"),
         ("llama-3.1-405b", Layout(tensor=16), "does not fit in a node of 8"),
+        ("llama-3.1-8b", Layout(pipeline=9), "9 devices cannot be divided evenly over the 2 nodes"),
+        (
+            "llama-3.1-70b",
+            Layout(tensor=4, pipeline=3),
+            "12 devices over 2 nodes are 6 on each, which cannot be divided into tensor-parallel"
+            " groups of 4",
+        ),
     ],
 )
 def test_other_layouts_that_are_refused(model: str, layout: Layout, message: str) -> None:
     (problem,) = _problems(model, layout)
     assert message in problem
+
+
+@given(
+    tensor=st.sampled_from([1, 2, 4, 8]),
+    pipeline=st.integers(1, 32),
+    data=st.sampled_from([1, 2, 3, 4]),
+    devices_per_node=st.sampled_from([1, 2, 4, 8, 16]),
+)
+def test_an_accepted_layout_fills_its_nodes_with_whole_groups(
+    tensor: int, pipeline: int, data: int, devices_per_node: int
+) -> None:
+    layout = Layout(tensor=tensor, pipeline=pipeline, data=data)
+    if _problems("llama-3.1-8b", layout, devices_per_node=devices_per_node):
+        return
+    nodes = layout.nodes(devices_per_node)
+    on_each = layout.devices_on_each_node(devices_per_node)
+    assert nodes * on_each == layout.devices
+    assert on_each <= devices_per_node
+    assert on_each % tensor == 0
 
 
 def test_a_larger_node_takes_a_larger_group() -> None:

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from slipway.plan.figures import Layout, Precision
-from slipway.planner.engines.vllm.precisions import describe, precision_problems
+from slipway.planner.engines.vllm.precisions import precision_problems
+from slipway.planner.memory.quantization import describe
 from tests.unit.planner.architectures import ACCELERATORS, MODELS, made_up
 
 

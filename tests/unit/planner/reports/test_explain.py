@@ -31,7 +31,7 @@ def test_the_kv_arithmetic_is_the_one_of_the_table() -> None:
 def test_latent_attention_is_explained_as_such() -> None:
     lines = _lines(
         "deepseek-v3",
-        engine=engine("deepseek-v3", quantization="fp8", gpu_memory_utilization=0.95),
+        engine=engine("deepseek-v3", gpu_memory_utilization=0.95),
         parallel={"tensor": 8, "pipeline": 2},
     )
     assert "(512 + 64) x 2 B, on every device" in lines["KV of one token on a device"].arithmetic

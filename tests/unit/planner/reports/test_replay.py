@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -116,6 +117,30 @@ def test_a_change_of_the_environment_changes_the_fleet() -> None:
     assert changed["replicas"] == {"min": 5, "max": 7}
     assert changed["engine"]["max_num_seqs"] == 32
     assert changed["scaling"]["target_inflight_per_replica"] == 16
+
+
+def test_the_limits_and_the_scaling_are_those_of_the_plan() -> None:
+    inputs = load_inputs(ROOT, "aws")
+    plan = make_plan(inputs)
+    (model,) = [each for each in plan.models if each.name == "llama-3-1-8b"]
+    scaling = replace(model.stable.scaling, target_inflight_per_replica=7, cooldown_s=11)
+    planned = replace(
+        model,
+        releases=(replace(model.stable, scaling=scaling),),
+        route={**model.route, "max_concurrent_requests_per_replica": 99},
+    )
+    changed = replace(
+        plan,
+        models=(planned,),
+        autoscaling=replace(plan.autoscaling, evaluation_interval_s=13),
+    )
+    made = replay_fleet(inputs, changed, model.name, label="", routing="least_request")
+    assert made["scaling"] == {
+        "target_inflight_per_replica": 7,
+        "cooldown_s": 11,
+        "interval_s": 13,
+    }
+    assert made["max_concurrent_requests_per_replica"] == 99
 
 
 def test_processors_need_measured_constants() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from slipway.config.artifacts import SIMULATOR_PROFILES, Artifacts
 from slipway.config.catalog import Architecture
@@ -17,17 +17,20 @@ from slipway.planner.engines.adapter import (
     license_of,
 )
 from slipway.planner.engines.kv_cache import cache_problems
+from slipway.planner.engines.sim.arguments import argument_problems
 from slipway.planner.engines.sim.memory import simulated_replica
+from slipway.planner.engines.vllm.metrics import METRICS
 from slipway.planner.supply.supply import Supply
 
 CPU_MHZ = 100
-# The arguments that services/engine_sim reads. Tools, adapters and structured output are not
-# simulated.
-ENGINE_ARGUMENTS = ("max_num_batched_tokens", "answer_tokens", "time_scale", "faults")
+ENVIRONMENTS: Mapping[str, str] = {"engine_sim": "aiohttp"}
+PROTOCOLS = ("http", "grpc")  # those of the engine that it simulates
 
 
 class SimAdapter:
     simulated = True
+    metrics = METRICS  # it reports under vLLM's names
+    environments = ENVIRONMENTS
 
     def on_processors(
         self, model: Model, architecture: Architecture, _supply: Supply, artifacts: Artifacts
@@ -55,7 +58,7 @@ class SimAdapter:
         return ProcessorEnginePlan(
             service="engine_sim",
             python="engine_sim",
-            environments=("engine_sim",),
+            environments=tuple(ENVIRONMENTS),
             document={
                 "kind": engine.kind,
                 "architecture": engine.architecture,
@@ -71,6 +74,7 @@ class SimAdapter:
             memory=memory,
             cpu_mhz=CPU_MHZ,
             license=license_of(model.settings, architecture),
+            protocols=PROTOCOLS,
         )
 
     def on_accelerators(
@@ -121,14 +125,7 @@ def _problems(model: Model) -> Iterator[Problem]:
             "has no meaning for engine kind sim, which loads no weights",
             fix="remove `source:`, or use engine kind vllm",
         )
-    for argument, value in settings_of(model).engine_args.items():
-        if argument not in ENGINE_ARGUMENTS:
-            yield model.origin.problem(
-                ("engine", "engine_args", argument),
-                "is not an argument of engine kind sim",
-                value=value,
-                fix=suggestion(argument, ENGINE_ARGUMENTS),
-            )
+    yield from argument_problems(settings_of(model).engine_args, model.origin)
     for size, value in model.settings.parallel.model_dump().items():
         if value > 1:
             yield model.origin.problem(

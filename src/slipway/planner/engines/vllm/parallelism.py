@@ -25,7 +25,7 @@ def layout_problems(
         *_size_problems(architecture, layout, precision),
         *_expert_problems(architecture, layout),
         *_stage_problems(architecture, layout.pipeline),
-        *_node_problems(layout.tensor, devices_per_node),
+        *_node_problems(layout, devices_per_node),
     )
 
 
@@ -105,9 +105,20 @@ def _stage_problems(architecture: Architecture, pipeline: int) -> Iterator[str]:
         yield f"{architecture.layers} layers are too few for {pipeline} pipeline stages"
 
 
-def _node_problems(tensor: int, devices_per_node: int) -> Iterator[str]:
+def _node_problems(layout: Layout, devices_per_node: int) -> Iterator[str]:
+    tensor, devices, nodes = layout.tensor, layout.devices, layout.nodes(devices_per_node)
     if tensor > devices_per_node:
         yield (
             f"a tensor-parallel group of {tensor} does not fit in a node of {devices_per_node}"
             " devices: split over nodes by pipeline"
+        )
+    elif devices % nodes:
+        yield (
+            f"{devices} devices cannot be divided evenly over the {nodes} nodes of"
+            f" {devices_per_node} devices that they need"
+        )
+    elif devices // nodes % tensor:
+        yield (
+            f"{devices} devices over {nodes} nodes are {devices // nodes} on each, which cannot be"
+            f" divided into tensor-parallel groups of {tensor}"
         )

@@ -11,15 +11,52 @@ from collections.abc import Iterator
 
 from slipway.config.catalog import Accelerator, Architecture
 from slipway.plan.figures import Layout, Precision
+from slipway.planner.engines.vllm.memory import DTYPE_SCHEMES
 from slipway.planner.memory.quantization import SCHEMES
 
 ENGINE_VENDORS = {"nvidia", "amd"}  # vendors that the vLLM of services/triton_vllm supports
 FLASHINFER_HEAD_SIZES = frozenset({64, 128, 256, 512})  # vllm/v1/attention/backends/flashinfer.py
 
 
-def describe(precision: Precision) -> str:
-    """In words: "fp8 weights, bf16 KV"."""
-    return f"{precision.weights} weights, {precision.kv} KV"
+def is_quantized(weights: str) -> bool:
+    """Whether a scheme has fewer bits than every dtype."""
+    return weights not in DTYPE_SCHEMES.values()
+
+
+def published_problems(architecture: Architecture, weights: str) -> tuple[str, ...]:
+    """Why the weights cannot be in this scheme.
+
+    vLLM does not quantize weights that are already quantized: it refuses to, or, for mxfp4, loads
+    them as published (_verify_quantization in vllm/config/model.py). Other checkpoints with as many
+    bits gain nothing.
+    """
+    published = architecture.published_weights
+    is_cast = not is_quantized(weights) and not is_quantized(published)
+    if weights == published or is_cast or SCHEMES[weights].bits < SCHEMES[published].bits:
+        return ()
+    return (f"the model is published in {published}, which has no more bits than {weights}",)
+
+
+def dtype_problems(architecture: Architecture, weights: str, dtype: str) -> tuple[str, ...]:
+    """Why vLLM would not start with this dtype.
+
+    Quantized weights need 16 bits, mxfp4 needs bfloat16 (get_supported_act_dtypes in
+    vllm/model_executor/layers/quantization). The models with norms after attention and MLP are
+    unstable in float16 (_FLOAT16_NOT_SUPPORTED_MODELS in vllm/config/model.py).
+    """
+    if dtype == "fp16" and "post_norms" in architecture.parts:
+        return ("vLLM does not run this model in float16, in which it is numerically unstable",)
+    if weights == "mxfp4" and dtype != "bf16":
+        return ("vLLM runs mxfp4 weights in bfloat16 only",)
+    if is_quantized(weights) and dtype == "fp32":
+        return (f"vLLM runs {weights} weights in 16 bits only",)
+    return ()
+
+
+def dtype_of(precision: Precision) -> str:
+    """The dtype of a precision: that of its weights, else of its KV cache, else the usual one."""
+    plain = (each for each in (precision.weights, precision.kv) if not is_quantized(each))
+    return next(plain, "bf16")
 
 
 def engine_problems(name: str, accelerator: Accelerator) -> tuple[str, ...]:

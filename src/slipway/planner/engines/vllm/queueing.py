@@ -4,16 +4,17 @@ A step decodes one token of every running sequence and takes the prompts that ar
 step before it (vLLM takes prompts as they arrive). More prompts make a step longer, and a longer
 step leaves more prompts for the next one: a gated queue.
 
-    a    = C / output tokens                        prompts a step takes on average, of Poisson's
+    a    = C / output tokens                        prompts per step on average, in a Poisson
                                                     distribution: C sequences decode together, and
-                                                    while one of them decodes, C prompts come
+                                                    while one of them decodes, C prompts arrive
     T    = step(C) without a prompt; with n of them step(C) - step(1) + first + (n - 1) next
     TPOT = E[T]
     C    = requests/s x output tokens x TPOT        Little's law
     TTFT = own + wait
-    own  = first + step(C) - step(1)                its step, were it the only prompt of it
-    wait = E[T^2]/E[T] (1/2 + rho)                  the rest of the step it comes in, which is the
-                                                    longer kind, and the other prompts of that step
+    own  = first + step(C) - step(1)                its step, as if it were alone in it
+    wait = E[T^2]/E[T] (1/2 + rho)                  the rest of the step in which it arrives, which
+                                                    is longer than average, and the other prompts
+                                                    that arrive in that step
     rho  = a next / E[T]                            share of the time for prompts
 
 The moments of T follow from the number of prompts in a step, which is Poisson-distributed over the
@@ -119,7 +120,7 @@ class Replica:
         prompts = sequences / (self.output_tokens * self.prompts_at_once)
         later, none = self.next_prompt_ms, self.step_ms(sequences)
         some = self.prompt_ms + none - self.steps[0][1] - later
-        without = math.exp(-prompts)  # first guess: all steps have one length
+        without = math.exp(-prompts)  # first guess: all steps have the same length
         mean, mean2 = _two_moments(prompts, none, some, later, without)
         for _ in range(WITHOUT_ROUNDS):
             # The prompts of a step are Poisson-distributed over the length of the step before; with

@@ -1,0 +1,72 @@
+"""The schemas describe the previous version too: documents that the program of before rendered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SERVICES = ROOT / "services"
+SCHEMA_OF = {
+    "engine_sim/tests/documents_of_before/replica.json": "replica",
+    "node/tests/documents_of_before/consul-acl.json": "consul-acl",
+    "node/tests/documents_of_before/consul-workloads.json": "consul-acl",
+    "node/tests/documents_of_before/cpu-0.json": "node",
+    "node/tests/documents_of_before/model-sim-ready.json": "model-gate",
+    "node/tests/documents_of_before/nomad-acl.json": "nomad-acl",
+    "node/tests/documents_of_before/pool-cpu-ready.json": "pool-gate",
+    "node/tests/documents_of_before/server-0-consul.json": "node",
+    "node/tests/documents_of_before/server-0-nomad.json": "node",
+    "triton_vllm/tests/documents_of_before/replica.json": "replica",
+}
+STARTS_AFTER = {"consul": "http://10.0.0.2:8500", "consul_service": "a", "nomad": ["http://n:4646"]}
+
+
+def schema(name: str) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads((ROOT / f"schemas/{name}.schema.json").read_text())
+    return parsed
+
+
+def document(path: str) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads((SERVICES / path).read_text())
+    return parsed
+
+
+def test_every_document_of_before_has_its_schema_here() -> None:
+    found = SERVICES.glob("*/tests/documents_of_before/*.json")
+    assert {str(path.relative_to(SERVICES)) for path in found} == set(SCHEMA_OF)
+
+
+@pytest.mark.parametrize(("path", "name"), sorted(SCHEMA_OF.items()))
+def test_a_document_of_before_follows_todays_schema(path: str, name: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(schema(name))
+    assert document(path)["schema_version"] == 1
+    jsonschema.validate(document(path), schema(name))
+
+
+@pytest.mark.parametrize(
+    ("path", "newer"),
+    [
+        ("node/tests/documents_of_before/model-sim-ready.json", {"protocols": ["http"]}),
+        ("node/tests/documents_of_before/model-sim-ready.json", {"release": "stable"}),
+        ("node/tests/documents_of_before/model-sim-ready.json", {"envoys": 1}),
+        ("node/tests/documents_of_before/pool-cpu-ready.json", {"count": 2}),
+        ("node/tests/documents_of_before/pool-cpu-ready.json", {"schema_version": 2}),
+        ("node/tests/documents_of_before/pool-cpu-ready.json", {"schema_version": 3}),
+    ],
+)
+def test_a_document_mixes_no_versions(path: str, newer: dict[str, Any]) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document(path) | newer, schema(SCHEMA_OF[path]))
+
+
+def test_only_a_node_of_version_2_says_after_what_its_agents_start() -> None:
+    node = document("node/tests/documents_of_before/cpu-0.json")
+    node["agents"][1]["starts_after"] = STARTS_AFTER
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(node, schema("node"))
+    jsonschema.validate(node | {"schema_version": 2}, schema("node"))

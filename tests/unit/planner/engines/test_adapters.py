@@ -1,0 +1,58 @@
+"""What every engine states in its own folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+
+from slipway.config.artifacts import REQUIREMENTS
+from slipway.config.inputs import load_inputs
+from slipway.plan.platform import PROTOCOLS
+from slipway.planner.engines.adapter import EnginePlan
+from slipway.planner.engines.registry import ENGINES, engine_of
+from slipway.planner.platform import make_plan
+from tests.unit.plan.samples import ROOT
+
+
+@pytest.mark.parametrize("field", [each.name for each in dataclasses.fields(EnginePlan)])
+def test_nothing_about_an_engine_is_assumed(field: str) -> None:
+    (found,) = [each for each in dataclasses.fields(EnginePlan) if each.name == field]
+    assert found.default is dataclasses.MISSING
+
+
+@pytest.mark.parametrize("environment", ["dev", "aws", "metal"])
+def test_replicas_get_the_environments_and_protocols_that_their_engine_states(
+    environment: str,
+) -> None:
+    inputs = load_inputs(ROOT, environment)
+    for model in make_plan(inputs).models:
+        engine, replica = engine_of(inputs.models[model.name]), model.replica
+        assert replica.environments.keys() == engine.environments.keys()
+        assert set(model.protocols) <= set(PROTOCOLS)
+        weights = replica.weights
+        assert weights is None or weights.python in replica.environments
+
+
+@pytest.mark.parametrize("kind", ENGINES)
+def test_the_package_that_gives_an_environment_its_version_is_pinned_there(kind: str) -> None:
+    for environment, package in ENGINES[kind].environments.items():
+        assert f"{package}==" in (ROOT / REQUIREMENTS[environment]).read_text()
+
+
+def test_the_simulator_reports_every_metric_that_is_read() -> None:
+    source = (ROOT / "services/engine_sim/simulator/metrics.py").read_text()
+    for name in dataclasses.asdict(ENGINES["sim"].metrics).values():
+        bare = name.removeprefix("vllm:").removesuffix("_total")
+        assert re.search(f'"(vllm:)?{bare}"', source), name
+
+
+@pytest.mark.parametrize("environment", ["dev", "aws"])
+def test_the_program_that_prepares_weights_is_in_the_bundle_of_the_replica(
+    environment: str,
+) -> None:
+    for model in make_plan(load_inputs(ROOT, environment)).models:
+        service = model.replica.bundle.rpartition("-")[0]
+        assert model.replica.weights is not None
+        assert (ROOT / "services" / service / model.replica.weights.entrypoint).is_file()
