@@ -38,11 +38,11 @@ def key(sha256: str) -> str:
 
 
 def address(pin: ArchivePin, settings: Settings) -> httpx.URL:
-    """Where the archive is; UnavailableError when the mirror's address is not one."""
+    """The URL of the archive; UnavailableError when the mirror's is not valid."""
     try:
         return httpx.URL(f"{settings.mirror}/{pin.file_name}" if settings.mirror else pin.address)
     except httpx.InvalidURL as error:
-        raise UnavailableError(f"SLIPWAY_MIRROR is not an address: {error}") from error
+        raise UnavailableError(f"SLIPWAY_MIRROR is not a valid URL: {error}") from error
 
 
 def shown(address: httpx.URL) -> str:
@@ -86,7 +86,7 @@ def _download(source: httpx.URL, target: Path, attempt: Attempt) -> None:
     except (
         httpx.HTTPError,
         httpx.InvalidURL,
-    ) as error:  # a redirect's target may not be an address
+    ) as error:  # a redirect's target may not be a valid URL
         raise UnavailableError(f"{shown(source)}: {error}") from error
 
 

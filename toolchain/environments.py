@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ from toolchain.errors import ToolchainError, explained
 from toolchain.locks import exclusive
 from toolchain.processes import CommandError, run
 from toolchain.progress import Progress, Step
+from toolchain.requirements import digest
 
 UV_VERSION = "0.13.9"
 
@@ -24,11 +24,6 @@ _PIP_TO_UV = {
     "PIP_EXTRA_INDEX_URL": "UV_INDEX",
     "PIP_CERT": "SSL_CERT_FILE",
 }
-
-
-def digest(requirements: Path) -> str:
-    """The first 12 hex digits of the SHA-256 of a requirements file."""
-    return hashlib.sha256(requirements.read_bytes()).hexdigest()[:12]
 
 
 def is_complete(requirements: Path, target: Path) -> bool:
@@ -47,7 +42,7 @@ def ensure_environment(
     """Makes the environment `target` (a `<cache>/envs/<name>`) unless it is complete; returns it.
 
     `requirements` pins every package: nothing is resolved. The call after an interrupted one starts
-    anew; a second run at the same time waits for the first. Raises ToolchainError.
+    from scratch; a second run at the same time waits for the first. Raises ToolchainError.
     """
     step = Step(target.name, progress)
     install(requirements, target, step, compile_bytecode=compile_bytecode)

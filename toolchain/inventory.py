@@ -51,5 +51,5 @@ def environment(name: str, requirements: Path, package: str, cache: Path) -> Too
 def _pin(requirements: Path, package: str) -> str:
     pin = re.search(rf"^{re.escape(package)}==\S+", requirements.read_text(), re.MULTILINE)
     if pin is None:
-        raise ValueError(f"{requirements} pins no {package}")
+        raise ValueError(f"{requirements} does not pin {package}")
     return pin[0]

@@ -28,10 +28,10 @@ def exclusive(path: Path, step: Step) -> Iterator[int]:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        if not _taken(descriptor):
+        if not _acquired(descriptor):
             elsewhere = f"{path.stem} is being made"  # by this run or another one
             step.enter("waiting", elsewhere)
-            while not _taken(descriptor):
+            while not _acquired(descriptor):
                 time.sleep(_RETRY_S)
                 step.tick(elsewhere)
         yield descriptor
@@ -39,7 +39,7 @@ def exclusive(path: Path, step: Step) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _taken(descriptor: int) -> bool:
+def _acquired(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -15,6 +15,7 @@ from toolchain import environments
 from toolchain.lanes import side_by_side
 from toolchain.pins import tool_pin
 from toolchain.progress import Progress, Step, silent
+from toolchain.requirements import digest
 from toolchain.resolve import resolve
 from toolchain.settings import Settings
 
@@ -53,7 +54,7 @@ def prepare(jobs: Iterable[Job], cache: Path, progress: Progress = silent) -> di
 
 def environment_folder(name: str, requirements: Path, cache: Path) -> Path:
     """Where the environment of a requirements file lies."""
-    return cache / "envs" / f"{name}-{environments.digest(requirements)}"
+    return cache / "envs" / f"{name}-{digest(requirements)}"
 
 
 def _call(job: Job, settings: Settings) -> Callable[[Step], Path]:

@@ -41,7 +41,7 @@ class Step:
         self._emit(detail)
 
     def tick(self, detail: str = "") -> None:
-        """To be called about every second of a wait. Raises CancelledError if cancelled."""
+        """Call it about once a second while waiting. Raises CancelledError if cancelled."""
         if self._cancelled is not None and self._cancelled.is_set():
             raise CancelledError(self.name)
         if time.monotonic() - self._reported_s >= HEARTBEAT_S:

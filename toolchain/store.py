@@ -38,15 +38,15 @@ class ToolStore:
         return self._tools / "bin" / f"{pin.name}-{pin.version}"
 
     def cached_source(self, pin: ToolPin, keys: frozenset[str]) -> str | None:
-        """The source of the tool in use; None unless it is whole and has one of `keys`."""
-        provenance = _whole(pin, self.link(pin).resolve())
+        """The source of the tool in use; None unless it is intact and has one of `keys`."""
+        provenance = _intact(pin, self.link(pin).resolve())
         return provenance["source"] if provenance and provenance["key"] in keys else None
 
     def reuse(self, pin: ToolPin, keys: frozenset[str]) -> bool:
-        """Puts a whole tool with one of `keys` in use again, after pins were changed back."""
+        """Puts an intact tool with one of `keys` in use again, after pins were changed back."""
         for key in sorted(keys):
             folder = self._folder(pin, key)
-            if _whole(pin, folder):
+            if _intact(pin, folder):
                 _point(self.link(pin), folder)
                 return True
         return False
@@ -76,7 +76,7 @@ class ToolStore:
             if not file.is_symlink():
                 _flush(file)
         folder = self._folder(pin, key)
-        # It exists only if it is not whole; otherwise `reuse` would have found it.
+        # It exists only if it is not intact; otherwise `reuse` would have found it.
         shutil.rmtree(folder, ignore_errors=True)
         staging.rename(folder)
         _point(self.link(pin), folder)
@@ -86,7 +86,7 @@ class ToolStore:
         return self._tools / pin.name / f"{pin.version}-{key}"
 
 
-def _whole(pin: ToolPin, folder: Path) -> dict[str, Any] | None:
+def _intact(pin: ToolPin, folder: Path) -> dict[str, Any] | None:
     """The provenance of a folder whose binaries are as they were when it was filled."""
     try:
         provenance: dict[str, Any] = json.loads((folder / _PROVENANCE).read_text())

@@ -31,7 +31,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (service / "pytest.ini").write_text("[pytest]\n")
     (service / "tests" / "test_hub.py").write_text(TEST.format("hub"))
     (tmp_path / "services" / "node").mkdir()
-    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests\nmarkers = live\n")
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\ntestpaths = tests\nmarkers =\n  live\n  beside\n"
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # loading them takes half a second
     monkeypatch.setattr(suites, "CHECKOUT", tmp_path)
@@ -56,7 +58,7 @@ def test_everything_is_linted_and_every_suite_runs_in_its_own_environment(
     assert result.exit_code == 0, result.output
     lines = closing_lines(result.stdout)
     linters = {"ruff check", "ruff format", "mypy"}
-    own = {"tests", "tests, with binaries", "tests, live"}
+    own = {"tests", "tests, with binaries", "tests, live, beside others", "tests, live"}
     assert set(lines) == linters | {"services/xds"} | own
     assert "no issues" in lines["mypy"]
     assert "1 passed" in lines["services/xds"]

@@ -84,7 +84,7 @@ def output_chunks(process: subprocess.Popen[bytes]) -> Iterator[tuple[str, bytes
 
     streams = {"stdout": process.stdout, "stderr": process.stderr}
     for name, stream in streams.items():
-        assert stream is not None, "the outputs of the process are no pipes"  # noqa: S101
+        assert stream is not None, "the outputs of the process are not pipes"  # noqa: S101
         threading.Thread(target=read, args=(name, stream), daemon=True).start()
     open_streams = len(streams)
     while open_streams:

@@ -24,14 +24,14 @@ THREADS_PER_OPERATION = 4
 
 def main() -> int:
     """Run the program that the arguments name; returns the exit status."""
-    sys.path.pop(0)  # this script's folder is no part of the program
+    sys.path.pop(0)  # this script's folder is not part of the program
     missing = ""
     try:
-        import pulumi  # noqa: PLC0415 - its absence is a message of ours
+        import pulumi  # noqa: PLC0415 - if it is missing, the message below says so
     except ImportError as problem:
         missing = str(problem)
     text = sys.stdin.read()
-    if not text:  # Pulumi ended before it came to the program, or never meant to
+    if not text:  # Pulumi ended before it ran the program, or never meant to run it
         return 0
     if missing:
         print(  # noqa: T201
@@ -89,7 +89,7 @@ def _run(program: str, parallel: int) -> int:
 
     try:
         loop.run_until_complete(pulumi.runtime.run_in_stack(run_program))
-    except pulumi.RunError as problem:  # meant for the user as it is
+    except pulumi.RunError as problem:  # its text is meant for the user
         pulumi.log.error(str(problem))
         return EXIT_ALREADY_REPORTED
     except Exception as problem:

@@ -122,7 +122,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     def _start_executor(
         self, environment: PythonEnvironment, folder: str
     ) -> subprocess.Popen[bytes]:
-        """It imports the SDK, then waits for what to run."""
+        """Starts an executor, which imports the SDK and then waits for a program to run."""
         return self._children.start(
             [str(environment.python), "-u", str(EXECUTOR)],
             folder,

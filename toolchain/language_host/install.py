@@ -1,4 +1,4 @@
-"""Puts the registry-only Python language host where Pulumi looks for it: in a folder of PATH."""
+"""Puts the registry-only Python language host where Pulumi looks for it: in a folder on PATH."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ def install(folder: Path, python: Path, checkout: Path) -> None:
     """Write `pulumi-language-python` into `folder`. Idempotent and atomic.
 
     Args:
-        folder: a folder of PATH; not the CLI's own when that is shared between checkouts.
+        folder: a folder on PATH; not the CLI's own when that is shared between checkouts.
         python: an interpreter with the `pulumi` package (3.11).
         checkout: the root of this repository; the wrapper runs code from it.
     """

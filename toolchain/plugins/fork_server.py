@@ -2,8 +2,8 @@
 
 A run starts ten plugins, one after the other, and each would import gRPC and the SDK: forks save
 the waiting and 12 % of a preview's processor time. So Pulumi starts a small client that passes its
-arguments, folder, variables and outputs to the run's server, whose fork is the plugin. Told to end,
-the client tells the plugin and ends after it; if the client is killed, the plugin is killed too.
+arguments, folder, variables and outputs to the run's server, whose fork is the plugin. A client
+that is asked to end passes that on and ends after its plugin; if it is killed, so is the plugin.
 The first client of a run forks the server, which ends with its last plugin once Pulumi has ended.
 If no server answers, the client becomes the plugin itself.
 

@@ -79,7 +79,7 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
         unknown = decode(request.news).keys() - self._config_keys - CONFIG_KEYS_OF_THE_ENGINE
         return _checked(
             request,
-            {key: f"{self._plugin} knows no {key!r}; it takes {takes}" for key in unknown},
+            {key: f"{self._plugin} does not know {key!r}; it takes {takes}" for key in unknown},
         )
 
     def DiffConfig(self, request: pb.DiffRequest, context: Context) -> pb.DiffResponse:

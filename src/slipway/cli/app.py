@@ -17,11 +17,11 @@ from toolchain.settings import default_cache
 # In the order of --help. Each name is a module of commands/ with an `app` of one command. Its
 # summary repeats the first line of the docstring (a test compares them).
 COMMANDS: Mapping[str, str] = {
-    "up": "Bring the environment to what its files say, and ask every model a question.",
+    "up": "Bring the environment to the state in its files, and wait until every replica serves.",
     "preview": "Show what `up` would change (pulumi preview; takes its arguments).",
     "diff": "Show what a change does, as a comment for its pull request.",
     "plan": "Show what would run where, what it costs and promises, without a cluster.",
-    "policies": "Judge the environment by policies/, without Pulumi and without a cluster.",
+    "policies": "Check the environment against policies/, without Pulumi and without a cluster.",
     "fit": "Say whether a model fits, what remains for requests, and what would fit.",
     "replay": "Serve a recorded load with simulated replicas, before and after a change.",
     "status": "Show nodes, jobs, replicas, endpoints and metrics targets.",

@@ -31,18 +31,29 @@ class AppliedModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedNode:
+    """A node whose address is known before it exists."""
+
+    name: str
+    pool: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """Addresses are `http://` addresses without a path, except `gateway_grpc` (host:port)."""
+    """Addresses are URLs without a path, except `gateway_grpc` (host:port) and those of nodes."""
 
     environment: str
     gateway_http: str
     gateway_grpc: str
     envoy_admin: str
+    envoys: int
     xds: str
     prometheus: str
     nomad: str
     consul: str
     servers: tuple[str, ...]  # Nomad's API
+    nodes: tuple[AppliedNode, ...]
     models: tuple[AppliedModel, ...]
     node_bundle: str
     node_environment: str
@@ -114,11 +125,13 @@ def from_document(plan: Mapping[str, Any]) -> Applied:
         gateway_http=_endpoint(plan["gateway"]["clients"]).url,
         gateway_grpc=_endpoint(plan["gateway"]["clients"]).authority,
         envoy_admin=_endpoint(envoy["admin"]).url,
+        envoys=len(plan["gateway"]["envoys"]),
         xds=_endpoint(envoy["xds_http"]).url,
         prometheus=_endpoint(plan["monitoring"]["prometheus"]).url,
         nomad=nomad.url,
         consul=_endpoint(plan["consul"]).url,
         servers=tuple(nomad.at(server["address"]).url for server in plan["servers"]),
+        nodes=_nodes(node for pool in plan["pools"] for node in pool["hosts"]),
         models=tuple(
             _model(model, _stable(model)["job_id"], model["protocols"]) for model in plan["models"]
         ),
@@ -132,8 +145,9 @@ def _stable(model: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _from_version_1(plan: Mapping[str, Any]) -> Applied:
-    """In version 1 addresses and ports were separate, the plan had none for Consul and Nomad, and
-    every model had one job and both protocols."""
+    """In version 1 addresses and ports were separate, the plan had none for Consul and Nomad,
+    every pool had nodes, the gateway was one Envoy, and every model had one job and both protocols.
+    """
     gateway, monitoring = plan["gateway"], plan["monitoring"]
     first, *_ = servers = [_http(server["address"], 4646) for server in plan["servers"]]
     clients = _http(gateway["address"], gateway["port"])
@@ -142,14 +156,22 @@ def _from_version_1(plan: Mapping[str, Any]) -> Applied:
         gateway_http=clients.url,
         gateway_grpc=clients.authority,
         envoy_admin=_http(gateway["address"], gateway["admin_port"]).url,
+        envoys=1,
         xds=_http(gateway["address"], gateway["xds_metrics_port"]).url,
         prometheus=_http(monitoring["address"], monitoring["port"]).url,
         nomad=first.url,
         consul=_http(first.host, 8500).url,
         servers=tuple(server.url for server in servers),
+        nodes=_nodes(node for pool in plan["pools"] for node in pool["nodes"]),
         models=tuple(_model(model, model["job_id"], PROTOCOLS) for model in plan["models"]),
         node_bundle=plan["node_agent"]["bundle"],
         node_environment=plan["node_agent"]["environment"],
+    )
+
+
+def _nodes(nodes: Iterable[Mapping[str, Any]]) -> tuple[AppliedNode, ...]:
+    return tuple(
+        AppliedNode(name=node["name"], pool=node["pool"], address=node["address"]) for node in nodes
     )
 
 

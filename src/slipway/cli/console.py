@@ -20,8 +20,8 @@ class Notes(Console):
         self.silent_since_s = time.monotonic()
 
 
-# Paths and addresses are copied from the output: lines are neither wrapped nor highlighted. Without
-# emoji, as rich would take "slipway:key:" for the name of one.
+# Paths and addresses are copied from the output: lines are neither wrapped nor highlighted. Emoji
+# are off, because rich would take "slipway:key:" for the name of one.
 results = Console(highlight=False, soft_wrap=True, emoji=False)
 notes = Notes(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 

@@ -43,7 +43,7 @@ def explained(error: BaseException, command: str) -> CliError | None:
         return CliError(error.message, fix=error.fix, exit_code=error.exit_code)
     if isinstance(error, KeyboardInterrupt | CancelledError):
         return InterruptedRunError(
-            "interrupted", fix=f"run `slipway {command}` again: it goes on from here"
+            "interrupted", fix=f"run `slipway {command}` again: it continues from here"
         )
     if isinstance(error, OSError):
         return _os_error(error)

@@ -25,13 +25,13 @@ def in_a_folder(picture: Path | None) -> Path | None:
     if picture is not None and not picture.parent.is_dir():
         raise CliError(
             f"--png: {picture}: the folder {picture.parent} does not exist",
-            fix="create the folder, or name another one",
+            fix="create the folder, or choose another one",
             exit_code=WRONG_INPUT,
         )
     if picture is not None and (picture.is_dir() or picture.suffix != ".png"):
         raise CliError(
             f"--png: {picture} is not the name of a PNG file",
-            fix="name a file that ends in .png",
+            fix="use a file name that ends in .png",
             exit_code=WRONG_INPUT,
         )
     return picture

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from slipway.cli.console import notes, say
 
 REPEAT_S = 10.0  # how often a lasting state is printed again
-SILENCE_S = 15.0  # a phase that has been silent this long says that it goes on
+SILENCE_S = 15.0  # a phase that has been silent this long says that it is still running
 
 
 class Phases:
@@ -43,7 +43,7 @@ def _signs_of_life(name: str) -> Iterator[None]:
     def tell() -> None:
         while not ended.wait(max(0.0, notes.silent_since_s + SILENCE_S - time.monotonic())):
             if time.monotonic() - notes.silent_since_s >= SILENCE_S:
-                say(f"  {name}: goes on ({time.monotonic() - started_s:.0f} s)")
+                say(f"  {name}: still running ({time.monotonic() - started_s:.0f} s)")
 
     teller = threading.Thread(target=tell, daemon=True)
     teller.start()

@@ -36,7 +36,9 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "services" / "node").mkdir(parents=True)
     (root / "services" / "node" / "requirements.txt").write_text("supervisor==4.3.0\n")
     (root / "requirements.txt").write_text("")
-    (root / "Pulumi.dev.yaml").write_text("config: {}\n")
+    (root / "stacks" / "targets").mkdir(parents=True)
+    (root / "stacks" / "targets" / "dev.py").touch()
+    (root / "Pulumi.dev.yaml").write_text("config: {slipway:target: dev}\n")
     monkeypatch.setattr(environment_module, "CHECKOUT", root)
     monkeypatch.setenv("SLIPWAY_CACHE", str(tmp_path / "cache"))
     return root

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import jsonschema
+
 from tests.unit.cli.addresses import NETWORK
+from tests.unit.plan.samples import ROOT
+
+# What the control plane of ceea46c answers to GET /status: `tiny` is served, `broken` is refused.
+STATUS_OF_BEFORE = Path(__file__).parent / "status_of_before.json"
+STATUS_SCHEMA = json.loads((ROOT / "schemas/status.schema.json").read_text())
 
 
 def plan_document(
@@ -27,6 +37,7 @@ def plan_document(
         "consul": _endpoint(f"{NETWORK}.2:8500"),
         "nomad": _endpoint(f"{NETWORK}.2:4646"),
         "servers": [{"name": "server-0", "address": f"{NETWORK}.2"}],
+        "pools": [],
         "models": [model_document("sim-a", "sim"), model_document("smollm2", "vllm", "small")],
         "node_agent": {"bundle": "node-aaaaaaaaaaaa", "environment": "node-bbbbbbbbbbbb"},
     }
@@ -49,3 +60,15 @@ def model_document(name: str, engine: str, *aliases: str) -> dict[str, Any]:
             "document": {"engine": {"kind": engine}},
         },
     }
+
+
+def status_document(
+    models: Mapping[str, Mapping[str, bool]], *, envoys: tuple[str, ...] = ("gateway-edge-0",)
+) -> dict[str, Any]:
+    """The control plane's answer to GET /status; `models` say what differs from a ready one."""
+    document = json.loads(STATUS_OF_BEFORE.read_text())
+    (ready,), (envoy,) = document["models"].values(), document["envoys"]
+    document["models"] = {name: ready | state for name, state in models.items()}
+    document["envoys"] = [envoy | {"node": node} for node in envoys]
+    jsonschema.validate(document, STATUS_SCHEMA)
+    return dict(document)

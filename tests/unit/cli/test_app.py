@@ -119,8 +119,8 @@ def test_down_asks_first_and_refuses_where_nobody_can_answer(
             2,
             "a.yaml: k: is wrong",
         ),
-        (KeyboardInterrupt(), 130, "it goes on from here"),
-        (CancelledError("x"), 130, "it goes on from here"),
+        (KeyboardInterrupt(), 130, "it continues from here"),
+        (CancelledError("x"), 130, "it continues from here"),
         (OSError(errno.ENOSPC, "No space left on device", "/c/file"), 1, "/c/file"),
         (PermissionError(errno.EACCES, "Permission denied", "/c"), 1, "/c"),
         (

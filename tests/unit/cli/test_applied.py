@@ -27,6 +27,13 @@ def test_the_shown_answer_is_a_real_engines_before_a_simulated_ones() -> None:
     assert from_document(document).shown_model is None
 
 
+def test_the_envoys_of_the_gateway_are_counted() -> None:
+    document = plan_document()
+    assert from_document(document).envoys == 1
+    document["gateway"]["envoys"] *= 2
+    assert from_document(document).envoys == 2
+
+
 def test_a_plan_recorded_by_the_version_before_is_read() -> None:
     """An `up` that upgrades a running environment finds its agents by it."""
     document = json.loads(Path(__file__).with_name("plan_version_1.json").read_text())
@@ -35,9 +42,15 @@ def test_a_plan_recorded_by_the_version_before_is_read() -> None:
     assert applied.gateway_http == "http://127.77.0.32:8080"
     assert applied.gateway_grpc == "127.77.0.32:8080"
     assert applied.envoy_admin == "http://127.77.0.32:9901"
+    assert applied.envoys == 1
     assert applied.xds == "http://127.77.0.32:18001"
     assert applied.prometheus == "http://127.77.0.32:9090"
     assert applied.nomad == "http://127.77.0.1:4646"
     assert applied.servers == (applied.nomad,)
     assert applied.consul == "http://127.77.0.1:8500"
+    assert [(node.name, node.pool, node.address) for node in applied.nodes] == [
+        ("cpu-0", "cpu", "127.77.0.16"),
+        ("cpu-1", "cpu", "127.77.0.17"),
+        ("edge-0", "edge", "127.77.0.32"),
+    ]
     assert [model.name for model in applied.models] == ["smollm2"]

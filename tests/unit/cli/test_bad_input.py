@@ -7,7 +7,6 @@ which are refused in the same place, run in this process.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import socket
 import subprocess
@@ -19,6 +18,7 @@ from typer.testing import CliRunner
 from slipway.cli.app import app
 from tests.unit.cli.addresses import DEV_NETWORK
 from tests.unit.cli.checkouts import Edit, files, slipway
+from toolchain.requirements import digest
 
 GATEWAY = (f"{DEV_NETWORK}.32", 8080)
 STACK, MODEL = "Pulumi.dev.yaml", "models/smollm2.yaml"
@@ -194,8 +194,8 @@ def test_the_launcher_says_so_when_it_cannot_make_its_environment(
 
 def test_the_launcher_names_a_file_that_it_cannot_use(whole_checkout: Path, tmp_path: Path) -> None:
     """An interpreter that may not be run, as in another user's cache."""
-    digest = hashlib.sha256((whole_checkout / "requirements.txt").read_bytes()).hexdigest()[:12]
-    environment = tmp_path / "cache" / "envs" / f"root-{digest}"
+    name = f"root-{digest(whole_checkout / 'requirements.txt')}"
+    environment = tmp_path / "cache" / "envs" / name
     (environment / "bin").mkdir(parents=True)
     (environment / ".complete").write_text("")
     (environment / "bin" / "python").write_text("not a program")

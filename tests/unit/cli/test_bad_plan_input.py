@@ -209,7 +209,7 @@ LIMITS = [
     ),
     (
         "models.phi-4.parallel={pipeline: 40, data: 1024}",
-        [MODEL, "parallel", "are 40960 devices, and a replica has at most 1024"],
+        [MODEL, "parallel", "is 40960 devices, but a replica has at most 1024"],
     ),
     (
         "models.phi-4.engine.engine_args={max_num_batched_tokens: 40}",

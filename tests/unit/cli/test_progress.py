@@ -25,23 +25,25 @@ def test_a_failed_phase_is_not_called_done(capsys: pytest.CaptureFixture[str]) -
     assert "done" not in capsys.readouterr().err
 
 
-def test_a_phase_that_says_nothing_says_that_it_goes_on(
+def test_a_phase_that_says_nothing_says_that_it_is_still_running(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress_module, "SILENCE_S", 0.05)
     told = threading.Event()
     monkeypatch.setattr(
-        progress_module, "say", lambda text, **_: (say(text), "goes on" in text and told.set())
+        progress_module,
+        "say",
+        lambda text, **_: (say(text), "still running" in text and told.set()),
     )
     with Phases().phase("probe", "both protocols"):
         assert told.wait(10)
-    assert "  probe: goes on (0 s)" in capsys.readouterr().err.splitlines()
+    assert "  probe: still running (0 s)" in capsys.readouterr().err.splitlines()
 
 
 def test_a_phase_that_is_told_of_needs_no_other_sign(capsys: pytest.CaptureFixture[str]) -> None:
     with Phases().phase("probe", "both protocols"):
         pass
-    assert "goes on" not in capsys.readouterr().err
+    assert "still running" not in capsys.readouterr().err
 
 
 def test_a_tool_is_told_of_at_each_new_state_and_while_one_lasts(

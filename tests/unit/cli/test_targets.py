@@ -60,7 +60,7 @@ def test_what_needs_components_is_refused_at_once_and_changes_nothing(
 
 def test_a_target_that_has_components_is_not_refused(fleet: Environment) -> None:
     targets = fleet.checkout / "stacks" / "targets"
-    targets.mkdir(parents=True)
+    targets.mkdir(parents=True, exist_ok=True)
     with pytest.raises(CliError):
         must_have_components(fleet)
     (targets / "aws.py").write_text("")

@@ -48,14 +48,14 @@ def diff(
     before: Annotated[
         str,
         typer.Option(
-            help="slipway preview --offline --json of the base; FILE is that of the change."
+            help="Output of slipway preview --offline --json for the base; FILE is the change's."
         ),
     ] = "",
     failed: Annotated[
         str, typer.Option(help="The messages of a preview that ended without any JSON.")
     ] = "",
     policies: Annotated[str, typer.Option(help="Output of policies/check.py --json.")] = "",
-    report: Annotated[str, typer.Option(help="Also write the report without a size limit.")] = "",
+    report: Annotated[str, typer.Option(help="Also write the comment to this file, in full.")] = "",
     commit: Annotated[str, typer.Option(help="The commit that the comment is about.")] = "",
 ) -> None:
     """Show what a change does, as a comment for its pull request.
@@ -101,7 +101,7 @@ def _preview(file: str, stack: str, before: str) -> tuple[Preview, PolicyReport 
     if is_offline(document):
         raise CliError(
             f"{file} is an offline preview, which does not say what existed before",
-            fix="pass that of the base, too: slipway diff FILE --before BASE_FILE",
+            fix="also pass the one of the base: slipway diff FILE --before BASE_FILE",
             exit_code=WRONG_INPUT,
         )
     return read_digest(document), None
@@ -123,7 +123,7 @@ def _own_preview(stack: str) -> tuple[Preview, PolicyReport | None]:
     document = _parsed(done.stdout, "the preview's output")
     preview = read_digest(document)
     if preview.errors not in ((), WITHOUT_A_REASON):
-        return preview, None  # an incomplete program: the policies would miss what it lacks
+        return preview, None  # incomplete: the policies would not see the missing resources
     found = policy_report(planned_resources(document), stack, preview.before.usd_per_hour)
     if found.blocked:
         return dataclasses.replace(preview, errors=()), found  # the policies were the reason

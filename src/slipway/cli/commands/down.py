@@ -22,8 +22,8 @@ def down(
 ) -> None:
     """End the environment and remove its state.
 
-    Processes of this machine end whatever has died before; a fleet's resources are destroyed by
-    Pulumi, and what could not be destroyed stays in the state.
+    Processes on this machine are ended even if parts of the platform are dead already; a fleet's
+    resources are destroyed by Pulumi, and what could not be destroyed stays in the state.
     """
     environment = find(stack)
     lifecycle = lifecycle_of(environment)

@@ -68,15 +68,11 @@ Picture = Annotated[
 ]
 Compared = Annotated[
     bool,
-    typer.Option(
-        "--compare", help="Show promised beside measured figures of a running environment."
-    ),
+    typer.Option("--compare", help="Show promised figures beside those of a running environment."),
 ]
 Calibrated = Annotated[
     bool,
-    typer.Option(
-        "--calibrate", help="With --compare: keep the measured figures, which later plans use."
-    ),
+    typer.Option("--calibrate", help="With --compare: keep the measured figures for later plans."),
 ]
 Window = Annotated[
     int, typer.Option("--window", min=15, metavar="SECONDS", help="How far back --compare looks.")
@@ -166,7 +162,7 @@ def _show_comparison(
     environment: Environment, inputs: PlanInputs, window_s: int, *, json: bool, keep: bool
 ) -> None:
     promised = _planned(inputs)
-    measured = ask(require(environment), promised, window_s=window_s)
+    measured = ask(require(environment), inputs, window_s=window_s)
     rows = comparison(promised, measured)
     if json:
         write_json(comparison_document(rows, measured))
@@ -198,7 +194,7 @@ def _demand(inputs: PlanInputs, name: str) -> Demand:
     if not isinstance(settings, FleetSettings):
         raise CliError(
             f"{settings.target} has no accelerators to sweep over",
-            fix="name an environment of machines with accelerators, e.g. -s aws",
+            fix="choose an environment whose machines have accelerators, e.g. -s aws",
             exit_code=WRONG_INPUT,
         )
     model = inputs.models[name]

@@ -1,4 +1,4 @@
-"""Judge the environment by policies/, without Pulumi and without a cluster."""
+"""Check the environment against policies/, without Pulumi and without a cluster."""
 
 from __future__ import annotations
 
@@ -10,25 +10,27 @@ import typer
 
 from slipway.cli.environment import find
 from slipway.cli.options import DEFAULT_STACK, Json, Stack
+from slipway.cli.planning import plan_environment
 from slipway.cli.pulumi.offline import offline_preview
 from slipway.cli.pulumi.policy_pack import make_policy_environment, usd_per_hour_before
 from slipway.cli.pulumi.policy_report import run_check
-from slipway.cli.targets import has_components
+from slipway.cli.targets import LOCAL, has_components, target_of
 from slipway.config.inputs import load_inputs
-from slipway.planner.platform import make_plan
 from slipway.planner.reports.facts import fleet_facts
 
 app = typer.Typer(add_completion=False)
 
-# Rules about resources: a target without components has none.
-NOT_OF_A_PLAN = ("unprotected",)
+# Rules about Pulumi's resources, of which a target without components has none.
+RESOURCE_RULES = ("unprotected",)
+# Rules about the cost before the change, which is in the state: the user's backend has a fleet's.
+STATE_RULES = ("change-over-budget",)
 
 
 @app.command()
 def policies(stack: Stack = DEFAULT_STACK, *, json: Json = False) -> None:
-    """Judge the environment by policies/, without Pulumi and without a cluster.
+    """Check the environment against policies/, without Pulumi and without a cluster.
 
-    Judges the offline preview, or, for a target without components, the capacity plan.
+    Checks the offline preview or, for a target without components, the capacity plan.
     """
     environment = find(stack)
     inputs = load_inputs(environment.checkout, environment.name)
@@ -36,10 +38,11 @@ def policies(stack: Stack = DEFAULT_STACK, *, json: Json = False) -> None:
     skipped: Sequence[str] = ()
     if not has_components(environment):
         today = datetime.datetime.now(tz=datetime.UTC).date()
-        resources = fleet_facts(make_plan(inputs, today=today))
-        skipped = NOT_OF_A_PLAN
+        resources = fleet_facts(plan_environment(inputs, today=today))
+        skipped = RESOURCE_RULES
     else:
         resources = offline_preview(environment)["resources"]
+        skipped = () if target_of(environment) in LOCAL else STATE_RULES
     options = [f"--skip={rule}" for rule in skipped] + (["--json"] if json else [])
     done = run_check(
         {"resources": list(resources)},

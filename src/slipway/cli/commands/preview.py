@@ -33,7 +33,7 @@ def preview(
         bool,
         typer.Option(
             "--offline",
-            help="Show every resource as for a first `up`: no credentials, plugins or cluster.",
+            help="Show all resources as for a first `up`, without credentials, plugins or cluster.",
         ),
     ] = False,
 ) -> None:
@@ -62,7 +62,7 @@ def preview(
 def _show_offline(environment: Environment, arguments: list[str], *, json: bool) -> None:
     if arguments:
         raise CliError(
-            f"--offline does not run pulumi, which could take {arguments[0]}",
+            f"--offline does not run pulumi, so it cannot pass on {arguments[0]}",
             fix=f"leave out {' '.join(arguments)}",
             exit_code=WRONG_INPUT,
         )

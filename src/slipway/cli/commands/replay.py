@@ -18,13 +18,13 @@ from slipway.cli.console import print_tables, say, write_json
 from slipway.cli.environment import Environment, find
 from slipway.cli.errors import FAILED, WRONG_INPUT, CliError
 from slipway.cli.options import DEFAULT_STACK, Json, Stack, in_a_folder
+from slipway.cli.planning import plan_environment
 from slipway.cli.views.replay_table import draw, replay_table
 from slipway.config.artifacts import SIMULATOR_PROFILES
 from slipway.config.errors import suggestion
 from slipway.config.inputs import PlanInputs, load_inputs
 from slipway.config.what_if import parse_change
 from slipway.plan.platform import JsonObject
-from slipway.planner.platform import make_plan
 from slipway.planner.reports.replay import replay_fleet
 
 app = typer.Typer(add_completion=False)
@@ -51,7 +51,7 @@ def _file(trace: Path) -> Path:
     if not trace.is_file():
         raise CliError(
             f"{trace} does not exist",
-            fix="name a trace file: docs/replay.md has the format",
+            fix="pass a trace file: docs/replay.md has the format",
             exit_code=WRONG_INPUT,
         )
     return trace
@@ -154,7 +154,7 @@ def _fleet(
     _check_profile(profile, inputs)
     return replay_fleet(
         inputs,
-        make_plan(inputs, today=datetime.datetime.now(tz=datetime.UTC).date()),
+        plan_environment(inputs, today=datetime.datetime.now(tz=datetime.UTC).date()),
         _chosen(inputs, model),
         label=label,
         routing=routing.value,
@@ -178,7 +178,7 @@ def _chosen(inputs: PlanInputs, model: str | None) -> str:
     if model is None:
         raise CliError(
             f"{inputs.environment.name} deploys {len(inputs.models)} models; a trace is for one",
-            fix=f"--model with one of: {', '.join(sorted(inputs.models))}",
+            fix=f"add --model with one of: {', '.join(sorted(inputs.models))}",
             exit_code=WRONG_INPUT,
         )
     if model in inputs.models:

@@ -23,7 +23,7 @@ WATCH_INTERVAL_S = 2.0
 def status(
     stack: Stack = DEFAULT_STACK,
     json: Json = False,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Update it until Ctrl-C.")] = False,
 ) -> None:
     """Show nodes, jobs, replicas, endpoints and metrics targets."""
     environment = find(stack)

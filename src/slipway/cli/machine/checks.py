@@ -103,7 +103,7 @@ def _user() -> Check:
         return Check(
             name="user",
             state="fail",
-            detail=f"the user id {user_id} has no name on this machine; Nomad starts no task",
+            detail=f"the user id {user_id} has no name on this machine; Nomad cannot start tasks",
             fix="run as a user that `getent passwd` lists",
         )
 

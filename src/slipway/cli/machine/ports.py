@@ -13,7 +13,7 @@ import psutil
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import Node, PlatformPlan, Server
 
-# Standard ports of Consul and Nomad beside those of their HTTP APIs.
+# Standard ports of Consul and Nomad, besides those of their HTTP APIs.
 SERVER_PORTS = {"Consul RPC": 8300, "Consul gossip": 8301, "Nomad RPC": 4647, "Nomad gossip": 4648}
 CLIENT_PORTS = {"Consul gossip": 8301}
 

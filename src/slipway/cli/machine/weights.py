@@ -17,10 +17,9 @@ from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
 from slipway.config.errors import ConfigError
 from slipway.config.model import Model
-from slipway.plan.platform import JsonObject, PlatformPlan, ReplicaSpec, WeightsSpec
+from slipway.plan.platform import PlatformPlan, ReplicaSpec, WeightsSpec
 from toolchain.progress import Progress
 
-PROGRAM = "weights.py"
 MEGABYTE = 1_000_000
 
 Event = Mapping[str, Any]
@@ -36,7 +35,7 @@ def prepare_weights(
     for model in plan.models:
         weights = model.replica.weights
         if weights is not None and not is_prepared(weights, environment.cache):
-            _prepare(environment, models[model.name], model.replica, weights.document, progress)
+            _prepare(environment, models[model.name], model.replica, weights, progress)
 
 
 def is_prepared(weights: WeightsSpec, cache: Path) -> bool:
@@ -49,17 +48,17 @@ def _prepare(
     environment: Environment,
     model: Model,
     replica: ReplicaSpec,
-    document: JsonObject,
+    weights: WeightsSpec,
     progress: Progress,
 ) -> None:
     cache, name = environment.cache, model.settings.name
-    python = cache / "envs" / replica.environments["vllm"] / "bin" / "python"
-    program = cache / "bundles" / replica.bundle / PROGRAM
+    python = cache / "envs" / replica.environments[weights.python] / "bin" / "python"
+    program = cache / "bundles" / replica.bundle / weights.entrypoint
     with tempfile.TemporaryDirectory(prefix="slipway-weights-") as folder:
-        path, words = Path(folder) / "weights.json", Path(folder) / "stderr"
-        path.write_text(json.dumps(document))
+        path, stderr = Path(folder) / "weights.json", Path(folder) / "stderr"
+        path.write_text(json.dumps(weights.document))
         with (
-            words.open("w") as errors,
+            stderr.open("w") as errors,
             subprocess.Popen(
                 [python, program, "--document", path],
                 # torch leaves temporary files behind; they are removed with this folder.
@@ -80,7 +79,7 @@ def _prepare(
                 process.terminate()
                 raise
         if process.returncode:
-            raise _failure(model, error or _unexplained(process.returncode, words.read_text()))
+            raise _failure(model, error or _unexplained(process.returncode, stderr.read_text()))
 
 
 def _follow(lines: Iterable[str], name: str, progress: Progress) -> Event | None:

@@ -6,12 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from slipway.cli.applied import Applied
+from slipway.cli.applied import Applied, AppliedNode
 from slipway.cli.console import say
 from slipway.cli.environment import Environment
 from slipway.cli.errors import WRONG_INPUT, CliError
 from slipway.cli.machine.leftovers import clear_leftovers
-from slipway.plan.platform import PlatformPlan
+from slipway.plan.platform import Node, PlatformPlan
+from slipway.planner.supply.addresses import slot_of
 
 PROGRAM = "agents.py"
 
@@ -25,8 +26,12 @@ def has_agents(environment: Environment) -> bool:
 
 
 def must_stay(environment: Environment, before: Applied | None, plan: PlatformPlan) -> None:
-    """CliError when a plan removes or moves running servers: the state of Consul and Nomad contains
-    their addresses, and without a majority of them no leader can be elected."""
+    """CliError when a plan removes or moves running servers, or starts a node at the address of
+    another one.
+
+    The state of Consul and Nomad contains the servers' addresses, and without a majority of them no
+    leader can be elected. Pulumi creates new nodes before it deletes old ones.
+    """
     if before is None or not has_agents(environment):
         return
     now = plan.nomad.url
@@ -45,6 +50,22 @@ def must_stay(environment: Environment, before: Applied | None, plan: PlatformPl
             fix=f"slipway down -s {environment.name} first, or keep the number of servers",
             exit_code=WRONG_INPUT,
         )
+    there = {node.address: node for node in before.nodes}
+    for node in (node for pool in plan.pools for node in pool.hosts):
+        old = there.get(node.address)
+        if old is not None and (old.pool, old.name) != (node.pool, node.name):
+            raise _taken(environment.name, node, old, slot_of(node.address, plan.cidr))
+
+
+def _taken(environment: str, new: Node, old: AppliedNode, slot: int) -> CliError:
+    return CliError(
+        f"Pulumi.{environment}.yaml: slipway:pools.{new.pool} would start {new.name} at"
+        f" {new.address} (slot {slot}) while {old.name} of pools.{old.pool} still runs there:"
+        " new nodes start before old ones are removed",
+        fix=f"give pools.{new.pool} another slot; or remove pools.{old.pool} first with one"
+        f" slipway up -s {environment}, then add pools.{new.pool}",
+        exit_code=WRONG_INPUT,
+    )
 
 
 def start(environment: Environment, applied: Applied | None) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import httpx
 
 from slipway.cli.certificates import trusted
+from slipway.cli.errors import CliError
 
 TIMEOUT_S = 5.0
+ACCEPTED_STATUS = (1,)  # versions of schemas/status.schema.json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +38,17 @@ def endpoints(envoy_admin: str) -> list[Endpoint]:
 
 
 def control_plane(xds: str) -> Mapping[str, Any]:
-    """The control plane's /status document. Raises httpx.HTTPError."""
+    """The control plane's /status document. Raises httpx.HTTPError, and CliError for a version that
+    this command does not read."""
     response = httpx.get(f"{xds}/status", timeout=TIMEOUT_S, trust_env=False, verify=trusted())
     status: Mapping[str, Any] = response.raise_for_status().json()
+    version = status.get("schema_version")
+    if version not in ACCEPTED_STATUS:
+        raise CliError(
+            f"{xds}/status answers in schema_version {version}; this command reads"
+            f" {' and '.join(map(str, ACCEPTED_STATUS))}",
+            fix="use the checkout that brought this environment up, or run slipway up here",
+        )
     return status
 
 

@@ -70,8 +70,8 @@ class Nomad:
     def remove_job(self, job_id: str) -> None:
         """Stops and purges a job, without the delay that lets the gateway move traffic away.
 
-        Only for when the agents end as well: of such removals in quick succession a client may miss
-        all but the first (nomad issue 28242).
+        Only where the agents end as well: if such removals follow each other quickly, a client may
+        miss all but the first (nomad issue 28242).
         """
         path = f"/v1/job/{job_id}"
         parameters = {"purge": "true", "no_shutdown_delay": "true"}

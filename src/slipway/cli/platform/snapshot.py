@@ -61,20 +61,24 @@ def take_snapshot(environment: Environment, applied: Applied) -> dict[str, Any]:
             {"service": t.service, "address": t.address, "up": t.up, "error": t.error}
             for t in targets
         ],
-        "autoscaler_blind": _blind(targets, unreachable),
+        "autoscaler_blind": _blind(targets, unreachable, envoys=applied.envoys),
         "unreachable": unreachable,
     }
 
 
-def _blind(targets: Iterable[prometheus.Target], unreachable: Mapping[str, str]) -> str:
-    """Why the autoscaler cannot see the load and keeps every count; "" if it can."""
+def _blind(
+    targets: Iterable[prometheus.Target], unreachable: Mapping[str, str], *, envoys: int
+) -> str:
+    """Why the autoscaler cannot see the load and keeps every count; "" if it can. It
+    needs the statistics of `envoys` Envoys (components/autoscaling/policy.py)."""
     if reason := unreachable.get("prometheus"):
         return f"Prometheus does not answer: {reason}"
-    envoys = [target for target in targets if target.service == ENVOY_METRICS]
-    if not envoys:
-        return "Prometheus does not find Envoy in Consul"
-    failing = [f"{envoy.address}: {envoy.error}" for envoy in envoys if not envoy.up]
-    return f"Prometheus cannot read Envoy's statistics: {'; '.join(failing)}" if failing else ""
+    found = [target for target in targets if target.service == ENVOY_METRICS]
+    failing = [f"{envoy.address}: {envoy.error}" for envoy in found if not envoy.up]
+    if len(found) - len(failing) >= envoys:
+        return ""
+    missing = [f"{len(found)} of {envoys} Envoys are in Consul"] if len(found) < envoys else []
+    return f"Prometheus cannot read Envoy's statistics: {'; '.join([*missing, *failing])}"
 
 
 def _model(name: str, states: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from slipway.cli.errors import CliError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A part of an answer as it came: text, or at the end the engine's own token count."""
+    """A part of an answer as it arrived: text, or at the end the engine's own token count."""
 
     text: str = ""
     tokens: int | None = None
@@ -20,7 +20,7 @@ class Piece:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """`ttft_s` is the time from the request to the first text. `tokens` is the engine's count, or
-    the number of pieces where it gives none (engines send one token a piece)."""
+    the number of pieces where it gives none (engines send one token per piece)."""
 
     text: str
     tokens: int
@@ -44,7 +44,7 @@ async def collect(
     show: Callable[[str], None] = lambda _text: None,
     now_s: Callable[[], float] = time.monotonic,
 ) -> Answer:
-    """Reads a stream to its end, handing each text to `show` as it comes."""
+    """Reads a stream to its end, handing each text to `show` as it arrives."""
     started_s = now_s()
     first_s: float | None = None
     last_s, texts, counted = started_s, list[str](), None

@@ -69,7 +69,9 @@ async def _events(lines: AsyncIterator[str]) -> AsyncIterator[dict[str, Any]]:
         try:
             yield json.loads(data)
         except ValueError:
-            raise NoAnswerError(f"not an event: {data[:80]!r}", fix="slipway logs envoy") from None
+            raise NoAnswerError(
+                f"the stream contains an invalid event: {data[:80]!r}", fix="slipway logs envoy"
+            ) from None
     raise NoAnswerError(
         "the stream ended without [DONE]: its replica or the gateway went away",
         fix="ask again; slipway status shows the replicas",

@@ -11,9 +11,10 @@ from slipway.cli.protocols import openai_http
 from slipway.cli.protocols.answer import Answer, NoAnswerError, Piece, collect
 
 QUESTION = "What is the capital of France?"
-# A busy engine may send a few tokens in one piece; so many come in one only where the whole answer
-# was held back until its end.
+# A busy engine may send a few tokens in one piece, but this many tokens or words arrive in one
+# piece only if the whole answer was held back until its end.
 STREAMED_TOKENS = 8
+STREAMED_WORDS = 4
 NAMES = {"http": "OpenAI", "grpc": "Triton"}
 
 
@@ -59,7 +60,7 @@ def _pieces(
 ) -> AsyncIterator[Piece]:
     if protocol == "http":
         return openai_http.stream_chat(applied.gateway_http, model, QUESTION, max_tokens=max_tokens)
-    # Its import takes a third of a second: not before there is somebody to ask.
+    # Imported here, because it takes a third of a second, and only models with gRPC need it.
     from slipway.cli.protocols import triton_grpc  # noqa: PLC0415
 
     return triton_grpc.stream_chat(applied.gateway_grpc, model, QUESTION, max_tokens=max_tokens)
@@ -67,11 +68,10 @@ def _pieces(
 
 async def _streamed(pieces: AsyncIterator[Piece]) -> Answer:
     answer = await collect(pieces)
-    # Triton's protocol does not count tokens: there each word counts as one.
-    tokens = max(answer.tokens, len(answer.text.split()))
-    if tokens >= STREAMED_TOKENS and answer.pieces == 1:
+    words = len(answer.text.split())  # Triton's protocol does not count tokens
+    if answer.pieces == 1 and (words >= STREAMED_WORDS or answer.tokens >= STREAMED_TOKENS):
         raise NoAnswerError(
-            f"all {tokens} tokens came in one piece: the answer is not streamed",
+            f'the whole answer came in one piece ("{answer.text.strip()}"): it is not streamed',
             fix="look for a proxy between here and the gateway that holds answers back",
         )
     return answer

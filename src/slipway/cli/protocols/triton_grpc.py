@@ -36,7 +36,7 @@ async def stream_chat(
 
     Raises NoAnswerError for an error of the gateway or the engine.
     """
-    # Loopback: a proxy of the user's has no part in it.
+    # The user's proxy must not see loopback requests.
     client = triton.InferenceServerClient(gateway, channel_args=[("grpc.enable_http_proxy", 0)])
     request = _request(model, chat_text(prompt, system), max_tokens)
 

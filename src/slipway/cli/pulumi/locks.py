@@ -108,8 +108,8 @@ def _clear(environment: Environment, lock: PulumiLock, grace_s: float) -> None:
         _gone, alive = psutil.wait_procs([owner], timeout=grace_s)
         if alive:
             raise CliError(
-                f"pulumi (pid {lock.pid}, user {lock.user}) is changing this environment since"
-                f" {lock.created}",
+                f"pulumi (pid {lock.pid}, user {lock.user}) has been changing this environment"
+                f" since {lock.created}",
                 fix=f"wait for it to end, or stop it: kill -INT {lock.pid}",
             )
     if lock.path.exists():

@@ -22,7 +22,7 @@ PROGRAM = "stacks.offline"
 def offline_preview(environment: Environment) -> OfflinePreview:
     """Every resource of the environment's program, as if nothing existed yet.
 
-    Raises ConfigError, and CliError when the program fails: it has told why on standard error.
+    Raises ConfigError, and CliError when the program fails: it has printed the reason to stderr.
     """
     resources = _registered(environment)
     return {"schema_version": 1, "resources": resources, "documents": documents(resources)}

@@ -13,10 +13,10 @@ Documents = Iterator[tuple[str, str]]  # path, text
 
 
 def documents(resources: Sequence[Resource]) -> dict[str, str]:
-    """Path -> text of every document of the resources. One that is unknown or secret has no text.
+    """Path -> text of every document of the resources; unknown and secret ones are left out.
 
     jobs/<name>.json                  the job of a Nomad job resource
-    jobs/<name>/<task>/<file>         a file that a task gets, as it gets it
+    jobs/<name>/<task>/<file>         a file of a task, before Nomad fills in templates
     hosts/<host>/<agent>/config.json  an agent's configuration file, as the host writes it
     programs/<name>.json              what a program on a host is given
     consul/<key>                      the value of a key in Consul

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -26,9 +26,13 @@ DESCRIPTION: dict[Kind, str] = {
     "registry-only": "registry-only provider plugins of this checkout (README: Provider plugins)",
 }
 LANGUAGE_HOST = "pulumi-language-python"
+_NO_DOWNLOAD = {
+    "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+    "PULUMI_DISABLE_REGISTRY_RESOLVE": "true",
+}
 _ELF = b"\x7fELF"
 # Errors of file systems that refuse a hard link, most often to another file system.
-_NO_SECOND_NAME = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS}
+_NO_HARD_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 def plugin_kind(environment: Environment) -> Kind:
@@ -61,7 +65,7 @@ def describe(environment: Environment, kind: Kind) -> str:
 
 
 def prepare_plugins(environment: Environment) -> Kind:
-    """Puts Pulumi and, for registry-only, the plugins where they are looked for.
+    """Puts Pulumi into the checkout and, for registry-only, the plugins where Pulumi finds them.
 
     CliError where official plugins are in use and their language host is gone.
     """
@@ -79,10 +83,10 @@ def prepare_plugins(environment: Environment) -> Kind:
 
 
 def keep_kind(environment: Environment, home: Path) -> None:
-    """Records the kind once, before the first update writes state with it.
+    """Records the kind once; called before and after each update.
 
     Previews do not record it, and official plugins are recorded only once they are in `home`
-    (PULUMI_HOME), so that a first try without a network does not fix the choice.
+    (PULUMI_HOME), so that a first try without a network does not settle the choice.
     """
     record = _record(environment)
     with _exclusive(environment):
@@ -185,7 +189,7 @@ def _place_pulumi(environment: Environment, kind: Kind) -> None:
         try:
             staged.hardlink_to(target)
         except OSError as error:
-            if error.errno not in _NO_SECOND_NAME:
+            if error.errno not in _NO_HARD_LINK:
                 raise
             shutil.copy2(target, staged)
     staged.replace(environment.pulumi)
@@ -208,18 +212,20 @@ def _is_binary(file: Path) -> bool:
         return False
 
 
-def plugin_folders(environment: Environment, kind: Kind) -> list[Path]:
+def plugin_folders(environment: Environment, kind: Kind | None) -> list[Path]:
     """The folders of the plugins that this checkout brings."""
-    if kind == "official":
+    if kind != "registry-only":
         return []
     return list(folders(environment.pulumi_home, Path(sys.executable)).values())
 
 
-def plugin_variables(kind: Kind) -> dict[str, str]:
+def plugin_variables(kind: Kind | None) -> dict[str, str]:
     """For registry-only plugins: keeps Pulumi from looking for plugins on the network."""
-    if kind == "official":
-        return {}
-    return {
-        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-        "PULUMI_DISABLE_REGISTRY_RESOLVE": "true",
-    }
+    return dict(_NO_DOWNLOAD) if kind == "registry-only" else {}
+
+
+def with_plugin_variables(variables: Mapping[str, str], kind: Kind) -> dict[str, str]:
+    """`variables` with those of the kind; a shell may still have those of the other kind, which
+    would keep Pulumi from downloading the official plugins."""
+    others = {name: value for name, value in variables.items() if name not in _NO_DOWNLOAD}
+    return {**others, **plugin_variables(kind)}

@@ -16,7 +16,7 @@ from toolchain.prepare import EnvironmentJob, prepare
 POLICY_ENVIRONMENT = "policies"
 # The rule that needs the current cost of the environment (policies/rules/cost.py), and the policies
 # that report its advice, unknowns and waivers (policies/pulumi_pack.py).
-_ASK_FOR_COST = ("change-over-budget", "could-not-be-evaluated", "advice", "waived")
+_NEED_COST = ("change-over-budget", "could-not-be-evaluated", "advice", "waived")
 
 
 def policy_arguments(environment: Environment, state: StackState | None) -> list[str]:
@@ -65,5 +65,5 @@ def _configuration(environment: Environment, state: StackState | None) -> Path:
     contain."""
     path = environment.pulumi_home / f"policies-{environment.name}.json"
     known = {"usd_per_hour_before": _usd_per_hour(state)}
-    path.write_text(json.dumps(dict.fromkeys(_ASK_FOR_COST, known)))
+    path.write_text(json.dumps(dict.fromkeys(_NEED_COST, known)))
     return path

@@ -117,8 +117,11 @@ class Pulumi:
         flags = ("--yes", "--skip-preview", "--suppress-outputs", "--color", "never")
         command = self._command(operation, "--stack", self.environment.name, *flags)
         keep_kind(self.environment, self._home)
-        with _following(command, self.variables, self.environment.checkout, log) as run:
-            code = run.wait()
+        try:
+            with _following(command, self.variables, self.environment.checkout, log) as run:
+                code = run.wait()
+        finally:
+            keep_kind(self.environment, self._home)  # a first run has downloaded official plugins
         if run.interrupted:
             raise interrupted
         if code:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from slipway.cli.console import say
 from slipway.cli.environment import Environment
 from slipway.cli.pulumi.state import NOMAD_JOB, is_job_to_delete
 
@@ -22,13 +23,13 @@ def with_jobs_kept(exported: str, jobs: Collection[str]) -> str:
     still has an owner, and it is deleted again once it is no longer wanted. A job that another
     entry owns by now is forgotten too.
 
-    Their gates run again (tainted, so replaced by themselves): the failed change may have removed
-    replicas, and nothing may be deleted before they are back. The routes' gate also runs again as
-    long as any job is to be deleted: Pulumi remembers that it opened, but not that routes have
-    moved since.
+    Their gates run again (they are tainted, so Pulumi replaces them): the failed change may have
+    removed replicas, and nothing may be deleted before they are back. The routes' gate also runs
+    again as long as any job is to be deleted: Pulumi remembers that it opened, but not that routes
+    have moved since.
     """
     stack = json.loads(exported)
-    resources = stack["deployment"]["resources"]
+    resources = stack["deployment"].get("resources") or []
     marked = [each for each in resources if is_job_to_delete(each)]
     gates = {f"{_name(each)}-ready" for each in marked if each["id"] in jobs}
     gates |= {ROUTES_GATE} if marked else set()
@@ -41,8 +42,13 @@ def with_jobs_kept(exported: str, jobs: Collection[str]) -> str:
             return _forgotten(resource, really=resource["id"] in {*jobs, *owned})
         return {**resource, "taint": True} if _name(resource) in gates else resource
 
-    stack["deployment"]["resources"] = [repaired(each) for each in resources]
-    return exported if stack["deployment"]["resources"] == resources else json.dumps(stack)
+    changed = [repaired(each) for each in resources]
+    stack["deployment"]["resources"] = changed
+    return exported if changed == resources else json.dumps(stack)
+
+
+def say_kept(jobs: Collection[str]) -> None:
+    say(f"an earlier change failed; still serving and kept: {', '.join(sorted(jobs))}")
 
 
 def _forgotten(resource: JsonObject, *, really: bool) -> JsonObject:

@@ -18,9 +18,9 @@ from slipway.planner.reports.explain import Line
 _GIB = 2**30
 _MARKS = {"estimate": "~", "measured": "=", "exact": "", "declared": ""}
 _LEGEND = """\
-replicas: needed for the declared load, of those allowed; used: the share of the minimum it uses.
-~ estimate, with its error; = measured. TTFT and TPOT are those of the mean request; goals are met
-at the 95th percentile. --explain MODEL shows the arithmetic with every source."""
+replicas: needed for the declared load, of those allowed; used: that load over what the minimum
+sustains. ~ estimate, with its error; = measured. TTFT and TPOT are those of the mean request; goals
+apply to the 95th percentile. --explain MODEL shows the arithmetic with every source."""
 
 
 def capacity_table(plan: PlatformPlan) -> RenderableType:
@@ -133,7 +133,7 @@ def _pools(plan: PlatformPlan) -> Table:
     table = plain_table(f"{plan.environment}: what the pools hold")
     for heading in ("pool", "nodes", "accelerators"):
         table.add_column(heading)
-    for heading in ("at minimum", "at maximum", "there are", "USD/h"):
+    for heading in ("at minimum", "at maximum", "available", "USD/h"):
         table.add_column(heading, justify="right")
     for pool in plan.pools:
         table.add_row(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from ipaddress import IPv4Address
+from itertools import pairwise
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -13,6 +15,7 @@ from slipway.plan.platform import ModelPlan, PlatformPlan, Pool
 
 _MIB = 2**20
 _GIB = 2**30
+UNKNOWN = "-"
 
 
 def plan_table(plan: PlatformPlan) -> RenderableType:
@@ -31,11 +34,11 @@ def _pools(plan: PlatformPlan) -> Table:
     for pool in plan.pools:
         table.add_row(
             pool.name,
-            f"{len(pool.hosts)} {pool.kind}",
+            f"{pool.nodes_max} {pool.kind}",
             _addresses(pool),
-            _size(pool.memory_bytes),
-            f"{pool.cpu_mhz} MHz",
-            f"{_reserved_percent(plan, pool)} %",
+            _size(pool.memory_bytes) if pool.memory_bytes else UNKNOWN,
+            f"{pool.cpu_mhz} MHz" if pool.cpu_mhz else UNKNOWN,
+            _reserved(plan, pool),
         )
     return table
 
@@ -76,18 +79,24 @@ def _warnings(plan: PlatformPlan) -> Iterator[Text]:
             )
 
 
-def _reserved_percent(plan: PlatformPlan, pool: Pool) -> int:
+def _reserved(plan: PlatformPlan, pool: Pool) -> str:
+    """The share of the pool's memory that its models have at their maximum."""
+    if not pool.memory_bytes:
+        return UNKNOWN
     reserved = sum(
         model.replica.memory_bytes * model.stable.scaling.max_replicas
         for model in plan.models
         if model.pool == pool.name
     )
-    return round(100 * reserved / (pool.memory_bytes * len(pool.hosts)))
+    return f"{round(100 * reserved / (pool.memory_bytes * pool.nodes_max))} %"
 
 
 def _addresses(pool: Pool) -> str:
-    first, last = pool.hosts[0].address, pool.hosts[-1].address
-    return first if first == last else f"{first}-{last.rpartition('.')[2]}"
+    addresses = [IPv4Address(host.address) for host in pool.hosts]
+    consecutive = all(after == before + 1 for before, after in pairwise(addresses))
+    if len(addresses) > 1 and consecutive:
+        return f"{addresses[0]}-{str(addresses[-1]).rpartition('.')[2]}"
+    return ", ".join(map(str, addresses)) or UNKNOWN
 
 
 def _size(size_bytes: int) -> str:

@@ -36,7 +36,7 @@ def status_table(document: Document) -> RenderableType:
 def _headline(document: Document) -> Text:
     name, http = document["environment"], document["gateway"]["http"]
     if document["running"]:
-        return Text(f"{name}: runs   gateway {http}  (OpenAI HTTP, Triton gRPC)", style="bold")
+        return Text(f"{name}: running   gateway {http}  (OpenAI HTTP, Triton gRPC)", style="bold")
     return Text(f"{name}: stopped   (slipway start -s {name} brings it back)", style="bold red")
 
 

@@ -16,10 +16,10 @@ from matplotlib.transforms import IdentityTransform
 
 from slipway.cli.views.label_room import Boxes, LabelRoom, boxes_along, boxes_around
 from slipway.plan.figures import Precision
-from slipway.planner.engines.vllm.precisions import describe as describe_precision
 from slipway.planner.fleet.layouts import describe
 from slipway.planner.fleet.sweep import Point, Sweep, cheapest_of_others, declared_front
 from slipway.planner.memory.quantization import KV_BYTES, SCHEMES
+from slipway.planner.memory.quantization import describe as describe_precision
 
 # For all kinds of colour vision: P. Okabe and M. Ito, "Color Universal Design", 2008.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")

@@ -8,16 +8,16 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from slipway.cli.views.tables import plain_table
-from slipway.planner.engines.vllm.precisions import describe as describe_precision
 from slipway.planner.fleet.layouts import describe
 from slipway.planner.fleet.sweep import Point, Sweep, cheapest_of_others, declared_front
+from slipway.planner.memory.quantization import describe as describe_precision
 
 
 def sweep_table(found: Sweep) -> RenderableType:
     """The declared precision's front, and the cheapest point of each other precision, marked."""
     table = plain_table(
-        f"{found.model}: no other configuration is both cheaper and faster than these,"
-        " with as many bits or more"
+        f"{found.model}: no other configuration is both cheaper and faster than these"
+        " with at least as many bits"
     )
     table.add_column("instance", no_wrap=True)
     table.add_column("a replica", no_wrap=True)
@@ -62,7 +62,7 @@ def _notes(found: Sweep, others: Sequence[Point]) -> Iterator[str]:
     )
     if others:
         yield (
-            f"* the cheapest of another precision than {describe_precision(found.declared)}, which"
-            " is declared. Its answers differ: measure them first. Only the model's file chooses it"
-            " (engine.quantization, engine.kv_cache_dtype)."
+            f"* the cheapest with a precision other than {describe_precision(found.declared)}, the"
+            " declared one. Its answers differ: measure their quality first. Only the model's file"
+            " selects it (engine.quantization, engine.kv_cache_dtype)."
         )

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import yaml
 from typer.testing import CliRunner, Result
 
 from slipway.cli.app import app
+from tests.unit.cli.checkouts import copy_checkout, slipway
 
 ROOT = Path(__file__).parents[4]
 SCHEMA = json.loads((ROOT / "schemas/plan.schema.json").read_text())
@@ -49,6 +51,32 @@ def test_dev_shows_where_things_run_and_what_they_need(runner: CliRunner) -> Non
     done = _plan(runner)
     assert "http://127.77.0.32:8080" in done.stdout
     assert "dev: what the models need" in done.stdout
+
+
+def test_machines_that_are_all_listed_are_shown_by_address(tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    copy_checkout(checkout)
+    hosts = [{"name": f"rack{k}", "address": f"10.50.0.{k}"} for k in (11, 12)]
+    accelerators = {"kind": "metal", "accelerator": "L40S", "accelerators_per_node": 8}
+    (checkout / "Pulumi.listed.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "config": {
+                    "slipway:target": "metal",
+                    "slipway:network": {"cidr": "10.50.0.0/16"},
+                    "slipway:pools": {"l40s": accelerators | {"hosts": hosts}},
+                    "slipway:gateway": {"pool": "l40s"},
+                    "slipway:models": {
+                        "qwen2-5-7b": {"pool": "l40s", "replicas": {"min": 2, "max": 4}}
+                    },
+                }
+            }
+        )
+    )
+    done = slipway(checkout, "plan", "-s", "listed")
+    assert done.returncode == 0, done.stderr
+    (row,) = [line.split() for line in done.stdout.splitlines() if "10.50.0.11-12" in line]
+    assert row == ["l40s", "2", "metal", "10.50.0.11-12", "-", "-", "-"]
 
 
 def test_what_if_shows_before_and_after(runner: CliRunner) -> None:

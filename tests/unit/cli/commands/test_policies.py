@@ -40,5 +40,15 @@ def test_a_fleet_is_judged_by_its_plan_and_rules_that_need_more_are_named(
     assert report["skipped_rules"] == ["unprotected"]
 
 
+def test_a_fleet_that_is_built_is_not_judged_by_a_cost_that_only_its_backend_knows(
+    runner: CliRunner, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policies, "target_of", lambda _: "metal")
+    result = runner.invoke(app, ["policies", "--json"])
+    report = json.loads(capfd.readouterr().out)
+    assert result.exit_code == 0, report["findings"]
+    assert report["skipped_rules"] == ["change-over-budget"]
+
+
 def test_an_environment_that_is_not_there_is_wrong_input(runner: CliRunner) -> None:
     assert runner.invoke(app, ["policies", "-s", "nowhere"]).exit_code == 2

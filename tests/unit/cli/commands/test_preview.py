@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -35,6 +36,7 @@ def previewed(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]
         return 255 if "--expect-no-changes" in arguments else 0
 
     monkeypatch.setattr(Pulumi, "preview", note)
+    shutil.rmtree(checkout / "stacks")
     for part in ("src", "components", "stacks"):
         (checkout / part).symlink_to(ROOT / part)
     monkeypatch.setattr(preview, "load_inputs", lambda *_: None)

@@ -15,7 +15,7 @@ from slipway.cli.platform.snapshot import take_snapshot
 from slipway.cli.views.status_table import status_table
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
-from tests.unit.cli.documents import plan_document
+from tests.unit.cli.documents import plan_document, status_document
 from tests.unit.cli.protocols.test_protocols import put_plan
 
 NOMAD = {
@@ -75,7 +75,7 @@ NOMAD = {
     ),
 }
 XDS = {
-    "GET /status": (200, {"models": {"smollm2": {"ready": True, "acknowledged": True}}}),
+    "GET /status": (200, status_document({"smollm2": {}})),
 }
 ENVOY = {
     "GET /clusters": (
@@ -192,6 +192,63 @@ def test_a_part_that_does_not_answer_is_named_and_the_rest_is_shown(
     shown = rendered(document)
     assert "stopped" in shown
     assert "prometheus does not answer" in shown
+
+
+FIRST, SECOND = f"http://{NETWORK}.32:9901", f"http://{NETWORK}.33:9901"
+
+
+def scraped(address: str, error: str = "", service: str = "envoy-admin") -> dict[str, Any]:
+    return {
+        "labels": {"service": service},
+        "scrapeUrl": address,
+        "health": "down" if error else "up",
+        "lastError": error,
+    }
+
+
+@pytest.mark.parametrize(
+    ("envoys", "targets", "reason"),
+    [
+        (1, [scraped(FIRST)], ""),
+        (2, [scraped(FIRST), scraped(SECOND)], ""),
+        (1, [scraped(FIRST), scraped(SECOND, "refused")], ""),  # an entry that Consul still has
+        (1, [], "0 of 1 Envoys are in Consul"),
+        (1, [scraped(FIRST, service="xds-http")], "0 of 1 Envoys are in Consul"),
+        (2, [scraped(FIRST)], "1 of 2 Envoys are in Consul"),
+        (2, [scraped(FIRST), scraped(SECOND, "refused")], f"{SECOND}: refused"),
+        (2, [scraped(FIRST, "timeout")], f"1 of 2 Envoys are in Consul; {FIRST}: timeout"),
+    ],
+    # Not the addresses, which differ between the tests' workers.
+    ids=["one", "both", "stale", "none", "other service", "missing", "down", "missing and down"],
+)
+def test_the_autoscaler_is_blind_without_the_statistics_of_every_envoy(
+    environment: Environment,
+    serve: Serve,
+    envoys: int,
+    targets: list[dict[str, Any]],
+    reason: str,
+) -> None:
+    serve(NOMAD, address=f"{NETWORK}.2", port=4646)
+    replies = {"GET /api/v1/targets": (200, {"data": {"activeTargets": targets}})}
+    serve(replies, address=f"{NETWORK}.32", port=9090)
+    document = plan_document()
+    document["gateway"]["envoys"] *= envoys
+    snapshot = take_snapshot(environment, from_document(document))
+    said = f"Prometheus cannot read Envoy's statistics: {reason}" if reason else ""
+    assert snapshot["autoscaler_blind"] == said
+    line = f"the autoscaler cannot see the load, so all counts stay as they are: {said}"
+    assert (line in rendered(snapshot)) == bool(reason)
+
+
+def test_the_autoscaler_is_blind_while_prometheus_does_not_answer(
+    environment: Environment, serve: Serve
+) -> None:
+    serve(NOMAD, address=f"{NETWORK}.2", port=4646)
+    snapshot = take_snapshot(environment, from_document(plan_document()))
+    assert snapshot["autoscaler_blind"].startswith("Prometheus does not answer: ")
+    assert "the autoscaler cannot see the load" in rendered(snapshot)
+    stopped = {**snapshot, "running": False}
+    assert "the autoscaler cannot see the load" not in rendered(stopped)
 
 
 def test_status_of_a_stopped_environment_is_an_answer_not_a_failure(

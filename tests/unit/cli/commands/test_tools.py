@@ -13,10 +13,10 @@ from slipway.cli import environment as environment_module
 from slipway.cli.app import app
 from slipway.cli.commands.tools import ENVIRONMENTS
 from tests.unit.toolchain.stand_ins import files_under, put_go, put_program
-from toolchain.environments import digest
 from toolchain.pins import tool_pin
 from toolchain.prepare import environment_folder
 from toolchain.progress import Step, silent
+from toolchain.requirements import digest
 from toolchain.resolve import resolve
 from toolchain.settings import Settings
 from toolchain.store import ToolStore
@@ -128,7 +128,7 @@ def put_pulumi(cache: Path, folder: Path, host: bytes | None) -> None:
 def test_the_kind_of_plugins_is_told_once_pulumi_is_here(
     runner: CliRunner, cache: Path, tmp_path: Path
 ) -> None:
-    assert "which provider plugins Pulumi uses shows once it is here" in shown(runner)
+    assert "which provider plugins Pulumi uses is known once it is installed" in shown(runner)
     put_pulumi(cache, tmp_path / "release", b"\x7fELF")
     assert json.loads(shown(runner, "--json"))["plugins"] == "official"
     assert "Pulumi uses official provider plugins" in shown(runner)

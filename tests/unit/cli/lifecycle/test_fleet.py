@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -25,7 +26,7 @@ def fleet(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
     """An environment of a target that this checkout builds; no setting of Pulumi's is inherited."""
     for name in [name for name in os.environ if name.startswith("PULUMI_")]:
         monkeypatch.delenv(name)
-    (checkout / "stacks" / "targets").mkdir(parents=True)
+    (checkout / "stacks" / "targets").mkdir(parents=True, exist_ok=True)
     (checkout / "stacks" / "targets" / "metal.py").touch()
     (checkout / "Pulumi.fleet.yaml").write_text("config: {slipway:target: metal}\n")
     return find("fleet")
@@ -91,6 +92,17 @@ def test_what_dev_left_in_the_shell_is_not_taken_for_the_users(
     assert "PULUMI_HOME" not in printed
 
 
+def test_the_exports_turn_no_download_off_before_the_kind_is_known(
+    fleet: Environment, runner: CliRunner
+) -> None:
+    printed = runner.invoke(app, ["env", "-s", "fleet"]).stdout
+    assert "PULUMI_DISABLE" not in printed
+    fleet.cached_pulumi.parent.mkdir(parents=True)
+    fleet.cached_pulumi.touch()
+    printed = runner.invoke(app, ["env", "-s", "fleet"]).stdout
+    assert "export PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION=true\n" in printed
+
+
 def test_the_exports_say_nothing_of_backend_and_passphrase(
     fleet: Environment, runner: CliRunner
 ) -> None:
@@ -121,6 +133,26 @@ def test_an_existing_stack_is_left_unchanged(
     answers({"stack ls": json.dumps([{"name": name}])})
     backend.make_stack(backend.users_pulumi(fleet))
     assert calls(fleet) == ["stack ls --json"]
+
+
+def test_up_of_a_fleet_asks_no_model_and_its_help_says_so(
+    fleet: Environment,
+    answers: Answers,
+    runner: CliRunner,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = SimpleNamespace(models=())
+    monkeypatch.setattr(lifecycle, "load_inputs", lambda *_: None)
+    monkeypatch.setattr(lifecycle, "plan_environment", lambda _: plan)
+    outputs = '{"gateway": "https://elsewhere"}'
+    answers({"stack ls": STACKS, "stack export": exported(), "stack output": outputs})
+    result = runner.invoke(app, ["up", "-s", "fleet", "--json"])
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["outputs"] == {"gateway": "https://elsewhere"}
+    assert "models" not in json.loads(result.stdout)
+    shown = " ".join(runner.invoke(app, ["up", "--help"]).stdout.split())
+    assert "wait until every replica serves" in shown
+    assert "Where the gateway is on this machine" in shown
 
 
 def test_down_destroys_and_then_removes_the_empty_stack_never_by_force(
@@ -162,6 +194,27 @@ def test_a_destroy_that_fails_leaves_the_stack(
     assert result.exit_code == 1
     assert "slipway down -s fleet again" in result.stderr
     assert calls(fleet)[-1].startswith("destroy ")
+
+
+def test_a_job_that_a_failed_change_left_serving_is_kept_when_the_files_want_it_again(
+    fleet: Environment, answers: Answers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = {"type": "nomad:index/job:Job", "urn": "u::model-a", "id": "model-a-0", "delete": True}
+    gone = {**job, "id": "model-a-1"}
+    answers({"stack export": exported(job, gone)})
+    script = fleet.pulumi.read_text()
+    imports = "'stack import'*) cat > \"$0.imported\";;\nesac"
+    fleet.pulumi.write_text(script.replace("esac", imports))
+    backend.keep_wanted_jobs(backend.users_pulumi(fleet), ["model-a-0", "model-b-0"])
+    imported = json.loads(fleet.pulumi.with_name("pulumi.imported").read_text())
+    assert imported["deployment"]["resources"] == [{**job, "retainOnDelete": True}, gone]
+    assert "still serving and kept: model-a-0\n" in capsys.readouterr().err
+
+
+def test_a_state_that_needs_no_repair_is_not_imported(fleet: Environment, answers: Answers) -> None:
+    answers({"stack export": exported({"type": "a:b:C", "urn": "u"})})
+    backend.keep_wanted_jobs(backend.users_pulumi(fleet), ["model-a-0"])
+    assert calls(fleet) == ["stack export --stack fleet"]
 
 
 def test_doctor_asks_of_this_machine_only_what_planning_and_applying_need(

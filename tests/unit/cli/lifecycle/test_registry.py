@@ -17,7 +17,7 @@ from slipway.config.errors import ConfigError
 def put(checkout: Path, stack_file: str, *, built: tuple[str, ...] = ()) -> Environment:
     """The environment `e` with this stack file, in a checkout that builds some targets."""
     targets = checkout / "stacks" / "targets"
-    targets.mkdir(parents=True)
+    targets.mkdir(parents=True, exist_ok=True)
     for target in built:
         (targets / f"{target}.py").touch()
     (checkout / "Pulumi.e.yaml").write_text(stack_file)
@@ -41,7 +41,13 @@ def test_a_target_that_is_not_built_has_no_lifecycle(checkout: Path) -> None:
         lifecycle_of(environment)
 
 
-BROKEN = ["config: {", "config: {slipway:target: metla}", "config: 5"]
+BROKEN = [
+    "config: {",
+    "config: {slipway:target: metla}",
+    "config: {slipway:models: {}}",
+    "config: {}",
+    "config: 5",
+]
 
 
 @pytest.mark.parametrize("text", BROKEN)

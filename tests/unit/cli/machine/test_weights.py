@@ -23,12 +23,13 @@ MODEL = f"""\
 name: tiny
 source:
   package: tiny-model==1.0
-  file: folder/tiny.gguf
+  file: tiny.gguf
   sha256: {SHA256}
 engine: {{kind: vllm}}
 """
 DIRECTORY = "weights/tiny-0123456789ab"
 BUNDLE = "triton_vllm-cccccccccccc"
+PROGRAM = "load.py"
 
 Seen = list[tuple[str, str, str]]
 
@@ -41,30 +42,32 @@ def model(tmp_path: Path) -> Model:
     return parse_model(document.values, origin=document.origin)
 
 
-def plan_of(model: Model) -> Any:
+def plan_of(model: Model, **changes: str) -> Any:
     assert model.settings.source is not None
-    source = model.settings.source.model_dump()
+    source = model.settings.source.model_dump() | changes
     document = {"schema_version": 1, "source": source, "directory": DIRECTORY}
-    weights = SimpleNamespace(directory=DIRECTORY, document=document)
+    weights = SimpleNamespace(
+        directory=DIRECTORY, document=document, python="loader", entrypoint=PROGRAM
+    )
     replica = SimpleNamespace(
-        environments={"vllm": "vllm-dddddddddddd"}, bundle=BUNDLE, weights=weights
+        environments={"loader": "loader-dddddddddddd"}, bundle=BUNDLE, weights=weights
     )
     simulated = SimpleNamespace(name="sim", replica=SimpleNamespace(weights=None))
     return SimpleNamespace(models=(simulated, SimpleNamespace(name="tiny", replica=replica)))
 
 
 def put_python(environment: Environment) -> None:
-    folder = environment.cache / "envs" / "vllm-dddddddddddd" / "bin"
+    folder = environment.cache / "envs" / "loader-dddddddddddd" / "bin"
     folder.mkdir(parents=True)
     (folder / "python").symlink_to(sys.executable)
 
 
 def put_program(environment: Environment, text: str) -> None:
-    """A program that stands in for services/triton_vllm/weights.py."""
+    """A program that stands in for the engine's own."""
     put_python(environment)
     folder = environment.cache / "bundles" / BUNDLE
     folder.mkdir(parents=True)
-    (folder / "weights.py").write_text(f"import json, os, sys\n{text}")
+    (folder / PROGRAM).write_text(f"import json, os, sys\n{text}")
 
 
 def said(*events: dict[str, Any], code: int = 0) -> str:
@@ -76,21 +79,21 @@ def progress(phase: str, **facts: Any) -> dict[str, Any]:
     return {"event": "progress", "phase": phase, **facts}
 
 
-def prepare(environment: Environment, model: Model) -> Seen:
+def prepare(environment: Environment, model: Model, **changes: str) -> Seen:
     seen: Seen = []
     prepare_weights(
         environment,
-        plan_of(model),
+        plan_of(model, **changes),
         {"tiny": model},
         lambda name, state, _elapsed_s, detail: seen.append((name, state, detail)),
     )
     return seen
 
 
-def told(environment: Environment, model: Model) -> tuple[int, str]:
+def told(environment: Environment, model: Model, **changes: str) -> tuple[int, str]:
     """Exit code and message of the failure."""
     with pytest.raises(Exception) as raised:  # noqa: PT011  (explained knows which)
-        prepare(environment, model)
+        prepare(environment, model, **changes)
     error = explained(raised.value, "up")
     assert error is not None
     return error.exit_code, f"{error.message}\n{error.fix}"
@@ -149,14 +152,14 @@ def test_a_wrong_checksum_is_a_mistake_in_the_models_file(
         "event": "error",
         "message": "source.sha256: tiny.gguf of tiny-model==1.0 has another checksum",
         "key": "source.sha256",
-        "fix": "if you trust this package, write what it has: 1f",
+        "fix": "if you trust this package, set sha256 to 1f",
     }
     put_program(environment, said(progress("downloading"), error, code=2))
     code, message = told(environment, model)
     assert code == WRONG_INPUT
     assert "models/tiny.yaml:5: source.sha256: tiny.gguf of tiny-model==1.0 has" in message
     assert f'(found "{SHA256[:20]}' in message
-    assert "fix: if you trust this package, write what it has: 1f" in message
+    assert "fix: if you trust this package, set sha256 to 1f" in message
     assert "nothing was changed" in message
 
 
@@ -213,6 +216,8 @@ def test_the_real_programs_refusal_names_file_line_and_key(
         target = environment.cache / "bundles" / BUNDLE / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes((ROOT / "services" / "triton_vllm" / path).read_bytes())
-    code, message = told(environment, model)
+    bundle = environment.cache / "bundles" / BUNDLE
+    (bundle / "weights.py").rename(bundle / PROGRAM)
+    code, message = told(environment, model, file="folder/tiny.gguf")
     assert code == WRONG_INPUT
     assert "models/tiny.yaml:4: source.file: 'folder/tiny.gguf' is not" in message

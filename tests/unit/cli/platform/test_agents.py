@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from slipway.cli.applied import from_document, record
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
 from slipway.cli.platform import agents
+from slipway.plan.platform import PlatformPlan
 from tests.unit.cli.documents import plan_document
 from tests.unit.plan.samples import dev_plan
 
@@ -104,3 +106,67 @@ def test_running_servers_are_not_removed(environment: Environment) -> None:
 def test_nothing_was_started_where_nothing_was_recorded(environment: Environment) -> None:
     _was_started(environment)
     agents.must_stay(environment, None, dev_plan())
+
+
+def _edited(plan: PlatformPlan, **hosts: tuple[str, int] | None) -> PlatformPlan:
+    """Pools by their new name and the difference of their addresses; None removes one."""
+    pools = []
+    for pool in plan.pools:
+        if (change := hosts.get(pool.name, (pool.name, 0))) is None:
+            continue
+        name, offset = change
+        nodes = tuple(
+            dataclasses.replace(
+                node,
+                name=f"{name}-{k}",
+                pool=name,
+                address=str(IPv4Address(node.address) + offset),
+            )
+            for k, node in enumerate(pool.hosts)
+        )
+        pools.append(dataclasses.replace(pool, name=name, hosts=nodes))
+    return dataclasses.replace(plan, pools=tuple(pools))
+
+
+@pytest.mark.parametrize(
+    ("change", "new", "old"),
+    [
+        ({"cpu": ("batch", 0)}, "batch", "cpu"),  # renamed
+        ({"cpu": None, "edge": ("batch", -16)}, "batch", "cpu"),  # a freed slot is used again
+        ({"cpu": ("cpu", 16), "edge": ("edge", -16)}, "cpu", "edge"),  # exchanged
+    ],
+)
+def test_no_node_starts_where_another_one_still_runs(
+    environment: Environment, change: dict[str, tuple[str, int] | None], new: str, old: str
+) -> None:
+    plan = dev_plan()
+    environment.make_folders()
+    before = record(environment, plan)
+    edited = _edited(plan, **change)
+    agents.must_stay(environment, before, edited)  # where nothing has been started
+    _was_started(environment)
+    with pytest.raises(CliError) as refused:
+        agents.must_stay(environment, before, edited)
+    assert refused.value.exit_code == 2
+    slot = 2 if old == "edge" else 1
+    assert f"slipway:pools.{new} would start {new}-0 at" in refused.value.message
+    assert f"(slot {slot}) while {old}-0 of pools.{old} still runs" in refused.value.message
+    assert f"give pools.{new} another slot" in refused.value.fix
+    assert f"remove pools.{old} first with one slipway up -s dev" in refused.value.fix
+
+
+def test_pools_may_be_removed_and_take_free_slots(environment: Environment) -> None:
+    plan = dev_plan()
+    environment.make_folders()
+    before = record(environment, plan)
+    _was_started(environment)
+    changes: list[dict[str, tuple[str, int] | None]] = [
+        {},
+        {"cpu": None},
+        {"cpu": ("batch", 32)},
+        {"cpu": ("cpu", 32)},
+    ]
+    for change in changes:
+        agents.must_stay(environment, before, _edited(plan, **change))
+    fewer = record(environment, _edited(plan, cpu=None))
+    agents.must_stay(environment, fewer, _edited(plan, cpu=("batch", 0)))

@@ -22,8 +22,10 @@ from slipway.cli.platform.measured import measure
 from slipway.cli.views.comparison_table import comparison_document, comparison_table
 from slipway.config.calibration import load_calibration
 from slipway.config.inputs import load_inputs
+from slipway.planner.engines.adapter import EngineMetrics
+from slipway.planner.engines.vllm.metrics import METRICS
 from slipway.planner.platform import make_plan
-from slipway.planner.reports.comparison import compare
+from slipway.planner.reports.comparison import Measured, compare
 from tests.unit.planner.reports.test_comparison import SEEN
 
 ROOT = Path(__file__).parents[4]
@@ -71,7 +73,7 @@ def prometheus(answers: dict[str, float]) -> Iterator[str]:
 
 def test_rates_and_histograms_become_figures_per_request_and_per_replica() -> None:
     with prometheus(ANSWERS) as address:
-        seen = measure(address, ["smollm2"], window_s=300)["smollm2"]
+        seen = measure(address, {"smollm2": METRICS}, window_s=300)["smollm2"]
     assert (seen.replicas, seen.requests_per_s) == (2, 0.5)
     assert (seen.input_tokens, seen.output_tokens) == (200.0, 100.0)
     assert (seen.ttft_ms, seen.tpot_ms) == (100.0, 60.0)
@@ -81,14 +83,56 @@ def test_rates_and_histograms_become_figures_per_request_and_per_replica() -> No
 
 def test_a_model_without_requests_has_no_times() -> None:
     with prometheus({}) as address:
-        seen = measure(address, ["smollm2"], window_s=300)["smollm2"]
+        seen = measure(address, {"smollm2": METRICS}, window_s=300)["smollm2"]
     assert seen.replicas == 0
     assert {seen.ttft_ms, seen.tpot_ms, seen.input_tokens, seen.kv_cache_usage} == {None}
 
 
 def test_a_prometheus_that_is_gone_is_an_error() -> None:
     with pytest.raises(httpx.HTTPError):
-        measure("http://127.0.0.1:9", ["smollm2"], window_s=300)
+        measure("http://127.0.0.1:9", {"smollm2": METRICS}, window_s=300)
+
+
+def test_each_model_is_measured_by_the_names_that_its_own_engine_reports() -> None:
+    other = EngineMetrics(
+        requests="other:answers_total",
+        input_tokens="other:in_total",
+        output_tokens="other:out_total",
+        running="other:batch",
+        kv_cache_usage="other:cache",
+        ttft="other:first",
+        tpot="other:next",
+    )
+    answers = ANSWERS | {
+        r"^sum\(rate\(other:answers_total\{": 0.25,
+        r"^sum\(rate\(other:in_total\{": 25.0,
+        r"^sum\(rate\(other:out_total\{": 75.0,
+        r"^avg\(avg_over_time\(other:batch\{": 3.0,
+        r"^avg\(avg_over_time\(other:cache\{": 0.5,
+        r"^sum\(rate\(other:first_sum\{": 0.5,
+        r"^sum\(rate\(other:first_count\{": 0.25,
+        r"^sum\(rate\(other:next_sum\{": 0.75,
+        r"^sum\(rate\(other:next_count\{": 75.0,
+        r"^histogram_quantile\(0.95, .*other:first_bucket": 2500.0,
+        r"^histogram_quantile\(0.95, .*other:next_bucket": 20.0,
+    }
+    with prometheus(answers) as address:
+        seen = measure(address, {"a": METRICS, "b": other}, window_s=300)
+    assert seen["a"].requests_per_s == 0.5
+    assert seen["b"] == Measured(
+        window_s=300,
+        replicas=2,
+        requests_per_s=0.25,
+        output_tokens_per_s=75.0,
+        concurrency=3.0,
+        kv_cache_usage=0.5,
+        input_tokens=100.0,
+        output_tokens=300.0,
+        ttft_ms=2000.0,
+        tpot_ms=10.0,
+        ttft_p95_ms=2500.0,
+        tpot_p95_ms=20.0,
+    )
 
 
 def test_the_document_has_promises_and_measurements() -> None:

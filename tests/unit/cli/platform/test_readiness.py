@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import jsonschema
 import pytest
 
 from slipway.cli.applied import from_document
@@ -12,7 +14,13 @@ from slipway.cli.platform import readiness
 from slipway.cli.platform.nomad import Nomad
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
-from tests.unit.cli.documents import plan_document
+from tests.unit.cli.documents import (
+    STATUS_OF_BEFORE,
+    STATUS_SCHEMA,
+    model_document,
+    plan_document,
+    status_document,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -26,19 +34,34 @@ def test_models_are_waited_for_until_the_deadline_and_the_last_state_is_reported
     applied = from_document(plan_document())
     with pytest.raises(CliError, match=r"the control plane at http://127\.96\.\d+\.32"):
         readiness.wait_for_models(applied, timeout_s=0.1)
-    states: dict[str, dict[str, bool]] = {
-        "smollm2": {"ready": True},
-        "sim-a": {"ready": False, "acknowledged": True},
-    }
-    status: dict[str, Any] = {"models": states, "envoys": []}
-    serve({"GET /status": (200, status)}, address=f"{NETWORK}.32", port=18001)
+    not_ready = {"smollm2": {}, "sim-a": {"ready": False}}
+    answer: list[Any] = [200, status_document(not_ready, envoys=())]
+    serve({"GET /status": answer}, address=f"{NETWORK}.32", port=18001)
     with pytest.raises(CliError, match="slipway logs envoy"):
         readiness.wait_for_models(applied, timeout_s=0.1)
-    status["envoys"].append({"node": "edge-0"})
+    answer[1] = status_document(not_ready)
     with pytest.raises(CliError, match=r"sim-a \(its replicas\)"):
         readiness.wait_for_models(applied, timeout_s=0.1)
-    states["sim-a"]["ready"] = True
+    answer[1] = status_document({"smollm2": {}, "sim-a": {}})
     readiness.wait_for_models(applied, timeout_s=0.1)
+
+
+def test_a_control_plane_of_before_is_understood(serve: Serve) -> None:
+    before = json.loads(STATUS_OF_BEFORE.read_text())
+    jsonschema.validate(before, STATUS_SCHEMA)
+    document = plan_document()
+    document["models"] = [model_document("tiny", "sim")]
+    serve({"GET /status": (200, before)}, address=f"{NETWORK}.32", port=18001)
+    readiness.wait_for_models(from_document(document), timeout_s=0.1)
+
+
+@pytest.mark.parametrize("version", [2, None])
+def test_an_answer_of_another_version_is_refused_at_once(serve: Serve, version: int | None) -> None:
+    answer = status_document({"smollm2": {}}) | {"schema_version": version}
+    serve({"GET /status": (200, answer)}, address=f"{NETWORK}.32", port=18001)
+    with pytest.raises(CliError, match=f"/status answers in schema_version {version}") as refused:
+        readiness.wait_for_models(from_document(plan_document()), timeout_s=60)
+    assert "use the checkout that brought this environment up" in refused.value.fix
 
 
 def test_a_cluster_without_a_leader_is_waited_for_until_the_deadline(serve: Serve) -> None:

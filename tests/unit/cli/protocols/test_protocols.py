@@ -17,7 +17,7 @@ from slipway.cli.app import app
 from slipway.cli.applied import Applied, from_document
 from slipway.cli.protocols import openai_http, triton_grpc
 from slipway.cli.protocols.answer import Answer, NoAnswerError, Piece, collect
-from slipway.cli.protocols.probe import QUESTION, ask
+from slipway.cli.protocols.probe import QUESTION, Probe, ask
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
 from tests.unit.cli.documents import plan_document
@@ -109,7 +109,7 @@ async def test_the_request_carries_instructions_only_where_there_are_some(serve:
         (200, events({"error": "broken"}), "broken"),
         (200, events(delta("The capital")), "without [DONE]"),
         (200, events("data: [DONE]"), "without any text"),
-        (200, events("data: {not json"), "not an event"),
+        (200, events("data: {not json"), "an invalid event"),
     ],
 )
 async def test_an_error_instead_of_an_answer_says_why(
@@ -260,24 +260,45 @@ async def test_a_probe_asks_the_same_question_over_both_protocols(serve: Serve) 
     assert QUESTION.encode() in servicer.requests[0].raw_input_contents[0]
 
 
-def test_a_probe_wants_tokens_one_by_one(serve: Serve) -> None:
-    whole = events(
-        delta("one two three four five six seven eight"),
-        {"choices": [], "usage": {"completion_tokens": 8}},
-        "data: [DONE]",
+async def probed(serve: Serve, protocol: str, pieces: list[str], tokens: int) -> Probe:
+    """The probe of a model that speaks one protocol and answers in these pieces."""
+    usage = {"choices": [], "usage": {"completion_tokens": tokens}}
+    server = serve({CHAT: (200, events(*map(delta, pieces), usage, "data: [DONE]"))})
+    applied = gateway_at(server.address, GRPC_ADDRESS)
+    model = dataclasses.replace(applied.models[0], protocols=(protocol,))
+    return await with_triton(
+        Triton(pieces), lambda: asyncio.to_thread(ask, applied, model, max_tokens=8)
     )
-    applied = gateway_at(serve({CHAT: (200, whole)}).address, f"{NETWORK}.9:8080")
-    probe = ask(applied, applied.models[0], max_tokens=8)
-    assert not probe.ready
-    assert probe.error == "OpenAI: all 8 tokens came in one piece: the answer is not streamed"
 
 
-async def test_a_probe_wants_words_one_by_one_over_grpc_too() -> None:
-    applied = gateway_at(f"http://{NETWORK}.9:8080", GRPC_ADDRESS)
-    model = dataclasses.replace(applied.models[0], protocols=("grpc",))
-    whole = Triton(["one two three four five six seven eight"])
-    probe = await with_triton(whole, lambda: asyncio.to_thread(ask, applied, model, max_tokens=8))
-    assert probe.error == "Triton: all 8 tokens came in one piece: the answer is not streamed"
+# What the shipped models answer with the 8 tokens that a probe asks for.
+REAL = "The capital of France is Paris."
+SIMULATED = "simulated: 2d711642 w3 w4 w5 w6 w7 "
+
+
+@pytest.mark.parametrize(("protocol", "name"), [("http", "OpenAI"), ("grpc", "Triton")])
+@pytest.mark.parametrize("text", [REAL, SIMULATED])
+async def test_an_answer_that_was_held_back_until_its_end_is_not_streamed(
+    serve: Serve, protocol: str, name: str, text: str
+) -> None:
+    probe = await probed(serve, protocol, [text], tokens=7)
+    assert probe.error == (
+        f'{name}: the whole answer came in one piece ("{text.strip()}"): it is not streamed'
+    )
+    first, _, rest = text.partition(" ")
+    assert (await probed(serve, protocol, [f"{first} ", rest], tokens=7)).ready
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+async def test_a_few_tokens_in_one_piece_are_no_sign_of_an_unstreamed_answer(
+    serve: Serve, protocol: str
+) -> None:
+    assert (await probed(serve, protocol, ["It is Paris."], tokens=5)).ready
+
+
+async def test_a_language_without_spaces_is_judged_by_its_tokens(serve: Serve) -> None:
+    probe = await probed(serve, "http", ["法国的首都是巴黎。"], tokens=8)
+    assert "it is not streamed" in probe.error
 
 
 def test_a_probe_asks_a_model_only_over_what_it_speaks(serve: Serve) -> None:

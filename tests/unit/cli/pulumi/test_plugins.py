@@ -16,7 +16,11 @@ import pytest
 
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
+from slipway.cli.lifecycle.fleet.backend import users_pulumi
+from slipway.cli.lifecycle.local.backend import own_pulumi
+from slipway.cli.lifecycle.local.lifecycle import LocalLifecycle
 from slipway.cli.pulumi import plugins
+from slipway.cli.pulumi.process import Pulumi
 from tests.unit.toolchain.stand_ins import put_program
 from toolchain.pins import tool_pin
 from toolchain.plugins.install import folders
@@ -191,6 +195,33 @@ def test_a_pulumi_built_here_needs_no_reason(environment: Environment) -> None:
 
 def test_the_kind_is_not_known_before_pulumi_is_installed(environment: Environment) -> None:
     assert plugins.known_kind(environment) is None
+
+
+SWITCHES = ("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", "PULUMI_DISABLE_REGISTRY_RESOLVE")
+
+
+def test_the_exports_turn_no_download_off_before_the_kind_is_known(
+    environment: Environment, tmp_path: Path
+) -> None:
+    lifecycle = LocalLifecycle(environment=environment)
+    assert not any(name in lifecycle.exports() for name in SWITCHES)
+    put_release(tmp_path / "bin", None)
+    get_from_path(environment, tmp_path / "bin")
+    assert all(f"export {name}=true\n" in lifecycle.exports() for name in SWITCHES)
+
+
+@pytest.mark.parametrize("pulumi_of", [own_pulumi, users_pulumi])
+def test_a_shell_with_the_variables_of_the_other_kind_does_not_stop_the_download(
+    environment: Environment,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pulumi_of: Callable[[Environment], Pulumi],
+) -> None:
+    for name in SWITCHES:
+        monkeypatch.setenv(name, "true")
+    put_release(tmp_path / "bin", COMPILED)
+    get_from_path(environment, tmp_path / "bin")
+    assert not set(SWITCHES) & set(pulumi_of(environment).variables)
 
 
 def test_an_official_plugin_in_the_place_of_ours_is_replaced(

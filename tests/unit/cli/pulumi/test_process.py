@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -21,8 +23,10 @@ from slipway.cli.lifecycle.local.backend import own_pulumi, prepare_stack
 from slipway.cli.pulumi.plugins import prepare_plugins
 from slipway.cli.pulumi.process import is_news
 from slipway.cli.pulumi.state import read_state
+from tests.unit.cli.checkouts import ROOT
 from tests.unit.cli.pulumi.test_locks import ended_pid, put_lock
 from tests.unit.cli.pulumi.test_state import put_checkpoint
+from toolchain.plugins.install import folders
 from toolchain.settings import default_cache
 
 CACHE = default_cache()  # the real one: the fixtures set another
@@ -99,13 +103,33 @@ def test_the_kind_of_plugins_is_kept_before_an_update_and_not_before_a_preview(
     assert stand_in.log.read_text() == "registry-only\n"
 
 
-def test_a_run_that_failed_before_official_plugins_were_installed_says_what_to_do(
-    stand_in: StandIn, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("code", [0, 255], ids=["done", "failed"])
+def test_official_plugins_that_a_run_has_downloaded_are_kept_wherever_its_home_is(
+    stand_in: StandIn, tmp_path: Path, code: int
 ) -> None:
-    release = stand_in.pulumi.environment.cached_pulumi
+    environment, home = stand_in.pulumi.environment, tmp_path / "home"
+    put_language_host(environment)
+    plugin = folders(home, Path(sys.executable))["nomad"] / "pulumi-resource-nomad"
+    stand_in.does(f'mkdir -p "{plugin.parent}"; printf "\\177ELF" > "{plugin}"; exit {code}')
+    variables = {**stand_in.pulumi.variables, "PULUMI_HOME": str(home)}
+    pulumi = dataclasses.replace(stand_in.pulumi, variables=variables)
+    with contextlib.suppress(CliError):
+        pulumi.up(log=stand_in.log)
+    assert (environment.pulumi_home / "plugin-kind").read_text() == "official\n"
+
+
+def put_language_host(environment: Environment) -> None:
+    """As in a release of Pulumi, which downloads official plugins."""
+    release = environment.cached_pulumi
     release.parent.mkdir(parents=True)
     release.touch()
     release.with_name("pulumi-language-python").write_bytes(b"\x7fELF")
+
+
+def test_a_run_that_failed_before_official_plugins_were_installed_says_what_to_do(
+    stand_in: StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_language_host(stand_in.pulumi.environment)
     stand_in.does("exit 255")
     assert stand_in.pulumi.preview([]) == 255
     assert "the official provider plugins are not installed" in capsys.readouterr().err
@@ -182,6 +206,34 @@ def test_the_traceback_of_an_interrupted_program_is_in_the_log_alone(
     assert "KeyboardInterrupt" not in shown
     assert "File" not in shown
     assert stand_in.log.read_text().count("KeyboardInterrupt") == 2
+
+
+# Waits where the program reads its files.
+WAITING = """
+import runpy, time
+import pulumi
+from slipway.config import inputs
+
+def wait(*_, **__):
+    print("started", flush=True)
+    time.sleep(60)
+
+inputs.load_inputs, pulumi.get_stack = wait, lambda: "dev"
+runpy.run_path("__main__.py", run_name="__main__")
+"""
+
+
+@pytest.mark.usefixtures("python_path")
+def test_the_program_ends_at_an_interrupt_without_a_traceback_in_a_preview_too() -> None:
+    """A preview's output goes to the user's terminal unfiltered."""
+    with subprocess.Popen(
+        [sys.executable, "-c", WAITING], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"started\n"
+        program.send_signal(signal.SIGINT)
+        _, said = program.communicate(timeout=30)
+    assert (program.returncode, said) == (-signal.SIGINT, b"")
 
 
 def test_the_traceback_of_a_program_that_failed_by_itself_is_shown(

@@ -42,3 +42,5 @@ def test_a_stack_without_jobs_to_delete_stays_as_it_is() -> None:
     gate = {"type": "command:local:Command", "urn": "u::routes-acknowledged"}
     exported = json.dumps({"deployment": {"resources": [gate]}})
     assert with_jobs_kept(exported, ()) == exported
+    new = json.dumps({"deployment": {}})
+    assert with_jobs_kept(new, ()) == new

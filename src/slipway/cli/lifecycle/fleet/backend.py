@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
+from slipway.cli.console import say
 from slipway.cli.environment import Environment, inherited
 from slipway.cli.errors import CliError
-from slipway.cli.pulumi.plugins import plugin_folders, plugin_kind, plugin_variables
+from slipway.cli.pulumi.plugins import (
+    Kind,
+    plugin_folders,
+    plugin_kind,
+    plugin_variables,
+    with_plugin_variables,
+)
 from slipway.cli.pulumi.process import Pulumi
+from slipway.cli.pulumi.repairs import say_kept, with_jobs_kept
 from slipway.cli.pulumi.state import StackState, state_of
 from slipway.config.document import read_document
 from slipway.config.inputs import stack_file
@@ -22,11 +30,12 @@ from slipway.config.inputs import stack_file
 def users_pulumi(environment: Environment) -> Pulumi:
     not_the_users = variables_of_dev(environment)
     users = {key: value for key, value in inherited().items() if key not in not_the_users}
-    return Pulumi(environment=environment, variables={**users, **program_variables(environment)})
-
-
-def program_variables(environment: Environment) -> dict[str, str]:
     kind = plugin_kind(environment)
+    variables = {**users, **program_variables(environment, kind)}
+    return Pulumi(environment=environment, variables=with_plugin_variables(variables, kind))
+
+
+def program_variables(environment: Environment, kind: Kind | None) -> dict[str, str]:
     # On PATH, because Pulumi looks for plugins in PULUMI_HOME, which is the user's.
     variables = environment.program_variables(plugins=plugin_folders(environment, kind))
     return {**variables, **plugin_variables(kind)}
@@ -41,8 +50,8 @@ def variables_of_dev(
 
 
 def has_stack(pulumi: Pulumi) -> bool:
-    """Whether the stack exists, by the list of stacks: other commands fail alike without a stack
-    and without a backend."""
+    """Whether the stack exists, from the list of stacks: other commands fail in the same way
+    without a stack as without a backend."""
     try:
         listed = json.loads(pulumi.output("stack", "ls", "--json"))
     except CliError as error:
@@ -63,6 +72,27 @@ def make_stack(pulumi: Pulumi) -> None:
     settings = read_document(environment.checkout / source, source=source).values
     provider = str(settings.get("secretsprovider") or "default")
     pulumi.output("stack", "init", environment.name, "--no-select", "--secrets-provider", provider)
+
+
+def keep_wanted_jobs(pulumi: Pulumi, wanted_jobs: Collection[str]) -> None:
+    """Keeps the jobs (IDs) that a failed change left serving and the files now want again: Pulumi
+    would adopt such a job and still delete it at the end."""
+    exported = pulumi.output("stack", "export", "--stack", pulumi.environment.name)
+    state = state_of(json.loads(exported)["deployment"])
+    kept = set(wanted_jobs).intersection(state.jobs_to_delete)
+    repaired = with_jobs_kept(exported, kept)
+    if repaired == exported:
+        return
+    if kept:
+        say_kept(kept)
+    if state.interrupted:
+        # An import drops Pulumi's pending operations.
+        say(
+            f"an earlier run was interrupted while creating {', '.join(state.interrupted)}: look"
+            " for what it created; the state does not have it",
+            style="yellow",
+        )
+    pulumi.output("stack", "import", "--stack", pulumi.environment.name, given=repaired)
 
 
 def stack_state(pulumi: Pulumi) -> StackState | None:

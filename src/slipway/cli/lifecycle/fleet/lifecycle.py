@@ -18,7 +18,7 @@ from slipway.cli.machine.checks import Check, operators_machine
 from slipway.cli.planning import plan_environment
 from slipway.cli.progress import Phases, ToolchainProgress
 from slipway.cli.pulumi.locks import exclusive
-from slipway.cli.pulumi.plugins import describe, prepare_plugins
+from slipway.cli.pulumi.plugins import describe, known_kind, prepare_plugins
 from slipway.cli.pulumi.process import Pulumi
 from slipway.cli.pulumi.state import StackState
 from slipway.config.inputs import load_inputs
@@ -33,12 +33,15 @@ class FleetLifecycle:
     environment: Environment
 
     def up(self) -> Report:
+        """Asks no model: its gateway may not be reachable from here. The program's gates have
+        waited for every replica."""
         phases = Phases()
         with phases.phase("plan", f"Pulumi.{self.environment.name}.yaml and its models"):
-            plan_environment(load_inputs(self.environment.checkout, self.environment.name))
+            plan = plan_environment(load_inputs(self.environment.checkout, self.environment.name))
         with self._prepared(phases) as pulumi:
             with phases.phase("stack", "in your Pulumi backend"):
                 backend.make_stack(pulumi)
+                backend.keep_wanted_jobs(pulumi, [model.stable.job_id for model in plan.models])
             with phases.phase("pulumi", "resources"):
                 pulumi.up(log=self._log)
             outputs = _outputs(pulumi)
@@ -68,9 +71,9 @@ class FleetLifecycle:
                 return
             if state.protected:
                 raise self._is_protected(state.protected)
-            with phases.phase("pulumi", "destroys the resources"):
+            with phases.phase("pulumi", "destroying the resources"):
                 pulumi.destroy(log=self._log)
-            with phases.phase("state", "of the empty stack, is removed"):
+            with phases.phase("state", "removing the empty stack"):
                 backend.remove_empty_stack(pulumi)
         say(f'"{self.environment.name}" is down; Pulumi.{self.environment.name}.yaml stays')
 
@@ -82,7 +85,8 @@ class FleetLifecycle:
 
     def exports(self) -> str:
         unset = "".join(f"unset {name}\n" for name in backend.variables_of_dev(self.environment))
-        return unset + exports(backend.program_variables(self.environment))
+        kind = known_kind(self.environment)
+        return unset + exports(backend.program_variables(self.environment, kind))
 
     def pulumi(self) -> Pulumi:
         return backend.users_pulumi(self.environment)

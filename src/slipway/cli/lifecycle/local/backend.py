@@ -7,18 +7,20 @@ from collections.abc import Collection
 from slipway.cli.console import say
 from slipway.cli.environment import Environment
 from slipway.cli.pulumi.locks import clear_stale_locks
-from slipway.cli.pulumi.plugins import plugin_kind, plugin_variables
+from slipway.cli.pulumi.plugins import plugin_kind, with_plugin_variables
 from slipway.cli.pulumi.process import Pulumi
-from slipway.cli.pulumi.repairs import leaving_hosts, with_hosts_applied, with_jobs_kept
+from slipway.cli.pulumi.repairs import (
+    leaving_hosts,
+    say_kept,
+    with_hosts_applied,
+    with_jobs_kept,
+)
 from slipway.cli.pulumi.state import read_state
 
 
 def own_pulumi(environment: Environment) -> Pulumi:
-    kind = plugin_kind(environment)
-    return Pulumi(
-        environment=environment,
-        variables={**environment.child_environment(), **plugin_variables(kind)},
-    )
+    variables = with_plugin_variables(environment.child_environment(), plugin_kind(environment))
+    return Pulumi(environment=environment, variables=variables)
 
 
 def prepare_stack(
@@ -27,8 +29,8 @@ def prepare_stack(
     """Makes the stack ready for an update: it exists and is unlocked, and interrupted runs are
     repaired.
 
-    An interrupted creation stays "pending" in the state, and Pulumi would warn of it for ever. It
-    can be forgotten, because creating any of our resources again is harmless.
+    An interrupted creation stays "pending" in the state, and Pulumi would warn about it forever.
+    It can be forgotten, because creating any of our resources again is harmless.
 
     A failed change of a model leaves the old job serving and marked for deletion. If the files now
     want that job again (`wanted_jobs`, IDs), Pulumi would adopt it and still delete it at the end,
@@ -47,7 +49,7 @@ def prepare_stack(
     if state.interrupted:
         say(f"an earlier run was interrupted while creating {', '.join(state.interrupted)}")
     if kept:
-        say(f"an earlier change failed; still serving and kept: {', '.join(sorted(kept))}")
+        say_kept(kept)
     back = set(wanted_hosts).intersection(leaving_hosts(environment))
     if back:
         say(f"an earlier removal did not finish; brought back: {', '.join(sorted(back))}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from slipway.cli.environment import Environment, exports
 from slipway.cli.lifecycle.local.backend import own_pulumi
-from slipway.cli.pulumi.plugins import plugin_kind, plugin_variables
+from slipway.cli.pulumi.plugins import known_kind, plugin_variables
 from slipway.cli.pulumi.process import Pulumi
 from slipway.cli.pulumi.state import StackState, read_state
 
@@ -60,7 +60,7 @@ class LocalLifecycle:
         return [*checks.free_ports(plan, self.environment), checks.memory(plan, allocations)]
 
     def exports(self) -> str:
-        kind = plugin_kind(self.environment)
+        kind = known_kind(self.environment)
         return exports({**self.environment.variables(), **plugin_variables(kind)})
 
     def pulumi(self) -> Pulumi:

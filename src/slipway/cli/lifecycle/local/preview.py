@@ -1,4 +1,5 @@
-"""Prepares a preview on this machine: shows what `up` keeps, and skips the refresh if stopped."""
+"""Prepares a preview on this machine: says what `up` keeps, and skips the refresh if the
+environment is stopped."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def before_preview(environment: Environment, plan: PlatformPlan, given: Sequence
 
 def _tell_what_up_keeps(environment: Environment, plan: PlatformPlan) -> None:
     """`up` removes the deletion mark of a job that is wanted again; Pulumi's preview does not
-    know."""
+    know that."""
     state = read_state(environment)
     marked = set() if state is None else set(state.jobs_to_delete)
     if kept := marked.intersection(model.stable.job_id for model in plan.models):

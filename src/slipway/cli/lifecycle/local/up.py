@@ -128,7 +128,7 @@ def _bundles(plan: PlatformPlan) -> list[tuple[str, str]]:
 
 
 def _length(applied: Applied, model: AppliedModel) -> int:
-    """The shown model gives a whole answer; of the others so many tokens prove that they stream."""
+    """The shown model gives a whole answer; a few tokens prove that the others stream."""
     return ANSWER_TOKENS if model == applied.shown_model else STREAMED_TOKENS
 
 
