@@ -9,9 +9,9 @@ import pytest
 
 # Imported here, so that tests/live and tests/host share one platform: in two conftests a fixture
 # would be two fixtures.
-from tests.live.fixtures import checkout, platform, second
+from tests.live.fixtures import checkout, platform, scaled, second
 
-__all__ = ["checkout", "platform", "second"]
+__all__ = ["checkout", "platform", "scaled", "second"]
 
 LIVE = {Path(__file__).parent / folder for folder in ("host", "live")}
 

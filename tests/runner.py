@@ -12,8 +12,9 @@ from pathlib import Path
 
 from slipway.cli.console import results
 
-# Lanes. The first three mostly wait, for replicas and agents; each takes two to four minutes.
-SERVICES, REPLICAS, AGENTS, COMPUTING = "services", "replicas", "agents", "computing"
+# Lanes. All but the last mostly wait, for replicas and agents; each takes two to five minutes.
+SERVICES, REPLICAS, AGENTS, SIMULATED = "services", "replicas", "agents", "simulated"
+COMPUTING = "computing"
 LEFTOVER_TIME = ("nice", "-n", "19")  # of processor time: tests of the waiting lanes have deadlines
 NO_TESTS_COLLECTED = 5  # pytest's exit code
 

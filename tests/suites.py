@@ -11,13 +11,14 @@ from pathlib import Path
 from slipway.cli.environment import CHECKOUT
 from slipway.cli.progress import ToolchainProgress
 from slipway.config.artifacts import REQUIREMENTS
-from tests.runner import AGENTS, COMPUTING, REPLICAS, SERVICES, Suite
+from tests.runner import AGENTS, COMPUTING, REPLICAS, SERVICES, SIMULATED, Suite
 from toolchain.pins import tool_pins
 from toolchain.prepare import EnvironmentJob, Job, ToolJob, environment_folder, prepare
 
 FAST = "not binaries and not live"
 BINARIES = "binaries and not live"
-LIVE = "live"
+BESIDE = "live and beside"
+LIVE = "live and not beside"
 ENGINE = "services/triton_vllm"
 REAL_ENGINE = "real and not kills"  # tests/live kills the parts of a real engine as well
 TYPED = ("src/slipway", "components", "stacks", "toolchain", "bench")
@@ -60,6 +61,8 @@ def chosen_suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
         yield dataclasses.replace(_own_suite(*SIDE_BY_SIDE, "-m", FAST), lane=COMPUTING)
         binaries = _own_suite(*FILES_SIDE_BY_SIDE, "-m", BINARIES)
         yield dataclasses.replace(binaries, name="tests, with binaries", lane=AGENTS)
+        beside = _own_suite("-m", BESIDE)
+        yield dataclasses.replace(beside, name="tests, live, beside others", lane=SIMULATED)
         yield dataclasses.replace(_own_suite("-m", LIVE), name="tests, live")
     elif own or not paths:
         yield _own_suite(*options, *own)

@@ -191,6 +191,7 @@ MODELS = {
     "sim-tight": deployment(2, 2) | {"pool": "tight", "surge": 0},
 }
 SMALL_MODELS = {"sim-a": deployment(1, 2)}
+CANNOT_START = {"engine_args": {"faults": {"no_start": True}}}
 
 
 def is_simulated(model: str) -> bool:

@@ -9,17 +9,34 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.live.environments import (
     MODELS,
     SMALL_MODELS,
     Platform,
     copy_tree,
+    deployment,
     write_environment,
 )
 from tests.live.footprint import NOTHING, files_beside, footprint, shared_memory_of
 
 CHECKOUT_PATH_LENGTH = 120
+
+SCALED_MODEL = "sim-scaled"
+LEAST, MOST = 1, 3
+STREAMS_PER_PROTOCOL = 3
+SCALING = {
+    "slipway:monitoring": {"scrape_interval_s": 2},
+    # All streams together ask for MOST replicas.
+    "slipway:autoscaling": {
+        "evaluation_interval_s": 2,
+        "cooldown_s": 1,
+        "target_inflight_per_replica": 2 * STREAMS_PER_PROTOCOL // MOST,
+    },
+}
+# Few tokens per second: the tests must not take the processor from what they observe.
+SLOW_ANSWERS = {"engine_args": {"time_scale": 10}}
 
 
 @pytest.fixture(scope="session")
@@ -74,3 +91,28 @@ def second(checkout: Path) -> Iterator[Platform]:
         yield environment
     finally:
         environment.down()
+
+
+@pytest.fixture(scope="session")
+def scaled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+    """An environment with one simulated model that is scaled soon, in a checkout of its own; up."""
+    checkout = tmp_path_factory.mktemp("scaled")
+    copy_tree(checkout)
+    platform = Platform(checkout=checkout, name="scaled", network="127.81.0")
+    write_environment(
+        checkout,
+        platform.name,
+        network=platform.network,
+        models={SCALED_MODEL: deployment(LEAST, MOST)},
+        nodes=1,
+    )
+    stack = checkout / f"Pulumi.{platform.name}.yaml"
+    document = yaml.safe_load(stack.read_text())
+    document["config"] |= SCALING
+    stack.write_text(yaml.safe_dump(document))
+    platform.edit_model(SCALED_MODEL, **SLOW_ANSWERS)
+    try:
+        yield dataclasses.replace(platform, first_up=platform.up())
+    finally:
+        platform.down()
+        shutil.rmtree(checkout)

@@ -8,12 +8,6 @@ import time
 import httpx
 import pytest
 
-from tests.live.blindness import (
-    counts_over,
-    envoy_not_scraped,
-    wait_until_blind,
-    wait_until_seeing,
-)
 from tests.live.environments import Platform
 from tests.live.models import job_of_each_model, serving, wait_for_count
 from tests.live.streaming import PROTOCOLS, Load
@@ -26,10 +20,7 @@ MODEL = "sim-b"
 STREAMS_PER_PROTOCOL = 16
 SLOW = {"slipway_fault": "slow=10"}
 SCALING_S = 90  # a scrape, an evaluation, and a cooldown should one be running
-SCALE_IN_S = 180  # the window without load, and as much again for a busy machine
 LOOK_S = 0.25
-# Longer than the query's window of 60 s, after which the load before has left it.
-BLIND_S = 80
 
 
 def test_load_raises_the_count_and_the_new_replica_takes_its_part(platform: Platform) -> None:
@@ -53,29 +44,6 @@ def test_load_raises_the_count_and_the_new_replica_takes_its_part(platform: Plat
     scale = platform.nomad(f"job/{job}/scale")["TaskGroups"]["replica"]
     assert "nomad_policy_id" in scale["Events"][0]["Meta"]  # so it was the autoscaler
     platform.slipway("preview", "--expect-no-changes")
-
-
-def test_a_count_is_kept_while_envoy_cannot_be_scraped(platform: Platform) -> None:
-    job = job_of_each_model(platform)[MODEL]
-
-    async def at_two() -> None:
-        load = Load(
-            platform.http,
-            platform.grpc,
-            [MODEL],
-            streams_per_protocol=STREAMS_PER_PROTOCOL,
-            parameters=SLOW,
-        )
-        async with load:
-            await asyncio.to_thread(wait_for_count, platform, job, 2, timeout_s=SCALING_S)
-
-    asyncio.run(at_two())
-    # The load has ended, which the autoscaler cannot know.
-    with envoy_not_scraped(platform):
-        assert "Envoy's statistics" in wait_until_blind(platform)
-        assert counts_over(platform, job, BLIND_S) == {2}
-    wait_until_seeing(platform)
-    wait_for_count(platform, job, 1, timeout_s=SCALE_IN_S)  # the autoscaler goes on by itself
 
 
 def _wait_until_both_get_requests(platform: Platform, job: str, timeout_s: float = 30) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import psutil
 import pytest
 
-from tests.live.environments import Platform
+from tests.live.environments import CANNOT_START, Platform
 from tests.live.failures import PAUSE_S
 from tests.live.frozen_control_plane import change_while_frozen
 from tests.live.models import (
@@ -96,11 +96,13 @@ def test_a_changed_flag_of_a_simulated_model_loses_no_request_and_touches_only_i
 def test_a_change_while_the_control_plane_stands_still_waits_and_loses_no_request(
     platform: Platform,
 ) -> None:
-    change = asyncio.run(change_while_frozen(platform, "sim-b", frozen_s=30, max_num_seqs=24))
+    """Also of a model whose replicas are replaced one by one."""
+    models = ["sim-b", "sim-tight"]
+    change = asyncio.run(change_while_frozen(platform, models, frozen_s=30, max_num_seqs=24))
     assert change.load.failures == [], change.log[-3000:]
-    assert len(change.load.answers["sim-b"]) >= 5
+    assert all(len(change.load.answers[model]) >= 5 for model in models)
     assert change.moved, "the control plane went on before the route moved"
-    assert change.kept, "the old job went before Envoy could acknowledge the route without it"
+    assert change.kept, "an old replica went before Envoy could know that it goes"
 
 
 def test_changed_code_of_a_service_rolls_its_models_only_and_loses_no_request(
@@ -131,7 +133,7 @@ def test_a_spec_that_cannot_start_leaves_the_old_one_serving_and_can_be_taken_ba
 ) -> None:
     file = platform.checkout / "models" / "sim-b.yaml"
     before = file.read_text()
-    platform.edit_model("sim-b", engine_args={"answer_tokens": 0})
+    platform.edit_model("sim-b", **CANNOT_START)
 
     async def fail_and_take_back() -> Load:
         async with Load(platform.http, platform.grpc, ["sim-b"]) as load:
@@ -165,7 +167,7 @@ def test_a_full_pool_exchanges_replica_by_replica_and_takes_a_failed_change_back
         async with Load(platform.http, platform.grpc, [model]) as load:
             await load.answered(model, after_s=0)
             good = file.read_text()
-            platform.edit_model(model, engine_args={"answer_tokens": 0})
+            platform.edit_model(model, **CANNOT_START)
             failed = await asyncio.to_thread(platform.slipway, "up", check=False)
             assert failed.returncode == 1
             assert f"the replicas of {old} serve" in failed.stderr

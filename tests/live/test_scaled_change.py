@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import shutil
 import signal
 import time
-from collections.abc import Iterator
 
 import pytest
-import yaml
 
-from tests.live.environments import (
-    Platform,
-    copy_tree,
-    deployment,
-    write_environment,
-)
+from tests.live.environments import CANNOT_START, Platform
+from tests.live.fixtures import LEAST, MOST, SLOW_ANSWERS, STREAMS_PER_PROTOCOL
+from tests.live.fixtures import SCALED_MODEL as MODEL
 from tests.live.interruptions import interrupt_up
 from tests.live.models import (
     backends,
@@ -30,49 +23,10 @@ from tests.live.models import (
 )
 from tests.live.streaming import Load
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.live, pytest.mark.beside, pytest.mark.timeout(400)]
 
-MODEL = "sim-scaled"
-LEAST, MOST = 1, 3
-STREAMS_PER_PROTOCOL = 3
-SCALING = {
-    "slipway:monitoring": {"scrape_interval_s": 2},
-    # All streams together ask for MOST replicas.
-    "slipway:autoscaling": {
-        "evaluation_interval_s": 2,
-        "cooldown_s": 1,
-        "target_inflight_per_replica": 2 * STREAMS_PER_PROTOCOL // MOST,
-    },
-}
 # The autoscaler looks at a new job several times before its replicas answer.
 SLOW_START = {"startup_s": 10}
-# Few tokens per second: the test must not take the processor from what it observes.
-SLOW_ANSWERS = {"engine_args": {"time_scale": 10}}
-
-
-@pytest.fixture(scope="module")
-def scaled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
-    """An environment with one simulated model, in a checkout of its own; up."""
-    checkout = tmp_path_factory.mktemp("scaled")
-    copy_tree(checkout)
-    platform = Platform(checkout=checkout, name="scaled", network="127.81.0")
-    write_environment(
-        checkout,
-        platform.name,
-        network=platform.network,
-        models={MODEL: deployment(LEAST, MOST)},
-        nodes=1,
-    )
-    stack = checkout / f"Pulumi.{platform.name}.yaml"
-    document = yaml.safe_load(stack.read_text())
-    document["config"] |= SCALING
-    stack.write_text(yaml.safe_dump(document))
-    platform.edit_model(MODEL, **SLOW_ANSWERS)
-    try:
-        yield dataclasses.replace(platform, first_up=platform.up())
-    finally:
-        platform.down()
-        shutil.rmtree(checkout)
 
 
 def counts_asked_for(platform: Platform, job: str) -> list[int]:
@@ -114,7 +68,7 @@ def test_the_job_that_a_failed_change_leaves_serving_goes_when_nobody_wants_it_a
     old = job_of_each_model(scaled)[MODEL]
     file = scaled.checkout / "models" / f"{MODEL}.yaml"
     wanted_before = file.read_text()
-    scaled.edit_model(MODEL, engine_args={"answer_tokens": 0})
+    scaled.edit_model(MODEL, **CANNOT_START)
     assert scaled.slipway("up", check=False).returncode == 1
     assert len(serving(scaled, old)) >= LEAST
 
