@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Put a comment on a pull request, or bring the one that is there up to date.
+"""Put a comment on a pull request, or update the one that is already there.
 
     python3 .ci/post_comment.py github|gitlab FILE
 
-The file's first line is a hidden marker; a comment of ours that begins with the same line is
-updated, else one is made. Without permission (a pull request of a fork) the reason goes to standard
-output and the exit code is 0: the change is not to blame. Standard library only.
+The file's first line is a hidden marker; our comment that begins with the same line is updated, and
+if there is none, one is created. Without permission (a pull request from a fork) the reason goes to
+standard output and the exit code is 0: the change is not to blame. Standard library only.
 
 GitHub: GITHUB_API_URL, GITHUB_REPOSITORY, GITHUB_TOKEN, PULL_REQUEST, COMMENT_AUTHOR.
 GitLab: CI_API_V4_URL, CI_PROJECT_ID, CI_MERGE_REQUEST_IID, COMMENT_TOKEN.
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 MARKER = re.compile(r"<!-- slipway-diff:[A-Za-z0-9_.-]+ -->")
-DENIED = (401, 403, 404)  # 404: how GitHub and GitLab say "not for you" of private projects
+DENIED = (401, 403, 404)  # 404: how GitHub and GitLab hide private projects
 TIMEOUT_S = 30
 
 
@@ -36,10 +36,10 @@ class Forge:
     comments: str  # URL of the list
     update_method: str
     headers: Mapping[str, str]
-    author: str  # a login; a comment of anybody else is never touched
+    author: str  # a login; other people's comments are never touched
 
     def update_url(self, comment: Mapping[str, Any]) -> str:
-        """GitHub tells a comment's own address; GitLab's is below the list."""
+        """GitHub returns a comment's own URL; GitLab's is the list's with its id."""
         return str(comment.get("url") or f"{self.comments}/{comment['id']}")
 
     def is_ours(self, comment: Mapping[str, Any], marker: str) -> bool:
@@ -52,11 +52,11 @@ def main(kind: str, file: str) -> int:
     body = Path(file).read_text(encoding="utf-8")
     marker = body.partition("\n")[0]
     if not MARKER.fullmatch(marker):
-        sys.exit(f"{file}: its first line is no marker of slipway diff")
+        sys.exit(f"{file}: its first line is not a marker of slipway diff")
     try:
         forge = {"github": github, "gitlab": gitlab}[kind](os.environ)
         if forge is None:
-            return skip("there is no token for comments here, as in pull requests of forks")
+            return skip("there is no token for comments here, as in pull requests from forks")
         ours = next((each for each in comments(forge) if forge.is_ours(each, marker)), None)
         if ours is None:
             request(forge, "POST", forge.comments, {"body": body})
@@ -86,7 +86,7 @@ def github(variables: Mapping[str, str]) -> Forge | None:
 
 
 def gitlab(variables: Mapping[str, str]) -> Forge | None:
-    """The token's own name is asked for: a project's access token is a user of its own."""
+    """Asks for the token's user name: a project access token has a user of its own."""
     token = variables.get("COMMENT_TOKEN")
     if not token:
         return None

@@ -4,8 +4,8 @@
 
 Each side has a folder of its own and brings up the `dev` environment there, warm: `up`, then `up`,
 `preview` and `plan` without a change, the memory of its processes, and the program of a thousand
-models. Both use the same addresses, so whichever is measured is alone. Takes about three minutes a
-pair; ends with nothing running.
+models. Both use the same addresses, so only the side being measured runs. Takes about three minutes
+per pair; ends with nothing running.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main() -> int:
 
 @contextmanager
 def sides(folder: Path, options: argparse.Namespace) -> Iterator[Sequence[Path]]:
-    """(the earlier checkout, this one), both prepared, and taken down in the end."""
+    """(the earlier checkout, this one), both prepared, and taken down at the end."""
     before, now = folder / "before", folder / "now"
     extract(options.revision, before)
     copy_tree(now)

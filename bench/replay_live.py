@@ -281,12 +281,12 @@ def report(
     for metric, index in (("TTFT", 0), ("TPOT", 1)):
         cut = statistics.quantiles([times[index] for times in times_ms], n=100, method="inclusive")
         for share, seen_ms in (("p50", cut[49]), ("p95", cut[94]), ("p99", cut[98])):
-            told_ms = replayed[f"{metric.lower()}_ms"][share]
-            difference = told_ms / seen_ms - 1
+            replay_ms = replayed[f"{metric.lower()}_ms"][share]
+            difference = replay_ms / seen_ms - 1
             bar = BARS.get(share) if metric == "TTFT" else None
             over |= bar is not None and abs(difference) > bar
             print(
-                f"| {metric} {share} | {told_ms:,.0f} | {seen_ms:,.0f} | {difference:+.1%} |"
+                f"| {metric} {share} | {replay_ms:,.0f} | {seen_ms:,.0f} | {difference:+.1%} |"
                 f" {'' if bar is None else f'{bar:.0%}'} |"
             )
     return int(over)

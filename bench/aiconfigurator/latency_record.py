@@ -32,7 +32,7 @@ from aiconfigurator.sdk.perf_database import get_database
 
 OUT = Path(__file__).resolve().parents[2] / "tests/unit/planner/latency/aiconfigurator_latency.json"
 
-# catalog key -> (database, version of vLLM it was measured with, sells FP8)
+# catalog key -> (database, version of vLLM it was measured with, has FP8)
 ACCELERATORS = {
     "H100-80": ("h100_sxm", "0.14.0", True),
     "A100-80": ("a100_sxm", "0.14.0", False),
@@ -196,13 +196,13 @@ def main() -> None:
 
 def _cases() -> Iterator[dict[str, Any]]:
     """Every model x accelerator x precision x layout that fits and is on one of the two sides."""
-    for (key, model), (accelerator, (_, _, sells_fp8)) in product(
+    for (key, model), (accelerator, (_, _, has_fp8)) in product(
         MODELS.items(), ACCELERATORS.items()
     ):
         tuning = key in TUNING_MODELS
         if tuning and accelerator not in TUNING_ACCELERATORS:
             continue
-        for weights, layout in product(("bf16", "fp8") if sells_fp8 else ("bf16",), model.layouts):
+        for weights, layout in product(("bf16", "fp8") if has_fp8 else ("bf16",), model.layouts):
             tensor, pipeline, expert = layout
             gigabytes = model.billions * (1 if weights == "fp8" else 2) / (tensor * pipeline)
             if gigabytes <= FULL * GIGABYTES[accelerator]:

@@ -1,4 +1,4 @@
-"""A pull request's comment: the verdict, then what reviewers decide by, then the folds."""
+"""A pull request's comment: the verdict, then what reviewers need to decide, then the folds."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _headline(preview: Preview, policies: PolicyReport | None) -> str:
 
 
 def _decisions(preview: Preview, policies: PolicyReport | None) -> list[Section]:
-    """What reviewers decide by, most important first."""
+    """What reviewers need to decide, most important first."""
     parts = [*_errors(preview), *_notable_sections(notable(preview)), *_restarts(preview)]
     rows = summary(preview)
     if rows:
@@ -176,7 +176,7 @@ def _domain(rows: Sequence[Row]) -> str:
 
 def _first(rows: Sequence[Row]) -> str:
     rest = len(rows) - ROWS_WHEN_SHORT
-    return f"\n{_domain(rows[:ROWS_WHEN_SHORT])}\n\nand {rest} rows more.\n" if rest > 0 else ""
+    return f"\n{_domain(rows[:ROWS_WHEN_SHORT])}\n\nand {rest} more rows.\n" if rest > 0 else ""
 
 
 def _policies(report: PolicyReport | None) -> Section:
@@ -236,7 +236,7 @@ def _tally(changes: Sequence[Change]) -> str:
 
 
 def _lines(changes: Iterable[Change], most_paths: int) -> Iterator[str]:
-    """A diff, which forges colour by each line's first character."""
+    """A diff block: GitHub and GitLab colour each line by its first character."""
     for change in changes:
         cause = f" (forced by {', '.join(change.cause)})" if change.cause else ""
         yield f"{_SIGNS[change.op]} {change.op} {_short(change.type)} {change.name}{cause}"

@@ -39,7 +39,7 @@ _STACK = "pulumi:pulumi:Stack"
 
 def read_digest(document: Mapping[str, Any]) -> Preview:
     """Raises PreviewFormatError if the document is not a digest, or has an unknown operation: a
-    change without a name must not look like no change."""
+    change that is not understood must not look like no change."""
     steps = document.get("steps")
     if steps is None and "changeSummary" not in document and "diagnostics" not in document:
         raise PreviewFormatError(
@@ -47,7 +47,7 @@ def read_digest(document: Mapping[str, Any]) -> Preview:
             fix="pulumi preview --json --show-sames > preview.json",
         )
     reduction, environment, unchanged = Reduction(), "", 0
-    for step in _one_a_resource(steps or []):
+    for step in _one_per_resource(steps or []):
         environment = environment or _environment(step["urn"])
         unchanged += _reduce(step, reduction)
     summary = document.get("changeSummary") or {}
@@ -84,9 +84,9 @@ def planned_resources(document: Mapping[str, Any]) -> dict[str, Any]:
     `--show-sames`."""
     states = [
         step.get("newState") or step.get("oldState") or {}
-        for step in _one_a_resource(document.get("steps") or [])
+        for step in _one_per_resource(document.get("steps") or [])
         if _OPS.get(_text(step, "op"), "delete") != "delete"
-        and not (step["op"] == "refresh" and not step.get("newState"))  # deleted outside
+        and not (step["op"] == "refresh" and not step.get("newState"))  # deleted outside Pulumi
     ]
     return {
         "resources": [
@@ -102,7 +102,7 @@ def planned_resources(document: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _one_a_resource(steps: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+def _one_per_resource(steps: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
     """One step per resource: drops refreshes of resources that have another step, and merges the
     parts of a replace.
 

@@ -44,7 +44,7 @@ def outcome(
     if op == "create" or type_.startswith(("slipway:", "pulumi:")):
         return HARMLESS  # a component has no effect of its own: its children are judged
     judge = _JUDGES.get(type_)
-    return judge(op, properties, paths) if judge else _stranger(op)
+    return judge(op, properties, paths) if judge else _unknown_type(op)
 
 
 def _job(op: Op, properties: Mapping[str, Any], paths: Sequence[PathChange]) -> Outcome:
@@ -85,14 +85,14 @@ def _keys(op: Op, _: Mapping[str, Any], __: Sequence[PathChange]) -> Outcome:
 
 
 def _acl_policy(op: Op, _: Mapping[str, Any], __: Sequence[PathChange]) -> Outcome:
-    return HARMLESS if op == "update" else ("disruptive", "permissions are taken away")
+    return HARMLESS if op == "update" else ("disruptive", "permissions are revoked")
 
 
 def _password(_: Op, __: Mapping[str, Any], ___: Sequence[PathChange]) -> Outcome:
     return "destructive", "every key and token derived from it changes"
 
 
-def _stranger(op: Op) -> Outcome:
+def _unknown_type(op: Op) -> Outcome:
     if op == "update":
         return "disruptive", ""
     return "destructive", "what it holds is lost"

@@ -12,7 +12,7 @@ _ANSI = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])|\x9b[0-?]*[ -/]*[@-~]"
 )
 _MARKUP = re.compile(r"([\\`*_\[\]|~])")
-_REFERENCES = re.compile(r"([@#!]|:(?=//)|www\.(?=\w))")  # what forges turn into links
+_REFERENCES = re.compile(r"([@#!]|:(?=//)|www\.(?=\w))")  # what GitHub and GitLab turn into links
 _BACKTICKS = re.compile(r"`+")
 
 

@@ -59,7 +59,7 @@ def _resource(
     new: Mapping[str, Any] | None,
     components: Mapping[str, str],
 ) -> Resource:
-    """`components` maps names to types, to tell a component from a provider with its name."""
+    """`components` maps names to types, to tell a component from a provider with the same name."""
     (type_, name), known = key, new or old or {}
     parent = str(known.get("parent") or "")
     return Resource(

@@ -50,13 +50,13 @@ class PolicyReport:
 
 
 def read_policy_report(document: Mapping[str, Any]) -> PolicyReport:
-    """Raises PreviewFormatError if it is not a report of a known version. A report that says it is
-    blocked stays blocked, even for a reason this reader does not know."""
+    """Raises PreviewFormatError if it is not a report of a known version. One that is blocked
+    for a reason that this reader does not know is refused, too, so that it does not pass."""
     if document.get("schema_version") not in ACCEPTED_VERSIONS or not isinstance(
         document.get("findings"), list
     ):
         raise PreviewFormatError(
-            "this is not a policy report, or not of a version that slipway diff reads",
+            "this is not a policy report of a version that slipway diff reads",
             fix="slipway preview --offline --json | python policies/check.py --json > report.json",
         )
     findings = tuple(sorted(_findings(document), key=lambda each: (not each.blocks, each.rule)))

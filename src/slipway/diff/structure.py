@@ -20,7 +20,7 @@ from slipway.diff.shown import shown
 ABSENT = object()
 # Keys that identify a list element, so that a moved element is not a change.
 _IDENTITIES = ("Name", "name", "DestPath", "Label", "path", "ID", "key", "PortLabel")
-_SHOWN_PATH = ("Job", "EmbeddedTmpl")  # uninformative steps of a path
+_OMITTED = ("Job", "EmbeddedTmpl")  # uninformative steps of a path
 _DEEPEST = 40
 
 
@@ -135,6 +135,6 @@ def _path(keys: tuple[str, ...]) -> str:
     for key in keys:
         if key.startswith("["):
             path += key
-        elif key not in _SHOWN_PATH:
+        elif key not in _OMITTED:
             path += f".{key}" if path else key
     return path or "(all)"

@@ -21,7 +21,7 @@ def verdict_of(preview: Preview) -> Verdict:
 
 def notable(preview: Preview) -> tuple[Change, ...]:
     """Every delete and replace of a resource that holds state, is or runs on a machine, or stops
-    something; the most severe first. Components are not listed, their resources are."""
+    something; the most severe first. Components are not listed, but their resources are."""
     named = [change for change in preview.changes if _is_notable(change)]
     return tuple(sorted(named, key=lambda each: -EFFECTS.index(each.effect)))
 
