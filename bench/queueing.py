@@ -3,7 +3,7 @@
     .venv/bin/python bench/queueing.py [--requests 1200] [--seeds 2]
 
 Both have the step times of an H100 with llama-3.1-8b, so what differs is only the arithmetic of the
-queue (src/slipway/planner/latency/queueing.py). Simulated, not measured.
+queue (src/slipway/planner/engines/vllm/queueing.py). Simulated, not measured.
 """
 
 from __future__ import annotations

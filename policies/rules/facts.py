@@ -58,10 +58,6 @@ def text_or_none(props: Mapping[str, Any], path: str) -> str | None:
     raise Unevaluable(f"{path} is not text")
 
 
-def flag(props: Mapping[str, Any], path: str) -> bool:
-    return _required(flag_or_none(props, path), path)
-
-
 def flag_or_none(props: Mapping[str, Any], path: str) -> bool | None:
     """Some AWS properties are booleans written as strings."""
     value = _known(props, path)

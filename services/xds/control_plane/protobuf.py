@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import grpc
-from envoy.config.bootstrap.v3 import bootstrap_pb2
 from envoy.config.cluster.v3 import cluster_pb2
 from envoy.config.core.v3 import health_check_pb2
 from envoy.config.endpoint.v3 import endpoint_components_pb2, endpoint_pb2
@@ -89,12 +88,6 @@ def cluster_load_assignment(name: str, endpoints: Iterable[Endpoint]) -> bytes:
         member.health_status = status.HEALTHY if endpoint.healthy else status.UNHEALTHY
         locality.lb_endpoints.append(member)
     return bytes(assignment.SerializeToString(deterministic=True))
-
-
-def bootstrap_json(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A bootstrap document, validated against the API's schema. Raises ValueError."""
-    message = json_format.ParseDict(document, bootstrap_pb2.Bootstrap())
-    return dict(json_format.MessageToDict(message, preserving_proto_field_name=True))
 
 
 def delta_response(

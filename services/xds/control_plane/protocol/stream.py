@@ -24,7 +24,6 @@ ANSWER_DEADLINE_S = 5.0
 ROUTED_REQUEST_S = 5.0
 _FIRST_ROUTES_S = 5.0  # how long removals wait for a client to subscribe to routes
 
-_RUNTIME = ResourceType.RUNTIME
 _CLUSTER = ResourceType.CLUSTER
 _ENDPOINTS = ResourceType.ENDPOINTS
 _LISTENER = ResourceType.LISTENER

@@ -19,7 +19,6 @@ from slipway.planner.engines.adapter import LoraAdapters
 from slipway.planner.engines.processor_memory import memory_on_processors
 from slipway.planner.memory.parameters import (
     Matrix,
-    count,
     input_parameters,
     layer_matrices,
     output_parameters,
@@ -135,11 +134,6 @@ def default_batched_tokens(accelerator: Accelerator) -> int:
     if gib >= 160:
         return 16_384
     return 8_192 if gib >= 70 and accelerator.fp8_tflops else 2_048  # A100 has no FP8
-
-
-def weights_bytes(architecture: Architecture, *, bytes_per_parameter: float) -> int:
-    """All parameters at the same width."""
-    return math.ceil(count(architecture).total * bytes_per_parameter)
 
 
 def device_weight_bytes(architecture: Architecture, scheme: Scheme, layout: Layout) -> int:
