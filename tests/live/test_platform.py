@@ -156,7 +156,7 @@ def test_status_shows_every_replica_and_endpoint(platform: Platform) -> None:
 def test_status_without_options_is_a_table_of_the_same(platform: Platform) -> None:
     status = platform.status()
     table = platform.slipway("status").stdout
-    assert f"{platform.name}: runs" in table
+    assert f"{platform.name}: running" in table
     for heading in ("models", "nodes", "jobs", "replicas", "endpoints", "targets"):
         assert f"\n{heading}" in table
     for each in (*status["nodes"], *status["replicas"]):
