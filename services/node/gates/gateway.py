@@ -28,15 +28,25 @@ class Gateway:
         if not self.envoys:
             return None
         try:
-            answers = [
-                ask(each, "/status", STATUS_VERSIONS) for each in control_planes(self.consul)
-            ]
+            answers = answers_of_all(self.consul, "/status", STATUS_VERSIONS)
         except ApiError as error:
             return str(error)
-        connected = {envoy["node"] for answer in answers for envoy in answer["envoys"]}
-        if len(connected) < self.envoys:
-            return f"{len(connected)} of {self.envoys} Envoys are connected to a control plane"
+        if few := too_few(answers, self.envoys):
+            return few
         return next((lag for answer in answers for lag in _lags(answer, addresses)), None)
+
+
+def answers_of_all(consul: Api, path: str, versions: Sequence[int]) -> list[JsonObject]:
+    """What each control plane answers. ApiError if one does not."""
+    return [ask(each, path, versions) for each in control_planes(consul)]
+
+
+def too_few(answers: Sequence[JsonObject], envoys: int) -> str | None:
+    """Says how many Envoys are connected if fewer are than `envoys`."""
+    connected = {envoy["node"] for answer in answers for envoy in answer["envoys"]}
+    if len(connected) < envoys:
+        return f"{len(connected)} of {envoys} Envoys are connected to a control plane"
+    return None
 
 
 def control_planes(consul: Api) -> list[Api]:

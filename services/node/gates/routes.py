@@ -20,7 +20,7 @@ from program.errors import HostError, exit_code
 from program.http_json import Api, ApiError
 from program.waiting import say, wait_until
 
-from gates.gateway import ask, control_planes
+from gates.gateway import answers_of_all, too_few
 
 SCHEMA = "routes-gate.schema.json"
 SCHEMA_VERSION = 1
@@ -61,16 +61,12 @@ def apply(gate: Gate) -> None:
 def missing(gate: Gate) -> str | None:
     """What keeps the old jobs from being removed; None if nothing does."""
     try:
-        streams = [
-            stream
-            for each in control_planes(gate.consul)
-            for stream in ask(each, "/acknowledged", ACCEPTED_ANSWERS)["envoys"]
-        ]
+        answers = answers_of_all(gate.consul, "/acknowledged", ACCEPTED_ANSWERS)
     except ApiError as error:
         return str(error)
-    connected = {stream["node"] for stream in streams}
-    if len(connected) < gate.envoys:
-        return f"{len(connected)} of {gate.envoys} Envoys are connected to a control plane"
+    if few := too_few(answers, gate.envoys):
+        return few
+    streams = [stream for answer in answers for stream in answer["envoys"]]
     lags = (lag(stream["node"], stream["routes"], gate.routes) for stream in streams)
     return next(filter(None, lags), None)
 

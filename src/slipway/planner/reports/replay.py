@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from slipway.config.errors import ConfigError
 from slipway.config.inputs import PlanInputs
-from slipway.config.model import Model, argument_name
+from slipway.config.model import Model
 from slipway.plan.platform import JsonObject, ModelPlan, PlatformPlan
 from slipway.planner.engines.registry import engine_of
+from slipway.planner.engines.vllm.arguments import batched_tokens
 from slipway.planner.engines.vllm.memory import default_batched_tokens
 from slipway.planner.fleet.demand import load_of
 from slipway.planner.latency.calibration import calibration_of
@@ -107,9 +108,9 @@ def _operation(inputs: PlanInputs, model: Model, planned: ModelPlan) -> Operatio
 def _batched_tokens(inputs: PlanInputs, model: Model, planned: ModelPlan) -> int:
     """vLLM's max_num_batched_tokens, as stated or by default."""
     engine = model.settings.engine
-    for key, value in engine.engine_args.items():
-        if argument_name(key) == "max_num_batched_tokens":
-            return int(value)
+    stated = batched_tokens(engine)
+    if stated is not None:
+        return stated
     accelerator = inputs.catalog.accelerators.get(planned.accelerator)
     default = default_batched_tokens(accelerator) if accelerator else _SMALL_BATCHED_TOKENS
     return max(default, engine.max_num_seqs * planned.layout.data)

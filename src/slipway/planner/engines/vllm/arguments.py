@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from slipway.config.errors import Problem
-from slipway.config.model import Model, VllmEngine, argument_name
+from slipway.config.model import Engine, Model, VllmEngine, argument_name
 from slipway.planner.engines.adapter import LoraAdapters
 
 # vLLM arguments that are set by a key of the model file: given in `engine_args` as well, they would
@@ -78,8 +78,8 @@ def argument_problems(model: Model, *, inapplicable: Collection[str]) -> Iterato
             )
 
 
-def batched_tokens(engine: VllmEngine) -> int | None:
-    """The stated max_num_batched_tokens; None where vLLM chooses it."""
+def batched_tokens(engine: Engine) -> int | None:
+    """The stated max_num_batched_tokens, also of a simulated engine; None where vLLM chooses it."""
     stated: int | None = _by_name(engine).get("max_num_batched_tokens")
     return stated
 
@@ -96,7 +96,7 @@ def lora_adapters(engine: VllmEngine) -> LoraAdapters | None:
     )
 
 
-def _by_name(engine: VllmEngine) -> dict[str, Any]:
+def _by_name(engine: Engine) -> dict[str, Any]:
     return {argument_name(key): value for key, value in engine.engine_args.items()}
 
 
