@@ -84,7 +84,7 @@ def _run(suite: Suite, show: Callable[[str], None]) -> Outcome:
     with subprocess.Popen(
         (*nice, *suite.command),
         cwd=suite.folder,
-        env=os.environ | suite.variables,
+        env={**_surroundings(), **suite.variables},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -97,6 +97,12 @@ def _run(suite: Suite, show: Callable[[str], None]) -> Outcome:
             last = line.strip() or last
     none_of_these = process.returncode == NO_TESTS_COLLECTED
     return suite, 0 if none_of_these else process.returncode, last
+
+
+def _surroundings() -> dict[str, str]:
+    """Without a ban on byte code, which container images often have: the tests start hundreds of
+    Pythons, and each would compile the project again."""
+    return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 
 
 def _show(text: str) -> None:

@@ -20,6 +20,7 @@ BINARIES = "binaries and not live"
 BESIDE = "live and beside"
 LIVE = "live and not beside"
 ENGINE = "services/triton_vllm"
+ONLY_COMPUTES = ("policies", "services/fleet_replay")
 REAL_ENGINE = "real and not kills"  # tests/live kills the parts of a real engine as well
 TYPED = ("src/slipway", "components", "stacks", "toolchain", "bench")
 # Each worker has its own addresses: tests/workers.py
@@ -92,7 +93,7 @@ def _part_suite(part: str, python: Path, cache: Path, *arguments: str) -> Suite:
 def _lane(part: str) -> str:
     if part == ENGINE:
         return REPLICAS
-    return SERVICES if part.startswith("services/") else COMPUTING
+    return COMPUTING if part in ONLY_COMPUTES else SERVICES
 
 
 def _tests(path: str | Path, part: str) -> str:

@@ -15,7 +15,7 @@ import pytest
 from slipway.plan.platform import ModelPlan, ReplicaSpec
 from stacks.job_ids import with_job_ids
 from tests.components.platform_plan import platform_plan
-from tests.live.environments import copy_tree
+from tests.unit.cli.checkouts import copy_checkout
 
 PRINT_JOB_IDS = """
 from pathlib import Path
@@ -29,8 +29,8 @@ RENDERERS = ("components/nomad/jobspec.py", "components/serving/nomad_job.py", "
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("checkout")
-    copy_tree(folder)
+    folder = tmp_path_factory.mktemp("copied") / "checkout"
+    copy_checkout(folder)
     return folder
 
 

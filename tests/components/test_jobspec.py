@@ -92,22 +92,27 @@ def jobs(draw: st.DrawFn) -> Job:
 
 
 @given(job=jobs())
-def test_a_document_is_stable_sorted_compact_json(job: Job) -> None:
+def test_a_document_is_stable_and_follows_nomads_rules(job: Job) -> None:
+    assert_stable_sorted_compact_json(job)
+    assert_only_empty_what_means_something_when_empty(job)
+    assert_durations_are_whole_nanoseconds(job)
+    assert_every_port_is_either_reserved_or_dynamic(job)
+
+
+def assert_stable_sorted_compact_json(job: Job) -> None:
     text = to_json(job)
     assert text == json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
     assert text == to_json(job)
 
 
-@given(job=jobs())
-def test_nothing_is_empty_but_what_means_something_when_empty(job: Job) -> None:
+def assert_only_empty_what_means_something_when_empty(job: Job) -> None:
     """An empty list comes back from Nomad as null, which would be a change for ever."""
     empty = {key for key, value in pairs(job.render()) if value in ([], {}, None)}
     # An argument list and what a policy says inside are passed on untouched by Nomad.
     assert empty <= {"Consul", "args", "check"}
 
 
-@given(job=jobs())
-def test_every_duration_is_whole_nanoseconds(job: Job) -> None:
+def assert_durations_are_whole_nanoseconds(job: Job) -> None:
     timed = {
         "Delay",
         "Grace",
@@ -124,8 +129,7 @@ def test_every_duration_is_whole_nanoseconds(job: Job) -> None:
         assert value >= SECOND_NS // 1000, f"{key} of {value} ns was taken for seconds"
 
 
-@given(job=jobs())
-def test_every_port_is_either_reserved_or_dynamic(job: Job) -> None:
+def assert_every_port_is_either_reserved_or_dynamic(job: Job) -> None:
     networks = job.render()["Job"]["TaskGroups"][0].get("Networks", [{}])
     reserved = {port["Label"]: port["Value"] for port in networks[0].get("ReservedPorts", [])}
     dynamic = {port["Label"] for port in networks[0].get("DynamicPorts", [])}

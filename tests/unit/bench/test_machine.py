@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from bench import machine
 from bench.machine import described, measured_on
 
 ROOT = Path(__file__).parents[3]
@@ -16,7 +19,8 @@ def test_a_figure_is_divided_by_the_mean_of_both_loops() -> None:
     assert described(1.0, 2.0) == "loop factor 1.50 (1.00 before, 2.00 after)"
 
 
-def test_the_machine_is_said_with_the_loop_factor() -> None:
+def test_the_machine_is_said_with_the_loop_factor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "ADDITIONS", 1000)
     line = measured_on(1.25)
     assert " cores, " in line
     assert "(1.25 before, " in line

@@ -55,34 +55,34 @@ def slipway(
 
 def files(checkout: Path) -> dict[str, bytes]:
     """Everything in the checkout and beside it, except byte code."""
-    paths = (path for path, _ in _tree(checkout.parent))
-    return {str(path): path.read_bytes() for path in paths if path.is_file()}
+    entries = _tree(str(checkout.parent))
+    return {entry.path: Path(entry).read_bytes() for entry in entries if entry.is_file()}
 
 
 def restore(checkout: Path, before: Mapping[str, bytes]) -> None:
     """Restores `files` to their state `before`; folders created since are removed."""
     folders = {
-        parent
+        str(parent)
         for folder in {Path(path).parent for path in before}
         for parent in (folder, *folder.parents)
     }
-    for path, is_folder in _tree(checkout.parent):
-        if path.is_symlink() or not (is_folder or str(path) in before):
-            path.unlink()
-        elif is_folder and path not in folders:
-            path.rmdir()
+    for entry in list(_tree(str(checkout.parent))):
+        if entry.is_symlink() or not (entry.is_dir() or entry.path in before):
+            Path(entry).unlink()
+        elif entry.is_dir() and entry.path not in folders:
+            Path(entry).rmdir()
     now = files(checkout)
-    for name, content in before.items():
-        if now.get(name) != content:
-            Path(name).write_bytes(content)
+    for path, content in before.items():
+        if now.get(path) != content:
+            Path(path).write_bytes(content)
 
 
-def _tree(root: Path) -> Iterator[tuple[Path, bool]]:
-    """Every path below, a folder after what is in it, and whether it is a folder. Without byte
-    code."""
-    found: list[tuple[Path, bool]] = []
-    for place, folders, names in os.walk(root):
-        folders[:] = [name for name in folders if name != "__pycache__"]
-        found += [(Path(place, name), True) for name in folders]
-        found += [(Path(place, name), False) for name in names]
-    return reversed(found)
+def _tree(folder: str) -> Iterator[os.DirEntry[str]]:
+    """Every path below, a folder after what is in it. Without byte code."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name == "__pycache__":
+                    continue
+                yield from _tree(entry.path)
+            yield entry

@@ -58,7 +58,7 @@ def _configuration(environment: Environment, error: CliError | ConfigError) -> c
     if isinstance(error, CliError):
         detail, fix = error.message, error.fix
     else:
-        detail = error.problems[0].message
+        detail = error.problems[0].place_and_message
         fix = f"slipway plan -s {environment.name} shows every mistake"
     return checks.Check(name="configuration", state="fail", detail=detail, fix=fix)
 

@@ -115,7 +115,7 @@ def _estimate(
         ttft_ms=figure(
             point.ttft_ms,
             "ms",
-            "the rest of a step, others' prompts and its own (planner/latency/queueing.py), "
+            "the rest of a step, others' prompts and its own (planner/engines/vllm/queueing.py), "
             f"at {point.requests_per_s:.3g} requests/s of {lengths}",
             PREFILL_BAND,
         ),
@@ -123,7 +123,7 @@ def _estimate(
             point.tpot_ms,
             "ms",
             f"step of {decoding:.0f} sequences and what prompts add to it"
-            " (planner/latency/queueing.py)",
+            " (planner/engines/vllm/queueing.py)",
             DECODE_BAND,
         ),
         prefill_tokens_per_s=figure(
