@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from slipway.cli.console import results
 
-# Lanes. All but the last mostly wait, for replicas and agents; each takes two to five minutes.
+# Lanes. All but the last mostly wait, for replicas and agents; each takes two to seven minutes.
 SERVICES, REPLICAS, AGENTS, SIMULATED = "services", "replicas", "agents", "simulated"
 COMPUTING = "computing"
 LEFTOVER_TIME = ("nice", "-n", "19")  # of processor time: tests of the waiting lanes have deadlines
@@ -24,7 +24,7 @@ class Suite:
     """A command that ends with an exit code and a summary as its last line.
 
     Suites of a `lane` run one after the other, and the lanes in parallel; suites without a lane
-    run alone, after all lanes have ended.
+    follow when all lanes have ended, except the one that computes in the time left over.
     """
 
     name: str
@@ -50,10 +50,17 @@ def _outcomes(suites: Sequence[Suite]) -> Iterator[Outcome]:
     lanes = dict[str, list[Suite]]()
     for suite in suites:
         lanes.setdefault(suite.lane, []).append(suite)
-    alone = lanes.pop("", [])
+    alone, computing = lanes.pop("", []), lanes.pop(COMPUTING, [])
     # The longest lane is shown as it runs.
-    yield from _beside_each_other([lanes[name] for name in sorted(lanes, key=SERVICES.__eq__)])
-    yield from (_run(suite, _show) for suite in alone)
+    waiting = [lanes[name] for name in sorted(lanes, key=SERVICES.__eq__)]
+    if not waiting and not alone:
+        yield from (_run(suite, _show) for suite in computing)
+        return
+    with ThreadPoolExecutor() as pool:
+        leftover = pool.submit(_captured, computing)
+        yield from _beside_each_other(waiting)
+        yield from (_run(suite, _show) for suite in alone)
+        yield from _shown(leftover.result())
 
 
 def _beside_each_other(lanes: Sequence[Sequence[Suite]]) -> Iterator[Outcome]:
@@ -62,7 +69,11 @@ def _beside_each_other(lanes: Sequence[Sequence[Suite]]) -> Iterator[Outcome]:
         hidden = pool.map(_captured, lanes[:-1])
         for suite in itertools.chain(*lanes[-1:]):
             yield _run(suite, _show)
-    for outcome, output in itertools.chain(*hidden):
+    yield from _shown(itertools.chain(*hidden))
+
+
+def _shown(captured: Iterable[tuple[Outcome, str]]) -> Iterator[Outcome]:
+    for outcome, output in captured:
         _show(output)
         yield outcome
 

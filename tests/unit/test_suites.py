@@ -118,6 +118,25 @@ def test_suites_that_mostly_wait_run_beside_each_other_and_are_shown_one_after_t
     assert lines[3].startswith("==")
 
 
+def test_what_only_computes_runs_beside_the_live_tests_too(
+    runner: CliRunner, project: Path
+) -> None:
+    names = ("policies", "live")
+    tests = project / "policies" / "tests"
+    tests.mkdir(parents=True)
+    (tests.parent / "requirements-test.txt").write_text("")
+    (tests.parent / "pytest.ini").write_text("[pytest]\n")
+    (tests / "test_meeting.py").write_text(MEETING.format(folder=str(project), names=names))
+    live = MEETING.format(folder=str(project), names=names[::-1])
+    (project / "tests" / "test_live.py").write_text(
+        f"import pytest\npytestmark = pytest.mark.live\n{live}"
+    )
+    result = runner.invoke(app, ["test"])
+    lines = closing_lines(result.stdout)
+    assert "1 passed" in lines["policies"], result.output
+    assert "1 passed" in lines["tests, live"], result.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
