@@ -15,7 +15,15 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from .base import PositiveInt, Replicas, ResourceName, Seconds, Settings, UsdPerHour, invalid
 from .document import Origin
 from .errors import Problem, raise_if_any, suggestion
-from .pools import ADDRESSES_PER_POOL, AwsPool, FleetPool, LocalPool, MetalPool, PoolSettings
+from .pools import (
+    ADDRESSES_PER_POOL,
+    AwsPool,
+    FleetPool,
+    HostSettings,
+    LocalPool,
+    MetalPool,
+    PoolSettings,
+)
 from .validation import validated
 
 NAMESPACE = "slipway:"
@@ -172,9 +180,13 @@ class DevSettings(EnvironmentSettings):
 
 
 class FleetSettings(EnvironmentSettings):
-    """Machines with accelerators, from a cloud or owned."""
+    """Machines with accelerators, from a cloud or owned.
+
+    `server_hosts` are the owned machines of the servers; left out, they are only counted.
+    """
 
     network: PrivateNetwork
+    server_hosts: Annotated[tuple[HostSettings, ...], Field(strict=False)] = ()
     pools: Annotated[
         Mapping[ResourceName, FleetPool], Field(min_length=1, max_length=MAX_FLEET_POOLS)
     ]
@@ -291,6 +303,8 @@ def _contradictions(settings: EnvironmentSettings, origin: Origin) -> list[Probl
     return [
         *problems,
         *_pool_contradictions(settings, origin),
+        *_server_contradictions(settings, origin),
+        *_host_contradictions(settings, origin),
         *_slot_problems(settings, origin),
         *_budget_contradictions(settings.budget, origin),
     ]
@@ -322,8 +336,6 @@ def _pool_contradictions(settings: EnvironmentSettings, origin: Origin) -> list[
 
 def _metal_contradictions(settings: EnvironmentSettings, origin: Origin) -> Iterator[Problem]:
     pools = {name: pool for name, pool in settings.pools.items() if isinstance(pool, MetalPool)}
-    cidr = settings.network.cidr
-    owners: dict[str, str] = {}
     for name, pool in pools.items():
         if bool(pool.hosts) == (pool.nodes is not None):
             yield origin.problem(
@@ -362,22 +374,59 @@ def _metal_contradictions(settings: EnvironmentSettings, origin: Origin) -> Iter
                     value=host.name,
                     fix="rename the host",
                 )
-            if ipaddress.IPv4Address(host.address) not in ipaddress.IPv4Network(cidr):
-                yield origin.problem(
-                    ("pools", name, "hosts"),
-                    f"is outside the network, which is {cidr}",
-                    value=host.address,
-                    fix="correct the address, or slipway:network",
-                )
-        for known in (value for host in pool.hosts for value in (host.name, host.address)):
+
+
+def _server_contradictions(settings: EnvironmentSettings, origin: Origin) -> Iterator[Problem]:
+    if not isinstance(settings, FleetSettings) or not settings.server_hosts:
+        return
+    if settings.target != "metal":
+        yield origin.problem(
+            ("server_hosts",), "applies to target metal only", fix="remove `server_hosts`"
+        )
+    if len(settings.server_hosts) != settings.servers:
+        listed = len(settings.server_hosts)
+        yield origin.problem(
+            ("server_hosts",),
+            f"does not list as many hosts as slipway:servers says, which is {settings.servers}",
+            value=listed,
+            fix=f"list {settings.servers}, or set slipway:servers to 1, 3 or 5",
+        )
+
+
+def _host_contradictions(settings: EnvironmentSettings, origin: Origin) -> Iterator[Problem]:
+    """Hosts outside the network, and those that are listed twice."""
+    network = ipaddress.IPv4Network(settings.network.cidr)
+    owners: dict[str, str] = {}
+    for path, owner, host in _listed_hosts(settings):
+        if ipaddress.IPv4Address(host.address) not in network:
+            yield origin.problem(
+                path,
+                f"is outside the network, which is {network}",
+                value=host.address,
+                fix="correct the address, or slipway:network",
+            )
+        for known in (host.name, host.address):
             if known in owners:
                 yield origin.problem(
-                    ("pools", name, "hosts"),
-                    f"is already a host of pool {owners[known]}",
+                    path,
+                    f"is already {owners[known]}",
                     value=known,
                     fix="list every host once",
                 )
-            owners[known] = name
+            owners[known] = owner
+
+
+def _listed_hosts(
+    settings: EnvironmentSettings,
+) -> Iterator[tuple[tuple[str, ...], str, HostSettings]]:
+    """(key, what a host of it is, host)."""
+    if isinstance(settings, FleetSettings):
+        for host in settings.server_hosts:
+            yield ("server_hosts",), "a server", host
+    for name, pool in settings.pools.items():
+        if isinstance(pool, MetalPool):
+            for host in pool.hosts:
+                yield ("pools", name, "hosts"), f"a host of pool {name}", host
 
 
 def _slot_problems(settings: EnvironmentSettings, origin: Origin) -> Iterator[Problem]:

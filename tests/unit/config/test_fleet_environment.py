@@ -227,6 +227,63 @@ def test_an_impossible_pool_of_machines_names_its_key_and_its_fix(
     assert fix in problem.fix
 
 
+SERVER = {"name": "rack9", "address": "10.40.0.90"}
+# settings of a metal environment, then the complaint: key, words in message, words in fix
+SERVER_MISTAKES = {
+    "fewer hosts than servers": (
+        {"servers": 3, "server_hosts": [SERVER]},
+        ("server_hosts", "as slipway:servers says, which is 3", "list 3"),
+    ),
+    "two of them": (
+        {"servers": 2, "server_hosts": [SERVER]},
+        ("servers", "must be 1, 3 or 5", "allowed value"),
+    ),
+    "a server outside of the network": (
+        {"server_hosts": [SERVER | {"address": "10.50.0.11"}]},
+        ("server_hosts", "is outside the network", "slipway:network"),
+    ),
+    "one host twice": (
+        {"servers": 3, "server_hosts": [SERVER, SERVER | {"name": "b"}, HOST | {"name": "c"}]},
+        ("server_hosts", "is already a server", "every host once"),
+    ),
+    "a host of a pool too": (
+        {
+            "server_hosts": [SERVER],
+            "pools": {"l4": METAL | {"nodes": None, "hosts": [HOST | {"name": "rack9"}]}},
+        },
+        ("pools.l4.hosts", "is already a server", "every host once"),
+    ),
+    "a host without an address": (
+        {"server_hosts": [{"name": "rack9"}]},
+        ("server_hosts.0.address", "is required", "address:"),
+    ),
+}
+
+
+def _metal(**changes: Any) -> dict[str, Any]:
+    chat = {"pool": "l4", "replicas": {"min": 1, "max": 2}}
+    return VALUES | {"target": "metal", "pools": {"l4": METAL}, "models": {"chat": chat}} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"), SERVER_MISTAKES.values(), ids=SERVER_MISTAKES.keys()
+)
+def test_impossible_hosts_of_servers_are_named_with_their_fix(
+    changes: dict[str, Any], complaint: tuple[str, str, str]
+) -> None:
+    problem = _problem(_metal(**changes))
+    key, message, fix = complaint
+    assert problem.key == f"slipway:{key}"
+    assert message in problem.message
+    assert fix in problem.fix
+
+
+def test_a_cloud_has_no_hosts_to_list_for_its_servers() -> None:
+    problem = _problem(VALUES | {"server_hosts": [SERVER]})
+    assert problem.key == "slipway:server_hosts"
+    assert "applies to target metal only" in problem.message
+
+
 def test_a_pool_that_is_both_fixed_and_elastic_is_shown_with_both() -> None:
     chat = {"pool": "l4", "replicas": {"min": 1, "max": 2}}
     pools = {"l4": METAL | {"hosts": [HOST]}}

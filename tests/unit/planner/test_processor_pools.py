@@ -102,3 +102,27 @@ def test_the_hosts_of_owned_machines_are_known_by_name_and_address() -> None:
         ("rack12", "10.40.0.12"),
     ]
     assert plan.placement.keys() == {"rack11", "rack12"}
+
+
+def test_where_owned_machines_are_listed_every_address_is_known() -> None:
+    hosts = [{"name": f"rack{k}", "address": f"10.40.0.{k}"} for k in (11, 12)]
+    servers = [{"name": f"rack{k}", "address": f"10.40.0.{k}"} for k in (1, 2, 3)]
+    pool = {"kind": "metal", "hosts": hosts, "memory": "64GiB", "cpu": 32}
+    plan = make_plan(fleet(SIMULATED, pools={"cpu": pool}, servers=3, server_hosts=servers))
+    assert [(host.name, host.address) for host in plan.servers] == [
+        ("rack1", "10.40.0.1"),
+        ("rack2", "10.40.0.2"),
+        ("rack3", "10.40.0.3"),
+    ]
+    assert (plan.consul.url, plan.nomad.url) == ("http://10.40.0.1:8500", "http://10.40.0.1:4646")
+    assert plan.gateway.clients.url == "http://10.40.0.11:8080"
+
+
+def test_the_servers_of_owned_machines_may_be_counted_only() -> None:
+    pool = {"kind": "metal", "nodes": 2, "memory": "64GiB", "cpu": 32}
+    plan = make_plan(fleet(SIMULATED, pools={"cpu": pool}, servers=3))
+    assert [(host.name, host.address) for host in plan.servers] == [
+        ("server-0", ""),
+        ("server-1", ""),
+        ("server-2", ""),
+    ]

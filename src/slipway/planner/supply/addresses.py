@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
 
 from slipway.config.document import Origin
-from slipway.config.environment import DevSettings
+from slipway.config.environment import DevSettings, FleetSettings
 from slipway.config.errors import Problem
 from slipway.config.pools import ADDRESSES_PER_POOL, LocalPool
 from slipway.plan.platform import Node, Server
@@ -52,9 +52,11 @@ def lay_out(settings: DevSettings, origin: Origin) -> Layout:
     return Layout(servers=servers, nodes=nodes, problems=tuple(problems))
 
 
-def unplaced_servers(count: int) -> tuple[Server, ...]:
-    """Servers on hosts that are not known before they exist."""
-    return _servers(count, lambda _: UNKNOWN_ADDRESS)
+def fleet_servers(settings: FleetSettings) -> tuple[Server, ...]:
+    """The listed hosts; without a list, servers on hosts that are not known before they exist."""
+    if not settings.server_hosts:
+        return _servers(settings.servers, lambda _: UNKNOWN_ADDRESS)
+    return tuple(Server(name=host.name, address=host.address) for host in settings.server_hosts)
 
 
 def _servers(count: int, address: Callable[[int], str]) -> tuple[Server, ...]:

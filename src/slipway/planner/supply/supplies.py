@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from slipway.config.environment import DevSettings
+from slipway.config.environment import DevSettings, FleetSettings
 from slipway.config.errors import Problem, raise_if_any
 from slipway.config.inputs import PlanInputs
 from slipway.config.pools import AwsPool, MetalPool, PoolSettings
 from slipway.plan.platform import Server
 
-from .addresses import lay_out, slot_hint, unplaced_servers
+from .addresses import fleet_servers, lay_out, slot_hint
 from .aws import aws_supply
 from .local import local_supplies
 from .metal import metal_supply
@@ -28,10 +28,9 @@ class Hosts:
 def plan_hosts(inputs: PlanInputs) -> Hosts:
     """Raises ConfigError with the problems of every pool."""
     settings, origin = inputs.environment.settings, inputs.environment.origin
-    if not isinstance(settings, DevSettings):
-        return Hosts(
-            servers=unplaced_servers(settings.servers), supplies=_supplies(inputs, settings.pools)
-        )
+    if isinstance(settings, FleetSettings):
+        return Hosts(servers=fleet_servers(settings), supplies=_supplies(inputs, settings.pools))
+    assert isinstance(settings, DevSettings)  # noqa: S101  (there is no third kind)
     layout = lay_out(settings, origin)
     raise_if_any(layout.problems)
     supplies, problems = local_supplies(settings, layout.nodes, inputs.machine, origin)
