@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from slipway.cli.app import app
 from tests import suites
+from tests.runner import COMPUTING, Suite, run
 from tests.suites import chosen_suites
 
 TEST = "def test_{}():\n    pass\n"
@@ -118,23 +119,22 @@ def test_suites_that_mostly_wait_run_beside_each_other_and_are_shown_one_after_t
     assert lines[3].startswith("==")
 
 
-def test_what_only_computes_runs_beside_the_live_tests_too(
-    runner: CliRunner, project: Path
-) -> None:
-    names = ("policies", "live")
-    tests = project / "policies" / "tests"
-    tests.mkdir(parents=True)
-    (tests.parent / "requirements-test.txt").write_text("")
-    (tests.parent / "pytest.ini").write_text("[pytest]\n")
-    (tests / "test_meeting.py").write_text(MEETING.format(folder=str(project), names=names))
-    live = MEETING.format(folder=str(project), names=names[::-1])
-    (project / "tests" / "test_live.py").write_text(
-        f"import pytest\npytestmark = pytest.mark.live\n{live}"
+def test_what_only_computes_runs_beside_what_runs_alone(tmp_path: Path) -> None:
+    meet = (
+        "touch {mine}; for i in $(seq 2000); do [ -e {other} ] && exit 0; sleep 0.01; done; exit 1"
     )
-    result = runner.invoke(app, ["test"])
-    lines = closing_lines(result.stdout)
-    assert "1 passed" in lines["policies"], result.output
-    assert "1 passed" in lines["tests, live"], result.output
+    computing = Suite(
+        name="computing",
+        command=("sh", "-c", meet.format(mine="one", other="two")),
+        folder=tmp_path,
+        lane=COMPUTING,
+    )
+    alone = Suite(
+        name="alone",
+        command=("sh", "-c", meet.format(mine="two", other="one")),
+        folder=tmp_path,
+    )
+    assert run([computing, alone])
 
 
 @pytest.mark.parametrize(

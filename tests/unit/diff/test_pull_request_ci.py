@@ -23,6 +23,8 @@ FORK_GUARD = (
     " && vars.SLIPWAY_PREVIEW || 'files'"
 )
 MARKER = "<!-- slipway-diff:dev -->"
+# A preview and its policies run in environments of the cache, which has to have them.
+in_environments = pytest.mark.binaries
 
 
 @pytest.fixture(scope="module")
@@ -118,6 +120,7 @@ def first_push(
     return previewed(workflow, origin, folder, base=base, head=change)
 
 
+@in_environments
 def test_github_gets_one_comment_that_later_pushes_update(
     workflow: dict[Any, Any],
     repository: tuple[Path, list[str]],
@@ -151,6 +154,7 @@ def test_github_gets_one_comment_that_later_pushes_update(
     assert github.comments[3]["body"] == f"{MARKER}\nnot ours"
 
 
+@in_environments
 def test_a_pull_request_of_a_fork_gets_the_report_and_the_reason(
     workflow: dict[Any, Any], first_push: Runner, github: Forge
 ) -> None:
@@ -162,6 +166,7 @@ def test_a_pull_request_of_a_fork_gets_the_report_and_the_reason(
     assert "no comment: the token may not comment here (HTTP 403)" in first_push.summary()
 
 
+@in_environments
 def test_gitlab_gets_one_comment_that_later_pushes_update(
     repository: tuple[Path, list[str]], tmp_path: Path, gitlab: Forge
 ) -> None:
@@ -192,6 +197,7 @@ def test_gitlab_gets_one_comment_that_later_pushes_update(
     assert (done.returncode, "no token for comments" in done.stdout) == (0, True)
 
 
+@in_environments
 def test_a_base_whose_own_preview_fails_is_said_to_be_the_reason(
     repository: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
