@@ -13,7 +13,7 @@ from tests.live.fixtures import checkout, platform, scaled, second
 
 __all__ = ["checkout", "platform", "scaled", "second"]
 
-LIVE = {Path(__file__).parent / folder for folder in ("host", "live")}
+LIVE = {Path(__file__).parent / folder for folder in ("host", "hosts", "live")}
 
 # Garbage collection took a twentieth of the time: now it runs seldom, and once at the end instead
 # of pytest's five times, which are for other Pythons.
@@ -26,5 +26,5 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Live tests are not even imported if none of them runs."""
+    """Live tests and those of hosts are not even imported if none of them runs."""
     return True if collection_path in LIVE and "not live" in config.option.markexpr else None

@@ -1,0 +1,248 @@
+"""Hosts on this machine: each has systemd as its first process, sshd, and namespaces of its own.
+
+    with bed({"worker-0": "10.77.0.21"}, cache=..., hidden=...) as made:
+        made.hosts["worker-0"].ssh("hostname")
+
+Needs root. Every host sees the programs of this machine and the packages in PACKAGES, and writes to
+a file system in memory. tests/hosts/leftovers.py removes everything at the end.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.hosts import leftovers
+from tests.hosts.packages import archive_with
+
+FOLDER = Path("/run/slipway-bed")
+NETWORK = "10.77.0"
+MACHINE = f"{NETWORK}.254"  # this machine, on the bridge
+PACKAGES = ("openssh-server",)
+SCRIPTS = Path(__file__).parent
+READY_S = 60
+
+
+@dataclass(kw_only=True)
+class Host:
+    """A host that runs. Its file system is in memory and ends with it."""
+
+    name: str
+    address: str
+    process: subprocess.Popen[bytes]
+
+    def ssh(self, *command: str) -> str:
+        """Runs a command over SSH as root; returns what it prints."""
+        done = subprocess.run(
+            ["ssh", "-F", str(FOLDER / "ssh_config"), self.name, *command],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{self.name}: {' '.join(command)}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def end(self) -> None:
+        """As if its power was cut."""
+        self.process.kill()
+        self.process.wait()
+
+
+def missing_to_run() -> str:
+    """Why no hosts can run on this machine; empty if they can."""
+    if os.geteuid():
+        return "hosts with systemd need root"
+    if not Path("/sys/fs/cgroup/systemd").is_dir():
+        return "hosts with systemd need control groups of version 1"
+    for program in ("apt-get", "ip", "nsenter", "setpriv", "ssh", "systemd", "unshare"):
+        if shutil.which(program) is None:
+            return f"hosts with systemd need the program {program}"
+    done = subprocess.run(
+        ["unshare", "-pmuiCn", "--fork", "mount", "-t", "tmpfs", "tmpfs", "/mnt"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return f"this machine allows no namespaces: {done.stderr.strip()}" if done.returncode else ""
+
+
+@contextmanager
+def bed(addresses: Mapping[str, str], *, cache: Path, hidden: Sequence[Path]) -> Iterator[Bed]:
+    """Starts a host for every name at its address, and ends all of them.
+
+    `hidden` are folders of this machine that a host does not have.
+    """
+    archive = archive_with(PACKAGES, cache)
+    with Path("/run/lock/slipway-bed").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        leftovers.remove(FOLDER)  # of a run that was killed together with its sweeper
+        with _sweeper():
+            made = Bed(addresses, archive=archive, hidden=hidden)
+            try:
+                for name in addresses:
+                    made.start(name)
+                made.wait_until_ready()
+                yield made
+            finally:
+                for host in made.hosts.values():
+                    host.end()
+
+
+@contextmanager
+def _sweeper() -> Iterator[None]:
+    """Removes everything at the end, even if this process is killed."""
+    script = Path(leftovers.__file__)
+    with subprocess.Popen(
+        [sys.executable, str(script), str(FOLDER)], stdin=subprocess.PIPE, start_new_session=True
+    ) as process:
+        try:
+            yield
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            code = process.wait()
+    assert code == 0, "the sweeper has printed why"
+
+
+class Bed:
+    """Hosts on one bridge, to which this machine belongs."""
+
+    def __init__(
+        self, addresses: Mapping[str, str], *, archive: Path, hidden: Sequence[Path]
+    ) -> None:
+        self.addresses = addresses
+        self.archive = archive
+        self.hidden = ":".join(map(str, hidden))
+        self.hosts: dict[str, Host] = {}
+        FOLDER.mkdir(mode=0o700)
+        _run("ip", "link", "add", leftovers.BRIDGE, "type", "bridge")
+        _run("ip", "address", "add", f"{MACHINE}/24", "dev", leftovers.BRIDGE)
+        _run("ip", "link", "set", leftovers.BRIDGE, "up")
+        _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.key))
+        for name in addresses:
+            self._write_seed(name)
+        self._write_ssh_config()
+
+    @property
+    def key(self) -> Path:
+        """The private key that every host accepts for root."""
+        return FOLDER / "key"
+
+    @property
+    def known_hosts(self) -> Path:
+        """The public keys of all hosts, by address and by name."""
+        return FOLDER / "known_hosts"
+
+    def start(self, name: str) -> Host:
+        """A new host: what an earlier one of this name had on its disk is gone."""
+        place = FOLDER / "places" / name
+        place.mkdir(parents=True, exist_ok=True)
+        groups = ":".join(map(str, leftovers.groups(name)))
+        arguments = (groups, name, place, self.archive, FOLDER / "seeds" / name, self.hidden)
+        process = subprocess.Popen(
+            ["sh", str(SCRIPTS / "launch.sh"), *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=(FOLDER / f"{name}.log").open("w"),
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        host = Host(name=name, address=self.addresses[name], process=process)
+        self._connect(host)
+        assert process.stdin is not None
+        process.stdin.write(b"\n")
+        process.stdin.close()
+        self.hosts[name] = host
+        return host
+
+    def wait_until_ready(self) -> None:
+        """Until every host that runs answers over SSH."""
+        deadline_s = time.monotonic() + READY_S
+        for host in self.hosts.values():
+            while not _answers(host.address):
+                log = (FOLDER / f"{host.name}.log").read_text()
+                assert host.process.poll() is None, f"{host.name} has ended: {log}"
+                assert time.monotonic() < deadline_s, f"{host.name} does not answer: {log}"
+                time.sleep(0.05)
+            host.ssh("systemctl is-system-running --wait || { systemctl --failed; false; }")
+
+    def _connect(self, host: Host) -> None:
+        """A cable from the bridge to the host, with the host's address at its end."""
+        pid = _first_process(host.process)
+        cable = f"swb-{host.address.rpartition('.')[2]}"
+        # The kernel removes the cable of a host that has ended, but not at once.
+        subprocess.run(["ip", "link", "delete", cable], check=False, capture_output=True)
+        _run("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+        _run("ip", "link", "set", cable, "master", leftovers.BRIDGE, "up")
+        inside = ("nsenter", f"--net=/proc/{pid}/ns/net", "ip")
+        _run(*inside, "link", "set", "lo", "up")
+        _run(*inside, "address", "add", f"{host.address}/24", "dev", "eth0")
+        _run(*inside, "link", "set", "eth0", "up")
+
+    def _write_seed(self, name: str) -> None:
+        """Files that the host has from the beginning."""
+        seed = FOLDER / "seeds" / name
+        (seed / "etc" / "ssh").mkdir(parents=True)
+        (seed / "etc" / "hostname").write_text(f"{name}\n")
+        # Left empty, systemd would take the one that D-Bus has on this machine.
+        (seed / "etc" / "machine-id").write_text(f"{uuid.uuid4().hex}\n")
+        names = [f"{address} {other}" for other, address in self.addresses.items()]
+        (seed / "etc" / "hosts").write_text("\n".join(["127.0.0.1 localhost", *names, ""]))
+        host_key = seed / "etc" / "ssh" / "ssh_host_ed25519_key"
+        _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(host_key))
+        public = host_key.with_suffix(".pub").read_text().rpartition(" ")[0]
+        with self.known_hosts.open("a") as known:
+            known.write(f"{name},{self.addresses[name]} {public}\n")
+        folder = seed / "root" / ".ssh"
+        folder.mkdir(parents=True, mode=0o700)
+        (folder / "authorized_keys").write_text(self.key.with_suffix(".pub").read_text())
+
+    def _write_ssh_config(self) -> None:
+        hosts = (
+            f"Host {name}\n  HostName {address}\n  HostKeyAlias {name}\n"
+            for name, address in self.addresses.items()
+        )
+        common = (
+            "Host *\n  User root\n  BatchMode yes\n  StrictHostKeyChecking yes\n"
+            f"  IdentityFile {self.key}\n  UserKnownHostsFile {self.known_hosts}\n"
+            "  GlobalKnownHostsFile /dev/null\n  IdentitiesOnly yes\n"
+        )
+        (FOLDER / "ssh_config").write_text("".join((*hosts, common)))
+
+
+def _first_process(launched: subprocess.Popen[bytes]) -> int:
+    """The host's first process, once unshare has started it. Raises AssertionError with the log."""
+    children = Path(f"/proc/{launched.pid}/task/{launched.pid}/children")
+    here = Path("/proc/self/ns/net").readlink()
+    deadline_s = time.monotonic() + READY_S
+    while True:
+        assert launched.poll() is None, "the host ended before it began"
+        for pid in children.read_text().split():
+            with suppress(FileNotFoundError):  # a program that launch.sh ran, and that has ended
+                if Path(f"/proc/{pid}/ns/net").readlink() != here:
+                    return int(pid)
+        assert time.monotonic() < deadline_s
+        time.sleep(0.005)
+
+
+def _answers(address: str) -> bool:
+    try:
+        with socket.create_connection((address, 22), timeout=1) as connection:
+            return connection.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True, text=True)

@@ -1,0 +1,28 @@
+"""A test bed of hosts; needs root and namespaces, and is skipped with the reason elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.hosts.bed import NETWORK, Bed, bed, missing_to_run
+from toolchain.settings import default_cache
+
+ROOT = Path(__file__).parents[2]
+ADDRESSES = {"server-0": f"{NETWORK}.11", "worker-0": f"{NETWORK}.21", "edge-0": f"{NETWORK}.31"}
+
+
+def hosts_cache() -> Path:
+    return default_cache() / "hosts"
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Bed]:
+    """Three hosts that run, as bare as a new machine: with Python, but without any cache."""
+    if reason := missing_to_run():
+        pytest.skip(reason)
+    hidden = (Path.home(), ROOT, hosts_cache().parent)
+    with bed(ADDRESSES, cache=hosts_cache(), hidden=hidden) as started:
+        yield started
