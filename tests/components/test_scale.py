@@ -23,10 +23,10 @@ def resources_and_cpu_s(folder: Path, models: int) -> tuple[int, float]:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_forty_models_are_forty_times_the_resources_of_one_in_seconds(
+def test_a_hundred_models_are_a_hundred_times_the_resources_of_one_in_seconds(
     tmp_path: Path,
 ) -> None:
     one, _ = resources_and_cpu_s(tmp_path / "one", 1)
-    forty, cpu_s = resources_and_cpu_s(tmp_path / "forty", 40)
-    assert forty - one == 39 * RESOURCES_PER_MODEL
-    assert cpu_s < 5, "a thousand models would take minutes"
+    hundred, cpu_s = resources_and_cpu_s(tmp_path / "hundred", 100)
+    assert hundred - one == 99 * RESOURCES_PER_MODEL
+    assert cpu_s < 12, "a thousand models would take minutes"

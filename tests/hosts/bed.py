@@ -41,17 +41,17 @@ class Host:
     address: str
     process: subprocess.Popen[bytes]
 
-    def ssh(self, *command: str) -> str:
+    def ssh(self, command: str) -> str:
         """Runs a command over SSH as root; returns what it prints."""
         done = subprocess.run(
-            ["ssh", "-F", str(FOLDER / "ssh_config"), self.name, *command],
+            ["ssh", "-F", str(FOLDER / "ssh_config"), self.name, command],
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
         if done.returncode:
-            raise RuntimeError(f"{self.name}: {' '.join(command)}: {done.stdout}{done.stderr}")
+            raise RuntimeError(f"{self.name}: {command}: {done.stdout}{done.stderr}")
         return done.stdout
 
     def end(self) -> None:
@@ -222,7 +222,7 @@ class Bed:
 
 
 def _first_process(launched: subprocess.Popen[bytes]) -> int:
-    """The host's first process, once unshare has started it. Raises AssertionError with the log."""
+    """The host's first process, once unshare has started it."""
     children = Path(f"/proc/{launched.pid}/task/{launched.pid}/children")
     here = Path("/proc/self/ns/net").readlink()
     deadline_s = time.monotonic() + READY_S

@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 BRIDGE = "slipway-bed"
-GROUPS = Path("/sys/fs/cgroup")
 GROUP = "slipway-bed"
 DEADLINE_S = 20
 

@@ -1,4 +1,4 @@
-"""What a host of the test bed is, and that nothing of it is left."""
+"""What a host of the test bed is."""
 
 from __future__ import annotations
 

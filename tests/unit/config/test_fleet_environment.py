@@ -41,6 +41,11 @@ def _with(path: tuple[str, ...], value: Any) -> dict[str, Any]:
     return changed
 
 
+def _metal(**changes: Any) -> dict[str, Any]:
+    chat = {"pool": "l4", "replicas": {"min": 1, "max": 2}}
+    return VALUES | {"target": "metal", "pools": {"l4": METAL}, "models": {"chat": chat}} | changes
+
+
 def _problem(values: dict[str, Any]) -> Problem:
     with pytest.raises(ConfigError) as caught:
         parse_environment(values, name="aws", source="Pulumi.aws.yaml")
@@ -218,9 +223,7 @@ POOL_MISTAKES = {
 def test_an_impossible_pool_of_machines_names_its_key_and_its_fix(
     pools: dict[str, Any], complaint: tuple[str, str, str]
 ) -> None:
-    chat = {"pool": "l4", "replicas": {"min": 1, "max": 2}}
-    values = VALUES | {"target": "metal", "pools": pools, "models": {"chat": chat}}
-    problem = _problem(values)
+    problem = _problem(_metal(pools=pools))
     key, message, fix = complaint
     assert problem.key == f"slipway:{key}"
     assert message in problem.message
@@ -260,11 +263,6 @@ SERVER_MISTAKES = {
 }
 
 
-def _metal(**changes: Any) -> dict[str, Any]:
-    chat = {"pool": "l4", "replicas": {"min": 1, "max": 2}}
-    return VALUES | {"target": "metal", "pools": {"l4": METAL}, "models": {"chat": chat}} | changes
-
-
 @pytest.mark.parametrize(
     ("changes", "complaint"), SERVER_MISTAKES.values(), ids=SERVER_MISTAKES.keys()
 )
@@ -285,7 +283,5 @@ def test_a_cloud_has_no_hosts_to_list_for_its_servers() -> None:
 
 
 def test_a_pool_that_is_both_fixed_and_elastic_is_shown_with_both() -> None:
-    chat = {"pool": "l4", "replicas": {"min": 1, "max": 2}}
     pools = {"l4": METAL | {"hosts": [HOST]}}
-    values = VALUES | {"target": "metal", "pools": pools, "models": {"chat": chat}}
-    assert _problem(values).value == {"nodes": METAL["nodes"], "hosts": (HOST,)}
+    assert _problem(_metal(pools=pools)).value == {"nodes": METAL["nodes"], "hosts": (HOST,)}

@@ -95,9 +95,9 @@ def test_five_thousand_resources_fit_a_comment_in_two_seconds(
 
 
 def test_every_one_of_hundreds_of_replaced_models_is_named() -> None:
-    preview = read_digest(digests.many(1000))
+    preview = read_digest(digests.many(2000))
     head = render(preview, None, STAMP).partition("<details>")[0]
-    assert len(notable(preview)) == 250
+    assert len(notable(preview)) == 500
     assert all(f"`{change.name}`" in head for change in notable(preview))
 
 

@@ -170,14 +170,14 @@ def test_a_pull_request_of_a_fork_gets_the_report_and_the_reason(
 def test_gitlab_gets_one_comment_that_later_pushes_update(
     repository: tuple[Path, list[str]], tmp_path: Path, gitlab: Forge
 ) -> None:
-    origin, (without, base, _, _) = repository
+    origin, (_, base, change, _) = repository
     pipeline = yaml.safe_load(PIPELINE.read_text())
     place = tmp_path / "checkout"
-    checkout(origin, base, place)
+    checkout(origin, change, place)
     variables = {
         **pipeline["variables"],
-        "CI_MERGE_REQUEST_DIFF_BASE_SHA": without,
-        "CI_COMMIT_SHA": base,
+        "CI_MERGE_REQUEST_DIFF_BASE_SHA": base,
+        "CI_COMMIT_SHA": change,
         "CI_API_V4_URL": gitlab.address,
         "CI_PROJECT_ID": "1",
         "CI_MERGE_REQUEST_IID": "7",
@@ -187,9 +187,7 @@ def test_gitlab_gets_one_comment_that_later_pushes_update(
         done = shell("\n".join(pipeline[name]["script"]), place, variables)
         assert done.returncode == 0, done.stdout + done.stderr
     (ours,) = gitlab.ours()
-    assert ours["body"].startswith(f"{MARKER}\n### safe: `dev`\n")
-    # The change adds the environment.
-    assert " to create, 0 unchanged" in ours["body"]
+    assert ours["body"].startswith(f"{MARKER}\n### disruptive: `dev`\n")
     assert [write.partition(" ")[0] for write in gitlab.writes] == ["POST", "PUT"]
 
     del variables["COMMENT_TOKEN"]
@@ -197,20 +195,34 @@ def test_gitlab_gets_one_comment_that_later_pushes_update(
     assert (done.returncode, "no token for comments" in done.stdout) == (0, True)
 
 
+def commented(origin: Path, place: Path, *, base: str, head: str) -> str:
+    """The comment that .ci/preview writes in a checkout of `head`."""
+    checkout(origin, head, place)
+    done = shell(f".ci/preview dev {base} {head} out", place, {})
+    assert done.returncode == 0, done.stdout + done.stderr
+    return (place / "out" / "comment.md").read_text()
+
+
+@in_environments
+def test_a_change_that_adds_its_environment_creates_everything(
+    repository: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    origin, (without, base, _, _) = repository
+    comment = commented(origin, tmp_path / "checkout", base=without, head=base)
+    assert comment.startswith(f"{MARKER}\n### safe: `dev`\n")
+    assert " to create, 0 unchanged" in comment
+
+
 @in_environments
 def test_a_base_whose_own_preview_fails_is_said_to_be_the_reason(
     repository: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
     origin, (_, _, change, mistake) = repository
-    place = tmp_path / "checkout"
-    checkout(origin, change, place)
-    done = shell(f".ci/preview dev {mistake} {change} out", place, {})
-    assert done.returncode == 0, done.stdout + done.stderr
-    comment = (place / "out" / "comment.md").read_text()
+    comment = commented(origin, tmp_path / "checkout", base=mistake, head=change)
     assert "### failed: `dev`" in comment
     assert "the preview of the base failed" in comment
-    assert (place / "out" / "status").read_text() == "1\n"
-    assert len(git(place, "worktree", "list").splitlines()) == 1
+    assert (tmp_path / "checkout" / "out" / "status").read_text() == "1\n"
+    assert len(git(tmp_path / "checkout", "worktree", "list").splitlines()) == 1
 
 
 @pytest.mark.parametrize(
