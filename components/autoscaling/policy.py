@@ -8,7 +8,7 @@ from typing import Any
 
 from slipway.plan.platform import STABLE, AutoscalingPlan, ModelPlan, Release
 
-ENVOY_METRICS = "envoy-admin"  # the service under which Prometheus finds Envoy's statistics
+ENVOY_METRICS = "envoy-metrics"  # the service under which Prometheus finds Envoy's statistics
 
 # Scale-in follows the peak over this window; scale-out follows the latest sample.
 SCALE_IN_WINDOW_S = 60

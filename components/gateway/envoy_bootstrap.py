@@ -35,7 +35,7 @@ def envoy_bootstrap(
     """
     return {
         "node": {"id": f"gateway-{in_files(envoy.listener).host}", "cluster": cluster},
-        "admin": {"address": _socket_address(in_files(envoy.admin).host, envoy.admin.port)},
+        "admin": {"address": _socket_address(in_files(envoy.metrics).host, envoy.metrics.port)},
         "dynamic_resources": _dynamic_resources(),
         "static_resources": {
             "clusters": [

@@ -22,7 +22,7 @@ def envoy_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
         group=Group(
             name="envoy",
             count=1,
-            ports={"gateway": envoy.listener.port, "admin": envoy.admin.port},
+            ports={"gateway": envoy.listener.port, "metrics": envoy.metrics.port},
             shutdown_delay_s=2,
             services=(
                 Service(
@@ -30,13 +30,13 @@ def envoy_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
                     port="gateway",
                     # /ready says nothing about the listener, which answers /healthz itself.
                     checks=(
-                        HttpCheck(path="/ready", port="admin"),
+                        HttpCheck(path="/ready", port="metrics"),
                         HttpCheck(path="/healthz", port="gateway"),
                     ),
                 ),
                 Service(
                     name=ENVOY_METRICS,
-                    port="admin",
+                    port="metrics",
                     tags=("metrics",),
                     meta={"metrics_path": "/stats/prometheus", "metrics_used_only": "true"},
                 ),

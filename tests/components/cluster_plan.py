@@ -45,7 +45,7 @@ def cluster_plan(*, servers: int = 1) -> PlatformPlan:
                     xds_name="xds",
                     pool="edge",
                     listener=_at(EDGE, 8080),
-                    admin=_at(EDGE, 9901),
+                    metrics=_at(EDGE, 9901),
                     xds=_at(EDGE, 18000),
                     xds_http=_at(EDGE, 18001),
                 ),

@@ -89,7 +89,7 @@ def test_a_broken_query_would_be_refused(tmp_path: Path) -> None:
     assert result.returncode != 0
 
 
-SCRAPE = 'up{service="envoy-admin", instance="1"}'
+SCRAPE = 'up{service="envoy-metrics", instance="1"}'
 
 # (requests in flight on each cluster by 15 s, replicas wanted for a target of 16 each); OWN is the
 # job of the model `sim`.

@@ -81,7 +81,7 @@ def expected_listeners(environment: Environment) -> Iterator[tuple[str, int]]:
         for port in (8301, 8500, 4646):
             yield node["address"], port
     for envoy in plan["gateway"]["envoys"]:
-        for part in ("listener", "admin", "xds", "xds_http"):
+        for part in ("listener", "metrics", "xds", "xds_http"):
             yield address_of(envoy[part])
     yield address_of(plan["monitoring"]["prometheus"])
     yield address_of(plan["autoscaling"]["autoscaler"])
@@ -113,7 +113,7 @@ def test_replicas_listen_inside_the_port_range_of_their_node(
 
 def test_the_operators_tools_see_the_listeners_too(host: Any, environment: Environment) -> None:
     (envoy,) = environment.plan["gateway"]["envoys"]
-    for part in ("listener", "admin"):
+    for part in ("listener", "metrics"):
         address, port = address_of(envoy[part])
         assert host.addr(address).port(port).is_reachable
 

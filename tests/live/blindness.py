@@ -42,7 +42,7 @@ def envoy_not_scraped(platform: Platform) -> Iterator[None]:
     services["relabel_configs"].append(
         {
             "source_labels": ["__meta_consul_service"],
-            "regex": "envoy-admin",
+            "regex": "envoy-metrics",
             "target_label": "__address__",
             "replacement": f"{platform.network}.32:{CLOSED_PORT}",
         }

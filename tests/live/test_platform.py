@@ -181,7 +181,7 @@ def test_prometheus_scrapes_every_part(platform: Platform) -> None:
         for backend in backends(platform, model)
         for protocol in ("openai", "triton")  # vLLM's metrics, Triton's
     }
-    parts = ("envoy-admin", "xds-http", "prometheus", "nomad-autoscaler")
+    parts = ("envoy-metrics", "xds-http", "prometheus", "nomad-autoscaler")
     assert services == engines | dict.fromkeys(parts, 1)
 
 

@@ -24,7 +24,7 @@ ENVOY = EnvoyPlan(
     xds_name="xds",
     pool="edge",
     listener=_at(8080),
-    admin=_at(9901),
+    metrics=_at(9901),
     xds=_at(18000),
     xds_http=_at(18001),
 )

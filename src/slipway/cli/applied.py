@@ -46,7 +46,7 @@ class Applied:
     environment: str
     gateway_http: str
     gateway_grpc: str
-    envoy_admin: str
+    envoy_metrics: str
     envoys: int
     xds: str
     prometheus: str
@@ -115,16 +115,17 @@ def _not_here(environment: Environment) -> CliError:
 
 
 def from_document(plan: Mapping[str, Any]) -> Applied:
-    """The addresses and names that commands need, from a plan's JSON of this or the previous
-    version: the program that brought the environment up may be older than this one."""
-    if plan["schema_version"] == 1:
+    """The addresses and names that commands need, from a plan's JSON of this or an earlier version:
+    the program that brought the environment up may be older than this one."""
+    version = plan["schema_version"]
+    if version == 1:
         return _from_version_1(plan)
     (envoy, *_), nomad = plan["gateway"]["envoys"], _endpoint(plan["nomad"])
     return Applied(
         environment=plan["environment"],
         gateway_http=_endpoint(plan["gateway"]["clients"]).url,
         gateway_grpc=_endpoint(plan["gateway"]["clients"]).authority,
-        envoy_admin=_endpoint(envoy["admin"]).url,
+        envoy_metrics=_endpoint(envoy["admin" if version == 2 else "metrics"]).url,
         envoys=len(plan["gateway"]["envoys"]),
         xds=_endpoint(envoy["xds_http"]).url,
         prometheus=_endpoint(plan["monitoring"]["prometheus"]).url,
@@ -155,7 +156,7 @@ def _from_version_1(plan: Mapping[str, Any]) -> Applied:
         environment=plan["environment"],
         gateway_http=clients.url,
         gateway_grpc=clients.authority,
-        envoy_admin=_http(gateway["address"], gateway["admin_port"]).url,
+        envoy_metrics=_http(gateway["address"], gateway["admin_port"]).url,
         envoys=1,
         xds=_http(gateway["address"], gateway["xds_metrics_port"]).url,
         prometheus=_http(monitoring["address"], monitoring["port"]).url,

@@ -23,7 +23,7 @@ from .figures import (
 
 JsonObject = Mapping[str, Any]
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 STABLE = "stable"  # the release that serves
 PROTOCOLS = ("http", "grpc")  # OpenAI HTTP with SSE, Triton gRPC
 
@@ -225,7 +225,7 @@ class EnvoyPlan:
     xds_name: str  # of its control plane's job
     pool: str
     listener: Endpoint  # OpenAI HTTP and Triton gRPC
-    admin: Endpoint
+    metrics: Endpoint  # its statistics, endpoints and readiness, to be read
     xds: Endpoint
     xds_http: Endpoint  # the control plane's metrics and status
 

@@ -37,7 +37,7 @@ from .supply.supply import Supply
 
 CONSUL_HTTP_PORT = 8500
 NOMAD_HTTP_PORT = 4646
-ENVOY_ADMIN_PORT = 9901
+ENVOY_METRICS_PORT = 9901
 XDS_PORT = 18000
 XDS_HTTP_PORT = 18001
 PROMETHEUS_PORT = 9090
@@ -168,7 +168,7 @@ def _gateway(settings: EnvironmentSettings, address: str, artifacts: Artifacts) 
         xds_name="xds",
         pool=settings.gateway.pool,
         listener=_http(address, settings.gateway.port),
-        admin=_http(address, ENVOY_ADMIN_PORT),
+        metrics=_http(address, ENVOY_METRICS_PORT),
         xds=_http(address, XDS_PORT),
         xds_http=_http(address, XDS_HTTP_PORT),
     )

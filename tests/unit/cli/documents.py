@@ -18,17 +18,17 @@ STATUS_SCHEMA = json.loads((ROOT / "schemas/status.schema.json").read_text())
 
 
 def plan_document(
-    *, gateway: str = f"{NETWORK}.32:8080", envoy_admin: str = f"{NETWORK}.32:9901"
+    *, gateway: str = f"{NETWORK}.32:8080", envoy_metrics: str = f"{NETWORK}.32:9901"
 ) -> dict[str, Any]:
     """The parts of a plan's JSON that commands read; nothing listens at its addresses."""
     return {
-        "schema_version": 2,
+        "schema_version": 3,
         "environment": "dev",
         "gateway": {
             "clients": _endpoint(gateway),
             "envoys": [
                 {
-                    "admin": _endpoint(envoy_admin),
+                    "metrics": _endpoint(envoy_metrics),
                     "xds_http": _endpoint(f"{NETWORK}.32:18001"),
                 }
             ],

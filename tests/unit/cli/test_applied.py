@@ -34,14 +34,14 @@ def test_the_envoys_of_the_gateway_are_counted() -> None:
     assert from_document(document).envoys == 2
 
 
-def test_a_plan_recorded_by_the_version_before_is_read() -> None:
+def test_a_plan_of_version_1_is_read() -> None:
     """An `up` that upgrades a running environment finds its agents by it."""
     document = json.loads(Path(__file__).with_name("plan_version_1.json").read_text())
     assert document["schema_version"] == 1
     applied = from_document(document)
     assert applied.gateway_http == "http://127.77.0.32:8080"
     assert applied.gateway_grpc == "127.77.0.32:8080"
-    assert applied.envoy_admin == "http://127.77.0.32:9901"
+    assert applied.envoy_metrics == "http://127.77.0.32:9901"
     assert applied.envoys == 1
     assert applied.xds == "http://127.77.0.32:18001"
     assert applied.prometheus == "http://127.77.0.32:9090"
@@ -54,3 +54,11 @@ def test_a_plan_recorded_by_the_version_before_is_read() -> None:
         ("edge-0", "edge", "127.77.0.32"),
     ]
     assert [model.name for model in applied.models] == ["smollm2"]
+
+
+def test_a_plan_of_version_2_is_read_in_which_the_metrics_port_is_called_admin() -> None:
+    document = plan_document(envoy_metrics="127.77.0.32:9902")
+    (envoy,) = document["gateway"]["envoys"]
+    envoy["admin"] = envoy.pop("metrics")
+    applied = from_document(document | {"schema_version": 2})
+    assert applied.envoy_metrics == "http://127.77.0.32:9902"

@@ -396,7 +396,7 @@ def test_the_platforms_programs_are_on_the_gateways_first_node() -> None:
     )
     (envoy,) = plan.gateway.envoys
     assert plan.gateway.clients.url == envoy.listener.url == "http://127.77.0.32:8090"
-    assert envoy.admin.authority == "127.77.0.32:9901"
+    assert envoy.metrics.authority == "127.77.0.32:9901"
     assert envoy.xds.authority == "127.77.0.32:18000"
     assert plan.monitoring.prometheus.host == plan.autoscaling.autoscaler.host == "127.77.0.32"
     assert plan.node_agent.supervisor.host == plan.servers[0].address == "127.77.0.1"

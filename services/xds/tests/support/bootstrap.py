@@ -11,7 +11,7 @@ from typing import Any
 _ROOT = Path(__file__).parents[4]
 
 
-def bootstrap(address: str, *, admin_port: int, xds_port: int) -> dict[str, Any]:
+def bootstrap(address: str, *, metrics_port: int, xds_port: int) -> dict[str, Any]:
     """components/gateway/envoy_bootstrap.py applied to a gateway at this address.
 
     The one place where this service's tests read the rest of the repository: what Envoy runs with
@@ -29,7 +29,7 @@ def bootstrap(address: str, *, admin_port: int, xds_port: int) -> dict[str, Any]
         xds_name="xds",
         pool="edge",
         listener=here,
-        admin=dataclasses.replace(here, port=admin_port),
+        metrics=dataclasses.replace(here, port=metrics_port),
         xds=dataclasses.replace(here, port=xds_port),
         xds_http=here,
     )

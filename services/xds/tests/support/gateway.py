@@ -59,7 +59,7 @@ class Gateway:
 
     def __init__(self) -> None:
         self.address = GatewayAddress(ADDRESS, free_port())
-        self.admin_port = free_port()
+        self.metrics_port = free_port()
         self.xds_port = free_port()
         self.hub = Hub()
         self.url = f"http://{ADDRESS}:{self.address.port}"
@@ -109,7 +109,7 @@ class Gateway:
     async def admin(self, path: str) -> str:
         async with (
             aiohttp.ClientSession() as session,
-            session.get(f"http://{ADDRESS}:{self.admin_port}{path}") as response,
+            session.get(f"http://{ADDRESS}:{self.metrics_port}{path}") as response,
         ):
             return await response.text()
 
@@ -127,7 +127,7 @@ async def gateway(folder: Path, *, concurrency: int = 2) -> AsyncIterator[Gatewa
     result = Gateway()
     await result.start_control_plane()
     config = folder / "envoy.json"
-    document = bootstrap(ADDRESS, admin_port=result.admin_port, xds_port=result.xds_port)
+    document = bootstrap(ADDRESS, metrics_port=result.metrics_port, xds_port=result.xds_port)
     config.write_text(json.dumps(document), encoding="utf-8")
     command = [envoy, "-c", str(config), "--concurrency", str(concurrency)]
     command += ["--disable-hot-restart", "-l", "warning"]

@@ -76,8 +76,8 @@ class Platform:
 
 @contextlib.asynccontextmanager
 async def started(folder: Path, agent: Consul) -> AsyncIterator[Platform]:
-    ports = {name: free_port() for name in ("listen", "http", "gateway", "admin")}
-    document = bootstrap(ADDRESS, admin_port=ports["admin"], xds_port=ports["listen"])
+    ports = {name: free_port() for name in ("listen", "http", "gateway", "metrics")}
+    document = bootstrap(ADDRESS, metrics_port=ports["metrics"], xds_port=ports["listen"])
     (folder / "envoy.json").write_text(json.dumps(document), encoding="utf-8")
     envoy = [tools.find("envoy"), "-c", str(folder / "envoy.json"), "--concurrency", "1"]
     command = [sys.executable, str(PROGRAM), "--consul", agent.url]

@@ -49,7 +49,7 @@ def _platform_endpoints(plan: PlatformPlan) -> Iterator[tuple[str, Endpoint]]:
     yield "supervisor", plan.node_agent.supervisor
     for envoy in plan.gateway.envoys:
         yield "gateway", envoy.listener
-        yield "Envoy admin", envoy.admin
+        yield "Envoy metrics", envoy.metrics
         yield "xDS", envoy.xds
         yield "xDS status", envoy.xds_http
     yield "Prometheus", plan.monitoring.prometheus

@@ -25,10 +25,10 @@ class Endpoint:
     active_requests: int
 
 
-def endpoints(envoy_admin: str) -> list[Endpoint]:
-    """Endpoints from Envoy's admin interface. Raises httpx.HTTPError."""
+def endpoints(envoy_metrics: str) -> list[Endpoint]:
+    """Endpoints as Envoy sees them. Raises httpx.HTTPError."""
     response = httpx.get(
-        f"{envoy_admin}/clusters",
+        f"{envoy_metrics}/clusters",
         params={"format": "json"},
         timeout=TIMEOUT_S,
         trust_env=False,

@@ -13,7 +13,8 @@ from slipway.cli.platform import gateway, prometheus
 from slipway.cli.platform.nomad import Nomad
 
 SCHEMA_VERSION = 1
-ENVOY_METRICS = "envoy-admin"  # the service under which Prometheus finds Envoy's statistics
+# The services under which Prometheus finds Envoy's statistics: this version's and the one before.
+ENVOY_METRICS = ("envoy-metrics", "envoy-admin")
 
 
 def take_snapshot(environment: Environment, applied: Applied) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def take_snapshot(environment: Environment, applied: Applied) -> dict[str, Any]:
         jobs = ask("nomad", nomad.jobs, [])
         allocations = ask("nomad", nomad.allocations, [])
     states = ask("xds", lambda: gateway.control_plane(applied.xds)["models"], {})
-    endpoints = ask("envoy", lambda: gateway.endpoints(applied.envoy_admin), [])
+    endpoints = ask("envoy", lambda: gateway.endpoints(applied.envoy_metrics), [])
     targets = ask("prometheus", lambda: prometheus.targets(applied.prometheus), [])
     return {
         "schema_version": SCHEMA_VERSION,
@@ -73,7 +74,7 @@ def _blind(
     needs the statistics of `envoys` Envoys (components/autoscaling/policy.py)."""
     if reason := unreachable.get("prometheus"):
         return f"Prometheus does not answer: {reason}"
-    found = [target for target in targets if target.service == ENVOY_METRICS]
+    found = [target for target in targets if target.service in ENVOY_METRICS]
     failing = [f"{envoy.address}: {envoy.error}" for envoy in found if not envoy.up]
     if len(found) - len(failing) >= envoys:
         return ""

@@ -134,7 +134,7 @@ def applied(serve: Serve) -> Applied:
     """A platform of stand-ins: each part answers at its own address."""
     serve(NOMAD, address=f"{NETWORK}.2", port=4646)
     serve({**XDS, **ENVOY, **PROMETHEUS}, address=f"{NETWORK}.32", port=18001)
-    document = plan_document(envoy_admin=f"{NETWORK}.32:18001")
+    document = plan_document(envoy_metrics=f"{NETWORK}.32:18001")
     document["monitoring"]["prometheus"]["port"] = 18001
     return from_document(document)
 
@@ -197,7 +197,7 @@ def test_a_part_that_does_not_answer_is_named_and_the_rest_is_shown(
 FIRST, SECOND = f"http://{NETWORK}.32:9901", f"http://{NETWORK}.33:9901"
 
 
-def scraped(address: str, error: str = "", service: str = "envoy-admin") -> dict[str, Any]:
+def scraped(address: str, error: str = "", service: str = "envoy-metrics") -> dict[str, Any]:
     return {
         "labels": {"service": service},
         "scrapeUrl": address,
@@ -213,13 +213,14 @@ def scraped(address: str, error: str = "", service: str = "envoy-admin") -> dict
         (2, [scraped(FIRST), scraped(SECOND)], ""),
         (1, [scraped(FIRST), scraped(SECOND, "refused")], ""),  # an entry that Consul still has
         (1, [], "0 of 1 Envoys are in Consul"),
+        (1, [scraped(FIRST, service="envoy-admin")], ""),  # of a platform of before
         (1, [scraped(FIRST, service="xds-http")], "0 of 1 Envoys are in Consul"),
         (2, [scraped(FIRST)], "1 of 2 Envoys are in Consul"),
         (2, [scraped(FIRST), scraped(SECOND, "refused")], f"{SECOND}: refused"),
         (2, [scraped(FIRST, "timeout")], f"1 of 2 Envoys are in Consul; {FIRST}: timeout"),
     ],
     # Not the addresses, which differ between the tests' workers.
-    ids=["one", "both", "stale", "none", "other service", "missing", "down", "missing and down"],
+    ids=["one", "both", "stale", "none", "before", "other", "missing", "down", "both bad"],
 )
 def test_the_autoscaler_is_blind_without_the_statistics_of_every_envoy(
     environment: Environment,

@@ -35,7 +35,7 @@ PORT = 18100 + WORKER
 def small_plan() -> Any:
     """One server at ADDRESS, no pools, no models; the gateway and its company beside the server."""
     envoy = SimpleNamespace(
-        listener=_at(PORT), admin=_at(19901), xds=_at(18000), xds_http=_at(18001)
+        listener=_at(PORT), metrics=_at(19901), xds=_at(18000), xds_http=_at(18001)
     )
     return SimpleNamespace(
         cidr=f"{NETWORK}.0/24",
