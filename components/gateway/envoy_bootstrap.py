@@ -1,6 +1,6 @@
-"""Envoy's bootstrap: its admin address and its control plane.
+"""Envoy's bootstrap: its control plane, and the port where it can be observed.
 
-Listeners, clusters and routes are not part of it; they come over ADS (services/xds).
+What clients use is not part of it: listener, clusters and routes come over ADS (services/xds).
 """
 
 from __future__ import annotations
@@ -8,6 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from components.gateway.metrics_listener import (
+    admin_cluster,
+    admin_interface,
+    metrics_listener,
+)
 from components.nomad.addresses import in_files
 from slipway.plan.platform import EnvoyPlan
 
@@ -35,12 +40,16 @@ def envoy_bootstrap(
     """
     return {
         "node": {"id": f"gateway-{in_files(envoy.listener).host}", "cluster": cluster},
-        "admin": {"address": _socket_address(in_files(envoy.metrics).host, envoy.metrics.port)},
+        "admin": admin_interface(),
         "dynamic_resources": _dynamic_resources(),
         "static_resources": {
+            "listeners": [
+                metrics_listener(_socket_address(in_files(envoy.metrics).host, envoy.metrics.port))
+            ],
             "clusters": [
-                _xds_cluster(tuple(xds_addresses) or (in_files(envoy.xds).host,), envoy.xds.port)
-            ]
+                _xds_cluster(tuple(xds_addresses) or (in_files(envoy.xds).host,), envoy.xds.port),
+                admin_cluster(),
+            ],
         },
         "layered_runtime": _layered_runtime(),
         "overload_manager": _overload_manager(),

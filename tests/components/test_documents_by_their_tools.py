@@ -105,6 +105,7 @@ LOADS: list[tuple[str, dict[str, str], int]] = [
     ("all load on the spec before", {"model-sim-012def-openai": "40x20"}, 3),
     ("load on both specs", {"model-sim-012def-grpc": "20x20", f"{OWN}-grpc": "20x20"}, 3),
     ("a service of all specs", {"model-sim-all-openai": "40x20"}, 3),
+    ("reads of Envoy's statistics", {"admin": "100x20"}, 0),
     ("another service", {f"{OWN}-triton": "100x20"}, 0),
     ("another model", {"model-smollm2-012def-openai": "100x20"}, 0),
     ("a longer name", {"model-sim-8b-012def-openai": "100x20"}, 0),

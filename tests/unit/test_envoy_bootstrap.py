@@ -59,7 +59,7 @@ def test_a_real_envoy_accepts_it(tmp_path: Path) -> None:
 
 def test_the_control_plane_is_beside_the_gateway_unless_told_otherwise() -> None:
     def addresses(document: dict[str, object]) -> list[tuple[str, int]]:
-        (cluster,) = document["static_resources"]["clusters"]  # type: ignore[index]
+        cluster, _ = document["static_resources"]["clusters"]  # type: ignore[index]
         assert cluster["name"] == XDS_CLUSTER
         (locality,) = cluster["load_assignment"]["endpoints"]
         sockets = [e["endpoint"]["address"]["socket_address"] for e in locality["lb_endpoints"]]
@@ -71,10 +71,19 @@ def test_the_control_plane_is_beside_the_gateway_unless_told_otherwise() -> None
     assert addresses(replicas) == [("10.0.0.1", 18000), ("10.0.0.2", 18000)]
 
 
-def test_the_administration_listens_on_the_gateways_own_address() -> None:
-    admin = envoy_bootstrap(ENVOY)["admin"]["address"]["socket_address"]
+def test_the_metrics_listen_on_the_gateways_own_address() -> None:
+    (listener,) = envoy_bootstrap(ENVOY)["static_resources"]["listeners"]
 
-    assert admin == {"address": "127.94.0.5", "port_value": 9901}
+    assert listener["address"] == {"socket_address": {"address": "127.94.0.5", "port_value": 9901}}
+
+
+def test_the_admin_interface_has_no_address_but_a_socket_in_the_tasks_folder() -> None:
+    document = envoy_bootstrap(ENVOY)
+    _, admin = document["static_resources"]["clusters"]
+    (endpoint,) = admin["load_assignment"]["endpoints"][0]["lb_endpoints"]
+
+    assert document["admin"] == {"address": {"pipe": {"path": "admin.sock", "mode": 0o600}}}
+    assert endpoint["endpoint"]["address"] == {"pipe": {"path": "admin.sock"}}
 
 
 def test_everything_else_comes_by_delta_ads_with_a_quick_reconnect() -> None:
@@ -84,7 +93,9 @@ def test_everything_else_comes_by_delta_ads_with_a_quick_reconnect() -> None:
     assert resources["ads_config"]["api_type"] == "DELTA_GRPC"
     (service,) = resources["ads_config"]["grpc_services"]
     assert service["envoy_grpc"]["retry_policy"]["retry_back_off"]["max_interval"] == "1s"
-    assert set(document["static_resources"]) == {"clusters"}
+    (listener,) = document["static_resources"]["listeners"]
+    clusters = [cluster["name"] for cluster in document["static_resources"]["clusters"]]
+    assert (listener["name"], clusters) == ("metrics", [XDS_CLUSTER, "admin"])
     layers = [layer["name"] for layer in document["layered_runtime"]["layers"]]
     assert layers == ["static", RUNTIME_LAYER, "admin"]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,9 @@ def route(
 class Gateway:
     """`apply` publishes a table and returns once Envoy has acknowledged all of it."""
 
+    envoy: asyncio.subprocess.Process
+    admin_socket: str
+
     def __init__(self) -> None:
         self.address = GatewayAddress(ADDRESS, free_port())
         self.metrics_port = free_port()
@@ -64,6 +68,7 @@ class Gateway:
         self.hub = Hub()
         self.url = f"http://{ADDRESS}:{self.address.port}"
         self.target = f"{ADDRESS}:{self.address.port}"
+        self.metrics_url = f"http://{ADDRESS}:{self.metrics_port}"
 
     async def start_control_plane(self) -> None:
         """A new process, as far as Envoy can tell: new streams, no memory of versions."""
@@ -108,8 +113,8 @@ class Gateway:
 
     async def admin(self, path: str) -> str:
         async with (
-            aiohttp.ClientSession() as session,
-            session.get(f"http://{ADDRESS}:{self.metrics_port}{path}") as response,
+            aiohttp.ClientSession(connector=aiohttp.UnixConnector(self.admin_socket)) as session,
+            session.get(f"http://envoy{path}") as response,
         ):
             return await response.text()
 
@@ -121,18 +126,26 @@ class Gateway:
 
 
 @contextlib.asynccontextmanager
-async def gateway(folder: Path, *, concurrency: int = 2) -> AsyncIterator[Gateway]:
-    """Envoy starts with an empty table and is ready when this returns."""
+async def gateway(
+    folder: Path, *, concurrency: int = 2, change: Callable[[dict[str, Any]], None] | None = None
+) -> AsyncIterator[Gateway]:
+    """Envoy starts with an empty table and is ready when this returns. `change` edits its
+    bootstrap."""
     envoy = tools.find("envoy")
     result = Gateway()
     await result.start_control_plane()
     config = folder / "envoy.json"
     document = bootstrap(ADDRESS, metrics_port=result.metrics_port, xds_port=result.xds_port)
+    if change:
+        change(document)
     config.write_text(json.dumps(document), encoding="utf-8")
     command = [envoy, "-c", str(config), "--concurrency", str(concurrency)]
     command += ["--disable-hot-restart", "-l", "warning"]
     try:
-        async with running(*command, log=folder / "envoy.log"):
+        async with running(*command, log=folder / "envoy.log", folder=folder) as result.envoy:
+            socket = document["admin"]["address"]["pipe"]["path"]
+            # Short enough for the path of a socket, however long the folder's is.
+            result.admin_socket = f"/proc/{result.envoy.pid}/cwd/{socket}"
             await result.apply()
             await eventually(_answers(result), "Envoy opens its listener")
             yield result

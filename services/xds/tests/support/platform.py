@@ -80,12 +80,13 @@ async def started(folder: Path, agent: Consul) -> AsyncIterator[Platform]:
     document = bootstrap(ADDRESS, metrics_port=ports["metrics"], xds_port=ports["listen"])
     (folder / "envoy.json").write_text(json.dumps(document), encoding="utf-8")
     envoy = [tools.find("envoy"), "-c", str(folder / "envoy.json"), "--concurrency", "1"]
+    envoy += ["--disable-hot-restart", "-l", "warning"]
     command = [sys.executable, str(PROGRAM), "--consul", agent.url]
     for flag in ("listen", "http", "gateway"):
         command += [f"--{flag}", f"{ADDRESS}:{ports[flag]}"]
     async with (
         running(*command, log=folder / "xds.log", environment=dict(os.environ)) as program,
-        running(*envoy, "--disable-hot-restart", "-l", "warning", log=folder / "envoy.log"),
+        running(*envoy, log=folder / "envoy.log", folder=folder),
         aiohttp.ClientSession() as session,
     ):
         platform = Platform(

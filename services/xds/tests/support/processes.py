@@ -10,12 +10,12 @@ from pathlib import Path
 
 @contextlib.asynccontextmanager
 async def running(
-    *command: str, log: Path, environment: dict[str, str] | None = None
+    *command: str, log: Path, folder: Path | None = None, environment: dict[str, str] | None = None
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """Ended on exit: politely first, by force after 5 s."""
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
-            *command, stdout=output, stderr=output, env=environment
+            *command, stdout=output, stderr=output, cwd=folder, env=environment
         )
     try:
         yield process

@@ -55,7 +55,9 @@ def control_plane(xds: str) -> Mapping[str, Any]:
 def _endpoints(document: Mapping[str, Any]) -> Iterator[Endpoint]:
     for cluster in document.get("cluster_statuses", []):
         for host in cluster.get("host_statuses", []):
-            socket = host["address"]["socket_address"]
+            socket = host["address"].get("socket_address")
+            if socket is None:  # Envoy's own admin interface
+                continue
             health = host.get("health_status", {})
             stats = {stat.get("name"): stat.get("value", 0) for stat in host.get("stats", [])}
             yield Endpoint(

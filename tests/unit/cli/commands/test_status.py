@@ -101,6 +101,16 @@ ENVOY = {
                     ],
                 },
                 {"name": "empty"},
+                {
+                    "name": "admin",
+                    "host_statuses": [
+                        {
+                            "address": {"pipe": {"path": "admin.sock"}},
+                            "health_status": {"eds_health_status": "HEALTHY"},
+                            "stats": [{"name": "rq_active", "value": "1"}],
+                        }
+                    ],
+                },
             ]
         },
     ),
