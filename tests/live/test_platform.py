@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import stat
 import subprocess
 from collections import Counter
+from pathlib import Path
 
 import httpx
 import openai
@@ -14,6 +16,7 @@ import pytest
 from tests.live.environments import Platform
 from tests.live.metrics import targets, values, wait_for
 from tests.live.models import backends, job_of_each_model, serving
+from tests.live.processes import processes_of
 from tests.live.streaming import Load, grpc_stream, openai_stream
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(1200)]
@@ -99,6 +102,32 @@ def test_nothing_is_changed_without_a_token(platform: Platform) -> None:
         assert httpx.delete(f"{address}/v1/{path}").status_code == 403
     assert platform.consul(route) == before
     assert job_of_each_model(platform)["sim-a"] == job
+
+
+def test_nobody_ends_envoy_over_its_metrics_port(platform: Platform) -> None:
+    metrics = f"{platform.http.rpartition(':')[0]}:9901"
+    before = _envoy(platform)
+    for path in ("quitquitquit", "healthcheck/fail", "drain_listeners", "config_dump"):
+        for method in ("GET", "POST"):
+            assert httpx.request(method, f"{metrics}/{path}").status_code == 404, path
+    assert httpx.get(f"{metrics}/ready").text == "LIVE\n"
+    assert httpx.get(f"{platform.http}/healthz").status_code == 200
+    assert _envoy(platform) == before
+
+
+def test_envoys_own_user_reaches_its_whole_admin_interface_over_a_socket(
+    platform: Platform,
+) -> None:
+    socket = Path(f"/proc/{_envoy(platform)}/cwd/admin.sock")
+    assert stat.S_IMODE(socket.stat().st_mode) == 0o600
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(socket))) as client:
+        assert client.get("http://envoy/server_info").json()["state"] == "LIVE"
+
+
+def _envoy(platform: Platform) -> int:
+    """Its process."""
+    (process,) = [each for each in processes_of(platform.run) if each.kind == "envoy of envoy"]
+    return process.pid
 
 
 def test_a_preview_right_after_up_has_no_changes(platform: Platform) -> None:
