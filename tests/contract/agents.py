@@ -16,7 +16,6 @@ from typing import Any
 from tests.workers import WORKER
 
 CONSUL_ADDRESS = f"127.91.{WORKER}.1"
-SECOND_CONSUL_ADDRESS = f"127.91.{WORKER}.3"
 NOMAD_ADDRESS = f"127.91.{WORKER}.2"
 MANAGEMENT_TOKEN = "7d5a1b1e-0000-4000-8000-00000000c0de"
 START_DEADLINE_S = 40.0
@@ -78,21 +77,14 @@ def _wait_until_ready(agent: Agent, path: str, process: subprocess.Popen[bytes])
 
 
 @contextmanager
-def consul_agent(
-    binary: Path,
-    folder: Path,
-    *,
-    address: str = CONSUL_ADDRESS,
-    datacenter: str = "dc1",
-    neighbour: Agent | None = None,
-) -> Iterator[Agent]:
+def consul_agent(binary: Path, folder: Path, *, authority: Path | None = None) -> Iterator[Agent]:
     """A Consul server in development mode, alone in its datacenter.
 
     Args:
-        neighbour: the server of another datacenter, which then passes requests on to this one.
+        authority: a folder of certificates (tests/contract/authority.py). The server then answers
+            at port 8501 as well, over TLS and to clients with a certificate only.
     """
-    config = {
-        "datacenter": datacenter,
+    config: dict[str, Any] = {
         "acl": {
             "enabled": True,
             "default_policy": "deny",
@@ -100,16 +92,18 @@ def consul_agent(
         },
         "ports": {"dns": -1, "grpc": -1, "grpc_tls": -1},
     }
+    if authority is not None:
+        config["ports"] |= {"https": 8501}
+        files = {"ca_file": "ca.pem", "cert_file": "server.pem", "key_file": "server-key.pem"}
+        https = {setting: str(authority / name) for setting, name in files.items()}
+        config["tls"] = {"https": {**https, "verify_incoming": True}}
     (folder / "consul.json").write_text(json.dumps(config))
-    command = [str(binary), "agent", "-dev", f"-bind={address}"]
-    command += [f"-client={address}", f"-config-file={folder / 'consul.json'}"]
-    agent = Agent(f"http://{address}:8500", "X-Consul-Token", MANAGEMENT_TOKEN)
+    command = [str(binary), "agent", "-dev", f"-bind={CONSUL_ADDRESS}"]
+    command += [f"-client={CONSUL_ADDRESS}", f"-config-file={folder / 'consul.json'}"]
+    agent = Agent(f"http://{CONSUL_ADDRESS}:8500", "X-Consul-Token", MANAGEMENT_TOKEN)
     with _running(command, folder) as process:
         _wait_until_ready(agent, "/v1/status/leader", process)
         _wait_until_ready(agent, "/v1/acl/token/self", process)
-        if neighbour is not None:
-            neighbour.call("PUT", f"/v1/agent/join/{address}?wan=1")
-            _wait_until_ready(neighbour, f"/v1/catalog/nodes?dc={datacenter}", process)
         yield agent
 
 

@@ -9,10 +9,20 @@ from pathlib import Path
 import pytest
 
 from tests.binaries import find
-from tests.contract.agents import SECOND_CONSUL_ADDRESS, Agent, consul_agent, nomad_agent
+from tests.contract.agents import CONSUL_ADDRESS, Agent, consul_agent, nomad_agent
+from tests.contract.authority import write_authority
+from tests.contract.sshd import (
+    HOST_ADDRESS,
+    JUMP_ADDRESS,
+    SshServer,
+    missing_to_run,
+    ssh_server,
+    unpacked,
+)
 from tests.contract.stack import Stack
 from toolchain.language_host.install import install as install_language_host
 from toolchain.plugins.install import install as install_plugins
+from toolchain.settings import default_cache
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -55,19 +65,16 @@ def stack(tmp_path: Path, empty_stack: Path, pulumi: Path, pulumi_home: Path) ->
 
 
 @pytest.fixture(scope="session")
-def consul(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a certificate authority and what it has signed."""
+    return write_authority(tmp_path_factory.mktemp("authority"), CONSUL_ADDRESS)
+
+
+@pytest.fixture(scope="session")
+def consul(tmp_path_factory: pytest.TempPathFactory, authority: Path) -> Iterator[Agent]:
     """A Consul agent shared by all tests."""
-    with consul_agent(find("consul"), tmp_path_factory.mktemp("consul")) as agent:
-        yield agent
-
-
-@pytest.fixture
-def second_consul(tmp_path_factory: pytest.TempPathFactory, consul: Agent) -> Iterator[Agent]:
-    """The server of the datacenter "dc2", which the shared agent passes requests on to."""
-    folder, address = tmp_path_factory.mktemp("consul-2"), SECOND_CONSUL_ADDRESS
-    with consul_agent(
-        find("consul"), folder, address=address, datacenter="dc2", neighbour=consul
-    ) as agent:
+    folder = tmp_path_factory.mktemp("consul")
+    with consul_agent(find("consul"), folder, authority=authority) as agent:
         yield agent
 
 
@@ -76,3 +83,26 @@ def nomad(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     """A Nomad agent shared by all tests."""
     with nomad_agent(find("nomad"), tmp_path_factory.mktemp("nomad")) as agent:
         yield agent
+
+
+@pytest.fixture(scope="session")
+def ssh_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of OpenSSH's server; skips where its package cannot be had."""
+    if reason := missing_to_run():
+        pytest.skip(reason)
+    return unpacked(default_cache() / "hosts", tmp_path_factory.mktemp("openssh"))
+
+
+@pytest.fixture(scope="session")
+def host(tmp_path_factory: pytest.TempPathFactory, ssh_files: Path) -> Iterator[SshServer]:
+    """A host to run commands on; it takes the variable STAGE and those with previous outputs."""
+    folder, accepted = tmp_path_factory.mktemp("host"), "AcceptEnv STAGE PULUMI_COMMAND_*"
+    with ssh_server(ssh_files, folder, HOST_ADDRESS, accepted) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def jump_host(tmp_path_factory: pytest.TempPathFactory, ssh_files: Path) -> Iterator[SshServer]:
+    """A host to reach others by, which takes no variables."""
+    with ssh_server(ssh_files, tmp_path_factory.mktemp("jump"), JUMP_ADDRESS) as server:
+        yield server

@@ -6,21 +6,10 @@ from typing import Any
 SECOND_NS = 1_000_000_000
 
 
-def sleeper(
-    job_id: str,
-    *,
-    deployed: bool = False,
-    command: str = "/bin/sleep",
-    arguments: tuple[str, ...] = ("600",),
-    cpu_mhz: int = 20,
-) -> str:
-    """A JSON jobspec: one group "main" with one raw_exec task and room to be scaled.
-
-    Args:
-        deployed: whether Nomad makes a deployment of it and judges its health.
-    """
+def sleeper(job_id: str, *, cpu_mhz: int = 20) -> str:
+    """A JSON jobspec: one group "main" with one raw_exec task and room to be scaled."""
     update = {
-        "MaxParallel": 1 if deployed else 0,
+        "MaxParallel": 0,  # no deployments
         "HealthCheck": "task_states",
         "MinHealthyTime": SECOND_NS // 10,
         "HealthyDeadline": 3 * SECOND_NS,
@@ -30,7 +19,7 @@ def sleeper(
         "Name": "sleep",
         "Driver": "raw_exec",
         "KillTimeout": SECOND_NS,
-        "Config": {"command": command, "args": list(arguments)},
+        "Config": {"command": "/bin/sleep", "args": ["600"]},
         "Resources": {"CPU": cpu_mhz, "MemoryMB": 20},
     }
     group = {

@@ -10,7 +10,6 @@ def idle_operation(shown: list[str] | None = None) -> Operation:
     """An operation that nobody interrupts; the lines it shows go to `shown`."""
     return Operation(
         name="name",
-        timeout_s=0,
         log=(shown if shown is not None else []).append,
         cancelled=threading.Event(),
     )

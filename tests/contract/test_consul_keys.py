@@ -1,6 +1,7 @@
 """consul.Keys through the official SDK, the real CLI and a real Consul with ACLs."""
 
 import base64
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,7 @@ from tests.contract.agents import MANAGEMENT_TOKEN, Agent
 from tests.contract.operations import recorded
 from tests.contract.stack import Stack
 from toolchain.plugins.consul_keys import ConsulKeys
-from toolchain.plugins.json_api import JsonApi
+from toolchain.plugins.json_api import Certificates, JsonApi
 from toolchain.plugins.resource import ProviderError
 
 pytestmark = pytest.mark.binaries
@@ -23,17 +24,15 @@ pulumi_consul.Keys(
         pulumi_consul.KeysKeyArgs(path=path, value=pulumi.Output.secret(value), delete=delete)
         for path, value, delete in keys
     ],
-    datacenter=datacenter,
     opts=pulumi.ResourceOptions(provider=provider, import_=import_id),
 )
 """
 UNREACHABLE = "127.91.0.9:8500"
 
 
-def _access(consul: Agent, datacenter: str | None = None) -> dict[str, str | None]:
+def _access(consul: Agent) -> dict[str, str | None]:
     address = consul.address.removeprefix("http://")
-    access = {"address": address, "token": MANAGEMENT_TOKEN, "datacenter": datacenter}
-    return {**access, "import_id": None}
+    return {"address": address, "token": MANAGEMENT_TOKEN, "import_id": None}
 
 
 def _value(consul: Agent, path: str) -> str:
@@ -76,36 +75,6 @@ def test_keys_are_written_kept_moved_and_removed(stack: Stack, consul: Agent) ->
     assert stack.files_with("t/three") == []  # a secret value makes the whole list secret
 
 
-def test_keys_of_another_datacenter_replace_those_of_the_first(
-    stack: Stack, consul: Agent, second_consul: Agent
-) -> None:
-    keys = [("t/moves", "1", True), ("t/remains", "2", False)]
-    stack.program(PROGRAM, **_access(consul), keys=keys)
-    assert stack.up().ok
-    stack.program(PROGRAM, **_access(consul, "dc1"), keys=keys)
-    assert stack.preview("--expect-no-changes").ok  # the datacenter that it was all along
-
-    stack.program(PROGRAM, **_access(consul, "dc2"), keys=keys)
-    replaced = stack.up()
-    assert replaced.ok, replaced.output
-    assert [operation for operation, _ in replaced.steps] == [
-        "create-replacement",
-        "replace",
-        "delete-replaced",
-    ]
-    assert stack.outputs("keys")["datacenter"] == "dc2"
-    assert _value(second_consul, "t/moves") == "1"
-    assert _value(second_consul, "t/remains") == "2"
-    assert consul.status("/v1/kv/t/moves") == 404
-    assert _value(consul, "t/remains") == "2"  # no `delete`: it stays
-
-    second_consul.call("PUT", "/v1/kv/t/moves", b"changed outside")
-    assert stack.up("--refresh").steps == [("update", "keys")]
-    assert _value(second_consul, "t/moves") == "1"
-    assert stack.destroy().ok
-    assert second_consul.status("/v1/kv/t/moves") == 404
-
-
 def test_keys_that_exist_are_taken_over_by_creating_the_resource(
     stack: Stack, consul: Agent
 ) -> None:
@@ -136,7 +105,7 @@ def test_a_wrong_token_is_an_error_and_not_an_absence(consul: Agent) -> None:
     api = JsonApi(address=consul.address, token_header="X-Consul-Token", token="wrong")
     denied = recorded({"datacenter": "dc1", "keys": [{"path": "t/denied"}]})
     with pytest.raises(ProviderError, match="403"):
-        ConsulKeys(api, "").read(denied)
+        ConsulKeys(api).read(denied)
 
 
 def test_an_unreachable_consul_stops_only_what_needs_it(stack: Stack, consul: Agent) -> None:
@@ -180,13 +149,70 @@ def test_a_provider_configured_by_a_later_value_can_be_previewed(stack: Stack) -
     assert planned.steps == [("create", "find"), ("create", "keys")]
 
 
+def test_certificates_and_the_token_may_be_files_that_the_update_itself_writes(
+    stack: Stack, consul: Agent, authority: Path
+) -> None:
+    stack.program(
+        """
+        import pulumi_command
+        import pulumi_consul
+        written = pulumi_command.local.Command(
+            "written", create=f"cp {authority}/*.pem . && echo {token} > token", dir=folder
+        )
+        pulumi_consul.Keys(
+            "keys",
+            keys=[pulumi_consul.KeysKeyArgs(path="t/encrypted", value="1", delete=True)],
+            opts=pulumi.ResourceOptions(depends_on=[written]),
+        )
+        """,
+        authority=str(authority),
+        folder=str(stack.folder),
+        token=MANAGEMENT_TOKEN,
+    )
+    names = {"CACERT": "ca.pem", "CLIENT_CERT": "client.pem", "CLIENT_KEY": "client-key.pem"}
+    files = {**names, "HTTP_TOKEN_FILE": "token"}
+    stack.variables = {
+        "CONSUL_HTTP_ADDR": consul.address.removeprefix("http://").replace("8500", "8501"),
+        "CONSUL_HTTP_SSL": "true",
+        **{f"CONSUL_{name}": str(stack.folder / file) for name, file in files.items()},
+    }
+    applied = stack.up()
+    assert applied.ok, applied.output
+    assert _value(consul, "t/encrypted") == "1"
+    (stack.folder / "ca.pem").unlink()
+    failed = stack.destroy()
+    assert not failed.ok
+    assert str(stack.folder / "ca.pem") in failed.text
+    consul.call("DELETE", "/v1/kv/t/encrypted")
+
+
+def _encrypted(consul: Agent, **certificates: str) -> JsonApi:
+    return JsonApi(
+        address=consul.address.replace("http:", "https:").replace("8500", "8501"),
+        token_header="X-Consul-Token",
+        token=MANAGEMENT_TOKEN,
+        certificates=Certificates(**certificates),
+    )
+
+
+def test_a_server_must_be_verified_and_verifies_its_clients(consul: Agent, authority: Path) -> None:
+    ca, own, key = (str(authority / f"{name}.pem") for name in ("ca", "client", "client-key"))
+    texts = {"ca": Path(ca).read_text(), "own": Path(own).read_text(), "key": Path(key).read_text()}
+    for given in (texts, {"ca": ca, "own": own, "key": key}):
+        assert _encrypted(consul, **given).json("GET", "/v1/agent/self")["Config"]
+    with pytest.raises(ProviderError, match="CERTIFICATE_VERIFY_FAILED"):
+        _encrypted(consul, own=own, key=key).json("GET", "/v1/agent/self")
+    with pytest.raises(ProviderError, match="CERTIFICATE_REQUIRED"):
+        _encrypted(consul, ca=ca).json("GET", "/v1/agent/self")
+
+
 def test_a_setting_that_the_plugin_does_not_know_is_refused_by_name(stack: Stack) -> None:
     stack.program(
         """
         import pulumi_consul
-        pulumi_consul.Provider("consul", address="127.0.0.1:8500", ca_file="/ca.pem")
+        pulumi_consul.Provider("consul", address="127.0.0.1:8500", ca_path="/ca")
         """
     )
     refused = stack.preview()
     assert not refused.ok
-    assert "caFile" in refused.text
+    assert "caPath" in refused.text

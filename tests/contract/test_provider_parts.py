@@ -1,5 +1,6 @@
 """The parts of the registry-only plugins that need neither the CLI nor a server."""
 
+import string
 from typing import Any
 
 import pytest
@@ -8,13 +9,17 @@ from google.protobuf.struct_pb2 import Struct  # type: ignore[import-untyped]
 from tests.contract.jobs import SECOND_NS, sleeper
 from tests.contract.operations import idle_operation, recorded
 from toolchain.plugins.consul_keys import ConsulKeys
-from toolchain.plugins.json_api import JsonApi
+from toolchain.plugins.json_api import Certificates, JsonApi
 from toolchain.plugins.local_command import LocalCommand
 from toolchain.plugins.nomad_acl_policy import NomadAclPolicy
 from toolchain.plugins.nomad_job import NomadJob
 from toolchain.plugins.nomad_job_outputs import computed
+from toolchain.plugins.nomad_variable import NomadVariable
+from toolchain.plugins.provider import PROVIDERS
 from toolchain.plugins.random_password import RandomPassword
+from toolchain.plugins.remote_command import RemoteCommand
 from toolchain.plugins.resource import PartlyCreatedError, ProviderError, Resource
+from toolchain.plugins.tls_certificate import LocallySignedCert
 from toolchain.plugins.wire import UNKNOWN, decode, encode
 
 NOWHERE = JsonApi(address="http://127.91.0.9:1", token_header="X-Token", token="")
@@ -65,8 +70,9 @@ def test_a_duration_is_written_as_go_does(nanoseconds: int, text: str) -> None:
 @pytest.mark.parametrize(
     ("resource", "inputs", "complaint"),
     [
-        (RandomPassword(), {"length": 2, "minNumeric": 3}, "length"),
         (RandomPassword(), {"length": 0}, "length"),
+        (RandomPassword(), {"length": 9, "minNumeric": 3}, "minNumeric"),
+        (RandomPassword(), {"length": 9, "overrideSpecial": "%"}, "overrideSpecial"),
         (
             RandomPassword(),
             {"length": 9, "lower": False, "upper": False, "numeric": False, "special": False},
@@ -76,8 +82,14 @@ def test_a_duration_is_written_as_go_does(nanoseconds: int, text: str) -> None:
         (JOB, {"jobspec": "job {}"}, "json"),
         (JOB, {"jobspec": "job {}", "json": True}, "jobspec"),
         (JOB, {"jobspec": '{"Job": {"Name": "x"}}', "json": True}, "jobspec"),
+        (JOB, {"jobspec": UNKNOWN, "json": True, "detach": False}, "detach"),
+        (JOB, {"jobspec": UNKNOWN, "json": True, "hcl2": {"allowFs": True}}, "hcl2"),
+        (JOB, {"jobspec": UNKNOWN, "json": True, "policyOverride": True}, "policyOverride"),
+        (JOB, {"jobspec": UNKNOWN, "json": True, "readAllocationIds": True}, "readAllocationIds"),
         (NomadAclPolicy(NOWHERE), {"rulesHcl": ""}, "name"),
-        (ConsulKeys(NOWHERE, ""), {"keys": [{"path": "a", "name": "read"}]}, "keys"),
+        (ConsulKeys(NOWHERE), {"keys": [{"path": "a", "name": "read"}]}, "keys"),
+        (ConsulKeys(NOWHERE), {"keys": UNKNOWN, "datacenter": "dc2"}, "datacenter"),
+        (ConsulKeys(NOWHERE), {"keys": UNKNOWN, "token": UNKNOWN}, "token"),
     ],
 )
 def test_inputs_that_cannot_work_are_refused_at_preview(
@@ -91,9 +103,12 @@ def test_inputs_that_cannot_work_are_refused_at_preview(
     [
         (RandomPassword(), {"length": UNKNOWN}),
         (JOB, {"jobspec": UNKNOWN, "json": True}),
-        (ConsulKeys(NOWHERE, ""), {"keys": UNKNOWN}),
-        (ConsulKeys(NOWHERE, ""), {"keys": [{"path": "a", "value": UNKNOWN}]}),
+        (ConsulKeys(NOWHERE), {"keys": UNKNOWN}),
+        (ConsulKeys(NOWHERE), {"keys": [{"path": "a", "value": UNKNOWN}]}),
         (LocalCommand(), {"create": UNKNOWN, "environment": {"A": UNKNOWN}}),
+        (RemoteCommand(), {"create": "true", "connection": UNKNOWN}),
+        (NomadVariable(NOWHERE), {"path": UNKNOWN, "items": UNKNOWN}),
+        (LocallySignedCert(), {"caCertPem": UNKNOWN, "earlyRenewalHours": UNKNOWN}),
     ],
 )
 def test_unknown_inputs_pass_a_preview_of_create_and_update_without_network(
@@ -101,20 +116,27 @@ def test_unknown_inputs_pass_a_preview_of_create_and_update_without_network(
 ) -> None:
     assert resource.check(inputs) == {}
     assert UNKNOWN in str(resource.planned(inputs, None))
-    old = recorded({"jobspec": sleeper("a"), "namespace": "default", "keys": [], "stdout": ""})
+    outputs = {"jobspec": sleeper("a"), "namespace": "default", "keys": [], "stdout": ""}
+    old = recorded({**outputs, "validityEndTime": "2999-01-01T00:00:00Z"})
     assert resource.diff(old, inputs).changed
     assert UNKNOWN in str(resource.planned(inputs, old))
 
 
-def test_every_class_of_a_password_keeps_its_minimum() -> None:
-    inputs = {"length": 8, "minLower": 2, "minUpper": 2, "minNumeric": 2, "minSpecial": 2}
-    _, outputs = RandomPassword().create({**inputs, "overrideSpecial": "%"}, idle_operation())
-    result = outputs["result"]
-    assert len(result) == 8
-    assert sum(character.islower() for character in result) == 2
-    assert sum(character.isupper() for character in result) == 2
-    assert sum(character.isdigit() for character in result) == 2
-    assert result.count("%") == 2
+@pytest.mark.parametrize(
+    ("classes", "expected"),
+    [
+        ({}, string.ascii_letters + string.digits + "!@#$%&*()-_=+[]{}<>:?"),
+        ({"special": False}, string.ascii_letters + string.digits),
+        ({"special": False, "number": False, "upper": False}, string.ascii_lowercase),
+        ({"special": False, "lower": False, "upper": False}, string.digits),
+    ],
+)
+def test_a_password_has_every_character_of_its_classes_and_no_other(
+    classes: dict[str, bool], expected: str
+) -> None:
+    _, outputs = RandomPassword().create({"length": 5000, **classes}, idle_operation())
+    assert len(outputs["result"]) == 5000
+    assert set(outputs["result"]) == set(expected)
 
 
 def test_a_jobspec_written_differently_is_not_a_change() -> None:
@@ -139,10 +161,57 @@ def test_another_namespace_or_id_is_a_replacement() -> None:
 
 
 def test_a_refused_connection_is_an_error_and_never_an_absence() -> None:
-    old = recorded({"namespace": "default", "keys": [{"path": "a"}], "datacenter": "dc1"})
-    for resource in (JOB, NomadAclPolicy(NOWHERE), ConsulKeys(NOWHERE, "")):
+    outputs = {"namespace": "default", "path": "a", "keys": [{"path": "a"}], "datacenter": "dc1"}
+    old = recorded(outputs)
+    resources = (NomadAclPolicy(NOWHERE), NomadVariable(NOWHERE), ConsulKeys(NOWHERE))
+    for resource in (JOB, *resources):
         with pytest.raises(ProviderError, match="connection refused"):
             resource.read(old)
+
+
+def server_of(provider: str, config: dict[str, Any]) -> JsonApi:
+    first, *_ = PROVIDERS[provider][1](config)
+    api: JsonApi = first._api  # type: ignore[attr-defined]
+    return api
+
+
+@pytest.mark.parametrize(
+    ("provider", "variables"),
+    [
+        ("nomad", {"NOMAD_CACERT": "ca", "NOMAD_CLIENT_CERT": "own", "NOMAD_CLIENT_KEY": "key"}),
+        (
+            "consul",
+            {"CONSUL_CACERT": "ca", "CONSUL_CLIENT_CERT": "own", "CONSUL_CLIENT_KEY": "key"},
+        ),
+        ("consul", {"CONSUL_CA_FILE": "ca", "CONSUL_CERT_FILE": "own", "CONSUL_KEY_FILE": "key"}),
+    ],
+)
+def test_certificates_come_from_the_configuration_and_then_from_variables(
+    provider: str, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert server_of(provider, {}).certificates == Certificates(ca="ca", own="own", key="key")
+    configured = {"caPem": "text", "caFile": "file", "certFile": "file", "keyFile": "file"}
+    expected = Certificates(ca="text", own="file", key="file")
+    assert server_of(provider, configured).certificates == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "encrypted", "address"),
+    [
+        ({}, "", "http://127.0.0.1:8500"),
+        ({}, "true", "https://127.0.0.1:8500"),
+        ({"scheme": "http"}, "1", "http://127.0.0.1:8500"),
+        ({"address": "a:1", "scheme": "https"}, "", "https://a:1"),
+        ({"address": "https://a:1"}, "", "https://a:1"),
+    ],
+)
+def test_consuls_address_has_a_scheme_or_gets_one(
+    config: dict[str, Any], encrypted: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONSUL_HTTP_SSL", encrypted)
+    assert server_of("consul", config).address == address
 
 
 class AcceptsAndFallsSilent(JsonApi):
@@ -156,11 +225,10 @@ class AcceptsAndFallsSilent(JsonApi):
         raise ProviderError("HTTP 500: No cluster leader")
 
 
-@pytest.mark.parametrize("detach", [True, False])
-def test_a_job_that_was_accepted_is_kept_when_nomad_no_longer_answers(detach: bool) -> None:
+def test_a_job_that_was_accepted_is_kept_when_nomad_no_longer_answers() -> None:
     silent = AcceptsAndFallsSilent(address=NOWHERE.address, token_header="X-Token", token="")
-    inputs = {"jobspec": sleeper("a"), "json": True, "detach": detach}
-    with pytest.raises(PartlyCreatedError, match="error waiting for job 'a'") as failed:
+    inputs = {"jobspec": sleeper("a"), "json": True}
+    with pytest.raises(PartlyCreatedError, match="job 'a' is registered, but") as failed:
         NomadJob(silent).create(inputs, idle_operation())
     assert failed.value.resource_id == "a"
     kept = failed.value.outputs

@@ -1,7 +1,8 @@
 """A state that earlier registry-only plugins have written, under those of today.
 
 They wrote some properties otherwise than the official plugins: "300s" for "5m0s", false and "" for
-null, no defaults among the inputs. An environment that they made goes on without a change.
+null, no defaults among the inputs. An environment that they made goes on without a change, but for
+a job with `detach=False`, which is refused now: without it the job is updated and not restarted.
 """
 
 import json
@@ -17,8 +18,8 @@ from tests.contract.stack import Stack
 
 pytestmark = pytest.mark.binaries
 
-# What `pulumi stack export --show-secrets` printed after an `up` of PROGRAM with those plugins.
-# Addresses of agents are "<nomad>" and "<consul>".
+# What `pulumi stack export --show-secrets` printed after an `up` of PROGRAM with those plugins; its
+# model had `detach=False` then. Addresses of agents are "<nomad>" and "<consul>".
 RECORDED = Path(__file__).with_name("recorded_state.json")
 POLICY = {
     "Name": "recorded-reader",
@@ -44,7 +45,6 @@ pulumi_nomad.Job(
     json=True,
     preserve_counts=True,
     purge_on_destroy=False,
-    detach=False,
     rerun_if_dead=rerun_if_dead,
     opts=nomad,
 )
@@ -105,13 +105,17 @@ def recorded_stack(stack: Stack, nomad: Agent, consul: Agent) -> Iterator[Stack]
 
 
 @pytest.mark.parametrize("refresh", ["--refresh=false", "--refresh"])
-def test_a_state_of_earlier_plugins_is_not_a_change_and_becomes_one_of_todays(
+def test_a_state_of_earlier_plugins_becomes_one_of_todays_and_restarts_nothing(
     refresh: str, recorded_stack: Stack, nomad: Agent, consul: Agent
 ) -> None:
     assert update_of_group(recorded_stack)["healthyDeadline"] == "300s"
+    before = allocations(nomad)
     program(recorded_stack, nomad, consul, rerun_if_dead=None)
-    applied = recorded_stack.up(refresh, "--expect-no-changes")
+    applied = recorded_stack.up(refresh)
     assert applied.ok, applied.output
+    assert applied.steps == [("update", "model")]
+    assert allocations(nomad) == before
+    assert recorded_stack.up(refresh, "--expect-no-changes").ok
     assert recorded_stack.state()["plain"]["inputs"]["deregisterOnDestroy"] is True
     if refresh == "--refresh":
         assert update_of_group(recorded_stack)["healthyDeadline"] == "5m0s"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from toolchain.plugins.wrapper import write_wrapper
 
-PROVIDERS = ("command", "consul", "nomad", "random")
+PROVIDERS = ("command", "consul", "nomad", "random", "tls")
 
 
 def install(pulumi_home: Path, python: Path, checkout: Path) -> None:

@@ -1,12 +1,9 @@
 """nomad:index/aclPolicy:AclPolicy."""
 
-# ruff: noqa: ARG002 - the interface defines the signatures
-
 from toolchain.plugins.json_api import JsonApi
 from toolchain.plugins.resource import Difference, Operation, Resource, State, failing_as
 from toolchain.plugins.wire import Properties
 
-TOKEN = "nomad:index/aclPolicy:AclPolicy"  # noqa: S105
 # jobAcl's property -> the API's field
 JOB_ACL_FIELDS = {"namespace": "Namespace", "jobId": "JobID", "group": "Group", "task": "Task"}
 
@@ -14,7 +11,8 @@ JOB_ACL_FIELDS = {"namespace": "Namespace", "jobId": "JobID", "group": "Group", 
 class NomadAclPolicy(Resource):
     """A Nomad ACL policy. Its id is its name, so a new name makes it a new policy."""
 
-    defaults = {"description": ""}  # noqa: RUF012
+    kind = "nomad:index/aclPolicy:AclPolicy"
+    defaults = {"description": ""}
 
     def __init__(self, api: JsonApi) -> None:
         self._api = api

@@ -1,16 +1,11 @@
-"""nomad:index/job:Job, and the `nomad` provider."""
-
-# ruff: noqa: ARG002 - the interface defines the signatures
+"""nomad:index/job:Job."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
 from toolchain.plugins import nomad_job_outputs as job_outputs
-from toolchain.plugins.json_api import JsonApi, setting
-from toolchain.plugins.nomad_acl_policy import TOKEN as ACL_POLICY_TOKEN
-from toolchain.plugins.nomad_acl_policy import NomadAclPolicy
-from toolchain.plugins.nomad_deployment import wait_for_deployment
+from toolchain.plugins.json_api import JsonApi
 from toolchain.plugins.resource import (
     Difference,
     Operation,
@@ -22,8 +17,6 @@ from toolchain.plugins.resource import (
 )
 from toolchain.plugins.wire import UNKNOWN, Properties, is_unknown
 
-TOKEN = "nomad:index/job:Job"  # noqa: S105
-
 
 class NomadJob(Resource):
     """A job in Nomad, from a JSON jobspec.
@@ -32,38 +25,36 @@ class NomadJob(Resource):
     overwrite a job that has been changed by something else since the last refresh.
     """
 
-    defaults = {  # noqa: RUF012
-        "deregisterOnDestroy": True,
-        "deregisterOnIdChange": True,
-        "detach": True,
-        "json": False,
-        "policyOverride": False,
-        "preserveCounts": False,
-        "purgeOnDestroy": False,
-        "readAllocationIds": False,
-        "rerunIfDead": False,
+    kind = "nomad:index/job:Job"
+    recorded_defaults = dict.fromkeys(
+        ("deregisterOnDestroy", "deregisterOnIdChange", "detach"), True
+    )
+    defaults = {
+        **recorded_defaults,
+        **dict.fromkeys(("json", "policyOverride", "preserveCounts", "purgeOnDestroy"), False),
+        **dict.fromkeys(("readAllocationIds", "rerunIfDead"), False),
     }
-    recorded_defaults = {  # noqa: RUF012
-        "deregisterOnDestroy": True,
-        "deregisterOnIdChange": True,
-        "detach": True,
-    }
+    unsupported = ("hcl2", "policyOverride", "readAllocationIds")
 
     def __init__(self, api: JsonApi) -> None:
         self._api = api
 
     def check(self, inputs: Properties) -> dict[str, str]:
-        if not inputs.get("json") or inputs.get("hcl2"):
-            return {
-                "json": "the registry-only nomad plugin accepts only JSON jobspecs: set json=True"
-            }
-        if is_unknown(inputs.get("jobspec")):
-            return {}
-        try:
-            _parse(inputs.get("jobspec"))
-        except ProviderError as problem:
-            return {"jobspec": str(problem)}
-        return {}
+        failures = super().check(inputs)
+        if inputs.get("detach") is False:
+            failures["detach"] = (
+                "the registry-only nomad plugin does not wait for deployments: leave it out"
+            )
+        if not inputs.get("json"):
+            failures["json"] = (
+                "the registry-only nomad plugin accepts only JSON jobspecs: set json=True"
+            )
+        elif not is_unknown(inputs.get("jobspec")):
+            try:
+                _parse(inputs.get("jobspec"))
+            except ProviderError as problem:
+                failures["jobspec"] = str(problem)
+        return failures
 
     def diff(self, old: State, new: Properties) -> Difference:
         # The outputs and not the inputs, because a refresh puts there what Nomad really runs.
@@ -128,62 +119,37 @@ class NomadJob(Resource):
 
     def create(self, new: Properties, operation: Operation) -> tuple[str, Properties]:
         job_id = str(_parse(new["jobspec"])["ID"])
-        return job_id, self._register(new, operation)
+        return job_id, self._register(new)
 
     def update(self, old: State, new: Properties, operation: Operation) -> Properties:
-        return self._register(new, operation)
+        return self._register(new)
 
-    def _register(self, new: Properties, operation: Operation) -> Properties:
+    def _register(self, new: Properties) -> Properties:
         inputs, job = self._recorded(new), _parse(new["jobspec"])
         namespace = job_outputs.namespace(job)
         request = {
             "Job": job,
-            "PolicyOverride": bool(inputs["policyOverride"]),
             "PreserveCounts": inputs["preserveCounts"],
             "Submission": {"Source": new["jobspec"], "Format": "json"},
         }
         with failing_as("applying jobspec"):
-            answer = self._api.json("POST", "/v1/jobs", {"namespace": namespace}, request)
-        deployment: Properties = {}
+            self._api.json("POST", "/v1/jobs", {"namespace": namespace}, request)
         try:
-            if not inputs["detach"] and answer.get("EvalID"):
-                deployment = wait_for_deployment(self._api, namespace, answer["EvalID"], operation)
-            outputs = self._read_outputs(job["ID"], namespace, inputs)
+            return self._read_outputs(job["ID"], namespace, inputs) or inputs
         except ProviderError as problem:
             # Nomad has the job, so the state must keep it whatever fails now.
-            message = f"error waiting for job {job['ID']!r} to deploy successfully: {problem}"
-            accepted = self._accepted(job["ID"], namespace, inputs)
-            raise PartlyCreatedError(message, str(job["ID"]), accepted) from problem
-        return {**(outputs or inputs), **deployment}
-
-    def _accepted(self, job_id: str, namespace: str, inputs: Properties) -> Properties:
-        """A job that Nomad has accepted, whether or not Nomad answers now."""
-        known = {**inputs, "name": job_id, "namespace": namespace}
-        try:
-            return self._read_outputs(job_id, namespace, inputs) or known
-        except ProviderError:
-            return known
+            message = f"job {job['ID']!r} is registered, but its outputs are not known: {problem}"
+            known = {**inputs, "name": job["ID"], "namespace": namespace}
+            raise PartlyCreatedError(message, str(job["ID"]), known) from problem
 
     def read(self, old: State) -> State | None:
-        if old.outputs:
-            found = self._read_outputs(old.id, old.outputs["namespace"], old.outputs)
-            return State(id=old.id, inputs=old.inputs, outputs=found) if found else None
-        job_id, _, namespace = old.id.rpartition("@")
-        if not job_id or not namespace:
+        if not old.outputs:
             raise ProviderError(
-                f"job {old.id!r} does not exist: the id of an import is <job>@<namespace>"
+                f"job {old.id!r} cannot be imported: leave out `import_`. Then its jobspec is "
+                "registered, and a job that Nomad already runs from the same one goes on as it is"
             )
-        found = self._read_outputs(job_id, namespace, {"json": True})
-        if found is None:
-            return None
-        if "jobspec" not in found:
-            raise ProviderError(
-                f"job {job_id!r} cannot be imported: Nomad has no JSON source of it. Register it "
-                "once with `nomad job run -json`, or leave out `import_`: creating the resource "
-                "registers the declared jobspec under this id"
-            )
-        inputs = {"jobspec": found["jobspec"], "json": True}
-        return State(id=job_id, inputs=inputs, outputs=found)
+        found = self._read_outputs(old.id, old.outputs["namespace"], old.outputs)
+        return State(id=old.id, inputs=old.inputs, outputs=found) if found else None
 
     def _read_outputs(self, job_id: str, namespace: str, recorded: Properties) -> Properties | None:
         """`recorded` updated from what Nomad runs; None if the job is gone."""
@@ -192,16 +158,10 @@ class NomadJob(Resource):
             job = self._api.json_if_there("GET", f"/v1/job/{job_id}", query)
         if job is None:
             return None
-        settings = self._recorded(recorded)
-        # A deployment that was not waited for is null; if the job has none it is empty.
-        deployment = dict.fromkeys(job_outputs.DEPLOYMENT, None if settings["detach"] else "")
-        outputs = {**deployment, **settings, **job_outputs.computed(job)}
+        outputs = {**self._recorded(recorded), **job_outputs.computed(job)}
         source = self._submitted_source(job_id, job["Version"], query)
         if source and not _same_spec(recorded.get("jobspec"), source):
             outputs["jobspec"] = source
-        if recorded.get("readAllocationIds"):
-            stubs = self._api.json("GET", f"/v1/job/{job_id}/allocations", query)
-            outputs["allocationIds"] = [stub["ID"] for stub in stubs]
         return outputs
 
     def _submitted_source(self, job_id: str, version: int, query: Mapping[str, str]) -> str | None:
@@ -250,16 +210,3 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
-
-
-CONFIG_KEYS = frozenset({"address", "secretId"})
-
-
-def resources(config: Properties) -> Mapping[str, Resource]:
-    """The `nomad` provider."""
-    api = JsonApi(
-        address=setting(config, "address", "NOMAD_ADDR", default="http://127.0.0.1:4646"),
-        token_header="X-Nomad-Token",  # noqa: S106
-        token=setting(config, "secretId", "NOMAD_TOKEN"),
-    )
-    return {TOKEN: NomadJob(api), ACL_POLICY_TOKEN: NomadAclPolicy(api)}

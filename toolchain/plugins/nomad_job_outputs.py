@@ -7,17 +7,10 @@ from toolchain.plugins.wire import Properties
 
 # The SDK's name of each field, and its value if the API leaves the field out.
 _JOB: Properties = {
-    "allAtOnce": False,
-    "createIndex": 0,
+    **dict.fromkeys(("region", "status", "statusDescription", "type"), ""),
+    **dict.fromkeys(("createIndex", "priority", "version"), 0),
+    **dict.fromkeys(("allAtOnce", "stable", "stop"), False),
     "datacenters": [],
-    "priority": 0,
-    "region": "",
-    "stable": False,
-    "status": "",
-    "statusDescription": "",
-    "stop": False,
-    "type": "",
-    "version": 0,
 }
 _GROUP: Properties = {"name": "", "count": 1, "meta": {}}
 _TASK: Properties = {"name": "", "driver": "", "meta": {}}
@@ -38,6 +31,7 @@ def computed(job: Mapping[str, Any]) -> Properties:
         **_shown(job, _JOB),
         "allocationIds": [],
         "constraints": [_constraint(item) for item in job.get("Constraints") or []],
+        **dict.fromkeys(("deploymentId", "deploymentStatus")),  # null: nobody has waited for it
         "modifyIndex": str(job.get("JobModifyIndex", 0)),
         "name": job["ID"],
         "namespace": namespace(job),
@@ -108,6 +102,5 @@ def _duration(nanoseconds: int) -> str:
     return f"{text}{rest / 1e9:g}s"
 
 
-DEPLOYMENT = ("deploymentId", "deploymentStatus")
 # Values that Nomad decides, unknown before the job is registered.
-COMPUTED = (*computed({"ID": ""}), *DEPLOYMENT)
+COMPUTED = tuple(computed({"ID": ""}))

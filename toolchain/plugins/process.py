@@ -18,8 +18,7 @@ CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.enable_http_proxy", 0),  # the engine is always on this machine
 )
-# A slow call (a command, a deployment) occupies a thread, and the engine runs resources in
-# parallel.
+# A slow call (a command) occupies a thread, and the engine runs resources in parallel.
 MAX_PARALLEL_CALLS = 128
 # Time for interrupted calls to end what they started; the engine kills after 5 s.
 END_GRACE_S = 4.0

@@ -3,16 +3,13 @@
 There is no `bcryptHash`: the standard library has no bcrypt, and nothing here reads the hash.
 """
 
-# ruff: noqa: ARG002 - the interface defines the signatures
-
 import secrets
 import string
-from collections.abc import Mapping
 
-from toolchain.plugins.resource import Difference, Operation, ProviderError, Resource, State
-from toolchain.plugins.wire import UNKNOWN, Properties, is_unknown
+from toolchain.plugins.resource import Operation, Resource, State
+from toolchain.plugins.wire import Properties, is_unknown
 
-TOKEN = "random:index/randomPassword:RandomPassword"  # noqa: S105
+MINIMUMS = ("minLower", "minNumeric", "minSpecial", "minUpper")
 RESOURCE_ID = "none"  # as in the official provider: an id must not reveal the secret
 SPECIAL = "!@#$%&*()-_=+[]{}<>:?"
 
@@ -20,44 +17,26 @@ SPECIAL = "!@#$%&*()-_=+[]{}<>:?"
 class RandomPassword(Resource):
     """A random string from the system's generator; any changed input replaces it."""
 
-    defaults = {  # noqa: RUF012
-        "lower": True,
-        "minLower": 0,
-        "minNumeric": 0,
-        "minSpecial": 0,
-        "minUpper": 0,
-        "number": True,
-        "numeric": True,
-        "special": True,
-        "upper": True,
+    kind = "random:index/randomPassword:RandomPassword"
+    defaults = {
+        **dict.fromkeys(("lower", "number", "numeric", "special", "upper"), True),
+        **dict.fromkeys(MINIMUMS, 0),
     }
+    unsupported = (*MINIMUMS, "overrideSpecial")
+    computed = ("result",)
 
     def check(self, inputs: Properties) -> dict[str, str]:
-        full = self.with_defaults(inputs)
-        minimums = [full[name] for name in ("minLower", "minNumeric", "minSpecial", "minUpper")]
-        length = full.get("length")
-        if is_unknown([length, *minimums]):
-            return {}
-        if not isinstance(length, int) or length < max(1, sum(minimums)):
-            return {"length": f"{length!r} must be at least 1 and at least the sum of the minimums"}
-        if not self._classes(inputs):
-            return {"length": "every class of characters is switched off"}
-        return {}
-
-    def diff(self, old: State, new: Properties) -> Difference:
-        changed = self.changed(old.inputs, new)
-        return Difference(changed=changed, replaces=changed)
-
-    def planned(self, new: Properties, old: State | None) -> Properties:
-        return {**self.with_defaults(new), "result": UNKNOWN}
+        failures, length = super().check(inputs), inputs.get("length")
+        if not is_unknown(length) and (not isinstance(length, int) or length < 1):
+            failures["length"] = f"{length!r} must be at least 1"
+        elif not self._characters(inputs):
+            failures["length"] = "every class of characters is switched off"
+        return failures
 
     def create(self, new: Properties, operation: Operation) -> tuple[str, Properties]:
-        classes = self._classes(new)
-        picked = [secrets.choice(c) for c, minimum in classes for _ in range(minimum)]
-        pool = "".join(characters for characters, _ in classes)
-        picked += [secrets.choice(pool) for _ in range(new["length"] - len(picked))]
-        secrets.SystemRandom().shuffle(picked)
-        return RESOURCE_ID, {**self.with_defaults(new), "result": "".join(picked)}
+        characters = self._characters(new)
+        result = "".join(secrets.choice(characters) for _ in range(new["length"]))
+        return RESOURCE_ID, {**self.with_defaults(new), "result": result}
 
     def read(self, old: State) -> State:
         """An import uses the id as the password. Pulumi keeps that id in its state unencrypted."""
@@ -67,29 +46,13 @@ class RandomPassword(Resource):
         outputs = {**self.with_defaults(inputs), "result": old.id}
         return State(id=RESOURCE_ID, inputs=inputs, outputs=outputs)
 
-    def update(self, old: State, new: Properties, operation: Operation) -> Properties:
-        raise ProviderError("a password is replaced, never updated")
-
-    def delete(self, old: State, operation: Operation) -> None:
-        return
-
-    def _classes(self, inputs: Properties) -> list[tuple[str, int]]:
-        """(characters, least number of them) of every class that is switched on."""
+    def _characters(self, inputs: Properties) -> str:
+        """Those of every class that is switched on."""
         full = self.with_defaults(inputs)
-        numeric = full["numeric"] and full["number"]
-        special = full.get("overrideSpecial") or SPECIAL
-        classes = [
-            (full["lower"], string.ascii_lowercase, full["minLower"]),
-            (full["upper"], string.ascii_uppercase, full["minUpper"]),
-            (numeric, string.digits, full["minNumeric"]),
-            (full["special"], special, full["minSpecial"]),
-        ]
-        return [(characters, minimum) for on, characters, minimum in classes if on]
-
-
-CONFIG_KEYS = frozenset[str]()
-
-
-def resources(_config: Properties) -> Mapping[str, Resource]:
-    """The `random` provider."""
-    return {TOKEN: RandomPassword()}
+        classes = {
+            string.ascii_lowercase: full["lower"],
+            string.ascii_uppercase: full["upper"],
+            string.digits: full["numeric"] and full["number"],
+            SPECIAL: full["special"],
+        }
+        return "".join(characters for characters, is_on in classes.items() if is_on)

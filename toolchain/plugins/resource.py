@@ -1,14 +1,12 @@
 """The interface of a registry-only provider's resources."""
 
-# ruff: noqa: ARG002 - the interface defines the signatures
-
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from toolchain.plugins.wire import Properties, is_unknown
+from toolchain.plugins.wire import UNKNOWN, Properties, is_unknown
 
 
 class ProviderError(Exception):
@@ -26,10 +24,10 @@ class PartlyCreatedError(ProviderError):
 
 @contextmanager
 def failing_as(what: str) -> Iterator[None]:
-    """Puts "error <what>: " before the message of a ProviderError."""
+    """Puts "error <what>: " before the message of what is refused."""
     try:
         yield
-    except ProviderError as problem:
+    except (ProviderError, ValueError) as problem:
         raise ProviderError(f"error {what}: {problem}") from problem
 
 
@@ -39,13 +37,11 @@ class Operation:
 
     Attributes:
         name: the logical name of the resource.
-        timeout_s: `custom_timeouts` of this operation, 0 where none is set.
         log: shows a line in the progress view, next to the resource.
         cancelled: set when the user interrupts the update.
     """
 
     name: str
-    timeout_s: float
     log: Callable[[str], None]
     cancelled: threading.Event
 
@@ -69,42 +65,50 @@ class State:
 
 
 class Resource(ABC):
-    """One resource type. Properties have their schema (camelCase) names; secrets are plain."""
+    """One resource type. Properties have their schema (camelCase) names; secrets are plain.
 
+    What is not overridden is for a type that is made once, and that nothing else can change.
+    """
+
+    kind: str  # the type token
     # Optional inputs and their default values.
     defaults: Mapping[str, object] = {}
     # The defaults that the official plugin adds to the recorded inputs.
     recorded_defaults: Mapping[str, object] = {}
+    # Inputs of the official plugin that this one refuses.
+    unsupported: Collection[str] = ()
+    # Outputs that are unknown before a create or an update.
+    computed: Collection[str] = ()
 
     def check(self, inputs: Properties) -> dict[str, str]:
         """{property: reason} for invalid `inputs`, which may contain unknown values."""
-        return {}
+        reason = "the registry-only plugin does not support it"
+        return {name: reason for name in self.unsupported if inputs.get(name)}
 
-    @abstractmethod
     def diff(self, old: State, new: Properties) -> Difference:
         """Compare the recorded state with new inputs."""
+        changed = self.changed(old.inputs, new)
+        return Difference(changed=changed, replaces=changed)
 
-    @abstractmethod
     def planned(self, new: Properties, old: State | None) -> Properties:
         """Outputs to show at preview of a create (`old` is None) or an update. No network."""
+        return {**self.with_defaults(new), **dict.fromkeys(self.computed, UNKNOWN)}
 
     @abstractmethod
     def create(self, new: Properties, operation: Operation) -> tuple[str, Properties]:
         """Create the resource; returns (id, outputs)."""
 
     def read(self, old: State) -> State | None:
-        """The resource as it exists now; None if it is gone.
+        """The resource as it exists now; None if it is gone."""
+        if old.outputs:
+            return old
+        raise ProviderError(f"{self.kind} cannot be imported: leave out `import_`")
 
-        By default it is the recorded one, for types that nothing else can change.
-        """
-        return old
-
-    @abstractmethod
     def update(self, old: State, new: Properties, operation: Operation) -> Properties:
         """Change the resource in place. Returns the new outputs."""
+        raise ProviderError(f"{self.kind} is replaced, never updated")
 
-    @abstractmethod
-    def delete(self, old: State, operation: Operation) -> None:
+    def delete(self, old: State, operation: Operation) -> None:  # noqa: B027 - often nothing
         """Delete the resource. It is a success if it does not exist."""
 
     def with_defaults(self, inputs: Properties) -> Properties:

@@ -1,9 +1,9 @@
 """The ResourceProvider service: translates the protocol into calls of `Resource` objects."""
 
-# ruff: noqa: ARG002, N802 - the interface defines the signatures
+# ruff: noqa: N802 - the protocol defines the names
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from typing import TypeAlias
 
@@ -34,15 +34,15 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
 
     Args:
         config_keys: the supported configuration properties; any other is refused.
-        resources: creates {type token: resource} from the configuration.
+        resources: creates the resource types from the configuration.
     """
 
     def __init__(
         self,
         name: str,
         version: str,
-        config_keys: frozenset[str],
-        resources: Callable[[Properties], Mapping[str, Resource]],
+        config_keys: Set[str],
+        resources: Callable[[Properties], Iterable[Resource]],
         engine_address: str,
     ) -> None:
         self._plugin = f"the registry-only {name} plugin"
@@ -89,7 +89,8 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
 
     def Configure(self, request: pb.ConfigureRequest, context: Context) -> pb.ConfigureResponse:
         with _reporting(context):
-            self._resources = self._configured(decode(request.args))
+            made = self._configured(decode(request.args))
+        self._resources = {resource.kind: resource for resource in made}
         return pb.ConfigureResponse(supportsPreview=True)
 
     def Check(self, request: pb.CheckRequest, context: Context) -> pb.CheckResponse:
@@ -170,7 +171,7 @@ class ProviderServer(provider_pb2_grpc.ResourceProviderServicer):
             self._engine.Log(message)
 
         name = request.urn.rpartition("::")[2]
-        return Operation(name=name, timeout_s=request.timeout, log=log, cancelled=self._cancelled)
+        return Operation(name=name, log=log, cancelled=self._cancelled)
 
 
 def _state(resource_id: str, inputs: Struct, outputs: Struct) -> State:
