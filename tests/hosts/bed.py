@@ -35,29 +35,54 @@ READY_S = 60
 
 @dataclass(kw_only=True)
 class Host:
-    """A host that runs. Its file system is in memory and ends with it."""
+    """A host that runs. Its disk is in memory."""
 
     name: str
     address: str
     process: subprocess.Popen[bytes]
 
-    def ssh(self, command: str) -> str:
-        """Runs a command over SSH as root; returns what it prints."""
+    def ssh(self, command: str, given: str = "") -> str:
+        """Runs a command over SSH as root, with this standard input; returns what it prints."""
         done = subprocess.run(
             ["ssh", "-F", str(FOLDER / "ssh_config"), self.name, command],
+            input=given,
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
         if done.returncode:
-            raise RuntimeError(f"{self.name}: {command}: {done.stdout}{done.stderr}")
+            raise RuntimeError(f"{self.name}: {command[:80]}: {done.stdout}{done.stderr}")
         return done.stdout
+
+    def put(self, source: Path, target: str) -> None:
+        """Copies a file or the content of a folder into a folder of the host: readable by all, and
+        without Python's caches."""
+        folder, what = (source, ".") if source.is_dir() else (source.parent, source.name)
+        pack = ["tar", "--create", "--owner=0", "--group=0", "--mode=a+rX", "--exclude=__pycache__"]
+        with subprocess.Popen(
+            [*pack, f"--directory={folder}", what], stdout=subprocess.PIPE
+        ) as tar:
+            subprocess.run(
+                [
+                    "ssh", "-F", str(FOLDER / "ssh_config"), self.name,
+                    f"mkdir -p {target} && tar --extract --directory={target}",
+                ],
+                stdin=tar.stdout,
+                check=True,
+                capture_output=True,
+                timeout=60,
+            )  # fmt: skip
+
+    def written(self, folder: str) -> list[Path]:
+        """What the host has written below a folder of its root, as this machine sees its disk."""
+        return list((FOLDER / "places" / self.name / "up" / folder).rglob("*"))
 
     def end(self) -> None:
         """As if its power was cut."""
         self.process.kill()
         self.process.wait()
+        leftovers.wait_for_the_end_of(self.name)
 
 
 def missing_to_run() -> str:
@@ -145,10 +170,13 @@ class Bed:
         """The public keys of all hosts, by address and by name."""
         return FOLDER / "known_hosts"
 
-    def start(self, name: str) -> Host:
-        """A new host: what an earlier one of this name had on its disk is gone."""
+    def start(self, name: str, *, same_disk: bool = False) -> Host:
+        """A host with an empty disk, or with that of an earlier one of this name."""
         place = FOLDER / "places" / name
-        place.mkdir(parents=True, exist_ok=True)
+        if not same_disk:
+            leftovers.unmount(place)
+            place.mkdir(parents=True, exist_ok=True)
+            _run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", str(place))
         groups = ":".join(map(str, leftovers.groups(name)))
         arguments = (groups, name, place, self.archive, FOLDER / "seeds" / name, self.hidden)
         process = subprocess.Popen(

@@ -3,7 +3,8 @@
 #
 #   sh boot.sh NAME PLACE PACKAGES SEED HIDDEN
 #
-# PLACE: an empty folder. PACKAGES: the archive of install.sh. SEED: files that the host has from the
+# PLACE: the host's disk, a file system of its own: an upper layer inside the lower one is refused.
+# Empty, or what an earlier host has left there. PACKAGES: the archive of install.sh. SEED: files that the host has from the
 # beginning. HIDDEN: folders of this machine that it does not have, separated by colons.
 # Waits for a line on standard input before systemd starts: then the network is there.
 set -eu
@@ -11,11 +12,12 @@ name=$1 place=$2 packages=$3 seed=$4 hidden=$5
 
 hostname "$name"
 mount --make-rprivate /
-# An upper layer inside the lower one is refused, so it is on a file system of its own.
-mount -t tmpfs -o mode=755 tmpfs "$place"
 cd "$place"
-mkdir packages up work root
-tar --extract --xattrs --xattrs-include='trusted.overlay.*' --file "$packages" --directory packages
+if [ ! -d packages ]; then
+  mkdir packages up work root
+  tar --extract --xattrs --xattrs-include='trusted.overlay.*' --file "$packages" \
+    --directory packages
+fi
 mount -t overlay overlay \
   -o "lowerdir=$place/packages:/,upperdir=$place/up,workdir=$place/work" root
 cd root

@@ -45,11 +45,11 @@ def groups(host: str) -> list[Path]:
     return made
 
 
-def processes() -> set[int]:
-    """Every process of every host."""
+def processes(host: str = "") -> set[int]:
+    """Every process of every host, or of one."""
     found = set[int]()
     for hierarchy in hierarchies():
-        for folder, _, _ in os.walk(hierarchy / GROUP):
+        for folder, _, _ in os.walk(hierarchy / GROUP / host):
             try:
                 found.update(map(int, Path(folder, "cgroup.procs").read_text().split()))
             except OSError:  # the group was removed: ENOENT, or ENODEV while it was being read
@@ -72,8 +72,26 @@ def remove(folder: Path) -> None:
     for hierarchy in hierarchies():
         for place, _, _ in os.walk(hierarchy / GROUP, topdown=False):
             _remove_group(Path(place), deadline_s)
+    unmount(folder)
     subprocess.run(["ip", "link", "delete", BRIDGE], check=False, capture_output=True)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_for_the_end_of(host: str) -> None:
+    """The kernel ends a host's processes after its first one has ended."""
+    deadline_s = time.monotonic() + DEADLINE_S
+    while living := processes(host):
+        if time.monotonic() > deadline_s:
+            raise TimeoutError(f"processes of {host} that do not end: {sorted(living)}")
+        time.sleep(0.02)
+
+
+def unmount(folder: Path) -> None:
+    """Unmount everything at and below a folder: the disks of hosts."""
+    points = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    for point in points:
+        if Path(point).is_relative_to(folder):
+            subprocess.run(["umount", "--lazy", point], check=True)
 
 
 def _remove_group(group: Path, deadline_s: float) -> None:

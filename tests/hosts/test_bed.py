@@ -88,10 +88,14 @@ def test_settings_of_the_whole_machine_are_out_of_a_hosts_reach(hosts: Bed) -> N
     assert "4646" not in Path("/proc/sys/net/ipv4/ip_local_reserved_ports").read_text()
 
 
-def test_a_host_whose_power_is_cut_comes_back_as_a_new_one(hosts: Bed) -> None:
+def test_a_host_whose_power_is_cut_comes_back_with_its_disk_or_as_a_new_one(hosts: Bed) -> None:
     edge = hosts.hosts["edge-0"]
-    edge.ssh("touch /var/lib/kept")
+    edge.ssh("touch /var/lib/kept /run/lost")
     edge.end()
+    hosts.start("edge-0", same_disk=True)
+    hosts.wait_until_ready()
+    hosts.hosts["edge-0"].ssh("test -e /var/lib/kept && ! test -e /run/lost")
+    hosts.hosts["edge-0"].end()
     hosts.start("edge-0")
     hosts.wait_until_ready()
     with pytest.raises(RuntimeError):

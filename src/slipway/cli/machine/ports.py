@@ -30,9 +30,10 @@ class Listener:
 
 def listeners(plan: PlatformPlan) -> Iterator[Listener]:
     """Every fixed port of a plan."""
-    http = {"Consul HTTP": plan.consul.port, "Nomad HTTP": plan.nomad.port}
+    http = {"Consul HTTPS": plan.consul.port, "Nomad HTTPS": plan.nomad.port}
+    keys = {"keys of workload identities": plan.workload_keys.port}
     for server in plan.servers:
-        yield from _of_host(server, {**http, **SERVER_PORTS})
+        yield from _of_host(server, {**http, **keys, **SERVER_PORTS})
     for pool in plan.pools:
         for node in pool.hosts:
             yield from _of_host(node, {**http, **CLIENT_PORTS})

@@ -44,6 +44,7 @@ def small_plan() -> Any:
         models=(),
         consul=_at(8500),
         nomad=_at(4646),
+        workload_keys=_at(4645),
         gateway=SimpleNamespace(envoys=(envoy,)),
         monitoring=SimpleNamespace(prometheus=_at(19090)),
         autoscaling=SimpleNamespace(autoscaler=_at(18081)),
@@ -115,7 +116,7 @@ def test_a_port_in_use_names_purpose_process_and_the_key_to_change(
     with program_listening(ADDRESS, 4646) as pid:
         (check,) = checks.free_ports(small_plan(), environment)
     assert check.state == "fail"
-    assert f"{ADDRESS}:4646 (server-0: Nomad HTTP)" in check.detail
+    assert f"{ADDRESS}:4646 (server-0: Nomad HTTPS)" in check.detail
     assert f"(pid {pid})" in check.detail
     assert "slipway:network in Pulumi.dev.yaml" in check.fix
     with pytest.raises(CliError, match="nothing was changed") as refused:

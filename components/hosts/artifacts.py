@@ -1,0 +1,46 @@
+"""What each host runs from: folders of the cache, named by what they contain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slipway.plan.platform import ModelPlan, Node, PlatformPlan
+
+AGENTS = ("consul", "nomad")
+PLATFORM_JOBS = ("envoy", "nomad-autoscaler", "prometheus")
+
+
+def of_server(plan: PlatformPlan) -> tuple[str, ...]:
+    return tuple(sorted(_of_every_host(plan)))
+
+
+def of_node(plan: PlatformPlan, node: Node) -> tuple[str, ...]:
+    """Platform jobs may run on every node of the gateway's pool, replicas on every node of their
+    model's."""
+    found = set(_of_every_host(plan))
+    if node.pool in {envoy.pool for envoy in plan.gateway.envoys}:
+        found.update(_tools(plan, PLATFORM_JOBS))
+        found.add(f"bundles/{plan.gateway.xds_bundle}")
+        found.add(f"envs/{plan.gateway.xds_environment}")
+    for model in plan.models:
+        if model.pool == node.pool:
+            found.update(_of_model(model))
+    return tuple(sorted(found))
+
+
+def _of_every_host(plan: PlatformPlan) -> Iterator[str]:
+    yield from _tools(plan, AGENTS)
+    yield f"bundles/{plan.node_agent.bundle}"
+    yield f"envs/{plan.node_agent.environment}"
+
+
+def _of_model(model: ModelPlan) -> Iterator[str]:
+    replica = model.replica
+    yield f"bundles/{replica.bundle}"
+    yield from (f"envs/{folder}" for folder in replica.environments.values())
+    if replica.weights is not None:
+        yield replica.weights.directory
+
+
+def _tools(plan: PlatformPlan, names: tuple[str, ...]) -> Iterator[str]:
+    return (f"tools/bin/{name}-{plan.tools[name]}" for name in names)

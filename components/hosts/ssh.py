@@ -1,0 +1,147 @@
+"""Hosts that are machines of their own, reached over SSH."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pulumi
+import pulumi_command as command
+
+from components.base import HostProgram, SlipwayComponent
+from components.hosts import artifacts
+from components.hosts.local import LocalHosts
+from slipway.plan.platform import PlatformPlan, SshHost, SshPlan
+
+DELIVERY_SCHEMA_VERSION = 1
+DELIVERY_TIMEOUT_S = 1800  # gigabytes of an engine over a slow line
+PYTHON = (3, 11)  # of the environments in the operator's cache
+CACHE = "/opt/slipway"  # on a host, for all environments
+SYSTEM_PYTHON = "/usr/bin/python3"
+NO_SECRETS = '{"schema_version": 1}'
+
+
+class SshHosts:
+    """Programs of a host run there; those of the operator's machine run here.
+
+    Before the first run on a host, its tools, environments and code are brought there. The hosts'
+    keys are pinned. Private keys come from an ssh-agent, so no state has them.
+    """
+
+    def __init__(self, plan: PlatformPlan) -> None:
+        self._plan = plan
+        self._ssh = reachable(plan)
+        self._operator = LocalHosts()
+        self._deliveries: dict[str, pulumi.Resource] = {}
+
+    def run(
+        self,
+        program: HostProgram,
+        name: str,
+        parent: SlipwayComponent,
+        *,
+        on: str = "",
+        depends_on: Sequence[pulumi.Resource] = (),
+    ) -> pulumi.Resource:
+        if not on:
+            return self._operator.run(program, name, parent, depends_on=depends_on)
+        timeout = f"{program.timeout_s}s"
+        return command.remote.Command(
+            name,
+            connection=_connection(self._ssh, on),
+            create=self._command(program, "apply"),
+            delete=self._command(program, "remove") if program.removes else None,
+            stdin=program.secrets,
+            opts=parent.child_options(
+                depends_on=[self._delivered(on, program.bundle, parent), *depends_on],
+                custom_timeouts=pulumi.CustomTimeouts(
+                    create=timeout, update=timeout, delete=timeout
+                ),
+            ),
+        )
+
+    def _command(self, program: HostProgram, action: str) -> str:
+        """Variables are part of the command, because SSH servers accept none by default. Secrets
+        are not: they go through standard input."""
+        variables = {
+            "SLIPWAY_RUN": f"/var/lib/slipway/{self._plan.environment}",
+            "SLIPWAY_CACHE": CACHE,
+            "SLIPWAY_SCRATCH": f"/run/slipway/{self._plan.environment}",
+            **program.environment,
+        }
+        settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
+        script = f"{CACHE}/bundles/{program.bundle}/{program.script}"
+        return f"{settings} exec {SYSTEM_PYTHON} {script} {action}"
+
+    def _delivered(self, host: str, bundle: str, parent: SlipwayComponent) -> pulumi.Resource:
+        if host not in self._deliveries:
+            self._deliveries[host] = self._operator.run(
+                HostProgram(
+                    bundle=bundle,
+                    script="deliver.py",
+                    document=delivery_document(self._plan, self._ssh, host),
+                    secrets=pulumi.Output.from_input(NO_SECRETS),
+                    timeout_s=DELIVERY_TIMEOUT_S,
+                ),
+                f"delivery-{host}",
+                parent,
+            )
+        return self._deliveries[host]
+
+
+def reachable(plan: PlatformPlan) -> SshPlan:
+    """How the hosts are reached. RunError with what is missing in the environment's files."""
+    source, ssh = f"Pulumi.{plan.environment}.yaml", plan.ssh
+    if ssh is None:
+        raise pulumi.RunError(
+            f"{source}: slipway:ssh is missing: it says how the hosts are reached\n"
+            "fix: add slipway:ssh: {known_hosts: known_hosts}"
+        )
+    nodes = [pool.name for pool in plan.pools if not pool.hosts]
+    if nodes or not all(server.address for server in plan.servers):
+        where = f"pools.{nodes[0]}.hosts" if nodes else "server_hosts"
+        raise pulumi.RunError(f"{source}: slipway:{where} is missing: list the machines")
+    if ssh.unknown:
+        raise pulumi.RunError(
+            f"{source}: {ssh.known_hosts} has no public key of {', '.join(ssh.unknown)}\n"
+            f"fix: ssh-keyscan -t ed25519 {' '.join(ssh.unknown)} >> {ssh.known_hosts}, and compare"
+            " each key with the one on the host's console"
+        )
+    return ssh
+
+
+def delivery_document(plan: PlatformPlan, ssh: SshPlan, host: str) -> dict[str, Any]:
+    """schemas/delivery.schema.json"""
+    nodes = {node.name: node for pool in plan.pools for node in pool.hosts}
+    needed = artifacts.of_node(plan, nodes[host]) if host in nodes else artifacts.of_server(plan)
+    return {
+        "schema_version": DELIVERY_SCHEMA_VERSION,
+        "environment": plan.environment,
+        "host": host,
+        "ssh": {
+            **dataclasses.asdict(ssh.hosts[host]),
+            "jump": dataclasses.asdict(ssh.jump) if ssh.jump else None,
+        },
+        "folder": CACHE,
+        "python": list(PYTHON),
+        "artifacts": list(needed),
+    }
+
+
+def _connection(ssh: SshPlan, host: str) -> command.remote.ConnectionArgs:
+    jump = ssh.jump
+    return command.remote.ConnectionArgs(
+        **_place(ssh.hosts[host]),
+        proxy=command.remote.ProxyConnectionArgs(**_place(jump)) if jump else None,
+    )
+
+
+def _place(host: SshHost) -> Mapping[str, Any]:
+    return {
+        "host": host.address,
+        "port": float(host.port),
+        "user": host.user,
+        "host_key": host.host_key,
+    }

@@ -1,0 +1,42 @@
+"""What a host is to have, as the Pulumi program describes it (schemas/delivery.schema.json)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from program.document import JsonObject, parsing
+
+from delivery.ssh import Place
+
+SCHEMA = "delivery.schema.json"
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """`artifacts` are folders of the operator's cache, named by what they contain: a host that has
+    one of this name has it whole."""
+
+    environment: str
+    host: str
+    place: Place
+    jump: Place | None
+    folder: str  # of the host, for all environments
+    python: tuple[int, int]  # of the environments among the artifacts
+    artifacts: tuple[str, ...]
+
+
+def read_delivery(document: JsonObject) -> Delivery:
+    with parsing(SCHEMA):
+        ssh = dict(document["ssh"])
+        jump = ssh.pop("jump")
+        major, minor = document["python"]
+        return Delivery(
+            environment=document["environment"],
+            host=document["host"],
+            place=Place(**ssh),
+            jump=Place(**jump) if jump else None,
+            folder=document["folder"],
+            python=(major, minor),
+            artifacts=tuple(document["artifacts"]),
+        )

@@ -1,0 +1,106 @@
+"""Brings what a host runs from the operator's cache to the host, once.
+
+    deliver.py apply      document in SLIPWAY_DOCUMENT (schemas/delivery.schema.json)
+    deliver.py remove     remove it, unless another environment on that host uses it
+
+Artifacts are named by what they contain, so those that are there are not sent again. They appear
+on the host at once and whole. Private keys come from an ssh-agent (SSH_AUTH_SOCK).
+
+Environment: SLIPWAY_RUN, SLIPWAY_CACHE, SLIPWAY_SCRATCH (absolute paths).
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+from program.document import read_document
+from program.errors import InputError, exit_code
+from program.folders import Folders
+from program.waiting import say
+
+from delivery import archive
+from delivery.document import SCHEMA_VERSION, Delivery, read_delivery
+from delivery.fitness import MEBIBYTE, look, must_fit, must_have_room
+from delivery.ssh import Connection, connected
+
+# The list of what an environment uses is written last, and read by other environments' removals.
+RECEIVE = """
+set -e
+umask 022
+cd {folder}
+find . -maxdepth 1 -name '.partial-{environment}-*' -exec rm -rf {{}} +
+partial=$(mktemp -d ./.partial-{environment}-XXXXXX)
+trap 'rm -rf "$partial"' EXIT
+tar -x -f - -C "$partial" --no-same-owner
+[ -e "$partial/{last}" ] || {{ echo 'the archive ended too early' >&2; exit 1; }}
+sync -f .
+for artifact in {artifacts}; do
+  mkdir -p "$(dirname "$artifact")"
+  [ -e "$artifact" ] || mv "$partial/$artifact" "$artifact"
+done
+"""
+RECORD = """
+set -e
+mkdir -p {folder}/environments
+printf '%s\\n' {artifacts} > {folder}/environments/.{environment}
+mv {folder}/environments/.{environment} {folder}/environments/{environment}
+"""
+REMOVE = """
+cd {folder} 2>/dev/null || exit 0
+rm -f environments/{environment}
+for artifact in {artifacts}; do
+  grep -qxF -- "$artifact" environments/* 2>/dev/null || rm -rf "$artifact"
+done
+find . -depth -mindepth 1 -type d -empty -delete
+rmdir {folder} 2>/dev/null || true
+"""
+
+
+def apply(folders: Folders, delivery: Delivery) -> None:
+    with connected(delivery.host, delivery.place, delivery.jump) as connection:
+        found = look(connection, delivery.folder)
+        must_fit(found, delivery)
+        missing = [name for name in delivery.artifacts if name not in found.artifacts]
+        sizes = {name: archive.size_bytes(folders.cache, name) for name in missing}
+        must_have_room(found, delivery, sum(sizes.values()))
+        if missing:
+            for name, size in sizes.items():
+                say(f"{delivery.host}: {name} ({size // MEBIBYTE} MiB)")
+            _send(folders, delivery, connection, missing)
+        connection.run(_script(RECORD, delivery, delivery.artifacts))
+    say(f"{delivery.host}: has all of {len(delivery.artifacts)} artifacts")
+
+
+def remove(delivery: Delivery) -> None:
+    with connected(delivery.host, delivery.place, delivery.jump) as connection:
+        connection.run(_script(REMOVE, delivery, delivery.artifacts))
+    say(f"{delivery.host}: tools, environments and code are removed")
+
+
+def _send(folders: Folders, delivery: Delivery, connection: Connection, missing: list[str]) -> None:
+    with connection.writing_to(_script(RECEIVE, delivery, tuple(missing))) as sink:
+        archive.write(folders.cache, missing, sink)
+
+
+def _script(template: str, delivery: Delivery, artifacts: tuple[str, ...]) -> str:
+    return template.format(
+        folder=shlex.quote(delivery.folder),
+        environment=shlex.quote(delivery.environment),
+        artifacts=shlex.join(artifacts),
+        last=archive.LAST,
+    )
+
+
+def run(arguments: list[str]) -> None:
+    if arguments not in (["apply"], ["remove"]):
+        raise InputError("usage: deliver.py apply|remove")
+    delivery = read_delivery(read_document(SCHEMA_VERSION))
+    if arguments == ["remove"]:
+        remove(delivery)
+    else:
+        apply(Folders.from_environment(), delivery)
+
+
+def main() -> int:
+    return exit_code(lambda: run(sys.argv[1:]))

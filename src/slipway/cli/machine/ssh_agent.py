@@ -1,0 +1,105 @@
+"""The ssh-agent that holds the operator's private key while hosts are reached.
+
+Neither Pulumi's state nor a command line has the key: Pulumi's providers and ssh ask the agent.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from slipway.cli.errors import WRONG_INPUT, CliError
+from slipway.plan.platform import SshPlan
+
+SOCKET = "SSH_AUTH_SOCK"
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+@contextmanager
+def agent_for(ssh: SshPlan | None) -> Iterator[Mapping[str, str]]:
+    """The variables with which programs find an agent; it ends with the block.
+
+    Without a key file it is the user's own agent. CliError if there is none, or if the file cannot
+    be used.
+    """
+    if ssh is None:
+        yield {}
+        return
+    must_be_installed()
+    if not ssh.key:
+        if not os.environ.get(SOCKET):
+            raise CliError(
+                "no ssh-agent holds a key for the hosts",
+                fix='eval "$(ssh-agent)" && ssh-add, or name a private key in slipway:ssh.key',
+                exit_code=WRONG_INPUT,
+            )
+        yield {}
+        return
+    key = Path(ssh.key).expanduser()
+    must_be_private(key)
+    with tempfile.TemporaryDirectory(prefix="slipway-agent-") as folder:
+        path = Path(folder) / "agent"
+        with subprocess.Popen(
+            ["ssh-agent", "-D", "-a", str(path)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        ) as agent:
+            try:
+                assert agent.stdout is not None  # noqa: S101
+                agent.stdout.readline()  # it has written where it listens
+                _add(key, path)
+                yield {SOCKET: str(path)}
+            finally:
+                agent.terminate()
+
+
+def must_be_installed() -> None:
+    missing = [name for name in ("ssh", "ssh-agent", "ssh-add") if shutil.which(name) is None]
+    if missing:
+        raise CliError(
+            f"this machine has no {', '.join(missing)}, with which hosts are reached",
+            fix="install OpenSSH's client (apt install openssh-client)",
+        )
+
+
+def must_be_private(key: Path) -> None:
+    """CliError if the file does not exist, or if others can read it."""
+    try:
+        mode = key.stat().st_mode
+    except OSError as error:
+        raise CliError(
+            f"slipway:ssh.key: {key} cannot be read: {error.strerror}",
+            fix="name a private key of this machine",
+            exit_code=WRONG_INPUT,
+        ) from None
+    if mode & _OTHERS:
+        raise CliError(
+            f"slipway:ssh.key: other users can read {key}",
+            fix=f"chmod 600 {key}; if it is not yours alone, make another one",
+            exit_code=WRONG_INPUT,
+        )
+
+
+def _add(key: Path, agent: Path) -> None:
+    done = subprocess.run(
+        ["ssh-add", "-q", str(key)],
+        env={**os.environ, SOCKET: str(agent), "SSH_ASKPASS_REQUIRE": "never"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise CliError(
+            f"slipway:ssh.key: {key} cannot be used: {done.stderr.strip()}",
+            fix="if it has a passphrase, ssh-add it to your own agent and leave slipway:ssh.key"
+            " out",
+            exit_code=WRONG_INPUT,
+        )

@@ -1,0 +1,66 @@
+"""How hosts are reached over SSH, and the keys by which they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from .base import Settings
+
+Port = Annotated[int, Field(ge=1, le=65535)]
+# In the order of preference, as OpenSSH has it.
+KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa")
+
+
+class JumpSettings(Settings):
+    """The one host through which the others are reached."""
+
+    EXAMPLE = "{host: bastion.example.com, user: ops}"
+    host: str
+    user: str = "root"
+    port: Port = 22
+
+
+class SshSettings(Settings):
+    """`key` is a file of the operator's machine; without it, the keys of the running ssh-agent are
+    used. `known_hosts` is a file of the checkout with every host's public key."""
+
+    EXAMPLE = "{known_hosts: known_hosts, key: ~/.ssh/id_ed25519}"
+    known_hosts: str
+    user: str = "root"
+    port: Port = 22
+    key: str | None = None
+    jump: JumpSettings | None = None
+
+
+def read_host_keys(path: Path) -> Mapping[str, str]:
+    """Name or address -> public key ("ssh-ed25519 AAAA…"), from a file in OpenSSH's format.
+
+    Empty without the file: an environment can be planned before its hosts exist. Lines with hashed
+    names (ssh-keyscan -H) are skipped.
+    """
+    try:
+        lines = path.read_text().splitlines()
+    except FileNotFoundError:
+        return {}
+    keys = _by_name(lines)
+    return {
+        name: next(found[kind] for kind in (*KEY_TYPES, *found) if kind in found)
+        for name, found in keys.items()
+    }
+
+
+def _by_name(lines: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Name -> type of key -> key."""
+    found: dict[str, dict[str, str]] = {}
+    for line in lines:
+        fields = line.split()
+        if len(fields) < 3 or line.startswith(("#", "@", "|")):
+            continue
+        names, kind, key, *_ = fields
+        for name in names.split(","):
+            found.setdefault(name, {}).setdefault(kind, f"{kind} {key}")
+    return found

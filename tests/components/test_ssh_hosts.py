@@ -1,0 +1,152 @@
+"""Hosts over SSH: what is brought to each, where programs run, and what reaches which host."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+from pathlib import Path
+
+import jsonschema
+import pulumi
+import pytest
+
+from components.base import HostProgram, SlipwayComponent
+from components.hosts.ssh import SshHosts, delivery_document
+from slipway.plan.platform import NodeRange, PlatformPlan, SshHost, SshPlan
+from stacks.recording import Recording
+from tests.components.platform_plan import platform_plan
+from tests.components.recording import record
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "schemas/delivery.schema.json").read_text())
+KEY = "ssh-ed25519 AAAAC3Nz"
+ROOT = {"port": 22, "user": "root"}
+DEFAULTS = {"dialErrorLimit": 10, "perDialTimeout": 15}  # of the SDK
+REMOTE, LOCAL = "command:remote:Command", "command:local:Command"
+
+
+def reached(address: str, key: str = KEY) -> SshHost:
+    return SshHost(address=address, port=22, user="root", host_key=key)
+
+
+def over_ssh(jump: SshHost | None = None, key: str = KEY) -> PlatformPlan:
+    plan = platform_plan()
+    nodes = [node for pool in plan.pools for node in pool.hosts]
+    hosts = {host.name: reached(host.address, key) for host in (*plan.servers, *nodes)}
+    return dataclasses.replace(
+        plan, ssh=SshPlan(hosts=hosts, jump=jump, key="", known_hosts="known_hosts")
+    )
+
+
+def ran(plan: PlatformPlan, *on: str) -> Recording:
+    """One run of a program on each host ("" is the operator's machine)."""
+
+    def build() -> None:
+        parent, hosts = SlipwayComponent("Platform", "platform", {}), SshHosts(plan)
+        for number, host in enumerate(on):
+            program = HostProgram(
+                bundle="node-1",
+                script="agents.py",
+                document={"host": host, "it's": "quoted"},
+                secrets=pulumi.Output.secret("a secret"),
+                timeout_s=60,
+            )
+            hosts.run(program, f"run-{number}", parent, on=host)
+
+    return record(build)
+
+
+def test_a_program_of_a_host_runs_there_after_what_it_needs_was_brought() -> None:
+    recording = ran(over_ssh(), "cpu-0", "cpu-0", "cpu-1", "")
+    assert {found.name for found in recording.of_type(REMOTE)} == {"run-0", "run-1", "run-2"}
+    assert {found.name for found in recording.of_type(LOCAL)} == {
+        "delivery-cpu-0",
+        "delivery-cpu-1",
+        "run-3",
+    }
+    assert recording["run-1"].depends_on == {"delivery-cpu-0"}
+    assert recording["run-2"].depends_on == {"delivery-cpu-1"}
+
+
+def test_a_host_is_reached_by_its_address_with_its_key_pinned_and_without_a_private_key() -> None:
+    connection = ran(over_ssh(), "cpu-0")["run-0"].inputs["connection"]["value"]
+    address = next(node.address for pool in platform_plan().pools for node in pool.hosts)
+    assert connection == {"host": address, "hostKey": KEY, **ROOT, **DEFAULTS}
+
+
+def test_a_jump_host_is_pinned_too() -> None:
+    recording = ran(over_ssh(jump=reached("203.0.113.7")), "cpu-0")
+    proxy = recording["run-0"].inputs["connection"]["value"]["proxy"]
+    assert proxy == {"host": "203.0.113.7", "hostKey": KEY, **ROOT, **DEFAULTS}
+
+
+def test_the_document_is_part_of_the_command_and_the_secrets_are_not() -> None:
+    found = ran(over_ssh(), "cpu-0")["run-0"]
+    words = shlex.split(found.text("create"))
+    variables = dict(word.split("=", 1) for word in words if word.startswith("SLIPWAY_"))
+    assert json.loads(variables["SLIPWAY_DOCUMENT"]) == {"host": "cpu-0", "it's": "quoted"}
+    assert variables["SLIPWAY_RUN"] == "/var/lib/slipway/dev"
+    assert words[-3:] == ["/usr/bin/python3", "/opt/slipway/bundles/node-1/agents.py", "apply"]
+    assert found.text("delete").endswith(" remove")
+    assert found.is_secret("stdin")
+    assert "a secret" not in found.text("create")
+    assert "environment" not in found.inputs  # SSH servers accept no variables by default
+
+
+@pytest.mark.parametrize("host", ["server-0", "cpu-0", "edge-0"])
+def test_a_delivery_follows_its_schema(host: str) -> None:
+    plan = over_ssh()
+    assert plan.ssh is not None
+    jsonschema.validate(delivery_document(plan, plan.ssh, host), SCHEMA)
+
+
+def artifacts(host: str) -> list[str]:
+    plan = over_ssh()
+    assert plan.ssh is not None
+    found: list[str] = delivery_document(plan, plan.ssh, host)["artifacts"]
+    return found
+
+
+def kinds(host: str) -> set[str]:
+    return {name.rpartition("/")[2].rpartition("-")[0] for name in artifacts(host)}
+
+
+def test_a_server_gets_its_agents_and_nothing_of_models_or_the_gateway() -> None:
+    assert kinds("server-0") == {"consul", "nomad", "node"}
+
+
+def test_a_node_gets_what_its_pools_models_run_from() -> None:
+    assert {"consul", "nomad", "node", "triton_vllm", "vllm", "engine_sim"} <= kinds("cpu-0")
+    assert "envoy" not in kinds("cpu-0")
+    assert [name for name in artifacts("cpu-0") if name.startswith("weights/smollm2-")]
+
+
+def test_a_node_of_the_gateways_pool_gets_the_platforms_jobs() -> None:
+    assert {"envoy", "prometheus", "nomad-autoscaler", "xds"} <= kinds("edge-0")
+    assert "vllm" not in kinds("edge-0")
+
+
+def refusal(plan: PlatformPlan) -> str:
+    with pytest.raises(pulumi.RunError) as refused:
+        SshHosts(plan)
+    return str(refused.value)
+
+
+def test_hosts_whose_keys_are_not_known_are_named_with_how_to_get_them() -> None:
+    said = refusal(over_ssh(key=""))
+    assert "known_hosts has no public key of 127.77.0.1, 127.77.0.16" in said
+    assert "fix: ssh-keyscan -t ed25519 127.77.0.1 127.77.0.16" in said
+
+
+def test_an_environment_that_does_not_say_how_hosts_are_reached_is_refused() -> None:
+    assert "slipway:ssh is missing" in refusal(platform_plan())
+
+
+def test_machines_that_are_only_counted_cannot_be_reached() -> None:
+    plan = over_ssh()
+    servers = tuple(dataclasses.replace(each, address="") for each in plan.servers)
+    said = refusal(dataclasses.replace(plan, servers=servers))
+    assert "slipway:server_hosts is missing" in said
+    pool = dataclasses.replace(plan.pools[0], hosts=(), range=NodeRange(min=1, max=1))
+    said = refusal(dataclasses.replace(plan, pools=(pool, *plan.pools[1:])))
+    assert f"slipway:pools.{pool.name}.hosts is missing" in said
