@@ -10,11 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from program.certificate import of_agent
 from program.errors import InputError
 from program.folders import Folders, holds, to_json, write_private
 
-from host.document import Agent, Host, Prerequisites, read_agent, read_prerequisites
-from host.supervision import Supervisor
+from host.document import RELOAD, Agent, Host, Prerequisites, read_agent, read_prerequisites
+from host.supervisor import Supervisor
 
 RECORD = "program.json"
 PREREQUISITES = "starts-after.json"
@@ -43,6 +44,7 @@ def write_agent(
     prerequisites alone does not restart it.
     """
     folder = supervisor.folders.agent(agent.host, agent.name)
+    owner = supervisor.make_folder(agent)
     if agent.name not in secrets.get("agents", {}):
         raise InputError(f"standard input has no secrets for the agent {agent.name}")
     files = {
@@ -51,12 +53,19 @@ def write_agent(
             secrets["agents"][agent.name]
         ),
     }
-    if not (supervisor.has_section(agent) and all(holds(*file) for file in files.items())):
-        write_private(restart_needed(supervisor.folders, agent), "")
-    for path, content in files.items():
-        write_private(path, content)
+    certificate = {
+        of_agent(folder) / name: content for name, content in secrets.get("certificate", {}).items()
+    }
     if (prerequisites := host.prerequisites.get(agent.name)) is not None:
         write_private(folder / PREREQUISITES, to_json(dataclasses.asdict(prerequisites)))
+    if not (supervisor.is_current(agent) and _hold(files)):
+        write_private(restart_needed(supervisor.folders, agent), "")
+    elif not _hold(certificate):
+        reloads = host.renewals.get(agent.name) == RELOAD
+        mark = reload_needed if reloads else restart_needed
+        write_private(mark(supervisor.folders, agent), "")
+    for path, content in {**files, **certificate}.items():
+        write_private(path, content, owner)
     write_private(folder / RECORD, to_json(dataclasses.asdict(agent)))
 
 
@@ -79,8 +88,17 @@ def restart_needed(folders: Folders, agent: Agent) -> Path:
     return folders.agent(agent.host, agent.name) / "restart-needed"
 
 
+def reload_needed(folders: Folders, agent: Agent) -> Path:
+    """The mark that the running agent may still show its old certificate."""
+    return folders.agent(agent.host, agent.name) / "reload-needed"
+
+
 def forget_record(folders: Folders, agent: Agent) -> None:
     (folders.agent(agent.host, agent.name) / RECORD).unlink(missing_ok=True)
+
+
+def _hold(files: Mapping[Path, str]) -> bool:
+    return all(holds(path, content) for path, content in files.items())
 
 
 def _existing(folders: Folders, pattern: str) -> list[Path]:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from permissions.consul import delete_tokens_of
 from program.folders import Folders
-from program.http_json import Api, ApiError
+from program.http_json import Api, ApiError, operators
 from program.waiting import say, wait_until
 
 from host.document import Departure
@@ -54,7 +54,7 @@ def forget(folders: Folders, host: str, departure: Departure) -> None:
         for node in _nodes(nomad, host):
             nomad.put(f"/v1/node/{node['ID']}/purge")
         token = folders.token("consul").read_text()
-        consul = Api(departure.consul, {"X-Consul-Token": token})
+        consul = operators(departure.consul, {"X-Consul-Token": token})
         consul.put(f"/v1/agent/force-leave/{urllib.parse.quote(host)}?prune")
         delete_tokens_of(consul, host)
     except (ApiError, FileNotFoundError) as error:
@@ -97,4 +97,4 @@ def _nodes(nomad: Api, host: str) -> list[dict[str, Any]]:
 
 
 def _nomad(folders: Folders, departure: Departure) -> Api:
-    return Api(departure.nomad, {"X-Nomad-Token": folders.token("nomad").read_text()})
+    return operators(departure.nomad, {"X-Nomad-Token": folders.token("nomad").read_text()})

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from program.document import JsonObject, parsing
+from program.errors import InputError
 from program.folders import Folders, substitute
 
 SCHEMA = "node.schema.json"
-SCHEMA_VERSION = 2  # version 1 had no `starts_after`
+SCHEMA_VERSION = 3  # version 2 had no `renewal`, because agents had no certificates
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,27 @@ class Endpoint:
 
     address: str
     port: int
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What systemd has to know of an agent, beside what every supervisor does.
+
+    `after` names agents of the same host. Tasks of an agent that `runs_tasks` outlive it, and
+    inherit its limits and whatever it is not allowed to do.
+    """
+
+    user: str
+    after: tuple[str, ...] = ()
+    runs_tasks: bool = False
+    limits: Mapping[str, int | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Units:
+    """Agents run by systemd, by name."""
+
+    agents: Mapping[str, Unit]
 
 
 @dataclass(frozen=True)
@@ -40,7 +62,7 @@ class Agent:
 
     @property
     def program(self) -> str:
-        """The agent's name in supervisord, unique in the environment."""
+        """The agent's name for people, unique in the environment."""
         return f"{self.host}-{self.name}"
 
 
@@ -64,14 +86,20 @@ class Departure:
 
 @dataclass(frozen=True)
 class Host:
-    """A host's agents, with configurations and additional prerequisites by agent name."""
+    """A host's agents, and by agent name: configurations, additional prerequisites, and how an
+    agent takes up a renewed certificate."""
 
     name: str
-    supervisor: Endpoint
+    supervisor: Endpoint | Units
     agents: tuple[Agent, ...]
     configurations: Mapping[str, Any]
     prerequisites: Mapping[str, Prerequisites]
     departure: Departure | None
+    renewals: Mapping[str, str] = field(default_factory=dict)
+
+
+# How an agent takes up a renewed certificate: by the signal HUP, or by a restart.
+RELOAD, RESTART = "reload", "restart"
 
 
 def read_host(document: JsonObject, folders: Folders) -> Host:
@@ -88,26 +116,40 @@ def read_agent(record: Mapping[str, Any]) -> Agent:
     return Agent(**{**record, "command": tuple(record["command"])})
 
 
+def read_units(section: Mapping[str, Any]) -> Units:
+    """The `supervisor` of a document that says {"kind": "systemd"}, and the file that keeps it."""
+    if section["kind"] != "systemd":
+        raise InputError(f"{section['kind']} is no supervisor this host knows: systemd is")
+    agents = {
+        name: Unit(**{**unit, "after": tuple(unit.get("after", ()))})
+        for name, unit in section["agents"].items()
+    }
+    return Units(agents)
+
+
 def read_prerequisites(starts_after: Mapping[str, Any]) -> Prerequisites:
     return Prerequisites(**{**starts_after, "nomad": tuple(starts_after["nomad"])})
 
 
 def _host(document: JsonObject, folders: Folders) -> Host:
     host = document["host"]
-    agents, configurations, prerequisites = [], {}, {}
+    agents, configurations, prerequisites, renewals = [], {}, {}, {}
     for entry in document["agents"]:
         filled = substitute(entry, _paths(folders, host, entry["name"]))
         configurations[entry["name"]] = filled.pop("configuration")
+        if (renewal := filled.pop("renewal", None)) is not None:
+            renewals[entry["name"]] = renewal
         if (starts_after := filled.pop("starts_after", None)) is not None:
             prerequisites[entry["name"]] = read_prerequisites(starts_after)
         agents.append(read_agent({"host": host, **filled}))
-    departure = document.get("departure")
+    supervisor, departure = document["supervisor"], document.get("departure")
     return Host(
         name=host,
-        supervisor=Endpoint(**document["supervisor"]),
+        supervisor=read_units(supervisor) if "kind" in supervisor else Endpoint(**supervisor),
         agents=tuple(sorted(agents, key=lambda agent: agent.stage)),
         configurations=configurations,
         prerequisites=prerequisites,
+        renewals=renewals,
         departure=Departure(**departure) if departure else None,
     )
 

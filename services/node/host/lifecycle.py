@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import http.client
 import itertools
 import shutil
 import socket
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +20,7 @@ from host.agent_files import (
     agents_on_disk,
     folders_of_agents,
     forget_record,
+    reload_needed,
     restart_needed,
     write_agent,
 )
@@ -30,18 +28,19 @@ from host.departure import drain, forget, stay
 from host.document import Agent, Host
 from host.mounts import unmount_below
 from host.prerequisites import wait_for_prerequisites
+from host.probe import not_ready, shows_old_certificate
 from host.processes import Process, end_all, running
-from host.supervision import MARK, Supervisor, log_file
+from host.supervisor import MARK, Supervisor
+from host.supervisors import supervisor_for, supervisor_of
 
-PROBE_TIMEOUT_S = 2
+RELOAD_TIMEOUT_S = 30
 TASK_GRACE_S = 15
 HELPER_GRACE_S = 3
 
 
 def apply(folders: Folders, host: Host, secrets: dict[str, Any]) -> None:
     """Apply the document to a host's agents; an agent whose files are unchanged keeps running."""
-    folders.prepare()
-    supervisor = Supervisor(folders, host.supervisor)
+    supervisor = supervisor_for(folders, host)
     for agent in host.agents:
         with supervisor.locked():
             if supervisor.ensure_running():
@@ -50,6 +49,7 @@ def apply(folders: Folders, host: Host, secrets: dict[str, Any]) -> None:
         _take_up(supervisor, agent)
         _start(supervisor, agent)
         _wait_until_ready(supervisor, agent)
+        _take_up_certificate(supervisor, agent)
     leaving = folders.leaving(host.name)
     if host.departure and leaving.exists():
         stay(folders, host.name, host.departure)
@@ -57,9 +57,8 @@ def apply(folders: Folders, host: Host, secrets: dict[str, Any]) -> None:
 
 
 def start(folders: Folders) -> None:
-    """Start every agent on disk: after `stop`, a reboot, or a crash of supervisord."""
+    """Start every agent on disk: after `stop`, a reboot, or a crash of the supervisor."""
     supervisor = _known_supervisor(folders)
-    folders.prepare()
     with supervisor.locked():
         supervisor.ensure_running()
         agents = _known(supervisor)
@@ -69,9 +68,10 @@ def start(folders: Folders) -> None:
 def stop(folders: Folders) -> None:
     """End all agents and tasks of the environment; unmount and remove what they left in the kernel.
 
-    Works without supervisord and without Pulumi. Data on disk is kept; `start` continues with it.
+    Works without a running supervisor and without Pulumi. Data on disk is kept; `start` continues
+    with it.
     """
-    supervisor = Supervisor.of(folders)
+    supervisor = supervisor_of(folders)
     if supervisor is not None:
         with supervisor.locked():
             if supervisor.answers():
@@ -92,7 +92,7 @@ def remove(folders: Folders, host: Host) -> None:
         make_private_folder(leaving.parent)
         leaving.touch()
         drain(folders, host.name, host.departure)
-    supervisor = Supervisor.of(folders)
+    supervisor = supervisor_of(folders)
     if supervisor is not None:
         with supervisor.locked():
             for agent in reversed(host.agents):
@@ -114,20 +114,19 @@ def remove(folders: Folders, host: Host) -> None:
 
 def status(folders: Folders) -> list[dict[str, Any]]:
     """One record per agent: host, agent, state, pid, uptime_s, ready. Empty before `apply`."""
-    supervisor = Supervisor.of(folders)
+    supervisor = supervisor_of(folders)
     answers = supervisor is not None and supervisor.answers()
     records = []
     for agent in agents_on_disk(folders):
         state = supervisor.state(agent) if supervisor is not None and answers else None
-        up = state is not None and state["statename"] == "RUNNING"
         records.append(
             {
                 "host": agent.host,
                 "agent": agent.name,
-                "state": state["statename"] if state else "STOPPED",
-                "pid": state["pid"] if state and up else None,
-                "uptime_s": state["now"] - state["start"] if state and up else None,
-                "ready": _not_ready(agent.ready_url) is None,
+                "state": state.name if state else "STOPPED",
+                "pid": state.pid if state else None,
+                "uptime_s": state.uptime_s if state else None,
+                "ready": not_ready(folders, agent) is None,
             }
         )
     return records
@@ -163,7 +162,7 @@ def _descends(process: Process, folder: Path) -> bool:
 
 
 def _known(supervisor: Supervisor) -> list[Agent]:
-    """The agents on disk, after telling supervisord about all of them; running ones keep
+    """The agents on disk, after telling the supervisor about all of them; running ones keep
     running."""
     agents = agents_on_disk(supervisor.folders)
     for agent in agents:
@@ -173,19 +172,34 @@ def _known(supervisor: Supervisor) -> list[Agent]:
 
 
 def _take_up(supervisor: Supervisor, agent: Agent) -> None:
-    """End an agent whose files changed; supervisord then has its version on disk."""
+    """End an agent whose files changed; the supervisor then has its version on disk."""
     mark = restart_needed(supervisor.folders, agent)
     if mark.exists() or supervisor.state(agent) is None:
         supervisor.stop(agent)  # may take half a minute: not under the lock
         with supervisor.locked():
             supervisor.load(agent)
         mark.unlink(missing_ok=True)
+        reload_needed(supervisor.folders, agent).unlink(missing_ok=True)
+
+
+def _take_up_certificate(supervisor: Supervisor, agent: Agent) -> None:
+    """Have a running agent show its renewed certificate, without ending it."""
+    mark = reload_needed(supervisor.folders, agent)
+    if mark.exists():
+        supervisor.reload(agent)
+        wait_until(
+            f"{agent.name} on {agent.host}",
+            lambda: shows_old_certificate(supervisor.folders, agent),
+            RELOAD_TIMEOUT_S,
+        )
+        mark.unlink()
 
 
 def _start(supervisor: Supervisor, agent: Agent) -> None:
     """Start an agent unless it runs. Checks its port first: another program there would answer
     instead."""
-    if supervisor.runs(agent):
+    state = supervisor.state(agent)
+    if state is not None and state.runs:
         return
     wait_for_prerequisites(supervisor.folders, agent)
     supervisor.end_orphan(agent)
@@ -210,47 +224,33 @@ def _wait_until_ready(supervisor: Supervisor, agent: Agent) -> None:
 
 def _missing(supervisor: Supervisor, agent: Agent) -> str | None:
     state = supervisor.state(agent)
-    if state is None or state["statename"] in ("FATAL", "EXITED", "STOPPED"):
+    if state is None or state.ended:
         raise HostError(f"{agent.name} on {agent.host} ended:\n{_log_end(supervisor, agent)}")
-    missing = _not_ready(agent.ready_url)
+    missing = not_ready(supervisor.folders, agent)
     if missing is None:
         return None
     return f"{missing}; its log ends: {_log_end(supervisor, agent, lines=1)}"
 
 
-def _not_ready(url: str) -> str | None:
-    try:
-        with urllib.request.urlopen(url, timeout=PROBE_TIMEOUT_S) as response:  # noqa: S310
-            response.read()
-            return None
-    except urllib.error.HTTPError as error:
-        return f"{url}: HTTP {error.code} {error.read(200).decode(errors='replace').strip()}"
-    except (OSError, http.client.HTTPException) as error:
-        return f"{url}: {error}"
-
-
 def _log_end(supervisor: Supervisor, agent: Agent, lines: int = 8) -> str:
-    path = log_file(supervisor.folders, agent)
-    if not path.exists():
-        return "it wrote no log"
-    written = path.read_text(errors="replace").splitlines()
-    return "\n".join([line.strip() for line in written if line.strip()][-lines:])
+    written = [line.strip() for line in supervisor.log_end(agent)]
+    return "\n".join([line for line in written if line][-lines:]) or "it wrote no log"
 
 
 def _known_supervisor(folders: Folders) -> Supervisor:
-    supervisor = Supervisor.of(folders)
+    supervisor = supervisor_of(folders)
     if supervisor is None:
         raise InputError(f"{folders.run} holds no agents: run `slipway up` first")
     return supervisor
 
 
 def _remove_last(folders: Folders, supervisor: Supervisor | None) -> None:
-    """Once the last agent's folder is gone, remove supervisord and the operator's tokens too."""
+    """Once the last agent's folder is gone, remove the supervisor and the operator's credentials
+    too."""
     if supervisor is None or folders_of_agents(folders):
         return
     with supervisor.locked():
         if not folders_of_agents(folders):
-            supervisor.shut_down()
-            shutil.rmtree(folders.supervisor, ignore_errors=True)  # another removal may be faster
-            shutil.rmtree(folders.nodes, ignore_errors=True)
-            shutil.rmtree(folders.tokens, ignore_errors=True)
+            for folder in (folders.nodes, folders.tokens, folders.operator):
+                shutil.rmtree(folder, ignore_errors=True)  # another removal may be faster
+            supervisor.remove()

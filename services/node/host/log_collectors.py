@@ -4,13 +4,15 @@ A collector reads its task's output from two named pipes and writes log files. W
 output is lost and writing to the pipes fails, until the task or its Nomad agent starts again. A
 restarted agent keeps its tasks running and gives each a collector, so this restarts the agent.
 
-    log_collectors.py    an event listener of supervisord that checks at every TICK_5
+    log_collectors.py              an event listener of supervisord that checks at every TICK_5
+    log_collectors.py --every-s=5  the same by a clock of its own, under systemd
 
 Environment: SLIPWAY_RUN, SLIPWAY_CACHE, SLIPWAY_SCRATCH (absolute paths).
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
@@ -26,7 +28,8 @@ from program.folders import Folders
 
 from host.document import Agent, read_agent
 from host.processes import PROC, Process, running
-from host.supervision import MARK, Supervisor
+from host.supervisor import MARK, Supervisor
+from host.supervisors import supervisor_of
 
 SETTLED_S = 15  # a Nomad agent starts its tasks' collectors long before that
 PAUSE_S = 10
@@ -118,9 +121,9 @@ class Watcher:
         except FileNotFoundError:
             return None
         state = self._supervisor.state(agent)
-        if state is None or state["statename"] != "RUNNING":
+        if state is None or state.uptime_s is None:
             return None
-        return agent if state["now"] - state["start"] >= SETTLED_S else None
+        return agent if state.uptime_s >= SETTLED_S else None
 
 
 def helpers(nodes: Path) -> Iterator[Helper]:
@@ -146,6 +149,12 @@ def events(source: TextIO, sink: TextIO) -> Iterator[str]:
         sink.flush()
 
 
+def ticks(every_s: float) -> Iterator[None]:
+    while True:
+        time.sleep(every_s)
+        yield
+
+
 def _open_pipes(process: Process) -> Iterator[Pipe]:
     agent = next(v.partition("=")[2] for v in process.environment if v.startswith(f"{MARK}="))
     with suppress(OSError):  # the process has ended meanwhile
@@ -155,17 +164,18 @@ def _open_pipes(process: Process) -> Iterator[Pipe]:
 
 
 def _say(line: str) -> None:
-    """On standard error, which goes to the log: standard output belongs to supervisord."""
+    """On standard error, which goes to the log: standard output may belong to supervisord."""
     sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {line}\n")
 
 
-def run() -> None:
+def run(every_s: float) -> None:
+    """`every_s`: 0 if supervisord tells the time."""
     folders = Folders.from_environment()
-    supervisor = Supervisor.of(folders)
+    supervisor = supervisor_of(folders)
     if supervisor is None:
-        raise HostError(f"{folders.run} has no supervisord")
+        raise HostError(f"{folders.run} has no supervisor of agents")
     watcher = Watcher(supervisor)
-    for _ in events(sys.stdin, sys.stdout):
+    for _ in ticks(every_s) if every_s else events(sys.stdin, sys.stdout):
         try:
             watcher.tick(unread(helpers(folders.nodes)), time.monotonic())
         except (HostError, OSError) as error:
@@ -173,4 +183,7 @@ def run() -> None:
 
 
 def main() -> int:
-    return exit_code(run)
+    parser = argparse.ArgumentParser(prog="log_collectors.py")
+    parser.add_argument("--every-s", type=float, default=0)
+    every_s: float = parser.parse_args().every_s
+    return exit_code(lambda: run(every_s))

@@ -6,6 +6,7 @@
     agents.py start     start all agents of the environment from what is on disk
     agents.py stop      end all agents and tasks of the environment; data stays
     agents.py status    one line per agent; exit 1 unless all are ready
+    agents.py await AGENT   wait for what the agent starts after; run by its unit
 
 Environment: SLIPWAY_RUN, SLIPWAY_CACHE, SLIPWAY_SCRATCH (absolute paths).
 """
@@ -24,6 +25,7 @@ from program.waiting import say
 
 from host import lifecycle
 from host.document import SCHEMA_VERSION, Host, read_host
+from host.prerequisites import wait_at_boot
 
 # Calls to supervisord: longer than the longest stop of an agent.
 CONVERSATION_TIMEOUT_S = 120
@@ -41,6 +43,8 @@ def run(arguments: list[str]) -> None:
         lifecycle.start(folders)
     elif options.action == "stop":
         lifecycle.stop(folders)
+    elif options.action == "await":
+        wait_at_boot(folders, options.agent)
     else:
         _status(folders, as_json=options.json)
 
@@ -63,7 +67,8 @@ def _status(folders: Folders, *, as_json: bool) -> None:
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="agents.py", description=__doc__.splitlines()[0])
-    parser.add_argument("action", choices=["apply", "remove", "start", "stop", "status"])
+    parser.add_argument("action", choices=["apply", "remove", "start", "stop", "status", "await"])
+    parser.add_argument("agent", nargs="?", help="the agent that is to start, for await")
     parser.add_argument("--json", action="store_true", help="status as JSON")
     return parser.parse_args(arguments)
 

@@ -15,29 +15,42 @@ import json
 import urllib.parse
 from collections.abc import Sequence
 
+from program.certificate import of_agent
 from program.folders import Folders
 from program.http_json import Api, ApiError
 from program.waiting import say, wait_until
 
-from host.agent_files import prerequisites_of, secrets_file
+from host.agent_files import agents_on_disk, prerequisites_of, secrets_file
 from host.document import Agent
 
+# Of a unit that starts at boot, or again after a crash. Nomad's servers give a silent node up a
+# little later, so after a crash the agent is back in time also without Consul or a leader.
+AT_BOOT_S = 30
 
-def wait_for_prerequisites(folders: Folders, agent: Agent) -> None:
-    """Raises HostError with what is missing when the agent's time is up."""
+
+def wait_at_boot(folders: Folders, name: str) -> None:
+    """Raises HostError with what is missing, and the agent then starts without."""
+    for agent in agents_on_disk(folders):
+        if agent.name == name:
+            wait_for_prerequisites(folders, agent, AT_BOOT_S)
+
+
+def wait_for_prerequisites(folders: Folders, agent: Agent, timeout_s: float | None = None) -> None:
+    """Raises HostError with what is missing when the time is up, by default the agent's."""
     prerequisites = prerequisites_of(folders, agent)
     if prerequisites is None:
         return
     token = _consul_agents_token(folders, agent.host)
-    consul = Api(prerequisites.consul, {"X-Consul-Token": token})
+    certificate = of_agent(folders.agent(agent.host, agent.name))
+    consul = Api(prerequisites.consul, {"X-Consul-Token": token}, certificate=certificate)
+    servers = [Api(server, certificate=certificate) for server in prerequisites.nomad]
 
     def missing() -> str | None:
-        return _not_in_catalog(consul, prerequisites.consul_service, agent.host) or _no_leader(
-            prerequisites.nomad
-        )
+        service = prerequisites.consul_service
+        return _not_in_catalog(consul, service, agent.host) or _no_leader(servers)
 
     what = f"{agent.name} on {agent.host}: prerequisites"
-    took_s = wait_until(what, missing, agent.ready_timeout_s)
+    took_s = wait_until(what, missing, timeout_s or agent.ready_timeout_s)
     say(f"{what} met after {took_s:.1f} s")
 
 
@@ -50,12 +63,12 @@ def _not_in_catalog(consul: Api, service: str, host: str) -> str | None:
     return None if found else f"Consul's catalog has no {service} on {host}"
 
 
-def _no_leader(servers: Sequence[str]) -> str | None:
+def _no_leader(servers: Sequence[Api]) -> str | None:
     """None if a server knows a leader; otherwise the last server's answer."""
     said = ""
     for server in servers:
         try:
-            if Api(server).get("/v1/status/leader"):
+            if server.get("/v1/status/leader"):
                 return None
             said = "Nomad has no leader"
         except ApiError as error:

@@ -12,12 +12,12 @@ import os
 import resource
 import secrets
 import shlex
+import shutil
 import subprocess
 import sys
 import xmlrpc.client
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from fcntl import LOCK_EX, flock
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,9 @@ from program.folders import Folders, holds, make_private_folder, to_json, write_
 from program.waiting import wait_until
 
 from host.document import Agent, Endpoint
+from host.lock import lock
 from host.processes import Process, end_all, running
+from host.supervisor import LOG_LINES, MARK, RECORD, State
 
 PROGRAM = "supervisor.supervisord"
 USER = "slipway"
@@ -41,14 +43,12 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 INHERITED = ("HOME", "USER", "LOGNAME", "LANG", "TZ")
 INHERITED_PREFIXES = ("PIP_", "UV_", "SSL_CERT_", "REQUESTS_CA_")
 INHERITED_SUFFIXES = ("_PROXY", "_proxy")
-# An agent's folder, in its environment: processes that the agent starts inherit it and are found by
-# it.
-MARK = "SLIPWAY_AGENT"
 LOG_COLLECTORS = "log-collectors"
 
 
-class Supervisor:
-    """The environment's supervisord, running or not."""
+class Supervisord:
+    """The environment's supervisord, running or not. Agents are processes of this program's
+    user."""
 
     def __init__(self, folders: Folders, endpoint: Endpoint) -> None:
         self.folders = folders
@@ -56,24 +56,11 @@ class Supervisor:
         self.configuration = folders.supervisor / "supervisord.conf"
         self.programs = folders.supervisor / "conf.d"
 
-    @staticmethod
-    def of(folders: Folders) -> Supervisor | None:
-        """The supervisor that this environment was set up with; None before the first `apply`."""
-        path = _endpoint_file(folders)
-        if not path.exists():
-            return None
-        return Supervisor(folders, Endpoint(**json.loads(path.read_text())))
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """One change of supervisord's set of programs at a time: hosts are applied in parallel."""
-        make_private_folder(self.folders.supervisor)
-        with (self.folders.supervisor / "lock").open("w") as file:
-            flock(file, LOCK_EX)
-            yield
+    def locked(self) -> AbstractContextManager[None]:
+        return lock(self.folders)
 
     def ensure_running(self) -> bool:
-        """Start supervisord unless it answers. Returns whether it was started."""
+        self.folders.prepare()
         self._refuse_to_move()
         if self.answers():
             return False
@@ -101,7 +88,7 @@ class Supervisor:
         return True
 
     def end_orphan(self, agent: Agent) -> None:
-        """End an agent that a killed supervisord left behind, which a new one cannot adopt.
+        """A killed supervisord leaves its agents behind, and a new one cannot adopt them.
 
         Each agent is ended just before its next start, so the others keep running meanwhile.
         """
@@ -116,7 +103,6 @@ class Supervisor:
             return False
 
     def shut_down(self) -> None:
-        """End supervisord and everything it still runs."""
         if self.answers():
             # A shutdown takes up to a second for every program that supervisord knows, running or
             # not; with no programs it ends at once.
@@ -126,12 +112,17 @@ class Supervisor:
         # Tasks are not touched: they are not agents, and Nomad finds them again.
         end_all(lambda: [p for p in running() if is_agent(p, self.folders.nodes)], ORPHAN_GRACE_S)
 
-    def has_section(self, agent: Agent) -> bool:
-        """Whether the program section on disk is the agent's current one."""
+    def remove(self) -> None:
+        self.shut_down()
+        shutil.rmtree(self.folders.supervisor, ignore_errors=True)  # another removal may be faster
+
+    def make_folder(self, agent: Agent) -> None:
+        make_private_folder(self.folders.agent(agent.host, agent.name))
+
+    def is_current(self, agent: Agent) -> bool:
         return holds(self._program_file(agent), program_section(agent, self.folders))
 
     def load(self, agent: Agent) -> None:
-        """Write the agent's program section and make supervisord read it, which ends the agent."""
         write_private(self._program_file(agent), program_section(agent, self.folders))
         self._rpc().supervisor.reloadConfig()
         if self.state(agent) is not None:
@@ -157,23 +148,30 @@ class Supervisor:
         self._stop(agent.program)
 
     def restart(self, agent: Agent) -> None:
-        """End a running agent and let supervisord start it again, in one atomic step."""
-        try:
-            self._rpc().supervisor.signalProcess(agent.program, "TERM")
-        except xmlrpc.client.Fault as fault:
-            raise HostError(f"{agent.program} does not restart: {fault.faultString}") from None
+        """In one atomic step: supervisord starts it again by itself."""
+        self._signal(agent, "TERM")
 
-    def state(self, agent: Agent) -> dict[str, Any] | None:
-        """supervisord's record of a program: statename, pid, description; None if unknown."""
+    def reload(self, agent: Agent) -> None:
+        self._signal(agent, "HUP")
+
+    def _signal(self, agent: Agent, signal: str) -> None:
+        try:
+            self._rpc().supervisor.signalProcess(agent.program, signal)
+        except xmlrpc.client.Fault as fault:
+            raise HostError(f"{agent.program} gets no {signal}: {fault.faultString}") from None
+
+    def state(self, agent: Agent) -> State | None:
         try:
             record: Any = self._rpc().supervisor.getProcessInfo(agent.program)
         except xmlrpc.client.Fault:
             return None
-        return dict(record)
+        if record["statename"] != "RUNNING":
+            return State(record["statename"])
+        return State("RUNNING", record["pid"], record["now"] - record["start"])
 
-    def runs(self, agent: Agent) -> bool:
-        state = self.state(agent)
-        return state is not None and state["statename"] in ("RUNNING", "STARTING", "BACKOFF")
+    def log_end(self, agent: Agent) -> list[str]:
+        path = log_file(self.folders, agent)
+        return path.read_text(errors="replace").splitlines()[-LOG_LINES:] if path.exists() else []
 
     def _stop(self, program: str) -> None:
         try:
@@ -206,16 +204,16 @@ class Supervisor:
         return self.programs / f"{agent.program}.conf"
 
     def _refuse_to_move(self) -> None:
-        before = Supervisor.of(self.folders)
-        if before is not None and before.endpoint != self.endpoint:
+        record = self.folders.supervisor / RECORD
+        before = json.loads(record.read_text()) if record.exists() else self.endpoint.__dict__
+        if before != self.endpoint.__dict__:
             raise HostError(
-                f"this environment's supervisord listens on {before.endpoint.address}, but the "
+                f"this environment's supervisor is {before.get('address', 'systemd')}, but the "
                 f"configuration now says {self.endpoint.address}: run `slipway down` first"
             )
 
     def _write_configuration(self) -> None:
-        self.folders.prepare()
-        write_private(_endpoint_file(self.folders), to_json(self.endpoint.__dict__))
+        write_private(self.folders.supervisor / RECORD, to_json(self.endpoint.__dict__))
         write_private(
             self.configuration,
             supervisor_configuration(self.folders, self.endpoint, self._password()),
@@ -333,7 +331,3 @@ def _ini(*sections: tuple[str, Mapping[str, str]]) -> str:
         "\n".join([f"[{name}]", *(f"{key}={value}" for key, value in options.items()), ""])
         for name, options in sections
     )
-
-
-def _endpoint_file(folders: Folders) -> Path:
-    return folders.supervisor / "endpoint.json"
