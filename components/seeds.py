@@ -22,6 +22,12 @@ def gossip_key(seed: str) -> str:
     return base64.b64encode(_derive(seed, "gossip")).decode()
 
 
+def number(seed: str, purpose: str) -> int:
+    """512 secret bits, so that a remainder of them is evenly distributed."""
+    halves = (_derive(seed, f"{purpose}, {half}") for half in ("first", "second"))
+    return int.from_bytes(b"".join(halves), "big")
+
+
 def public_id(name: str) -> str:
     """A stable UUID that is not secret: the accessor id of a token, known at preview."""
     return str(uuid.uuid5(NAMESPACE, name))

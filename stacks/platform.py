@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,6 +13,8 @@ import pulumi_nomad as nomad
 from components import naming
 from components.autoscaling.component import Autoscaler, AutoscalerArgs
 from components.base import Hosts, SlipwayComponent
+from components.certificates import identities
+from components.certificates.component import CertificateAuthority, CertificateAuthorityArgs
 from components.consul.component import ConsulCluster, ConsulClusterArgs
 from components.gateway.component import Gateway, GatewayArgs, routes_gate
 from components.hosts.realisation import HostRealisation
@@ -41,7 +44,7 @@ class SchedulerOf(Protocol):
 class Target:
     """The realisations from which a target's environments are built."""
 
-    hosts: HostRealisation
+    hosts: Callable[[PlatformPlan], HostRealisation]  # of one environment
     node_pool: type[NodePool]
     scheduler: SchedulerOf
     discovery: Discovery
@@ -65,18 +68,36 @@ class Platform(SlipwayComponent):
         super().__init__("Platform", name, platform_facts(plan), opts)
         self.gateway_grpc = plan.gateway.clients.authority
         self.gateway_http = plan.gateway.clients.url
+        hosts = target.hosts(plan)
+        authority = CertificateAuthority(
+            "authority",
+            CertificateAuthorityArgs(plan=plan, hosts=hosts),
+            opts=self.child_options(),
+        )
+        certificates = {
+            server.name: authority.issue(identities.server(plan, server)) for server in plan.servers
+        }
         self._consul = ConsulCluster(
-            "consul", ConsulClusterArgs(plan=plan, hosts=target.hosts), opts=self.child_options()
+            "consul",
+            ConsulClusterArgs(
+                plan=plan,
+                hosts=hosts,
+                certificates=certificates,
+                operator=authority.operator,
+            ),
+            opts=self.child_options(),
         )
         self._nomad = NomadCluster(
             "nomad",
             NomadClusterArgs(
                 plan=plan,
-                hosts=target.hosts,
+                hosts=hosts,
                 consul_address=self._consul.address,
                 consul_seed=self._consul.seed,
                 consul_token=self._consul.token,
                 consul_ready=self._consul.ready,
+                certificates=certificates,
+                authority=authority.pem,
             ),
             opts=self.child_options(),
         )
@@ -86,9 +107,10 @@ class Platform(SlipwayComponent):
                 NodePoolArgs(
                     plan=plan,
                     pool=pool,
-                    hosts=target.hosts,
+                    hosts=hosts,
                     consul_seed=self._consul.seed,
                     nomad_token=self._nomad.token,
+                    authority=authority,
                     servers=[*self._consul.ready, *self._nomad.servers],
                     clusters_ready=[*self._consul.ready, *self._nomad.ready],
                 ),
@@ -97,13 +119,11 @@ class Platform(SlipwayComponent):
             for pool in plan.pools
         ]
         workloads = self._workload_options([gate for pool in pools for gate in pool.ready])
-        gateway = Gateway("gateway", GatewayArgs(plan=plan), opts=workloads)
-        Monitoring("monitoring", MonitoringArgs(plan=plan), opts=workloads)
-        Autoscaler("autoscaler", AutoscalerArgs(plan=plan), opts=workloads)
+        gateway = Gateway("gateway", GatewayArgs(plan=plan, authority=authority), opts=workloads)
+        Monitoring("monitoring", MonitoringArgs(plan=plan, authority=authority), opts=workloads)
+        Autoscaler("autoscaler", AutoscalerArgs(plan=plan, authority=authority), opts=workloads)
         secrets = gate_secrets(self._nomad.token, self._consul.token)
-        scheduler = target.scheduler(
-            plan=plan, programs=target.hosts.programs, gate_secrets=secrets
-        )
+        scheduler = target.scheduler(plan=plan, programs=hosts.programs, gate_secrets=secrets)
         routes = [
             ModelService(
                 naming.model(model.name),
@@ -117,7 +137,7 @@ class Platform(SlipwayComponent):
             ).route
             for model in plan.models
         ]
-        target.hosts.programs.run(
+        hosts.programs.run(
             routes_gate(plan, secrets=secrets),
             "routes-acknowledged",
             self,

@@ -9,6 +9,8 @@ import pulumi_nomad as nomad
 
 from components.autoscaling.nomad import JOB_ID, POLICY_RULES, autoscaler_job
 from components.base import SlipwayComponent
+from components.certificates import identities
+from components.certificates.component import CertificateAuthority, job_certificate
 from components.nomad.jobspec import to_json
 from slipway.plan.platform import PlatformPlan
 
@@ -16,6 +18,7 @@ from slipway.plan.platform import PlatformPlan
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoscalerArgs:
     plan: PlatformPlan
+    authority: CertificateAuthority
 
 
 class Autoscaler(SlipwayComponent):
@@ -37,11 +40,12 @@ class Autoscaler(SlipwayComponent):
             job_acl=nomad.AclPolicyJobAclArgs(namespace="default", job_id=JOB_ID),
             opts=self.child_options(),
         )
+        certificate = job_certificate(self, JOB_ID, args.authority.issue(identities.job(JOB_ID)))
         nomad.Job(
             JOB_ID,
             jobspec=to_json(autoscaler_job(args.plan)),
             json=True,
             rerun_if_dead=True,
-            opts=self.child_options(depends_on=[policy]),
+            opts=self.child_options(depends_on=[policy, certificate]),
         )
         self.register_outputs({})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from components.certificates.task import AUTHORITY, CERTIFICATE, KEY, certificate_files
 from components.nomad.addresses import IN_FILES, in_arguments, in_files
 from components.nomad.jobspec import (
     CheckRestart,
@@ -58,14 +59,20 @@ def autoscaler_job(plan: PlatformPlan) -> Job:
                     f"nomad-autoscaler-{plan.tools['nomad-autoscaler']}/nomad-autoscaler",
                     args=("agent", "-config", "local/autoscaler.json"),
                     files=(
+                        *certificate_files(JOB_ID, change_mode="restart"),
                         File(
                             path="local/autoscaler.json",
                             content=agent_config(plan),
                             templates=(IN_FILES,),
                         ),
                     ),
-                    # The agent reads its Nomad address and token from the environment.
-                    env={"NOMAD_ADDR": in_arguments(plan.nomad).url},
+                    # The agent and the check read how to reach Nomad from the environment.
+                    env={
+                        "NOMAD_ADDR": in_arguments(plan.nomad).url,
+                        "NOMAD_CACERT": AUTHORITY,
+                        "NOMAD_CLIENT_CERT": CERTIFICATE,
+                        "NOMAD_CLIENT_KEY": KEY,
+                    },
                     nomad_identity=True,
                     cpu_mhz=50,
                     memory_mb=128,

@@ -79,8 +79,13 @@ def workload_document(consul_address: str, jwks_url: str) -> dict[str, Any]:
     }
 
 
-def workload_secrets(management_token: str) -> dict[str, Any]:
-    return {"schema_version": SCHEMA_VERSION, "management_token": management_token}
+def workload_secrets(management_token: str, authority: str) -> dict[str, Any]:
+    """`authority` (PEM) signed the certificate of the server of Nomad's keys."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "management_token": management_token,
+        "authority": authority,
+    }
 
 
 def acl_secrets(token_secrets: Mapping[str, str], seed: str) -> dict[str, Any]:

@@ -10,20 +10,32 @@ from typing import Any
 from components import seeds
 from components.consul import acl
 from components.node_pool.host_document import (
+    AUTHORITY_FILE,
+    CERTIFICATE_FILE,
     CONFIGURATION_FILE,
     CONSUL_CLIENT,
     CONSUL_SERVER,
     DATA_DIRECTORY,
+    KEY_FILE,
+    RELOAD,
     SECRETS_FILE,
     AgentDocument,
     binary,
+    host_document,
 )
+from components.node_pool.supervision import Supervision
 from slipway.plan.platform import Node, PlatformPlan, Server
 
 NAME = "consul"
 SERVICE = "consul-agent"  # by which Prometheus finds the agents
 # Tasks poll and watch from one address; a few dozen models reach the default of 200.
 MAX_CONNECTIONS_PER_ADDRESS = 2000
+
+
+def server_document(plan: PlatformPlan, server: Server, supervision: Supervision) -> dict[str, Any]:
+    """A server's Consul agent (schemas/node.schema.json)."""
+    agents = [server_agent(plan, server)]
+    return host_document(server.name, agents, supervision.section(plan.node_agent, agents))
 
 
 def server_agent(plan: PlatformPlan, server: Server) -> AgentDocument:
@@ -82,6 +94,7 @@ def _agent(
         # A server is ready when it answers, with or without peers; a client when it has found the
         # servers.
         ready_url=f"{plan.consul.at(address).url}/v1/status/leader",
+        renewal=RELOAD,
     )
 
 
@@ -95,12 +108,26 @@ def _common(plan: PlatformPlan, name: str, address: str) -> dict[str, Any]:
         "advertise_addr": address,
         # Consul's standard ports, because every agent has its own address; unused ones are closed.
         "ports": {
-            "http": plan.consul.port,
+            "http": -1,
+            "https": plan.consul.port,
             "dns": -1,
             "grpc": -1,
             "grpc_tls": -1,
             "serf_wan": -1,
         },
+        "tls": {
+            "defaults": {
+                "ca_file": AUTHORITY_FILE,
+                "cert_file": CERTIFICATE_FILE,
+                "key_file": KEY_FILE,
+                "verify_incoming": True,
+                "verify_outgoing": True,
+            },
+            # Only a certificate with the servers' name may serve: a node's may not.
+            "internal_rpc": {"verify_server_hostname": True},
+        },
+        # Checks of services over https show the agent's own certificate.
+        "enable_agent_tls_for_checks": True,
         "acl": {"enabled": True, "default_policy": "deny", "enable_token_persistence": True},
         "connect": {"enabled": False},  # no service mesh: Envoy gets its clusters from services/xds
         "disable_update_check": True,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import pulumi_random as random
@@ -11,10 +13,10 @@ import pulumi_random as random
 from components import naming, seeds
 from components.base import HostProgram, SlipwayComponent, secret_json
 from components.consul import acl
-from components.consul.agent_config import NAME, server_agent, server_secrets
+from components.consul.agent_config import NAME, server_document, server_secrets
 from components.consul.joining import Joining
 from components.hosts.realisation import HostRealisation
-from components.node_pool.host_document import host_document, secrets_document
+from components.node_pool.host_document import secrets_document
 from slipway.plan.platform import PlatformPlan
 
 SEED_LENGTH = 64
@@ -24,6 +26,8 @@ SEED_LENGTH = 64
 class ConsulClusterArgs:
     plan: PlatformPlan
     hosts: HostRealisation
+    certificates: Mapping[str, pulumi.Output[Mapping[str, str]]]  # of the servers, by name
+    operator: pulumi.Resource  # the certificate of the gates is in place
 
 
 class ConsulCluster(SlipwayComponent):
@@ -50,17 +54,16 @@ class ConsulCluster(SlipwayComponent):
         )
         self.seed: pulumi.Output[str] = pulumi.Output.secret(password.result)
         self.token = self.seed.apply(lambda seed: seeds.token(seed, acl.MANAGEMENT))
-        supervision = hosts.supervision.section(plan.node_agent)
         servers = [
             hosts.programs.run(
                 HostProgram(
                     bundle=plan.node_agent.bundle,
                     script="agents.py",
-                    document=host_document(server.name, [server_agent(plan, server)], supervision),
+                    document=server_document(plan, server, hosts.supervision),
                     secrets=secret_json(
-                        self.seed.apply(
-                            functools.partial(_server_secrets, hosts.joining, server.name)
-                        )
+                        pulumi.Output.all(
+                            seed=self.seed, certificate=args.certificates[server.name]
+                        ).apply(functools.partial(_server_secrets, hosts.joining, server.name))
                     ),
                 ),
                 naming.agent(name, server.name),
@@ -81,14 +84,16 @@ class ConsulCluster(SlipwayComponent):
             ),
             f"{name}-acl",
             self,
-            depends_on=servers,
+            depends_on=[args.operator, *servers],
         )
         self.ready: list[pulumi.Resource] = [permissions]
         self.register_outputs({"address": self.address})
 
 
-def _server_secrets(joining: Joining, host: str, seed: str) -> dict[str, object]:
-    return secrets_document({NAME: server_secrets(seed, joining.consul_token(host, seed))})
+def _server_secrets(joining: Joining, host: str, known: dict[str, Any]) -> dict[str, object]:
+    seed, certificate = known["seed"], known["certificate"]
+    agents = {NAME: server_secrets(seed, joining.consul_token(host, seed))}
+    return secrets_document(agents, certificate)
 
 
 def _acl_secrets(joining: Joining, plan: PlatformPlan, seed: str) -> dict[str, object]:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pulumi
 import pulumi_nomad as nomad
 
 from components.base import HostProgram, SlipwayComponent
+from components.certificates import identities
+from components.certificates.component import CertificateAuthority, job_certificate
 from components.gateway.jobs import envoy_job, xds_job
 from components.gateway.routes_gate import DEADLINE_S, gate_document
-from components.nomad.jobspec import to_json
+from components.nomad.jobspec import Job, to_json
 from slipway.plan.platform import PlatformPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayArgs:
     plan: PlatformPlan
+    authority: CertificateAuthority
 
 
 class Gateway(SlipwayComponent):
@@ -36,17 +40,23 @@ class Gateway(SlipwayComponent):
         clients = {"address": gateway.clients.host, "port": gateway.clients.port}
         super().__init__("Gateway", name, clients, opts)
         self.jobs = [
-            nomad.Job(
-                job.id,
-                jobspec=to_json(job),
-                json=True,
-                rerun_if_dead=True,
-                opts=self.child_options(),
-            )
+            self._job(job, args.authority.issue(identity))
             for envoy in gateway.envoys
-            for job in (xds_job(args.plan, envoy), envoy_job(args.plan, envoy))
+            for job, identity in (
+                (xds_job(args.plan, envoy), identities.control_plane(envoy)),
+                (envoy_job(args.plan, envoy), identities.gateway(envoy)),
+            )
         ]
         self.register_outputs({"http": gateway.clients.url})
+
+    def _job(self, job: Job, files: pulumi.Output[Mapping[str, str]]) -> nomad.Job:
+        return nomad.Job(
+            job.id,
+            jobspec=to_json(job),
+            json=True,
+            rerun_if_dead=True,
+            opts=self.child_options(depends_on=[job_certificate(self, job.id, files)]),
+        )
 
 
 def routes_gate(plan: PlatformPlan, *, secrets: pulumi.Output[str]) -> HostProgram:

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from components.certificates.identities import node_id
 from components.gateway.metrics_listener import (
     admin_cluster,
     admin_interface,
     metrics_listener,
 )
+from components.gateway.upstream_tls import transport_socket
 from components.nomad.addresses import in_files
+from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import EnvoyPlan
 
 XDS_CLUSTER = "xds"
@@ -39,7 +42,7 @@ def envoy_bootstrap(
     beside the gateway. The node id is the gateway's address; `--service-node` overrides it.
     """
     return {
-        "node": {"id": f"gateway-{in_files(envoy.listener).host}", "cluster": cluster},
+        "node": {"id": node_id(in_files(envoy.listener)), "cluster": cluster},
         "admin": admin_interface(),
         "dynamic_resources": _dynamic_resources(),
         "static_resources": {
@@ -47,7 +50,7 @@ def envoy_bootstrap(
                 metrics_listener(_socket_address(in_files(envoy.metrics).host, envoy.metrics.port))
             ],
             "clusters": [
-                _xds_cluster(tuple(xds_addresses) or (in_files(envoy.xds).host,), envoy.xds.port),
+                _xds_cluster(tuple(xds_addresses) or (in_files(envoy.xds).host,), envoy.xds),
                 admin_cluster(),
             ],
         },
@@ -82,7 +85,7 @@ def _dynamic_resources() -> _Json:
     }
 
 
-def _xds_cluster(addresses: tuple[str, ...], port: int) -> _Json:
+def _xds_cluster(addresses: tuple[str, ...], xds: Endpoint) -> _Json:
     protocol: _Json = {
         "@type": f"{_TYPE}.extensions.upstreams.http.v3.HttpProtocolOptions",
         "explicit_http_config": {
@@ -91,11 +94,12 @@ def _xds_cluster(addresses: tuple[str, ...], port: int) -> _Json:
             }
         },
     }
-    members = [{"endpoint": {"address": _socket_address(a, port)}} for a in addresses]
+    members = [{"endpoint": {"address": _socket_address(a, xds.port)}} for a in addresses]
     return {
         "name": XDS_CLUSTER,
         "type": "STATIC",
         "connect_timeout": "1s",
+        **({"transport_socket": transport_socket(xds.server_name)} if xds.server_name else {}),
         "load_assignment": {"cluster_name": XDS_CLUSTER, "endpoints": [{"lb_endpoints": members}]},
         "typed_extension_protocol_options": {
             "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": protocol

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 from components.autoscaling.policy import ENVOY_METRICS
+from components.certificates.task import FOLDER, certificate_files
 from components.gateway.envoy_bootstrap import envoy_bootstrap
+from components.gateway.upstream_tls import secret_files
 from components.nomad.addresses import IN_FILES, in_arguments
 from components.nomad.jobspec import File, Group, HttpCheck, Job, Service, Task
 from slipway.plan.platform import EnvoyPlan, PlatformPlan
@@ -58,6 +60,8 @@ def envoy_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
                         "misc:warning",
                     ),
                     files=(
+                        *certificate_files(envoy.name, change_mode="noop"),
+                        *secret_files(),
                         File(
                             path="local/envoy.json",
                             content=bootstrap,
@@ -88,13 +92,13 @@ def xds_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
                 Service(
                     name="xds",
                     port="grpc",
-                    checks=(HttpCheck(path="/healthz", port="http"),),
+                    checks=(HttpCheck(path="/healthz", port="http", protocol="https"),),
                 ),
                 Service(
                     name="xds-http",
                     port="http",
                     tags=("metrics",),
-                    meta={"metrics_path": "/metrics"},
+                    meta={"metrics_path": "/metrics", "metrics_scheme": "https"},
                 ),
             ),
             tasks=(
@@ -111,7 +115,10 @@ def xds_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
                         in_arguments(envoy.listener).authority,
                         "--consul",
                         plan.consul.at(in_arguments(envoy.xds).host).url,
+                        "--certificate",
+                        FOLDER,
                     ),
+                    files=certificate_files(envoy.xds_name, change_mode="restart"),
                     consul_identity=True,
                     cpu_mhz=100,
                     memory_mb=128,

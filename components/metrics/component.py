@@ -8,6 +8,8 @@ import pulumi
 import pulumi_nomad as nomad
 
 from components.base import SlipwayComponent
+from components.certificates import identities
+from components.certificates.component import CertificateAuthority, job_certificate
 from components.metrics.prometheus import prometheus_job
 from components.nomad.jobspec import to_json
 from slipway.plan.platform import PlatformPlan
@@ -16,6 +18,7 @@ from slipway.plan.platform import PlatformPlan
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitoringArgs:
     plan: PlatformPlan
+    authority: CertificateAuthority
 
 
 class Monitoring(SlipwayComponent):
@@ -28,11 +31,12 @@ class Monitoring(SlipwayComponent):
         address = monitoring.prometheus.url
         super().__init__("Monitoring", name, {"prometheus": address}, opts)
         job = prometheus_job(args.plan)
+        certificate = job_certificate(self, job.id, args.authority.issue(identities.job(job.id)))
         nomad.Job(
             job.id,
             jobspec=to_json(job),
             json=True,
             rerun_if_dead=True,
-            opts=self.child_options(),
+            opts=self.child_options(depends_on=[certificate]),
         )
         self.register_outputs({"prometheus": address})

@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from components.certificates.task import AUTHORITY, CERTIFICATE, KEY, certificate_files
 from components.nomad.addresses import IN_FILES, in_arguments, in_files
 from components.nomad.jobspec import File, Group, HttpCheck, Job, Service, Task
 from slipway.plan.platform import PlatformPlan
@@ -47,6 +48,7 @@ def prometheus_job(plan: PlatformPlan) -> Job:
                         f"--web.listen-address={in_arguments(monitoring.prometheus).authority}",
                     ),
                     files=(
+                        *certificate_files(JOB_ID, change_mode="noop"),
                         File(
                             path="local/prometheus.yml",
                             content=prometheus_config(plan),
@@ -80,6 +82,8 @@ def _consul_discovery(plan: PlatformPlan, **selection: Any) -> list[dict[str, An
     return [
         {
             "server": plan.consul.at(in_files(plan.monitoring.prometheus).host).authority,
+            "scheme": "https",
+            "tls_config": _certificate(),
             "authorization": _consul_token(),
             "refresh_interval": "5s",
             **selection,
@@ -92,15 +96,26 @@ def _consul_token() -> dict[str, str]:
     return {"credentials_file": "../secrets/consul_token"}
 
 
+def _certificate() -> dict[str, str]:
+    """Prometheus reads these files again for each connection."""
+    return {
+        "ca_file": f"../{AUTHORITY}",
+        "cert_file": f"../{CERTIFICATE}",
+        "key_file": f"../{KEY}",
+    }
+
+
 def _services(plan: PlatformPlan) -> dict[str, Any]:
     """Every service that registers with the tag `metrics` and the path of its metrics."""
     return {
         "job_name": "services",
+        "tls_config": _certificate(),
         "consul_sd_configs": _consul_discovery(plan, tags=["metrics"]),
         "relabel_configs": [
             # Agents need a token; they have their own scrape jobs below.
             _drop("__meta_consul_service", "consul-agent"),
             _copy("__meta_consul_service_metadata_metrics_path", "__metrics_path__", "(.+)"),
+            _copy("__meta_consul_service_metadata_metrics_scheme", "__scheme__", "(.+)"),
             _copy("__meta_consul_service_metadata_metrics_format", "__param_format", "(.+)"),
             # Envoy: without it every unused statistic is sent too, about 196 series per cluster.
             _copy("__meta_consul_service_metadata_metrics_used_only", "__param_usedonly", "(.+)"),
@@ -115,6 +130,8 @@ def _consul_agents(plan: PlatformPlan) -> dict[str, Any]:
     return {
         "job_name": "consul",
         "metrics_path": "/v1/agent/metrics",
+        "scheme": "https",
+        "tls_config": _certificate(),
         "params": {"format": ["prometheus"]},
         "authorization": _consul_token(),
         "consul_sd_configs": _consul_discovery(plan, services=["consul-agent"]),
@@ -126,6 +143,8 @@ def _nomad_agents(plan: PlatformPlan) -> dict[str, Any]:
     return {
         "job_name": "nomad",
         "metrics_path": "/v1/metrics",
+        "scheme": "https",
+        "tls_config": _certificate(),
         "params": {"format": ["prometheus"]},
         "consul_sd_configs": _consul_discovery(
             plan, services=["nomad", "nomad-client"], tags=["http"]

@@ -11,6 +11,8 @@ import pulumi
 
 from components import naming
 from components.base import HostProgram, SlipwayComponent, secret_json
+from components.certificates import identities
+from components.certificates.component import CertificateAuthority
 from components.hosts.realisation import HostRealisation
 from components.node_pool.node_document import (
     drain_timeout_s,
@@ -32,6 +34,7 @@ class NodePoolArgs:
     hosts: HostRealisation
     consul_seed: pulumi.Input[str]
     nomad_token: pulumi.Input[str]
+    authority: CertificateAuthority
     servers: list[pulumi.Resource]  # both clusters' servers, and the permissions of Consul's agents
     clusters_ready: list[pulumi.Resource]  # the servers and permissions of both clusters
 
@@ -55,8 +58,12 @@ class NodePool(SlipwayComponent):
         plan, pool, hosts = args.plan, args.pool, args.hosts
         super().__init__("NodePool", name, pool_facts(pool), opts)
         seed = pulumi.Output.secret(args.consul_seed)
-        supervision = hosts.supervision.section(plan.node_agent)
-        documents = {node.name: node_document(plan, pool, node, supervision) for node in pool.hosts}
+        documents = {
+            node.name: node_document(plan, pool, node, hosts.supervision) for node in pool.hosts
+        }
+        certificates = {
+            node.name: args.authority.issue(identities.node(plan, node)) for node in pool.hosts
+        }
         nodes = [
             hosts.programs.run(
                 HostProgram(
@@ -64,7 +71,9 @@ class NodePool(SlipwayComponent):
                     script="agents.py",
                     document=document,
                     secrets=secret_json(
-                        seed.apply(functools.partial(node_secrets, hosts.joining, host))
+                        pulumi.Output.all(seed=seed, certificate=certificates[host]).apply(
+                            functools.partial(node_secrets, hosts.joining, host)
+                        )
                     ),
                     # A removal may wait for two consecutive drains
                     # (services/node/host/departure.py).

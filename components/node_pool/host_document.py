@@ -10,15 +10,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 SECRETS_VERSION = 1
 DATA_DIRECTORY = "@agent@/data"
 CONFIGURATION_FILE = "@agent@/config.json"
 SECRETS_FILE = "@agent@/secrets.json"
+AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE = (
+    f"@agent@/certificate/{name}" for name in ("ca.pem", "cert.pem", "key.pem")
+)
 
 # The order in which agents start; each stage answers before the next one starts. Nomad starts after
 # Consul, because a Nomad client without Consul does not accept jobs with a service.
-CONSUL_SERVER, CONSUL_CLIENT, NOMAD_SERVER, NOMAD_CLIENT = 1, 2, 3, 4
+CONSUL_SERVER, CONSUL_CLIENT, NOMAD_SERVER, WORKLOAD_KEYS, NOMAD_CLIENT = 1, 2, 3, 4, 5
+
+# How an agent takes up a renewed certificate.
+RELOAD, RESTART = "reload", "restart"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +36,7 @@ class AgentDocument:
     command: tuple[str, ...]
     configuration: Mapping[str, Any]
     ready_url: str  # answers 200 without a token once the agent is usable
+    renewal: str  # RELOAD or RESTART
     ready_timeout_s: int = 120
     stop_timeout_s: int = 30
     starts_after: Mapping[str, Any] | None = None  # conditions in the cluster that it waits for
@@ -42,6 +49,7 @@ class AgentDocument:
             "configuration": dict(self.configuration),
             "ready_url": self.ready_url,
             "ready_timeout_s": self.ready_timeout_s,
+            "renewal": self.renewal,
             "stop_timeout_s": self.stop_timeout_s,
         }
         if self.starts_after is not None:
@@ -68,10 +76,16 @@ def host_document(
     return document
 
 
-def secrets_document(agents: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Agent name -> the secret part of its configuration, which is passed only through standard
-    input."""
-    return {"schema_version": SECRETS_VERSION, "agents": dict(agents)}
+def secrets_document(
+    agents: Mapping[str, Mapping[str, Any]], certificate: Mapping[str, str]
+) -> dict[str, Any]:
+    """Agent name -> the secret part of its configuration, and the files of the host's certificate.
+    Passed only through standard input."""
+    return {
+        "schema_version": SECRETS_VERSION,
+        "agents": dict(agents),
+        "certificate": dict(certificate),
+    }
 
 
 def binary(tool: str, version: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from components.consul import agent_config as consul
 from components.consul.joining import Joining
 from components.node_pool.host_document import host_document, secrets_document
+from components.node_pool.supervision import Supervision
 from components.nomad import agent_config as nomad
 from slipway.plan.platform import Node, PlatformPlan, Pool
 
@@ -17,16 +18,17 @@ READY_TIMEOUT_S = 120
 
 
 def node_document(
-    plan: PlatformPlan, pool: Pool, node: Node, supervision: Mapping[str, Any]
+    plan: PlatformPlan, pool: Pool, node: Node, supervision: Supervision
 ) -> dict[str, Any]:
     """A node's two agents, and the clusters it leaves when it is removed."""
     nomad_client = dataclasses.replace(
         nomad.client_agent(plan, pool, node), starts_after=_prerequisites(plan, node)
     )
+    agents = [consul.client_agent(plan, node), nomad_client]
     return host_document(
         node.name,
-        [consul.client_agent(plan, node), nomad_client],
-        supervision,
+        agents,
+        supervision.section(plan.node_agent, agents),
         departure={
             "consul": plan.consul.url,
             "nomad": plan.nomad.url,
@@ -35,14 +37,17 @@ def node_document(
     )
 
 
-def node_secrets(joining: Joining, host: str, consul_seed: str) -> dict[str, Any]:
+def node_secrets(joining: Joining, host: str, known: Mapping[str, Any]) -> dict[str, Any]:
+    """`known`: the `seed` of Consul's secrets, and the files of the host's `certificate`."""
+    consul_seed = known["seed"]
     consul_token = joining.consul_token(host, consul_seed)
     nomad_token = joining.nomad_token(host, consul_seed)
     return secrets_document(
         {
             consul.NAME: consul.client_secrets(consul_seed, consul_token),
             nomad.NAME: nomad.client_secrets(nomad_token),
-        }
+        },
+        known["certificate"],
     )
 
 

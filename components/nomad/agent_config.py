@@ -1,26 +1,37 @@
-"""The configuration of Nomad agents: servers, and the client on every node.
+"""The configuration of Nomad agents: servers, the client on every node, and beside each server the
+publisher of the keys of workload identities.
 
 Everything but the secrets is known at preview. Options with Nomad's default value are left out.
 """
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Any
 
 from components import seeds
 from components.consul import acl
 from components.node_pool.host_document import (
+    AUTHORITY_FILE,
+    CERTIFICATE_FILE,
     CONFIGURATION_FILE,
     DATA_DIRECTORY,
+    KEY_FILE,
     NOMAD_CLIENT,
     NOMAD_SERVER,
+    RESTART,
     SECRETS_FILE,
+    WORKLOAD_KEYS,
     AgentDocument,
     binary,
+    host_document,
 )
+from components.node_pool.supervision import Supervision
 from slipway.plan.platform import Node, PlatformPlan, Pool, Server
 
 NAME = "nomad"
+KEY_PUBLISHER = "workload-keys"
+KEYS_PATH = "/.well-known/jwks.json"
 RPC_PORT = 4647
 MANAGEMENT = "management"
 IDENTITY_TTL = "1h"
@@ -35,6 +46,13 @@ CLOUD_FINGERPRINTS = "env_aws,env_gce,env_azure,env_digitalocean"
 # Ended allocations keep their logs for a while; `slipway doctor` reports a full disk.
 KEPT_ALLOCATIONS = 30
 DISK_USAGE_PERCENT = 95
+
+
+def server_document(plan: PlatformPlan, server: Server, supervision: Supervision) -> dict[str, Any]:
+    """A server's Nomad agent, and the publisher of keys beside it (schemas/node.schema.json)."""
+    python = supervision.python(plan.node_agent)
+    agents = [server_agent(plan, server), key_publisher(plan, server, python)]
+    return host_document(server.name, agents, supervision.section(plan.node_agent, agents))
 
 
 def server_agent(plan: PlatformPlan, server: Server) -> AgentDocument:
@@ -63,8 +81,7 @@ def client_agent(plan: PlatformPlan, pool: Pool, node: Node) -> AgentDocument:
             "node_pool": pool.name,
             # Job documents do not contain paths of the machine; Nomad fills these in.
             "meta": {"address": node.address, "runtime": "@cache@", "scratch": "@scratch@"},
-            # Tasks bind to the node's own address on lo; Nomad sees only lo's first address.
-            "network_interface": "lo",
+            "network_interface": _interface(node.address),
             "min_dynamic_port": node.min_dynamic_port,
             "max_dynamic_port": node.max_dynamic_port,
             "cpu_total_compute": pool.cpu_mhz,
@@ -84,6 +101,27 @@ def client_agent(plan: PlatformPlan, pool: Pool, node: Node) -> AgentDocument:
     return _agent(plan, NOMAD_CLIENT, configuration, ready_url)
 
 
+def key_publisher(plan: PlatformPlan, server: Server, python: str) -> AgentDocument:
+    """Serves the keys of workload identities to Consul, which shows no certificate when it fetches
+    them; Nomad refuses such clients."""
+    program, listen = plan.node_agent, plan.workload_keys.at(server.address)
+    return AgentDocument(
+        name=KEY_PUBLISHER,
+        stage=WORKLOAD_KEYS,
+        command=(
+            python,
+            f"@cache@/bundles/{program.bundle}/publish_keys.py",
+            f"-config={CONFIGURATION_FILE}",
+        ),
+        configuration={
+            "listen": {"address": listen.host, "port": listen.port},
+            "nomad": plan.nomad.at(server.address).url,
+        },
+        ready_url=f"{listen.url}{KEYS_PATH}",
+        renewal=RESTART,
+    )
+
+
 def server_secrets(seed: str, consul_token: str) -> dict[str, Any]:
     """The secret part of a server's configuration."""
     return {
@@ -99,7 +137,7 @@ def client_secrets(consul_token: str) -> dict[str, Any]:
 
 def jwks_url(plan: PlatformPlan) -> str:
     """The URL of the public keys of workload identities."""
-    return f"{plan.nomad.url}/.well-known/jwks.json"
+    return f"{plan.workload_keys.url}{KEYS_PATH}"
 
 
 def _agent(
@@ -116,6 +154,8 @@ def _agent(
         ),
         configuration=configuration,
         ready_url=ready_url,
+        # Its connection to Consul reads the certificate only once.
+        renewal=RESTART,
     )
 
 
@@ -129,8 +169,17 @@ def _common(plan: PlatformPlan, name: str, address: str) -> dict[str, Any]:
         # Explicit, because Nomad does not guess an address to advertise when bound to loopback.
         "advertise": {"http": address, "rpc": address, "serf": address},
         "acl": {"enabled": True},
+        "tls": {
+            **_certificate(),
+            "http": True,
+            "rpc": True,
+            "verify_https_client": True,
+            "verify_server_hostname": True,
+        },
         "consul": {
+            **_certificate(),
             "address": plan.consul.at(address).authority,
+            "ssl": True,
             "checks_use_advertise": True,
             "client_auto_join": False,
             "server_auto_join": False,
@@ -146,3 +195,16 @@ def _common(plan: PlatformPlan, name: str, address: str) -> dict[str, Any]:
             "collection_interval": "5s",
         },
     }
+
+
+def _interface(address: str) -> str:
+    """The interface that has the address, in go-sockaddr's template language. Loopback addresses
+    need not be set anywhere: tasks bind to them, and Nomad sees only lo's first one."""
+    if ip_address(address).is_loopback:
+        return "lo"
+    pattern = f"^{address.replace('.', '[.]')}(/|$)"  # the template writes it as 10.50.0.11/24
+    return f'{{{{ GetAllInterfaces | include "address" "{pattern}" | attr "name" }}}}'
+
+
+def _certificate() -> dict[str, Any]:
+    return {"ca_file": AUTHORITY_FILE, "cert_file": CERTIFICATE_FILE, "key_file": KEY_FILE}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import pulumi_random as random
@@ -13,12 +15,13 @@ from components.base import HostProgram, SlipwayComponent, secret_json
 from components.consul import acl
 from components.consul.joining import Joining
 from components.hosts.realisation import HostRealisation
-from components.node_pool.host_document import SECRETS_VERSION, host_document, secrets_document
+from components.node_pool.host_document import SECRETS_VERSION, secrets_document
 from components.nomad.agent_config import (
+    KEY_PUBLISHER,
     MANAGEMENT,
     NAME,
     jwks_url,
-    server_agent,
+    server_document,
     server_secrets,
 )
 from slipway.plan.platform import PlatformPlan
@@ -36,17 +39,19 @@ class NomadClusterArgs:
     consul_seed: pulumi.Input[str]
     consul_token: pulumi.Input[str]
     consul_ready: list[pulumi.Resource]
+    certificates: Mapping[str, pulumi.Output[Mapping[str, str]]]  # of the servers, by name
+    authority: pulumi.Input[str]  # PEM: verifies the publishers of the workloads' keys
 
 
 class NomadCluster(SlipwayComponent):
     """Nomad's servers, its ACL bootstrap, and the permissions of its workloads in Consul.
 
-    Owns the server agents, the seed of their secrets, the management token, and Consul's auth
-    method for workload identities with its binding rules. Leaves alone jobs, their counts,
-    policies and node pools. A changed configuration restarts only the server it belongs to.
-    Replacing the seed changes the management token, which a bootstrapped cluster refuses:
-    `slipway down` first. Removing the component deletes the servers' data: every job's history, but
-    not the jobs' tasks.
+    Owns the server agents, the publishers of the keys of workload identities, the seed of their
+    secrets, the management token, and Consul's auth method for workload identities with its binding
+    rules. Leaves alone jobs, their counts, policies and node pools. A changed configuration
+    restarts only the server it belongs to. Replacing the seed changes the management token, which a
+    bootstrapped cluster refuses: `slipway down` first. Removing the component deletes the servers'
+    data: every job's history, but not the jobs' tasks.
 
     Attributes: `address` (the first server's, plain), `token` (the operator's, secret), `servers`
     (for nodes to depend on, so that they leave while Nomad still runs), `ready` (for users of the
@@ -64,16 +69,18 @@ class NomadCluster(SlipwayComponent):
         )
         seed: pulumi.Output[str] = pulumi.Output.secret(password.result)
         self.token = seed.apply(lambda known: seeds.token(known, MANAGEMENT))
-        both = pulumi.Output.all(seed, args.consul_seed)
-        supervision = hosts.supervision.section(plan.node_agent)
         self.servers: list[pulumi.Resource] = [
             hosts.programs.run(
                 HostProgram(
                     bundle=plan.node_agent.bundle,
                     script="agents.py",
-                    document=host_document(server.name, [server_agent(plan, server)], supervision),
+                    document=server_document(plan, server, hosts.supervision),
                     secrets=secret_json(
-                        both.apply(functools.partial(_server_secrets, hosts.joining, server.name))
+                        pulumi.Output.all(
+                            seed=seed,
+                            consul_seed=args.consul_seed,
+                            certificate=args.certificates[server.name],
+                        ).apply(functools.partial(_server_secrets, hosts.joining, server.name))
                     ),
                 ),
                 naming.agent(name, server.name),
@@ -101,7 +108,9 @@ class NomadCluster(SlipwayComponent):
                 script="consul_acl.py",
                 document=acl.workload_document(args.consul_address, jwks_url(plan)),
                 secrets=secret_json(
-                    pulumi.Output.secret(args.consul_token).apply(acl.workload_secrets)
+                    pulumi.Output.all(args.consul_token, args.authority).apply(
+                        lambda both: acl.workload_secrets(*both)
+                    )
                 ),
                 removes=False,  # the rules are deleted with Consul's data
             ),
@@ -126,6 +135,7 @@ def operator_secrets(token: str) -> dict[str, object]:
     return {"schema_version": SECRETS_VERSION, "management_token": token}
 
 
-def _server_secrets(joining: Joining, host: str, both: list[str]) -> dict[str, object]:
-    seed, consul_seed = both
-    return secrets_document({NAME: server_secrets(seed, joining.nomad_token(host, consul_seed))})
+def _server_secrets(joining: Joining, host: str, known: dict[str, Any]) -> dict[str, object]:
+    consul_token = joining.nomad_token(host, known["consul_seed"])
+    agents = {NAME: server_secrets(known["seed"], consul_token), KEY_PUBLISHER: {}}
+    return secrets_document(agents, known["certificate"])

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 NANOSECONDS_PER_S = 1_000_000_000
+REGION = "global"  # the agents' default
 
 # Consul-template's default delimiters `{{ }}` occur in Lua and in alert texts; these do not.
 LEFT_DELIMITER = "<%"
@@ -37,18 +38,22 @@ class CheckRestart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpCheck:
-    """A health check by HTTP GET. `port` is one of the group's port labels."""
+    """A health check by GET. `port` is one of the group's port labels. Over https Consul's agent
+    shows its own certificate and verifies the service's."""
 
     path: str
     port: str
     interval_s: float = 2
     timeout_s: float = 5  # with 1 s, checks flap when both cores are busy
     failures_before_critical: int = 2
+    protocol: str = "http"  # or "https"
     restart: CheckRestart | None = None
 
     def render(self) -> dict[str, Any]:
+        protocol = {"Protocol": self.protocol} if self.protocol != "http" else {}
         return _present(
             {
+                **protocol,
                 "Name": f"http-{self.port}",
                 "Type": "http",
                 "Path": self.path,
@@ -121,6 +126,7 @@ class File:
     path: str  # "local/prometheus.yml"
     content: str
     templates: tuple[str, ...] = ()
+    change_mode: str = "noop"  # what a change of the templates does to the task: "restart"
 
     def __post_init__(self) -> None:
         literal = self.content
@@ -137,7 +143,7 @@ class File:
             "EmbeddedTmpl": self.content,
             "LeftDelim": LEFT_DELIMITER,
             "RightDelim": RIGHT_DELIMITER,
-            "ChangeMode": "noop",
+            "ChangeMode": self.change_mode,
             "Perms": "0600",
         }
 
@@ -299,7 +305,7 @@ class Job:
                     "Name": self.id,
                     "Type": "service",
                     "Namespace": "default",
-                    "Region": "global",
+                    "Region": REGION,
                     "Datacenters": [self.datacenter],
                     "NodePool": self.node_pool,
                     "Priority": self.priority,

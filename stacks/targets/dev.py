@@ -9,10 +9,16 @@ from components.node_pool.component import NodePool
 from components.node_pool.supervision import Supervisord
 from components.serving.consul import ConsulDiscovery
 from components.serving.nomad import NomadScheduler
+from slipway.plan.platform import PlatformPlan
 from stacks.platform import Target
 
+
+def hosts(_plan: PlatformPlan) -> HostRealisation:
+    return HostRealisation(programs=LocalHosts(), supervision=Supervisord(), joining=HostTokens())
+
+
 TARGET = Target(
-    hosts=HostRealisation(programs=LocalHosts(), supervision=Supervisord(), joining=HostTokens()),
+    hosts=hosts,
     node_pool=NodePool,
     scheduler=NomadScheduler,
     discovery=ConsulDiscovery(),

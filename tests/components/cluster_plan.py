@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from slipway.plan.endpoint import Endpoint
+from slipway.plan.endpoint import PLATFORM, Endpoint
 from slipway.plan.figures import Cost, Figure
 from slipway.plan.platform import (
     AutoscalingPlan,
@@ -36,8 +36,9 @@ def cluster_plan(*, servers: int = 1) -> PlatformPlan:
         ),
         pools=(_pool("cpu", 16, 2), _pool("edge", 32, 1)),
         models=(),
-        consul=_at("127.77.0.1", 8500),
-        nomad=_at("127.77.0.1", 4646),
+        consul=_secured("127.77.0.1", 8501),
+        nomad=_secured("127.77.0.1", 4646),
+        workload_keys=_secured("127.77.0.1", 4645),
         gateway=GatewayPlan(
             envoys=(
                 EnvoyPlan(
@@ -46,8 +47,8 @@ def cluster_plan(*, servers: int = 1) -> PlatformPlan:
                     pool="edge",
                     listener=_at(EDGE, 8080),
                     metrics=_at(EDGE, 9901),
-                    xds=_at(EDGE, 18000),
-                    xds_http=_at(EDGE, 18001),
+                    xds=dataclasses.replace(_secured(EDGE, 18000), server_name="xds.dev.slipway"),
+                    xds_http=_secured(EDGE, 18001),
                 ),
             ),
             clients=_at(EDGE, 8080),
@@ -67,6 +68,7 @@ def cluster_plan(*, servers: int = 1) -> PlatformPlan:
             environment="node-ba9876543210",
             supervisor=_at("127.77.0.1", 9001),
         ),
+        ssh=None,
         tools={"consul": "1.22.6", "nomad": "1.11.3"},
         cost=Cost(
             usd_per_hour=FREE,
@@ -83,6 +85,10 @@ def cluster_plan(*, servers: int = 1) -> PlatformPlan:
 
 def _at(host: str, port: int) -> Endpoint:
     return Endpoint(scheme="http", host=host, port=port)
+
+
+def _secured(host: str, port: int) -> Endpoint:
+    return Endpoint(scheme="https", host=host, port=port, ca=PLATFORM)
 
 
 def with_more_cpu(plan: PlatformPlan, pool_name: str) -> PlatformPlan:

@@ -14,5 +14,10 @@ def record(build: Callable[[], Any], *, preview: bool = False) -> Recording:
 
 
 def _canary(type_: str, name: str) -> Mapping[str, Any]:
-    """A random password has a result; nothing else computes anything."""
-    return {"result": f"random of {name}"} if "Password" in type_ else {}
+    """What the providers of secrets and of certificates compute; the others compute nothing."""
+    match type_.rpartition(":")[2]:
+        case "RandomPassword":
+            return {"result": f"random of {name}"}
+        case "SelfSignedCert" | "LocallySignedCert":
+            return {"certPem": f"-----BEGIN CERTIFICATE----- of {name}"}
+    return {}

@@ -18,8 +18,8 @@ from tests.components.cluster_plan import cluster_plan
 from tests.components.golden import assert_golden
 
 SEED = "a seed of no cluster"
-ADDRESS = "http://127.77.0.1:8500"
-JWKS = "http://127.77.0.1:4646/.well-known/jwks.json"
+ADDRESS = "https://127.77.0.1:8501"
+JWKS = "https://127.77.0.1:4645/.well-known/jwks.json"
 JOINING = HostTokens()
 
 

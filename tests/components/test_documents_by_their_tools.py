@@ -15,6 +15,7 @@ from components.autoscaling.policy import SCALE_IN_WINDOW_S, replicas_wanted_que
 from components.nomad.jobspec import Job
 from slipway.plan.platform import PlatformPlan
 from tests.binaries import find
+from tests.components.issued import certificate_files
 from tests.components.platform_jobs import files, platform_jobs
 from tests.components.platform_plan import platform_plan
 
@@ -42,12 +43,14 @@ def promtool(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def task_folder(folder: Path, job: Job) -> Path:
-    """What a task finds in its folder: its files, and the token that Nomad puts beside them."""
+    """What a task finds in its folder: its files, and the secrets that Nomad puts beside them."""
     for path, content in files(job).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(content)
     (folder / "secrets").mkdir()
     (folder / "secrets/consul_token").write_text("a token")
+    for name, content in certificate_files().items():
+        (folder / "secrets" / name).write_text(content)
     return folder
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from referencing import Registry, Resource
 
 from stacks.platform import Platform
 from stacks.recording import Recording, Registration
@@ -22,6 +23,7 @@ SCHEMA_OF = {
     "consul_acl.py": "consul-acl",
     "nomad_acl.py": "nomad-acl",
     "nomad_nodes.py": "pool-gate",
+    "operator_access.py": "operator",
     "model_ready.py": "model-gate",
     "routes_acknowledged.py": "routes-gate",
 }
@@ -33,8 +35,16 @@ def schema(name: str) -> dict[str, Any]:
 
 
 def secrets_schema(name: str) -> dict[str, Any]:
-    whole = schema(name)
-    return {"$ref": "#/$defs/secrets", "$defs": whole["$defs"]}
+    return {"$ref": f"{name}.schema.json#/$defs/secrets"}
+
+
+def validator(wanted: dict[str, Any]) -> jsonschema.Draft202012Validator:
+    """Schemas refer to each other by their `$id`."""
+    resources = [(name, Resource.from_contents(schema(name))) for name in SCHEMA_OF.values()]
+    registry = Registry().with_resources(
+        [(f"{name}.schema.json", resource) for name, resource in resources]
+    )
+    return jsonschema.Draft202012Validator(wanted, registry=registry)
 
 
 def program(found: Registration) -> str:
@@ -69,26 +79,29 @@ def test_every_program_has_a_schema(programs: list[Registration]) -> None:
 
 def test_every_document_follows_its_schema(programs: list[Registration]) -> None:
     for found in programs:
-        validator = jsonschema.Draft202012Validator(schema(SCHEMA_OF[program(found)]))
-        assert [error.message for error in validator.iter_errors(document(found))] == [], found.name
+        errors = validator(schema(SCHEMA_OF[program(found)])).iter_errors(document(found))
+        assert [error.message for error in errors] == [], found.name
 
 
 def test_all_secrets_follow_the_schema_of_their_program(programs: list[Registration]) -> None:
     for found in programs:
-        validator = jsonschema.Draft202012Validator(secrets_schema(SCHEMA_OF[program(found)]))
-        assert [error.message for error in validator.iter_errors(secrets(found))] == [], found.name
+        errors = validator(secrets_schema(SCHEMA_OF[program(found)])).iter_errors(secrets(found))
+        assert [error.message for error in errors] == [], found.name
 
 
-@pytest.mark.parametrize("script", sorted(SCHEMA_OF))
-def test_a_schema_takes_addresses_with_tls_and_none_without_a_host(
+def test_every_address_has_tls(programs: list[Registration]) -> None:
+    for found in programs:
+        assert "http://" not in text(found), found.name
+
+
+@pytest.mark.parametrize("script", sorted(SCHEMA_OF.keys() - {"operator_access.py"}))
+def test_a_schema_takes_no_address_without_a_host(
     programs: list[Registration], script: str
 ) -> None:
     rendered = text(next(each for each in programs if program(each) == script))
-    with_tls = rendered.replace("http://", "https://")
-    assert with_tls != rendered
-    jsonschema.validate(json.loads(with_tls), schema(SCHEMA_OF[script]))
+    assert "https://" in rendered
     for without_a_host in ("http://:8500", "https://"):
-        unknown = re.sub(r'http://[0-9.]+:[0-9]+(?=["/])', without_a_host, rendered)
+        unknown = re.sub(r'https://[0-9.]+:[0-9]+(?=["/])', without_a_host, rendered)
         with pytest.raises(jsonschema.ValidationError, match="does not match"):
             jsonschema.validate(json.loads(unknown), schema(SCHEMA_OF[script]))
 
@@ -101,7 +114,7 @@ def test_a_schema_refuses_an_unknown_key(programs: list[Registration], script: s
         (secrets(found), secrets_schema(SCHEMA_OF[script])),
     ):
         with pytest.raises(jsonschema.ValidationError, match="labels"):
-            jsonschema.validate(valid | {"labels": {}}, by)
+            validator(by).validate(valid | {"labels": {}})
 
 
 def test_a_pool_waits_for_all_of_its_nodes(programs: list[Registration]) -> None:
@@ -124,7 +137,7 @@ def test_every_nomad_client_waits_for_its_own_consul_agent_and_any_of_the_server
     for agent in nodes:
         address = agent["configuration"]["consul"]["address"]
         assert agent["starts_after"] == {
-            "consul": f"http://{address}",
+            "consul": f"https://{address}",
             "consul_service": "consul-agent",
             "nomad": sorted(servers),
         }

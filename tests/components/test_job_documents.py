@@ -31,6 +31,8 @@ from tests.unit.planner.fleets import engine, fleet, model_file
 
 # Documents inside a job, as files that can be read.
 EMBEDDED = [
+    ("envoy", "local/authority.json"),
+    ("envoy", "local/certificate.json"),
     ("envoy", "local/envoy.json"),
     ("model-sim", "local/replica.json"),
     ("model-smollm2", "local/replica.json"),

@@ -12,8 +12,7 @@ import pytest
 from components.consul import agent_config as consul
 from components.consul.joining import HostTokens
 from components.node_pool import node_document as nodes
-from components.node_pool.host_document import host_document
-from components.node_pool.supervision import Supervisord
+from components.node_pool.supervision import Supervision, Supervisord, Systemd
 from components.nomad import agent_config as nomad
 from slipway.plan.platform import PlatformPlan
 from tests.components.cluster_plan import cluster_plan, with_more_cpu
@@ -21,25 +20,31 @@ from tests.components.golden import assert_golden
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas/node.schema.json").read_text())
 SEED = "a seed of no cluster"
+CERTIFICATE = {
+    "ca.pem": "-----BEGIN CERTIFICATE----- of the authority",
+    "cert.pem": "-----BEGIN CERTIFICATE----- of the host",
+    "key.pem": "-----BEGIN PRIVATE KEY----- of the host",
+}
+KNOWN = {"seed": SEED, "certificate": CERTIFICATE}
 JOINING = HostTokens()
+SUPERVISORD, SYSTEMD = Supervisord(), Systemd()
 
 
-def supervision(plan: PlatformPlan) -> dict[str, Any]:
-    return Supervisord().section(plan.node_agent)
-
-
-def server_documents(plan: PlatformPlan) -> dict[str, Any]:
+def server_documents(
+    plan: PlatformPlan, supervision: Supervision = SUPERVISORD
+) -> dict[str, dict[str, Any]]:
     documents = {}
     for server in plan.servers:
-        for agent in (consul.server_agent(plan, server), nomad.server_agent(plan, server)):
-            name = f"{server.name}-{agent.name}"
-            documents[name] = host_document(server.name, [agent], supervision(plan))
+        for name, render in (("consul", consul.server_document), ("nomad", nomad.server_document)):
+            documents[f"{server.name}-{name}"] = render(plan, server, supervision)
     return documents
 
 
-def node_documents(plan: PlatformPlan) -> dict[str, Any]:
+def node_documents(
+    plan: PlatformPlan, supervision: Supervision = SUPERVISORD
+) -> dict[str, dict[str, Any]]:
     return {
-        node.name: nodes.node_document(plan, pool, node, supervision(plan))
+        node.name: nodes.node_document(plan, pool, node, supervision)
         for pool in plan.pools
         for node in pool.hosts
     }
@@ -64,8 +69,10 @@ def test_a_gate_is_rendered_whole() -> None:
 def test_every_document_follows_the_schema(servers: int) -> None:
     plan = cluster_plan(servers=servers)
     validator = jsonschema.Draft202012Validator(SCHEMA)
-    for document in [*server_documents(plan).values(), *node_documents(plan).values()]:
-        validator.validate(document)
+    for supervision in (SUPERVISORD, SYSTEMD):
+        for documents in (server_documents(plan, supervision), node_documents(plan, supervision)):
+            for document in documents.values():
+                validator.validate(document)
 
 
 def test_the_schema_refuses_an_unknown_key() -> None:
@@ -77,12 +84,12 @@ def test_the_schema_refuses_an_unknown_key() -> None:
 def test_a_secrets_document_follows_the_schema() -> None:
     schema = {**SCHEMA, **SCHEMA["$defs"]["secrets"]}
     del schema["$id"]
-    jsonschema.validate(nodes.node_secrets(JOINING, "cpu-0", SEED), schema)
+    jsonschema.validate(nodes.node_secrets(JOINING, "cpu-0", KNOWN), schema)
 
 
 def test_no_document_holds_a_secret() -> None:
     plan = cluster_plan()
-    secrets = strings(nodes.node_secrets(JOINING, "cpu-0", SEED)) | strings(
+    secrets = strings(nodes.node_secrets(JOINING, "cpu-0", KNOWN)) | strings(
         nomad.server_secrets(SEED, JOINING.nomad_token("server-0", SEED))
         | consul.server_secrets(SEED, JOINING.consul_token("server-0", SEED))
     )
@@ -96,6 +103,31 @@ def test_no_document_names_a_path_of_this_machine() -> None:
     text = json.dumps([server_documents(plan), node_documents(plan)])
     assert str(Path.home()) not in text
     assert str(Path(__file__).parents[2]) not in text
+
+
+def test_under_systemd_only_the_agent_that_runs_tasks_is_root() -> None:
+    plan = cluster_plan()
+    documents = {**server_documents(plan, SYSTEMD), **node_documents(plan, SYSTEMD)}
+    users = {
+        (host, name): unit["user"]
+        for host, document in documents.items()
+        for name, unit in document["supervisor"]["agents"].items()
+    }
+    roots = {key for key, user in users.items() if user == "root"}
+    assert roots == {(host, "nomad") for host in node_documents(plan)}
+    assert users["server-0-consul", "consul"] == users["cpu-0", "consul"]
+    assert len({user for (host, _), user in users.items() if host.startswith("server")}) == 3
+
+
+def test_the_supervisor_changes_nothing_else_of_a_document_but_the_interpreter() -> None:
+    plan = cluster_plan()
+    for render in (server_documents, node_documents):
+        for name, document in render(plan, SYSTEMD).items():
+            other = render(plan)[name]
+            for agent in other["agents"]:
+                if agent["name"] == nomad.KEY_PUBLISHER:
+                    agent["command"][0] = "/usr/bin/python3"
+            assert {**document, "supervisor": other["supervisor"]} == other
 
 
 def test_a_changed_pool_changes_the_documents_of_its_own_nodes_only() -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 import pulumi
 import pytest
 
+from components.certificates import identities
+from components.certificates.component import CertificateAuthority, CertificateAuthorityArgs
 from components.consul.component import ConsulCluster, ConsulClusterArgs
 from components.node_pool.component import NodePool, NodePoolArgs
 from components.nomad.component import NomadCluster, NomadClusterArgs
@@ -24,27 +26,43 @@ def hosts(plan: PlatformPlan, opts: pulumi.ResourceOptions | None = None) -> Cal
     """The part of the platform that has hosts."""
 
     def build() -> None:
+        authority = CertificateAuthority(
+            "authority", CertificateAuthorityArgs(plan=plan, hosts=TARGET.hosts(plan))
+        )
+        certificates = {
+            server.name: authority.issue(identities.server(plan, server)) for server in plan.servers
+        }
         consul = ConsulCluster(
-            "consul", ConsulClusterArgs(plan=plan, hosts=TARGET.hosts), opts=opts
+            "consul",
+            ConsulClusterArgs(
+                plan=plan,
+                hosts=TARGET.hosts(plan),
+                certificates=certificates,
+                operator=authority.operator,
+            ),
+            opts=opts,
         )
         nomad = NomadCluster(
             "nomad",
             NomadClusterArgs(
                 plan=plan,
-                hosts=TARGET.hosts,
+                hosts=TARGET.hosts(plan),
                 consul_address=consul.address,
                 consul_seed=consul.seed,
                 consul_token=consul.token,
                 consul_ready=consul.ready,
+                certificates=certificates,
+                authority=authority.pem,
             ),
         )
         for pool in plan.pools:
             args = NodePoolArgs(
                 plan=plan,
                 pool=pool,
-                hosts=TARGET.hosts,
+                hosts=TARGET.hosts(plan),
                 consul_seed=consul.seed,
                 nomad_token=nomad.token,
+                authority=authority,
                 servers=[*consul.ready, *nomad.servers],
                 clusters_ready=[*consul.ready, *nomad.ready],
             )
@@ -60,6 +78,15 @@ def recording() -> Recording:
 
 def test_the_tree_has_the_shape_that_state_files_rely_on(recording: Recording) -> None:
     assert recording.tree() == {
+        "authority": "",
+        "authority-seed": "authority",
+        "authority-certificate": "authority",
+        "operator-access": "authority",
+        "certificate-operator": "authority",
+        "certificate-host-server-0": "authority",
+        "certificate-host-cpu-0": "authority",
+        "certificate-host-cpu-1": "authority",
+        "certificate-host-edge-0": "authority",
         "consul": "",
         "consul-seed": "consul",
         "consul-server-0": "consul",
@@ -96,6 +123,7 @@ def test_every_component_registers_its_outputs(recording: Recording) -> None:
     ("later", "earlier"),
     [
         ("consul-acl", "consul-server-0"),
+        ("consul-acl", "operator-access"),
         ("nomad-server-0", "consul-acl"),
         ("nomad-acl", "nomad-server-0"),
         ("nomad-workloads", "nomad-acl"),
@@ -134,9 +162,9 @@ def test_options_of_a_component_do_not_reach_its_children() -> None:
 def test_a_host_has_at_most_four_resources_and_no_trigger(preview: bool) -> None:
     recording = record(hosts(cluster_plan()), preview=preview)
     of_one_host = [name for name in recording.registrations if "cpu-0" in name]
-    assert of_one_host == ["node-cpu-0"]
+    assert of_one_host == ["certificate-host-cpu-0", "node-cpu-0"]
     commands = [found for found in recording.registrations.values() if found.type == COMMAND]
-    assert len(commands) == 10
+    assert len(commands) == 11
     assert [command.name for command in commands if "triggers" in command.inputs] == []
 
 
@@ -154,8 +182,25 @@ def test_documents_are_plain_and_known_at_preview_and_only_secrets_are_not(previ
 
 def test_no_secret_is_outside_of_standard_input(recording: Recording) -> None:
     for found in recording.registrations.values():
-        public = {key: value for key, value in found.inputs.items() if key != "stdin"}
+        public = {key: value for key, value in found.inputs.items() if not found.is_secret(key)}
         assert "random of" not in json.dumps(public)
+        assert "PRIVATE KEY" not in json.dumps(public)
+
+
+def test_the_keys_of_hosts_and_of_the_authority_reach_nothing_but_their_own_inputs(
+    recording: Recording,
+) -> None:
+    holders = {
+        (found.type.rpartition(":")[2], key)
+        for found in recording.registrations.values()
+        for key, value in found.inputs.items()
+        if "PRIVATE KEY" in json.dumps(value)
+    }
+    assert holders == {
+        ("Command", "stdin"),
+        ("LocallySignedCert", "caPrivateKeyPem"),
+        ("SelfSignedCert", "privateKeyPem"),
+    }
 
 
 def test_programs_run_out_of_the_bundle_of_the_plan(recording: Recording) -> None:

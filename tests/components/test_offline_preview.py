@@ -18,6 +18,7 @@ from stacks.platform import Platform
 from stacks.targets import load
 from tests.components.platform_jobs import files, platform_jobs
 from tests.components.recording import record
+from tests.components.test_platform import AUTHORITY, LATE
 from tests.unit.plan.samples import ROOT
 
 COMMAND = ["preview", "-s", "dev", "--offline", "--json"]
@@ -79,7 +80,8 @@ def test_it_has_every_job_and_every_file_in_one(
             for file in task.files:
                 assert found[f"jobs/{name}/{task.name}/{file.path}"] == file.content
     embedded = [path for path in found if path.startswith("jobs/") and path.count("/") > 1]
-    assert len(embedded) == sum(len(files(job)) for job in jobs.values()) == 5
+    embedded = [path for path in embedded if "/secrets/" not in path]
+    assert len(embedded) == sum(len(files(job)) for job in jobs.values()) == 7
 
 
 def test_it_has_the_configuration_of_every_agent(
@@ -90,8 +92,10 @@ def test_it_has_the_configuration_of_every_agent(
     agents = {
         f"hosts/{host}/{agent}/config.json" for host in hosts for agent in ("consul", "nomad")
     }
+    publishers = {f"hosts/{server.name}/workload-keys/config.json" for server in plan.servers}
+    agents |= publishers
     assert {path for path in preview["documents"] if path.startswith("hosts/")} == agents
-    for path in agents:
+    for path in agents - publishers:
         assert json.loads(preview["documents"][path])["datacenter"] == "dev"
 
 
@@ -102,4 +106,4 @@ def test_only_what_secrets_reach_is_unknown(preview: dict[str, Any]) -> None:
         for key, value in found["inputs"].items()
         if "<unknown>" in json.dumps(value)
     }
-    assert unknown == {"stdin", "secretId", "token"}
+    assert unknown == LATE | AUTHORITY

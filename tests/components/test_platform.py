@@ -16,6 +16,8 @@ import jsonschema
 import pytest
 
 from components import seeds
+from components.certificates.identities import Identity
+from components.certificates.requests import private_key_pem
 from components.consul import acl
 from components.consul.joining import HostTokens
 from components.nomad import agent_config
@@ -31,7 +33,9 @@ from tests.unit.plan.samples import ROOT
 COMMAND = "command:local:Command"
 COMPONENT = "slipway:index:"
 JOB = "nomad:index/job:Job"
-LATE = {"stdin", "secretId", "token"}  # the inputs that a secret's value reaches
+# The inputs that a secret's value reaches.
+LATE = {"stdin", "secretId", "token", "items", "caPrivateKeyPem", "privateKeyPem", "certRequestPem"}
+AUTHORITY = {"caCertPem"}  # not known at preview, but public
 WORKLOAD_GATES = {"consul-acl", "nomad-workloads", "pool-cpu-ready", "pool-edge-ready"}
 
 
@@ -104,7 +108,7 @@ def test_only_components_have_children_and_their_tokens_are_slipways(recording: 
 def test_every_component_registers_its_outputs(plan: PlatformPlan, preview: bool) -> None:
     recording = registered(plan, preview=preview)
     components = {found.name for found in recording.of_type(COMPONENT)}
-    assert len(components) == 10
+    assert len(components) == 11
     assert recording.finished >= components
 
 
@@ -127,6 +131,19 @@ def test_a_host_has_at_most_four_resources(plan: PlatformPlan, recording: Record
         "cpu-1": 1,
         "edge-0": 1,
     }
+    signed = recording.of_type("tls:index/locallySignedCert:LocallySignedCert")
+    assert {found.name for found in signed} >= {f"certificate-host-{host}" for host in hosts}
+
+
+def test_a_platform_job_starts_with_its_certificate(recording: Recording) -> None:
+    variables = recording.of_type("nomad:index/variable:Variable")
+    jobs = {found.name: found for found in recording.of_type(JOB)}
+    platform = jobs.keys() - {"model-sim", "model-smollm2"}
+    assert {found.text("path") for found in variables} == {
+        f"nomad/jobs/{name}" for name in platform
+    }
+    for name in platform:
+        assert f"{name}-certificate" in jobs[name].depends_on
 
 
 def test_names_and_inputs_do_not_come_from_positions() -> None:
@@ -169,6 +186,7 @@ def test_another_pool_changes_the_name_unmatched(recording: Recording, name: str
     assert {path.split()[-1] for path in after - paths(recording)} == {
         f"pool-{name}",
         f"node-{name}-0",
+        f"certificate-host-{name}-0",
         f"pool-{name}-ready",
     }
     assert paths(recording) < after
@@ -186,7 +204,7 @@ def test_models_named_like_another_models_parts_do_not_collide() -> None:
 
 
 def test_every_workload_has_the_explicit_provider_of_its_system(recording: Recording) -> None:
-    assert len(workloads(recording)) == 9
+    assert len(workloads(recording)) == 13
     for found in workloads(recording):
         assert found.provider == found.type.partition(":")[0], found.name
 
@@ -207,8 +225,8 @@ def test_the_addresses_of_providers_are_known_at_preview(
     plan: PlatformPlan, previewed: Recording
 ) -> None:
     server = plan.servers[0].address
-    assert provider(previewed, "nomad").text("address") == f"http://{server}:4646"
-    assert provider(previewed, "consul").text("address") == f"http://{server}:8500"
+    assert provider(previewed, "nomad").text("address") == f"https://{server}:4646"
+    assert provider(previewed, "consul").text("address") == f"https://{server}:8501"
 
 
 def test_a_route_waits_for_the_gate_and_the_gate_for_the_job(recording: Recording) -> None:
@@ -231,7 +249,7 @@ def test_the_gate_of_the_routes_waits_for_every_route_and_for_the_gateways_jobs(
 def test_the_autoscaler_starts_with_its_permissions(recording: Recording) -> None:
     (job,) = [found for found in recording.of_type(JOB) if found.name == "nomad-autoscaler"]
     (policy,) = recording.of_type("nomad:index/aclPolicy:AclPolicy")
-    assert job.depends_on == {policy.name}
+    assert job.depends_on == {policy.name, "nomad-autoscaler-certificate"}
     assert policy.inputs["jobAcl"] == {"namespace": "default", "jobId": "nomad-autoscaler"}
 
 
@@ -267,7 +285,7 @@ def test_every_document_is_known_at_preview_and_stays_what_it_was(
     recording: Recording, previewed: Recording
 ) -> None:
     at_preview = list(documents(previewed))
-    assert len(at_preview) == 6 + 13 + 2
+    assert len(at_preview) == 6 + 14 + 2
     assert sorted(at_preview) == sorted(documents(recording))
     for path, document in at_preview:
         assert isinstance(json.loads(document), dict), path
@@ -280,7 +298,7 @@ def test_only_secrets_are_unknown_at_preview(previewed: Recording) -> None:
         for key, value in found.inputs.items()
         if UNKNOWN in json.dumps(value)
     }
-    assert unknown == LATE
+    assert unknown == LATE | AUTHORITY
 
 
 def test_a_document_that_waits_for_a_resource_would_be_seen_as_unknown() -> None:
@@ -307,10 +325,17 @@ def test_no_document_names_a_path_of_this_machine(recording: Recording) -> None:
 # Secrets
 
 
+def host_keys() -> list[str]:
+    names = ("authority", "host-cpu-0", "host-server-0", "operator", "job-xds", "job-envoy")
+    seed = "random of authority-seed"
+    return [private_key_pem(seed, Identity(name=name, common_name=name)) for name in names]
+
+
 def canaries() -> set[str]:
     """What the recorded run derives its secrets from, and secrets of each kind."""
-    found = {"random of consul-seed", "random of nomad-seed"}
-    for seed in tuple(found):
+    found = {f"random of {owner}-seed" for owner in ("authority", "consul", "nomad")}
+    found |= {line for key in host_keys() for line in key.splitlines()[1:-1]}
+    for seed in ("random of consul-seed", "random of nomad-seed"):
         found |= {
             seeds.gossip_key(seed),
             seeds.token(seed, acl.MANAGEMENT),

@@ -78,7 +78,7 @@ def test_files_with_such_an_address_are_what_their_programs_read(jobs: dict[str,
     (metrics,) = bootstrap["static_resources"]["listeners"]
     assert metrics["address"]["socket_address"]["address"] == "10.40.0.7"
     assert bootstrap["node"]["id"] == "gateway-10.40.0.7"
-    assert "10.40.0.7:8500" in yaml.safe_dump(yaml.safe_load(filled["local/prometheus.yml"]))
+    assert "10.40.0.7:8501" in yaml.safe_dump(yaml.safe_load(filled["local/prometheus.yml"]))
     assert json.loads(filled["local/autoscaler.json"])["http"]["bind_address"] == "10.40.0.7"
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import os
+import ssl
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Any
 
 import httpx
 import yaml
+
+from slipway.cli import certificates
 
 ROOT = Path(__file__).parents[2]
 UP_TIMEOUT_S = 900
@@ -105,17 +108,22 @@ class Platform:
 
     @property
     def nomad_address(self) -> str:
-        return f"http://{self.network}.1:4646"
+        return f"https://{self.network}.1:4646"
 
     @property
     def consul_address(self) -> str:
-        return f"http://{self.network}.1:8500"
+        return f"https://{self.network}.1:8501"
+
+    @property
+    def operator(self) -> ssl.SSLContext:
+        """The operator's certificate, without which no agent answers."""
+        return certificates.platform(self.run / "operator")
 
     def nomad(self, path: str) -> Any:
         """GET of the servers' Nomad API with the operator's token."""
         url = f"{self.nomad_address}/v1/{path}"
         headers = {"X-Nomad-Token": self.token("nomad")}
-        return httpx.get(url, headers=headers).raise_for_status().json()
+        return httpx.get(url, headers=headers, verify=self.operator).raise_for_status().json()
 
     def watch_nomad(self, path: str, index: int, *, at_most_s: float) -> tuple[Any, int]:
         """(document, its index): returns on a change since `index`, or after `at_most_s`."""
@@ -124,13 +132,14 @@ class Platform:
             params={"index": index, "wait": f"{math.ceil(at_most_s)}s"},
             headers={"X-Nomad-Token": self.token("nomad")},
             timeout=at_most_s + 10,
+            verify=self.operator,
         ).raise_for_status()
         return response.json(), int(response.headers["X-Nomad-Index"])
 
     def consul(self, path: str) -> Any:
         url = f"{self.consul_address}/v1/{path}"
         headers = {"X-Consul-Token": self.token("consul")}
-        return httpx.get(url, headers=headers).raise_for_status().json()
+        return httpx.get(url, headers=headers, verify=self.operator).raise_for_status().json()
 
 
 def last_json_line(output: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ import httpx
 import psutil
 
 from slipway.cli.applied import require
-from slipway.cli.certificates import trusted
+from slipway.cli.certificates import platform, trusted
 from slipway.cli.environment import find
 from slipway.cli.platform.snapshot import take_snapshot
 from tests.live.environments import Platform
@@ -381,7 +381,7 @@ def _silent_agents(run: Path) -> Iterator[str]:
     for record in run.glob("nodes/*/*/program.json"):
         url = json.loads(record.read_text())["ready_url"]
         try:
-            httpx.get(url, timeout=2, verify=trusted()).raise_for_status()
+            httpx.get(url, timeout=2, verify=platform(run / "operator")).raise_for_status()
         except httpx.HTTPError as error:
             yield f"{record.parent.name} on {record.parent.parent.name}: {error!r}"
 

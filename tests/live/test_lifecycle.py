@@ -105,6 +105,7 @@ def test_jobs_stopped_by_hand_are_drift_and_run_again_after_up(standing: Platfor
         httpx.delete(
             f"{standing.nomad_address}/v1/job/{job}",
             headers={"X-Nomad-Token": standing.token("nomad")},
+            verify=standing.operator,
         ).raise_for_status()
     seen = json.loads(standing.slipway("preview", "--json").stdout)
     changed = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import ssl
 import stat
 import subprocess
 from collections import Counter
@@ -81,14 +83,14 @@ async def test_an_unknown_model_is_refused_with_an_error_that_names_it(platform:
 @pytest.mark.parametrize("path", ["jobs", "nodes", "allocations", "agent/self"])
 def test_nomad_refuses_a_request_without_a_token(platform: Platform, path: str) -> None:
     assert platform.nomad(path)  # it exists
-    refused = httpx.get(f"{platform.nomad_address}/v1/{path}")
+    refused = httpx.get(f"{platform.nomad_address}/v1/{path}", verify=platform.operator)
     assert refused.status_code == 403, refused.text
 
 
 @pytest.mark.parametrize("path", ["kv/slipway/routes/smollm2", "acl/tokens", "agent/self"])
 def test_consul_refuses_a_request_without_a_token(platform: Platform, path: str) -> None:
     assert platform.consul(path)
-    refused = httpx.get(f"{platform.consul_address}/v1/{path}")
+    refused = httpx.get(f"{platform.consul_address}/v1/{path}", verify=platform.operator)
     assert refused.status_code == 403, refused.text
 
 
@@ -99,9 +101,41 @@ def test_nothing_is_changed_without_a_token(platform: Platform) -> None:
         (platform.nomad_address, f"job/{job}"),
         (platform.consul_address, route),
     ):
-        assert httpx.delete(f"{address}/v1/{path}").status_code == 403
+        refused = httpx.delete(f"{address}/v1/{path}", verify=platform.operator)
+        assert refused.status_code == 403
     assert platform.consul(route) == before
     assert job_of_each_model(platform)["sim-a"] == job
+
+
+@pytest.mark.parametrize("part", ["Consul", "Nomad", "control plane", "its status"])
+def test_no_part_of_the_platform_answers_without_a_certificate(
+    platform: Platform, part: str
+) -> None:
+    edge = platform.http.removeprefix("http://").rpartition(":")[0]
+    address = {
+        "Consul": platform.consul_address.removeprefix("https://"),
+        "Nomad": platform.nomad_address.removeprefix("https://"),
+        "control plane": f"{edge}:18000",
+        "its status": f"{edge}:18001",
+    }[part]
+    without = ssl.create_default_context(cafile=platform.run / "operator" / "ca.pem")
+    assert _first_byte(address, platform.operator)
+    assert not _first_byte(address, without)
+
+
+def _first_byte(address: str, context: ssl.SSLContext) -> bytes:
+    """Of an answer; empty if the server refuses. In TLS 1.3 it does so after the handshake."""
+    host, _, port = address.rpartition(":")
+    context.set_alpn_protocols(["h2"] if port == "18000" else ["http/1.1"])
+    try:
+        with (
+            socket.create_connection((host, int(port)), timeout=5) as connection,
+            context.wrap_socket(connection, server_hostname=host) as secured,
+        ):
+            secured.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            return secured.recv(1)
+    except OSError:
+        return b""
 
 
 def test_nobody_ends_envoy_over_its_metrics_port(platform: Platform) -> None:
@@ -118,9 +152,9 @@ def test_nobody_ends_envoy_over_its_metrics_port(platform: Platform) -> None:
 def test_envoys_own_user_reaches_its_whole_admin_interface_over_a_socket(
     platform: Platform,
 ) -> None:
-    socket = Path(f"/proc/{_envoy(platform)}/cwd/admin.sock")
-    assert stat.S_IMODE(socket.stat().st_mode) == 0o600
-    with httpx.Client(transport=httpx.HTTPTransport(uds=str(socket))) as client:
+    admin = Path(f"/proc/{_envoy(platform)}/cwd/admin.sock")
+    assert stat.S_IMODE(admin.stat().st_mode) == 0o600
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(admin))) as client:
         assert client.get("http://envoy/server_info").json()["state"] == "LIVE"
 
 
@@ -254,5 +288,6 @@ def test_a_preview_after_a_scale_action_has_no_changes(platform: Platform) -> No
         f"{platform.nomad_address}/v1/job/{job}/scale",
         headers={"X-Nomad-Token": platform.token("nomad")},
         json={"Count": 3, "Target": {"Group": "replica"}, "Message": "test"},
+        verify=platform.operator,
     ).raise_for_status()
     platform.slipway("preview", "--expect-no-changes")

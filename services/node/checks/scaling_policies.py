@@ -7,7 +7,8 @@ that Nomad lists afterwards as unchanged (Run in its policy/manager.go, MonitorI
 policy/nomad/source.go). It still reports itself healthy, but never scales again until it is
 restarted.
 
-Environment: NOMAD_ADDR, NOMAD_TOKEN. Exit codes are those of a Consul check.
+Environment: NOMAD_ADDR, NOMAD_TOKEN, NOMAD_CACERT; the certificate is in the folder of the last.
+Exit codes are those of a Consul check.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from program.addresses import url
@@ -30,7 +32,11 @@ def main() -> int:
 
 
 def check(metrics_url: str) -> int:
-    nomad = Api(os.environ["NOMAD_ADDR"], {"X-Nomad-Token": os.environ["NOMAD_TOKEN"]})
+    nomad = Api(
+        os.environ["NOMAD_ADDR"],
+        {"X-Nomad-Token": os.environ["NOMAD_TOKEN"]},
+        certificate=Path(os.environ.get("NOMAD_CACERT", "")).parent,
+    )
     try:
         listed = sum(policy["Enabled"] for policy in nomad.get("/v1/scaling/policies"))
     except ApiError as error:  # a restart of the autoscaler would not help

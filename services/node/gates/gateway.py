@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from program.addresses import beside
 from program.document import JsonObject
-from program.http_json import Api, ApiError
+from program.http_json import Api, ApiError, operators
 
 SERVICE = "xds-http"
 STATUS_VERSIONS = (1,)  # of schemas/status.schema.json
@@ -53,7 +53,7 @@ def control_planes(consul: Api) -> list[Api]:
     """The control planes on nodes that are alive."""
     entries = consul.get(f"/v1/health/service/{SERVICE}?passing=1")
     addresses = (beside(consul.address, _authority(entry)) for entry in entries)
-    return [Api(address, timeout_s=ASK_TIMEOUT_S) for address in addresses]
+    return [operators(address, timeout_s=ASK_TIMEOUT_S) for address in addresses]
 
 
 def ask(control_plane: Api, path: str, versions: Sequence[int]) -> JsonObject:

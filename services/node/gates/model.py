@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from program.arguments import expect_apply
 from program.document import JsonObject, parsing, read_document, read_secrets
 from program.errors import HostError, exit_code
-from program.http_json import Api, ApiError
+from program.http_json import Api, ApiError, operators
 from program.waiting import say
 
 from gates.gateway import Gateway
@@ -67,7 +67,7 @@ class Gate:
 
 def read_gate(document: JsonObject, secrets: JsonObject) -> Gate:
     with parsing(SCHEMA):
-        nomad = Api(document["nomad"], {"X-Nomad-Token": secrets["nomad_token"]})
+        nomad = operators(document["nomad"], {"X-Nomad-Token": secrets["nomad_token"]})
         return Gate(
             model=document["model"],
             release=document.get("release", STABLE),
@@ -81,7 +81,7 @@ def read_gate(document: JsonObject, secrets: JsonObject) -> Gate:
             max_replicas=document["max_replicas"],
             deadline_s=document["deadline_s"],
             nomad=nomad,
-            consul=Api(document["consul"], {"X-Consul-Token": secrets["consul_token"]}),
+            consul=operators(document["consul"], {"X-Consul-Token": secrets["consul_token"]}),
             envoys=document.get("envoys", 0),
         )
 

@@ -18,7 +18,7 @@ from program.addresses import beside
 from program.arguments import expect_apply
 from program.document import JsonObject, parsing, read_document, read_secrets
 from program.errors import exit_code
-from program.http_json import Api, ApiError
+from program.http_json import Api, ApiError, operators
 from program.waiting import say, wait_until
 
 SCHEMA = "pool-gate.schema.json"
@@ -42,7 +42,7 @@ def read_gate(document: JsonObject, secrets: JsonObject) -> Gate:
             pool=document["pool"],
             count=len(document["nodes"]) if named else document["count"],
             ready_timeout_s=document["ready_timeout_s"],
-            nomad=Api(document["address"], {"X-Nomad-Token": secrets["management_token"]}),
+            nomad=operators(document["address"], {"X-Nomad-Token": secrets["management_token"]}),
         )
 
 
@@ -100,7 +100,7 @@ def _hasten_first_heartbeat(address: str) -> None:
     within ten seconds, or as soon as the servers have answered any other request sent through the
     agent (Nomad 1.11, client/client.go: registerAndHeartbeat, client/rpc.go:
     fireRpcRetryWatcher)."""
-    agent = Api(address, timeout_s=ASK_TIMEOUT_S)
+    agent = operators(address, timeout_s=ASK_TIMEOUT_S)
     with suppress(ApiError):  # then it takes the ten seconds
         agent.get("/v1/status/leader")
 

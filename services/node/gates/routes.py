@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from program.arguments import expect_apply
 from program.document import JsonObject, parsing, read_document, read_secrets
 from program.errors import HostError, exit_code
-from program.http_json import Api, ApiError
+from program.http_json import Api, ApiError, operators
 from program.waiting import say, wait_until
 
 from gates.gateway import answers_of_all, too_few
@@ -42,7 +42,7 @@ def read_gate(document: JsonObject, secrets: JsonObject) -> Gate:
             routes={model: set(services) for model, services in document["routes"].items()},
             envoys=document["envoys"],
             deadline_s=document["deadline_s"],
-            consul=Api(document["consul"], {"X-Consul-Token": secrets["consul_token"]}),
+            consul=operators(document["consul"], {"X-Consul-Token": secrets["consul_token"]}),
         )
 
 

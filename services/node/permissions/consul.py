@@ -22,7 +22,7 @@ from program.arguments import expect_apply
 from program.document import JsonObject, parsing, read_document, read_secrets
 from program.errors import HostError, InputError, exit_code
 from program.folders import Folders, write_private
-from program.http_json import Api, ApiError
+from program.http_json import Api, ApiError, operators
 from program.waiting import say, wait_until
 
 SCHEMA = "consul-acl.schema.json"
@@ -46,12 +46,13 @@ class Kind:
     handle: str
 
 
+AUTH_METHODS = Kind("auth_methods", "/v1/acl/auth-methods", "/v1/acl/auth-method", "Name", "Name")
 TOKENS = Kind("tokens", "/v1/acl/tokens", "/v1/acl/token", "AccessorID", "AccessorID")
 # In the order of creation: a role names policies, a rule names a role, a token names policies.
 KINDS = (
     Kind("policies", "/v1/acl/policies", "/v1/acl/policy", "Name", "ID"),
     Kind("roles", "/v1/acl/roles", "/v1/acl/role", "Name", "ID"),
-    Kind("auth_methods", "/v1/acl/auth-methods", "/v1/acl/auth-method", "Name", "Name"),
+    AUTH_METHODS,
     Kind("binding_rules", "/v1/acl/binding-rules", "/v1/acl/binding-rule", "Description", "ID"),
     TOKENS,
 )
@@ -61,11 +62,15 @@ def apply(folders: Folders, document: JsonObject, secrets: JsonObject) -> None:
     """Wait for a leader, apply every kind, and leave the operator's token in a 0600 file."""
     with parsing(SCHEMA):
         token = secrets["management_token"]
-        consul = Api(document["address"], {"X-Consul-Token": token})
+        consul = operators(document["address"], {"X-Consul-Token": token})
         timeout_s = document["leader_timeout_s"]
         wanted = {kind: document[kind.name] for kind in KINDS if kind.name in document}
         if TOKENS in wanted:
             wanted[TOKENS] = _with_secrets(wanted[TOKENS], secrets["tokens"])
+        if AUTH_METHODS in wanted:
+            wanted[AUTH_METHODS] = [
+                _with_authority(method, secrets.get("authority")) for method in wanted[AUTH_METHODS]
+            ]
     took_s = wait_until("Consul", lambda: _missing(consul), timeout_s)
     say(f"Consul: has a leader and accepts the operator's token, {took_s:.1f} s")
     try:
@@ -134,6 +139,13 @@ def _with_secrets(tokens: list[JsonObject], secrets: dict[str, str]) -> list[Jso
     if missing:
         raise InputError(f"standard input has no secrets for the tokens {', '.join(missing)}")
     return [{**token, "SecretID": secrets[token["AccessorID"]]} for token in tokens]
+
+
+def _with_authority(method: JsonObject, authority: str | None) -> JsonObject:
+    """Consul verifies the server of the keys by this authority (PEM); it has none for http."""
+    if authority is None:
+        return method
+    return {**method, "Config": {**method["Config"], "JWKSCACert": authority}}
 
 
 def _missing(consul: Api) -> str | None:

@@ -17,7 +17,7 @@ from program.arguments import expect_apply
 from program.document import JsonObject, parsing, read_document, read_secrets
 from program.errors import HostError, exit_code
 from program.folders import Folders, write_private
-from program.http_json import Api, ApiError
+from program.http_json import Api, ApiError, operators
 from program.waiting import say, wait_until
 
 SCHEMA = "nomad-acl.schema.json"
@@ -29,11 +29,11 @@ def apply(folders: Folders, document: JsonObject, secrets: JsonObject) -> None:
     with parsing(SCHEMA):
         token = secrets["management_token"]
         address, timeout_s = document["address"], document["leader_timeout_s"]
-    nomad = Api(address)
+    nomad = operators(address)
     took_s = wait_until("Nomad", lambda: _missing(nomad), timeout_s)
     say(f"Nomad: has a leader, {took_s:.1f} s")
     _bootstrap(nomad, token)
-    _verify(Api(address, {"X-Nomad-Token": token}))
+    _verify(operators(address, {"X-Nomad-Token": token}))
     write_private(folders.token("nomad"), token)
     say("Nomad: accepts the operator's token")
 

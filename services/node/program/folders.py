@@ -1,10 +1,12 @@
 """The folders on this host. Files are written atomically and readable by their owner only.
 
 <run>/nodes/<host>/<agent>/   config.json, secrets.json, program.json, starts-after.json,
-                              restart-needed, data/
+                              certificate/ (ca.pem, cert.pem, key.pem), restart-needed,
+                              reload-needed, data/
 <run>/nodes/<host>/leaving    while the host is being removed; the command line reads it
-<run>/supervisor/             supervisord's configuration, password and process id
+<run>/supervisor/             endpoint.json and what else the supervisor of the agents keeps
 <run>/logs/  <run>/tokens/
+<run>/operator/               the operator's certificate: ca.pem, cert.pem, key.pem
 <scratch>/                    short paths for sockets; may be lost in a reboot
 """
 
@@ -70,6 +72,11 @@ class Folders:
     def tokens(self) -> Path:
         return self.run / "tokens"
 
+    @property
+    def operator(self) -> Path:
+        """The operator's certificate: of the gates, and of the command line."""
+        return self.run / "operator"
+
     def leaving(self, host: str) -> Path:
         return self.nodes / host / "leaving"
 
@@ -85,26 +92,58 @@ class Folders:
             make_private_folder(folder)
 
 
+@dataclass(frozen=True)
+class Owner:
+    """The user and the group that a file belongs to."""
+
+    uid: int
+    gid: int
+
+
 def make_private_folder(folder: Path) -> None:
+    """A folder that others can neither read nor write. If they may pass through it to files of
+    their own, they still may."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
+    found = folder.stat()
+    if found.st_uid != os.getuid():
         raise InputError(f"{folder} belongs to another user: remove it, or choose another folder")
-    folder.chmod(0o700)
+    if found.st_mode & 0o700 != 0o700 or found.st_mode & 0o066:
+        folder.chmod(0o700)
 
 
 def holds(path: Path, content: str) -> bool:
     return path.exists() and path.read_text() == content
 
 
-def write_private(path: Path, content: str) -> bool:
-    """Write a file atomically with mode 0600. Returns whether anything changed."""
+def write_private(path: Path, content: str, owner: Owner | None = None) -> bool:
+    """Write a file atomically with mode 0600, for `owner` or else this program's user. Returns
+    whether the content changed."""
     if holds(path, content):
         path.chmod(0o600)
+        if owner is not None:
+            os.chown(path, owner.uid, owner.gid)
         return False
     make_private_folder(path.parent)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # 0600
+    _replace(path, content, 0o600, owner)
+    return True
+
+
+def write_public(path: Path, content: str) -> bool:
+    """Write a file atomically that everyone may read, into a folder of the system. Returns whether
+    anything changed."""
+    if holds(path, content):
+        return False
+    _replace(path, content, 0o644, None)
+    return True
+
+
+def _replace(path: Path, content: str, mode: int, owner: Owner | None) -> None:
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w") as file:
+            os.fchmod(descriptor, mode)
+            if owner is not None:
+                os.fchown(descriptor, owner.uid, owner.gid)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -112,7 +151,6 @@ def write_private(path: Path, content: str) -> bool:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    return True
 
 
 def to_json(value: Any) -> str:

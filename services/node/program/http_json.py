@@ -1,14 +1,20 @@
-"""JSON over HTTP to the agents' APIs, with the standard library only: hosts install no packages."""
+"""JSON over HTTP and HTTPS to the agents' APIs.
+
+With the standard library only, because hosts install no packages.
+"""
 
 from __future__ import annotations
 
 import http.client
 import json
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from program.certificate import client_context, of_operator
 from program.errors import HostError
 
 TIMEOUT_S = 10
@@ -30,16 +36,23 @@ class ApiError(HostError):
 
 
 class Api:
-    """One agent's HTTP API. `headers` contain the token and never appear in an error message."""
+    """One agent's HTTP API. `headers` contain the token and never appear in an error message.
+
+    `certificate` is the folder of this client's certificate, needed for https. Its files are read
+    with the first request, because they may be written after this object is made.
+    """
 
     def __init__(
         self,
         address: str,
         headers: Mapping[str, str] | None = None,
         *,
+        certificate: Path | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self.address = address
+        self._certificate = certificate
+        self._context: ssl.SSLContext | None = None
         self._timeout_s = timeout_s
         self._headers = dict(headers or {})
 
@@ -68,6 +81,11 @@ class Api:
         # An index that went backwards means the server's state was restored: start over.
         return body, newest if newest >= index else 0
 
+    def _tls(self) -> ssl.SSLContext | None:
+        if self._context is None and self._certificate and self.address.startswith("https:"):
+            self._context = client_context(self._certificate)
+        return self._context
+
     def _json(
         self, method: str, path: str, body: Any = None, wait_s: float = 0
     ) -> tuple[Any, Mapping[str, str]]:
@@ -88,7 +106,9 @@ class Api:
         )
         try:
             timeout_s = self._timeout_s + wait_s
-            with urllib.request.urlopen(request, timeout=timeout_s) as response:  # noqa: S310
+            with urllib.request.urlopen(  # noqa: S310
+                request, timeout=timeout_s, context=self._tls()
+            ) as response:
                 return response.read(), response.headers
         except urllib.error.HTTPError as error:
             raise ApiError(
@@ -97,6 +117,13 @@ class Api:
         except (OSError, ValueError, http.client.HTTPException) as error:
             refused = isinstance(getattr(error, "reason", error), ConnectionRefusedError)
             raise ApiError(f"{method} {self.address}{path}: {error}", refused=refused) from None
+
+
+def operators(
+    address: str, headers: Mapping[str, str] | None = None, *, timeout_s: float = TIMEOUT_S
+) -> Api:
+    """An API as programs on the operator's machine ask it, with the operator's certificate."""
+    return Api(address, headers, certificate=of_operator(), timeout_s=timeout_s)
 
 
 def _detail(error: urllib.error.HTTPError) -> str:

@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 import supervisor  # type: ignore[import-untyped]
+from certificates import NODE, SERVER, Authority
 from program.http_json import Api, ApiError
 from program.waiting import wait_until
 
@@ -47,6 +48,10 @@ class Cluster:
     become: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        # The documents of before are of clusters without TLS.
+        self.scheme = "https" if self.documents == GOLDEN else "http"
+        self.authority = Authority()
+        self._certificates: dict[str, dict[str, str]] = {}
         self.run_folder = self.root / "the checkout" / ".slipway" / "dev"
         self.scratch = self.root / "scratch"
         self.management = {"consul": _token(), "nomad": _token()}
@@ -55,13 +60,22 @@ class Cluster:
         self.secrets = {accessor: _token() for accessor in accessors}
 
     def address(self, last: int, port: int) -> str:
-        return f"http://{self.prefix}{last}:{port}"
+        return f"{self.scheme}://{self.prefix}{last}:{port}"
+
+    def consul_address(self, last: int = 1) -> str:
+        return self.address(last, 8501 if self.scheme == "https" else 8500)
 
     def consul(self, token: str | None = None) -> Api:
-        return Api(self.address(1, 8500), {"X-Consul-Token": token} if token else {})
+        headers = {"X-Consul-Token": token} if token else {}
+        return Api(self.consul_address(), headers, certificate=self.operators_certificate)
 
     def nomad(self, token: str | None = None) -> Api:
-        return Api(self.address(1, 4646), {"X-Nomad-Token": token} if token else {})
+        headers = {"X-Nomad-Token": token} if token else {}
+        return Api(self.address(1, 4646), headers, certificate=self.operators_certificate)
+
+    @property
+    def operators_certificate(self) -> Path:
+        return self.run_folder / "operator"
 
     def golden(self, name: str) -> JsonObject:
         """A document of the renderers, on this cluster's network."""
@@ -70,6 +84,8 @@ class Cluster:
         return document
 
     def up(self) -> None:
+        if self.scheme == "https":
+            self.apply_operator()
         self.apply("agents.py", self.golden("server-0-consul"), self.agent_secrets("server-0"))
         self.apply_permissions()
         self.apply("agents.py", self.golden("server-0-nomad"), self.agent_secrets("server-0"))
@@ -77,6 +93,11 @@ class Cluster:
         self.apply("consul_acl.py", self.golden("consul-workloads"), self.operator("consul"))
         self.apply("agents.py", self.golden("cpu-0"), self.agent_secrets("cpu-0"))
         self.apply("nomad_nodes.py", self.pool_gate(), self.operator("nomad"))
+
+    def apply_operator(self) -> None:
+        certificate = self.authority.issue("operator")
+        secrets = {"schema_version": 1, "certificate": certificate}
+        self.apply("operator_access.py", {"schema_version": 1}, secrets)
 
     def pool_gate(self) -> JsonObject:
         """The pool's gate for its only node."""
@@ -93,7 +114,9 @@ class Cluster:
         return self.apply("nomad_acl.py", document, self.operator("nomad"))
 
     def operator(self, system: str) -> JsonObject:
-        return {"schema_version": 1, "management_token": self.management[system]}
+        secrets = {"schema_version": 1, "management_token": self.management[system]}
+        authority = {"authority": self.authority.pem} if self.scheme == "https" else {}
+        return secrets | (authority if system == "consul" else {})
 
     def agent_secrets(self, host: str) -> JsonObject:
         agent, nomad = self.host_token("consul", host), self.host_token("nomad", host)
@@ -106,7 +129,18 @@ class Cluster:
         }
         if host == "server-0":
             secrets["nomad"]["server"] = {"encrypt": self.keys["nomad"]}
-        return {"schema_version": 1, "agents": secrets}
+            secrets["workload-keys"] = {}
+        if self.scheme == "http":
+            return {"schema_version": 1, "agents": secrets}
+        return {"schema_version": 1, "agents": secrets, "certificate": self.certificate(host)}
+
+    def certificate(self, host: str) -> dict[str, str]:
+        """The host's certificate, the same each time."""
+        if host not in self._certificates:
+            names, last = (SERVER, 1) if host == "server-0" else (NODE, 16)
+            addresses = (f"{self.prefix}{last}", "127.0.0.1")
+            self._certificates[host] = self.authority.issue(host, names, addresses)
+        return self._certificates[host]
 
     def host_token(self, system: str, host: str) -> str:
         named = f"slipway: {system} agent {host}"
@@ -132,7 +166,7 @@ class Cluster:
         return subprocess.run(
             self._command(script, *arguments),
             input=json.dumps(secrets) if secrets else "",
-            env=self._variables(document),
+            env=self.variables(document),
             capture_output=True,
             text=True,
             timeout=150,
@@ -143,7 +177,7 @@ class Cluster:
         """The program while it runs."""
         return subprocess.Popen(
             self._command(script, action),
-            env=self._variables(document),
+            env=self.variables(document),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -152,7 +186,7 @@ class Cluster:
     def _command(self, script: str, *arguments: str) -> list[str]:
         return [*self.become, str(self.python), "-B", str(self.code / script), *arguments]
 
-    def _variables(self, document: JsonObject | None) -> dict[str, str]:
+    def variables(self, document: JsonObject | None) -> dict[str, str]:
         folders = {
             "SLIPWAY_RUN": str(self.run_folder),
             "SLIPWAY_CACHE": str(self.root / "cache"),
@@ -190,6 +224,7 @@ def running_cluster(
         cluster = Cluster(root=root, prefix=prefix, documents=documents)
         if owner is not None:
             _hand_over(cluster, owner)
+        _place_key_publisher(cluster)
         try:
             cluster.up()
             yield cluster
@@ -275,6 +310,25 @@ def wait_until_passing(consul: Api, service: str, timeout_s: float = 30) -> Json
     wait_until(service, missing, timeout_s)
     registered: JsonObject = passing(consul, service)[0]["Service"]
     return registered
+
+
+def _place_key_publisher(cluster: Cluster) -> None:
+    """Its command names an environment and a bundle of the cache."""
+    (publisher,) = [
+        agent
+        for agent in cluster.golden("server-0-nomad")["agents"]
+        if agent["name"] == "workload-keys"
+    ] or [None]
+    if publisher is None:
+        return
+    cache = cluster.root / "cache"
+    python, script = (
+        Path(part.replace("@cache@", str(cache))) for part in publisher["command"][:2]
+    )
+    for folder in (python.parent, script.parent.parent):
+        folder.mkdir(parents=True)
+    python.symlink_to(cluster.python)
+    script.parent.symlink_to(cluster.code)
 
 
 def _hand_over(cluster: Cluster, owner: int) -> None:

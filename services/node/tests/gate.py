@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -122,7 +121,7 @@ def gate_variables(cluster: Cluster, spec: str, **changes: Any) -> dict[str, Any
         "max_replicas": 4,
         "deadline_s": 30,
         "nomad": cluster.address(1, 4646),
-        "consul": cluster.address(1, 8500),
+        "consul": cluster.consul_address(),
     }
     tokens = {"nomad_token": cluster.management["nomad"]}
     tokens["consul_token"] = cluster.management["consul"]
@@ -201,7 +200,7 @@ def kill_at_the_first_replica(cluster: Cluster, spec: str) -> None:
     variables = gate_variables(cluster, spec, min_replicas=3)
     process = subprocess.Popen(
         [sys.executable, "-B", str(cluster.code / "model_ready.py"), "apply"],
-        env=os.environ | {"SLIPWAY_DOCUMENT": json.dumps(variables["document"])},
+        env=cluster.variables(variables["document"]),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -49,7 +49,7 @@ class Nomad(Api):
 @pytest.fixture
 def folders(tmp_path: Path, clock: None, monkeypatch: pytest.MonkeyPatch) -> Folders:
     """With the operator's token."""
-    monkeypatch.setattr(departure, "Api", Nomad)
+    monkeypatch.setattr(departure, "operators", Nomad)
     folders = Folders(run=tmp_path, cache=tmp_path, scratch=tmp_path)
     folders.token("nomad").parent.mkdir()
     folders.token("nomad").write_text("token")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from host.document import Prerequisites, read_agent, read_host
+from host.document import Endpoint, Prerequisites, Unit, Units, read_agent, read_host
 from host.main import run
 from program.document import read_document, read_secrets
 from program.errors import InputError, exit_code
@@ -48,9 +48,9 @@ def test_only_a_nodes_nomad_client_waits_for_the_cluster() -> None:
     prerequisites = read_host(golden("cpu-0"), FOLDERS).prerequisites
     assert prerequisites == {
         "nomad": Prerequisites(
-            consul="http://127.77.0.16:8500",
+            consul="https://127.77.0.16:8501",
             consul_service="consul-agent",
-            nomad=("http://127.77.0.1:4646",),
+            nomad=("https://127.77.0.1:4646",),
         )
     }
     assert read_host(golden("server-0-nomad"), FOLDERS).prerequisites == {}
@@ -59,6 +59,24 @@ def test_only_a_nodes_nomad_client_waits_for_the_cluster() -> None:
 def test_an_agent_is_the_same_after_a_round_through_its_file() -> None:
     agent = read_host(golden("cpu-0"), FOLDERS).agents[0]
     assert read_agent(json.loads(json.dumps(vars(agent)))) == agent
+
+
+def test_a_document_names_the_supervisor_of_its_agents() -> None:
+    document = golden("server-0-consul")
+    address = document["supervisor"]["address"]
+    assert read_host(document, FOLDERS).supervisor == Endpoint(address=address, port=9001)
+    unit = {"user": "slipway-consul", "after": ["x"], "limits": {"open_files": 9}}
+    document["supervisor"] = {"kind": "systemd", "agents": {"consul": unit}}
+    assert read_host(document, FOLDERS).supervisor == Units(
+        {"consul": Unit(user="slipway-consul", after=("x",), limits={"open_files": 9})}
+    )
+
+
+def test_a_supervisor_of_another_kind_is_refused() -> None:
+    document = golden("server-0-consul")
+    document["supervisor"] = {"kind": "runit", "agents": {}}
+    with pytest.raises(InputError, match="runit is no supervisor"):
+        read_host(document, FOLDERS)
 
 
 def without(document: dict[str, Any], key: str) -> dict[str, Any]:

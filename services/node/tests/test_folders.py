@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,23 @@ def test_a_written_file_is_private_and_says_whether_it_changed(tmp_path: Path) -
     assert path.read_text() == "two"
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_others_pass_through_to_their_own_files_stays_one(tmp_path: Path) -> None:
+    for mode, expected in ((0o711, 0o711), (0o710, 0o710), (0o755, 0o700), (0o770, 0o700)):
+        tmp_path.chmod(mode)
+        folders.write_private(tmp_path / f"{mode:o}", "one")
+        assert tmp_path.stat().st_mode & 0o777 == expected
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+def test_a_file_can_be_anothers_from_the_beginning_and_again(tmp_path: Path) -> None:
+    path, nobody = tmp_path / "key.pem", folders.Owner(65534, 65534)
+    for content in ("one", "two", "two"):
+        folders.write_private(path, content, nobody)
+        found = path.stat()
+        assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (65534, 65534, 0o600)
+        os.chown(path, 0, 0)
 
 
 def test_a_file_that_became_readable_is_made_private_again(tmp_path: Path) -> None:

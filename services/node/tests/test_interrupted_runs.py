@@ -16,7 +16,9 @@ import pytest
 from host import lifecycle
 from host.agent_files import prerequisites_of
 from host.document import Agent, Endpoint, Host, Prerequisites
-from host.supervision import Supervisor
+from host.supervision import Supervisord
+from host.supervisor import Supervisor
+from host.supervisors import supervisor_of
 from program.errors import HostError
 from program.folders import Folders, write_private
 
@@ -84,7 +86,7 @@ class Machine:
         return host
 
     def supervisor(self) -> Supervisor:
-        found = Supervisor.of(self.folders)
+        found = supervisor_of(self.folders)
         assert found is not None
         return found
 
@@ -122,7 +124,7 @@ def killed_after(moment: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     with monkeypatch.context() as patched:
         patched.setattr(Path, "replace", place)
         if moment == "everything":
-            patched.setattr(Supervisor, "stop", end)
+            patched.setattr(Supervisord, "stop", end)
         with pytest.raises(KilledError):
             yield
 
@@ -160,7 +162,7 @@ def test_an_agent_that_runs_with_its_files_is_not_started_again(machine: Machine
     after = machine.supervisor().state(host.agents[0])
     assert before is not None
     assert after is not None
-    assert after["pid"] == before["pid"]
+    assert after.pid == before.pid
 
 
 def test_an_agent_that_runs_is_not_started_again_for_what_it_should_have_waited_for(
@@ -174,7 +176,7 @@ def test_an_agent_that_runs_is_not_started_again_for_what_it_should_have_waited_
     after = machine.supervisor().state(host.agents[0])
     assert before is not None
     assert after is not None
-    assert after["pid"] == before["pid"]
+    assert after.pid == before.pid
     assert prerequisites_of(machine.folders, host.agents[0]) == nowhere
 
 

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from host.document import Agent, Endpoint
@@ -25,7 +24,8 @@ from host.log_collectors import (
     helpers,
     unread,
 )
-from host.supervision import MARK, Supervisor
+from host.supervision import Supervisord
+from host.supervisor import MARK, State, Supervisor
 from program.folders import Folders
 
 LOGS = "data/alloc/0a1b/alloc/logs"
@@ -70,19 +70,19 @@ def test_a_task_that_has_finished_needs_no_collector() -> None:
     assert unread([]) == set()
 
 
-class FakeSupervisor(Supervisor):
+class FakeSupervisor(Supervisord):
     """Remembers restarts; every agent is in the same state."""
 
     def __init__(self, folders: Folders) -> None:
         super().__init__(folders, Endpoint(address="127.0.0.1", port=1))
         self.restarted: list[str] = []
-        self.record: dict[str, Any] | None = {"statename": "RUNNING", "start": 0, "now": SETTLED_S}
+        self.known: State | None = State("RUNNING", 1, SETTLED_S)
 
     def restart(self, agent: Agent) -> None:
         self.restarted.append(agent.program)
 
-    def state(self, agent: Agent) -> dict[str, Any] | None:
-        return self.record
+    def state(self, agent: Agent) -> State | None:
+        return self.known
 
 
 @pytest.fixture
@@ -134,22 +134,17 @@ def test_agents_of_other_nodes_keep_running(supervisor: FakeSupervisor) -> None:
 
 
 @pytest.mark.parametrize(
-    "record",
-    [
-        None,
-        {"statename": "STOPPED", "start": 0, "now": 100},
-        {"statename": "STOPPING", "start": 0, "now": 100},
-        {"statename": "RUNNING", "start": 100, "now": 100 + SETTLED_S - 1},
-    ],
+    "state",
+    [None, State("STOPPED"), State("STOPPING"), State("RUNNING", 1, SETTLED_S - 1)],
 )
 def test_an_agent_that_stops_or_has_just_started_is_left_alone(
-    supervisor: FakeSupervisor, record: dict[str, Any] | None
+    supervisor: FakeSupervisor, state: State | None
 ) -> None:
-    watcher, running = Watcher(supervisor), supervisor.record
-    supervisor.record = record
+    watcher, running = Watcher(supervisor), supervisor.known
+    supervisor.known = state
     tick(watcher, lost(supervisor), lost(supervisor))
     assert supervisor.restarted == []
-    supervisor.record = running
+    supervisor.known = running
     watcher.tick(lost(supervisor), LONG_AGO_S + 3 * TICK_S)
     assert supervisor.restarted == ["cpu-0-nomad"]
 

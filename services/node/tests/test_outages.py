@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from gates.gateway import Gateway
 from gates.model import Gate, aftermath
 from gates.model_job import STABLE, ModelJob
 from gates.replica_exchange import Exchange, GivenUpError
-from host import lifecycle
+from host.document import Agent
+from host.probe import not_ready
+from program.folders import Folders
 from program.http_json import Api, ApiError
 
 NO_LEADER = ApiError("GET /v1/job/model-m-1: HTTP 500 No cluster leader", 500)
@@ -150,7 +153,26 @@ def test_an_answer_that_breaks_off_is_an_error_of_the_api(
 
 
 def test_an_agent_that_hangs_up_while_it_starts_is_not_ready_yet(
-    answering: Callable[[bytes], str],
+    answering: Callable[[bytes], str], tmp_path: Path
 ) -> None:
+    folders = Folders(run=tmp_path, cache=tmp_path, scratch=tmp_path)
     url = answering(b"nonsense\r\n\r\n")
-    assert "nonsense" in (lifecycle._not_ready(url) or "")
+    assert "nonsense" in (not_ready(folders, agent_at(url)) or "")
+
+
+def test_an_agent_without_its_certificate_is_not_ready(tmp_path: Path) -> None:
+    folders = Folders(run=tmp_path, cache=tmp_path, scratch=tmp_path)
+    missing = not_ready(folders, agent_at("https://127.0.0.1:1/"))
+    assert "the certificate in" in (missing or "")
+
+
+def agent_at(ready_url: str) -> Agent:
+    return Agent(
+        host="cpu-0",
+        name="consul",
+        stage=1,
+        command=(),
+        ready_url=ready_url,
+        ready_timeout_s=1,
+        stop_timeout_s=1,
+    )

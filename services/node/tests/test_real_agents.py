@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 from cluster import Cluster, passing, running_cluster, wait_until_passing, web_job
 from host import control_groups, mounts, processes
-from host.supervision import MARK
+from host.supervisor import MARK
+from program.certificate import client_context
 from program.http_json import Api, ApiError
 from program.waiting import wait_until
 
@@ -98,9 +99,10 @@ def of_environment(cluster: Cluster) -> list[processes.Process]:
 
 def metrics(cluster: Cluster, token: str) -> bytes:
     """A Consul agent's metrics as Prometheus reads them."""
-    url = cluster.address(16, 8500) + "/v1/agent/metrics?format=prometheus"
+    url = cluster.consul_address(16) + "/v1/agent/metrics?format=prometheus"
     request = urllib.request.Request(url, headers={"X-Consul-Token": token})
-    with urllib.request.urlopen(request, timeout=10) as response:
+    context = client_context(cluster.operators_certificate)
+    with urllib.request.urlopen(request, timeout=10, context=context) as response:
         content: bytes = response.read()
     return content
 
@@ -192,14 +194,17 @@ def test_another_management_token_is_refused_and_not_stored(cluster: Cluster) ->
 def test_no_file_of_the_environment_can_be_read_by_others(cluster: Cluster, job: str) -> None:
     root = cluster.run_folder
     assert root.stat().st_mode & 0o777 == 0o700
-    secret = [*root.glob("tokens/*"), *root.glob("supervisor/*"), *root.glob("nodes/*/*/*.json")]
-    assert len(secret) >= 10
+    patterns = ("tokens/*", "supervisor/*", "operator/*", "nodes/*/*/*.json", "nodes/*/*/*/*.pem")
+    secret = [path for pattern in patterns for path in root.glob(pattern)]
+    assert len(secret) >= 10 + 3 + 5 * 3
     assert [path for path in secret if path.is_file() and path.stat().st_mode & 0o077] == []
 
 
 def test_no_secret_is_on_a_command_line_or_in_a_log(cluster: Cluster, job: str) -> None:
     secrets = {*cluster.management.values(), *cluster.keys.values(), *cluster.secrets.values()}
     secrets.add((cluster.run_folder / "supervisor/password").read_text())
+    keys = cluster.run_folder.rglob("key.pem")
+    secrets |= {line for key in keys for line in key.read_text().splitlines()[1:-1]}
     lines = " ".join(argument for p in of_environment(cluster) for argument in p.argv)
     logs = "".join(path.read_text() for path in (cluster.run_folder / "logs").iterdir())
     assert [secret for secret in secrets if secret in lines] == []
@@ -306,7 +311,7 @@ def test_stop_leaves_nothing_on_the_machine_and_start_goes_on(cluster: Cluster, 
     assert of_environment(cluster) == []
     assert mounts.below(cluster.run_folder.resolve()) == []
     assert [group for group in groups if group.exists()] == []
-    for port in (8500, 8300, 8301, 4646, 4647, 4648, 9001):
+    for port in (8501, 8300, 8301, 4645, 4646, 4647, 4648, 9001):
         with socket.socket() as free:
             free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             free.bind((f"{cluster.prefix}1", port))
@@ -349,11 +354,11 @@ def test_a_port_that_another_program_holds_is_named_at_once(
 ) -> None:
     secrets = cluster.agent_secrets("cpu-0")
     with socket.socket() as taken:
-        taken.bind((f"{cluster.prefix}99", 8500))
+        taken.bind((f"{cluster.prefix}99", 8501))
         taken.listen()
         done = cluster.program("agents.py", "apply", document=spare, secrets=secrets)
     assert done.returncode == 1
-    assert f"consul on cpu-9 cannot listen on {cluster.prefix}99:8500" in done.stderr
+    assert f"consul on cpu-9 cannot listen on {cluster.prefix}99:8501" in done.stderr
 
 
 def test_an_agent_that_does_not_start_is_named_with_the_end_of_its_log(
@@ -401,7 +406,11 @@ def test_a_removed_node_leaves_the_cluster_and_the_others_stay(cluster: Cluster,
     assert nomad.get("/v1/nodes") == []
     members = {node["Node"] for node in consul.get("/v1/catalog/nodes")}
     assert members == {"server-0"}
-    assert set(cluster.status()) == {"server-0-consul", "server-0-nomad"}
+    assert set(cluster.status()) == {
+        "server-0-consul",
+        "server-0-nomad",
+        "server-0-workload-keys",
+    }
     assert not (cluster.run_folder / "nodes/cpu-0").exists()
     cluster.apply_permissions()
     cluster.apply("agents.py", cluster.golden("cpu-0"), cluster.agent_secrets("cpu-0"))

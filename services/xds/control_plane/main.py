@@ -27,6 +27,7 @@ from .sources.catalog import Catalog
 from .sources.consul import ConsulSource
 from .sources.reachability import Reachability
 from .status import status
+from .tls import client_context, grpc_credentials, server_context
 
 _STOP_GRACE_S = 1.0
 
@@ -57,11 +58,14 @@ class ControlPlane:
 
     @contextlib.asynccontextmanager
     async def _consul(self) -> AsyncIterator[ConsulSource]:
-        token = self._settings.consul_token
+        token, certificate = self._settings.consul_token, self._settings.certificate
         async with aiohttp.ClientSession(
             str(self._settings.consul),
             headers={"X-Consul-Token": token} if token else {},
-            connector=aiohttp.TCPConnector(limit=0),  # one blocked connection per query
+            connector=aiohttp.TCPConnector(
+                limit=0,  # one blocked connection per query
+                ssl=client_context(certificate) if certificate else True,
+            ),
         ) as session:
             yield ConsulSource(session, self._catalog, self._reachability, self._publish)
 
@@ -69,9 +73,13 @@ class ControlPlane:
     async def _grpc(self) -> AsyncIterator[None]:
         server = grpc_server(self._service)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        server.add_insecure_port(str(self._settings.listen))
+        listen, certificate = str(self._settings.listen), self._settings.certificate
+        if certificate:
+            server.add_secure_port(listen, grpc_credentials(certificate))
+        else:
+            server.add_insecure_port(listen)
         await server.start()
-        log.info("delta ADS on %s", self._settings.listen)
+        log.info("delta ADS on %s", listen)
         try:
             yield
         finally:
@@ -87,8 +95,10 @@ class ControlPlane:
         )
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
-        await web.TCPSite(runner, self._settings.http.host, self._settings.http.port).start()
-        log.info("status on http://%s", self._settings.http)
+        http, certificate = self._settings.http, self._settings.certificate
+        context = server_context(certificate) if certificate else None
+        await web.TCPSite(runner, http.host, http.port, ssl_context=context).start()
+        log.info("status on %s", http)
         try:
             yield
         finally:

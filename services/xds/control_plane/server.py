@@ -17,6 +17,7 @@ from .metrics import Metrics
 from .protocol.messages import Acked, Action, Rejected, Request, Send, Silent
 from .protocol.stream import DeltaStream
 from .snapshot import ResourceType, Snapshot
+from .tls import node_ids
 
 TICK_S = 1.0
 GRPC_OPTIONS = (
@@ -58,6 +59,7 @@ class DiscoveryService:
     async def delta(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
         """One stream: DeltaDiscoveryRequests in, DeltaDiscoveryResponses out."""
         now_s = time.monotonic()
+        allowed = node_ids(context)
         envoy = Envoy(stream=DeltaStream(now_s=now_s), peer=context.peer(), connected_s=now_s)
         inbox: asyncio.Queue[Any] = asyncio.Queue()
         reader = asyncio.create_task(_read(requests, inbox))
@@ -66,6 +68,8 @@ class DiscoveryService:
         self.hub.subscribe(inbox.put_nowait)
         try:
             async for event in _events(inbox):
+                if not envoy.node and isinstance(event, protobuf.DeltaRequest):
+                    await _must_be(allowed, event, context)
                 for action in self._react(envoy, event):
                     if isinstance(action, Send):
                         yield self._response(action)
@@ -143,6 +147,16 @@ async def _events(inbox: asyncio.Queue[Any]) -> AsyncIterator[Any]:
         if event is _END:
             return
         yield event
+
+
+async def _must_be(allowed: set[str] | None, request: Any, context: Any) -> None:
+    """End a stream whose node id its certificate does not give: an Envoy gets only its own
+    configuration."""
+    if allowed is None or request.node.id in allowed:
+        return
+    reason = f"the node id {request.node.id!r} is not in the certificate: {sorted(allowed)}"
+    log.error("stream refused: %s", reason)
+    await context.abort(grpc.StatusCode.PERMISSION_DENIED, reason)
 
 
 def _request(message: Any) -> Request | None:

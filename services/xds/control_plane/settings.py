@@ -40,6 +40,25 @@ class ConsulAddress:
         return f"{self.scheme}://{Address(self.host, self.port)}"
 
 
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The folder of this program's certificate, its key, and the authority of its peers."""
+
+    folder: Path
+
+    @property
+    def authority(self) -> Path:
+        return self.folder / "ca.pem"
+
+    @property
+    def chain(self) -> Path:
+        return self.folder / "cert.pem"
+
+    @property
+    def key(self) -> Path:
+        return self.folder / "key.pem"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     listen: Address
@@ -47,6 +66,7 @@ class Settings:
     gateway: Address
     consul: ConsulAddress
     consul_token: str | None
+    certificate: Certificate | None
 
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Settings:
@@ -65,6 +85,12 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
         parser.add_argument(
             flag, default=value, required=value is None, help=f"{text} (or {variable})"
         )
+    parser.add_argument(
+        "--certificate",
+        type=Path,
+        help="folder with ca.pem, cert.pem and key.pem: then both ports ask clients for a"
+        " certificate of that authority, and Consul is shown this one",
+    )
     values = parser.parse_args(arguments)
     try:
         return Settings(
@@ -73,6 +99,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
             gateway=_address("--gateway", values.gateway),
             consul=_consul(values.consul),
             consul_token=_token(environment),
+            certificate=Certificate(values.certificate) if values.certificate else None,
         )
     except (ValueError, OSError) as error:
         parser.error(str(error))

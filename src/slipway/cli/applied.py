@@ -41,7 +41,10 @@ class AppliedNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """Addresses are URLs without a path, except `gateway_grpc` (host:port) and those of nodes."""
+    """Addresses are URLs without a path, except `gateway_grpc` (host:port) and those of nodes.
+
+    `operator` is the folder of the certificate with which they are asked.
+    """
 
     environment: str
     gateway_http: str
@@ -57,6 +60,7 @@ class Applied:
     models: tuple[AppliedModel, ...]
     node_bundle: str
     node_environment: str
+    operator: Path
 
     def model(self, name: str) -> AppliedModel | None:
         """A model by its name or an alias."""
@@ -81,15 +85,16 @@ def record(environment: Environment, plan: PlatformPlan) -> Applied:
     with os.fdopen(os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
     partial.replace(_path(environment))
-    return from_document(json.loads(text))
+    return from_document(json.loads(text), operator=environment.operator)
 
 
 def recorded(environment: Environment) -> Applied | None:
     """The recorded plan; None if the environment was never brought up or was taken down."""
     try:
-        return from_document(json.loads(_path(environment).read_text()))
+        document = json.loads(_path(environment).read_text())
     except FileNotFoundError:
         return None
+    return from_document(document, operator=environment.operator)
 
 
 def require(environment: Environment) -> Applied:
@@ -114,12 +119,12 @@ def _not_here(environment: Environment) -> CliError:
     )
 
 
-def from_document(plan: Mapping[str, Any]) -> Applied:
+def from_document(plan: Mapping[str, Any], *, operator: Path = Path()) -> Applied:
     """The addresses and names that commands need, from a plan's JSON of this or an earlier version:
     the program that brought the environment up may be older than this one."""
     version = plan["schema_version"]
     if version == 1:
-        return _from_version_1(plan)
+        return _from_version_1(plan, operator)
     (envoy, *_), nomad = plan["gateway"]["envoys"], _endpoint(plan["nomad"])
     return Applied(
         environment=plan["environment"],
@@ -138,6 +143,7 @@ def from_document(plan: Mapping[str, Any]) -> Applied:
         ),
         node_bundle=plan["node_agent"]["bundle"],
         node_environment=plan["node_agent"]["environment"],
+        operator=operator,
     )
 
 
@@ -145,7 +151,7 @@ def _stable(model: Mapping[str, Any]) -> Mapping[str, Any]:
     return next(release for release in model["releases"] if release["name"] == STABLE)
 
 
-def _from_version_1(plan: Mapping[str, Any]) -> Applied:
+def _from_version_1(plan: Mapping[str, Any], operator: Path) -> Applied:
     """In version 1 addresses and ports were separate, the plan had none for Consul and Nomad,
     every pool had nodes, the gateway was one Envoy, and every model had one job and both protocols.
     """
@@ -167,6 +173,7 @@ def _from_version_1(plan: Mapping[str, Any]) -> Applied:
         models=tuple(_model(model, model["job_id"], PROTOCOLS) for model in plan["models"]),
         node_bundle=plan["node_agent"]["bundle"],
         node_environment=plan["node_agent"]["environment"],
+        operator=operator,
     )
 
 

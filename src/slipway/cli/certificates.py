@@ -1,14 +1,43 @@
-"""The certificates that HTTP clients trust."""
+"""The certificates that HTTP clients trust, and the one that they show."""
 
 from __future__ import annotations
 
 import ssl
 from functools import cache
+from pathlib import Path
 
 import httpx
+
+AUTHORITY, CERTIFICATE, KEY = "ca.pem", "cert.pem", "key.pem"
 
 
 @cache
 def trusted() -> ssl.SSLContext:
     """The machine's certificates. Read once: reading takes longer than a local request."""
     return httpx.create_ssl_context(trust_env=False)
+
+
+def platform(operator: Path) -> ssl.SSLContext:
+    """Only the environment's own authority, and the operator's certificate for its agents.
+
+    `operator` is the folder of both. Before the first `up` has written it, every connection is
+    refused by this context, like one to a platform that does not run.
+    """
+    context = ssl.create_default_context()
+    if not (operator / KEY).is_file():
+        return context
+    context = ssl.create_default_context(cafile=str(operator / AUTHORITY))
+    context.load_cert_chain(operator / CERTIFICATE, operator / KEY)
+    return context
+
+
+def tool_variables(operator: Path) -> dict[str, str]:
+    """What makes Pulumi's providers and the tools of Consul and Nomad use the operator's
+    certificate."""
+    files = [str(operator / name) for name in (AUTHORITY, CERTIFICATE, KEY)]
+    names = ("CACERT", "CLIENT_CERT", "CLIENT_KEY")
+    return {
+        f"{tool}_{name}": file
+        for tool in ("CONSUL", "NOMAD")
+        for name, file in zip(names, files, strict=True)
+    }

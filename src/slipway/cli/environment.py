@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from slipway.cli.certificates import tool_variables
 from slipway.cli.errors import WRONG_INPUT, CliError
 from slipway.config.artifacts import requirements_digest
 from toolchain.pins import tool_pin
@@ -24,7 +25,7 @@ DEV_PASSPHRASE = "slipway-dev"  # noqa: S105
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 # Folders of .slipway that all environments share. `down` deletes the folder of its environment.
-_SHARED = ("bin", "locks", "pulumi", "state")
+_SHARED = ("access", "bin", "locks", "pulumi", "state")
 # Set for this program's own interpreter; other interpreters must not inherit them.
 _NOT_FOR_CHILDREN = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
 
@@ -41,6 +42,11 @@ class Environment:
     def run(self) -> Path:
         """The state of the processes: agents' data, logs, tokens. Mode 0700."""
         return self.home / self.name
+
+    @property
+    def access(self) -> Path:
+        """The operator's credentials for an environment that runs on other machines. Mode 0700."""
+        return self.home / "access" / self.name
 
     @property
     def home(self) -> Path:
@@ -86,6 +92,11 @@ class Environment:
         name = f"node-{requirements_digest(self.checkout, 'node')}"
         return self.cache / "envs" / name / "bin" / "python"
 
+    @property
+    def operator(self) -> Path:
+        """The folder of the operator's certificate."""
+        return self.run / "operator"
+
     def token(self, api: str) -> str | None:
         """The management token of "nomad" or "consul"; None before it exists."""
         try:
@@ -96,12 +107,19 @@ class Environment:
     def variables(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         """The variables that Pulumi, its program and this machine's host programs read."""
         return {
-            "SLIPWAY_CACHE": str(self.cache),
-            "SLIPWAY_RUN": str(self.run),
-            "SLIPWAY_SCRATCH": str(self.scratch),
-            "SLIPWAY_PYTHON": str(self.node_python),
+            **self.host_variables(self.run),
             **self.own_backend,
             **self.program_variables(environ),
+        }
+
+    def host_variables(self, run: Path) -> dict[str, str]:
+        """The variables of host programs on this machine, whose files are below `run`."""
+        return {
+            "SLIPWAY_CACHE": str(self.cache),
+            "SLIPWAY_RUN": str(run),
+            "SLIPWAY_SCRATCH": str(self.scratch),
+            "SLIPWAY_PYTHON": str(self.node_python),
+            **tool_variables(run / "operator"),
         }
 
     @property

@@ -24,6 +24,7 @@ from .pools import (
     MetalPool,
     PoolSettings,
 )
+from .ssh import SshSettings
 from .validation import validated
 
 NAMESPACE = "slipway:"
@@ -182,11 +183,13 @@ class DevSettings(EnvironmentSettings):
 class FleetSettings(EnvironmentSettings):
     """Machines with accelerators, from a cloud or owned.
 
-    `server_hosts` are the owned machines of the servers; left out, they are only counted.
+    `server_hosts` are the owned machines of the servers; left out, they are only counted. `ssh`
+    says how owned machines are reached; without it they can only be planned.
     """
 
     network: PrivateNetwork
     server_hosts: Annotated[tuple[HostSettings, ...], Field(strict=False)] = ()
+    ssh: SshSettings | None = None
     pools: Annotated[
         Mapping[ResourceName, FleetPool], Field(min_length=1, max_length=MAX_FLEET_POOLS)
     ]
@@ -414,6 +417,11 @@ def _host_contradictions(settings: EnvironmentSettings, origin: Origin) -> Itera
                     fix="list every host once",
                 )
             owners[known] = owner
+
+
+def listed_hosts(settings: EnvironmentSettings) -> tuple[HostSettings, ...]:
+    """Every machine that the environment names: servers and hosts of pools."""
+    return tuple(host for _, _, host in _listed_hosts(settings))
 
 
 def _listed_hosts(

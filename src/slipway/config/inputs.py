@@ -11,11 +11,12 @@ from .artifacts import Artifacts, read_artifacts
 from .calibration import CalibrationSettings, load_calibration
 from .catalog import Catalog, load_catalog
 from .document import Document, read_document
-from .environment import NAMESPACE, Environment, parse_environment
+from .environment import NAMESPACE, Environment, FleetSettings, parse_environment
 from .errors import ConfigError, Problem, raise_if_any, suggestion
 from .load import Load, TracedLoad
 from .machine import MachineFacts, read_machine
 from .model import Model, parse_model
+from .ssh import read_host_keys
 from .trace import read_trace
 from .what_if import Change, blamed, changed, of_environment, of_model, unmatched
 
@@ -23,7 +24,8 @@ from .what_if import Change, blamed, changed, of_environment, of_model, unmatche
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanInputs:
     """`models` are those the environment deploys, by name; `traces` are the loads of models whose
-    load is a trace file; `calibration` holds the environment's measurements, if any."""
+    load is a trace file; `calibration` holds the environment's measurements, if any; `host_keys`
+    are the public keys of owned machines, by address."""
 
     environment: Environment
     models: Mapping[str, Model]
@@ -32,6 +34,7 @@ class PlanInputs:
     machine: MachineFacts
     traces: Mapping[str, Load] = field(default_factory=dict)
     calibration: CalibrationSettings | None = None
+    host_keys: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_inputs(
@@ -76,7 +79,15 @@ def load_inputs(
         machine=read_machine(),
         traces=_traces(root, models),
         calibration=load_calibration(measured, catalog) if measured.exists() else None,
+        host_keys=_host_keys(root, chosen),
     )
+
+
+def _host_keys(root: Path, environment: Environment) -> Mapping[str, str]:
+    settings = environment.settings
+    if not isinstance(settings, FleetSettings) or settings.ssh is None:
+        return {}
+    return read_host_keys(root / settings.ssh.known_hosts)
 
 
 def calibration_file(root: Path, environment: str) -> Path:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+PLATFORM = "platform"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """Where something listens and how to speak to it. Addresses are rendered nowhere else.
 
-    `host` is "" where it is not known before the host exists. `server_name` is the name in its
-    certificate and `ca` the file that verifies it; both are "" without TLS.
+    `host` is "" where it is not known before the host exists. `ca` is the authority that signed its
+    certificate, "" without TLS; `server_name` is the name in that certificate, "" where clients
+    verify the host.
     """
 
     scheme: str  # "http" | "https"
     host: str
     port: int
     server_name: str = ""
-    ca: str = ""
+    ca: str = ""  # PLATFORM: the environment's own
 
     @property
     def authority(self) -> str:

@@ -266,6 +266,33 @@ class NodeAgentPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SshHost:
+    """A host as SSH reaches it. `host_key` is its public key: no other host is taken for it."""
+
+    address: str
+    port: int
+    user: str
+    host_key: str  # "ssh-ed25519 AAAA…"; "" where it is not known yet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshPlan:
+    """How the operator's machine reaches the hosts, by name. Private keys come from an ssh-agent,
+    which holds `key` (a file), or what the user put there."""
+
+    hosts: Mapping[str, SshHost]
+    jump: SshHost | None
+    key: str
+    known_hosts: str  # the file that the public keys come from
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The addresses of hosts whose public keys are not known."""
+        hosts = [*self.hosts.values(), *([self.jump] if self.jump else [])]
+        return tuple(sorted({host.address for host in hosts if not host.host_key}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetPlan:
     """Spending limits in US dollars; None where there is none."""
 
@@ -283,12 +310,14 @@ class PlatformPlan:
     servers: tuple[Server, ...]
     consul: Endpoint  # the servers' API; agents on other hosts listen on the same port
     nomad: Endpoint
+    workload_keys: Endpoint  # the public keys of workload identities, beside each Nomad server
     pools: tuple[Pool, ...]
     models: tuple[ModelPlan, ...]
     gateway: GatewayPlan
     monitoring: MonitoringPlan
     autoscaling: AutoscalingPlan
     node_agent: NodeAgentPlan
+    ssh: SshPlan | None  # None where hosts are not reached over SSH
     tools: Mapping[str, str]  # tool name -> version, e.g. {"envoy": "1.40.0"}
     cost: Cost  # of all nodes at the declared load
     usd_per_hour_at_most: float  # with every model at its maximum

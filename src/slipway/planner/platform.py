@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from slipway.config.artifacts import Artifacts
 from slipway.config.environment import EnvironmentSettings
 from slipway.config.errors import raise_if_any
 from slipway.config.inputs import PlanInputs
-from slipway.plan.endpoint import Endpoint
+from slipway.plan.endpoint import PLATFORM, Endpoint
 from slipway.plan.figures import Cost
 from slipway.plan.platform import (
     AutoscalingPlan,
@@ -32,11 +33,13 @@ from .models import plan_model
 from .placement import Placement, room_for
 from .pools import plan_pool, usd_per_hour_at_most
 from .supply.addresses import UNKNOWN_ADDRESS
+from .supply.ssh import plan_ssh
 from .supply.supplies import Hosts, plan_hosts
 from .supply.supply import Supply
 
-CONSUL_HTTP_PORT = 8500
-NOMAD_HTTP_PORT = 4646
+CONSUL_HTTPS_PORT = 8501
+NOMAD_HTTPS_PORT = 4646
+WORKLOAD_KEYS_PORT = 4645
 ENVOY_METRICS_PORT = 9901
 XDS_PORT = 18000
 XDS_HTTP_PORT = 18001
@@ -59,7 +62,7 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
     hosts = plan_hosts(inputs)
     first_server, supplies = hosts.servers[0], hosts.supplies
     gateway_address = _gateway_address(settings, hosts)
-    gateway = _gateway(settings, gateway_address, artifacts)
+    gateway = _gateway(settings, inputs.environment.name, gateway_address, artifacts)
     placed = place_models(inputs, supplies)
     placements = _placements(inputs, supplies, placed)
     pools = tuple(
@@ -74,8 +77,9 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
         datacenter=inputs.environment.name,
         cidr=settings.network.cidr,
         servers=hosts.servers,
-        consul=_http(first_server.address, CONSUL_HTTP_PORT),
-        nomad=_http(first_server.address, NOMAD_HTTP_PORT),
+        consul=_https(first_server.address, CONSUL_HTTPS_PORT),
+        nomad=_https(first_server.address, NOMAD_HTTPS_PORT),
+        workload_keys=_https(first_server.address, WORKLOAD_KEYS_PORT),
         pools=pools,
         models=tuple(
             plan_model(inputs, each, surge_replicas=_surge(each, placements)) for each in placed
@@ -98,6 +102,7 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
             environment=artifacts.environments["node"],
             supervisor=_http(first_server.address, SUPERVISOR_PORT),
         ),
+        ssh=plan_ssh(inputs),
         tools=dict(artifacts.tools),
         cost=cost,
         usd_per_hour_at_most=sum(
@@ -162,15 +167,17 @@ def _gateway_address(settings: EnvironmentSettings, hosts: Hosts) -> str:
     return known[0].address if known else UNKNOWN_ADDRESS
 
 
-def _gateway(settings: EnvironmentSettings, address: str, artifacts: Artifacts) -> GatewayPlan:
+def _gateway(
+    settings: EnvironmentSettings, environment: str, address: str, artifacts: Artifacts
+) -> GatewayPlan:
     envoy = EnvoyPlan(
         name="envoy",
         xds_name="xds",
         pool=settings.gateway.pool,
         listener=_http(address, settings.gateway.port),
         metrics=_http(address, ENVOY_METRICS_PORT),
-        xds=_http(address, XDS_PORT),
-        xds_http=_http(address, XDS_HTTP_PORT),
+        xds=replace(_https(address, XDS_PORT), server_name=f"xds.{environment}.slipway"),
+        xds_http=_https(address, XDS_HTTP_PORT),
     )
     return GatewayPlan(
         envoys=(envoy,),
@@ -182,6 +189,11 @@ def _gateway(settings: EnvironmentSettings, address: str, artifacts: Artifacts) 
 
 def _http(host: str, port: int) -> Endpoint:
     return Endpoint(scheme="http", host=host, port=port)
+
+
+def _https(host: str, port: int) -> Endpoint:
+    """Clients verify the platform's own certificates, and show theirs."""
+    return Endpoint(scheme="https", host=host, port=port, ca=PLATFORM)
 
 
 def _scrape_valid_s(scrape_interval_s: int) -> int:

@@ -400,5 +400,5 @@ def test_the_platforms_programs_are_on_the_gateways_first_node() -> None:
     assert envoy.xds.authority == "127.77.0.32:18000"
     assert plan.monitoring.prometheus.host == plan.autoscaling.autoscaler.host == "127.77.0.32"
     assert plan.node_agent.supervisor.host == plan.servers[0].address == "127.77.0.1"
-    assert plan.consul.at("127.77.0.16").url == "http://127.77.0.16:8500"
-    assert plan.nomad.url == "http://127.77.0.1:4646"
+    assert plan.consul.at("127.77.0.16").url == "https://127.77.0.16:8501"
+    assert plan.nomad.url == "https://127.77.0.1:4646"

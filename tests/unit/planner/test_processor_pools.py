@@ -114,7 +114,10 @@ def test_where_owned_machines_are_listed_every_address_is_known() -> None:
         ("rack2", "10.40.0.2"),
         ("rack3", "10.40.0.3"),
     ]
-    assert (plan.consul.url, plan.nomad.url) == ("http://10.40.0.1:8500", "http://10.40.0.1:4646")
+    assert (plan.consul.url, plan.nomad.url) == (
+        "https://10.40.0.1:8501",
+        "https://10.40.0.1:4646",
+    )
     assert plan.gateway.clients.url == "http://10.40.0.11:8080"
 
 

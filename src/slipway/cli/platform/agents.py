@@ -26,14 +26,21 @@ def has_agents(environment: Environment) -> bool:
 
 
 def must_stay(environment: Environment, before: Applied | None, plan: PlatformPlan) -> None:
-    """CliError when a plan removes or moves running servers, or starts a node at the address of
-    another one.
+    """CliError when a plan removes or moves running servers, gives them TLS, or starts a node at
+    the address of another one.
 
     The state of Consul and Nomad contains the servers' addresses, and without a majority of them no
     leader can be elected. Pulumi creates new nodes before it deletes old ones.
     """
     if before is None or not has_agents(environment):
         return
+    if before.nomad.startswith("http:"):
+        raise CliError(
+            f'"{environment.name}" was brought up by an earlier version, whose Consul and Nomad'
+            " speak without TLS; a running cluster cannot change that",
+            fix=f"slipway down -s {environment.name}, then slipway up -s {environment.name}",
+            exit_code=WRONG_INPUT,
+        )
     now = plan.nomad.url
     if now != before.nomad:
         raise CliError(

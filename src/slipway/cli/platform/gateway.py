@@ -8,7 +8,8 @@ from typing import Any
 
 import httpx
 
-from slipway.cli.certificates import trusted
+from slipway.cli.applied import Applied
+from slipway.cli.certificates import platform, trusted
 from slipway.cli.errors import CliError
 
 TIMEOUT_S = 5.0
@@ -37,15 +38,20 @@ def endpoints(envoy_metrics: str) -> list[Endpoint]:
     return list(_endpoints(response.raise_for_status().json()))
 
 
-def control_plane(xds: str) -> Mapping[str, Any]:
+def control_plane(applied: Applied) -> Mapping[str, Any]:
     """The control plane's /status document. Raises httpx.HTTPError, and CliError for a version that
     this command does not read."""
-    response = httpx.get(f"{xds}/status", timeout=TIMEOUT_S, trust_env=False, verify=trusted())
+    response = httpx.get(
+        f"{applied.xds}/status",
+        timeout=TIMEOUT_S,
+        trust_env=False,
+        verify=platform(applied.operator),
+    )
     status: Mapping[str, Any] = response.raise_for_status().json()
     version = status.get("schema_version")
     if version not in ACCEPTED_STATUS:
         raise CliError(
-            f"{xds}/status answers in schema_version {version}; this command reads"
+            f"{applied.xds}/status answers in schema_version {version}; this command reads"
             f" {' and '.join(map(str, ACCEPTED_STATUS))}",
             fix="use the checkout that brought this environment up, or run slipway up here",
         )

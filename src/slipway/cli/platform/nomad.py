@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Self
 
 import httpx
 
 from slipway.cli.applied import Applied
-from slipway.cli.certificates import trusted
+from slipway.cli.certificates import platform
 from slipway.cli.environment import Environment
 
 TIMEOUT_S = 10.0
@@ -16,23 +17,23 @@ ENDED = frozenset({"complete", "failed", "lost"})
 
 
 class Nomad:
-    """A server's API with the environment's management token.
+    """A server's API with the environment's management token and the operator's certificate.
 
     Methods raise httpx.HTTPError (`errors.explained` knows it).
     """
 
-    def __init__(self, address: str, token: str | None) -> None:
+    def __init__(self, address: str, token: str | None, operator: Path) -> None:
         self._http = httpx.Client(
             base_url=address,
             headers={"X-Nomad-Token": token} if token else {},
             timeout=TIMEOUT_S,
             trust_env=False,  # the user's proxy must not see loopback requests
-            verify=trusted(),
+            verify=platform(operator),
         )
 
     @classmethod
     def of(cls, environment: Environment, applied: Applied) -> Self:
-        return cls(applied.nomad, environment.token("nomad"))
+        return cls(applied.nomad, environment.token("nomad"), applied.operator)
 
     def __enter__(self) -> Self:
         return self

@@ -56,7 +56,7 @@ def wait_for_models(applied: Applied, *, timeout_s: float) -> None:
 def _missing(applied: Applied) -> str:
     """The models that are not ready, each with its last known state; empty when all are."""
     try:
-        status = control_plane(applied.xds)
+        status = control_plane(applied)
     except httpx.HTTPError as error:
         return f"the control plane at {applied.xds} ({error or type(error).__name__})"
     if not status["envoys"]:

@@ -37,7 +37,7 @@ def take_snapshot(environment: Environment, applied: Applied) -> dict[str, Any]:
         nodes = ask("nomad", nomad.nodes, [])
         jobs = ask("nomad", nomad.jobs, [])
         allocations = ask("nomad", nomad.allocations, [])
-    states = ask("xds", lambda: gateway.control_plane(applied.xds)["models"], {})
+    states = ask("xds", lambda: gateway.control_plane(applied)["models"], {})
     endpoints = ask("envoy", lambda: gateway.endpoints(applied.envoy_metrics), [])
     targets = ask("prometheus", lambda: prometheus.targets(applied.prometheus), [])
     return {

@@ -17,6 +17,7 @@ from slipway.cli.applied import from_document
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
 from slipway.cli.lifecycle.local import down, up
+from slipway.cli.machine import preparation
 from slipway.cli.planning import plan_environment
 from slipway.cli.progress import Phases
 from slipway.cli.protocols.answer import Answer
@@ -118,9 +119,9 @@ def test_a_plans_tools_environments_and_bundles_are_what_is_prepared(
         gateway=SimpleNamespace(xds_environment="xds-6", xds_bundle="xds-7"),
         models=(SimpleNamespace(replica=replica),),
     )
-    jobs = [job.name for job in up._jobs(environment, plan)]
+    jobs = [job.name for job in preparation._jobs(environment, plan)]
     assert jobs == ["nomad", "envoy", "node", "triton", "vllm", "xds"]
-    assert up._bundles(plan) == [
+    assert preparation._bundles(plan) == [
         ("node", "node-5"),
         ("triton_vllm", "triton_vllm-3"),
         ("xds", "xds-7"),
@@ -135,12 +136,11 @@ def order(monkeypatch: pytest.MonkeyPatch, environment: Environment) -> list[str
     def note(name: str, result: Any = None) -> Callable[..., Any]:
         return lambda *_, **__: done.append(name) or result
 
-    monkeypatch.setattr(up, "_jobs", lambda *_: [])
-    monkeypatch.setattr(up, "_bundles", lambda *_: [])
+    monkeypatch.setattr(preparation, "_jobs", lambda *_: [])
+    monkeypatch.setattr(preparation, "_bundles", lambda *_: [])
+    for name, result in {"prepare": None, "copy_bundles": [], "prepare_weights": None}.items():
+        monkeypatch.setattr(preparation, name, note(name, result))
     for name, result in {
-        "prepare": None,
-        "copy_bundles": [],
-        "prepare_weights": None,
         "_must_be_unchanged": None,
         "prepare_plugins": "official",
         "_restart": None,
@@ -174,7 +174,7 @@ def test_weights_that_cannot_be_had_leave_the_environment_as_it_was(
     def fail(*_: object) -> None:
         raise CliError("another checksum", fix="write the right one", exit_code=2)
 
-    monkeypatch.setattr(up, "prepare_weights", fail)
+    monkeypatch.setattr(preparation, "prepare_weights", fail)
     with pytest.raises(CliError, match="another checksum"):
         bring_up(environment)
     assert order == ["prepare", "copy_bundles"]

@@ -64,7 +64,7 @@ def exported(*resources: dict[str, object]) -> str:
 def test_pulumi_keeps_what_the_user_chose_and_gets_none_of_devs_variables(
     fleet: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not {*OWN, "SLIPWAY_RUN"} & set(backend.users_pulumi(fleet).variables)
+    assert not {*OWN} & set(backend.users_pulumi(fleet).variables)
     for name in OWN:
         monkeypatch.setenv(name, "the user's")
     given = backend.users_pulumi(fleet).variables
@@ -108,7 +108,7 @@ def test_the_exports_say_nothing_of_backend_and_passphrase(
 ) -> None:
     printed = runner.invoke(app, ["env", "-s", "fleet"]).stdout
     assert f"export PYTHONPATH={fleet.checkout / 'src'!s}".replace("=", "='") in printed
-    assert not [name for name in (*OWN, "SLIPWAY_RUN", DEV_PASSPHRASE) if name in printed]
+    assert not [name for name in (*OWN, DEV_PASSPHRASE) if name in printed]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_up_of_a_fleet_asks_no_model_and_its_help_says_so(
     runner: CliRunner,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plan = SimpleNamespace(models=())
+    plan = SimpleNamespace(models=(), ssh=None)
     monkeypatch.setattr(lifecycle, "load_inputs", lambda *_: None)
     monkeypatch.setattr(lifecycle, "plan_environment", lambda _: plan)
     outputs = '{"gateway": "https://elsewhere"}'

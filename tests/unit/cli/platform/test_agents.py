@@ -85,6 +85,19 @@ def test_servers_that_were_started_stay_where_they_are(environment: Environment)
     assert refused.value.exit_code == 2
 
 
+def test_an_environment_without_tls_is_not_changed_in_place(environment: Environment) -> None:
+    plan = dev_plan()
+    plain = dataclasses.replace(plan, nomad=dataclasses.replace(plan.nomad, scheme="http", ca=""))
+    environment.make_folders()
+    before = record(environment, plain)
+    _was_started(environment)
+    with pytest.raises(CliError, match="Consul and Nomad speak without TLS") as refused:
+        agents.must_stay(environment, before, plan)
+    assert refused.value.exit_code == 2
+    name = environment.name
+    assert refused.value.fix == f"slipway down -s {name}, then slipway up -s {name}"
+
+
 def test_running_servers_are_not_removed(environment: Environment) -> None:
     plan = dev_plan()
     more = [

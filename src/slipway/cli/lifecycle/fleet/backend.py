@@ -38,7 +38,11 @@ def users_pulumi(environment: Environment) -> Pulumi:
 def program_variables(environment: Environment, kind: Kind | None) -> dict[str, str]:
     # On PATH, because Pulumi looks for plugins in PULUMI_HOME, which is the user's.
     variables = environment.program_variables(plugins=plugin_folders(environment, kind))
-    return {**variables, **plugin_variables(kind)}
+    return {
+        **environment.host_variables(environment.access),
+        **variables,
+        **plugin_variables(kind),
+    }
 
 
 def variables_of_dev(

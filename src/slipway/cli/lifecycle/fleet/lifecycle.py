@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,17 @@ from slipway.cli.errors import WRONG_INPUT, CliError
 from slipway.cli.lifecycle.fleet import backend
 from slipway.cli.lifecycle.protocol import Report
 from slipway.cli.machine.checks import Check, operators_machine
+from slipway.cli.machine.preparation import fill_cache
+from slipway.cli.machine.ssh_agent import agent_for
 from slipway.cli.planning import plan_environment
 from slipway.cli.progress import Phases, ToolchainProgress
 from slipway.cli.pulumi.locks import exclusive
 from slipway.cli.pulumi.plugins import describe, known_kind, prepare_plugins
 from slipway.cli.pulumi.process import Pulumi
 from slipway.cli.pulumi.state import StackState
+from slipway.config.errors import ConfigError
 from slipway.config.inputs import load_inputs
-from slipway.plan.platform import PlatformPlan
+from slipway.plan.platform import PlatformPlan, SshPlan
 from toolchain import resolve
 
 
@@ -37,8 +40,11 @@ class FleetLifecycle:
         waited for every replica."""
         phases = Phases()
         with phases.phase("plan", f"Pulumi.{self.environment.name}.yaml and its models"):
-            plan = plan_environment(load_inputs(self.environment.checkout, self.environment.name))
-        with self._prepared(phases) as pulumi:
+            inputs = load_inputs(self.environment.checkout, self.environment.name)
+            plan = plan_environment(inputs)
+        if plan.ssh is not None:  # what the hosts get comes from this machine's cache
+            fill_cache(self.environment, inputs, plan, phases)
+        with self._prepared(phases, plan.ssh) as pulumi:
             with phases.phase("stack", "in your Pulumi backend"):
                 backend.make_stack(pulumi)
                 backend.keep_wanted_jobs(pulumi, [model.stable.job_id for model in plan.models])
@@ -63,7 +69,7 @@ class FleetLifecycle:
 
     def down(self) -> None:
         phases = Phases()
-        with self._prepared(phases) as pulumi:
+        with self._prepared(phases, self._ssh()) as pulumi:
             with phases.phase("stack", "in your Pulumi backend"):
                 state = backend.stack_state(pulumi)
             if state is None:
@@ -105,14 +111,25 @@ class FleetLifecycle:
         return self.environment.pulumi_home / f"{self.environment.name}.log"
 
     @contextmanager
-    def _prepared(self, phases: Phases) -> Iterator[Pulumi]:
-        """Pulumi with its plugins, locked for one command at a time."""
-        with exclusive(self.environment):
+    def _prepared(self, phases: Phases, ssh: SshPlan | None) -> Iterator[Pulumi]:
+        """Pulumi with its plugins, and with an ssh-agent for the hosts; locked for one command at a
+        time."""
+        with exclusive(self.environment), agent_for(ssh) as variables:
             with phases.phase("tools", "Pulumi and its plugins"):
                 resolve.tools(["pulumi"], self.environment.cache, ToolchainProgress())
                 kind = prepare_plugins(self.environment)
             say(f"{self.environment.name}: {describe(self.environment, kind)}")
-            yield self.pulumi()
+            self.environment.access.mkdir(mode=0o700, parents=True, exist_ok=True)
+            pulumi = self.pulumi()
+            yield replace(pulumi, variables={**pulumi.variables, **variables})
+
+    def _ssh(self) -> SshPlan | None:
+        """None also where the files are wrong, which must not prevent `down`."""
+        try:
+            inputs = load_inputs(self.environment.checkout, self.environment.name)
+            return plan_environment(inputs).ssh
+        except ConfigError:
+            return None
 
     def _runs_elsewhere(self, done: str, instead: str, effect: str) -> CliError:
         name = self.environment.name

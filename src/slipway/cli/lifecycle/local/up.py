@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from slipway.cli.applied import Applied, AppliedModel, record, recorded
@@ -12,21 +12,18 @@ from slipway.cli.errors import CliError
 from slipway.cli.lifecycle.local.backend import own_pulumi, prepare_stack
 from slipway.cli.lifecycle.protocol import Report
 from slipway.cli.machine import checks
-from slipway.cli.machine.bundles import copy_bundles
-from slipway.cli.machine.weights import prepare_weights
+from slipway.cli.machine.preparation import fill_cache
 from slipway.cli.planning import plan_environment
 from slipway.cli.platform import agents
 from slipway.cli.platform.nomad import Nomad, allocations_now
 from slipway.cli.platform.readiness import ROUTE_TIMEOUT_S, wait_for_leader, wait_for_models
-from slipway.cli.progress import Phases, ToolchainProgress
+from slipway.cli.progress import Phases
 from slipway.cli.protocols.probe import QUESTION, STREAMED_TOKENS, Probe, ask
 from slipway.cli.pulumi.locks import exclusive
 from slipway.cli.pulumi.plugins import describe, known_kind, prepare_plugins
 from slipway.cli.pulumi.state import read_state
-from slipway.config.artifacts import REQUIREMENTS
 from slipway.config.inputs import PlanInputs, load_inputs
 from slipway.plan.platform import PlatformPlan
-from toolchain.prepare import EnvironmentJob, Job, ToolJob, prepare
 
 ANSWER_TOKENS = 24
 
@@ -60,13 +57,7 @@ def _bring_up(
     environment: Environment, inputs: PlanInputs, plan: PlatformPlan, phases: Phases
 ) -> Applied:
     was_known = known_kind(environment) is not None
-    with phases.phase("tools", "binaries and Python environments, in parallel"):
-        prepare(_jobs(environment, plan), environment.cache, ToolchainProgress())
-    with phases.phase("bundles", "the services' code"):
-        for made in copy_bundles(environment.checkout, environment.cache, _bundles(plan)):
-            say(f"  {made}")
-    with phases.phase("weights", "of the models, on this machine"):
-        prepare_weights(environment, plan, inputs.models, ToolchainProgress())
+    fill_cache(environment, inputs, plan, phases)
     _must_be_unchanged(environment, plan)
     environment.make_folders()
     kind = prepare_plugins(environment)
@@ -107,24 +98,6 @@ def _restart(environment: Environment) -> None:
     if before is not None and state is not None and state.needs_cluster:
         with Nomad.of(environment, before) as nomad:
             wait_for_leader(nomad)
-
-
-def _jobs(environment: Environment, plan: PlatformPlan) -> Iterator[Job]:
-    """The tools and environments of a plan."""
-    for tool in plan.tools:
-        yield ToolJob(name=tool)
-    folders = {plan.node_agent.environment, plan.gateway.xds_environment}
-    for model in plan.models:
-        folders.update(model.replica.environments.values())
-    for name in sorted(folder.rpartition("-")[0] for folder in folders):
-        yield EnvironmentJob(name=name, requirements=environment.checkout / REQUIREMENTS[name])
-
-
-def _bundles(plan: PlatformPlan) -> list[tuple[str, str]]:
-    """(service, bundle) of everything a plan runs."""
-    names = {plan.node_agent.bundle, plan.gateway.xds_bundle}
-    names.update(model.replica.bundle for model in plan.models)
-    return [(name.rpartition("-")[0], name) for name in sorted(names)]
 
 
 def _length(applied: Applied, model: AppliedModel) -> int:

@@ -1,0 +1,78 @@
+"""Who a certificate speaks for: the names by which each part of the platform verifies another.
+
+Consul and Nomad accept as a server only a certificate with the name of their servers, so a node's
+certificate cannot serve as one. Clients connect to addresses, which the certificates also contain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from components.nomad.jobspec import REGION
+from slipway.plan.endpoint import Endpoint
+from slipway.plan.platform import EnvoyPlan, Node, PlatformPlan, Server
+
+# The machine's own address: health checks of an agent, and what runs beside it.
+LOCALHOST = ("localhost", "127.0.0.1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """The subject of a certificate. `name` is unique in the environment and comes from its
+    configuration, as every name of a resource; `common_name` says it to peers."""
+
+    name: str
+    common_name: str
+    dns_names: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+
+
+AUTHORITY = Identity(name="authority", common_name="authority")
+
+
+def server(plan: PlatformPlan, host: Server) -> Identity:
+    return _host(plan, host.name, host.address, role="server")
+
+
+def node(plan: PlatformPlan, host: Node) -> Identity:
+    return _host(plan, host.name, host.address, role="client")
+
+
+def operator() -> Identity:
+    """Whoever runs `up`, and the gates on that machine: a client only."""
+    return Identity(name="operator", common_name="operator")
+
+
+def job(job_id: str) -> Identity:
+    """A platform job that calls the agents: a client only."""
+    return Identity(name=f"job-{job_id}", common_name=f"job-{job_id}")
+
+
+def gateway(envoy: EnvoyPlan) -> Identity:
+    """Envoy as a client of its control plane, which accepts no other node id from it."""
+    return Identity(name=f"job-{envoy.name}", common_name=node_id(envoy.listener))
+
+
+def node_id(listener: Endpoint) -> str:
+    """Envoy's id towards its control plane: where it listens for clients."""
+    return f"gateway-{listener.host}"
+
+
+def control_plane(envoy: EnvoyPlan) -> Identity:
+    """Envoy verifies the name; those who ask for its status, the address."""
+    return Identity(
+        name=f"job-{envoy.xds_name}",
+        common_name=f"job-{envoy.xds_name}",
+        dns_names=(envoy.xds.server_name,),
+        addresses=tuple(known for known in (envoy.xds.host,) if known),
+    )
+
+
+def _host(plan: PlatformPlan, name: str, address: str, *, role: str) -> Identity:
+    localhost, loopback = LOCALHOST
+    return Identity(
+        name=f"host-{name}",
+        common_name=name,
+        dns_names=(f"{role}.{plan.datacenter}.consul", f"{role}.{REGION}.nomad", localhost),
+        addresses=tuple(known for known in (address, loopback) if known),
+    )

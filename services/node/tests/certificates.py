@@ -1,0 +1,76 @@
+"""Certificates for tests, in the form of the secrets in schemas/node.schema.json."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from collections.abc import Sequence
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+SERVER = ("server.dev.consul", "server.global.nomad", "localhost")
+NODE = ("client.dev.consul", "client.global.nomad", "localhost")
+
+
+class Authority:
+    """An authority of its own, which signs what a test asks for."""
+
+    def __init__(self) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")])
+        self._certificate = (
+            _dated(self._name, self._name, self._key.public_key(), days=1)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .sign(self._key, hashes.SHA256())
+        )
+
+    @property
+    def pem(self) -> str:
+        return _pem(self._certificate)
+
+    def issue(
+        self, name: str, dns_names: Sequence[str] = (), addresses: Sequence[str] = (), days: int = 1
+    ) -> dict[str, str]:
+        """The files of a certificate that may be a client's and a server's."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        names: list[x509.GeneralName] = [x509.DNSName(each) for each in dns_names]
+        names += [x509.IPAddress(ipaddress.ip_address(each)) for each in addresses]
+        uses = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
+        builder = _dated(subject, self._name, key.public_key(), days).add_extension(
+            x509.ExtendedKeyUsage(uses), critical=False
+        )
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        certificate = builder.sign(self._key, hashes.SHA256())
+        return {
+            "ca.pem": self.pem,
+            "cert.pem": _pem(certificate),
+            "key.pem": key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            ).decode(),
+        }
+
+
+def _dated(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=2))
+        .not_valid_after(now + datetime.timedelta(days=days))
+    )
+
+
+def _pem(certificate: x509.Certificate) -> str:
+    return certificate.public_bytes(serialization.Encoding.PEM).decode()

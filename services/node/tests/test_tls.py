@@ -1,0 +1,182 @@
+"""Who may talk to the agents, and how they take up a renewed certificate."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from certificates import NODE, SERVER, Authority
+from cluster import Cluster, running_cluster, wait_until_passing, web_job
+from host.processes import running
+from program.certificate import FILES, client_context
+
+pytestmark = [pytest.mark.binaries, pytest.mark.timeout(120)]
+
+KEYS = "/.well-known/jwks.json"
+JOB = "prometheus"  # whose tasks may log in to Consul
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with running_cluster("127.93.0.") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def addresses(cluster: Cluster) -> dict[str, str]:
+    """Every API of an agent, and a path that needs no token."""
+    return {
+        "Consul's server": f"{cluster.consul_address()}/v1/status/leader",
+        "Consul's client": f"{cluster.consul_address(16)}/v1/status/leader",
+        "Nomad's server": f"{cluster.address(1, 4646)}/v1/status/leader",
+        "Nomad's client": f"{cluster.address(16, 4646)}/v1/agent/health",
+    }
+
+
+AGENTS = ["Consul's server", "Consul's client", "Nomad's server", "Nomad's client"]
+
+
+def get(url: str, context: ssl.SSLContext | None = None) -> bytes:
+    with urllib.request.urlopen(url, timeout=5, context=context) as response:
+        content: bytes = response.read()
+    return content
+
+
+def written(files: dict[str, str], folder: Path) -> Path:
+    for name in FILES:
+        (folder / name).write_text(files[name])
+    return folder
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_the_operators_certificate_is_accepted(
+    cluster: Cluster, addresses: dict[str, str], agent: str
+) -> None:
+    assert get(addresses[agent], client_context(cluster.operators_certificate))
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_plain_http_is_refused(addresses: dict[str, str], agent: str) -> None:
+    with pytest.raises((urllib.error.HTTPError, http.client.HTTPException, OSError)) as refused:
+        get(addresses[agent].replace("https:", "http:"))
+    if isinstance(refused.value, urllib.error.HTTPError):
+        assert refused.value.code == 400
+        assert b"HTTPS" in refused.value.read()
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_client_without_a_certificate_is_refused(
+    cluster: Cluster, addresses: dict[str, str], agent: str
+) -> None:
+    context = ssl.create_default_context(cafile=cluster.operators_certificate / "ca.pem")
+    with pytest.raises(OSError, match="certificate required"):
+        get(addresses[agent], context)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_certificate_of_another_authority_is_refused(
+    cluster: Cluster, addresses: dict[str, str], agent: str, tmp_path: Path
+) -> None:
+    other = Authority().issue("operator")
+    known = {**other, "ca.pem": cluster.authority.pem}
+    with pytest.raises(OSError, match=r"alert|reset"):
+        get(addresses[agent], client_context(written(known, tmp_path)))
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_expired_certificate_is_refused(
+    cluster: Cluster, addresses: dict[str, str], agent: str, tmp_path: Path
+) -> None:
+    expired = cluster.authority.issue("operator", days=-1)
+    with pytest.raises(OSError, match=r"alert|reset"):
+        get(addresses[agent], client_context(written(expired, tmp_path)))
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_agent_shows_nobody_a_certificate_of_another_authority(
+    addresses: dict[str, str], agent: str, tmp_path: Path
+) -> None:
+    with pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"):
+        get(addresses[agent], client_context(written(Authority().issue("operator"), tmp_path)))
+
+
+def test_consul_reads_the_keys_of_workload_identities_without_a_certificate(
+    cluster: Cluster,
+) -> None:
+    context = ssl.create_default_context(cafile=cluster.operators_certificate / "ca.pem")
+    assert b'"keys"' in get(cluster.address(1, 4645) + KEYS, context)
+
+
+@pytest.mark.parametrize("path", ["/", "/v1/jobs", f"{KEYS}/", f"/v1/jobs/..{KEYS}", "//x" + KEYS])
+def test_the_publisher_of_keys_answers_no_other_path(cluster: Cluster, path: str) -> None:
+    context = ssl.create_default_context(cafile=cluster.operators_certificate / "ca.pem")
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        get(cluster.address(1, 4645) + path, context)
+    assert refused.value.code == 404
+
+
+def test_a_client_that_stays_silent_does_not_keep_consul_from_the_keys(cluster: Cluster) -> None:
+    address = urlsplit(cluster.address(1, 4645))
+    context = ssl.create_default_context(cafile=cluster.operators_certificate / "ca.pem")
+    with socket.create_connection((address.hostname, address.port)):
+        assert get(address.geturl() + KEYS, context)
+
+
+def test_a_renewed_certificate_reaches_both_agents_and_the_task_goes_on(cluster: Cluster) -> None:
+    """Consul's agent reads it while it runs; Nomad's restarts, because it shows it to Consul."""
+    nomad = cluster.nomad(cluster.management["nomad"])
+    nomad.put("/v1/jobs", web_job(JOB))
+    consul = cluster.consul(cluster.management["consul"])
+    wait_until_passing(consul, JOB)
+    before, tasks = cluster.pids(), tasks_of(cluster)
+    renewed = cluster.authority.issue("cpu-0", NODE, (f"{cluster.prefix}16", "127.0.0.1"))
+    secrets = {**cluster.agent_secrets("cpu-0"), "certificate": renewed}
+    said = cluster.apply("agents.py", cluster.golden("cpu-0"), secrets)
+    after = cluster.pids()
+    assert {name for name in after if after[name] != before[name]} == {"cpu-0-nomad"}
+    assert "nomad on cpu-0: answers" in said
+    for address in (cluster.consul_address(16), cluster.address(16, 4646)):
+        assert shown(address) == fingerprint(renewed["cert.pem"])
+    assert tasks_of(cluster) == tasks
+    wait_until_passing(consul, JOB)
+
+
+def test_a_renewed_certificate_of_a_server_is_shown_by_all_its_agents(cluster: Cluster) -> None:
+    before = cluster.pids()
+    renewed = cluster.authority.issue("server-0", SERVER, (f"{cluster.prefix}1", "127.0.0.1"))
+    secrets = {**cluster.agent_secrets("server-0"), "certificate": renewed}
+    for document in ("server-0-consul", "server-0-nomad"):
+        cluster.apply("agents.py", cluster.golden(document), secrets)
+    assert cluster.pids()["server-0-consul"] == before["server-0-consul"]
+    for address in (cluster.consul_address(), cluster.address(1, 4646), cluster.address(1, 4645)):
+        assert shown(address) == fingerprint(renewed["cert.pem"])
+
+
+def tasks_of(cluster: Cluster) -> list[int]:
+    folder = cluster.run_folder / "nodes"
+    return sorted(
+        process.pid
+        for process in running()
+        if process.has_variable("NOMAD_ALLOC_DIR", below=folder) and "http.server" in process.argv
+    )
+
+
+def shown(address: str) -> str:
+    """The fingerprint of the certificate that a server shows."""
+    parts = urlsplit(address)
+    assert parts.hostname
+    assert parts.port
+    pem = ssl.get_server_certificate((parts.hostname, parts.port), timeout=5)
+    return fingerprint(pem)
+
+
+def fingerprint(pem: str) -> str:
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
