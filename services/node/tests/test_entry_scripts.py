@@ -15,6 +15,7 @@ CODE = Path(__file__).parents[1]
 SCHEMA_OF = {
     "agents.py": "node",
     "consul_acl.py": "consul-acl",
+    "deliver.py": "delivery",
     "model_ready.py": "model-gate",
     "nomad_acl.py": "nomad-acl",
     "nomad_nodes.py": "pool-gate",
