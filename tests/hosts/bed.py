@@ -208,10 +208,14 @@ class Bed:
     def _connect(self, host: Host) -> None:
         """A cable from the bridge to the host, with the host's address at its end."""
         pid = _first_process(host.process)
-        cable = f"swb-{host.address.rpartition('.')[2]}"
+        last = int(host.address.rpartition(".")[2])
+        cable = f"swb-{last}"
         # The kernel removes the cable of a host that has ended, but not at once.
         subprocess.run(["ip", "link", "delete", cable], check=False, capture_output=True)
-        _run("ip", "link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+        # As after a reboot: others would look for another address at the old one for a minute.
+        card = ("address", f"02:00:00:00:00:{last:02x}")
+        peer = ("peer", "name", "eth0", *card, "netns", str(pid))
+        _run("ip", "link", "add", cable, "type", "veth", *peer)
         _run("ip", "link", "set", cable, "master", leftovers.BRIDGE, "up")
         inside = ("nsenter", f"--net=/proc/{pid}/ns/net", "ip")
         _run(*inside, "link", "set", "lo", "up")

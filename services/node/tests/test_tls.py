@@ -26,7 +26,7 @@ JOB = "prometheus"  # whose tasks may log in to Consul
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with running_cluster("127.93.0.") as cluster:
+    with running_cluster("127.89.0.") as cluster:
         yield cluster
 
 
