@@ -75,10 +75,10 @@ def test_everything_listens_on_an_address_of_the_environment(
 def expected_listeners(environment: Environment) -> Iterator[tuple[str, int]]:
     plan = environment.plan
     for server in plan["servers"]:
-        for port in (8300, 8301, 8500, 4646, 4647, 4648):
+        for port in (8300, 8301, 8501, 4645, 4646, 4647, 4648):
             yield server["address"], port
     for node in environment.nodes:
-        for port in (8301, 8500, 4646):
+        for port in (8301, 8501, 4646):
             yield node["address"], port
     for envoy in plan["gateway"]["envoys"]:
         for part in ("listener", "metrics", "xds", "xds_http"):
