@@ -1,12 +1,15 @@
 """The certificates that HTTP clients trust, and the one that they show."""
 
+# ruff: noqa: PLC0415 - each command loads only the libraries it needs
+
 from __future__ import annotations
 
-import ssl
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import httpx
+if TYPE_CHECKING:
+    import ssl
 
 AUTHORITY, CERTIFICATE, KEY = "ca.pem", "cert.pem", "key.pem"
 
@@ -14,6 +17,8 @@ AUTHORITY, CERTIFICATE, KEY = "ca.pem", "cert.pem", "key.pem"
 @cache
 def trusted() -> ssl.SSLContext:
     """The machine's certificates. Read once: reading takes longer than a local request."""
+    import httpx
+
     return httpx.create_ssl_context(trust_env=False)
 
 
@@ -23,6 +28,8 @@ def platform(operator: Path) -> ssl.SSLContext:
     `operator` is the folder of both. Before the first `up` has written it, every connection is
     refused by this context, like one to a platform that does not run.
     """
+    import ssl
+
     context = ssl.create_default_context()
     if not (operator / KEY).is_file():
         return context
