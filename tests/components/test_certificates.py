@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.certificates import identities
@@ -43,6 +43,7 @@ def public(seed: str, name: str) -> bytes:
     )
 
 
+@settings(deadline=None)
 @given(seed=st.text(min_size=1), name=st.text(min_size=1, max_size=40))
 def test_a_key_depends_on_the_seed_and_on_the_name_only(seed: str, name: str) -> None:
     assert public(seed, name) == public(seed, name)
