@@ -64,6 +64,11 @@ class HostProgram:
     timeout_s: int = 300
 
     @property
+    def custom_timeouts(self) -> pulumi.CustomTimeouts:
+        timeout = f"{self.timeout_s}s"
+        return pulumi.CustomTimeouts(create=timeout, update=timeout, delete=timeout)
+
+    @property
     def environment(self) -> dict[str, str]:
         """The environment variables of a run."""
         variables = {"SLIPWAY_DOCUMENT": _stable_json(self.document)}

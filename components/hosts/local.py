@@ -30,7 +30,6 @@ class LocalHosts:
         script = (
             f'exec "$SLIPWAY_PYTHON" "$SLIPWAY_CACHE/bundles/{program.bundle}/{program.script}"'
         )
-        timeout = f"{program.timeout_s}s"
         return command.local.Command(
             name,
             create=f"{script} apply",
@@ -38,9 +37,6 @@ class LocalHosts:
             environment=program.environment,
             stdin=program.secrets,
             opts=parent.child_options(
-                depends_on=depends_on,
-                custom_timeouts=pulumi.CustomTimeouts(
-                    create=timeout, update=timeout, delete=timeout
-                ),
+                depends_on=depends_on, custom_timeouts=program.custom_timeouts
             ),
         )

@@ -13,13 +13,13 @@ import pulumi_command as command
 from components.base import HostProgram, SlipwayComponent
 from components.hosts import artifacts
 from components.hosts.local import LocalHosts
+from components.node_pool.supervision import SYSTEM_PYTHON
 from slipway.plan.platform import PlatformPlan, SshHost, SshPlan
 
 DELIVERY_SCHEMA_VERSION = 1
 DELIVERY_TIMEOUT_S = 1800  # gigabytes of an engine over a slow line
 PYTHON = (3, 11)  # of the environments in the operator's cache
 CACHE = "/opt/slipway"  # on a host, for all environments
-SYSTEM_PYTHON = "/usr/bin/python3"
 NO_SECRETS = '{"schema_version": 1}'
 
 
@@ -47,7 +47,6 @@ class SshHosts:
     ) -> pulumi.Resource:
         if not on:
             return self._operator.run(program, name, parent, depends_on=depends_on)
-        timeout = f"{program.timeout_s}s"
         return command.remote.Command(
             name,
             connection=_connection(self._ssh, on),
@@ -56,9 +55,7 @@ class SshHosts:
             stdin=program.secrets,
             opts=parent.child_options(
                 depends_on=[self._delivered(on, program.bundle, parent), *depends_on],
-                custom_timeouts=pulumi.CustomTimeouts(
-                    create=timeout, update=timeout, delete=timeout
-                ),
+                custom_timeouts=program.custom_timeouts,
             ),
         )
 

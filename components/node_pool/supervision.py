@@ -17,6 +17,7 @@ from slipway.plan.platform import NodeAgentPlan
 
 OPEN_FILES = 65536  # Envoy and the engines inherit it from the Nomad client
 CONSUL_USER, NOMAD_USER, KEYS_USER = "slipway-consul", "slipway-nomad", "slipway-keys"
+SYSTEM_PYTHON = "/usr/bin/python3"  # of a host
 # The kernel lets a GPU's network card read only memory that is locked.
 LOCKED_MEMORY = "infinity"
 
@@ -59,7 +60,7 @@ class Systemd:
         return {"supervisor": {"kind": "systemd", "agents": units}}
 
     def python(self, node_agent: NodeAgentPlan) -> str:  # noqa: ARG002
-        return "/usr/bin/python3"
+        return SYSTEM_PYTHON
 
 
 def _unit(stage: int) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -19,10 +19,16 @@ def hosts_cache() -> Path:
 
 
 @pytest.fixture(scope="module")
-def hosts() -> Iterator[Bed]:
-    """Three hosts that run, as bare as a new machine: with Python, but without any cache."""
+def addresses() -> Mapping[str, str]:
+    """Of the hosts that a module has, by name; a module may define its own."""
+    return ADDRESSES
+
+
+@pytest.fixture(scope="module")
+def hosts(addresses: Mapping[str, str]) -> Iterator[Bed]:
+    """Hosts that run, as bare as a new machine: with Python, but without any cache."""
     if reason := missing_to_run():
         pytest.skip(reason)
     hidden = (Path.home(), ROOT, hosts_cache().parent)
-    with bed(ADDRESSES, cache=hosts_cache(), hidden=hidden) as started:
+    with bed(addresses, cache=hosts_cache(), hidden=hidden) as started:
         yield started

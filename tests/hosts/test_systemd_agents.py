@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
 import pytest
 
-from tests.hosts.bed import Bed, Host, bed, missing_to_run
+from tests.hosts.bed import Bed, Host
 from tests.hosts.cluster import ADDRESSES, RUN, SCRATCH, HostCluster
-from tests.hosts.conftest import ROOT, hosts_cache
 from toolchain.settings import default_cache
 
 pytestmark = [pytest.mark.hosts, pytest.mark.binaries, pytest.mark.timeout(300)]
@@ -49,12 +48,8 @@ VOLATILE = ("/var/log/", "/var/lib/systemd/", "/var/tmp/", "/var/cache/", "/etc/
 
 
 @pytest.fixture(scope="module")
-def hosts() -> Iterator[Bed]:
-    if reason := missing_to_run():
-        pytest.skip(reason)
-    hidden = (Path.home(), ROOT, hosts_cache().parent)
-    with bed(ADDRESSES, cache=hosts_cache(), hidden=hidden) as started:
-        yield started
+def addresses() -> Mapping[str, str]:
+    return ADDRESSES
 
 
 @pytest.fixture(scope="module")

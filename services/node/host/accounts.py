@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pwd
 from collections.abc import Iterable
-from pathlib import Path
 
 from program.folders import Owner
 
-from host.systemctl import succeed
+from host.systemctl import UNITS, succeed
 
 PREFIX = "slipway-"
-UNITS = Path("/etc/systemd/system")
 OPTIONS = ("--system", "--user-group", "--no-create-home", "--home-dir=/")
 SHELL = "--shell=/usr/sbin/nologin"
 

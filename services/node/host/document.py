@@ -98,8 +98,8 @@ class Host:
     renewals: Mapping[str, str] = field(default_factory=dict)
 
 
-# How an agent takes up a renewed certificate: by the signal HUP, or by a restart.
-RELOAD, RESTART = "reload", "restart"
+# How an agent takes up a renewed certificate: by the signal HUP, instead of by a restart.
+RELOAD = "reload"
 
 
 def read_host(document: JsonObject, folders: Folders) -> Host:

@@ -7,8 +7,8 @@ import json
 from program.folders import Folders
 
 from host.document import Endpoint, Host, Units, read_units
-from host.supervision import Supervisord
 from host.supervisor import RECORD, Supervisor
+from host.supervisord import Supervisord
 from host.systemd import Systemd
 
 

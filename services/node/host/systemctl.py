@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import time
+from pathlib import Path
 
 from program.errors import HostError
 
 from host.supervisor import State
 
+UNITS = Path("/etc/systemd/system")
 PROPERTIES = (
     "LoadState",
     "ActiveState",

@@ -24,7 +24,7 @@ from host.agent_files import prerequisites_of
 from host.document import Agent, Units, read_units
 from host.lock import lock
 from host.supervisor import LOG_LINES, RECORD, State
-from host.systemctl import attempt, state_of, succeed, systemctl
+from host.systemctl import UNITS, attempt, state_of, succeed, systemctl
 from host.unit_files import (
     ROOT,
     WATCHER,
@@ -36,7 +36,6 @@ from host.unit_files import (
 )
 
 BOOTED = Path("/run/systemd/system")  # there if systemd is the first process: sd_booted(3)
-UNITS = Path("/etc/systemd/system")
 TEMPORARY_FILES = Path("/etc/tmpfiles.d")
 ENVIRONMENT = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 PASS_THROUGH, PASS_THROUGH_FOR_GROUP = 0o711, 0o710

@@ -16,8 +16,8 @@ import pytest
 from host import lifecycle
 from host.agent_files import prerequisites_of
 from host.document import Agent, Endpoint, Host, Prerequisites
-from host.supervision import Supervisord
 from host.supervisor import Supervisor
+from host.supervisord import Supervisord
 from host.supervisors import supervisor_of
 from program.errors import HostError
 from program.folders import Folders, write_private

@@ -24,8 +24,8 @@ from host.log_collectors import (
     helpers,
     unread,
 )
-from host.supervision import Supervisord
 from host.supervisor import MARK, State, Supervisor
+from host.supervisord import Supervisord
 from program.folders import Folders
 
 LOGS = "data/alloc/0a1b/alloc/logs"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from host.document import Endpoint, Unit, Units
-from host.supervision import Supervisord
 from host.supervisor import RECORD
+from host.supervisord import Supervisord
 from host.supervisors import supervisor_of
 from host.systemd import Systemd
 from program.errors import HostError

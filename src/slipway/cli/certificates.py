@@ -25,14 +25,13 @@ def trusted() -> ssl.SSLContext:
 def platform(operator: Path) -> ssl.SSLContext:
     """Only the environment's own authority, and the operator's certificate for its agents.
 
-    `operator` is the folder of both. Before the first `up` has written it, every connection is
-    refused by this context, like one to a platform that does not run.
+    `operator` is the folder of both. Before the first `up` has written it, the machine's
+    certificates are trusted, none of which is the platform's: its agents are out of reach then.
     """
     import ssl
 
-    context = ssl.create_default_context()
     if not (operator / KEY).is_file():
-        return context
+        return trusted()
     context = ssl.create_default_context(cafile=str(operator / AUTHORITY))
     context.load_cert_chain(operator / CERTIFICATE, operator / KEY)
     return context

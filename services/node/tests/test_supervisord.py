@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from host.document import Agent, Endpoint
-from host.supervision import clean_environment, program_section, supervisor_configuration
+from host.supervisord import clean_environment, program_section, supervisor_configuration
 from program.folders import Folders
 from supervisor.datatypes import RestartUnconditionally  # type: ignore[import-untyped]
 from supervisor.events import Tick5Event  # type: ignore[import-untyped]
