@@ -6,7 +6,7 @@ certificate cannot serve as one. Clients connect to addresses, which the certifi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from components.nomad.jobspec import REGION
 from slipway.plan.endpoint import Endpoint
@@ -35,7 +35,9 @@ def server(plan: PlatformPlan, host: Server) -> Identity:
 
 
 def node(plan: PlatformPlan, host: Node) -> Identity:
-    return _host(plan, host.name, host.address, role="client")
+    """A node also speaks for the replicas that run on it."""
+    host_of_agents = _host(plan, host.name, host.address, role="client")
+    return replace(host_of_agents, dns_names=(*host_of_agents.dns_names, plan.peers.replica))
 
 
 def operator() -> Identity:
@@ -48,9 +50,19 @@ def job(job_id: str) -> Identity:
     return Identity(name=f"job-{job_id}", common_name=f"job-{job_id}")
 
 
-def gateway(envoy: EnvoyPlan) -> Identity:
-    """Envoy as a client of its control plane, which accepts no other node id from it."""
-    return Identity(name=f"job-{envoy.name}", common_name=node_id(envoy.listener))
+def gateway(plan: PlatformPlan, envoy: EnvoyPlan) -> Identity:
+    """Envoy as a client of its control plane, which accepts no other node id from it, and of
+    replicas."""
+    return Identity(
+        name=f"job-{envoy.name}",
+        common_name=node_id(envoy.listener),
+        dns_names=(plan.peers.gateway,),
+    )
+
+
+def prometheus(plan: PlatformPlan, job_id: str) -> Identity:
+    """A client of everything that has metrics."""
+    return replace(job(job_id), dns_names=(plan.peers.prometheus,))
 
 
 def node_id(listener: Endpoint) -> str:

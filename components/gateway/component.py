@@ -44,7 +44,7 @@ class Gateway(SlipwayComponent):
             for envoy in gateway.envoys
             for job, identity in (
                 (xds_job(args.plan, envoy), identities.control_plane(envoy)),
-                (envoy_job(args.plan, envoy), identities.gateway(envoy)),
+                (envoy_job(args.plan, envoy), identities.gateway(args.plan, envoy)),
             )
         ]
         self.register_outputs({"http": gateway.clients.url})

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from components.autoscaling.policy import ENVOY_METRICS
+from components.certificates.envoy_secrets import secret_files
 from components.certificates.task import FOLDER, certificate_files
 from components.gateway.envoy_bootstrap import envoy_bootstrap
-from components.gateway.upstream_tls import secret_files
 from components.nomad.addresses import IN_FILES, in_arguments
 from components.nomad.jobspec import File, Group, HttpCheck, Job, Service, Task
 from slipway.plan.platform import EnvoyPlan, PlatformPlan
@@ -61,7 +61,7 @@ def envoy_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
                     ),
                     files=(
                         *certificate_files(envoy.name, change_mode="noop"),
-                        *secret_files(),
+                        *secret_files(FOLDER),
                         File(
                             path="local/envoy.json",
                             content=bootstrap,

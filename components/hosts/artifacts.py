@@ -25,6 +25,8 @@ def of_node(plan: PlatformPlan, node: Node) -> tuple[str, ...]:
     for model in plan.models:
         if model.pool == node.pool:
             found.update(_of_model(model))
+            if model.replica.proxy is not None:
+                found.add(f"tools/bin/{model.replica.proxy.tool}")
     return tuple(sorted(found))
 
 

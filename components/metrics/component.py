@@ -31,7 +31,8 @@ class Monitoring(SlipwayComponent):
         address = monitoring.prometheus.url
         super().__init__("Monitoring", name, {"prometheus": address}, opts)
         job = prometheus_job(args.plan)
-        certificate = job_certificate(self, job.id, args.authority.issue(identities.job(job.id)))
+        identity = identities.prometheus(args.plan, job.id)
+        certificate = job_certificate(self, job.id, args.authority.issue(identity))
         nomad.Job(
             job.id,
             jobspec=to_json(job),

@@ -15,8 +15,9 @@ SECRETS_VERSION = 1
 DATA_DIRECTORY = "@agent@/data"
 CONFIGURATION_FILE = "@agent@/config.json"
 SECRETS_FILE = "@agent@/secrets.json"
+CERTIFICATE_FOLDER = "@agent@/certificate"
 AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE = (
-    f"@agent@/certificate/{name}" for name in ("ca.pem", "cert.pem", "key.pem")
+    f"{CERTIFICATE_FOLDER}/{name}" for name in ("ca.pem", "cert.pem", "key.pem")
 )
 
 # The order in which agents start; each stage answers before the next one starts. Nomad starts after

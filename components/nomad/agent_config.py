@@ -14,6 +14,7 @@ from components.consul import acl
 from components.node_pool.host_document import (
     AUTHORITY_FILE,
     CERTIFICATE_FILE,
+    CERTIFICATE_FOLDER,
     CONFIGURATION_FILE,
     DATA_DIRECTORY,
     KEY_FILE,
@@ -80,7 +81,12 @@ def client_agent(plan: PlatformPlan, pool: Pool, node: Node) -> AgentDocument:
             "servers": [f"{server.address}:{RPC_PORT}" for server in plan.servers],
             "node_pool": pool.name,
             # Job documents do not contain paths of the machine; Nomad fills these in.
-            "meta": {"address": node.address, "runtime": "@cache@", "scratch": "@scratch@"},
+            "meta": {
+                "address": node.address,
+                "runtime": "@cache@",
+                "scratch": "@scratch@",
+                "certificate": CERTIFICATE_FOLDER,
+            },
             "network_interface": _interface(node.address),
             "min_dynamic_port": node.min_dynamic_port,
             "max_dynamic_port": node.max_dynamic_port,

@@ -171,6 +171,7 @@ class Task:
     env: Mapping[str, str] = field(default_factory=dict)
     files: tuple[File, ...] = ()
     runs_before_the_others: bool = False
+    runs_beside_the_others: bool = False  # starts before them, and ends after them
     kill_timeout_s: float = 10
     consul_identity: bool = False  # a Consul token by workload identity
     nomad_identity: bool = False  # a Nomad token by workload identity, in NOMAD_TOKEN
@@ -193,6 +194,8 @@ class Task:
         }
         if self.runs_before_the_others:
             task["Lifecycle"] = {"Hook": "prestart", "Sidecar": False}
+        if self.runs_beside_the_others:
+            task["Lifecycle"] = {"Hook": "prestart", "Sidecar": True}
         if self.consul_identity:
             task["Consul"] = {}
         if self.nomad_identity:

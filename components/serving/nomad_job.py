@@ -19,6 +19,7 @@ from components.nomad.jobspec import (
     Service,
     Task,
 )
+from components.serving.tls_proxy import LOOPBACK, MEBIBYTE, proxy_task
 from slipway.plan.platform import (
     STABLE,
     AutoscalingPlan,
@@ -30,7 +31,6 @@ from slipway.plan.platform import (
 
 GROUP = "replica"
 RUNTIME = "${meta.runtime}"
-MEBIBYTE = 1 << 20
 
 # From deregistration in Consul to SIGTERM. Envoy acknowledges the removal (the EDS update) long
 # before it is over.
@@ -94,6 +94,7 @@ def _replica_group(model: ModelPlan, *, service: str) -> Group:
         ports=dict.fromkeys(replica.ports),
         services=_services(model, service),
         tasks=(
+            *_proxy_task(replica),
             *_weights_task(replica),
             _server_task(model, replica.drain_timeout_s + DRAIN_MARGIN_S),
         ),
@@ -106,14 +107,17 @@ def _services(model: ModelPlan, service: str) -> tuple[Service, ...]:
     # Jobs of several specs can share a service; the gate tells their replicas apart.
     meta = {"model": model.name, "allocation": "${NOMAD_ALLOC_ID}"}
     restart = CheckRestart(after_failures=30, grace_s=model.replica.load_timeout_s)
-    metrics = {**meta, "metrics_path": "/metrics"}
+    # Over https Consul's agent and Prometheus show certificates to the replica's proxy.
+    protocol = "http" if model.replica.proxy is None else "https"
+    scheme = {} if protocol == "http" else {"metrics_scheme": protocol}
+    metrics = {**meta, "metrics_path": "/metrics", **scheme}
     by_protocol = {
         "http": Service(
             name=f"{service}-openai",
             port="openai",
             tags=("metrics",),
             meta=metrics,
-            checks=(HttpCheck(path="/health", port="openai", restart=restart),),
+            checks=(HttpCheck(path="/health", port="openai", protocol=protocol, restart=restart),),
         ),
         "grpc": Service(
             name=f"{service}-grpc",
@@ -123,6 +127,7 @@ def _services(model: ModelPlan, service: str) -> tuple[Service, ...]:
                 HttpCheck(
                     path=f"/v2/models/{model.name}/ready",
                     port="http",
+                    protocol=protocol,
                     # Only one check restarts a hanging replica.
                     restart=None if "http" in model.protocols else restart,
                 ),
@@ -159,11 +164,15 @@ def _server_task(model: ModelPlan, kill_timeout_s: int) -> Task:
         ),
         env=_environment(replica),
         files=(File(path="local/replica.json", content=_document(replica.document)),),
-        cpu_mhz=replica.cpu_mhz,
+        cpu_mhz=_cpu_mhz(replica),
         memory_mb=replica.memory_bytes // MEBIBYTE,
         kill_timeout_s=kill_timeout_s,
         devices=_devices(model),
     )
+
+
+def _proxy_task(replica: ReplicaSpec) -> tuple[Task, ...]:
+    return () if replica.proxy is None else (proxy_task(replica.proxy, replica.ports),)
 
 
 def _weights_task(replica: ReplicaSpec) -> tuple[Task, ...]:
@@ -181,11 +190,16 @@ def _weights_task(replica: ReplicaSpec) -> tuple[Task, ...]:
             ),
             env=_environment(replica),
             files=(File(path="local/weights.json", content=_document(weights.document)),),
-            cpu_mhz=replica.cpu_mhz,
+            cpu_mhz=_cpu_mhz(replica),
             memory_mb=replica.memory_bytes // MEBIBYTE,
             runs_before_the_others=True,
         ),
     )
+
+
+def _cpu_mhz(replica: ReplicaSpec) -> int:
+    """What the proxy leaves to the replica's other tasks."""
+    return replica.cpu_mhz - (0 if replica.proxy is None else replica.proxy.cpu_mhz)
 
 
 def _environment(replica: ReplicaSpec) -> dict[str, str]:
@@ -195,7 +209,7 @@ def _environment(replica: ReplicaSpec) -> dict[str, str]:
         for name, folder in replica.environments.items()
     }
     return {
-        "SLIPWAY_ADDRESS": "${meta.address}",
+        "SLIPWAY_ADDRESS": "${meta.address}" if replica.proxy is None else LOOPBACK,
         "SLIPWAY_RUNTIME": RUNTIME,
         "SLIPWAY_SCRATCH": "${meta.scratch}",
         **ports,

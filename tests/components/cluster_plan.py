@@ -18,6 +18,7 @@ from slipway.plan.platform import (
     Pool,
     Server,
 )
+from slipway.planner.peers import peer_names
 
 EDGE = "127.77.0.32"
 GIB = 1024**3
@@ -39,6 +40,7 @@ def cluster_plan(*, servers: int = 1) -> PlatformPlan:
         consul=_secured("127.77.0.1", 8501),
         nomad=_secured("127.77.0.1", 4646),
         workload_keys=_secured("127.77.0.1", 4645),
+        peers=peer_names("dev"),
         gateway=GatewayPlan(
             envoys=(
                 EnvoyPlan(

@@ -69,14 +69,20 @@ def test_a_host_is_verified_by_its_address() -> None:
 
 
 def test_the_operator_and_jobs_that_serve_nobody_have_no_name_to_be_verified_by() -> None:
-    for identity in (identities.operator(), identities.job("prometheus")):
+    for identity in (identities.operator(), identities.job("nomad-autoscaler")):
         with pytest.raises(x509.ExtensionNotFound):
             names_of(identity)
 
 
+def test_nodes_speak_for_replicas_and_servers_do_not() -> None:
+    server, node = (names_of(each).get_values_for_type(x509.DNSName) for each in (SERVER, NODE))
+    assert PLAN.peers.replica in node
+    assert not [name for name in server if name.endswith(".slipway")]
+
+
 def test_envoys_certificate_is_for_its_own_node_id() -> None:
     (envoy,) = PLAN.gateway.envoys
-    (name,) = parsed(identities.gateway(envoy)).subject.get_attributes_for_oid(
+    (name,) = parsed(identities.gateway(PLAN, envoy)).subject.get_attributes_for_oid(
         x509.oid.NameOID.COMMON_NAME
     )
     assert name.value == identities.node_id(envoy.listener) == "gateway-127.77.0.32"
@@ -87,9 +93,10 @@ def test_identities_have_names_of_their_own() -> None:
     found = [
         identities.AUTHORITY,
         identities.operator(),
-        identities.gateway(envoy),
+        identities.gateway(PLAN, envoy),
         identities.control_plane(envoy),
-        identities.job("prometheus"),
+        identities.prometheus(PLAN, "prometheus"),
+        identities.job("nomad-autoscaler"),
         SERVER,
         *(identities.node(PLAN, node) for pool in PLAN.pools for node in pool.hosts),
     ]

@@ -107,6 +107,33 @@ def test_only_the_server_takes_devices(plan: PlatformPlan) -> None:
     assert all("Devices" not in _resources(job)["server"] for job in _models(plan).values())
 
 
+def test_a_replica_on_hosts_listens_on_loopback_behind_its_proxy() -> None:
+    plan = make_plan(load_inputs(ROOT, "metal"))
+    (model,) = [model for model in plan.models if model.name == "llama-3-1-8b"]
+    job = _models(plan)["llama-3-1-8b"]
+    proxy, *others = job.group.tasks
+    assert proxy.runs_beside_the_others
+    assert {task.env["SLIPWAY_ADDRESS"] for task in others} == {"127.0.0.1"}
+    checks = [check for service in job.group.services for check in service.checks]
+    assert {check.protocol for check in checks if isinstance(check, HttpCheck)} == {"https"}
+    assert {
+        service.meta.get("metrics_scheme") for service in job.group.services if service.tags
+    } == {"https"}
+    assert [backend["server_name"] for backend in model.route["backends"]] == [plan.peers.replica]
+    for path, content in files(job).items():
+        if proxy.files and path in {file.path for file in proxy.files}:
+            assert_golden_text(f"files/tls-proxy-{path.removeprefix('local/')}", content)
+
+
+def test_on_one_machine_a_replica_has_no_proxy(plan: PlatformPlan) -> None:
+    for name, job in _models(plan).items():
+        assert "tls-proxy" not in [task.name for task in job.group.tasks], name
+        checks = [check for service in job.group.services for check in service.checks]
+        assert {check.protocol for check in checks if isinstance(check, HttpCheck)} == {"http"}
+    for model in plan.models:
+        assert not [each for each in model.route["backends"] if "server_name" in each]
+
+
 def test_a_replica_over_several_nodes_has_no_job() -> None:
     file = model_file(engine=engine("llama-3.1-70b"), parallel={"tensor": 8, "pipeline": 2})
     plan = make_plan(fleet(file))

@@ -62,7 +62,6 @@ def checkout(
     """A checkout with an environment of the bed's hosts; taken down at the end."""
     folder = tmp_path_factory.mktemp("checkout")
     copy_tree(folder)
-    shutil.copy(Path(__file__).with_name("metal.py"), folder / "stacks/targets/metal.py")
     shutil.copy(hosts.known_hosts, folder / "known_hosts")
     write_environment(folder, key=hosts.key)
     state = tmp_path_factory.mktemp("state")

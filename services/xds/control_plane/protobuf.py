@@ -34,6 +34,7 @@ from envoy.extensions.load_balancing_policies.least_request.v3 import (
     least_request_pb2,  # noqa: F401
 )
 from envoy.extensions.retry.host.previous_hosts.v3 import previous_hosts_pb2  # noqa: F401
+from envoy.extensions.transport_sockets.tls.v3 import tls_pb2  # noqa: F401
 from envoy.extensions.upstreams.http.v3 import http_protocol_options_pb2  # noqa: F401
 from envoy.service.discovery.v3 import ads_pb2_grpc, discovery_pb2
 from envoy.service.runtime.v3 import rtds_pb2

@@ -11,6 +11,7 @@ from pydantic.config import JsonDict
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$")]
 ServiceName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+ServerName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$")]
 
 Protocol = Literal["http", "grpc"]
 HTTP: Protocol = "http"  # OpenAI's API: HTTP/1.1 with server-sent events
@@ -21,11 +22,16 @@ _SERVICE_SUFFIX = {HTTP: "openai", GRPC: "grpc"}
 
 
 class Backend(BaseModel):
-    """One generation of a model: a job whose replicas share one Consul service per protocol."""
+    """One generation of a model: a job whose replicas share one Consul service per protocol.
+
+    `server_name` is the name in the certificate of its replicas, which speak TLS; without it they
+    speak plain HTTP.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     service: ServiceName
+    server_name: ServerName | None = None
     weight: Annotated[int, Field(ge=0, le=1_000_000)] = 100
 
     def cluster(self, protocol: Protocol) -> str:
@@ -34,27 +40,26 @@ class Backend(BaseModel):
 
 
 _UNIQUE: JsonDict = {"uniqueItems": True}
-_PROTOCOLS_BY_VERSION: JsonDict = {
-    "if": {"properties": {"schema_version": {"const": 1}}},
-    "then": {"properties": {"protocols": False}},
-    "else": {"required": ["protocols"]},
+_PLAIN_IN_VERSION_2: JsonDict = {
+    "if": {"properties": {"schema_version": {"const": 2}}},
+    "then": {
+        "properties": {"backends": {"items": {"properties": {"server_name": {"const": None}}}}}
+    },
 }
 
 
 class Route(BaseModel):
     """One document under `slipway/routes/` (schemas/route.schema.json is this model's schema).
 
-    Version 2 names the model's protocols; in version 1 every model speaks all of them.
+    Since version 3 a backend may name the certificate of its replicas.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_PROTOCOLS_BY_VERSION)
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_PLAIN_IN_VERSION_2)
 
-    schema_version: Literal[1, 2]
+    schema_version: Literal[2, 3]
     model: Name
     aliases: tuple[Name, ...] = ()
-    protocols: Annotated[tuple[Protocol, ...], Field(min_length=1, json_schema_extra=_UNIQUE)] = (
-        PROTOCOLS
-    )
+    protocols: Annotated[tuple[Protocol, ...], Field(min_length=1, json_schema_extra=_UNIQUE)]
     backends: Annotated[tuple[Backend, ...], Field(min_length=1)]
     max_concurrent_requests_per_replica: Annotated[int, Field(ge=1, le=1_000_000)]
     stream_idle_timeout_s: Annotated[int, Field(ge=1, le=86_400)]
@@ -69,14 +74,16 @@ class Route(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _protocols_are_named_since_version_2(self) -> Route:
-        named = "protocols" in self.model_fields_set
-        if named and self.schema_version == 1:
-            raise ValueError("version 1 has no protocols: set schema_version to 2")
-        if not named and self.schema_version > 1:
-            raise ValueError("protocols are missing: name http, grpc or both")
+    def _no_protocol_is_listed_twice(self) -> Route:
         if len(set(self.protocols)) != len(self.protocols):
             raise ValueError("a protocol is listed twice")
+        return self
+
+    @model_validator(mode="after")
+    def _certificates_are_named_since_version_3(self) -> Route:
+        named = any(backend.server_name for backend in self.backends)
+        if named and self.schema_version == 2:
+            raise ValueError("version 2 has no server_name: set schema_version to 3")
         return self
 
     @property

@@ -17,10 +17,10 @@ from control_plane.sources.documents import (
 )
 
 SCHEMA = Path(__file__).parents[3] / "schemas" / "route.schema.json"
-# As the planner wrote them when version 1 was its newest.
-ROUTES_OF_VERSION_1 = Path(__file__).parent / "documents" / "routes-version-1.json"
+# As the planner wrote them when version 2 was its newest.
+ROUTES_OF_VERSION_2 = Path(__file__).parent / "documents" / "routes-version-2.json"
 DOCUMENT = {
-    "schema_version": 2,
+    "schema_version": 3,
     "model": "tiny",
     "aliases": ["small"],
     "protocols": ["http", "grpc"],
@@ -29,10 +29,13 @@ DOCUMENT = {
     "stream_idle_timeout_s": 120,
     "max_stream_duration_s": 600,
 }
+OVER_TLS = {"service": "model-tiny-1", "server_name": "replica.dev.slipway"}
 BAD = [
-    ({**DOCUMENT, "schema_version": 3}, "schema_version"),
-    ({**DOCUMENT, "schema_version": 1}, "the document"),
-    ({k: v for k, v in DOCUMENT.items() if k != "protocols"}, "the document"),
+    ({**DOCUMENT, "schema_version": 4}, "schema_version"),
+    ({**DOCUMENT, "schema_version": 1}, "schema_version"),
+    ({**DOCUMENT, "schema_version": 2, "backends": [OVER_TLS]}, "the document"),
+    ({**DOCUMENT, "backends": [{**OVER_TLS, "server_name": "*.x"}]}, "backends.0.server_name"),
+    ({k: v for k, v in DOCUMENT.items() if k != "protocols"}, "protocols"),
     ({**DOCUMENT, "protocols": []}, "protocols"),
     ({**DOCUMENT, "protocols": ["http", "http"]}, "the document"),
     ({**DOCUMENT, "protocols": ["openai"]}, "protocols.0"),
@@ -81,13 +84,13 @@ def test_a_route_has_clusters_for_its_protocols_only(
     jsonschema.validate(document, json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
-def test_documents_of_version_1_are_routes_that_speak_both_protocols() -> None:
-    documents = json.loads(ROUTES_OF_VERSION_1.read_text(encoding="utf-8"))
+def test_documents_of_version_2_are_routes_to_replicas_without_tls() -> None:
+    documents = json.loads(ROUTES_OF_VERSION_2.read_text(encoding="utf-8"))
 
-    assert {document["schema_version"] for document in documents.values()} == {1}
+    assert {document["schema_version"] for document in documents.values()} == {2}
     for model, document in documents.items():
         route = route_from_kv(entry(document, key=f"slipway/routes/{model}"))
-        assert route.protocols == ("http", "grpc")
+        assert [backend.server_name for backend in route.backends] == [None]
         assert len(route.clusters()) == 2
         jsonschema.validate(document, json.loads(SCHEMA.read_text(encoding="utf-8")))
 

@@ -21,6 +21,7 @@ GATEWAY = GatewayAddress("10.0.0.1", 8080)
 
 TINY = route("tiny", "model-tiny-1", "model-tiny-2", aliases=("small",))
 BIG = route("big", max_concurrent_requests_per_replica=8, stream_idle_timeout_s=30)
+FAR = route("far", server_name="replica.metal.slipway", protocols=("http",))
 TABLE = RoutingTable(
     (BIG, TINY),
     {
@@ -34,6 +35,7 @@ TABLE = RoutingTable(
     ("name", "document"),
     [
         ("clusters", clusters(TABLE.routes)),
+        ("clusters-over-tls", clusters((FAR,))),
         ("listener", listener(GATEWAY)),
         ("routes", route_config(TABLE.routes)),
         ("runtime", runtime_layer(TABLE)),

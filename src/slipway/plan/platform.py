@@ -107,6 +107,18 @@ class WeightsSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TlsProxySpec:
+    """An Envoy in front of a replica that is reached over the network. The replica itself listens
+    on loopback only."""
+
+    server_name: str  # in the certificates of nodes
+    clients: tuple[str, ...]  # the names of whoever may connect
+    tool: str  # "envoy-1.40.0"
+    cpu_mhz: int  # out of the replica's
+    memory_bytes: int  # beside the replica's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSpec:
     """One replica of a model, in terms that fit every scheduler.
 
@@ -127,6 +139,7 @@ class ReplicaSpec:
     load_timeout_s: int
     drain_timeout_s: int
     nodes: int = 1  # more than 1 where a pipeline spans nodes
+    proxy: TlsProxySpec | None = None  # None where all hosts are this machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,6 +306,16 @@ class SshPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PeerNames:
+    """The names in certificates by which parts of the platform know each other, besides the names
+    of Consul's and Nomad's agents."""
+
+    replica: str  # every node's: replicas speak for the node they run on
+    gateway: str
+    prometheus: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetPlan:
     """Spending limits in US dollars; None where there is none."""
 
@@ -311,6 +334,7 @@ class PlatformPlan:
     consul: Endpoint  # the servers' API; agents on other hosts listen on the same port
     nomad: Endpoint
     workload_keys: Endpoint  # the public keys of workload identities, beside each Nomad server
+    peers: PeerNames
     pools: tuple[Pool, ...]
     models: tuple[ModelPlan, ...]
     gateway: GatewayPlan

@@ -25,10 +25,11 @@ from .fleet.option import Option, sequences_at_mean_length
 from .fleet.placed import Placed
 from .fleet.replicas import utilization
 from .fleet.warnings import model_warnings
+from .peers import plan_proxy
 from .replica import replica_spec
 
 SPEC_DIGEST_LENGTH = 6
-ROUTE_VERSION = 2
+ROUTE_VERSION = 3
 
 # Requests per replica that the gateway admits before it answers 429: enough to keep the engine's
 # batch full until the autoscaler reacts.
@@ -84,7 +85,7 @@ def plan_model(inputs: PlanInputs, placed: Placed, *, surge_replicas: int) -> Mo
         ),
         surge=deployment.surge,
         surge_replicas=surge_replicas,
-        route=_route(settings, service, engine.protocols),
+        route=_route(settings, service, engine.protocols, replica),
         goal=demand.goal,
         load=None if demand.load is None else _planned(demand.load),
         memory=option.memory,
@@ -114,13 +115,16 @@ def placed_engine(model: Model, option: Option) -> EnginePlan:
 def _replica(inputs: PlanInputs, placed: Placed, engine: EnginePlan) -> ReplicaSpec:
     """What the chosen option needs from the pool's nodes."""
     settings, artifacts = inputs.models[placed.demand.model].settings, inputs.artifacts
-    layout, per_node = placed.option.layout, placed.option.supply.accelerators_per_node
+    supply, layout = placed.option.supply, placed.option.layout
+    per_node = supply.accelerators_per_node
+    proxy = plan_proxy(supply, inputs.environment.name, artifacts)
     if not per_node:
-        return replica_spec(settings, engine, artifacts)
+        return replica_spec(settings, engine, artifacts, proxy=proxy)
     return replica_spec(
         settings,
         engine,
         artifacts,
+        proxy=proxy,
         nodes=layout.nodes(per_node),
         devices=layout.devices_on_each_node(per_node),
     )
@@ -168,13 +172,16 @@ def service_of_all_specs(model: str) -> str:
     return f"model-{model}-all"
 
 
-def _route(settings: ModelSettings, service: str, protocols: tuple[str, ...]) -> JsonObject:
+def _route(
+    settings: ModelSettings, service: str, protocols: tuple[str, ...], replica: ReplicaSpec
+) -> JsonObject:
+    tls = {} if replica.proxy is None else {"server_name": replica.proxy.server_name}
     return {
         "schema_version": ROUTE_VERSION,
         "model": settings.name,
         "aliases": list(settings.aliases),
         "protocols": list(protocols),
-        "backends": [{"service": service, "weight": 100}],
+        "backends": [{"service": service, "weight": 100, **tls}],
         "max_concurrent_requests_per_replica": _concurrent_requests(settings),
         "stream_idle_timeout_s": settings.timeouts.stream_idle_s,
         "max_stream_duration_s": settings.timeouts.drain_s,

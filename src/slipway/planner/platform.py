@@ -30,6 +30,7 @@ from .fleet.plan import place_models
 from .fleet.processors import misfits
 from .fleet.warnings import paid_supplies, plan_warnings
 from .models import plan_model
+from .peers import peer_names
 from .placement import Placement, room_for
 from .pools import plan_pool, usd_per_hour_at_most
 from .supply.addresses import UNKNOWN_ADDRESS
@@ -80,6 +81,7 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
         consul=_https(first_server.address, CONSUL_HTTPS_PORT),
         nomad=_https(first_server.address, NOMAD_HTTPS_PORT),
         workload_keys=_https(first_server.address, WORKLOAD_KEYS_PORT),
+        peers=peer_names(inputs.environment.name),
         pools=pools,
         models=tuple(
             plan_model(inputs, each, surge_replicas=_surge(each, placements)) for each in placed

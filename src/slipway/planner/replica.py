@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slipway.config.artifacts import ENTRYPOINTS, Artifacts
 from slipway.config.model import ModelSettings
-from slipway.plan.platform import ReplicaSpec
+from slipway.plan.platform import ReplicaSpec, TlsProxySpec
 from slipway.planner.units import MIB
 
 from .engines.adapter import EnginePlan
@@ -20,6 +20,7 @@ def replica_spec(
     *,
     nodes: int = 1,
     devices: int = 0,
+    proxy: TlsProxySpec | None,
 ) -> ReplicaSpec:
     """One replica over `nodes` nodes with `devices` on each."""
     document = {
@@ -44,6 +45,7 @@ def replica_spec(
         memory_bytes=whole_mib(engine.host_memory_bytes),
         devices=devices,
         nodes=nodes,
+        proxy=proxy,
         load_timeout_s=settings.timeouts.load_s,
         drain_timeout_s=settings.timeouts.drain_s,
     )

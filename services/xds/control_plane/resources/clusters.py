@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..routing import GRPC, HTTP, Route
+from ..routing import GRPC, HTTP, Backend, Route
+from .upstream_tls import transport_socket
 
 _TYPE = "type.googleapis.com/envoy.extensions"
 
@@ -13,7 +14,10 @@ def clusters(routes: tuple[Route, ...]) -> dict[str, dict[str, Any]]:
     """Envoy clusters by name, for every backend of every route."""
     options = {HTTP: _http1(), GRPC: _http2()}
     return {
-        backend.cluster(protocol): _cluster(backend.cluster(protocol), route, options[protocol])
+        backend.cluster(protocol): {
+            **_cluster(backend.cluster(protocol), route, options[protocol]),
+            **_tls(backend),
+        }
         for route in routes
         for backend in route.backends
         for protocol in route.protocols
@@ -38,6 +42,11 @@ def _cluster(name: str, route: Route, protocol_options: dict[str, Any]) -> dict[
             "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": protocol_options
         },
     }
+
+
+def _tls(backend: Backend) -> dict[str, Any]:
+    name = backend.server_name
+    return {} if name is None else {"transport_socket": transport_socket(name)}
 
 
 def _threshold(route: Route) -> dict[str, Any]:

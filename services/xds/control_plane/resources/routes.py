@@ -11,6 +11,8 @@ from . import replies
 ROUTE_CONFIG = "slipway"
 MODEL_HEADER = "x-slipway-model"
 STREAM_HEADER = "x-slipway-stream"  # set when a JSON body asks for a stream
+# Set by the proxy beside a replica that does not listen (components/serving/tls_proxy.py).
+UNREACHABLE_HEADER = "x-slipway-replica-unreachable"
 MAX_REQUEST_BODY_BYTES = 8 * 1024 * 1024
 
 # All of Triton's inference methods start with Model; its control methods (repository, shared
@@ -48,6 +50,7 @@ def route_config(routes: tuple[Route, ...]) -> _Json:
                 "domains": ["*"],
                 "routes": entries,
                 "retry_policy": _retry_policy(),
+                "response_headers_to_remove": [UNREACHABLE_HEADER],
                 "request_body_buffer_limit": MAX_REQUEST_BODY_BYTES,
             }
         ],
@@ -188,7 +191,10 @@ def _retry_policy() -> _Json:
     name = "envoy.retry_host_predicates.previous_hosts"
     type_url = "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3"
     return {
-        "retry_on": "connect-failure,refused-stream,reset-before-request,unavailable",
+        "retry_on": (
+            "connect-failure,refused-stream,reset-before-request,unavailable,retriable-headers"
+        ),
+        "retriable_headers": [{"name": UNREACHABLE_HEADER, "present_match": True}],
         "num_retries": 2,
         "retry_host_predicate": [
             {"name": name, "typed_config": {"@type": f"{type_url}.PreviousHostsPredicate"}}

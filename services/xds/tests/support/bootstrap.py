@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,12 @@ _ROOT = Path(__file__).parents[4]
 def bootstrap(address: str, *, metrics_port: int, xds_port: int) -> dict[str, Any]:
     """components/gateway/envoy_bootstrap.py applied to a gateway at this address.
 
-    The one place where this service's tests read the rest of the repository: what Envoy runs with
-    in the tests is what it runs with in production.
+    This module is the one place where this service's tests read the rest of the repository: what
+    Envoy runs with in the tests is what it runs with in production.
     """
-    for folder in (_ROOT, _ROOT / "src"):
-        if str(folder) not in sys.path:
-            sys.path.append(str(folder))
-    plan = importlib.import_module("slipway.plan.platform")
-    endpoint = importlib.import_module("slipway.plan.endpoint")
-    renderer = importlib.import_module("components.gateway.envoy_bootstrap")
+    plan = _module("slipway.plan.platform")
+    endpoint = _module("slipway.plan.endpoint")
+    renderer = _module("components.gateway.envoy_bootstrap")
     here = endpoint.Endpoint(scheme="http", host=address, port=0)
     envoy = plan.EnvoyPlan(
         name="envoy",
@@ -34,3 +32,47 @@ def bootstrap(address: str, *, metrics_port: int, xds_port: int) -> dict[str, An
         xds_http=here,
     )
     return dict(renderer.envoy_bootstrap(envoy))
+
+
+def tls_proxy(
+    address: str, *, ports: Mapping[str, int], certificate: Path, name: str, clients: Sequence[str]
+) -> dict[str, str]:
+    """The files of the proxy before a replica (components/serving/tls_proxy.py), by path.
+
+    `ports` are by label; `certificate` is the folder of the node's certificate.
+    """
+    plan, renderer = _module("slipway.plan.platform"), _module("components.serving.tls_proxy")
+    spec = plan.TlsProxySpec(
+        server_name=name, clients=tuple(clients), tool="envoy", cpu_mhz=50, memory_bytes=1 << 26
+    )
+    variables = {"meta.address": address, "meta.certificate": str(certificate)}
+    variables |= {f"NOMAD_PORT_{label}": str(port) for label, port in ports.items()}
+    return {
+        file.path: _rendered(file.content, variables)
+        for file in renderer.proxy_task(spec, ports).files
+    }
+
+
+def gateway_secrets(certificate: Path) -> dict[str, str]:
+    """The files in which a gateway finds its certificate, by path."""
+    secrets = _module("components.certificates.envoy_secrets")
+    return {file.path: file.content for file in secrets.secret_files(str(certificate))}
+
+
+def certificates() -> Any:
+    """An authority that signs what a test asks for."""
+    return _module("services.node.tests.certificates").Authority()
+
+
+def _rendered(text: str, variables: Mapping[str, str]) -> str:
+    """What Nomad makes of a file."""
+    for name, value in variables.items():
+        text = text.replace(f"<% env `{name}` %>", value)
+    return text
+
+
+def _module(name: str) -> Any:
+    for folder in (_ROOT, _ROOT / "src"):
+        if str(folder) not in sys.path:
+            sys.path.append(str(folder))
+    return importlib.import_module(name)

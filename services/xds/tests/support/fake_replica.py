@@ -25,8 +25,9 @@ class FakeReplica(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignor
     A gRPC stream answers each message with one response that names the marker and the model.
     """
 
-    def __init__(self, marker: str) -> None:
+    def __init__(self, marker: str, *, address: str = ADDRESS) -> None:
         self.marker = marker
+        self.address = address
         self.release = asyncio.Event()
         self.status = 200
         self.requests: list[dict[str, Any]] = []
@@ -35,14 +36,16 @@ class FakeReplica(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignor
     async def __aenter__(self) -> FakeReplica:
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_route("*", "/{path:.*}", self._openai)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        self._runner = web.AppRunner(
+            app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True
+        )
         await self._runner.setup()
-        site = web.TCPSite(self._runner, ADDRESS, 0)
+        site = web.TCPSite(self._runner, self.address, 0)
         await site.start()
         self.http_port = int(self._runner.addresses[0][1])
         self._grpc = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
         service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(self, self._grpc)
-        self.grpc_port = self._grpc.add_insecure_port(f"{ADDRESS}:0")
+        self.grpc_port = self._grpc.add_insecure_port(f"{self.address}:0")
         await self._grpc.start()
         return self
 
@@ -51,10 +54,10 @@ class FakeReplica(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignor
         await self._runner.cleanup()
 
     def openai(self, *, healthy: bool = True) -> Endpoint:
-        return Endpoint(ADDRESS, self.http_port, healthy)
+        return Endpoint(self.address, self.http_port, healthy)
 
     def grpc(self, *, healthy: bool = True) -> Endpoint:
-        return Endpoint(ADDRESS, self.grpc_port, healthy)
+        return Endpoint(self.address, self.grpc_port, healthy)
 
     async def _openai(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()

@@ -35,18 +35,19 @@ def route(
     *backends: str,
     aliases: tuple[str, ...] = (),
     weights: Mapping[str, int] | None = None,
+    server_name: str | None = None,
     protocols: tuple[Protocol, ...] = PROTOCOLS,
     max_concurrent_requests_per_replica: int = 64,
     stream_idle_timeout_s: int = 120,
 ) -> Route:
     weights = weights or {}
     return Route(
-        schema_version=2,
+        schema_version=3,
         model=model,
         aliases=aliases,
         protocols=protocols,
         backends=tuple(
-            Backend(service=service, weight=weights.get(service, 100))
+            Backend(service=service, weight=weights.get(service, 100), server_name=server_name)
             for service in backends or (f"model-{model.replace('/', '-')}-1",)
         ),
         max_concurrent_requests_per_replica=max_concurrent_requests_per_replica,

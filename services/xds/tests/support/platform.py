@@ -23,7 +23,7 @@ from support.waiting import ADDRESS, eventually, free_port
 
 PROGRAM = Path(__file__).parents[2] / "xds.py"
 ROUTE = {
-    "schema_version": 2,
+    "schema_version": 3,
     "model": "tiny",
     "aliases": ["small"],
     "protocols": ["http", "grpc"],

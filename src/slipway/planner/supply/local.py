@@ -57,6 +57,7 @@ def local_supplies(
             node_cpu_mhz=(pool.cpu or machine.cpu_cores) * MHZ_PER_CORE,
             tasks_per_core=TASKS_PER_CORE,
             hosts=nodes[name],
+            on_loopback=True,
             weight_sources=("package", "path"),  # the sources that services/triton_vllm prepares
         )
         for name, pool in sorted(settings.pools.items())

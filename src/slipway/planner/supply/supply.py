@@ -38,6 +38,7 @@ class Supply:
     node_cpu_mhz: int = 0
     tasks_per_core: int = 1  # more where tasks take turns on the cores
     hosts: tuple[Node, ...] = ()  # empty where names and addresses are not known
+    on_loopback: bool = False  # whether all its nodes are this machine
     weight_sources: tuple[str, ...] = SOURCE_KINDS  # that its nodes can load from
     warnings: tuple[str, ...] = ()
 

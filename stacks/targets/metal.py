@@ -1,5 +1,4 @@
-"""The target of hosts over SSH, while it is being built: tests put it into stacks/targets of a
-checkout. Replicas do not speak TLS to other hosts yet, so no checkout has it by itself."""
+"""metal: hosts that people own, over SSH, each with systemd."""
 
 from __future__ import annotations
 
