@@ -33,17 +33,20 @@ class SlipwayComponent(pulumi.ComponentResource):
         depends_on: Sequence[pulumi.Resource] = (),
         provider: pulumi.ProviderResource | None = None,
         custom_timeouts: pulumi.CustomTimeouts | None = None,
+        protect: bool = False,
     ) -> pulumi.ResourceOptions:
         """Options of a child: its parent, and options for this child only.
 
         Must not include the component's own options: its `protect`, `aliases` and `ignore_changes`
-        would leak into every child. Providers are inherited through the parent.
+        would leak into every child. Providers are inherited through the parent; so is `protect`
+        unless it is set.
         """
         return pulumi.ResourceOptions(
             parent=self,
             depends_on=list(depends_on),
             provider=provider,
             custom_timeouts=custom_timeouts,
+            protect=protect,
         )
 
 

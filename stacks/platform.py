@@ -48,6 +48,7 @@ class Target:
     node_pool: type[NodePool]
     scheduler: SchedulerOf
     discovery: Discovery
+    protect: bool  # clusters and pools from deletion and replacement
 
 
 class Platform(SlipwayComponent):
@@ -85,7 +86,7 @@ class Platform(SlipwayComponent):
                 certificates=certificates,
                 operator=authority.operator,
             ),
-            opts=self.child_options(),
+            opts=self.child_options(protect=target.protect),
         )
         self._nomad = NomadCluster(
             "nomad",
@@ -99,7 +100,7 @@ class Platform(SlipwayComponent):
                 certificates=certificates,
                 authority=authority.pem,
             ),
-            opts=self.child_options(),
+            opts=self.child_options(protect=target.protect),
         )
         pools = [
             target.node_pool(
@@ -114,7 +115,7 @@ class Platform(SlipwayComponent):
                     servers=[*self._consul.ready, *self._nomad.servers],
                     clusters_ready=[*self._consul.ready, *self._nomad.ready],
                 ),
-                opts=self.child_options(),
+                opts=self.child_options(protect=target.protect),
             )
             for pool in plan.pools
         ]

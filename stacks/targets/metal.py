@@ -22,4 +22,5 @@ TARGET = Target(
     node_pool=NodePool,
     scheduler=NomadScheduler,
     discovery=ConsulDiscovery(),
+    protect=True,
 )

@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
+from tenacity import Retrying, stop_after_delay, wait_fixed
 
 from slipway.cli import certificates
 from tests.hosts.bed import Bed
@@ -23,7 +24,8 @@ from toolchain.settings import default_cache
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
 
 NAME = "hosts"
-EDGE, SERVER = ADDRESSES["edge-0"], ADDRESSES["server-0"]
+REPLICAS = {"min": 1, "max": 2}
+EDGE, SERVER, WORKER = (ADDRESSES[name] for name in ("edge-0", "server-0", "worker-0"))
 # What a host has more of after a removal is seen here; what agents write elsewhere would be too.
 LISTED = (
     "find /etc /opt /usr/local /var/lib /root -xdev -not -path '/var/lib/postgresql/*' | sort;"
@@ -76,28 +78,17 @@ def checkout(
     try:
         yield made
     finally:
+        made.slipway("unprotect", check=False)
         made.slipway("down", "--yes", check=False)
 
 
 def write_environment(folder: Path, *, key: Path) -> None:
-    pools = {
-        pool: {
-            "kind": "metal",
-            "hosts": [{"name": host, "address": ADDRESSES[host]}],
-            "memory": "4GiB",
-            "cpu": 2,
-        }
-        for pool, host in (("cpu", "worker-0"), ("edge", "edge-0"))
-    }
-    config = {
-        "slipway:target": "metal",
-        "slipway:network": {"cidr": "10.77.0.0/24"},
-        "slipway:ssh": {"known_hosts": "known_hosts", "key": str(key)},
-        "slipway:server_hosts": [{"name": "server-0", "address": SERVER}],
-        "slipway:pools": pools,
-        "slipway:models": {"sim-a": {"pool": "cpu", "replicas": {"min": 1, "max": 2}}},
-    }
-    (folder / f"Pulumi.{NAME}.yaml").write_text(yaml.safe_dump({"config": config}))
+    """Pulumi.hosts.yaml as it is, with a simulated model and the key of the bed."""
+    path = folder / f"Pulumi.{NAME}.yaml"
+    document = yaml.safe_load(path.read_text())
+    document["config"]["slipway:ssh"]["key"] = str(key)
+    document["config"]["slipway:models"] = {"sim-a": {"pool": "cpu", "replicas": REPLICAS}}
+    path.write_text(yaml.safe_dump(document))
     (folder / "models/sim-a.yaml").write_text(
         yaml.safe_dump({"name": "sim-a", "engine": SIMULATED_ENGINE})
     )
@@ -146,6 +137,42 @@ def test_consul_and_nomad_answer_the_operator_and_nobody_else(checkout: Checkout
             httpx.get(url, verify=False)
 
 
+def test_a_replica_answers_only_over_tls_and_only_those_who_may_ask(checkout: Checkout) -> None:
+    access = checkout.folder / ".slipway/access" / NAME
+    operator = certificates.platform(access / "operator")
+    token = {"X-Consul-Token": (access / "tokens/consul").read_text()}
+    services = httpx.get(
+        f"https://{SERVER}:8501/v1/catalog/services", headers=token, verify=operator
+    )
+    ports = set()
+    for service in services.json():
+        if service.startswith("model-sim-a"):
+            url = f"https://{SERVER}:8501/v1/catalog/service/{service}"
+            for found in httpx.get(url, headers=token, verify=operator).json():
+                assert found["ServiceAddress"] == WORKER
+                ports.add(found["ServicePort"])
+    assert len(ports) == 3  # OpenAI's API, gRPC, Triton's metrics
+    for port in ports:
+        with pytest.raises(httpx.TransportError):  # plain text
+            httpx.get(f"http://{WORKER}:{port}/metrics")
+        with pytest.raises(httpx.TransportError):  # a certificate of another role
+            httpx.get(f"https://{WORKER}:{port}/metrics", verify=operator)
+
+
+def test_prometheus_scrapes_every_target_of_every_host(checkout: Checkout) -> None:
+    url = f"http://{EDGE}:9090/api/v1/targets?state=active"
+    for attempt in Retrying(stop=stop_after_delay(30), wait=wait_fixed(1), reraise=True):
+        with attempt:
+            targets = httpx.get(url).json()["data"]["activeTargets"]
+            failing = {
+                each["scrapeUrl"]: each["lastError"] for each in targets if each["health"] != "up"
+            }
+            assert targets
+            assert not failing
+    replicas = [each for each in targets if each["labels"].get("model") == "sim-a"]
+    assert {each["scrapeUrl"].split(":")[0] for each in replicas} == {"https"}
+
+
 def test_no_host_has_a_secret_that_others_can_read(checkout: Checkout, hosts: Bed) -> None:
     find = "find /var/lib/slipway /run/slipway -type f -perm /077"
     secret = "-name '*.pem' -o -name 'secrets.json' -o -path '*/tokens/*'"
@@ -170,6 +197,10 @@ def test_no_private_key_is_plain_in_the_state_or_in_a_command_line(
 def test_down_leaves_every_host_as_it_was(
     checkout: Checkout, hosts: Bed, before: dict[str, str]
 ) -> None:
+    refused = checkout.slipway("down", "--yes", check=False)
+    assert refused.returncode == 1
+    assert f"slipway unprotect -s {NAME}" in refused.stderr
+    checkout.slipway("unprotect")
     checkout.slipway("down", "--yes")
     for name, host in hosts.hosts.items():
         assert host.ssh(LISTED) == before[name], name

@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, str] = {
     "logs": "Show what a replica prints: a failing one first, else the newest.",
     "stop": "End all processes of the environment; its state stays.",
     "start": "Bring a stopped environment back, without Pulumi.",
+    "unprotect": "Let the next `down` destroy clusters and pools.",
     "down": "End the environment and remove its state.",
     "tools": "Show each tool with its version, source and path.",
     "doctor": "Check whether this machine is ready, and say what to do.",

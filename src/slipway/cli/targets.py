@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from slipway.cli.environment import Environment
 from slipway.cli.errors import WRONG_INPUT, CliError
 from slipway.config.document import read_document
-from slipway.config.environment import NAMESPACE, TARGETS
+from slipway.config.environment import NAMESPACE, TARGETS, EnvironmentSettings, FleetSettings
 from slipway.config.errors import ConfigError
 from slipway.config.inputs import load_environment, stack_file
 from stacks.targets import is_built
@@ -38,6 +38,12 @@ def has_components(environment: Environment) -> bool:
     except ConfigError:
         return True
     return target is None or is_built(target, environment.checkout)
+
+
+def only_counts_its_hosts(settings: EnvironmentSettings) -> bool:
+    """Whether the environment can only be planned, because its file does not say how machines that
+    people own are reached."""
+    return isinstance(settings, FleetSettings) and settings.target == "metal" and not settings.ssh
 
 
 def must_have_components(environment: Environment) -> None:

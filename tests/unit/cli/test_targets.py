@@ -78,7 +78,7 @@ def test_a_mistake_in_the_stack_file_is_left_to_those_who_read_all_of_it(
     must_have_components(fleet)
 
 
-@pytest.mark.parametrize("target", ["", "__init__", "../targets/dev", "dev.py", "metal"])
+@pytest.mark.parametrize("target", ["", "__init__", "../targets/dev", "dev.py", "aws"])
 def test_a_target_without_a_module_of_its_name_is_not_built(target: str) -> None:
     assert is_built("dev", ROOT)
     assert not is_built(target, ROOT)

@@ -14,7 +14,7 @@ from slipway.cli.planning import plan_environment
 from slipway.cli.pulumi.offline import offline_preview
 from slipway.cli.pulumi.policy_pack import make_policy_environment, usd_per_hour_before
 from slipway.cli.pulumi.policy_report import run_check
-from slipway.cli.targets import LOCAL, has_components, target_of
+from slipway.cli.targets import LOCAL, has_components, only_counts_its_hosts, target_of
 from slipway.config.inputs import load_inputs
 from slipway.planner.reports.facts import fleet_facts
 
@@ -30,13 +30,13 @@ STATE_RULES = ("change-over-budget",)
 def policies(stack: Stack = DEFAULT_STACK, *, json: Json = False) -> None:
     """Check the environment against policies/, without Pulumi and without a cluster.
 
-    Checks the offline preview or, for a target without components, the capacity plan.
+    Checks the offline preview or, for an environment that can only be planned, the capacity plan.
     """
     environment = find(stack)
     inputs = load_inputs(environment.checkout, environment.name)
     resources: Sequence[Any]
     skipped: Sequence[str] = ()
-    if not has_components(environment):
+    if not has_components(environment) or only_counts_its_hosts(inputs.environment.settings):
         today = datetime.datetime.now(tz=datetime.UTC).date()
         resources = fleet_facts(plan_environment(inputs, today=today))
         skipped = RESOURCE_RULES

@@ -180,8 +180,29 @@ def test_down_destroys_nothing_while_a_resource_is_protected(
     assert result.exit_code == 1
     assert "a:b:C::kept" in result.stderr
     assert "a:b:C::free" not in result.stderr
-    assert "pulumi state unprotect -s fleet --yes 'urn:pulumi:fleet" in result.stderr
+    assert "slipway unprotect -s fleet" in result.stderr
     assert [call.split()[0] for call in calls(fleet)] == ["stack", "stack"]
+
+
+def test_unprotect_names_what_the_next_down_may_destroy(
+    fleet: Environment, answers: Answers, runner: CliRunner
+) -> None:
+    kept = {"type": "a:b:C", "urn": "urn:pulumi:fleet::slipway::a:b:C::kept", "protect": True}
+    answers({"stack ls": STACKS, "stack export": exported(kept)})
+    result = runner.invoke(app, ["unprotect", "-s", "fleet"])
+    assert result.exit_code == 0, result.stderr
+    assert "no longer protected: kept" in result.stderr
+    assert calls(fleet)[-1] == "state unprotect --all --yes --stack fleet"
+
+
+def test_unprotect_says_when_nothing_is_protected(
+    fleet: Environment, answers: Answers, runner: CliRunner
+) -> None:
+    answers({"stack ls": STACKS, "stack export": exported({"type": "a:b:C", "urn": "u"})})
+    result = runner.invoke(app, ["unprotect", "-s", "fleet"])
+    assert result.exit_code == 0, result.stderr
+    assert "has no protected resources" in result.stderr
+    assert not [call for call in calls(fleet) if call.startswith("state")]
 
 
 def test_a_destroy_that_fails_leaves_the_stack(

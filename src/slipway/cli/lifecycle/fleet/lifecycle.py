@@ -143,11 +143,9 @@ class FleetLifecycle:
     def _is_protected(self, urns: Sequence[str]) -> CliError:
         name = self.environment.name
         listed = "".join(f"\n    {urn}" for urn in urns)
-        unprotect = " && ".join(f"pulumi state unprotect -s {name} --yes '{urn}'" for urn in urns)
         return CliError(
             f'"{name}" has protected resources; nothing was destroyed:{listed}',
-            fix="to destroy them, remove their `protect` in the program and run slipway up -s"
-            f' {name}, or: eval "$(slipway env -s {name})" && {unprotect}',
+            fix=f"to destroy them: slipway unprotect -s {name}, then slipway down -s {name}",
         )
 
 
