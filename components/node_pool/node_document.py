@@ -15,6 +15,7 @@ from slipway.plan.platform import Node, PlatformPlan, Pool
 
 GATE_SCHEMA_VERSION = 2
 READY_TIMEOUT_S = 120
+DRAIN_S = 600
 
 
 def node_document(
@@ -22,7 +23,8 @@ def node_document(
 ) -> dict[str, Any]:
     """A node's two agents, and the clusters it leaves when it is removed."""
     nomad_client = dataclasses.replace(
-        nomad.client_agent(plan, pool, node), starts_after=_prerequisites(plan, node)
+        nomad.client_agent(plan, pool, node, drain_timeout_s=drain_timeout_s(plan)),
+        starts_after=_prerequisites(plan, node),
     )
     agents = [consul.client_agent(plan, node), nomad_client]
     return host_document(
@@ -63,8 +65,9 @@ def gate_document(plan: PlatformPlan, pool: Pool) -> dict[str, Any]:
 
 
 def drain_timeout_s(plan: PlatformPlan) -> int:
-    """The longest time a replica may take to finish its requests; a minute without models."""
-    return max((model.replica.drain_timeout_s for model in plan.models), default=60)
+    """The longest time a replica may take to finish its requests, and at least what models have by
+    default: the first model changes no agent."""
+    return max([DRAIN_S, *(model.replica.drain_timeout_s for model in plan.models)])
 
 
 def _prerequisites(plan: PlatformPlan, node: Node) -> dict[str, Any]:

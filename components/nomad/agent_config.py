@@ -73,11 +73,15 @@ def server_agent(plan: PlatformPlan, server: Server) -> AgentDocument:
     return _agent(plan, NOMAD_SERVER, configuration, ready_url)
 
 
-def client_agent(plan: PlatformPlan, pool: Pool, node: Node) -> AgentDocument:
+def client_agent(
+    plan: PlatformPlan, pool: Pool, node: Node, *, drain_timeout_s: int
+) -> AgentDocument:
     configuration = {
         **_common(plan, node.name, node.address),
+        "leave_on_interrupt": True,  # and drains: services/node/host/self_drain.py
         "client": {
             "enabled": True,
+            "drain_on_shutdown": {"deadline": f"{drain_timeout_s}s"},
             "servers": [f"{server.address}:{RPC_PORT}" for server in plan.servers],
             "node_pool": pool.name,
             # Job documents do not contain paths of the machine; Nomad fills these in.

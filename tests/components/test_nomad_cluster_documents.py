@@ -20,7 +20,8 @@ JOINING = HostTokens()
 
 def client_configuration() -> dict[str, Any]:
     plan = cluster_plan()
-    return dict(nomad.client_agent(plan, plan.pools[0], plan.pools[0].hosts[0]).configuration)
+    agent = nomad.client_agent(plan, plan.pools[0], plan.pools[0].hosts[0], drain_timeout_s=600)
+    return dict(agent.configuration)
 
 
 def server_configuration(servers: int = 1) -> dict[str, Any]:
@@ -34,10 +35,11 @@ def test_a_client_offers_what_the_pool_says() -> None:
     assert client["memory_total_mb"] == 4096
 
 
-def test_a_client_keeps_its_tasks_when_it_restarts() -> None:
+def test_a_client_keeps_its_tasks_when_it_restarts_and_drains_when_it_is_told_to_leave() -> None:
     configuration = client_configuration()
-    assert "drain_on_shutdown" not in configuration["client"]
     assert not configuration.get("leave_on_terminate", False)
+    assert configuration["leave_on_interrupt"]
+    assert configuration["client"]["drain_on_shutdown"] == {"deadline": "600s"}
 
 
 def test_a_server_runs_no_tasks_and_a_client_is_not_a_server() -> None:

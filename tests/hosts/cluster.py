@@ -133,15 +133,18 @@ class HostCluster:
         action: str,
         document: JsonObject | None = None,
         secrets: JsonObject | None = None,
+        within_s: int = 50,
     ) -> str:
-        """Runs agents.py on a host; returns what it prints."""
+        """Runs agents.py on a host, which is killed after `within_s`; returns what it prints."""
         variables = {"SLIPWAY_RUN": RUN, "SLIPWAY_CACHE": CACHE, "SLIPWAY_SCRATCH": SCRATCH}
         if document is not None:
             variables["SLIPWAY_DOCUMENT"] = json.dumps(document)
         assignments = " ".join(f"{name}={shlex.quote(text)}" for name, text in variables.items())
         script = f"{CACHE}/bundles/{self.plan.node_agent.bundle}/agents.py"
         given = "" if secrets is None else json.dumps(secrets)
-        return self.hosts[host].ssh(f"{assignments} /usr/bin/python3 -B {script} {action}", given)
+        return self.hosts[host].ssh(
+            f"{assignments} timeout -s KILL {within_s} /usr/bin/python3 -B {script} {action}", given
+        )
 
     def gate(self, script: str, document: JsonObject, secrets: JsonObject) -> None:
         """Runs a program of the operator's machine."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,8 +28,10 @@ from toolchain.settings import default_cache
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
 
 NAME = "hosts"
-REPLICAS = {"min": 1, "max": 2}
+REPLICAS = {"min": 2, "max": 2}
 EDGE, SERVER, WORKER = (ADDRESSES[name] for name in ("edge-0", "server-0", "worker-0"))
+SECOND_WORKER = WORKER.rpartition(".")[0] + ".22"
+CHANGED = re.compile(r"^ *\S+ +\S+:\S+ (\S+) (?:created|updated|replaced|deleted)\b", re.MULTILINE)
 # What a host has more of after a removal is seen here; what agents write elsewhere would be too.
 LISTED = (
     "find /etc /opt /usr/local /var/lib /root -xdev -not -path '/var/lib/postgresql/*' | sort;"
@@ -37,6 +43,26 @@ LISTED = (
 class Checkout:
     folder: Path
     environ: dict[str, str]
+
+    @property
+    def settings(self) -> Path:
+        return self.folder / f"Pulumi.{NAME}.yaml"
+
+    def put_workers(self, **workers: str) -> None:
+        """Name -> address of the hosts in the pool of the model."""
+        document = yaml.safe_load(self.settings.read_text())
+        hosts = [
+            {"name": name.replace("_", "-"), "address": address}
+            for name, address in workers.items()
+        ]
+        document["config"]["slipway:pools"]["cpu"]["hosts"] = hosts
+        self.settings.write_text(yaml.safe_dump(document))
+
+    def changed(self) -> set[str]:
+        """The names of the resources that the last `up` changed."""
+        log = (self.folder / ".slipway/pulumi" / f"{NAME}.log").read_text()
+        last = log.rpartition("Updating (")[2]
+        return set(CHANGED.findall(last))
 
     def slipway(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
@@ -50,6 +76,12 @@ class Checkout:
         )
         assert not check or done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
         return done
+
+
+@pytest.fixture(scope="module")
+def addresses() -> Mapping[str, str]:
+    """Those of the file, and a host that joins later."""
+    return {**ADDRESSES, "worker-1": SECOND_WORKER}
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +183,7 @@ def test_a_replica_answers_only_over_tls_and_only_those_who_may_ask(checkout: Ch
             for found in httpx.get(url, headers=token, verify=operator).json():
                 assert found["ServiceAddress"] == WORKER
                 ports.add(found["ServicePort"])
-    assert len(ports) == 3  # OpenAI's API, gRPC, Triton's metrics
+    assert len(ports) == 3 * REPLICAS["min"]  # OpenAI's API, gRPC, Triton's metrics
     for port in ports:
         with pytest.raises(httpx.TransportError):  # plain text
             httpx.get(f"http://{WORKER}:{port}/metrics")
@@ -176,7 +208,8 @@ def test_prometheus_scrapes_every_target_of_every_host(checkout: Checkout) -> No
 def test_no_host_has_a_secret_that_others_can_read(checkout: Checkout, hosts: Bed) -> None:
     find = "find /var/lib/slipway /run/slipway -type f -perm /077"
     secret = "-name '*.pem' -o -name 'secrets.json' -o -path '*/tokens/*'"
-    for name, host in hosts.hosts.items():
+    for name in ADDRESSES:
+        host = hosts.hosts[name]
         assert host.ssh(f"{find} \\( {secret} \\)") == "", name
         assert host.ssh("find /var/lib/slipway -name key.pem").strip(), name
 
@@ -192,6 +225,53 @@ def test_no_private_key_is_plain_in_the_state_or_in_a_command_line(
     assert not [text for text in texts if private in text]
     for host in hosts.hosts.values():
         assert "PRIVATE KEY" not in host.ssh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
+
+
+def test_an_added_host_changes_nothing_on_the_others(checkout: Checkout) -> None:
+    checkout.put_workers(worker_0=WORKER, worker_1=SECOND_WORKER)
+    checkout.slipway("up")
+    own = {"certificate-host-worker-1", "delivery-worker-1", "node-worker-1"}
+    assert own <= checkout.changed()
+    # Its tokens, and the gate that waits for it: both run on the operator's machine.
+    assert checkout.changed() - own == {"consul-acl", "pool-cpu-ready"}
+
+
+def test_a_removed_host_is_drained_first_and_no_request_fails(
+    checkout: Checkout, hosts: Bed, before: dict[str, str]
+) -> None:
+    checkout.put_workers(worker_1=SECOND_WORKER)
+    with streams() as answers:
+        checkout.slipway("up")
+    assert len(answers) > 20
+    assert not [each for each in answers if not each.endswith("[DONE]")]
+    assert hosts.hosts["worker-0"].ssh(LISTED) == before["worker-0"]
+    assert hosts.hosts["worker-0"].ssh("ls -A /run/systemd/system") == ""
+
+
+@contextmanager
+def streams() -> Iterator[list[str]]:
+    """Streams through the gateway, several at a time; collects how each one ended."""
+    answers: list[str] = []
+    over = threading.Event()
+
+    def ask() -> None:
+        body = {"model": "sim-a", "prompt": "hi", "max_tokens": 60, "stream": True}
+        while not over.is_set():
+            try:
+                with httpx.stream(
+                    "POST", f"http://{EDGE}:8080/v1/completions", json=body, timeout=30
+                ) as answer:
+                    answers.append(answer.read().decode().strip())
+            except httpx.HTTPError as error:
+                answers.append(repr(error))
+
+    with ThreadPoolExecutor(4) as at_once:
+        asked = [at_once.submit(ask) for _ in range(4)]
+        try:
+            yield answers
+        finally:
+            over.set()
+            wait(asked)
 
 
 def test_down_leaves_every_host_as_it_was(

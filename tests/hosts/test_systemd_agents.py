@@ -5,6 +5,7 @@ The tests are in the order of a host's life, and the last ones end it.
 
 from __future__ import annotations
 
+import copy
 import ssl
 import time
 from collections.abc import Callable, Mapping
@@ -24,7 +25,7 @@ SERVER, NODE = ADDRESSES
 AGENTS = {SERVER: ("consul", "nomad", "workload-keys"), NODE: ("consul", "nomad")}
 USERS = {"consul": "slipway-consul", "nomad": "slipway-nomad", "workload-keys": "slipway-keys"}
 APIS = [(SERVER, 8501), (SERVER, 4646), (NODE, 8501), (NODE, 4646)]
-JOB = {
+JOB: dict[str, Any] = {
     "ID": "going-on",
     "Datacenters": ["dev"],
     "NodePool": "cpu",
@@ -41,6 +42,12 @@ JOB = {
             ],
         }
     ],
+}
+SLOW = "/usr/bin/sleep 43200"
+SLOW_TO_END = copy.deepcopy(JOB) | {"ID": "slow-to-end"}
+SLOW_TO_END["TaskGroups"][0]["Tasks"][0] |= {
+    "Config": {"command": "/bin/sh", "args": ["-c", f"trap '' TERM; {SLOW}; exit 0"]},
+    "KillTimeout": 30_000_000_000,
 }
 EXPOSURE = 16  # in tenths, of 100: `systemd-analyze security`
 # What a host writes by itself, and the account files' own locks and copies.
@@ -87,8 +94,8 @@ def task(cluster: HostCluster) -> str:
     return until("a task", lambda: running_task(cluster))
 
 
-def running_task(cluster: HostCluster) -> str:
-    return cluster.hosts[NODE].ssh("pgrep --full '^/usr/bin/sleep 86400' || true").strip()
+def running_task(cluster: HostCluster, command: str = "/usr/bin/sleep 86400") -> str:
+    return cluster.hosts[NODE].ssh(f"pgrep --full '^{command}' || true").strip()
 
 
 Answer = TypeVar("Answer")
@@ -367,10 +374,44 @@ def test_what_is_stopped_stays_stopped_and_starts_again(cluster: HostCluster) ->
     assert all(record["ready"] for record in cluster.status(NODE).values())
 
 
+def test_a_removal_that_was_killed_while_it_drained_is_undone_by_the_next_document(
+    cluster: HostCluster,
+) -> None:
+    cluster.ask(NODE, 4646, "/v1/jobs", put={"Job": SLOW_TO_END})
+    until("a slow task", lambda: running_task(cluster, SLOW))
+    (before,) = nodes(cluster)
+    node = cluster.node_document()
+    node["departure"]["drain_timeout_s"] = 10
+    with pytest.raises(RuntimeError):
+        cluster.agents(NODE, "remove", node, within_s=4)
+    assert [found["Drain"] for found in nodes(cluster)] == [True]
+    assert running_task(cluster, SLOW), "it may finish"
+    said = cluster.apply(NODE, node, cluster.node_secrets())
+    assert "joins as a new node" in said
+    # The servers still know the node that it was before.
+    until("a node that takes work", lambda: joined(cluster, since=before["ID"]))
+    until("a task", lambda: running_task(cluster), 60)
+    # Only a removal makes the client leave: later ends of the agent are ordinary again.
+    shown = cluster.hosts[NODE].ssh(f"systemctl show --property KillSignal {unit('nomad')}")
+    assert shown == "KillSignal=15\n"
+
+
+def joined(cluster: HostCluster, *, since: str) -> bool:
+    """Whether a node is ready and takes work that had another id before."""
+    found = [each for each in nodes(cluster) if each["ID"] != since]
+    return [(each["Status"], each["Drain"]) for each in found] == [("ready", False)]
+
+
+def nodes(cluster: HostCluster) -> list[dict[str, Any]]:
+    return list(cluster.ask(SERVER, 4646, "/v1/nodes"))
+
+
 def test_the_removal_of_everything_leaves_the_hosts_as_found(
     cluster: HostCluster, found: dict[str, str]
 ) -> None:
-    cluster.agents(NODE, "remove", cluster.node_document())
+    node = cluster.node_document()
+    node["departure"]["drain_timeout_s"] = 2  # its task has nowhere to go
+    cluster.agents(NODE, "remove", node)
     cluster.agents(SERVER, "remove", cluster.nomad_document())
     cluster.agents(SERVER, "remove", cluster.consul_document())
     for name, host in cluster.hosts.items():

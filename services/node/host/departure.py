@@ -1,7 +1,9 @@
 """Removal of a host: its work moves away first, and the cluster forgets it afterwards.
 
-Both matter only to a cluster that keeps running. If it is already gone, or no token for it is left,
-that is logged and the removal continues. A removal that did not finish can be undone.
+By the operator's tokens, where they are on the same machine; other hosts drain themselves
+(self_drain.py). Both matter only to a cluster that keeps running. If it is already gone, or no
+token for it is left, that is logged and the removal continues. A removal that did not finish can be
+undone.
 """
 
 from __future__ import annotations

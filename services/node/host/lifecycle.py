@@ -8,14 +8,12 @@ import socket
 import urllib.parse
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from program.errors import HostError, InputError
 from program.folders import Folders, make_private_folder
 from program.waiting import say, wait_until
 
-from host import control_groups
 from host.agent_files import (
     agents_on_disk,
     folders_of_agents,
@@ -24,23 +22,24 @@ from host.agent_files import (
     restart_needed,
     write_agent,
 )
-from host.departure import drain, forget, stay
+from host.departure import forget
 from host.document import Agent, Host
-from host.mounts import unmount_below
 from host.prerequisites import wait_for_prerequisites
 from host.probe import not_ready, shows_old_certificate
-from host.processes import Process, end_all, running
-from host.supervisor import MARK, Supervisor
+from host.supervisor import Supervisor
 from host.supervisors import supervisor_for, supervisor_of
+from host.tasks import TASK_GRACE_S, reap
 
 RELOAD_TIMEOUT_S = 30
-TASK_GRACE_S = 15
-HELPER_GRACE_S = 3
 
 
 def apply(folders: Folders, host: Host, secrets: dict[str, Any]) -> None:
     """Apply the document to a host's agents; an agent whose files are unchanged keeps running."""
     supervisor = supervisor_for(folders, host)
+    leaving = folders.leaving(host.name)
+    if host.departure and leaving.exists():
+        supervisor.stay(host, host.departure)
+        leaving.unlink()
     for agent in host.agents:
         with supervisor.locked():
             if supervisor.ensure_running():
@@ -50,10 +49,6 @@ def apply(folders: Folders, host: Host, secrets: dict[str, Any]) -> None:
         _start(supervisor, agent)
         _wait_until_ready(supervisor, agent)
         _take_up_certificate(supervisor, agent)
-    leaving = folders.leaving(host.name)
-    if host.departure and leaving.exists():
-        stay(folders, host.name, host.departure)
-        leaving.unlink()
 
 
 def start(folders: Folders) -> None:
@@ -88,11 +83,11 @@ def remove(folders: Folders, host: Host) -> None:
     Until it is done, a file marks the host as leaving, so that a failed removal can be undone.
     """
     leaving = folders.leaving(host.name)
-    if host.departure:
+    supervisor = supervisor_of(folders)
+    if supervisor is not None and host.departure:
         make_private_folder(leaving.parent)
         leaving.touch()
-        drain(folders, host.name, host.departure)
-    supervisor = supervisor_of(folders)
+        supervisor.drain(host, host.departure)
     if supervisor is not None:
         with supervisor.locked():
             for agent in reversed(host.agents):
@@ -101,7 +96,7 @@ def remove(folders: Folders, host: Host) -> None:
                 supervisor.unload(agent)
     for agent in reversed(host.agents):
         folder = folders.agent(agent.host, agent.name)
-        reap(folder)
+        reap(folder, grace_s=host.departure.drain_timeout_s if host.departure else TASK_GRACE_S)
         shutil.rmtree(folder, ignore_errors=not folder.exists())
         say(f"{agent.name} on {agent.host}: removed")
     if host.departure:
@@ -139,26 +134,6 @@ def start_in_stages(supervisor: Supervisor, agents: Iterable[Agent]) -> None:
             _start(supervisor, agent)
         for agent in stage:
             _wait_until_ready(supervisor, agent)
-
-
-def reap(folder: Path) -> None:
-    """End what runs out of an agent's folder (tasks outlive their agent), then unmount below it
-    and remove its tasks' control groups.
-
-    Tasks are ended first, so that they can end cleanly; then the processes that supervised them.
-    """
-    end_all(lambda: [p for p in running() if _is_task(p, folder)], TASK_GRACE_S)
-    end_all(lambda: [p for p in running() if _descends(p, folder)], HELPER_GRACE_S)
-    unmount_below(folder)
-    control_groups.remove_below(folder)
-
-
-def _is_task(process: Process, folder: Path) -> bool:
-    return process.has_variable("NOMAD_ALLOC_DIR", below=folder)
-
-
-def _descends(process: Process, folder: Path) -> bool:
-    return _is_task(process, folder) or process.has_variable(MARK, below=folder)
 
 
 def _known(supervisor: Supervisor) -> list[Agent]:

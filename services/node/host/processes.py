@@ -25,6 +25,12 @@ class Process:
     argv: tuple[str, ...]
     environment: tuple[str, ...]
 
+    def variable(self, name: str) -> str:
+        """The value of an environment variable; "" if it is not set."""
+        prefix = f"{name}="
+        found = (each for each in self.environment if each.startswith(prefix))
+        return next(found, prefix).removeprefix(prefix)
+
     def has_variable(self, name: str, *, below: Path) -> bool:
         """Whether an environment variable is `below` or a path inside it."""
         prefix = f"{name}={below}"

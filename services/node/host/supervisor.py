@@ -8,7 +8,7 @@ from typing import Protocol
 
 from program.folders import Folders, Owner
 
-from host.document import Agent
+from host.document import Agent, Departure, Host
 
 # An agent's folder, in its environment: processes that the agent starts inherit it and are found by
 # it.
@@ -69,6 +69,13 @@ class Supervisor(Protocol):
 
     def unload(self, agent: Agent) -> None:
         """End the agent, and have the supervisor forget it."""
+
+    def drain(self, host: Host, departure: Departure) -> None:
+        """Have Nomad move the host's work to other nodes, and wait until none is left or the
+        departure's time is over."""
+
+    def stay(self, host: Host, departure: Departure) -> None:
+        """Undo the drain of a removal that did not finish: the host accepts work again."""
 
     def end_orphan(self, agent: Agent) -> None:
         """End an agent that runs without the supervisor's knowledge."""

@@ -26,7 +26,8 @@ from program.errors import HostError
 from program.folders import Folders, holds, make_private_folder, to_json, write_private
 from program.waiting import wait_until
 
-from host.document import Agent, Endpoint
+from host import departure as departures
+from host.document import Agent, Departure, Endpoint, Host
 from host.lock import lock
 from host.processes import Process, end_all, running
 from host.supervisor import LOG_LINES, MARK, RECORD, State
@@ -135,6 +136,13 @@ class Supervisord:
         if self.answers() and self.state(agent) is not None:
             self.stop(agent)
             self._rpc().supervisor.removeProcessGroup(agent.program)
+
+    def drain(self, host: Host, departure: Departure) -> None:
+        """By the operator's token, which is on the same machine."""
+        departures.drain(self.folders, host.name, departure)
+
+    def stay(self, host: Host, departure: Departure) -> None:
+        departures.stay(self.folders, host.name, departure)
 
     def start(self, agent: Agent) -> None:
         """Start an agent that is stopped or that supervisord has given up on."""

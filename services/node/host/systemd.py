@@ -19,9 +19,9 @@ from program.document import JsonObject
 from program.errors import HostError, InputError
 from program.folders import Folders, Owner, holds, to_json, write_private, write_public
 
-from host import accounts
+from host import accounts, self_drain
 from host.agent_files import prerequisites_of
-from host.document import Agent, Units, read_units
+from host.document import Agent, Departure, Host, Units, read_units
 from host.lock import lock
 from host.supervisor import LOG_LINES, RECORD, State
 from host.systemctl import UNITS, attempt, state_of, succeed, systemctl
@@ -118,6 +118,23 @@ class Systemd:
             self._unit_file(agent.name).unlink()
             systemctl("daemon-reload")
         self._forget(agent)
+
+    def drain(self, host: Host, departure: Departure) -> None:
+        """By the Nomad client itself: there is no token of the operator on the host."""
+        for agent in self._running_tasks(host):
+            folder = self.folders.agent(agent.host, agent.name)
+            self_drain.drain(self._name(agent), folder, host.name, departure.drain_timeout_s)
+
+    def stay(self, host: Host, departure: Departure) -> None:
+        for agent in self._running_tasks(host):
+            folder = self.folders.agent(agent.host, agent.name)
+            grace_s = departure.drain_timeout_s
+            self_drain.forget_node(self._name(agent), folder, host.name, grace_s)
+
+    def _running_tasks(self, host: Host) -> Iterator[Agent]:
+        """Its Nomad client, once its document was applied."""
+        known = ((agent, self.units.get(agent.name)) for agent in host.agents)
+        return (agent for agent, unit in known if unit is not None and unit.runs_tasks)
 
     def end_orphan(self, agent: Agent) -> None:
         """There is none: systemd finds its agents again after a crash of its own."""
