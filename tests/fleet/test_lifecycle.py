@@ -163,7 +163,9 @@ def test_down_refuses_while_a_resource_is_protected_and_says_how_to_unprotect_it
     assert re.findall(r"Command::([\w-]+)\n", refused.stderr) == ["host-0"]
     assert fleet.exists == ALL
     assert fleet.recorded >= ALL
-    fleet.shell(refused.stderr.rpartition("or: ")[2])
+    command, then = refused.stderr.rpartition("to destroy them: ")[2].split(", then ")
+    fleet.shell(command)
+    assert then.strip() == "slipway down -s fleet"
     fleet.down()
     assert fleet.exists == set()
     assert not fleet.state.exists()
