@@ -8,6 +8,7 @@ from slipway.cli.console import say
 from slipway.cli.environment import find
 from slipway.cli.lifecycle.registry import lifecycle_of
 from slipway.cli.options import DEFAULT_STACK, Stack
+from slipway.cli.pulumi.locks import exclusive
 
 app = typer.Typer(add_completion=False)
 
@@ -21,12 +22,13 @@ def unprotect(stack: Stack = DEFAULT_STACK) -> None:
     """
     environment = find(stack)
     lifecycle = lifecycle_of(environment)
-    state = lifecycle.state()
-    if state is None or not state.protected:
-        say(f'"{environment.name}" has no protected resources')
-        return
-    arguments = ("--all", "--yes", "--stack", environment.name)
-    lifecycle.pulumi().output("state", "unprotect", *arguments)
+    with exclusive(environment):
+        state = lifecycle.state()
+        if state is None or not state.protected:
+            say(f'"{environment.name}" has no protected resources')
+            return
+        arguments = ("--all", "--yes", "--stack", environment.name)
+        lifecycle.pulumi().output("state", "unprotect", *arguments)
     for urn in state.protected:
         say(f"no longer protected: {urn.rpartition('::')[2]}")
     say(f"slipway down -s {environment.name} may destroy them; slipway up protects them again")
