@@ -126,6 +126,13 @@ def write_environment(folder: Path, *, key: Path) -> None:
     )
 
 
+def test_a_preview_needs_no_host_and_no_policy_blocks_it(checkout: Checkout) -> None:
+    checkout.slipway("plan")
+    shown = checkout.slipway("preview")
+    assert "node-worker-0" in shown.stdout
+    assert "mandatory" not in shown.stdout
+
+
 def test_one_up_makes_bare_hosts_answer_over_the_gateway(checkout: Checkout) -> None:
     checkout.slipway("up")
     answer = httpx.post(
