@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -68,6 +69,16 @@ async def _gateway(tmp_path: Path, issued: Certificates) -> AsyncIterator[Gatewa
         yield started
 
 
+@pytest.fixture
+async def proxied(
+    tmp_path: Path, issued: Certificates, blue: FakeReplica
+) -> AsyncIterator[FakeReplica]:
+    """A replica behind the proxy of its node."""
+    node = issued.issue("node", NAME, PROXY)
+    async with proxy(tmp_path / "proxy", node, http=blue.http_port, grpc=blue.grpc_port):
+        yield blue
+
+
 @contextlib.asynccontextmanager
 async def proxy(
     folder: Path, certificate: Path, *, http: int, grpc: int, address: str = PROXY
@@ -113,20 +124,14 @@ async def complete(client: aiohttp.ClientSession, url: str) -> tuple[int, str]:
 
 
 async def test_both_protocols_reach_a_replica_over_tls(
-    tmp_path: Path,
-    issued: Certificates,
-    gateway: Gateway,
-    blue: FakeReplica,
-    client: aiohttp.ClientSession,
+    gateway: Gateway, proxied: FakeReplica, client: aiohttp.ClientSession
 ) -> None:
-    node = issued.issue("node", NAME, PROXY)
-    async with proxy(tmp_path / "proxy", node, http=blue.http_port, grpc=blue.grpc_port):
-        await gateway.apply(FAR, **far(blue))
+    await gateway.apply(FAR, **far(proxied))
 
-        assert (await complete(client, gateway.url))[0] == 200
-        async with triton.InferenceServerClient(gateway.target) as stub:
-            answer = await stub.infer("tiny", inputs=[])
-        assert answer.get_response().model_version == "blue"
+    assert (await complete(client, gateway.url))[0] == 200
+    async with triton.InferenceServerClient(gateway.target) as stub:
+        answer = await stub.infer("tiny", inputs=[])
+    assert answer.get_response().model_version == "blue"
 
 
 @pytest.mark.parametrize(
@@ -140,35 +145,32 @@ async def test_both_protocols_reach_a_replica_over_tls(
     ],
 )
 async def test_the_proxy_lets_in_the_gateway_and_its_own_node_only(
-    tmp_path: Path,
     issued: Certificates,
-    blue: FakeReplica,
+    proxied: FakeReplica,
     who: str,
     dns_name: str,
     address: str,
     *,
     answered: bool,
 ) -> None:
-    node, shown = issued.issue("node", NAME, PROXY), issued.issue(who, dns_name, address)
-    async with proxy(tmp_path / "proxy", node, http=blue.http_port, grpc=blue.grpc_port):
-        status = await _asked(blue, _context(issued, shown))
+    shown = issued.issue(who, dns_name, address)
+
+    status = await _asked(proxied, _context(issued, shown))
 
     assert status == (200 if answered else None)
 
 
 async def test_the_proxy_refuses_strangers_and_plain_text(
-    tmp_path: Path, issued: Certificates, blue: FakeReplica
+    tmp_path: Path, issued: Certificates, proxied: FakeReplica
 ) -> None:
-    node = issued.issue("node", NAME, PROXY)
     stranger = Certificates(tmp_path / "others").issue("gateway", GATEWAY)
     expired = issued.issue("expired", GATEWAY, days=-1)
-    async with proxy(tmp_path / "proxy", node, http=blue.http_port, grpc=blue.grpc_port):
-        assert await _asked(blue, _context(issued, stranger)) is None
-        assert await _asked(blue, _context(issued, expired)) is None
-        assert await _asked(blue, _context(issued, None)) is None
-        assert await _asked(blue, None) is None
 
-    assert blue.requests == []
+    assert await _asked(proxied, _context(issued, stranger)) is None
+    assert await _asked(proxied, _context(issued, expired)) is None
+    assert await _asked(proxied, _context(issued, None)) is None
+    assert await _asked(proxied, None) is None
+    assert proxied.requests == []
 
 
 async def test_the_gateway_trusts_no_host_but_a_node(
@@ -192,52 +194,45 @@ async def test_a_request_to_a_proxy_without_a_replica_is_answered_by_another(
     tmp_path: Path,
     issued: Certificates,
     gateway: Gateway,
-    blue: FakeReplica,
+    proxied: FakeReplica,
     client: aiohttp.ClientSession,
 ) -> None:
-    node, dead, gone = issued.issue("node", NAME, PROXY), free_port(), "127.0.0.10"
-    async with (
-        proxy(tmp_path / "proxy", node, http=blue.http_port, grpc=blue.grpc_port),
-        proxy(tmp_path / "second", node, http=dead, grpc=free_port(), address=gone),
-    ):
-        living = far(blue)["model_tiny_1_openai"]
+    node, dead, gone = issued.folder / "node", free_port(), "127.0.0.10"
+    async with proxy(tmp_path / "second", node, http=dead, grpc=free_port(), address=gone):
+        living = far(proxied)["model_tiny_1_openai"]
         await gateway.apply(FAR, model_tiny_1_openai=(*living, Endpoint(gone, dead, healthy=True)))
-        statuses = [(await complete(client, gateway.url))[0] for _ in range(200)]
+        answers = [await complete(client, gateway.url) for _ in range(200)]
 
-    assert statuses == [200] * 200
+    assert [status for status, _ in answers] == [200] * 200
 
 
 async def test_a_client_that_leaves_ends_its_generation(
-    tmp_path: Path, issued: Certificates, gateway: Gateway, blue: FakeReplica
+    gateway: Gateway, proxied: FakeReplica
 ) -> None:
-    node = issued.issue("node", NAME, PROXY)
-    async with proxy(tmp_path / "proxy", node, http=blue.http_port, grpc=blue.grpc_port):
-        await gateway.apply(FAR, **far(blue))
-        async with (
-            aiohttp.ClientSession() as leaving,
-            leaving.post(
-                f"{gateway.url}/v1/completions", json={"model": "tiny", "stream": True}
-            ) as stream,
-        ):
-            assert await stream.content.readany() == b"data: blue\n\n"
-            assert blue.in_flight == 1
-            stream.close()
+    await gateway.apply(FAR, **far(proxied))
+    body = {"model": "tiny", "stream": True}
+    async with (
+        aiohttp.ClientSession() as leaving,
+        leaving.post(f"{gateway.url}/v1/completions", json=body) as stream,
+    ):
+        assert await stream.content.readany() == b"data: blue\n\n"
+        assert proxied.in_flight == 1
+        stream.close()
 
-        await eventually(lambda: blue.in_flight == 0, "the generation has ended")
+    await eventually(lambda: proxied.in_flight == 0, "the generation has ended")
 
 
 async def test_renewed_certificates_are_taken_up_without_a_failed_request(
-    tmp_path: Path, issued: Certificates, gateway: Gateway, blue: FakeReplica
+    issued: Certificates, gateway: Gateway, proxied: FakeReplica
 ) -> None:
-    node = issued.issue("node", NAME, PROXY)
-    async with proxy(tmp_path / "proxy", node, http=blue.http_port, grpc=blue.grpc_port):
-        await gateway.apply(FAR, **far(blue))
-        async with load(gateway.url, "tiny") as outcomes:
-            for days in (2, 3, 4):
-                issued.issue("node", NAME, PROXY, days=days)
-                issued.issue("gateway", GATEWAY, days=days)
-                renewed = _der((issued.folder / "node/cert.pem").read_text())
-                await eventually(lambda: _shows(blue.http_port, issued, renewed), "it is shown")  # noqa: B023
+    await gateway.apply(FAR, **far(proxied))
+    async with load(gateway.url, "tiny") as outcomes:
+        for days in (2, 3, 4):
+            issued.issue("node", NAME, PROXY, days=days)
+            issued.issue("gateway", GATEWAY, days=days)
+            renewed = _der((issued.folder / "node/cert.pem").read_text())
+            shows = functools.partial(_shows, proxied.http_port, issued, renewed)
+            await eventually(shows, "the renewed one is shown")
 
     assert set(outcomes) == {"blue"}
 
