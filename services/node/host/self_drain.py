@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from program.errors import HostError
-from program.folders import write_public
+from program.folders import write_private, write_public
 from program.waiting import say, wait_until
 
 from host.systemctl import attempt, state_of, systemctl
@@ -27,6 +27,7 @@ def drain(unit: str, folder: Path, host: str, timeout_s: int) -> None:
     left to the caller, after Nomad has told them to end."""
     if state_of(unit) is None:
         return
+    write_private(_mark(folder), "")
     _ask_to_leave(unit, timeout_s + LEAVE_MARGIN_S + KILLED_S)
     systemctl("stop", "--no-block", unit)
     try:
@@ -48,12 +49,20 @@ def end(unit: str) -> None:
 
 
 def forget_node(unit: str, folder: Path, host: str, grace_s: int) -> None:
-    """The client becomes a new node: Nomad gives no more work to one that has drained itself, until
-    an operator allows it."""
+    """If the client was told to drain, it becomes a new node: Nomad gives no more work to one that
+    has drained itself, until an operator allows it."""
+    if not _mark(folder).exists():
+        return
     end(unit)
     reap(folder, grace_s=grace_s)
     shutil.rmtree(folder / "data", ignore_errors=True)
+    _mark(folder).unlink()
     say(f"{host}: its removal is undone, it joins as a new node")
+
+
+def _mark(folder: Path) -> Path:
+    """There from the begin of a drain until it is undone, also after a reboot."""
+    return folder / "drains"
 
 
 def _ask_to_leave(unit: str, killed_after_s: int) -> None:
