@@ -38,8 +38,8 @@ class SlipwayComponent(pulumi.ComponentResource):
         """Options of a child: its parent, and options for this child only.
 
         Must not include the component's own options: its `protect`, `aliases` and `ignore_changes`
-        would leak into every child. Providers are inherited through the parent; so is `protect`
-        unless it is set.
+        would leak into every child. Providers are inherited through the parent; `protect` would be,
+        too, and so is always set.
         """
         return pulumi.ResourceOptions(
             parent=self,

@@ -102,7 +102,7 @@ def _connection_manager(label: str) -> _Json:
         "preserve_external_request_id": True,
         "skip_xff_append": True,
         "server_header_transformation": "PASS_THROUGH",
-        "local_reply_config": {"mappers": [_unreachable()]},
+        "local_reply_config": {"mappers": [_unreachable(), _broken_off()]},
         "route_config": {
             "name": label,
             "virtual_hosts": [{"name": label, "domains": ["*"], "routes": [route]}],
@@ -117,6 +117,13 @@ def _unreachable() -> _Json:
     connection_failed = {"response_flag_filter": {"flags": ["UF"]}}
     header = {"header": {"key": UNREACHABLE_HEADER, "value": "true"}}
     return {"filter": connection_failed, "headers_to_add": [header]}
+
+
+def _broken_off() -> _Json:
+    """A replica that ends within a gRPC request: by default the answer would be UNAVAILABLE, on
+    which the gateway asks another replica, and a generation would run twice. This is UNKNOWN."""
+    is_grpc = {"name": "content-type", "string_match": {"prefix": "application/grpc"}}
+    return {"filter": {"header_filter": {"header": is_grpc}}, "status_code": 500}
 
 
 def _transport_socket(proxy: TlsProxySpec) -> _Json:

@@ -28,7 +28,7 @@ from host.prerequisites import wait_for_prerequisites
 from host.probe import not_ready, shows_old_certificate
 from host.supervisor import Supervisor
 from host.supervisors import supervisor_for, supervisor_of
-from host.tasks import TASK_GRACE_S, reap
+from host.tasks import finish, reap
 
 RELOAD_TIMEOUT_S = 30
 
@@ -96,7 +96,9 @@ def remove(folders: Folders, host: Host) -> None:
                 supervisor.unload(agent)
     for agent in reversed(host.agents):
         folder = folders.agent(agent.host, agent.name)
-        reap(folder, grace_s=host.departure.drain_timeout_s if host.departure else TASK_GRACE_S)
+        if host.departure:
+            finish(folder, host.departure.drain_timeout_s)
+        reap(folder)
         shutil.rmtree(folder, ignore_errors=not folder.exists())
         say(f"{agent.name} on {agent.host}: removed")
     if host.departure:

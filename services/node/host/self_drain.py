@@ -14,7 +14,7 @@ from program.folders import write_private, write_public
 from program.waiting import say, wait_until
 
 from host.systemctl import attempt, state_of, systemctl
-from host.tasks import reap, tasks_of
+from host.tasks import finish, reap, tasks_of
 
 DROP_INS = Path("/run/systemd/system")
 LEAVE_MARGIN_S = 15  # from the drain's deadline to the client's own end
@@ -42,7 +42,7 @@ def drain(unit: str, folder: Path, host: str, timeout_s: int) -> None:
 def end(unit: str) -> None:
     """End a client that may be draining. Its tasks go on."""
     # A second signal ends a drain; TERM ends a client that has not begun one.
-    attempt("systemctl", "kill", "--kill-whom=main", "--signal=SIGTERM", unit)
+    attempt("systemctl", "kill", "--kill-who=main", "--signal=SIGTERM", unit)
     _take_back(unit)
     attempt("systemctl", "stop", unit)
     attempt("systemctl", "reset-failed", unit)
@@ -54,7 +54,8 @@ def forget_node(unit: str, folder: Path, host: str, grace_s: int) -> None:
     if not _mark(folder).exists():
         return
     end(unit)
-    reap(folder, grace_s=grace_s)
+    finish(folder, grace_s)
+    reap(folder)
     shutil.rmtree(folder / "data", ignore_errors=True)
     _mark(folder).unlink()
     say(f"{host}: its removal is undone, it joins as a new node")

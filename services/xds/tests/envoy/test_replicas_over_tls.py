@@ -22,6 +22,7 @@ from support.gateway import Gateway, gateway, route
 from support.load import load
 from support.processes import running
 from support.waiting import eventually, free_port
+from tritonclient.utils import InferenceServerException
 
 pytestmark = pytest.mark.binaries
 
@@ -204,6 +205,47 @@ async def test_a_request_to_a_proxy_without_a_replica_is_answered_by_another(
         answers = [await complete(client, gateway.url) for _ in range(200)]
 
     assert [status for status, _ in answers] == [200] * 200
+
+
+class Dying:
+    """Replicas on one port that break the connection once a gRPC request has begun."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))  # an empty SETTINGS frame
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            await reader.readexactly(24)  # the preface
+            while True:
+                head = await reader.readexactly(9)
+                await reader.readexactly(int.from_bytes(head[:3]))
+                if head[3] == 1:  # HEADERS
+                    self.begun += 1
+                    writer.transport.abort()
+                    return
+
+
+async def test_a_generation_that_a_dying_replica_has_begun_is_not_begun_again(
+    tmp_path: Path, issued: Certificates, gateway: Gateway
+) -> None:
+    node, dying = issued.issue("node", NAME, PROXY), Dying()
+    server = await asyncio.start_server(dying.connected, "127.0.0.1", 0)
+    port, second = server.sockets[0].getsockname()[1], "127.0.0.10"
+    ports = {"http": free_port(), "grpc": port}
+    async with (
+        server,
+        proxy(tmp_path / "proxy", node, **ports),
+        proxy(tmp_path / "second", node, **ports, address=second),
+    ):
+        both = tuple(Endpoint(address, port, healthy=True) for address in (PROXY, second))
+        await gateway.apply(FAR, model_tiny_1_grpc=both)
+        async with triton.InferenceServerClient(gateway.target) as stub:
+            with pytest.raises(InferenceServerException) as failed:
+                await stub.infer("tiny", inputs=[])
+
+    assert dying.begun == 1
+    assert failed.value.status() == "StatusCode.UNKNOWN"
 
 
 async def test_a_client_that_leaves_ends_its_generation(
