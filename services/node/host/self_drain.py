@@ -62,7 +62,7 @@ def forget_node(unit: str, folder: Path, host: str, grace_s: int) -> None:
 
 
 def _mark(folder: Path) -> Path:
-    """There from the begin of a drain until it is undone, also after a reboot."""
+    """There from the beginning of a drain until it is undone, also after a reboot."""
     return folder / "drains"
 
 

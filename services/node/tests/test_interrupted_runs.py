@@ -209,7 +209,7 @@ def test_a_removal_that_fails_starts_nothing_again_and_can_be_repeated(
     leaving, other = machine.apply(16), machine.apply(17)
     write_private(machine.folders.token("nomad"), "the operator's")
 
-    def fail(_: Path, **_options: float) -> None:
+    def fail(_: Path) -> None:
         raise HostError("cannot unmount")
 
     with monkeypatch.context() as patched:

@@ -12,8 +12,10 @@ from control_plane.resources.clusters import clusters
 from control_plane.resources.listener import GatewayAddress, listener
 from control_plane.resources.routes import names, route_config
 from control_plane.resources.runtime import runtime_layer
+from control_plane.resources.upstream_tls import transport_socket
 from control_plane.routing import Endpoint, RoutingTable
 from control_plane.snapshot import ResourceType, build
+from support.bootstrap import gateway_transport_socket
 from support.gateway import route
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -48,6 +50,11 @@ def test_resources_are_as_reviewed(name: str, document: dict[str, Any]) -> None:
         path.write_text(text, encoding="utf-8")
 
     assert text == path.read_text(encoding="utf-8")
+
+
+def test_the_gateway_speaks_tls_to_replicas_as_to_its_control_plane() -> None:
+    name = "replica.metal.slipway"
+    assert transport_socket(name) == gateway_transport_socket(name)
 
 
 def test_versions_depend_on_content_only() -> None:

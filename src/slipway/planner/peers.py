@@ -24,7 +24,8 @@ def peer_names(environment: str) -> PeerNames:
 
 def plan_proxy(supply: Supply, environment: str, artifacts: Artifacts) -> TlsProxySpec | None:
     """The proxy of each replica on this pool; None where nothing leaves the machine."""
-    if supply.on_loopback:
+    memory_bytes = proxy_memory_bytes(supply)
+    if not memory_bytes:
         return None
     peers = peer_names(environment)
     return TlsProxySpec(
@@ -32,5 +33,10 @@ def plan_proxy(supply: Supply, environment: str, artifacts: Artifacts) -> TlsPro
         clients=(peers.gateway, peers.prometheus),
         tool=f"envoy-{artifacts.tools['envoy']}",
         cpu_mhz=PROXY_CPU_MHZ,
-        memory_bytes=PROXY_MEMORY_BYTES,
+        memory_bytes=memory_bytes,
     )
+
+
+def proxy_memory_bytes(supply: Supply) -> int:
+    """What each replica on this pool takes for its proxy; 0 where it has none."""
+    return 0 if supply.on_loopback else PROXY_MEMORY_BYTES

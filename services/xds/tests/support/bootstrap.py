@@ -59,6 +59,11 @@ def gateway_secrets(certificate: Path) -> dict[str, str]:
     return {file.path: file.content for file in secrets.secret_files(str(certificate))}
 
 
+def gateway_transport_socket(server_name: str) -> dict[str, Any]:
+    """TLS of the gateway to its control plane (components/gateway/upstream_tls.py)."""
+    return dict(_module("components.gateway.upstream_tls").transport_socket(server_name))
+
+
 def certificates() -> Any:
     """An authority that signs what a test asks for."""
     return _module("services.node.tests.certificates").Authority()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from slipway.plan.platform import Node
-from slipway.planner.peers import PROXY_MEMORY_BYTES
+from slipway.planner.peers import proxy_memory_bytes
 from slipway.planner.placement import Placement, Resources, place
 from slipway.planner.replica import PORTS, whole_mib
 from slipway.planner.supply.addresses import FIRST_PORT, LAST_PORT
@@ -35,10 +35,10 @@ def pool_placement(
 
 def needs(placed: Placed) -> Resources:
     """What one replica on processors takes from a node."""
-    engine, alone = placed.option.on_processors, placed.option.supply.on_loopback
+    engine, supply = placed.option.on_processors, placed.option.supply
     assert engine is not None, "runs on processors"  # noqa: S101
     return Resources(
-        memory_bytes=whole_mib(engine.host_memory_bytes) + (0 if alone else PROXY_MEMORY_BYTES),
+        memory_bytes=whole_mib(engine.host_memory_bytes) + proxy_memory_bytes(supply),
         cpu_mhz=engine.cpu_mhz,  # the proxy's is a part of it
         ports=len(PORTS),
     )
