@@ -19,8 +19,8 @@ RECORD = "endpoint.json"  # in <run>/supervisor: which supervisor the environmen
 
 @dataclass(frozen=True)
 class State:
-    """What the supervisor knows of an agent: a name of supervisord's, and of a running agent its
-    process and since when it runs."""
+    """What the supervisor knows of an agent: a name of supervisord's, and of an agent that has a
+    process the process and since when it runs."""
 
     name: str
     pid: int | None = None

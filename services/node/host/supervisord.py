@@ -173,9 +173,9 @@ class Supervisord:
             record: Any = self._rpc().supervisor.getProcessInfo(agent.program)
         except xmlrpc.client.Fault:
             return None
-        if record["statename"] != "RUNNING":
+        if not record["pid"]:
             return State(record["statename"])
-        return State("RUNNING", record["pid"], record["now"] - record["start"])
+        return State(record["statename"], record["pid"], record["now"] - record["start"])
 
     def log_end(self, agent: Agent) -> list[str]:
         path = log_file(self.folders, agent)
