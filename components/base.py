@@ -26,6 +26,8 @@ class SlipwayComponent(pulumi.ComponentResource):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(f"slipway:index:{type_name}", name, {"facts": dict(facts)}, opts)
+        # Also for children that hold what cannot be made again.
+        self.protected = bool(opts and opts.protect)
 
     def child_options(
         self,
@@ -63,6 +65,7 @@ class HostProgram:
     document: Mapping[str, Any]
     secrets: pulumi.Output[str]
     removes: bool = True  # whether the script has something to remove when the resource is deleted
+    protect: bool = False  # its resource from deletion, which removes what cannot be made again
     inputs_of_others: str = ""
     timeout_s: int = 300
 

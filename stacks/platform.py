@@ -48,7 +48,8 @@ class Target:
     node_pool: type[NodePool]
     scheduler: SchedulerOf
     discovery: Discovery
-    protect: bool  # clusters and pools from deletion and replacement
+    # From deletion and replacement: clusters, pools, and what would be lost with the servers.
+    protect: bool
 
 
 class Platform(SlipwayComponent):
@@ -73,7 +74,7 @@ class Platform(SlipwayComponent):
         authority = CertificateAuthority(
             "authority",
             CertificateAuthorityArgs(plan=plan, hosts=hosts),
-            opts=self.child_options(),
+            opts=self.child_options(protect=target.protect),
         )
         certificates = {
             server.name: authority.issue(identities.server(plan, server)) for server in plan.servers

@@ -52,7 +52,10 @@ class CertificateAuthority(SlipwayComponent):
         super().__init__("CertificateAuthority", name, {"leaf_valid_days": LEAF_VALID_DAYS}, opts)
         self._organization = f"slipway {args.plan.environment}"
         password = random.RandomPassword(
-            f"{name}-seed", length=SEED_LENGTH, special=False, opts=self.child_options()
+            f"{name}-seed",
+            length=SEED_LENGTH,
+            special=False,
+            opts=self.child_options(protect=self.protected),
         )
         self._seed: pulumi.Output[str] = pulumi.Output.secret(password.result)
         self._key = self._seed.apply(lambda seed: private_key_pem(seed, AUTHORITY))

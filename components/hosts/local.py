@@ -37,6 +37,8 @@ class LocalHosts:
             environment=program.environment,
             stdin=program.secrets,
             opts=parent.child_options(
-                depends_on=depends_on, custom_timeouts=program.custom_timeouts
+                depends_on=depends_on,
+                custom_timeouts=program.custom_timeouts,
+                protect=program.protect,
             ),
         )

@@ -56,6 +56,7 @@ class SshHosts:
             opts=parent.child_options(
                 depends_on=[self._delivered(on, program.bundle, parent), *depends_on],
                 custom_timeouts=program.custom_timeouts,
+                protect=program.protect,
             ),
         )
 
