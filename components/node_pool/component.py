@@ -77,7 +77,7 @@ class NodePool(SlipwayComponent):
                     ),
                     # A removal may wait for two consecutive drains
                     # (services/node/host/departure.py).
-                    timeout_s=START_TIMEOUT_S + 2 * drain_timeout_s(plan),
+                    timeout_s=START_TIMEOUT_S + 2 * drain_timeout_s(plan, pool),
                 ),
                 naming.node(host),
                 self,

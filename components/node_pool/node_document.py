@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,11 +12,12 @@ from components.consul.joining import Joining
 from components.node_pool.host_document import host_document, secrets_document
 from components.node_pool.supervision import Supervision
 from components.nomad import agent_config as nomad
-from slipway.plan.platform import Node, PlatformPlan, Pool
+from components.serving.nomad_job import ending_s, replacement_s
+from slipway.plan.platform import ModelPlan, Node, PlatformPlan, Pool
 
 GATE_SCHEMA_VERSION = 2
 READY_TIMEOUT_S = 120
-DRAIN_S = 600
+S_PER_HOUR = 3600
 
 
 def node_document(
@@ -23,7 +25,7 @@ def node_document(
 ) -> dict[str, Any]:
     """A node's two agents, and the clusters it leaves when it is removed."""
     nomad_client = dataclasses.replace(
-        nomad.client_agent(plan, pool, node, drain_timeout_s=drain_timeout_s(plan)),
+        nomad.client_agent(plan, pool, node, drain_timeout_s=drain_timeout_s(plan, pool)),
         starts_after=_prerequisites(plan, node),
     )
     agents = [consul.client_agent(plan, node), nomad_client]
@@ -34,7 +36,7 @@ def node_document(
         departure={
             "consul": plan.consul.url,
             "nomad": plan.nomad.url,
-            "drain_timeout_s": drain_timeout_s(plan),
+            "drain_timeout_s": drain_timeout_s(plan, pool),
         },
     )
 
@@ -64,10 +66,22 @@ def gate_document(plan: PlatformPlan, pool: Pool) -> dict[str, Any]:
     }
 
 
-def drain_timeout_s(plan: PlatformPlan) -> int:
-    """The longest time a replica may take to finish its requests, and at least what models have by
-    default: the first model changes no agent."""
-    return max([DRAIN_S, *(model.replica.drain_timeout_s for model in plan.models)])
+def drain_timeout_s(plan: PlatformPlan, pool: Pool) -> int:
+    """The longest time in which a node's work may move to other nodes: 1, 2, 4, … hours.
+
+    In these steps, because every other number would restart the pool's Nomad clients.
+    """
+    models = [model for model in plan.models if model.pool == pool.name]
+    hours = math.ceil(max([_moving_s(model, pool) for model in models], default=0) / S_PER_HOUR)
+    return S_PER_HOUR << max(hours - 1, 0).bit_length()
+
+
+def _moving_s(model: ModelPlan, pool: Pool) -> int:
+    """Nomad moves a model's replicas one by one, each once the one before is replaced."""
+    replicas = model.stable.scaling.max_replicas
+    if pool.memory_bytes:
+        replicas = min(replicas, pool.memory_bytes // model.replica.memory_bytes)
+    return replicas * replacement_s(model) + ending_s(model)
 
 
 def _prerequisites(plan: PlatformPlan, node: Node) -> dict[str, Any]:

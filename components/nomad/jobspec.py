@@ -172,6 +172,7 @@ class Task:
     files: tuple[File, ...] = ()
     runs_before_the_others: bool = False
     runs_beside_the_others: bool = False  # starts before them, and ends after them
+    shutdown_delay_s: float = 0  # until the signal to end
     kill_timeout_s: float = 10
     consul_identity: bool = False  # a Consul token by workload identity
     nomad_identity: bool = False  # a Nomad token by workload identity, in NOMAD_TOKEN
@@ -192,6 +193,8 @@ class Task:
             "KillTimeout": _ns(self.kill_timeout_s),
             "LogConfig": {"MaxFiles": 3, "MaxFileSizeMB": 10},
         }
+        if self.shutdown_delay_s:
+            task["ShutdownDelay"] = _ns(self.shutdown_delay_s)
         if self.runs_before_the_others:
             task["Lifecycle"] = {"Hook": "prestart", "Sidecar": False}
         if self.runs_beside_the_others:
@@ -229,6 +232,23 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """How a node that drains hands over a group's allocations: one by one, the next once the
+    replacement of the last has passed its checks or has had its time."""
+
+    healthy_deadline_s: float
+    min_healthy_s: float = 10  # Nomad's default
+
+    def render(self) -> dict[str, Any]:
+        return {
+            "MaxParallel": 1,
+            "HealthCheck": "checks",
+            "MinHealthyTime": _ns(self.min_healthy_s),
+            "HealthyDeadline": _ns(self.healthy_deadline_s),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
     """A group's minimum and maximum, and the policy that the Nomad Autoscaler reads."""
 
@@ -258,6 +278,7 @@ class Group:
     shutdown_delay_s: float = 0
     restart: Restart = field(default_factory=Restart)
     scaling: Scaling | None = None
+    migration: Migration | None = None  # without one, a replacement has 5 minutes
     disk_mb: int = 150
 
     def render(self) -> dict[str, Any]:
@@ -279,6 +300,8 @@ class Group:
             group["ShutdownDelay"] = _ns(self.shutdown_delay_s)
         if self.scaling:
             group["Scaling"] = self.scaling.render()
+        if self.migration:
+            group["Migrate"] = self.migration.render()
         return _present(group)
 
 

@@ -15,6 +15,7 @@ from components.nomad.jobspec import (
     Group,
     HttpCheck,
     Job,
+    Migration,
     Scaling,
     Service,
     Task,
@@ -36,6 +37,7 @@ RUNTIME = "${meta.runtime}"
 # before it is over.
 SHUTDOWN_DELAY_S = 5
 DRAIN_MARGIN_S = 30  # the drain ends before the scheduler's timeout
+PLACEMENT_MARGIN_S = 60  # around loading: placement before, passing checks after
 
 
 def model_job(
@@ -71,8 +73,19 @@ def model_job(
                 max_count=release.scaling.max_replicas,
                 policy=inflight_policy(model, release, autoscaling),
             ),
+            migration=Migration(healthy_deadline_s=replacement_s(model)),
         ),
     )
+
+
+def replacement_s(model: ModelPlan) -> int:
+    """The longest time in which a replica on another node is ready to take over."""
+    return model.replica.load_timeout_s + PLACEMENT_MARGIN_S
+
+
+def ending_s(model: ModelPlan) -> int:
+    """The longest time in which a replica that is told to end finishes its requests and ends."""
+    return SHUTDOWN_DELAY_S + model.replica.drain_timeout_s + DRAIN_MARGIN_S
 
 
 def _named(release: Release) -> dict[str, str]:

@@ -28,6 +28,7 @@ NAME = "tls-proxy"
 LOOPBACK = "127.0.0.1"
 MEBIBYTE = 1 << 20
 HTTP2_PORTS = ("grpc",)
+LAST_BYTES_S = 5  # for clients that read slowly, after the replica has ended
 BUFFER_BYTES = 32768
 UNLIMITED = 2**32 - 1
 UNREACHABLE_HEADER = "x-slipway-replica-unreachable"
@@ -59,6 +60,7 @@ def proxy_task(proxy: TlsProxySpec, ports: Iterable[str]) -> Task:
         cpu_mhz=proxy.cpu_mhz,
         memory_mb=proxy.memory_bytes // MEBIBYTE,
         runs_beside_the_others=True,
+        shutdown_delay_s=LAST_BYTES_S,
     )
 
 

@@ -15,9 +15,10 @@ import pytest
 import yaml
 
 from components.autoscaling.nomad import POLICY_RULES
+from components.node_pool.node_document import drain_timeout_s
 from components.nomad.agent_config import MAX_KILL_TIMEOUT_S
 from components.nomad.jobspec import LEFT_DELIMITER, HttpCheck, Job, ScriptCheck, to_json
-from components.serving.nomad_job import model_job
+from components.serving.nomad_job import model_job, replica_content
 from slipway.cli.platform.measured import REPLICAS
 from slipway.config.inputs import load_inputs
 from slipway.config.model import TimeoutSettings
@@ -239,6 +240,31 @@ def test_a_job_drains_before_nomad_loses_its_patience(jobs: dict[str, Job], name
         (server,) = [task for task in job.group.tasks if task.name == "server"]
         assert server.kill_timeout_s > replica["drain_timeout_s"]
         assert job.group.shutdown_delay_s > 0
+
+
+def test_a_replacement_of_a_drained_replica_has_the_time_to_load(plan: PlatformPlan) -> None:
+    model = replace(plan.models[0], replica=replace(plan.models[0].replica, load_timeout_s=1800))
+    job = model_job(model, model.stable, datacenter=plan.datacenter, autoscaling=plan.autoscaling)
+    assert job.group.render()["Migrate"]["HealthyDeadline"] > 1800 * 10**9
+    assert "Migrate" not in replica_content(model)  # running replicas stay
+
+
+def test_a_node_has_the_time_to_hand_over_all_of_its_replicas(plan: PlatformPlan) -> None:
+    model = plan.models[0]
+    (pool,) = [pool for pool in plan.pools if pool.name == model.pool]
+
+    def moves(replicas: int, load_s: int) -> int:
+        scaling = replace(model.stable.scaling, max_replicas=replicas)
+        changed = replace(
+            model,
+            releases=(replace(model.stable, scaling=scaling),),
+            replica=replace(model.replica, load_timeout_s=load_s),
+        )
+        return drain_timeout_s(replace(plan, models=(changed,)), replace(pool, memory_bytes=0))
+
+    assert moves(1, 600) == 3600
+    assert moves(4, 1800) == 4 * 3600
+    assert moves(8, 1800) == 8 * 3600
 
 
 def test_nomad_lets_a_task_take_as_long_as_the_longest_drain_that_a_model_may_ask_for(
