@@ -5,6 +5,7 @@ Everything but the secrets is known at preview. Options with Consul's default va
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from components import seeds
@@ -48,7 +49,8 @@ def server_agent(plan: PlatformPlan, server: Server) -> AgentDocument:
         "performance": {"raft_multiplier": 1 if not others else 5},
         **({"retry_join": others} if others else {}),
     }
-    return _agent(plan, CONSUL_SERVER, server.address, configuration)
+    agent = _agent(plan, CONSUL_SERVER, server.address, configuration)
+    return dataclasses.replace(agent, leader_url=agent.ready_url) if others else agent
 
 
 def client_agent(plan: PlatformPlan, node: Node) -> AgentDocument:

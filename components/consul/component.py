@@ -50,28 +50,35 @@ class ConsulCluster(SlipwayComponent):
         self.address = plan.consul.url
         super().__init__("ConsulCluster", name, {"servers": len(plan.servers)}, opts)
         password = random.RandomPassword(
-            f"{name}-seed", length=SEED_LENGTH, special=False, opts=self.child_options()
+            f"{name}-seed",
+            length=SEED_LENGTH,
+            special=False,
+            opts=self.child_options(protect=self.protected),
         )
         self.seed: pulumi.Output[str] = pulumi.Output.secret(password.result)
         self.token = self.seed.apply(lambda seed: seeds.token(seed, acl.MANAGEMENT))
-        servers = [
-            hosts.programs.run(
-                HostProgram(
-                    bundle=plan.node_agent.bundle,
-                    script="agents.py",
-                    document=server_document(plan, server, hosts.supervision),
-                    secrets=secret_json(
-                        pulumi.Output.all(
-                            seed=self.seed, certificate=args.certificates[server.name]
-                        ).apply(functools.partial(_server_secrets, hosts.joining, server.name))
+        servers: list[pulumi.Resource] = []
+        for server in plan.servers:
+            # One after the other, so that the others keep a quorum while one restarts.
+            servers.append(
+                hosts.programs.run(
+                    HostProgram(
+                        bundle=plan.node_agent.bundle,
+                        script="agents.py",
+                        document=server_document(plan, server, hosts.supervision),
+                        secrets=secret_json(
+                            pulumi.Output.all(
+                                seed=self.seed, certificate=args.certificates[server.name]
+                            ).apply(functools.partial(_server_secrets, hosts.joining, server.name))
+                        ),
+                        protect=self.protected,
                     ),
-                ),
-                naming.agent(name, server.name),
-                self,
-                on=server.name,
+                    naming.agent(name, server.name),
+                    self,
+                    on=server.name,
+                    depends_on=servers[-1:],
+                )
             )
-            for server in plan.servers
-        ]
         permissions = hosts.programs.run(
             HostProgram(
                 bundle=plan.node_agent.bundle,

@@ -40,6 +40,7 @@ class AgentDocument:
     renewal: str  # RELOAD or RESTART
     ready_timeout_s: int = 120
     stop_timeout_s: int = 30
+    leader_url: str = ""  # of one of several servers: which of them leads
     starts_after: Mapping[str, Any] | None = None  # conditions in the cluster that it waits for
 
     def render(self) -> dict[str, Any]:
@@ -53,6 +54,8 @@ class AgentDocument:
             "renewal": self.renewal,
             "stop_timeout_s": self.stop_timeout_s,
         }
+        if self.leader_url:
+            document["leader_url"] = self.leader_url
         if self.starts_after is not None:
             document["starts_after"] = dict(self.starts_after)
         return document

@@ -6,6 +6,7 @@ Everything but the secrets is known at preview. Options with Nomad's default val
 
 from __future__ import annotations
 
+import dataclasses
 from ipaddress import ip_address
 from typing import Any
 
@@ -70,7 +71,9 @@ def server_agent(plan: PlatformPlan, server: Server) -> AgentDocument:
     # Answers before there is a leader, unlike /v1/status/…, so that Consul clients start meanwhile;
     # Nomad clients wait by themselves.
     ready_url = f"{plan.nomad.at(server.address).url}/v1/regions"
-    return _agent(plan, NOMAD_SERVER, configuration, ready_url)
+    agent = _agent(plan, NOMAD_SERVER, configuration, ready_url)
+    leader_url = f"{plan.nomad.at(server.address).url}/v1/status/leader"
+    return dataclasses.replace(agent, leader_url=leader_url) if others else agent
 
 
 def client_agent(

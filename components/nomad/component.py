@@ -65,31 +65,37 @@ class NomadCluster(SlipwayComponent):
         self.address = plan.nomad.url
         super().__init__("NomadCluster", name, {"servers": len(plan.servers)}, opts)
         password = random.RandomPassword(
-            f"{name}-seed", length=SEED_LENGTH, special=False, opts=self.child_options()
+            f"{name}-seed",
+            length=SEED_LENGTH,
+            special=False,
+            opts=self.child_options(protect=self.protected),
         )
         seed: pulumi.Output[str] = pulumi.Output.secret(password.result)
         self.token = seed.apply(lambda known: seeds.token(known, MANAGEMENT))
-        self.servers: list[pulumi.Resource] = [
-            hosts.programs.run(
-                HostProgram(
-                    bundle=plan.node_agent.bundle,
-                    script="agents.py",
-                    document=server_document(plan, server, hosts.supervision),
-                    secrets=secret_json(
-                        pulumi.Output.all(
-                            seed=seed,
-                            consul_seed=args.consul_seed,
-                            certificate=args.certificates[server.name],
-                        ).apply(functools.partial(_server_secrets, hosts.joining, server.name))
+        self.servers: list[pulumi.Resource] = []
+        for server in plan.servers:
+            # One after the other, so that the others keep a quorum while one restarts.
+            self.servers.append(
+                hosts.programs.run(
+                    HostProgram(
+                        bundle=plan.node_agent.bundle,
+                        script="agents.py",
+                        document=server_document(plan, server, hosts.supervision),
+                        secrets=secret_json(
+                            pulumi.Output.all(
+                                seed=seed,
+                                consul_seed=args.consul_seed,
+                                certificate=args.certificates[server.name],
+                            ).apply(functools.partial(_server_secrets, hosts.joining, server.name))
+                        ),
+                        protect=self.protected,
                     ),
-                ),
-                naming.agent(name, server.name),
-                self,
-                on=server.name,
-                depends_on=args.consul_ready,
+                    naming.agent(name, server.name),
+                    self,
+                    on=server.name,
+                    depends_on=[*args.consul_ready, *self.servers[-1:]],
+                )
             )
-            for server in plan.servers
-        ]
         bootstrap = hosts.programs.run(
             HostProgram(
                 bundle=plan.node_agent.bundle,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 
@@ -142,13 +143,13 @@ def test_the_nodes_of_a_pool_do_not_wait_for_each_other(recording: Recording) ->
     assert "node-cpu-0" not in recording["node-edge-0"].depends_on
 
 
-def test_three_servers_do_not_wait_for_each_other() -> None:
+def test_servers_change_one_after_the_other() -> None:
     recording = record(hosts(cluster_plan(servers=3)))
     for system in ("consul", "nomad"):
-        names = {f"{system}-server-{index}" for index in range(3)}
-        for name in names:
-            assert not recording[name].depends_on & names
-        assert names <= recording[f"{system}-acl"].depends_on
+        names = [f"{system}-server-{index}" for index in range(3)]
+        for earlier, later in itertools.pairwise(names):
+            assert recording[later].depends_on & set(names) == {earlier}
+        assert set(names) <= recording[f"{system}-acl"].depends_on
 
 
 def test_options_of_a_component_do_not_reach_its_children() -> None:
@@ -156,6 +157,14 @@ def test_options_of_a_component_do_not_reach_its_children() -> None:
     recording = record(hosts(cluster_plan(), options))
     ignoring = [name for name, found in recording.registrations.items() if found.ignore_changes]
     assert ignoring == ["consul"]
+
+
+def test_of_a_protected_cluster_what_cannot_be_made_again_is_protected_too() -> None:
+    options = pulumi.ResourceOptions(protect=True)
+    recording = record(hosts(cluster_plan(servers=3), options))
+    protected = {name for name, found in recording.registrations.items() if found.protect}
+    servers = {f"consul-server-{index}" for index in range(3)}
+    assert protected == {"consul", "consul-seed", *servers}
 
 
 @pytest.mark.parametrize("preview", [False, True])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from components.consul import agent_config as consul
 from components.consul.joining import HostTokens
 from components.nomad import agent_config as nomad
 from tests.binaries import find
@@ -47,6 +48,16 @@ def test_a_server_runs_no_tasks_and_a_client_is_not_a_server() -> None:
     assert "client" not in server
     assert "plugin" not in server
     assert "server" not in client
+
+
+def test_only_one_of_several_servers_says_who_leads() -> None:
+    for servers in (1, 3):
+        plan = cluster_plan(servers=servers)
+        for agent in (
+            nomad.server_agent(plan, plan.servers[-1]),
+            consul.server_agent(plan, plan.servers[-1]),
+        ):
+            assert agent.leader_url.endswith("/v1/status/leader") == (servers > 1)
 
 
 def test_agents_hold_the_consul_token_made_for_their_host() -> None:

@@ -93,6 +93,11 @@ def reload_needed(folders: Folders, agent: Agent) -> Path:
     return folders.agent(agent.host, agent.name) / "reload-needed"
 
 
+def leader_awaited(folders: Folders, agent: Agent) -> Path:
+    """The mark that a server was restarted and has not been seen with a leader since."""
+    return folders.agent(agent.host, agent.name) / "leader-awaited"
+
+
 def forget_record(folders: Folders, agent: Agent) -> None:
     (folders.agent(agent.host, agent.name) / RECORD).unlink(missing_ok=True)
 

@@ -86,8 +86,8 @@ class Departure:
 
 @dataclass(frozen=True)
 class Host:
-    """A host's agents, and by agent name: configurations, additional prerequisites, and how an
-    agent takes up a renewed certificate."""
+    """A host's agents, and by agent name: configurations, additional prerequisites, how an agent
+    takes up a renewed certificate, and where one of several servers says which of them leads."""
 
     name: str
     supervisor: Endpoint | Units
@@ -96,6 +96,7 @@ class Host:
     prerequisites: Mapping[str, Prerequisites]
     departure: Departure | None
     renewals: Mapping[str, str] = field(default_factory=dict)
+    leader_urls: Mapping[str, str] = field(default_factory=dict)
 
 
 # How an agent takes up a renewed certificate: by the signal HUP, instead of by a restart.
@@ -133,12 +134,14 @@ def read_prerequisites(starts_after: Mapping[str, Any]) -> Prerequisites:
 
 def _host(document: JsonObject, folders: Folders) -> Host:
     host = document["host"]
-    agents, configurations, prerequisites, renewals = [], {}, {}, {}
+    agents, configurations, prerequisites, renewals, leader_urls = [], {}, {}, {}, {}
     for entry in document["agents"]:
         filled = substitute(entry, _paths(folders, host, entry["name"]))
         configurations[entry["name"]] = filled.pop("configuration")
         if (renewal := filled.pop("renewal", None)) is not None:
             renewals[entry["name"]] = renewal
+        if (leader_url := filled.pop("leader_url", None)) is not None:
+            leader_urls[entry["name"]] = leader_url
         if (starts_after := filled.pop("starts_after", None)) is not None:
             prerequisites[entry["name"]] = read_prerequisites(starts_after)
         agents.append(read_agent({"host": host, **filled}))
@@ -150,6 +153,7 @@ def _host(document: JsonObject, folders: Folders) -> Host:
         configurations=configurations,
         prerequisites=prerequisites,
         renewals=renewals,
+        leader_urls=leader_urls,
         departure=Departure(**departure) if departure else None,
     )
 

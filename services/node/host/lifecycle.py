@@ -11,13 +11,14 @@ from contextlib import suppress
 from typing import Any
 
 from program.errors import HostError, InputError
-from program.folders import Folders, make_private_folder
+from program.folders import Folders, make_private_folder, write_private
 from program.waiting import say, wait_until
 
 from host.agent_files import (
     agents_on_disk,
     folders_of_agents,
     forget_record,
+    leader_awaited,
     reload_needed,
     restart_needed,
     write_agent,
@@ -25,12 +26,13 @@ from host.agent_files import (
 from host.departure import forget
 from host.document import Agent, Host
 from host.prerequisites import wait_for_prerequisites
-from host.probe import not_ready, shows_old_certificate
+from host.probe import knows_no_leader, not_ready, shows_old_certificate
 from host.supervisor import Supervisor
 from host.supervisors import supervisor_for, supervisor_of
 from host.tasks import finish, reap
 
 RELOAD_TIMEOUT_S = 30
+LEADER_TIMEOUT_S = 60
 
 
 def apply(folders: Folders, host: Host, secrets: dict[str, Any]) -> None:
@@ -45,9 +47,10 @@ def apply(folders: Folders, host: Host, secrets: dict[str, Any]) -> None:
             if supervisor.ensure_running():
                 start_in_stages(supervisor, _known(supervisor))
             write_agent(supervisor, host, agent, secrets)
-        _take_up(supervisor, agent)
+        _take_up(supervisor, host, agent)
         _start(supervisor, agent)
         _wait_until_ready(supervisor, agent)
+        _wait_for_leader(supervisor, host, agent)
         _take_up_certificate(supervisor, agent)
 
 
@@ -148,15 +151,33 @@ def _known(supervisor: Supervisor) -> list[Agent]:
     return agents
 
 
-def _take_up(supervisor: Supervisor, agent: Agent) -> None:
+def _take_up(supervisor: Supervisor, host: Host, agent: Agent) -> None:
     """End an agent whose files changed; the supervisor then has its version on disk."""
-    mark = restart_needed(supervisor.folders, agent)
-    if mark.exists() or supervisor.state(agent) is None:
+    mark, state = restart_needed(supervisor.folders, agent), supervisor.state(agent)
+    if mark.exists() or state is None:
+        if state is not None and state.runs and agent.name in host.leader_urls:
+            write_private(leader_awaited(supervisor.folders, agent), "")
         supervisor.stop(agent)  # may take half a minute: not under the lock
         with supervisor.locked():
             supervisor.load(agent)
         mark.unlink(missing_ok=True)
         reload_needed(supervisor.folders, agent).unlink(missing_ok=True)
+
+
+def _wait_for_leader(supervisor: Supervisor, host: Host, agent: Agent) -> None:
+    """After a restart of one of several servers: the next one may restart once it is back.
+
+    Without a leader the others are down, or are not there yet: they may need what comes next.
+    """
+    mark, url = leader_awaited(supervisor.folders, agent), host.leader_urls.get(agent.name)
+    if url is None or not mark.exists():
+        return
+    what = f"{agent.name} on {agent.host} finds a leader"
+    try:
+        wait_until(what, lambda: knows_no_leader(supervisor.folders, agent, url), LEADER_TIMEOUT_S)
+    except HostError as error:
+        say(str(error))
+    mark.unlink()
 
 
 def _take_up_certificate(supervisor: Supervisor, agent: Agent) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import ssl
 import urllib.error
 import urllib.parse
@@ -32,6 +33,19 @@ def not_ready(folders: Folders, agent: Agent) -> str | None:
         return f"{url}: HTTP {error.code} {error.read(200).decode(errors='replace').strip()}"
     except (OSError, http.client.HTTPException, InputError) as error:
         return f"{url}: {error}"
+
+
+def knows_no_leader(folders: Folders, agent: Agent, leader_url: str) -> str | None:
+    """None if the server's answer at `leader_url` names a leader."""
+    try:
+        with urllib.request.urlopen(  # noqa: S310
+            leader_url, timeout=PROBE_TIMEOUT_S, context=_context(folders, agent)
+        ) as response:
+            return None if json.load(response) else f"{leader_url}: no leader"
+    except urllib.error.HTTPError as error:
+        return f"{leader_url}: HTTP {error.code}"
+    except (OSError, http.client.HTTPException, InputError, ValueError) as error:
+        return f"{leader_url}: {error}"
 
 
 def shows_old_certificate(folders: Folders, agent: Agent) -> str | None:

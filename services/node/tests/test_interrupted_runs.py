@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import http.server
+import json
 import shutil
 import sys
 import tempfile
+import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -163,6 +166,44 @@ def test_an_agent_that_runs_with_its_files_is_not_started_again(machine: Machine
     assert before is not None
     assert after is not None
     assert after.pid == before.pid
+
+
+@contextmanager
+def election(rounds: int) -> Iterator[tuple[str, list[str]]]:
+    """A server that knows no leader until it was asked `rounds` times: its URL, and its answers."""
+    answers: list[str] = []
+
+    class Status(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answers.append("127.0.0.1:8300" if len(answers) >= rounds else "")
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(answers[-1]).encode())
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with http.server.HTTPServer((f"{NETWORK}1", 0), Status) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            yield f"http://{NETWORK}1:{server.server_port}/", answers
+        finally:
+            server.shutdown()
+
+
+def test_a_restarted_server_is_done_once_it_knows_a_leader(machine: Machine) -> None:
+    secrets = {"agents": {"consul": {"secret": "first"}}}
+    with election(rounds=3) as (url, answers):
+        first = dataclasses.replace(machine.host(16), leader_urls={"consul": url})
+        lifecycle.apply(machine.folders, first, secrets)
+        assert answers == []  # the other servers may not be there yet
+        changed = dataclasses.replace(
+            machine.host(16, configuration="second"), leader_urls={"consul": url}
+        )
+        lifecycle.apply(machine.folders, changed, secrets)
+        assert answers == ["", "", "", "127.0.0.1:8300"]
+        lifecycle.apply(machine.folders, changed, secrets)
+        assert len(answers) == 4
 
 
 def test_an_agent_that_runs_is_not_started_again_for_what_it_should_have_waited_for(
