@@ -41,8 +41,9 @@ POLICIES = {
     "slipway-prometheus": _READ_CATALOG + 'agent_prefix "" { policy = "read" }\n',
 }
 
-# Nomad job -> the role of its tasks, which has the policy of the same name.
-TASK_ROLES = {"xds": "slipway-xds", "prometheus": "slipway-prometheus"}
+# The roles of tasks. Each has the policy of the same name.
+CONTROL_PLANE_ROLE, PROMETHEUS_ROLE = "slipway-xds", "slipway-prometheus"
+ROLES = (PROMETHEUS_ROLE, CONTROL_PLANE_ROLE)
 
 
 def acl_document(consul_address: str, tokens: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -58,24 +59,28 @@ def acl_document(consul_address: str, tokens: Sequence[Mapping[str, Any]]) -> di
         "roles": [
             {
                 "Name": role,
-                "Description": ours(f"tasks of the job {job}"),
+                "Description": ours(f"role {role}"),
                 "Policies": [{"Name": role}],
             }
-            for job, role in sorted(TASK_ROLES.items())
+            for role in ROLES
         ],
         "tokens": list(tokens),
     }
 
 
-def workload_document(consul_address: str, jwks_url: str) -> dict[str, Any]:
-    """The auth method for Nomad's workloads. Consul fetches the keys at once, so Nomad must be
-    up."""
+def workload_document(
+    consul_address: str, jwks_url: str, roles: Mapping[str, str]
+) -> dict[str, Any]:
+    """The auth method for Nomad's workloads. Consul fetches the keys at once, so Nomad must be up.
+
+    `roles`: Nomad job -> the role of its tasks.
+    """
     return {
         "schema_version": SCHEMA_VERSION,
         "address": consul_address,
         "leader_timeout_s": LEADER_TIMEOUT_S,
         "auth_methods": [_auth_method(jwks_url)],
-        "binding_rules": _binding_rules(),
+        "binding_rules": _binding_rules(roles),
     }
 
 
@@ -113,7 +118,7 @@ def _auth_method(jwks_url: str) -> dict[str, Any]:
     }
 
 
-def _binding_rules() -> list[dict[str, Any]]:
+def _binding_rules(roles: Mapping[str, str]) -> list[dict[str, Any]]:
     services = {
         "AuthMethod": AUTH_METHOD,
         "Description": ours("a service may register itself"),
@@ -132,7 +137,7 @@ def _binding_rules() -> list[dict[str, Any]]:
                 f' and value.nomad_namespace == "default" and value.nomad_job_id == "{job}"'
             ),
         }
-        for job, role in sorted(TASK_ROLES.items())
+        for job, role in sorted(roles.items())
     ]
     return [services, *tasks]
 

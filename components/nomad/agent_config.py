@@ -35,6 +35,7 @@ NAME = "nomad"
 KEY_PUBLISHER = "workload-keys"
 KEYS_PATH = "/.well-known/jwks.json"
 RPC_PORT = 4647
+LOOPBACK = "127.0.0.1"
 MANAGEMENT = "management"
 IDENTITY_TTL = "1h"
 BYTES_PER_MB = 1024 * 1024  # Nomad's "MB"
@@ -117,7 +118,8 @@ def client_agent(
 def key_publisher(plan: PlatformPlan, server: Server, python: str) -> AgentDocument:
     """Serves the keys of workload identities to Consul, which shows no certificate when it fetches
     them; Nomad refuses such clients."""
-    program, listen = plan.node_agent, plan.workload_keys.at(server.address)
+    program, keys = plan.node_agent, plan.workload_keys
+    listen = keys if keys.host == LOOPBACK else keys.at(server.address)
     return AgentDocument(
         name=KEY_PUBLISHER,
         stage=WORKLOAD_KEYS,

@@ -15,6 +15,7 @@ from components.base import HostProgram, SlipwayComponent, secret_json
 from components.consul import acl
 from components.consul.joining import Joining
 from components.hosts.realisation import HostRealisation
+from components.metrics.prometheus import JOB_ID as PROMETHEUS_JOB
 from components.node_pool.host_document import SECRETS_VERSION, secrets_document
 from components.nomad.agent_config import (
     KEY_PUBLISHER,
@@ -112,7 +113,9 @@ class NomadCluster(SlipwayComponent):
             HostProgram(
                 bundle=plan.node_agent.bundle,
                 script="consul_acl.py",
-                document=acl.workload_document(args.consul_address, jwks_url(plan)),
+                document=acl.workload_document(
+                    args.consul_address, jwks_url(plan), task_roles(plan)
+                ),
                 secrets=secret_json(
                     pulumi.Output.all(args.consul_token, args.authority).apply(
                         lambda both: acl.workload_secrets(*both)
@@ -126,6 +129,12 @@ class NomadCluster(SlipwayComponent):
         )
         self.ready: list[pulumi.Resource] = [workloads]
         self.register_outputs({"address": self.address})
+
+
+def task_roles(plan: PlatformPlan) -> dict[str, str]:
+    """The platform's jobs whose tasks use Consul -> their roles in Consul."""
+    control_planes = {envoy.xds_name: acl.CONTROL_PLANE_ROLE for envoy in plan.gateway.envoys}
+    return {**control_planes, PROMETHEUS_JOB: acl.PROMETHEUS_ROLE}
 
 
 def acl_document(address: str) -> dict[str, object]:

@@ -12,6 +12,7 @@ import pytest
 from components.consul import acl
 from components.consul import agent_config as consul
 from components.consul.joining import HostTokens
+from components.nomad.component import task_roles
 from slipway.plan.platform import PlatformPlan
 from tests.binaries import find
 from tests.components.cluster_plan import cluster_plan
@@ -21,6 +22,7 @@ SEED = "a seed of no cluster"
 ADDRESS = "https://127.77.0.1:8501"
 JWKS = "https://127.77.0.1:4645/.well-known/jwks.json"
 JOINING = HostTokens()
+ROLES = task_roles(cluster_plan())
 
 
 def acl_secrets(plan: PlatformPlan, seed: str) -> dict[str, Any]:
@@ -32,7 +34,7 @@ def test_the_permissions_are_rendered_whole() -> None:
 
 
 def test_the_auth_method_for_workloads_is_rendered_whole() -> None:
-    assert_golden("node/consul-workloads.json", acl.workload_document(ADDRESS, JWKS))
+    assert_golden("node/consul-workloads.json", acl.workload_document(ADDRESS, JWKS, ROLES))
 
 
 def test_every_token_has_a_secret_of_its_own() -> None:
@@ -68,7 +70,7 @@ def test_another_seed_shares_no_secret() -> None:
 
 
 def test_no_policy_lets_a_task_write() -> None:
-    for role in acl.TASK_ROLES.values():
+    for role in acl.ROLES:
         assert "write" not in acl.POLICIES[role]
 
 

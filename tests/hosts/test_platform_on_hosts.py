@@ -3,79 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import shutil
-import subprocess
-import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
-import yaml
 from tenacity import Retrying, stop_after_delay, wait_fixed
 
 from slipway.cli import certificates
 from tests.hosts.bed import Bed
 from tests.hosts.conftest import ADDRESSES
-from tests.live.environments import SIMULATED_ENGINE, copy_tree
-from toolchain.settings import default_cache
+from tests.hosts.environment import NAME, Checkout, environment, streams
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
 
-NAME = "hosts"
 REPLICAS = {"min": 2, "max": 2}
 EDGE, SERVER, WORKER = (ADDRESSES[name] for name in ("edge-0", "server-0", "worker-0"))
 SECOND_WORKER = WORKER.rpartition(".")[0] + ".22"
-CHANGED = re.compile(r"^ *\S+ +\S+:\S+ (\S+) (?:created|updated|replaced|deleted)\b", re.MULTILINE)
 # What a host has more of after a removal is seen here; what agents write elsewhere would be too.
 LISTED = (
     "find /etc /opt /usr/local /var/lib /root -xdev -not -path '/var/lib/postgresql/*' | sort;"
     " getent passwd; getent group"
 )
-
-
-@dataclass(frozen=True)
-class Checkout:
-    folder: Path
-    environ: dict[str, str]
-
-    @property
-    def settings(self) -> Path:
-        return self.folder / f"Pulumi.{NAME}.yaml"
-
-    def put_workers(self, **workers: str) -> None:
-        """Name -> address of the hosts in the pool of the model."""
-        document = yaml.safe_load(self.settings.read_text())
-        hosts = [
-            {"name": name.replace("_", "-"), "address": address}
-            for name, address in workers.items()
-        ]
-        document["config"]["slipway:pools"]["cpu"]["hosts"] = hosts
-        self.settings.write_text(yaml.safe_dump(document))
-
-    def changed(self) -> set[str]:
-        """The names of the resources that the last `up` changed."""
-        log = (self.folder / ".slipway/pulumi" / f"{NAME}.log").read_text()
-        last = log.rpartition("Updating (")[2]
-        return set(CHANGED.findall(last))
-
-    def slipway(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            ["./slipway", *arguments, "-s", NAME],
-            cwd=self.folder,
-            env=self.environ,
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        assert not check or done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
-        return done
 
 
 @pytest.fixture(scope="module")
@@ -93,37 +42,8 @@ def before(hosts: Bed) -> dict[str, str]:
 def checkout(
     hosts: Bed, before: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Checkout]:
-    """A checkout with an environment of the bed's hosts; taken down at the end."""
-    folder = tmp_path_factory.mktemp("checkout")
-    copy_tree(folder)
-    shutil.copy(hosts.known_hosts, folder / "known_hosts")
-    write_environment(folder, key=hosts.key)
-    state = tmp_path_factory.mktemp("state")
-    environ = {
-        **os.environ,
-        "PULUMI_BACKEND_URL": f"file://{state}",
-        "PULUMI_CONFIG_PASSPHRASE": "a passphrase of a test",
-        "PULUMI_HOME": str(tmp_path_factory.mktemp("pulumi")),
-        "SLIPWAY_CACHE": str(default_cache()),
-    }
-    made = Checkout(folder, environ)
-    try:
+    with environment(hosts, tmp_path_factory, models={"sim-a": REPLICAS}) as made:
         yield made
-    finally:
-        made.slipway("unprotect", check=False)
-        made.slipway("down", "--yes", check=False)
-
-
-def write_environment(folder: Path, *, key: Path) -> None:
-    """Pulumi.hosts.yaml as it is, with a simulated model and the key of the bed."""
-    path = folder / f"Pulumi.{NAME}.yaml"
-    document = yaml.safe_load(path.read_text())
-    document["config"]["slipway:ssh"]["key"] = str(key)
-    document["config"]["slipway:models"] = {"sim-a": {"pool": "cpu", "replicas": REPLICAS}}
-    path.write_text(yaml.safe_dump(document))
-    (folder / "models/sim-a.yaml").write_text(
-        yaml.safe_dump({"name": "sim-a", "engine": SIMULATED_ENGINE})
-    )
 
 
 def test_a_preview_needs_no_host_and_no_policy_blocks_it(checkout: Checkout) -> None:
@@ -247,38 +167,12 @@ def test_a_removed_host_is_drained_first_and_no_request_fails(
     checkout: Checkout, hosts: Bed, before: dict[str, str]
 ) -> None:
     checkout.put_workers(worker_1=SECOND_WORKER)
-    with streams() as answers:
+    with streams(EDGE) as streamed:
         checkout.slipway("up")
-    assert len(answers) > 20
-    assert not [each for each in answers if not each.endswith("[DONE]")]
+    assert len(streamed.answers) > 20
+    assert not streamed.failed
     assert hosts.hosts["worker-0"].ssh(LISTED) == before["worker-0"]
     assert hosts.hosts["worker-0"].ssh("ls -A /run/systemd/system") == ""
-
-
-@contextmanager
-def streams() -> Iterator[list[str]]:
-    """Streams through the gateway, several at a time; collects how each one ended."""
-    answers: list[str] = []
-    over = threading.Event()
-
-    def ask() -> None:
-        body = {"model": "sim-a", "prompt": "hi", "max_tokens": 60, "stream": True}
-        while not over.is_set():
-            try:
-                with httpx.stream(
-                    "POST", f"http://{EDGE}:8080/v1/completions", json=body, timeout=30
-                ) as answer:
-                    answers.append(answer.read().decode().strip())
-            except httpx.HTTPError as error:
-                answers.append(repr(error))
-
-    with ThreadPoolExecutor(4) as at_once:
-        asked = [at_once.submit(ask) for _ in range(4)]
-        try:
-            yield answers
-        finally:
-            over.set()
-            wait(asked)
 
 
 def test_down_leaves_every_host_as_it_was(

@@ -333,7 +333,8 @@ class PlatformPlan:
     servers: tuple[Server, ...]
     consul: Endpoint  # the servers' API; agents on other hosts listen on the same port
     nomad: Endpoint
-    workload_keys: Endpoint  # the public keys of workload identities, beside each Nomad server
+    # The public keys of workload identities, beside each Nomad server: how Consul asks for them.
+    workload_keys: Endpoint
     peers: PeerNames
     pools: tuple[Pool, ...]
     models: tuple[ModelPlan, ...]

@@ -41,6 +41,7 @@ from .supply.supply import Supply
 CONSUL_HTTPS_PORT = 8501
 NOMAD_HTTPS_PORT = 4646
 WORKLOAD_KEYS_PORT = 4645
+LOOPBACK = "127.0.0.1"
 ENVOY_METRICS_PORT = 9901
 XDS_PORT = 18000
 XDS_HTTP_PORT = 18001
@@ -62,8 +63,8 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
     settings, artifacts = inputs.environment.settings, inputs.artifacts
     hosts = plan_hosts(inputs)
     first_server, supplies = hosts.servers[0], hosts.supplies
-    gateway_address = _gateway_address(settings, hosts)
-    gateway = _gateway(settings, inputs.environment.name, gateway_address, artifacts)
+    gateway = _gateway(settings, inputs.environment.name, hosts, artifacts)
+    gateway_address = gateway.envoys[0].listener.host
     placed = place_models(inputs, supplies)
     placements = _placements(inputs, supplies, placed)
     pools = tuple(
@@ -80,7 +81,7 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
         servers=hosts.servers,
         consul=_https(first_server.address, CONSUL_HTTPS_PORT),
         nomad=_https(first_server.address, NOMAD_HTTPS_PORT),
-        workload_keys=_https(first_server.address, WORKLOAD_KEYS_PORT),
+        workload_keys=_https(_keys_address(hosts), WORKLOAD_KEYS_PORT),
         peers=peer_names(inputs.environment.name),
         pools=pools,
         models=tuple(
@@ -164,26 +165,35 @@ def _cost(pools: Sequence[Pool], placed: Sequence[Placed], paid: Sequence[Supply
     )
 
 
-def _gateway_address(settings: EnvironmentSettings, hosts: Hosts) -> str:
-    known = hosts.supplies[settings.gateway.pool].hosts
-    return known[0].address if known else UNKNOWN_ADDRESS
+def _keys_address(hosts: Hosts) -> str:
+    """Consul's servers ask for the keys beside them, so that each can do without the others."""
+    return hosts.servers[0].address if hosts.on_one_machine else LOOPBACK
 
 
 def _gateway(
-    settings: EnvironmentSettings, environment: str, address: str, artifacts: Artifacts
+    settings: EnvironmentSettings, environment: str, hosts: Hosts, artifacts: Artifacts
 ) -> GatewayPlan:
-    envoy = EnvoyPlan(
-        name="envoy",
-        xds_name="xds",
-        pool=settings.gateway.pool,
-        listener=_http(address, settings.gateway.port),
-        metrics=_http(address, ENVOY_METRICS_PORT),
-        xds=replace(_https(address, XDS_PORT), server_name=f"xds.{environment}.slipway"),
-        xds_http=_https(address, XDS_HTTP_PORT),
+    """An Envoy on every host of the pool; on one machine, and where hosts are not known, one."""
+    nodes, pool = hosts.supplies[settings.gateway.pool].hosts, settings.gateway.pool
+    if hosts.on_one_machine or not nodes:
+        names = {"": nodes[0].address if nodes else UNKNOWN_ADDRESS}
+    else:
+        names = {f"-{node.name}": node.address for node in nodes}
+    envoys = tuple(
+        EnvoyPlan(
+            name=f"envoy{suffix}",
+            xds_name=f"xds{suffix}",
+            pool=pool,
+            listener=_http(address, settings.gateway.port),
+            metrics=_http(address, ENVOY_METRICS_PORT),
+            xds=replace(_https(address, XDS_PORT), server_name=f"xds.{environment}.slipway"),
+            xds_http=_https(address, XDS_HTTP_PORT),
+        )
+        for suffix, address in names.items()
     )
     return GatewayPlan(
-        envoys=(envoy,),
-        clients=envoy.listener,
+        envoys=envoys,
+        clients=envoys[0].listener,
         xds_bundle=artifacts.bundles["xds"],
         xds_environment=artifacts.environments["xds"],
     )

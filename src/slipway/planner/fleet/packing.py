@@ -14,8 +14,8 @@ from slipway.planner.units import GIB
 
 from .placed import Placed, at_maximum, in_use
 
-# Reserved on the gateway's node for Envoy, xDS, Prometheus and the Autoscaler: 64 + 97 + 38 MB and
-# a Python process, measured idle (2026-11-21), with room for their caches to grow.
+# Reserved on each of the gateway's nodes for Envoy, xDS, Prometheus and the Autoscaler: 64 + 97 +
+# 38 MB and a Python process, measured idle (2026-11-21), with room for their caches to grow.
 PLATFORM_JOBS = Resources(memory_bytes=GIB, cpu_mhz=500, ports=0)
 
 
@@ -58,7 +58,10 @@ def _offers(supply: Supply, *, holds_gateway: bool) -> Mapping[str, Resources]:
     )
     offers = dict.fromkeys(_node_names(supply), node)
     if holds_gateway:
-        offers[next(iter(offers))] -= PLATFORM_JOBS
+        # One Envoy on this machine, or where hosts are not known yet; otherwise one on each host.
+        everywhere = supply.hosts and not supply.on_loopback
+        for name in offers if everywhere else list(offers)[:1]:
+            offers[name] -= PLATFORM_JOBS
     return offers
 
 

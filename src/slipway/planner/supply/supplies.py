@@ -22,6 +22,7 @@ from .supply import Supply
 class Hosts:
     servers: tuple[Server, ...]
     supplies: Mapping[str, Supply]  # by pool
+    on_one_machine: bool  # each with an address of its loopback network
     warnings: tuple[str, ...] = ()
 
 
@@ -29,7 +30,11 @@ def plan_hosts(inputs: PlanInputs) -> Hosts:
     """Raises ConfigError with the problems of every pool."""
     settings, origin = inputs.environment.settings, inputs.environment.origin
     if isinstance(settings, FleetSettings):
-        return Hosts(servers=fleet_servers(settings), supplies=_supplies(inputs, settings.pools))
+        return Hosts(
+            servers=fleet_servers(settings),
+            supplies=_supplies(inputs, settings.pools),
+            on_one_machine=False,
+        )
     assert isinstance(settings, DevSettings)  # noqa: S101  (there is no third kind)
     layout = lay_out(settings, origin)
     raise_if_any(layout.problems)
@@ -38,6 +43,7 @@ def plan_hosts(inputs: PlanInputs) -> Hosts:
     return Hosts(
         servers=layout.servers,
         supplies=supplies,
+        on_one_machine=True,
         warnings=tuple(slot_hint(settings, origin)),
     )
 

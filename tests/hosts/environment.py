@@ -1,0 +1,170 @@
+"""An environment of a test bed's hosts, in a copy of the checkout, used as a person does."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from slipway.cli import certificates
+from tests.hosts.bed import Bed
+from tests.live.environments import SIMULATED_ENGINE, copy_tree
+from toolchain.settings import default_cache
+
+NAME = "hosts"
+CHANGED = re.compile(r"^ *\S+ +\S+:\S+ (\S+) (?:created|updated|replaced|deleted)\b", re.MULTILINE)
+SHOWN = 300  # characters of an answer that a failing test shows
+
+
+@dataclass(frozen=True)
+class Checkout:
+    folder: Path
+    environ: dict[str, str]
+
+    @property
+    def settings(self) -> Path:
+        return self.folder / f"Pulumi.{NAME}.yaml"
+
+    def put_workers(self, **workers: str) -> None:
+        """Name -> address of the hosts in the pool of the model."""
+        document = yaml.safe_load(self.settings.read_text())
+        document["config"]["slipway:pools"]["cpu"]["hosts"] = listed(workers)
+        self.settings.write_text(yaml.safe_dump(document))
+
+    def changed(self) -> set[str]:
+        """The names of the resources that the last `up` changed."""
+        log = (self.folder / ".slipway/pulumi" / f"{NAME}.log").read_text()
+        last = log.rpartition("Updating (")[2]
+        return set(CHANGED.findall(last))
+
+    def ask(self, url: str) -> Any:
+        """Consul's and Nomad's APIs as the operator."""
+        access = self.folder / ".slipway/access" / NAME
+        tokens = {
+            f"X-{system.title()}-Token": (access / "tokens" / system).read_text()
+            for system in ("consul", "nomad")
+        }
+        operator = certificates.platform(access / "operator")
+        return httpx.get(url, headers=tokens, verify=operator, timeout=5).raise_for_status().json()
+
+    def slipway(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            ["./slipway", *arguments, "-s", NAME],
+            cwd=self.folder,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert not check or done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+        return done
+
+
+@contextmanager
+def environment(
+    hosts: Bed,
+    tmp_path_factory: pytest.TempPathFactory,
+    *,
+    models: Mapping[str, Mapping[str, int]],
+    settings: Mapping[str, Any] | None = None,
+) -> Iterator[Checkout]:
+    """A checkout with an environment of the bed's hosts; taken down at the end.
+
+    `models` are simulated ones, with their replicas; `settings` replace those of the file.
+    """
+    folder = tmp_path_factory.mktemp("checkout")
+    copy_tree(folder)
+    shutil.copy(hosts.known_hosts, folder / "known_hosts")
+    _write(folder, hosts.key, models, settings or {})
+    state = tmp_path_factory.mktemp("state")
+    environ = {
+        **os.environ,
+        "PULUMI_BACKEND_URL": f"file://{state}",
+        "PULUMI_CONFIG_PASSPHRASE": "a passphrase of a test",
+        "PULUMI_HOME": str(tmp_path_factory.mktemp("pulumi")),
+        "SLIPWAY_CACHE": str(default_cache()),
+    }
+    made = Checkout(folder, environ)
+    try:
+        yield made
+    finally:
+        made.slipway("unprotect", check=False)
+        made.slipway("down", "--yes", check=False)
+
+
+def listed(addresses: Mapping[str, str]) -> list[dict[str, str]]:
+    """The hosts of a pool, or the servers, as the file lists them."""
+    return [
+        {"name": name.replace("_", "-"), "address": address} for name, address in addresses.items()
+    ]
+
+
+def _write(
+    folder: Path,
+    key: Path,
+    models: Mapping[str, Mapping[str, int]],
+    settings: Mapping[str, Any],
+) -> None:
+    """Pulumi.hosts.yaml with the key of the bed."""
+    path = folder / f"Pulumi.{NAME}.yaml"
+    document = yaml.safe_load(path.read_text())
+    config = document["config"]
+    config["slipway:ssh"]["key"] = str(key)
+    config["slipway:models"] = {
+        name: {"pool": "cpu", "replicas": dict(replicas)} for name, replicas in models.items()
+    }
+    config.update({f"slipway:{name}": value for name, value in settings.items()})
+    path.write_text(yaml.safe_dump(document))
+    for name in models:
+        model = {"name": name, "engine": SIMULATED_ENGINE}
+        (folder / f"models/{name}.yaml").write_text(yaml.safe_dump(model))
+
+
+@dataclass(kw_only=True)
+class Streams:
+    """How streams ended, in the order of their ends."""
+
+    answers: list[str]
+
+    @property
+    def failed(self) -> list[str]:
+        return [each[-SHOWN:] for each in self.answers if not each.endswith("[DONE]")]
+
+
+@contextmanager
+def streams(edge: str, *, model: str = "sim-a", tokens: int = 60) -> Iterator[Streams]:
+    """Streams through the gateway at this address, four at a time."""
+    streamed = Streams(answers=[])
+    over = threading.Event()
+
+    def ask() -> None:
+        body = {"model": model, "prompt": "hi", "max_tokens": tokens, "stream": True}
+        while not over.is_set():
+            try:
+                with httpx.stream(
+                    "POST", f"http://{edge}:8080/v1/completions", json=body, timeout=30
+                ) as answer:
+                    streamed.answers.append(answer.read().decode().strip())
+            except httpx.HTTPError as error:
+                streamed.answers.append(repr(error))
+
+    with ThreadPoolExecutor(4) as at_once:
+        asked = [at_once.submit(ask) for _ in range(4)]
+        try:
+            yield streamed
+        finally:
+            over.set()
+            wait(asked)

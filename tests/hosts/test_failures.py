@@ -1,0 +1,104 @@
+"""Hosts that lose their power while streams run: what goes on, and after which time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.hosts.bed import NETWORK, Bed
+from tests.hosts.environment import Checkout, environment, listed, streams
+
+pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
+
+SERVERS = {f"server-{k}": f"{NETWORK}.1{1 + k}" for k in range(3)}
+WORKERS = {f"worker-{k}": f"{NETWORK}.2{1 + k}" for k in range(2)}
+EDGES = {f"edge-{k}": f"{NETWORK}.3{1 + k}" for k in range(2)}
+POOLS = {
+    "cpu": {"kind": "metal", "hosts": listed(WORKERS), "memory": "16GiB", "cpu": 8},
+    "edge": {"kind": "metal", "hosts": listed(EDGES), "memory": "4GiB", "cpu": 2},
+}
+SETTINGS = {"servers": 3, "server_hosts": listed(SERVERS), "pools": POOLS}
+CONSUL, NOMAD = 8501, 4646
+NEW_LEADER_S = 10
+
+
+@pytest.fixture(scope="module")
+def addresses() -> Mapping[str, str]:
+    return {**SERVERS, **WORKERS, **EDGES}
+
+
+@pytest.fixture(scope="module")
+def checkout(hosts: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
+    models = {"sim-a": {"min": 2, "max": 2}}
+    with environment(hosts, tmp_path_factory, models=models, settings=SETTINGS) as made:
+        made.slipway("up")
+        yield made
+
+
+def leader(checkout: Checkout, port: int, asked: Mapping[str, str]) -> str | None:
+    """The host that leads, by the first of these servers that knows; None while none does."""
+    for address in asked.values():
+        try:
+            found = checkout.ask(f"https://{address}:{port}/v1/status/leader")
+        except httpx.HTTPError:
+            continue
+        if found:
+            return next(name for name, host in SERVERS.items() if host == found.split(":")[0])
+    return None
+
+
+def until(seen: Callable[[], Any], within_s: float) -> float:
+    """The seconds until it is true; fails after `within_s`."""
+    started = time.monotonic()
+    while not seen():
+        assert time.monotonic() - started < within_s, seen.__doc__ or "it did not happen in time"
+        time.sleep(0.05)  # what others see sends no event
+    return time.monotonic() - started
+
+
+def healthy(checkout: Checkout) -> bool:
+    """Both clusters have all of their servers."""
+    for port in (CONSUL, NOMAD):
+        address = next(iter(SERVERS.values()))
+        try:
+            said = checkout.ask(f"https://{address}:{port}/v1/operator/autopilot/health")
+        except httpx.HTTPError:
+            return False
+        if not said["Healthy"] or len(said["Servers"]) != len(SERVERS):
+            return False
+    return True
+
+
+def test_an_envoy_answers_on_every_edge_host(checkout: Checkout) -> None:
+    for address in EDGES.values():
+        answer = httpx.post(
+            f"http://{address}:8080/v1/completions",
+            json={"model": "sim-a", "prompt": "hi", "max_tokens": 4},
+            timeout=10,
+        )
+        assert answer.raise_for_status().json()["choices"]
+
+
+@pytest.mark.parametrize("port", [CONSUL, NOMAD])
+def test_without_the_leader_the_others_elect_another_and_streams_go_on(
+    checkout: Checkout, hosts: Bed, record_property: Callable[[str, object], None], port: int
+) -> None:
+    until(lambda: healthy(checkout), within_s=60)
+    killed = leader(checkout, port, SERVERS)
+    assert killed is not None
+    others = {name: address for name, address in SERVERS.items() if name != killed}
+    with streams(EDGES["edge-0"]) as streamed:
+        hosts.hosts[killed].end()
+        took_s = until(
+            lambda: leader(checkout, port, others) not in (None, killed), within_s=NEW_LEADER_S
+        )
+    record_property("new_leader_s", round(took_s, 1))
+    assert streamed.answers
+    assert not streamed.failed
+    hosts.start(killed, same_disk=True)
+    hosts.wait_until_ready()
+    until(lambda: healthy(checkout), within_s=60)
