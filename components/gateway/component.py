@@ -13,6 +13,7 @@ from components.certificates import identities
 from components.certificates.component import CertificateAuthority, job_certificate
 from components.gateway.jobs import envoy_job, xds_job
 from components.gateway.routes_gate import DEADLINE_S, gate_document
+from components.gateway.shared_address import shared_address_jobs
 from components.nomad.jobspec import Job, to_json
 from slipway.plan.platform import PlatformPlan
 
@@ -40,22 +41,26 @@ class Gateway(SlipwayComponent):
         clients = {"address": gateway.clients.host, "port": gateway.clients.port}
         super().__init__("Gateway", name, clients, opts)
         self.jobs = [
-            self._job(job, args.authority.issue(identity))
+            self._secured(job, args.authority.issue(identity))
             for envoy in gateway.envoys
             for job, identity in (
                 (xds_job(args.plan, envoy), identities.control_plane(envoy)),
                 (envoy_job(args.plan, envoy), identities.gateway(args.plan, envoy)),
             )
         ]
+        self.jobs += [self._job(job) for job in shared_address_jobs(args.plan)]
         self.register_outputs({"http": gateway.clients.url})
 
-    def _job(self, job: Job, files: pulumi.Output[Mapping[str, str]]) -> nomad.Job:
+    def _secured(self, job: Job, files: pulumi.Output[Mapping[str, str]]) -> nomad.Job:
+        return self._job(job, job_certificate(self, job.id, files))
+
+    def _job(self, job: Job, *depends_on: pulumi.Resource) -> nomad.Job:
         return nomad.Job(
             job.id,
             jobspec=to_json(job),
             json=True,
             rerun_if_dead=True,
-            opts=self.child_options(depends_on=[job_certificate(self, job.id, files)]),
+            opts=self.child_options(depends_on=depends_on),
         )
 
 

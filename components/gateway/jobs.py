@@ -113,6 +113,7 @@ def xds_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
                         in_arguments(envoy.xds_http).authority,
                         "--gateway",
                         in_arguments(envoy.listener).authority,
+                        *_shared(gateway.shared_address),
                         "--consul",
                         plan.consul.at(in_arguments(envoy.xds).host).url,
                         "--certificate",
@@ -126,3 +127,7 @@ def xds_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
             ),
         ),
     )
+
+
+def _shared(address: str) -> tuple[str, ...]:
+    return ("--shared-address", address) if address else ()

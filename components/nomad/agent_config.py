@@ -34,6 +34,7 @@ from slipway.plan.platform import Node, PlatformPlan, Pool, Server
 NAME = "nomad"
 KEY_PUBLISHER = "workload-keys"
 KEYS_PATH = "/.well-known/jwks.json"
+KEYS_READY_PATH = "/ready"
 RPC_PORT = 4647
 LOOPBACK = "127.0.0.1"
 MANAGEMENT = "management"
@@ -132,7 +133,7 @@ def key_publisher(plan: PlatformPlan, server: Server, python: str) -> AgentDocum
             "listen": {"address": listen.host, "port": listen.port},
             "nomad": plan.nomad.at(server.address).url,
         },
-        ready_url=f"{listen.url}{KEYS_PATH}",
+        ready_url=f"{listen.url}{KEYS_READY_PATH}",
         renewal=RESTART,
     )
 

@@ -54,6 +54,7 @@ def cluster_plan(*, servers: int = 1) -> PlatformPlan:
                 ),
             ),
             clients=_at(EDGE, 8080),
+            shared_address="",
             xds_bundle="xds-000000000000",
             xds_environment="xds-000000000000",
         ),

@@ -21,9 +21,16 @@ POOLS = {
     "cpu": {"kind": "metal", "hosts": listed(WORKERS), "memory": "16GiB", "cpu": 8},
     "edge": {"kind": "metal", "hosts": listed(EDGES), "memory": "4GiB", "cpu": 2},
 }
-SETTINGS = {"servers": 3, "server_hosts": listed(SERVERS), "pools": POOLS}
+SHARED = f"{NETWORK}.30"  # the address that clients use
+SETTINGS = {
+    "servers": 3,
+    "server_hosts": listed(SERVERS),
+    "pools": POOLS,
+    "gateway": {"pool": "edge", "address": SHARED},
+}
 CONSUL, NOMAD = 8501, 4646
 NEW_LEADER_S = 10
+ADDRESS_MOVES_S = 3
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +81,7 @@ def healthy(checkout: Checkout) -> bool:
 
 
 def test_an_envoy_answers_on_every_edge_host(checkout: Checkout) -> None:
-    for address in EDGES.values():
+    for address in (*EDGES.values(), SHARED):
         answer = httpx.post(
             f"http://{address}:8080/v1/completions",
             json={"model": "sim-a", "prompt": "hi", "max_tokens": 4},
@@ -91,7 +98,7 @@ def test_without_the_leader_the_others_elect_another_and_streams_go_on(
     killed = leader(checkout, port, SERVERS)
     assert killed is not None
     others = {name: address for name, address in SERVERS.items() if name != killed}
-    with streams(EDGES["edge-0"]) as streamed:
+    with streams(SHARED) as streamed:
         hosts.hosts[killed].end()
         took_s = until(
             lambda: leader(checkout, port, others) not in (None, killed), within_s=NEW_LEADER_S
@@ -102,3 +109,36 @@ def test_without_the_leader_the_others_elect_another_and_streams_go_on(
     hosts.start(killed, same_disk=True)
     hosts.wait_until_ready()
     until(lambda: healthy(checkout), within_s=60)
+
+
+def holder(hosts: Bed) -> str | None:
+    """The edge host that has the shared address."""
+    for name in EDGES:
+        if f" {SHARED}/" in hosts.hosts[name].ssh("ip -4 -oneline address show dev eth0"):
+            return name
+    return None
+
+
+def answers(address: str) -> bool:
+    try:
+        return httpx.get(f"http://{address}:8080/healthz", timeout=0.5).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+def test_the_shared_address_moves_from_an_edge_host_that_dies(
+    checkout: Checkout, hosts: Bed, record_property: Callable[[str, object], None]
+) -> None:
+    until(lambda: holder(hosts), within_s=10)
+    killed = holder(hosts)
+    assert killed is not None
+    (other,) = EDGES.keys() - {killed}
+    with streams(EDGES[other]) as streamed:
+        hosts.hosts[killed].end()
+        took_s = until(lambda: answers(SHARED), within_s=ADDRESS_MOVES_S)
+    record_property("address_moves_s", round(took_s, 1))
+    assert not streamed.failed
+    hosts.start(killed, same_disk=True)
+    hosts.wait_until_ready()
+    until(lambda: answers(EDGES[killed]), within_s=60)
+    assert holder(hosts) == other  # every move would end streams

@@ -16,6 +16,7 @@ Environment: SLIPWAY_RUN, SLIPWAY_CACHE, SLIPWAY_SCRATCH (absolute paths).
 from __future__ import annotations
 
 import urllib.parse
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from program.arguments import expect_apply
@@ -73,16 +74,25 @@ def apply(folders: Folders, document: JsonObject, secrets: JsonObject) -> None:
             ]
     took_s = wait_until("Consul", lambda: _missing(consul), timeout_s)
     say(f"Consul: has a leader and accepts the operator's token, {took_s:.1f} s")
+    wait_until("Consul's ACLs", lambda: _refused(consul, wanted), timeout_s)
+    write_private(folders.token("consul"), token)
+    counts = [f"{len(items)} {kind.name.replace('_', ' ')}" for kind, items in wanted.items()]
+    say(f"Consul: {', '.join(counts)}")
+
+
+def _refused(consul: Api, wanted: Mapping[Kind, list[JsonObject]]) -> str | None:
+    """Apply every kind. Returns why that failed if it may pass: without a leader of Nomad, Consul
+    cannot fetch the keys of workload identities."""
     try:
         for kind, items in wanted.items():
             _put(consul, kind, items)
         for kind, items in reversed(wanted.items()):
             _prune(consul, kind, items)
     except ApiError as error:
+        if error.may_pass:
+            return str(error)
         raise HostError(f"Consul refused its ACLs: {error}") from None
-    write_private(folders.token("consul"), token)
-    counts = [f"{len(items)} {kind.name.replace('_', ' ')}" for kind, items in wanted.items()]
-    say(f"Consul: {', '.join(counts)}")
+    return None
 
 
 def delete_tokens_of(consul: Api, host: str) -> None:

@@ -4,7 +4,7 @@
 
 Consul verifies workload identities with keys that it fetches without a client certificate, and
 Nomad's own API refuses such clients. The keys are public, so this server needs no credential. It
-answers one path and asks the Nomad server beside it with the host's certificate.
+asks the Nomad server beside it with the host's certificate; without a leader that has no answer.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from program.errors import exit_code
 from program.http_json import Api, ApiError
 
 PATH = "/.well-known/jwks.json"
+READY_PATH = "/ready"  # 200, whether or not Nomad has a leader
 REQUEST_TIMEOUT_S = 10
 
 
@@ -34,19 +35,26 @@ class Handler(BaseHTTPRequestHandler):
     timeout = REQUEST_TIMEOUT_S  # of each read, the TLS handshake included
 
     def do_GET(self) -> None:
-        if self.path != PATH:
+        if self.path == READY_PATH:
+            self._answer({})
+        elif self.path == PATH:
+            self._answer_keys()
+        else:
             self.send_error(HTTPStatus.NOT_FOUND)
-            return
+
+    def _answer_keys(self) -> None:
         try:
-            keys = json.dumps(self.server.nomad.get(PATH)).encode()
+            self._answer(self.server.nomad.get(PATH))
         except ApiError as error:
             self.send_error(HTTPStatus.BAD_GATEWAY, explain=str(error))
-            return
+
+    def _answer(self, document: Any) -> None:
+        body = json.dumps(document).encode()
         self.send_response(HTTPStatus.OK)
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(keys)))
+        self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(keys)
+        self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
         """Nothing: Consul asks each time it sees an identity with a new key."""

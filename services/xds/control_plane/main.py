@@ -39,7 +39,9 @@ class ControlPlane:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._gateway = GatewayAddress(settings.gateway.host, settings.gateway.port)
+        self._gateway = GatewayAddress(
+            settings.gateway.host, settings.gateway.port, settings.shared_address
+        )
         self._metrics = Metrics()
         self._hub = Hub()
         self._route_versions = RouteVersions()

@@ -64,6 +64,7 @@ class Settings:
     listen: Address
     http: Address
     gateway: Address
+    shared_address: str  # "" without one
     consul: ConsulAddress
     consul_token: str | None
     certificate: Certificate | None
@@ -86,6 +87,11 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
             flag, default=value, required=value is None, help=f"{text} (or {variable})"
         )
     parser.add_argument(
+        "--shared-address",
+        default="",
+        help="an IP address that the Envoys of several hosts share: each listens there, too",
+    )
+    parser.add_argument(
         "--certificate",
         type=Path,
         help="folder with ca.pem, cert.pem and key.pem: then both ports ask clients for a"
@@ -97,6 +103,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
             listen=_address("--listen", values.listen),
             http=_address("--http", values.http),
             gateway=_address("--gateway", values.gateway),
+            shared_address=_ip("--shared-address", values.shared_address),
             consul=_consul(values.consul),
             consul_token=_token(environment),
             certificate=Certificate(values.certificate) if values.certificate else None,
@@ -115,6 +122,13 @@ def _address(flag: str, text: str) -> Address:
     if not port.isdigit() or not 0 < int(port) < 65536:
         raise ValueError(f"{flag} {text}: the port must be between 1 and 65535")
     return Address(host, int(port))
+
+
+def _ip(flag: str, text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text)) if text else ""
+    except ValueError:
+        raise ValueError(f"{flag} {text}: expected an IP address") from None
 
 
 def _consul(text: str) -> ConsulAddress:

@@ -23,6 +23,7 @@ from .pools import (
     LocalPool,
     MetalPool,
     PoolSettings,
+    ipv4_address,
 )
 from .ssh import SshSettings
 from .validation import validated
@@ -136,9 +137,13 @@ class BudgetSettings(Settings):
 
 
 class GatewaySettings(Settings):
+    """`address` is one address for the Envoys of all hosts of the pool: one of the living hosts has
+    it. It belongs to none of them otherwise."""
+
     EXAMPLE = "{pool: edge, port: 8080}"
     pool: ResourceName = "edge"
     port: Annotated[int, Field(ge=1024, le=65535)] = 8080
+    address: Annotated[str, AfterValidator(ipv4_address)] | None = None
 
 
 class MonitoringSettings(Settings):
@@ -308,6 +313,7 @@ def _contradictions(settings: EnvironmentSettings, origin: Origin) -> list[Probl
         *_pool_contradictions(settings, origin),
         *_server_contradictions(settings, origin),
         *_host_contradictions(settings, origin),
+        *_gateway_contradictions(settings, origin),
         *_slot_problems(settings, origin),
         *_budget_contradictions(settings.budget, origin),
     ]
@@ -417,6 +423,34 @@ def _host_contradictions(settings: EnvironmentSettings, origin: Origin) -> Itera
                     fix="list every host once",
                 )
             owners[known] = owner
+
+
+def _gateway_contradictions(settings: EnvironmentSettings, origin: Origin) -> Iterator[Problem]:
+    shared = settings.gateway.address
+    if shared is None:
+        return
+    path = ("gateway", "address")
+    pool = settings.pools.get(settings.gateway.pool)
+    owners = {host.address: owner for _, owner, host in _listed_hosts(settings)}
+    network = ipaddress.IPv4Network(settings.network.cidr)
+    if not isinstance(pool, MetalPool) or not pool.hosts:
+        yield origin.problem(
+            path, "needs a gateway pool that lists its `hosts`", value=shared, fix="remove it"
+        )
+    elif shared in owners:
+        yield origin.problem(
+            path,
+            f"is the address of {owners[shared]}",
+            value=shared,
+            fix="choose an address that no host has",
+        )
+    elif ipaddress.IPv4Address(shared) not in network:
+        yield origin.problem(
+            path,
+            f"is outside the network, which is {network}",
+            value=shared,
+            fix="choose a free address inside it: hosts of one network can take it over",
+        )
 
 
 def listed_hosts(settings: EnvironmentSettings) -> tuple[HostSettings, ...]:

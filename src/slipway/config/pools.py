@@ -63,7 +63,7 @@ def _ordered(nodes: NodeRange) -> NodeRange:
     return nodes
 
 
-def _address(text: str) -> str:
+def ipv4_address(text: str) -> str:
     try:
         return str(ipaddress.IPv4Address(text))
     except ValueError:
@@ -91,7 +91,7 @@ class AwsPool(Tagged):
 class HostSettings(Settings):
     EXAMPLE = "{name: rack1-3, address: 10.50.0.13}"
     name: ResourceName
-    address: Annotated[str, AfterValidator(_address)]
+    address: Annotated[str, AfterValidator(ipv4_address)]
 
 
 class MetalPool(Tagged):

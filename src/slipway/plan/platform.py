@@ -249,6 +249,7 @@ class GatewayPlan:
 
     envoys: tuple[EnvoyPlan, ...]
     clients: Endpoint
+    shared_address: str  # of all Envoys; one of the living hosts has it. "" without one
     xds_bundle: str
     xds_environment: str
 

@@ -193,7 +193,8 @@ def _gateway(
     )
     return GatewayPlan(
         envoys=envoys,
-        clients=envoys[0].listener,
+        clients=envoys[0].listener.at(settings.gateway.address or envoys[0].listener.host),
+        shared_address=settings.gateway.address or "",
         xds_bundle=artifacts.bundles["xds"],
         xds_environment=artifacts.environments["xds"],
     )

@@ -48,17 +48,19 @@ end
 
 @dataclass(frozen=True, slots=True)
 class GatewayAddress:
-    """The address on which Envoy listens for clients."""
+    """The address on which Envoy listens for clients, and one that it shares with the Envoys of
+    other hosts: it listens there too, whether or not its host has the address now."""
 
     address: str
     port: int
+    shared: str = ""
 
 
 def listener(gateway: GatewayAddress) -> _Json:
-    socket_address = {"address": gateway.address, "port_value": gateway.port}
     return {
         "name": LISTENER,
-        "address": {"socket_address": socket_address},
+        "address": _socket(gateway.address, gateway.port),
+        **_shared(gateway),
         "per_connection_buffer_limit_bytes": 32768,
         "filter_chains": [
             {
@@ -71,6 +73,17 @@ def listener(gateway: GatewayAddress) -> _Json:
             }
         ],
     }
+
+
+def _shared(gateway: GatewayAddress) -> _Json:
+    if not gateway.shared:
+        return {}
+    addresses = [{"address": _socket(gateway.shared, gateway.port)}]
+    return {"additional_addresses": addresses, "freebind": True}
+
+
+def _socket(address: str, port: int) -> _Json:
+    return {"socket_address": {"address": address, "port_value": port}}
 
 
 def _connection_manager() -> _Json:

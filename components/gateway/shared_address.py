@@ -1,0 +1,133 @@
+"""One address for the Envoys of several hosts: keepalived gives it to a host whose Envoy answers.
+
+Hosts tell each other several times a second that they live (VRRP). Without the host that has the
+address, the next one takes it within three of these intervals.
+"""
+
+from __future__ import annotations
+
+from components.nomad.jobspec import LEFT_DELIMITER, RIGHT_DELIMITER, File, Group, Job, Task
+from slipway.plan.endpoint import Endpoint
+from slipway.plan.platform import EnvoyPlan, PlatformPlan
+
+KEEPALIVED = "/usr/sbin/keepalived"  # of the host: Debian's package
+INTERVAL_S = 0.3  # between signs of life
+CHECK_INTERVAL_S = 1
+FAILURES_BEFORE_GIVING_UP = 2
+HIGHEST_PRIORITY = 100
+_FOLDER = f"{LEFT_DELIMITER} env `NOMAD_TASK_DIR` {RIGHT_DELIMITER}"
+
+
+def shared_address_jobs(plan: PlatformPlan) -> list[Job]:
+    """A job for every Envoy's host; none without a shared address."""
+    if not plan.gateway.shared_address:
+        return []
+    return [_job(plan, envoy, rank) for rank, envoy in enumerate(plan.gateway.envoys)]
+
+
+def _job(plan: PlatformPlan, envoy: EnvoyPlan, rank: int) -> Job:
+    interface = _interface(envoy.listener.host)
+    return Job(
+        id=f"{envoy.name}-address",
+        datacenter=plan.datacenter,
+        node_pool=envoy.pool,
+        address=envoy.listener.host,
+        priority=80,
+        group=Group(
+            name="keepalived",
+            count=1,
+            ports={},
+            tasks=(
+                Task(
+                    name="keepalived",
+                    command=KEEPALIVED,
+                    args=(
+                        "--dont-fork",
+                        "--log-console",
+                        "--vrrp",
+                        "--use-file=local/keepalived.conf",
+                        "--pid=local/keepalived.pid",
+                        "--vrrp_pid=local/vrrp.pid",
+                    ),
+                    files=(
+                        File(
+                            path="local/keepalived.conf",
+                            content=keepalived_config(plan, envoy, rank),
+                            templates=(interface, _FOLDER),
+                        ),
+                        File(path="local/answers.sh", content=_answers(envoy.listener)),
+                    ),
+                    cpu_mhz=20,
+                    memory_mb=32,
+                ),
+            ),
+        ),
+    )
+
+
+def keepalived_config(plan: PlatformPlan, envoy: EnvoyPlan, rank: int) -> str:
+    """keepalived.conf of one host; `rank` orders the hosts, 0 first.
+
+    The hosts speak to each other by unicast, which every network passes on. A host that comes back
+    leaves the address where it is: every move ends streams.
+    """
+    own, address = envoy.listener.host, plan.gateway.shared_address
+    others = [other.listener.host for other in plan.gateway.envoys if other != envoy]
+    return f"""\
+global_defs {{
+    enable_script_security
+    script_user root
+    vrrp_version 3
+}}
+
+vrrp_script envoy {{
+    script "/bin/bash {_FOLDER}/answers.sh"
+    interval {CHECK_INTERVAL_S}
+    timeout {CHECK_INTERVAL_S}
+    fall {FAILURES_BEFORE_GIVING_UP}
+    rise 1
+    init_fail
+}}
+
+vrrp_instance gateway {{
+    state BACKUP
+    nopreempt
+    interface {_interface(own)}
+    virtual_router_id {_router_id(address)}
+    priority {HIGHEST_PRIORITY - rank}
+    advert_int {INTERVAL_S}
+    unicast_src_ip {own}
+    unicast_peer {{
+        {" ".join(others)}
+    }}
+    virtual_ipaddress {{
+        {address}/32
+    }}
+    track_script {{
+        envoy
+    }}
+}}
+"""
+
+
+def _answers(listener: Endpoint) -> str:
+    """A script that ends with 0 if Envoy answers its own health check, and serves."""
+    request = r"GET /healthz HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n"
+    return (
+        f"exec 3<>/dev/tcp/{listener.host}/{listener.port}\n"
+        f"printf '{request}' >&3\n"
+        "read -r _ code _ <&3\n"
+        '[ "$code" = 200 ]\n'
+    )
+
+
+def _interface(address: str) -> str:
+    """The interface that has the address; Nomad finds it on the host."""
+    pattern = f"^{address.replace('.', '[.]')}(/|$)"
+    selected = f'GetAllInterfaces | include "address" "{pattern}" | attr "name"'
+    return f"{LEFT_DELIMITER} sockaddr `{selected}` {RIGHT_DELIMITER}"
+
+
+def _router_id(address: str) -> int:
+    """Between 1 and 255, and not that of another shared address of the same small network."""
+    return int(address.rpartition(".")[2]) or 255
