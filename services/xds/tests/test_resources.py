@@ -39,6 +39,7 @@ TABLE = RoutingTable(
         ("clusters", clusters(TABLE.routes)),
         ("clusters-over-tls", clusters((FAR,))),
         ("listener", listener(GATEWAY)),
+        ("listener-at-a-shared-address", listener(GatewayAddress("10.0.0.1", 8080, "10.0.0.9"))),
         ("routes", route_config(TABLE.routes)),
         ("runtime", runtime_layer(TABLE)),
     ],

@@ -24,6 +24,13 @@ def test_flags_are_read() -> None:
     assert settings.consul_token is None
 
 
+def test_a_shared_address_is_an_address() -> None:
+    assert parse(FLAGS, {}).shared_address == ""
+    assert parse([*FLAGS, "--shared-address", "10.0.0.9"], {}).shared_address == "10.0.0.9"
+    with pytest.raises(SystemExit):
+        parse([*FLAGS, "--shared-address", "10.0.0.9:80"], {})
+
+
 def test_the_environment_stands_in_for_flags() -> None:
     environment = {
         "XDS_LISTEN": "127.0.0.1:1",

@@ -276,6 +276,30 @@ def test_impossible_hosts_of_servers_are_named_with_their_fix(
     assert fix in problem.fix
 
 
+# of an environment with the host HOST, then the complaint: words in message, words in fix
+SHARED_ADDRESS_MISTAKES = {
+    "10.50.0.30": ("is outside the network", "free address inside it"),
+    "10.40.0.11": ("is the address of a host of pool l4", "no host has"),
+}
+
+
+@pytest.mark.parametrize(("address", "complaint"), SHARED_ADDRESS_MISTAKES.items())
+def test_an_impossible_address_of_the_gateway_is_named_with_its_fix(
+    address: str, complaint: tuple[str, str]
+) -> None:
+    pools = {"l4": METAL | {"nodes": None, "hosts": [HOST]}}
+    problem = _problem(_metal(pools=pools, gateway={"pool": "l4", "address": address}))
+    assert problem.key == "slipway:gateway.address"
+    assert complaint[0] in problem.message
+    assert complaint[1] in problem.fix
+
+
+def test_an_address_is_shared_by_listed_hosts_only() -> None:
+    pools = {"l4": METAL}
+    problem = _problem(_metal(pools=pools, gateway={"pool": "l4", "address": "10.40.0.30"}))
+    assert "lists its `hosts`" in problem.message
+
+
 def test_a_cloud_has_no_hosts_to_list_for_its_servers() -> None:
     problem = _problem(VALUES | {"server_hosts": [SERVER]})
     assert problem.key == "slipway:server_hosts"

@@ -33,9 +33,21 @@ def dev_inputs(
     *, machine: MachineFacts = MACHINE, artifacts: Artifacts = ARTIFACTS, **changes: Any
 ) -> PlanInputs:
     """The inputs of Pulumi.dev.yaml; `changes` replace values of slipway:<key>."""
-    file = read_document(ROOT / "Pulumi.dev.yaml", source="Pulumi.dev.yaml")
+    return _inputs("dev", machine, artifacts, changes)
+
+
+def hosts_inputs(**changes: Any) -> PlanInputs:
+    """The inputs of Pulumi.hosts.yaml, without a file of the hosts' keys."""
+    return _inputs("hosts", MACHINE, ARTIFACTS, changes)
+
+
+def _inputs(
+    name: str, machine: MachineFacts, artifacts: Artifacts, changes: dict[str, Any]
+) -> PlanInputs:
+    source = f"Pulumi.{name}.yaml"
+    file = read_document(ROOT / source, source=source)
     values = file.values["config"] | {f"slipway:{key}": value for key, value in changes.items()}
-    environment = parse_environment(values, name="dev", source="Pulumi.dev.yaml")
+    environment = parse_environment(values, name=name, source=source)
     return PlanInputs(
         environment=environment,
         models=deployed_models(environment, load_models(ROOT, "models")),
