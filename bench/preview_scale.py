@@ -17,6 +17,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +37,7 @@ from slipway.config.inputs import (  # noqa: E402
     load_models,
 )
 from slipway.config.machine import MachineFacts  # noqa: E402
+from slipway.config.ssh import read_host_keys  # noqa: E402
 from slipway.plan.platform import PlatformPlan  # noqa: E402
 from slipway.planner.platform import make_plan  # noqa: E402
 from stacks.job_ids import with_job_ids  # noqa: E402
@@ -90,9 +92,17 @@ def main() -> int:
     count: int = parser.parse_args().models
     before = loop_factor()
 
+    names = Names()
+    run(lambda root: write_environment(root, count), stopwatch, into=names)
+    what = f"{count} models, {len(names.registered)} resources"
+    return report(what, stopwatch, before, bar_s=BAR_S, bar_mb=BAR_MB)
+
+
+def run(write: Callable[[Path], None], stopwatch: Stopwatch, *, into: Recording) -> None:
+    """Does what a preview does with the environment `scale` that `write` puts into a folder."""
     folder = Path(tempfile.mkdtemp(prefix="slipway-scale-"))
     try:
-        write_environment(folder, count)
+        write(folder)
         stopwatch.began = time.time()  # the user wrote the files
         inputs = read(folder)
     finally:
@@ -100,9 +110,8 @@ def main() -> int:
     stopwatch.lap("read and check the files")
     plan = with_job_ids(make_plan(inputs))
     stopwatch.lap("plan")
-    registered = register(plan)
+    register(plan, into)
     stopwatch.lap("render and register")
-    return report(count, registered, stopwatch, before)
 
 
 def write_environment(root: Path, count: int) -> None:
@@ -133,32 +142,33 @@ def read(root: Path) -> PlanInputs:
         catalog=load_catalog(ROOT),
         artifacts=read_artifacts(ROOT),
         machine=MACHINE,
+        host_keys=read_host_keys(root / "known_hosts"),
     )
 
 
-def register(plan: PlatformPlan) -> int:
-    """Runs the program on mocks as a preview; returns the number of registered resources."""
+def register(plan: PlatformPlan, into: Recording) -> None:
+    """Runs the program on mocks as a preview."""
     gc.freeze()  # as __main__.py does
     gc.set_threshold(200_000, 50, 100)
 
     def program() -> None:
         Platform("platform", plan, load(plan.target))
 
-    names = Names()
-    record(program, stack="scale", into=names)
-    return len(names.registered)
+    record(program, stack="scale", into=into)
 
 
-def report(count: int, registered: int, stopwatch: Stopwatch, factor_before: float) -> int:
+def report(
+    what: str, stopwatch: Stopwatch, factor_before: float, *, bar_s: float, bar_mb: float
+) -> int:
     seconds = sum(stopwatch.phases.values())
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
     print(f"{measured_on(factor_before)}\n")
-    print(f"| {count} models, {registered} resources | measured | bar |\n|---|---|---|")
+    print(f"| {what} | measured | bar |\n|---|---|---|")
     for phase, duration in stopwatch.phases.items():
         print(f"| {phase} | {duration:.1f} s | |")
-    print(f"| the whole program | {seconds:.1f} s | {BAR_S:.0f} s |")
-    print(f"| peak RSS | {megabytes:.0f} MB | {BAR_MB:.0f} MB |")
-    return int(seconds > BAR_S or megabytes > BAR_MB)
+    print(f"| the whole program | {seconds:.1f} s | {bar_s:.0f} s |")
+    print(f"| peak RSS | {megabytes:.0f} MB | {bar_mb:.0f} MB |")
+    return int(seconds > bar_s or megabytes > bar_mb)
 
 
 if __name__ == "__main__":

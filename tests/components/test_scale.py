@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.preview_scale import read, register, write_environment
+from bench.preview_scale import Names, read, register, write_environment
 from slipway.planner.platform import make_plan
 
 RESOURCES_PER_MODEL = 4  # the component, its job, its gate, its route
@@ -18,8 +18,9 @@ def resources_and_cpu_s(folder: Path, models: int) -> tuple[int, float]:
     folder.mkdir()
     write_environment(folder, models)
     started = time.process_time()
-    registered = register(make_plan(read(folder)))
-    return registered, time.process_time() - started
+    names = Names()
+    register(make_plan(read(folder)), names)
+    return len(names.registered), time.process_time() - started
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
