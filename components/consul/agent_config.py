@@ -6,6 +6,7 @@ Everything but the secrets is known at preview. Options with Consul's default va
 from __future__ import annotations
 
 import dataclasses
+from ipaddress import ip_address
 from typing import Any
 
 from components import seeds
@@ -45,12 +46,17 @@ def server_agent(plan: PlatformPlan, server: Server) -> AgentDocument:
         **_common(plan, server.name, server.address),
         "server": True,
         "bootstrap_expect": len(plan.servers),
-        # A multiple of Consul's own election timeouts; a single server does not wait for others.
-        "performance": {"raft_multiplier": 1 if not others else 5},
+        "performance": {"raft_multiplier": _raft_multiplier(server, alone=not others)},
         **({"retry_join": others} if others else {}),
     }
     agent = _agent(plan, CONSUL_SERVER, server.address, configuration)
     return dataclasses.replace(agent, leader_url=agent.ready_url) if others else agent
+
+
+def _raft_multiplier(server: Server, *, alone: bool) -> int:
+    """Of Consul's election timeouts: its default is for small machines, as is one that several
+    servers share; its guide to production says 1."""
+    return 5 if ip_address(server.address).is_loopback and not alone else 1
 
 
 def client_agent(plan: PlatformPlan, node: Node) -> AgentDocument:

@@ -14,3 +14,6 @@ class HostRealisation:
     programs: Hosts
     supervision: Supervision
     joining: Joining
+    # The share of a pool's hosts, at least one, whose agents change at the same time. The others
+    # follow once these answer again; after a failure none does.
+    changed_at_once: float

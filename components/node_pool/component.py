@@ -46,6 +46,8 @@ class NodePool(SlipwayComponent):
     configuration restarts the agent it belongs to, and tasks keep running. Removing a node drains
     it first and deletes its data, including the logs of its allocations.
 
+    On hosts of their own, nodes change one after the other, or a tenth of the pool at a time.
+
     A node does not wait until its permissions are set up in Nomad: its Consul agent starts
     meanwhile, and its Nomad client waits by itself (services/node/host/prerequisites.py).
 
@@ -64,28 +66,30 @@ class NodePool(SlipwayComponent):
         certificates = {
             node.name: args.authority.issue(identities.node(plan, node)) for node in pool.hosts
         }
-        nodes = [
-            hosts.programs.run(
-                HostProgram(
-                    bundle=plan.node_agent.bundle,
-                    script="agents.py",
-                    document=document,
-                    secrets=secret_json(
-                        pulumi.Output.all(seed=seed, certificate=certificates[host]).apply(
-                            functools.partial(node_secrets, hosts.joining, host)
-                        )
+        at_once = max(1, int(len(documents) * hosts.changed_at_once))
+        nodes: list[pulumi.Resource] = []
+        for host, document in documents.items():
+            nodes.append(
+                hosts.programs.run(
+                    HostProgram(
+                        bundle=plan.node_agent.bundle,
+                        script="agents.py",
+                        document=document,
+                        secrets=secret_json(
+                            pulumi.Output.all(seed=seed, certificate=certificates[host]).apply(
+                                functools.partial(node_secrets, hosts.joining, host)
+                            )
+                        ),
+                        # A removal may wait for two consecutive drains
+                        # (services/node/host/departure.py).
+                        timeout_s=START_TIMEOUT_S + 2 * drain_timeout_s(plan, pool),
                     ),
-                    # A removal may wait for two consecutive drains
-                    # (services/node/host/departure.py).
-                    timeout_s=START_TIMEOUT_S + 2 * drain_timeout_s(plan, pool),
-                ),
-                naming.node(host),
-                self,
-                on=host,
-                depends_on=args.servers,
+                    naming.node(host),
+                    self,
+                    on=host,
+                    depends_on=[*args.servers, *_before(nodes, at_once)],
+                )
             )
-            for host, document in documents.items()
-        ]
         gate = hosts.programs.run(
             HostProgram(
                 bundle=plan.node_agent.bundle,
@@ -101,6 +105,11 @@ class NodePool(SlipwayComponent):
         )
         self.ready: list[pulumi.Resource] = [gate]
         self.register_outputs({"nodes": [node.name for node in pool.hosts]})
+
+
+def _before(nodes: list[pulumi.Resource], at_once: int) -> list[pulumi.Resource]:
+    """The node that the next one waits for, so that no more than `at_once` change together."""
+    return [nodes[-at_once]] if len(nodes) >= at_once else []
 
 
 def _digest(documents: dict[str, dict[str, object]]) -> str:

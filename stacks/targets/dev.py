@@ -14,7 +14,12 @@ from stacks.platform import Target
 
 
 def hosts(_plan: PlatformPlan) -> HostRealisation:
-    return HostRealisation(programs=LocalHosts(), supervision=Supervisord(), joining=HostTokens())
+    return HostRealisation(
+        programs=LocalHosts(),
+        supervision=Supervisord(),
+        joining=HostTokens(),
+        changed_at_once=1.0,
+    )
 
 
 TARGET = Target(

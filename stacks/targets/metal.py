@@ -14,7 +14,12 @@ from stacks.platform import Target
 
 
 def hosts(plan: PlatformPlan) -> HostRealisation:
-    return HostRealisation(programs=SshHosts(plan), supervision=Systemd(), joining=HostTokens())
+    return HostRealisation(
+        programs=SshHosts(plan),
+        supervision=Systemd(),
+        joining=HostTokens(),
+        changed_at_once=0.1,
+    )
 
 
 TARGET = Target(

@@ -103,6 +103,14 @@ def with_more_cpu(plan: PlatformPlan, pool_name: str) -> PlatformPlan:
     return dataclasses.replace(plan, pools=pools)
 
 
+def with_nodes(plan: PlatformPlan, pool_name: str, count: int) -> PlatformPlan:
+    """The same plan with another number of nodes in one pool."""
+    pools = tuple(
+        _pool(pool_name, 100, count) if pool.name == pool_name else pool for pool in plan.pools
+    )
+    return dataclasses.replace(plan, pools=pools)
+
+
 def _pool(name: str, first: int, count: int) -> Pool:
     nodes = tuple(
         Node(

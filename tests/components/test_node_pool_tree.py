@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pulumi
 import pytest
@@ -17,16 +18,22 @@ from components.nomad.component import NomadCluster, NomadClusterArgs
 from slipway.plan.platform import PlatformPlan
 from stacks.recording import Recording
 from stacks.targets.dev import TARGET
-from tests.components.cluster_plan import cluster_plan, with_more_cpu
+from tests.components.cluster_plan import cluster_plan, with_more_cpu, with_nodes
 from tests.components.recording import record
 
 COMMAND = "command:local:Command"
 
 
-def hosts(plan: PlatformPlan, opts: pulumi.ResourceOptions | None = None) -> Callable[[], None]:
+def hosts(
+    plan: PlatformPlan,
+    opts: pulumi.ResourceOptions | None = None,
+    *,
+    changed_at_once: float = 1.0,
+) -> Callable[[], None]:
     """The part of the platform that has hosts."""
 
     def build() -> None:
+        realisation = replace(TARGET.hosts(plan), changed_at_once=changed_at_once)
         authority = CertificateAuthority(
             "authority", CertificateAuthorityArgs(plan=plan, hosts=TARGET.hosts(plan))
         )
@@ -60,7 +67,7 @@ def hosts(plan: PlatformPlan, opts: pulumi.ResourceOptions | None = None) -> Cal
             args = NodePoolArgs(
                 plan=plan,
                 pool=pool,
-                hosts=TARGET.hosts(plan),
+                hosts=realisation,
                 consul_seed=consul.seed,
                 nomad_token=nomad.token,
                 authority=authority,
@@ -141,6 +148,17 @@ def test_each_step_waits_for_the_one_before(recording: Recording, later: str, ea
 def test_the_nodes_of_a_pool_do_not_wait_for_each_other(recording: Recording) -> None:
     assert "node-cpu-0" not in recording["node-cpu-1"].depends_on
     assert "node-cpu-0" not in recording["node-edge-0"].depends_on
+
+
+def test_nodes_of_their_own_change_one_after_the_other_or_a_tenth_at_a_time() -> None:
+    def earlier(hosts_of_pool: int) -> list[set[str]]:
+        plan = with_nodes(cluster_plan(), "cpu", hosts_of_pool)
+        recording = record(hosts(plan, changed_at_once=0.1))
+        names = [f"node-cpu-{index}" for index in range(hosts_of_pool)]
+        return [set(recording[name].depends_on) & set(names) for name in names]
+
+    assert earlier(3) == [set(), {"node-cpu-0"}, {"node-cpu-1"}]
+    assert earlier(20)[:4] == [set(), set(), {"node-cpu-0"}, {"node-cpu-1"}]
 
 
 def test_servers_change_one_after_the_other() -> None:
