@@ -28,6 +28,7 @@ from components.serving.component import (
     Scheduler,
     gate_secrets,
 )
+from components.snapshots.component import Snapshots, SnapshotsArgs
 from slipway.plan.facts import platform_facts
 from slipway.plan.platform import PlatformPlan
 
@@ -124,6 +125,9 @@ class Platform(SlipwayComponent):
         gateway = Gateway("gateway", GatewayArgs(plan=plan, authority=authority), opts=workloads)
         Monitoring("monitoring", MonitoringArgs(plan=plan, authority=authority), opts=workloads)
         Autoscaler("autoscaler", AutoscalerArgs(plan=plan, authority=authority), opts=workloads)
+        if plan.snapshots:
+            snapshots = SnapshotsArgs(plan=plan, snapshots=plan.snapshots, authority=authority)
+            Snapshots("snapshots", snapshots, opts=workloads)
         secrets = gate_secrets(self._nomad.token, self._consul.token)
         scheduler = target.scheduler(plan=plan, programs=hosts.programs, gate_secrets=secrets)
         routes = [

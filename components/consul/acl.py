@@ -7,7 +7,7 @@ and a task of a job without a role gets no token.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from components import seeds
@@ -39,22 +39,27 @@ POLICIES = {
     "slipway-xds": _READ_CATALOG + 'key_prefix "slipway/" { policy = "read" }\n',
     # agent: for an agent's own metrics
     "slipway-prometheus": _READ_CATALOG + 'agent_prefix "" { policy = "read" }\n',
+    # Consul asks for no less: a snapshot holds all tokens.
+    "slipway-snapshots": 'acl = "write"\n',
 }
 
 # The roles of tasks. Each has the policy of the same name.
 CONTROL_PLANE_ROLE, PROMETHEUS_ROLE = "slipway-xds", "slipway-prometheus"
-ROLES = (PROMETHEUS_ROLE, CONTROL_PLANE_ROLE)
+SNAPSHOTS_ROLE = "slipway-snapshots"
 
 
-def acl_document(consul_address: str, tokens: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Policies, roles, and the hosts' tokens without their secrets."""
+def acl_document(
+    consul_address: str, tokens: Sequence[Mapping[str, Any]], roles: Collection[str]
+) -> dict[str, Any]:
+    """Policies, the roles of tasks, and the hosts' tokens without their secrets."""
+    policies = (SERVER_POLICY, CLIENT_POLICY, *roles)
     return {
         "schema_version": SCHEMA_VERSION,
         "address": consul_address,
         "leader_timeout_s": LEADER_TIMEOUT_S,
         "policies": [
-            {"Name": name, "Description": ours(f"policy {name}"), "Rules": rules}
-            for name, rules in sorted(POLICIES.items())
+            {"Name": name, "Description": ours(f"policy {name}"), "Rules": POLICIES[name]}
+            for name in sorted(set(policies))
         ],
         "roles": [
             {
@@ -62,7 +67,7 @@ def acl_document(consul_address: str, tokens: Sequence[Mapping[str, Any]]) -> di
                 "Description": ours(f"role {role}"),
                 "Policies": [{"Name": role}],
             }
-            for role in ROLES
+            for role in sorted(set(roles))
         ],
         "tokens": list(tokens),
     }

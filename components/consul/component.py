@@ -15,6 +15,7 @@ from components.base import HostProgram, SlipwayComponent, secret_json
 from components.consul import acl
 from components.consul.agent_config import NAME, server_document, server_secrets
 from components.consul.joining import Joining
+from components.consul.task_roles import task_roles
 from components.hosts.realisation import HostRealisation
 from components.node_pool.host_document import secrets_document
 from slipway.plan.platform import PlatformPlan
@@ -83,7 +84,9 @@ class ConsulCluster(SlipwayComponent):
             HostProgram(
                 bundle=plan.node_agent.bundle,
                 script="consul_acl.py",
-                document=acl.acl_document(self.address, hosts.joining.tokens(plan)),
+                document=acl.acl_document(
+                    self.address, hosts.joining.tokens(plan), task_roles(plan).values()
+                ),
                 secrets=secret_json(
                     self.seed.apply(functools.partial(_acl_secrets, hosts.joining, plan))
                 ),

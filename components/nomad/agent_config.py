@@ -94,6 +94,7 @@ def client_agent(
                 "address": node.address,
                 "runtime": "@cache@",
                 "scratch": "@scratch@",
+                "snapshots": "@run@/snapshots",
                 "certificate": CERTIFICATE_FOLDER,
             },
             "network_interface": _interface(node.address),

@@ -14,8 +14,8 @@ from components import naming, seeds
 from components.base import HostProgram, SlipwayComponent, secret_json
 from components.consul import acl
 from components.consul.joining import Joining
+from components.consul.task_roles import task_roles
 from components.hosts.realisation import HostRealisation
-from components.metrics.prometheus import JOB_ID as PROMETHEUS_JOB
 from components.node_pool.host_document import SECRETS_VERSION, secrets_document
 from components.nomad.agent_config import (
     KEY_PUBLISHER,
@@ -129,12 +129,6 @@ class NomadCluster(SlipwayComponent):
         )
         self.ready: list[pulumi.Resource] = [workloads]
         self.register_outputs({"address": self.address})
-
-
-def task_roles(plan: PlatformPlan) -> dict[str, str]:
-    """The platform's jobs whose tasks use Consul -> their roles in Consul."""
-    control_planes = {envoy.xds_name: acl.CONTROL_PLANE_ROLE for envoy in plan.gateway.envoys}
-    return {**control_planes, PROMETHEUS_JOB: acl.PROMETHEUS_ROLE}
 
 
 def acl_document(address: str) -> dict[str, object]:

@@ -307,7 +307,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A service job without deployments.
+    """A service job without deployments; with a `schedule`, a batch job that runs at these times.
 
     `max_parallel = 0`, because Nomad refuses scaling requests while a deployment is in progress,
     and a changed model replaces its replicas with those of another job anyway
@@ -322,6 +322,7 @@ class Job:
     meta: Mapping[str, str] = field(default_factory=dict)
     priority: int = 50
     progress_deadline_s: float = 600  # Nomad requires more than every task's kill timeout
+    schedule: str = ""  # in cron's form, in UTC; one run at a time
 
     def render(self) -> dict[str, Any]:
         return {
@@ -329,7 +330,7 @@ class Job:
                 {
                     "ID": self.id,
                     "Name": self.id,
-                    "Type": "service",
+                    "Type": "batch" if self.schedule else "service",
                     "Namespace": "default",
                     "Region": REGION,
                     "Datacenters": [self.datacenter],
@@ -337,13 +338,25 @@ class Job:
                     "Priority": self.priority,
                     "Constraints": [_at(self.address)] if self.address else [],
                     "Meta": dict(self.meta),
-                    "Update": {
-                        "MaxParallel": 0,
-                        "ProgressDeadline": _ns(self.progress_deadline_s),
-                    },
+                    **(self._periodic() if self.schedule else self._update()),
                     "TaskGroups": [self.group.render()],
                 },
             )
+        }
+
+    def _update(self) -> dict[str, Any]:
+        deadline = _ns(self.progress_deadline_s)
+        return {"Update": {"MaxParallel": 0, "ProgressDeadline": deadline}}
+
+    def _periodic(self) -> dict[str, Any]:
+        return {
+            "Periodic": {
+                "Enabled": True,
+                "SpecType": "cron",
+                "Specs": [self.schedule],
+                "ProhibitOverlap": True,
+                "TimeZone": "UTC",
+            }
         }
 
 

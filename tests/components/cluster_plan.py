@@ -66,6 +66,7 @@ def cluster_plan(*, servers: int = 1) -> PlatformPlan:
             envoys=1,
             scrape_valid_s=15,
         ),
+        snapshots=None,
         node_agent=NodeAgentPlan(
             bundle="node-0123456789ab",
             environment="node-ba9876543210",

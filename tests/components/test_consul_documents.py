@@ -12,7 +12,7 @@ import pytest
 from components.consul import acl
 from components.consul import agent_config as consul
 from components.consul.joining import HostTokens
-from components.nomad.component import task_roles
+from components.consul.task_roles import task_roles
 from slipway.plan.platform import PlatformPlan
 from tests.binaries import find
 from tests.components.cluster_plan import cluster_plan
@@ -25,12 +25,16 @@ JOINING = HostTokens()
 ROLES = task_roles(cluster_plan())
 
 
+def permissions(plan: PlatformPlan) -> dict[str, Any]:
+    return acl.acl_document(ADDRESS, JOINING.tokens(plan), ROLES.values())
+
+
 def acl_secrets(plan: PlatformPlan, seed: str) -> dict[str, Any]:
     return acl.acl_secrets(JOINING.token_secrets(plan, seed), seed)
 
 
 def test_the_permissions_are_rendered_whole() -> None:
-    assert_golden("node/consul-acl.json", acl.acl_document(ADDRESS, JOINING.tokens(cluster_plan())))
+    assert_golden("node/consul-acl.json", permissions(cluster_plan()))
 
 
 def test_the_auth_method_for_workloads_is_rendered_whole() -> None:
@@ -39,7 +43,7 @@ def test_the_auth_method_for_workloads_is_rendered_whole() -> None:
 
 def test_every_token_has_a_secret_of_its_own() -> None:
     plan = cluster_plan()
-    tokens = acl.acl_document(ADDRESS, JOINING.tokens(plan))["tokens"]
+    tokens = permissions(plan)["tokens"]
     secrets = acl_secrets(plan, SEED)
     assert {token["AccessorID"] for token in tokens} == set(secrets["tokens"])
     every = [*secrets["tokens"].values(), secrets["management_token"]]
@@ -70,7 +74,7 @@ def test_another_seed_shares_no_secret() -> None:
 
 
 def test_no_policy_lets_a_task_write() -> None:
-    for role in acl.ROLES:
+    for role in ROLES.values():
         assert "write" not in acl.POLICIES[role]
 
 

@@ -25,6 +25,7 @@ from components import seeds
 from components.consul import acl
 from components.consul import agent_config as consul
 from components.consul.joining import HostTokens
+from components.consul.task_roles import task_roles
 from components.node_pool.host_document import secrets_document
 from components.node_pool.node_document import node_document, node_secrets
 from components.node_pool.supervision import Systemd
@@ -94,7 +95,9 @@ class HostCluster:
         self.apply("cpu-0", self.node_document(), self.node_secrets())
 
     def apply_permissions(self) -> None:
-        document = acl.acl_document(self.plan.consul.url, self.joining.tokens(self.plan))
+        document = acl.acl_document(
+            self.plan.consul.url, self.joining.tokens(self.plan), task_roles(self.plan).values()
+        )
         tokens = self.joining.token_secrets(self.plan, self.seed)
         self.gate("consul_acl.py", document, acl.acl_secrets(tokens, self.seed))
 

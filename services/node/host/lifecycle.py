@@ -249,6 +249,6 @@ def _remove_last(folders: Folders, supervisor: Supervisor | None) -> None:
         return
     with supervisor.locked():
         if not folders_of_agents(folders):
-            for folder in (folders.nodes, folders.tokens, folders.operator):
+            for folder in (folders.nodes, folders.tokens, folders.operator, folders.snapshots):
                 shutil.rmtree(folder, ignore_errors=True)  # another removal may be faster
             supervisor.remove()

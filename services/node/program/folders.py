@@ -7,6 +7,7 @@
 <run>/supervisor/             endpoint.json and what else the supervisor of the agents keeps
 <run>/logs/  <run>/tokens/
 <run>/operator/               the operator's certificate: ca.pem, cert.pem, key.pem
+<run>/snapshots/              of Consul and Nomad, on the host whose job takes them
 <scratch>/                    short paths for sockets; may be lost in a reboot
 """
 
@@ -76,6 +77,10 @@ class Folders:
     def operator(self) -> Path:
         """The operator's certificate: of the gates, and of the command line."""
         return self.run / "operator"
+
+    @property
+    def snapshots(self) -> Path:
+        return self.run / "snapshots"
 
     def leaving(self, host: str) -> Path:
         return self.nodes / host / "leaving"

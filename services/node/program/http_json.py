@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import shutil
 import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from program.certificate import client_context, of_operator
 from program.errors import HostError
@@ -63,6 +65,22 @@ class Api:
         """A response that is not JSON, such as a task's output."""
         return self._request("GET", path)[0].decode(errors="replace")
 
+    def download(self, path: str, file: Path) -> None:
+        """Write a response of any size into a new private file."""
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as written, self._open("GET", path) as response:
+            try:
+                shutil.copyfileobj(response, written)
+            except (OSError, http.client.HTTPException) as error:
+                raise ApiError(f"GET {self.address}{path}: {error}") from None
+
+    def upload(self, path: str, file: Path) -> None:
+        """Put the content of a file."""
+        with file.open("rb") as content:
+            size = {"Content-Length": str(file.stat().st_size)}
+            with self._open("PUT", path, content, headers=size) as response:
+                response.read()
+
     def put(self, path: str, body: Any = None) -> Any:
         return self._json("PUT", path, body)[0]
 
@@ -98,18 +116,33 @@ class Api:
     def _request(
         self, method: str, path: str, body: Any = None, wait_s: float = 0
     ) -> tuple[bytes, Mapping[str, str]]:
+        content = None if body is None else json.dumps(body).encode()
+        with self._open(method, path, content, wait_s=wait_s) as response:
+            try:
+                return response.read(), response.headers
+            except (OSError, http.client.HTTPException) as error:
+                raise ApiError(f"{method} {self.address}{path}: {error}") from None
+
+    def _open(
+        self,
+        method: str,
+        path: str,
+        content: bytes | IO[bytes] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        wait_s: float = 0,
+    ) -> http.client.HTTPResponse:
+        """The response to a request, not yet read. Raises ApiError."""
         request = urllib.request.Request(  # noqa: S310  (always the address of an agent)
             self.address + path,
             method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers=self._headers,
+            data=content,
+            headers={**self._headers, **(headers or {})},
         )
         try:
-            timeout_s = self._timeout_s + wait_s
-            with urllib.request.urlopen(  # noqa: S310
-                request, timeout=timeout_s, context=self._tls()
-            ) as response:
-                return response.read(), response.headers
+            response: http.client.HTTPResponse = urllib.request.urlopen(  # noqa: S310
+                request, timeout=self._timeout_s + wait_s, context=self._tls()
+            )
         except urllib.error.HTTPError as error:
             raise ApiError(
                 f"{method} {self.address}{path}: HTTP {error.code} {_detail(error)}", error.code
@@ -117,6 +150,7 @@ class Api:
         except (OSError, ValueError, http.client.HTTPException) as error:
             refused = isinstance(getattr(error, "reason", error), ConnectionRefusedError)
             raise ApiError(f"{method} {self.address}{path}: {error}", refused=refused) from None
+        return response
 
 
 def operators(

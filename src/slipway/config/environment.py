@@ -160,6 +160,15 @@ class AutoscalingSettings(Settings):
     target_inflight_per_replica: PositiveInt | None = None
 
 
+class SnapshotSettings(Settings):
+    """How often the states of Consul and Nomad are copied to a host of the gateway's pool, and how
+    many copies are kept."""
+
+    EXAMPLE = "{every_h: 1, keep: 24}"
+    every_h: Annotated[int, Field(ge=1, le=23)] = 1
+    keep: Annotated[int, Field(ge=1, le=1000)] = 24
+
+
 class EnvironmentSettings(Settings):
     """Settings of every environment; each kind of target narrows network, pools and models."""
 
@@ -195,6 +204,7 @@ class FleetSettings(EnvironmentSettings):
     network: PrivateNetwork
     server_hosts: Annotated[tuple[HostSettings, ...], Field(strict=False)] = ()
     ssh: SshSettings | None = None
+    snapshots: SnapshotSettings = SnapshotSettings()
     pools: Annotated[
         Mapping[ResourceName, FleetPool], Field(min_length=1, max_length=MAX_FLEET_POOLS)
     ]

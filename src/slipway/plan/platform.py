@@ -271,6 +271,16 @@ class AutoscalingPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotPlan:
+    """When snapshots of the clusters are taken, and which host keeps them."""
+
+    pool: str
+    address: str
+    every_h: int
+    keep: int  # so many are kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAgentPlan:
     """The program that supervises a host's agents: its code and its Python environment."""
 
@@ -342,6 +352,7 @@ class PlatformPlan:
     gateway: GatewayPlan
     monitoring: MonitoringPlan
     autoscaling: AutoscalingPlan
+    snapshots: SnapshotPlan | None  # None on one machine, where nothing outlives the servers
     node_agent: NodeAgentPlan
     ssh: SshPlan | None  # None where hosts are not reached over SSH
     tools: Mapping[str, str]  # tool name -> version, e.g. {"envoy": "1.40.0"}

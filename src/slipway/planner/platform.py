@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from slipway.config.artifacts import Artifacts
-from slipway.config.environment import EnvironmentSettings
+from slipway.config.environment import EnvironmentSettings, FleetSettings
 from slipway.config.errors import raise_if_any
 from slipway.config.inputs import PlanInputs
 from slipway.plan.endpoint import PLATFORM, Endpoint
@@ -21,6 +21,7 @@ from slipway.plan.platform import (
     NodeAgentPlan,
     PlatformPlan,
     Pool,
+    SnapshotPlan,
 )
 
 from .fleet.cost import make_cost, oldest, output_tokens_per_s
@@ -100,6 +101,7 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
             envoys=len(gateway.envoys),
             scrape_valid_s=_scrape_valid_s(settings.monitoring.scrape_interval_s),
         ),
+        snapshots=_snapshots(settings, gateway_address),
         node_agent=NodeAgentPlan(
             bundle=artifacts.bundles["node"],
             environment=artifacts.environments["node"],
@@ -162,6 +164,17 @@ def _cost(pools: Sequence[Pool], placed: Sequence[Placed], paid: Sequence[Supply
         " + ".join(pool.name for pool in pools),
         tokens_per_s=tokens if hourly else 0.0,  # tokens that cost nothing have no price
         price_date=oldest(supply.price_date for supply in paid),
+    )
+
+
+def _snapshots(settings: EnvironmentSettings, address: str) -> SnapshotPlan | None:
+    if not isinstance(settings, FleetSettings):
+        return None
+    return SnapshotPlan(
+        pool=settings.gateway.pool,
+        address=address,
+        every_h=settings.snapshots.every_h,
+        keep=settings.snapshots.keep,
     )
 
 

@@ -1,9 +1,11 @@
-"""Hosts that lose their power while streams run: what goes on, and after which time."""
+"""Streams go on while hosts lose their power, certificates are renewed and agents are upgraded."""
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -142,3 +144,74 @@ def test_the_shared_address_moves_from_an_edge_host_that_dies(
     hosts.wait_until_ready()
     until(lambda: answers(EDGES[killed]), within_s=60)
     assert holder(hosts) == other  # every move would end streams
+
+
+def test_every_certificate_is_renewed(checkout: Checkout) -> None:
+    """By `up`, as if all were about to expire."""
+    until(lambda: healthy(checkout), within_s=60)
+    served = [(address, CONSUL) for address in (*SERVERS.values(), *WORKERS.values())]
+    served += [(address, NOMAD) for address in (*SERVERS.values(), *EDGES.values())]
+    before = {place: ssl.get_server_certificate(place) for place in served}
+    with (
+        changed_code(
+            checkout,
+            "components/certificates/component.py",
+            "RENEWED_DAYS_BEFORE = 120",
+            "RENEWED_DAYS_BEFORE = 366",
+        ),
+        streams(SHARED) as streamed,
+    ):
+        checkout.slipway("up")
+    renewed = {name for name in checkout.changed() if name.startswith("certificate-")}
+    assert {f"certificate-host-{name}" for name in (*SERVERS, *WORKERS, *EDGES)} <= renewed
+    assert len(streamed.answers) > 20
+    assert not streamed.failed
+    for place, certificate in before.items():
+        assert ssl.get_server_certificate(place) != certificate, place
+
+
+def test_every_agent_is_upgraded(checkout: Checkout, hosts: Bed) -> None:
+    """What an upgrade does: each agent restarts with another command or configuration."""
+    until(lambda: healthy(checkout), within_s=60)
+    agents = {name: ["consul", "nomad"] for name in (*SERVERS, *WORKERS, *EDGES)}
+    before = {name: started(hosts, name, units) for name, units in agents.items()}
+    with (
+        changed_code(
+            checkout,
+            "components/consul/agent_config.py",
+            '"prometheus_retention_time": "5m"',
+            '"prometheus_retention_time": "6m"',
+        ),
+        changed_code(
+            checkout,
+            "components/nomad/agent_config.py",
+            '"collection_interval": "5s"',
+            '"collection_interval": "6s"',
+        ),
+        streams(SHARED) as streamed,
+    ):
+        checkout.slipway("up")
+    after = {name: started(hosts, name, units) for name, units in agents.items()}
+    assert len(streamed.answers) > 20
+    assert not streamed.failed
+    for name in agents:
+        assert not before[name] & after[name], name
+
+
+def started(hosts: Bed, host: str, agents: list[str]) -> set[str]:
+    """The process ids of these agents."""
+    units = " ".join(f"slipway-hosts-{agent}" for agent in agents)
+    return set(hosts.hosts[host].ssh(f"systemctl show --property=MainPID --value {units}").split())
+
+
+@contextmanager
+def changed_code(checkout: Checkout, file: str, before: str, after: str) -> Iterator[None]:
+    """The checkout as a later version of the project."""
+    path = checkout.folder / file
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+    try:
+        yield
+    finally:
+        path.write_text(text)

@@ -1,0 +1,1 @@
+"""Snapshots of the clusters' states: taken by a job, restored by the operator."""
