@@ -17,9 +17,10 @@ def token(seed: str, purpose: str) -> str:
     return str(uuid.UUID(bytes=_derive(seed, purpose)[:16], version=4))
 
 
-def gossip_key(seed: str) -> str:
+def gossip_key(seed: str, generation: int = 1) -> str:
     """32 bytes in base64, the form of Serf's encryption key (AES-256)."""
-    return base64.b64encode(_derive(seed, "gossip")).decode()
+    purpose = "gossip" if generation == 1 else f"gossip, generation {generation}"
+    return base64.b64encode(_derive(seed, purpose)).decode()
 
 
 def number(seed: str, purpose: str) -> int:

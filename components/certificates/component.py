@@ -11,7 +11,7 @@ import pulumi_random as random
 import pulumi_tls as tls
 
 from components.base import HostProgram, SlipwayComponent, secret_json
-from components.certificates.identities import AUTHORITY, Identity, operator
+from components.certificates.identities import Identity, authority, operator
 from components.certificates.requests import private_key_pem, request_pem
 from components.certificates.task import variable_items, variable_path
 from components.hosts.realisation import HostRealisation
@@ -34,12 +34,13 @@ class CertificateAuthorityArgs:
 class CertificateAuthority(SlipwayComponent):
     """The authority that all parts of one environment trust, and nobody else's certificates.
 
-    Owns the seed of all keys, the authority's certificate and all certificates that it signs.
-    Certificates that expire within 120 days are replaced by the next update. Replacing the seed
-    replaces the authority and every certificate.
+    Owns the seed of all keys, the authority's certificate and all certificates that it signs. While
+    one authority replaces another there are two, and everybody trusts both. Certificates that
+    expire within 120 days are replaced by the next update. Replacing the seed replaces every
+    authority and every certificate at once, which a running cluster does not accept.
 
-    Attributes: `pem` (the authority's certificate), `operator` (for programs on the operator's
-    machine to depend on).
+    Attributes: `pem` (the certificates of the authorities), `operator` (for programs on the
+    operator's machine to depend on).
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class CertificateAuthority(SlipwayComponent):
         *,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
-        super().__init__("CertificateAuthority", name, {"leaf_valid_days": LEAF_VALID_DAYS}, opts)
+        super().__init__("CertificateAuthority", name, _facts(args.plan), opts)
         self._organization = f"slipway {args.plan.environment}"
         password = random.RandomPassword(
             f"{name}-seed",
@@ -58,21 +59,10 @@ class CertificateAuthority(SlipwayComponent):
             opts=self.child_options(protect=self.protected),
         )
         self._seed: pulumi.Output[str] = pulumi.Output.secret(password.result)
-        self._key = self._seed.apply(lambda seed: private_key_pem(seed, AUTHORITY))
-        authority = tls.SelfSignedCert(
-            f"{name}-certificate",
-            private_key_pem=self._key,
-            subject={
-                "common_name": AUTHORITY.common_name,
-                "organization": self._organization,
-            },
-            is_ca_certificate=True,
-            set_subject_key_id=True,
-            validity_period_hours=AUTHORITY_VALID_DAYS * HOURS_PER_DAY,
-            allowed_uses=["cert_signing", "crl_signing", "digital_signature"],
-            opts=self.child_options(),
-        )
-        self.pem: pulumi.Output[str] = authority.cert_pem
+        generations = args.plan.security.authorities
+        authorities = [self._authority(name, generation) for generation in generations]
+        self._signs, self._key = authorities[0].cert_pem, self._private_key(generations[0])
+        self.pem: pulumi.Output[str] = _together([each.cert_pem for each in authorities])
         certificate = self.issue(operator())
         self.operator = args.hosts.programs.run(
             HostProgram(
@@ -87,6 +77,24 @@ class CertificateAuthority(SlipwayComponent):
         )
         self.register_outputs({})
 
+    def _authority(self, name: str, generation: int) -> tls.SelfSignedCert:
+        return tls.SelfSignedCert(
+            f"{name}-certificate" if generation == 1 else f"{name}-{generation}-certificate",
+            private_key_pem=self._private_key(generation),
+            subject={
+                "common_name": authority(generation).common_name,
+                "organization": self._organization,
+            },
+            is_ca_certificate=True,
+            set_subject_key_id=True,
+            validity_period_hours=AUTHORITY_VALID_DAYS * HOURS_PER_DAY,
+            allowed_uses=["cert_signing", "crl_signing", "digital_signature"],
+            opts=self.child_options(),
+        )
+
+    def _private_key(self, generation: int) -> pulumi.Output[str]:
+        return self._seed.apply(lambda seed: private_key_pem(seed, authority(generation)))
+
     def issue(self, identity: Identity) -> pulumi.Output[Mapping[str, str]]:
         """Sign a certificate; returns its files by name: ca.pem, cert.pem and key.pem. Secret."""
         leaf = tls.LocallySignedCert(
@@ -95,7 +103,7 @@ class CertificateAuthority(SlipwayComponent):
                 lambda seed: request_pem(seed, identity, organization=self._organization)
             ),
             ca_private_key_pem=self._key,
-            ca_cert_pem=self.pem,
+            ca_cert_pem=self._signs,
             set_subject_key_id=True,
             validity_period_hours=LEAF_VALID_DAYS * HOURS_PER_DAY,
             early_renewal_hours=RENEWED_DAYS_BEFORE * HOURS_PER_DAY,
@@ -124,6 +132,17 @@ def job_certificate(
         items=files.apply(variable_items),  # secret, as the files are
         opts=parent.child_options(),
     )
+
+
+def _facts(plan: PlatformPlan) -> dict[str, object]:
+    authorities = list(plan.security.authorities)
+    return {"leaf_valid_days": LEAF_VALID_DAYS, "authorities": authorities}
+
+
+def _together(certificates: list[pulumi.Output[str]]) -> pulumi.Output[str]:
+    """One file of certificates, as everybody reads it."""
+    first, *others = certificates
+    return first if not others else pulumi.Output.all(*certificates).apply("".join)
 
 
 def _uses(identity: Identity) -> list[str]:

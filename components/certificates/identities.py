@@ -27,7 +27,9 @@ class Identity:
     addresses: tuple[str, ...] = ()
 
 
-AUTHORITY = Identity(name="authority", common_name="authority")
+def authority(generation: int) -> Identity:
+    name = "authority" if generation == 1 else f"authority-{generation}"
+    return Identity(name=name, common_name=name)
 
 
 def server(plan: PlatformPlan, host: Server) -> Identity:

@@ -71,17 +71,18 @@ def client_agent(plan: PlatformPlan, node: Node) -> AgentDocument:
     return _agent(plan, CONSUL_CLIENT, node.address, configuration)
 
 
-def server_secrets(seed: str, token: str) -> dict[str, Any]:
+def server_secrets(seed: str, token: str, *, gossip_key: int = 1) -> dict[str, Any]:
     """The secret part of a server's configuration. Consul creates the management token itself."""
-    secrets = client_secrets(seed, token)
+    secrets = client_secrets(seed, token, gossip_key=gossip_key)
     secrets["acl"]["tokens"]["initial_management"] = seeds.token(seed, acl.MANAGEMENT)
     return secrets
 
 
-def client_secrets(seed: str, token: str) -> dict[str, Any]:
-    """The secret part of a client's configuration; `token` is the agent's own."""
+def client_secrets(seed: str, token: str, *, gossip_key: int = 1) -> dict[str, Any]:
+    """The secret part of a client's configuration; `token` is the agent's own, `gossip_key` the
+    generation of the key."""
     return {
-        "encrypt": seeds.gossip_key(seed),
+        "encrypt": seeds.gossip_key(seed, gossip_key),
         "acl": {"tokens": {"agent": token, "config_file_service_registration": token}},
     }
 

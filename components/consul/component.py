@@ -16,6 +16,7 @@ from components.consul import acl
 from components.consul.agent_config import NAME, server_document, server_secrets
 from components.consul.joining import Joining
 from components.consul.task_roles import task_roles
+from components.gossip import rotation
 from components.hosts.realisation import HostRealisation
 from components.node_pool.host_document import secrets_document
 from slipway.plan.platform import PlatformPlan
@@ -58,6 +59,8 @@ class ConsulCluster(SlipwayComponent):
         )
         self.seed: pulumi.Output[str] = pulumi.Output.secret(password.result)
         self.token = self.seed.apply(lambda seed: seeds.token(seed, acl.MANAGEMENT))
+        key = rotation(plan, NAME, plan.consul, seed=self.seed, token=self.token)
+        replaced = [] if key is None else [self._replaced_key(name, key, args)]
         servers: list[pulumi.Resource] = []
         for server in plan.servers:
             # One after the other, so that the others keep a quorum while one restarts.
@@ -70,14 +73,21 @@ class ConsulCluster(SlipwayComponent):
                         secrets=secret_json(
                             pulumi.Output.all(
                                 seed=self.seed, certificate=args.certificates[server.name]
-                            ).apply(functools.partial(_server_secrets, hosts.joining, server.name))
+                            ).apply(
+                                functools.partial(
+                                    _server_secrets,
+                                    hosts.joining,
+                                    server.name,
+                                    plan.security.gossip_key,
+                                )
+                            )
                         ),
                         protect=self.protected,
                     ),
                     naming.agent(name, server.name),
                     self,
                     on=server.name,
-                    depends_on=servers[-1:],
+                    depends_on=[*replaced, *servers[-1:]],
                 )
             )
         permissions = hosts.programs.run(
@@ -99,10 +109,17 @@ class ConsulCluster(SlipwayComponent):
         self.ready: list[pulumi.Resource] = [permissions]
         self.register_outputs({"address": self.address})
 
+    def _replaced_key(
+        self, name: str, key: HostProgram, args: ConsulClusterArgs
+    ) -> pulumi.Resource:
+        return args.hosts.programs.run(key, f"{name}-gossip-key", self, depends_on=[args.operator])
 
-def _server_secrets(joining: Joining, host: str, known: dict[str, Any]) -> dict[str, object]:
+
+def _server_secrets(
+    joining: Joining, host: str, gossip_key: int, known: dict[str, Any]
+) -> dict[str, object]:
     seed, certificate = known["seed"], known["certificate"]
-    agents = {NAME: server_secrets(seed, joining.consul_token(host, seed))}
+    agents = {NAME: server_secrets(seed, joining.consul_token(host, seed), gossip_key=gossip_key)}
     return secrets_document(agents, certificate)
 
 

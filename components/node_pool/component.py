@@ -77,7 +77,9 @@ class NodePool(SlipwayComponent):
                         document=document,
                         secrets=secret_json(
                             pulumi.Output.all(seed=seed, certificate=certificates[host]).apply(
-                                functools.partial(node_secrets, hosts.joining, host)
+                                functools.partial(
+                                    node_secrets, hosts.joining, host, plan.security.gossip_key
+                                )
                             )
                         ),
                         # A removal may wait for two consecutive drains

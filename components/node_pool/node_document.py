@@ -41,14 +41,17 @@ def node_document(
     )
 
 
-def node_secrets(joining: Joining, host: str, known: Mapping[str, Any]) -> dict[str, Any]:
-    """`known`: the `seed` of Consul's secrets, and the files of the host's `certificate`."""
+def node_secrets(
+    joining: Joining, host: str, gossip_key: int, known: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`known`: the `seed` of Consul's secrets, and the files of the host's `certificate`;
+    `gossip_key`: the key's generation."""
     consul_seed = known["seed"]
     consul_token = joining.consul_token(host, consul_seed)
     nomad_token = joining.nomad_token(host, consul_seed)
     return secrets_document(
         {
-            consul.NAME: consul.client_secrets(consul_seed, consul_token),
+            consul.NAME: consul.client_secrets(consul_seed, consul_token, gossip_key=gossip_key),
             nomad.NAME: nomad.client_secrets(nomad_token),
         },
         known["certificate"],

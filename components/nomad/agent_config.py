@@ -139,10 +139,10 @@ def key_publisher(plan: PlatformPlan, server: Server, python: str) -> AgentDocum
     )
 
 
-def server_secrets(seed: str, consul_token: str) -> dict[str, Any]:
-    """The secret part of a server's configuration."""
+def server_secrets(seed: str, consul_token: str, *, gossip_key: int = 1) -> dict[str, Any]:
+    """The secret part of a server's configuration; `gossip_key` is the generation of the key."""
     return {
-        "server": {"encrypt": seeds.gossip_key(seed)},
+        "server": {"encrypt": seeds.gossip_key(seed, gossip_key)},
         **client_secrets(consul_token),
     }
 

@@ -15,6 +15,7 @@ from components.base import HostProgram, SlipwayComponent, secret_json
 from components.consul import acl
 from components.consul.joining import Joining
 from components.consul.task_roles import task_roles
+from components.gossip import rotation
 from components.hosts.realisation import HostRealisation
 from components.node_pool.host_document import SECRETS_VERSION, secrets_document
 from components.nomad.agent_config import (
@@ -73,6 +74,8 @@ class NomadCluster(SlipwayComponent):
         )
         seed: pulumi.Output[str] = pulumi.Output.secret(password.result)
         self.token = seed.apply(lambda known: seeds.token(known, MANAGEMENT))
+        key = rotation(plan, NAME, plan.nomad, seed=seed, token=self.token)
+        replaced = [] if key is None else [self._replaced_key(name, key, args)]
         self.servers: list[pulumi.Resource] = []
         for server in plan.servers:
             # One after the other, so that the others keep a quorum while one restarts.
@@ -87,14 +90,21 @@ class NomadCluster(SlipwayComponent):
                                 seed=seed,
                                 consul_seed=args.consul_seed,
                                 certificate=args.certificates[server.name],
-                            ).apply(functools.partial(_server_secrets, hosts.joining, server.name))
+                            ).apply(
+                                functools.partial(
+                                    _server_secrets,
+                                    hosts.joining,
+                                    server.name,
+                                    plan.security.gossip_key,
+                                )
+                            )
                         ),
                         protect=self.protected,
                     ),
                     naming.agent(name, server.name),
                     self,
                     on=server.name,
-                    depends_on=[*args.consul_ready, *self.servers[-1:]],
+                    depends_on=[*args.consul_ready, *replaced, *self.servers[-1:]],
                 )
             )
         bootstrap = hosts.programs.run(
@@ -130,6 +140,11 @@ class NomadCluster(SlipwayComponent):
         self.ready: list[pulumi.Resource] = [workloads]
         self.register_outputs({"address": self.address})
 
+    def _replaced_key(self, name: str, key: HostProgram, args: NomadClusterArgs) -> pulumi.Resource:
+        return args.hosts.programs.run(
+            key, f"{name}-gossip-key", self, depends_on=args.consul_ready
+        )
+
 
 def acl_document(address: str) -> dict[str, object]:
     """The document for services/node/nomad_acl.py (schemas/nomad-acl.schema.json)."""
@@ -144,7 +159,12 @@ def operator_secrets(token: str) -> dict[str, object]:
     return {"schema_version": SECRETS_VERSION, "management_token": token}
 
 
-def _server_secrets(joining: Joining, host: str, known: dict[str, Any]) -> dict[str, object]:
+def _server_secrets(
+    joining: Joining, host: str, gossip_key: int, known: dict[str, Any]
+) -> dict[str, object]:
     consul_token = joining.nomad_token(host, known["consul_seed"])
-    agents = {NAME: server_secrets(known["seed"], consul_token), KEY_PUBLISHER: {}}
+    agents = {
+        NAME: server_secrets(known["seed"], consul_token, gossip_key=gossip_key),
+        KEY_PUBLISHER: {},
+    }
     return secrets_document(agents, known["certificate"])

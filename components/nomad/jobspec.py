@@ -339,10 +339,16 @@ class Job:
                     "Constraints": [_at(self.address)] if self.address else [],
                     "Meta": dict(self.meta),
                     **(self._periodic() if self.schedule else self._update()),
-                    "TaskGroups": [self.group.render()],
+                    "TaskGroups": [self._group()],
                 },
             )
         }
+
+    def _group(self) -> dict[str, Any]:
+        group = self.group.render()
+        if self.schedule:  # a run that failed on its node is left to the next one
+            group["ReschedulePolicy"] = {"Attempts": 0, "Unlimited": False}
+        return group
 
     def _update(self) -> dict[str, Any]:
         deadline = _ns(self.progress_deadline_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from components.certificates.task import AUTHORITY, certificate_files
 from components.nomad.addresses import in_arguments
-from components.nomad.jobspec import Group, Job, Task
+from components.nomad.jobspec import Group, Job, Restart, Task
 from slipway.plan.platform import PlatformPlan, SnapshotPlan
 
 JOB_ID = "snapshots"
@@ -31,6 +31,7 @@ def snapshot_job(plan: PlatformPlan, snapshots: SnapshotPlan) -> Job:
             name="snapshot",
             count=1,
             ports={},
+            restart=Restart(attempts=2, interval_s=600, delay_s=60),
             tasks=(
                 Task(
                     name="snapshot",

@@ -16,6 +16,7 @@ from slipway.plan.platform import (
     NodeAgentPlan,
     PlatformPlan,
     Pool,
+    SecurityPlan,
     Server,
 )
 from slipway.planner.peers import peer_names
@@ -41,6 +42,7 @@ def cluster_plan(*, servers: int = 1) -> PlatformPlan:
         nomad=_secured("127.77.0.1", 4646),
         workload_keys=_secured("127.77.0.1", 4645),
         peers=peer_names("dev"),
+        security=SecurityPlan(authorities=(1,), gossip_key=1),
         gateway=GatewayPlan(
             envoys=(
                 EnvoyPlan(

@@ -91,7 +91,7 @@ def test_envoys_certificate_is_for_its_own_node_id() -> None:
 def test_identities_have_names_of_their_own() -> None:
     (envoy,) = PLAN.gateway.envoys
     found = [
-        identities.AUTHORITY,
+        identities.authority(1),
         identities.operator(),
         identities.gateway(PLAN, envoy),
         identities.control_plane(envoy),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import subprocess
 import sys
@@ -19,8 +20,10 @@ import httpx
 import pytest
 
 from components.autoscaling.policy import replicas_wanted_query
+from components.gateway.shared_address import shared_address_jobs
 from components.nomad.jobspec import Job, to_json
-from slipway.plan.platform import PlatformPlan
+from components.snapshots.job import snapshot_job
+from slipway.plan.platform import PlatformPlan, SnapshotPlan
 from tests.binaries import find
 from tests.components.nomad_agent import ADDRESS, nomad_agent, running, wait_for
 from tests.components.platform_jobs import NAMES, files, platform_jobs
@@ -85,6 +88,29 @@ def register(nomad: httpx.Client, submitted: dict[str, Any]) -> Any:
     answer = nomad.post("/v1/jobs", json=submitted).raise_for_status().json()
     assert not answer["Warnings"], answer["Warnings"]
     return nomad.get(f"/v1/job/{submitted['Job']['ID']}").raise_for_status().json()
+
+
+def jobs_of_hosts(plan: PlatformPlan) -> list[Job]:
+    """Those that only machines of their own have."""
+    gateway = dataclasses.replace(plan.gateway, shared_address="127.77.0.99")
+    pool, address = plan.monitoring.pool, plan.monitoring.prometheus.host
+    snapshots = SnapshotPlan(pool=pool, address=address, every_h=1, keep=24)
+    plan = dataclasses.replace(plan, gateway=gateway, snapshots=snapshots)
+    return [*shared_address_jobs(plan), snapshot_job(plan, snapshots)]
+
+
+def test_nomad_takes_the_jobs_of_hosts_as_they_are_meant(
+    nomad: httpx.Client, plan: PlatformPlan
+) -> None:
+    for job in jobs_of_hosts(plan):
+        submitted = document(job)
+        assert not validate(nomad, submitted).get("ValidationErrors"), job.id
+        stored = register(nomad, submitted)
+        wrong = [
+            each for each in misunderstood(submitted["Job"], stored) if not each.startswith(DROPPED)
+        ]
+        assert not wrong, job.id
+        assert planned(nomad, submitted) == [], job.id
 
 
 def misunderstood(submitted: Any, stored: Any, path: str = "") -> list[str]:

@@ -125,7 +125,7 @@ class HostCluster:
 
     def node_secrets(self) -> JsonObject:
         known = {"seed": self.seed, "certificate": self.certificates["cpu-0"]}
-        return node_secrets(self.joining, "cpu-0", known)
+        return node_secrets(self.joining, "cpu-0", 1, known)
 
     def apply(self, host: str, document: JsonObject, secrets: JsonObject) -> str:
         return self.agents(host, "apply", document, secrets)

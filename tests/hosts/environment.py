@@ -43,6 +43,12 @@ class Checkout:
         document["config"]["slipway:pools"]["cpu"]["hosts"] = listed(workers)
         self.settings.write_text(yaml.safe_dump(document))
 
+    def put(self, setting: str, value: Any) -> None:
+        """A setting of the environment's file."""
+        document = yaml.safe_load(self.settings.read_text())
+        document["config"][f"slipway:{setting}"] = value
+        self.settings.write_text(yaml.safe_dump(document))
+
     def changed(self) -> set[str]:
         """The names of the resources that the last `up` changed."""
         log = (self.folder / ".slipway/pulumi" / f"{NAME}.log").read_text()

@@ -10,6 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
+from cryptography import x509
+from cryptography.x509.oid import NameOID
 
 from tests.hosts.bed import NETWORK, Bed
 from tests.hosts.environment import Checkout, environment, listed, streams
@@ -168,6 +170,35 @@ def test_every_certificate_is_renewed(checkout: Checkout) -> None:
     assert not streamed.failed
     for place, certificate in before.items():
         assert ssl.get_server_certificate(place) != certificate, place
+
+
+@pytest.mark.parametrize("authorities", [[1, 2], [2, 1], [2]], ids=str)
+def test_another_authority_takes_over(checkout: Checkout, authorities: list[int]) -> None:
+    until(lambda: healthy(checkout), within_s=60)
+    checkout.put("security", {"authorities": authorities})
+    with streams(SHARED) as streamed:
+        checkout.slipway("up")
+    assert len(streamed.answers) > 20
+    assert not streamed.failed
+    assert signer(SERVERS["server-0"]) == ("authority" if authorities[0] == 1 else "authority-2")
+
+
+def signer(address: str) -> str:
+    certificate = x509.load_pem_x509_certificate(
+        ssl.get_server_certificate((address, CONSUL)).encode()
+    )
+    return str(certificate.issuer.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
+
+
+def test_the_gossip_key_is_replaced(checkout: Checkout) -> None:
+    until(lambda: healthy(checkout), within_s=60)
+    checkout.put("security", {"authorities": [2], "gossip_key": 2})
+    with streams(SHARED) as streamed:
+        checkout.slipway("up")
+    assert {"consul-gossip-key", "nomad-gossip-key"} <= checkout.changed()
+    assert len(streamed.answers) > 20
+    assert not streamed.failed
+    until(lambda: healthy(checkout), within_s=60)
 
 
 def test_every_agent_is_upgraded(checkout: Checkout, hosts: Bed) -> None:

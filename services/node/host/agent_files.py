@@ -53,6 +53,7 @@ def write_agent(
             secrets["agents"][agent.name]
         ),
     }
+    _forget_stale_keyring(folder, secrets["agents"][agent.name])
     certificate = {
         of_agent(folder) / name: content for name, content in secrets.get("certificate", {}).items()
     }
@@ -67,6 +68,22 @@ def write_agent(
     for path, content in {**files, **certificate}.items():
         write_private(path, content, owner)
     write_private(folder / RECORD, to_json(dataclasses.asdict(agent)))
+
+
+def _forget_stale_keyring(folder: Path, secrets: Mapping[str, Any]) -> None:
+    """Agents keep the gossip keys that they have learned, and then ignore the one in their files:
+    one that was away while the key was replaced would never find the others again."""
+    kept = folder / "secrets.json"
+    if not kept.exists() or _gossip_key(json.loads(kept.read_text())) == _gossip_key(secrets):
+        return
+    for keyring in (folder / "data").glob("ser*/*.keyring"):
+        keyring.unlink()
+
+
+def _gossip_key(secrets: Mapping[str, Any]) -> str | None:
+    """Of Consul's agents, and of Nomad's servers."""
+    found: str | None = secrets.get("encrypt") or secrets.get("server", {}).get("encrypt")
+    return found
 
 
 def prerequisites_of(folders: Folders, agent: Agent) -> Prerequisites | None:

@@ -87,8 +87,8 @@ class Api:
     def post(self, path: str, body: Any = None) -> Any:
         return self._json("POST", path, body)[0]
 
-    def delete(self, path: str) -> Any:
-        return self._json("DELETE", path)[0]
+    def delete(self, path: str, body: Any = None) -> Any:
+        return self._json("DELETE", path, body)[0]
 
     def watch(self, path: str, index: int, wait_s: int) -> tuple[Any, int]:
         """A blocking query: returns on a change after `index`, or after `wait_s`."""

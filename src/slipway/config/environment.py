@@ -25,6 +25,7 @@ from .pools import (
     PoolSettings,
     ipv4_address,
 )
+from .security import SecuritySettings
 from .ssh import SshSettings
 from .validation import validated
 
@@ -182,6 +183,7 @@ class EnvironmentSettings(Settings):
     gateway: GatewaySettings = GatewaySettings()
     monitoring: MonitoringSettings = MonitoringSettings()
     autoscaling: AutoscalingSettings = AutoscalingSettings()
+    security: SecuritySettings = SecuritySettings()
 
 
 class DevSettings(EnvironmentSettings):

@@ -317,6 +317,14 @@ class SshPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SecurityPlan:
+    """Generations of what agents trust each other by."""
+
+    authorities: tuple[int, ...]  # whose certificates everybody accepts; the first signs
+    gossip_key: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PeerNames:
     """The names in certificates by which parts of the platform know each other, besides the names
     of Consul's and Nomad's agents."""
@@ -347,6 +355,7 @@ class PlatformPlan:
     # The public keys of workload identities, beside each Nomad server: how Consul asks for them.
     workload_keys: Endpoint
     peers: PeerNames
+    security: SecurityPlan
     pools: tuple[Pool, ...]
     models: tuple[ModelPlan, ...]
     gateway: GatewayPlan

@@ -21,6 +21,7 @@ from slipway.plan.platform import (
     NodeAgentPlan,
     PlatformPlan,
     Pool,
+    SecurityPlan,
     SnapshotPlan,
 )
 
@@ -84,6 +85,9 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
         nomad=_https(first_server.address, NOMAD_HTTPS_PORT),
         workload_keys=_https(_keys_address(hosts), WORKLOAD_KEYS_PORT),
         peers=peer_names(inputs.environment.name),
+        security=SecurityPlan(
+            authorities=settings.security.authorities, gossip_key=settings.security.gossip_key
+        ),
         pools=pools,
         models=tuple(
             plan_model(inputs, each, surge_replicas=_surge(each, placements)) for each in placed

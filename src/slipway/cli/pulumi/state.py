@@ -14,6 +14,7 @@ from slipway.cli.environment import Environment
 PROJECT = "slipway"
 NOMAD_JOB = "nomad:index/job:Job"
 PLATFORM = "slipway:index:Platform"
+AUTHORITY = "slipway:index:CertificateAuthority"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,13 +23,14 @@ class StackState:
     were being created when an earlier run ended. `jobs_to_delete` are the Nomad jobs that a failed
     run has replaced but not deleted. `protected` are the URNs of resources that must not be
     destroyed. `usd_per_hour` is the planned cost of the environment at the declared load; 0
-    without prices."""
+    without prices. `authorities` are the generations that everybody trusts; the first signs."""
 
     resource_types: tuple[str, ...] = ()
     interrupted: tuple[str, ...] = ()
     jobs_to_delete: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
     usd_per_hour: float = 0.0
+    authorities: tuple[int, ...] = ()
 
     @property
     def needs_cluster(self) -> bool:
@@ -48,6 +50,7 @@ def read_state(environment: Environment) -> StackState | None:
 def state_of(deployment: Mapping[str, Any]) -> StackState:
     """The state in a deployment, from a checkpoint or from `pulumi stack export`."""
     resources = deployment.get("resources") or []
+    cost = _facts(resources, PLATFORM).get("cost") or {}
     return StackState(
         resource_types=tuple(resource["type"] for resource in resources),
         jobs_to_delete=tuple(
@@ -59,16 +62,18 @@ def state_of(deployment: Mapping[str, Any]) -> StackState:
             if operation["type"] == "creating"
         ),
         protected=tuple(resource["urn"] for resource in resources if resource.get("protect")),
-        usd_per_hour=_usd_per_hour(resources),
+        usd_per_hour=float(cost.get("usd_per_hour") or 0),
+        authorities=tuple(_facts(resources, AUTHORITY).get("authorities") or ()),
     )
 
 
-def _usd_per_hour(resources: Iterable[Mapping[str, Any]]) -> float:
+def _facts(resources: Iterable[Mapping[str, Any]], component: str) -> Mapping[str, Any]:
+    """Those of the first component of this type; empty without one."""
     for resource in resources:
-        if resource["type"] == PLATFORM:
-            cost = resource.get("inputs", {}).get("facts", {}).get("cost") or {}
-            return float(cost.get("usd_per_hour") or 0)
-    return 0.0
+        if resource["type"] == component:
+            facts: Mapping[str, Any] = resource.get("inputs", {}).get("facts", {})
+            return facts
+    return {}
 
 
 def is_job_to_delete(resource: Mapping[str, Any]) -> bool:

@@ -154,7 +154,7 @@ def order(monkeypatch: pytest.MonkeyPatch, environment: Environment) -> list[str
 
 def bring_up(environment: Environment) -> Phases:
     phases, nothing = Phases(), SimpleNamespace(models={})
-    plan: Any = SimpleNamespace(models=(), pools=())
+    plan: Any = SimpleNamespace(models=(), pools=(), security=SimpleNamespace(authorities=(1,)))
     up._bring_up(environment, nothing, plan, phases)  # type: ignore[arg-type]
     return phases
 

@@ -141,7 +141,7 @@ def test_up_of_a_fleet_asks_no_model_and_its_help_says_so(
     runner: CliRunner,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plan = SimpleNamespace(models=(), ssh=None)
+    plan = SimpleNamespace(models=(), ssh=None, security=SimpleNamespace(authorities=(1,)))
     monkeypatch.setattr(lifecycle, "load_inputs", lambda *_: None)
     monkeypatch.setattr(lifecycle, "plan_environment", lambda _: plan)
     outputs = '{"gateway": "https://elsewhere"}'

@@ -78,15 +78,15 @@ def make_stack(pulumi: Pulumi) -> None:
     pulumi.output("stack", "init", environment.name, "--no-select", "--secrets-provider", provider)
 
 
-def keep_wanted_jobs(pulumi: Pulumi, wanted_jobs: Collection[str]) -> None:
+def keep_wanted_jobs(pulumi: Pulumi, wanted_jobs: Collection[str]) -> StackState:
     """Keeps the jobs (IDs) that a failed change left serving and the files now want again: Pulumi
-    would adopt such a job and still delete it at the end."""
+    would adopt such a job and still delete it at the end. Returns the state as it was."""
     exported = pulumi.output("stack", "export", "--stack", pulumi.environment.name)
     state = state_of(json.loads(exported)["deployment"])
     kept = set(wanted_jobs).intersection(state.jobs_to_delete)
     repaired = with_jobs_kept(exported, kept)
     if repaired == exported:
-        return
+        return state
     if kept:
         say_kept(kept)
     if state.interrupted:
@@ -97,6 +97,7 @@ def keep_wanted_jobs(pulumi: Pulumi, wanted_jobs: Collection[str]) -> None:
             style="yellow",
         )
     pulumi.output("stack", "import", "--stack", pulumi.environment.name, given=repaired)
+    return state
 
 
 def stack_state(pulumi: Pulumi) -> StackState | None:

@@ -19,6 +19,7 @@ from slipway.cli.machine.preparation import fill_cache
 from slipway.cli.machine.ssh_agent import agent_for
 from slipway.cli.planning import plan_environment
 from slipway.cli.progress import Phases, ToolchainProgress
+from slipway.cli.pulumi.authorities import must_follow
 from slipway.cli.pulumi.locks import exclusive
 from slipway.cli.pulumi.plugins import describe, known_kind, prepare_plugins
 from slipway.cli.pulumi.process import Pulumi
@@ -47,7 +48,8 @@ class FleetLifecycle:
         with self._prepared(phases, plan.ssh) as pulumi:
             with phases.phase("stack", "in your Pulumi backend"):
                 backend.make_stack(pulumi)
-                backend.keep_wanted_jobs(pulumi, [model.stable.job_id for model in plan.models])
+                wanted = [model.stable.job_id for model in plan.models]
+                must_follow(backend.keep_wanted_jobs(pulumi, wanted), plan)
             with phases.phase("pulumi", "resources"):
                 pulumi.up(log=self._log)
             outputs = _outputs(pulumi)

@@ -19,6 +19,7 @@ from slipway.cli.platform.nomad import Nomad, allocations_now
 from slipway.cli.platform.readiness import ROUTE_TIMEOUT_S, wait_for_leader, wait_for_models
 from slipway.cli.progress import Phases
 from slipway.cli.protocols.probe import QUESTION, STREAMED_TOKENS, Probe, ask
+from slipway.cli.pulumi.authorities import must_follow
 from slipway.cli.pulumi.locks import exclusive
 from slipway.cli.pulumi.plugins import describe, known_kind, prepare_plugins
 from slipway.cli.pulumi.state import read_state
@@ -70,6 +71,7 @@ def _bring_up(
             [model.stable.job_id for model in plan.models],
             [node.name for pool in plan.pools for node in pool.hosts],
         )
+    must_follow(read_state(environment), plan)
     with phases.phase("agents", "those of an earlier run"):
         _restart(environment)
     applied = record(environment, plan)

@@ -1,0 +1,54 @@
+"""The program that replaces the gossip key of a running cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+
+from components import seeds
+from components.base import HostProgram, secret_json
+from slipway.plan.endpoint import Endpoint
+from slipway.plan.platform import PlatformPlan
+
+SCHEMA_VERSION = 1  # of the document and its secrets
+TIMEOUT_S = 120
+
+
+def rotation(
+    plan: PlatformPlan,
+    system: str,
+    api: Endpoint,
+    *,
+    seed: pulumi.Output[str],
+    token: pulumi.Output[str],
+) -> HostProgram | None:
+    """None for the first key, with which every cluster begins."""
+    generation = plan.security.gossip_key
+    if generation == 1:
+        return None
+    return HostProgram(
+        bundle=plan.node_agent.bundle,
+        script="rotate_gossip.py",
+        document={
+            "schema_version": SCHEMA_VERSION,
+            "system": system,
+            "servers": [api.at(server.address).url for server in plan.servers],
+            "generation": generation,
+            "timeout_s": TIMEOUT_S,
+        },
+        secrets=secret_json(
+            pulumi.Output.all(seed=seed, token=token).apply(
+                lambda known: _secrets(known["seed"], known["token"], generation)
+            )
+        ),
+        removes=False,
+    )
+
+
+def _secrets(seed: str, token: str, generation: int) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "management_token": token,
+        "key": seeds.gossip_key(seed, generation),
+    }
