@@ -65,6 +65,22 @@ class Checkout:
         operator = certificates.platform(access / "operator")
         return httpx.get(url, headers=tokens, verify=operator, timeout=5).raise_for_status().json()
 
+    @contextmanager
+    def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+        """A command while it runs; what it prints, errors too, is its stdout."""
+        with subprocess.Popen(
+            ["./slipway", *arguments, "-s", NAME],
+            cwd=self.folder,
+            env=self.environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
     def slipway(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             ["./slipway", *arguments, "-s", NAME],
