@@ -71,24 +71,24 @@ class Fleet(Platform):
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A copy of this checkout in which the target metal is built."""
+    """A copy of this checkout in which the target aws is built."""
     find("pulumi")
     folder = tmp_path_factory.mktemp("fleet") / "checkout"
     copy_tree(folder)
-    shutil.copy(Path(__file__).with_name("metal_target.py"), folder / "stacks/targets/metal.py")
-    (folder / "stacks/platform.py").write_text("from stacks.targets.metal import Platform\n")
+    shutil.copy(Path(__file__).with_name("target.py"), folder / "stacks/targets/aws.py")
+    (folder / "stacks/platform.py").write_text("from stacks.targets.aws import Platform\n")
     yield folder
     shutil.rmtree(folder)
 
 
 @pytest.fixture
 def fleet(checkout: Path, tmp_path: Path) -> Iterator[Fleet]:
-    """An environment of metal, never brought up."""
+    """An environment of aws, never brought up."""
     machines, backend, home = (tmp_path / name for name in ("machines", "backend", "home"))
     for folder in (machines, backend, home):
         folder.mkdir()
-    document = yaml.safe_load((ROOT / "Pulumi.metal.yaml").read_text())
-    document["config"]["metal:folder"] = str(machines)
+    document = yaml.safe_load((ROOT / "Pulumi.aws.yaml").read_text())
+    document["config"]["machines:folder"] = str(machines)
     (checkout / "Pulumi.fleet.yaml").write_text(yaml.safe_dump(document))
     inherited = {name: value for name, value in os.environ.items() if not OWN.match(name)}
     yield Fleet(
@@ -155,7 +155,7 @@ def test_a_backend_of_the_project_and_a_passphrase_in_a_file_are_respected_too(
 def test_down_refuses_while_a_resource_is_protected_and_says_how_to_unprotect_it(
     fleet: Fleet,
 ) -> None:
-    fleet.configure("metal:protect", True)
+    fleet.configure("machines:protect", True)
     fleet.up()
     refused = fleet.slipway("down", "--yes", check=False)
     assert refused.returncode == 1

@@ -12,7 +12,7 @@ from typing import Any
 
 from slipway.cli.environment import Environment
 from slipway.cli.errors import WRONG_INPUT, CliError
-from slipway.cli.targets import LOCAL, must_have_components, target_of
+from slipway.cli.targets import LOCAL, must_be_built, target_of
 from slipway.plan.document import plan_to_json
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import PROTOCOLS, STABLE, PlatformPlan
@@ -101,7 +101,7 @@ def require(environment: Environment) -> Applied:
     """`recorded`, or a CliError that says how to bring the environment up."""
     applied = recorded(environment)
     if applied is None:
-        must_have_components(environment)
+        must_be_built(environment)
         raise _not_here(environment)
     return applied
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from slipway.cli.app import app
 from slipway.cli.environment import Environment, find
 from slipway.cli.errors import CliError
-from slipway.cli.targets import must_have_components
+from slipway.cli.targets import must_be_built
 from stacks.targets import is_built
 from tests.unit.cli.checkouts import ROOT
 
@@ -58,13 +58,13 @@ def test_what_needs_components_is_refused_at_once_and_changes_nothing(
     assert files(fleet.checkout.parent) == before
 
 
-def test_a_target_that_has_components_is_not_refused(fleet: Environment) -> None:
+def test_a_target_that_can_be_built_is_not_refused(fleet: Environment) -> None:
     targets = fleet.checkout / "stacks" / "targets"
     targets.mkdir(parents=True, exist_ok=True)
     with pytest.raises(CliError):
-        must_have_components(fleet)
+        must_be_built(fleet)
     (targets / "aws.py").write_text("")
-    must_have_components(fleet)
+    must_be_built(fleet)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_mistake_in_the_stack_file_is_left_to_those_who_read_all_of_it(
     fleet: Environment, text: str
 ) -> None:
     (fleet.checkout / "Pulumi.fleet.yaml").write_text(text)
-    must_have_components(fleet)
+    must_be_built(fleet)
 
 
 @pytest.mark.parametrize("target", ["", "__init__", "../targets/dev", "dev.py", "aws"])
@@ -88,10 +88,10 @@ def test_a_target_without_a_module_of_its_name_is_not_built(target: str) -> None
 def test_planning_asks_whether_a_target_is_built_and_loads_nothing_of_pulumi() -> None:
     program = (
         "import sys; from slipway.cli.app import app; from slipway.cli.environment import find\n"
-        "from slipway.cli.targets import has_components\n"
+        "from slipway.cli.targets import can_be_built\n"
         "for stack in ('dev', 'aws'):\n"
         "    app(['plan', '-s', stack, '--json'], standalone_mode=False)\n"
-        "    has_components(find(stack))\n"
+        "    can_be_built(find(stack))\n"
         "sys.exit([name for name in sys.modules if name.startswith('pulumi')] or None)"
     )
     done = subprocess.run(

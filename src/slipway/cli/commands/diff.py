@@ -17,7 +17,7 @@ from slipway.cli.environment import find
 from slipway.cli.errors import FAILED, WRONG_INPUT, CliError
 from slipway.cli.options import DEFAULT_STACK, Json, Stack
 from slipway.cli.pulumi.policy_report import policy_report
-from slipway.cli.targets import must_have_components
+from slipway.cli.targets import must_be_built
 from slipway.diff.change import Preview, PreviewFormatError, Stamp
 from slipway.diff.comment import render, render_report
 from slipway.diff.digest import PREVIEW_FAILED, failed_preview, planned_resources, read_digest
@@ -92,7 +92,7 @@ def _preview(file: str, stack: str, before: str) -> tuple[Preview, PolicyReport 
                 fix=f"slipway preview -s {stack} --offline --json | slipway diff - --before FILE",
                 exit_code=WRONG_INPUT,
             )
-        must_have_components(find(stack))
+        must_be_built(find(stack))
         return _own_preview(stack)
     document = _document(file)
     if before:

@@ -14,7 +14,7 @@ from slipway.cli.planning import plan_environment
 from slipway.cli.pulumi.offline import offline_preview
 from slipway.cli.pulumi.policy_pack import make_policy_environment, usd_per_hour_before
 from slipway.cli.pulumi.policy_report import run_check
-from slipway.cli.targets import LOCAL, has_components, only_counts_its_hosts, target_of
+from slipway.cli.targets import LOCAL, can_be_built, target_of
 from slipway.config.inputs import load_inputs
 from slipway.planner.reports.facts import fleet_facts
 
@@ -36,7 +36,7 @@ def policies(stack: Stack = DEFAULT_STACK, *, json: Json = False) -> None:
     inputs = load_inputs(environment.checkout, environment.name)
     resources: Sequence[Any]
     skipped: Sequence[str] = ()
-    if not has_components(environment) or only_counts_its_hosts(inputs.environment.settings):
+    if not can_be_built(environment):
         today = datetime.datetime.now(tz=datetime.UTC).date()
         resources = fleet_facts(plan_environment(inputs, today=today))
         skipped = RESOURCE_RULES

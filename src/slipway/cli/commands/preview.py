@@ -16,7 +16,7 @@ from slipway.cli.progress import ToolchainProgress
 from slipway.cli.pulumi.offline import offline_preview
 from slipway.cli.pulumi.plugins import describe, prepare_plugins
 from slipway.cli.pulumi.policy_pack import policy_arguments
-from slipway.cli.targets import must_have_components
+from slipway.cli.targets import must_be_built
 from slipway.cli.views.offline_tree import offline_tree
 from slipway.config.inputs import load_inputs
 from toolchain import resolve
@@ -39,7 +39,7 @@ def preview(
 ) -> None:
     """Show what `up` would change (pulumi preview; takes its arguments)."""
     environment = find(stack)
-    must_have_components(environment)
+    must_be_built(environment)
     # Mistakes in files come first.
     plan = plan_environment(load_inputs(environment.checkout, environment.name))
     if offline:

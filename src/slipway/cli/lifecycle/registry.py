@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from slipway.cli.environment import Environment
 from slipway.cli.errors import WRONG_INPUT, CliError
-from slipway.cli.targets import LOCAL, must_have_components, target_of
+from slipway.cli.targets import LOCAL, must_be_built, target_of
 from slipway.config.errors import ConfigError
 from slipway.config.inputs import load_environment
 
@@ -40,7 +40,7 @@ def lifecycle_of(environment: Environment) -> Lifecycle:
             f" {target} again",
             exit_code=WRONG_INPUT,
         )
-    must_have_components(environment)
+    must_be_built(environment)
     from slipway.cli.lifecycle.fleet.lifecycle import FleetLifecycle
 
     return FleetLifecycle(environment=environment)

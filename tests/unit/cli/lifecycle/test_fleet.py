@@ -27,8 +27,8 @@ def fleet(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
     for name in [name for name in os.environ if name.startswith("PULUMI_")]:
         monkeypatch.delenv(name)
     (checkout / "stacks" / "targets").mkdir(parents=True, exist_ok=True)
-    (checkout / "stacks" / "targets" / "metal.py").touch()
-    (checkout / "Pulumi.fleet.yaml").write_text("config: {slipway:target: metal}\n")
+    (checkout / "stacks" / "targets" / "aws.py").touch()
+    (checkout / "Pulumi.fleet.yaml").write_text("config: {slipway:target: aws}\n")
     return find("fleet")
 
 
@@ -245,9 +245,8 @@ def test_doctor_asks_of_this_machine_only_what_planning_and_applying_need(
         result = runner.invoke(app, ["doctor", "-s", stack, "--json"])
         return {check["name"] for check in json.loads(result.stdout)}
 
-    (copied / "stacks" / "targets" / "metal.py").touch()
-    assert checked("metal") == {"system", "user", "C library", "cache folder", "checkout", "tools"}
-    assert checked("dev") > checked("metal") | {"memory", "ports"}
+    assert checked("hosts") == {"system", "user", "C library", "cache folder", "checkout", "tools"}
+    assert checked("dev") > checked("hosts") | {"memory", "ports"}
 
 
 def test_a_backend_that_does_not_answer_is_never_taken_for_a_missing_stack(

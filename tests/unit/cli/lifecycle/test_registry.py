@@ -29,9 +29,11 @@ def test_dev_runs_on_this_machine(checkout: Path) -> None:
     assert lifecycle_of(environment) == LocalLifecycle(environment=environment)
 
 
-@pytest.mark.parametrize("target", ["aws", "metal"])
-def test_every_other_target_that_is_built_is_a_fleet(checkout: Path, target: str) -> None:
-    environment = put(checkout, f"config: {{slipway:target: {target}}}", built=("aws", "metal"))
+@pytest.mark.parametrize(
+    "settings", ["slipway:target: aws", "slipway:target: metal, slipway:ssh: {}"]
+)
+def test_every_other_target_that_is_built_is_a_fleet(checkout: Path, settings: str) -> None:
+    environment = put(checkout, f"config: {{{settings}}}", built=("aws", "metal"))
     assert lifecycle_of(environment) == FleetLifecycle(environment=environment)
 
 

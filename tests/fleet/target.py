@@ -1,7 +1,8 @@
 """A target that is not dev, as far as its lifecycle goes: files in a folder stand for machines.
 
-The tests put this module into a checkout of their own as stacks/targets/metal.py, and let the
-program build its `Platform`. Configuration: `metal:folder`, and `metal:protect` for its first host.
+The tests put this module into a checkout of their own as stacks/targets/aws.py, and let the
+program build its `Platform`. Configuration: `machines:folder`, and `machines:protect` for its first
+host.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Platform(pulumi.ComponentResource):
 
     def __init__(self, name: str, *_plan_and_target: Any) -> None:
         super().__init__("slipway:test:Platform", name)
-        config = pulumi.Config("metal")
+        config = pulumi.Config("machines")
         self._folder = Path(config.require("folder"))
         token = random.RandomPassword("token", length=20, opts=self._own())
         hosts = [
