@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,15 +10,12 @@ import pulumi
 import pulumi_command as command
 
 from components.base import HostProgram, SlipwayComponent
-from components.hosts import artifacts
+from components.hosts.delivery import CACHE, delivery_document
 from components.hosts.local import LocalHosts
 from components.node_pool.supervision import SYSTEM_PYTHON
 from slipway.plan.platform import PlatformPlan, SshHost, SshPlan
 
-DELIVERY_SCHEMA_VERSION = 1
 DELIVERY_TIMEOUT_S = 1800  # gigabytes of an engine over a slow line
-PYTHON = (3, 11)  # of the environments in the operator's cache
-CACHE = "/opt/slipway"  # on a host, for all environments
 NO_SECRETS = '{"schema_version": 1}'
 
 
@@ -108,24 +104,6 @@ def reachable(plan: PlatformPlan) -> SshPlan:
             " each key with the one on the host's console"
         )
     return ssh
-
-
-def delivery_document(plan: PlatformPlan, ssh: SshPlan, host: str) -> dict[str, Any]:
-    """schemas/delivery.schema.json"""
-    nodes = {node.name: node for pool in plan.pools for node in pool.hosts}
-    needed = artifacts.of_node(plan, nodes[host]) if host in nodes else artifacts.of_server(plan)
-    return {
-        "schema_version": DELIVERY_SCHEMA_VERSION,
-        "environment": plan.environment,
-        "host": host,
-        "ssh": {
-            **dataclasses.asdict(ssh.hosts[host]),
-            "jump": dataclasses.asdict(ssh.jump) if ssh.jump else None,
-        },
-        "folder": CACHE,
-        "python": list(PYTHON),
-        "artifacts": list(needed),
-    }
 
 
 def _connection(ssh: SshPlan, host: str) -> command.remote.ConnectionArgs:

@@ -1,4 +1,4 @@
-"""Brings tools, environments and code to a host over SSH. `python deliver.py apply|remove`."""
+"""Brings tools, environments and code to a host. `python deliver.py apply|remove|examine`."""
 
 import sys
 

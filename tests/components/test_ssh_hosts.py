@@ -12,7 +12,8 @@ import pulumi
 import pytest
 
 from components.base import HostProgram, SlipwayComponent
-from components.hosts.ssh import SshHosts, delivery_document
+from components.hosts.delivery import delivery_document
+from components.hosts.ssh import SshHosts
 from slipway.plan.platform import NodeRange, PlatformPlan, SshHost, SshPlan
 from stacks.recording import Recording
 from tests.components.platform_plan import platform_plan

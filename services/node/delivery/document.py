@@ -28,15 +28,21 @@ class Delivery:
 
 def read_delivery(document: JsonObject) -> Delivery:
     with parsing(SCHEMA):
-        ssh = dict(document["ssh"])
-        jump = ssh.pop("jump")
+        place, jump = read_way(document["ssh"])
         major, minor = document["python"]
         return Delivery(
             environment=document["environment"],
             host=document["host"],
-            place=Place(**ssh),
-            jump=Place(**jump) if jump else None,
+            place=place,
+            jump=jump,
             folder=document["folder"],
             python=(major, minor),
             artifacts=tuple(document["artifacts"]),
         )
+
+
+def read_way(ssh: JsonObject) -> tuple[Place, Place | None]:
+    """The place of a host, and that of the host through which it is reached, if there is one."""
+    place = {key: value for key, value in ssh.items() if key != "jump"}
+    jump = ssh["jump"]
+    return Place(**place), Place(**jump) if jump else None

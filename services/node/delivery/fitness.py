@@ -22,8 +22,10 @@ ldd --version 2>/dev/null | head -n 1 | grep -o '[0-9.]*$' || echo unknown
 /usr/bin/python3 -c 'import sys; print(*sys.version_info[:2])' 2>/dev/null || echo missing
 ps -p 1 -o comm= 2>/dev/null || cat /proc/1/comm
 date +%s
-mkdir -p {folder} && df -P -B 1 {folder} | tail -n 1 | awk '{{print $4}}'
-cd {folder} && ls -d */* */*/* 2>/dev/null
+place={folder}
+while [ ! -d "$place" ]; do place=$(dirname "$place"); done
+df -P -B 1 "$place" | tail -n 1 | awk '{{print $4}}'
+cd {folder} 2>/dev/null && ls -d */* */*/* 2>/dev/null
 true
 """
 
@@ -47,58 +49,111 @@ def look(connection: Connection, folder: str) -> Found:
     return Found(architecture, glibc, python, init, int(clock), int(free), frozenset(artifacts))
 
 
+@dataclass(frozen=True)
+class Requirement:
+    """`found` is what the host has. `wrong` says what is wrong, and `fix` what to do; both are
+    empty if it is met."""
+
+    name: str
+    found: str
+    wrong: str = ""
+    fix: str = ""
+
+
 def must_fit(found: Found, delivery: Delivery) -> None:
     """Raises HostError with everything that the host lacks."""
-    problems = [
-        f"{delivery.host} ({delivery.place.address}) {problem}\nfix: {fix}"
-        for wrong, problem, fix in _requirements(found, delivery)
-        if wrong
+    _raise_if_any(requirements(found, delivery), delivery)
+
+
+def must_have_room(found: Found, delivery: Delivery, needed_bytes: int) -> None:
+    _raise_if_any([room(found, delivery, needed_bytes)], delivery)
+
+
+def requirements(found: Found, delivery: Delivery) -> list[Requirement]:
+    return [
+        _architecture(found),
+        _glibc(found),
+        _python(found, delivery),
+        _init(found),
+        _clock(found),
     ]
+
+
+def room(found: Found, delivery: Delivery, needed_bytes: int) -> Requirement:
+    free, needed = found.free_bytes // MEBIBYTE, needed_bytes // MEBIBYTE
+    if needed_bytes <= found.free_bytes:
+        return Requirement("disk", f"{free} MiB free for {delivery.folder}, {needed} MiB to bring")
+    return Requirement(
+        "disk",
+        f"{free} MiB free",
+        f"has {free} MiB left for {delivery.folder}, which needs {needed} MiB more",
+        "make room on its disk, then run it again",
+    )
+
+
+def _raise_if_any(of: list[Requirement], delivery: Delivery) -> None:
+    where = f"{delivery.host} ({delivery.place.address})"
+    problems = [f"{where} {each.wrong}\nfix: {each.fix}" for each in of if each.wrong]
     if problems:
         raise HostError("\n".join(problems))
 
 
-def must_have_room(found: Found, delivery: Delivery, needed_bytes: int) -> None:
-    if needed_bytes > found.free_bytes:
-        needed, free = needed_bytes // MEBIBYTE, found.free_bytes // MEBIBYTE
-        raise HostError(
-            f"{delivery.host} ({delivery.place.address}) has {free} MiB left for {delivery.folder},"
-            f" which needs {needed} MiB more\nfix: make room on its disk, then run it again"
-        )
+def _architecture(found: Found) -> Requirement:
+    if found.architecture == ARCHITECTURE:
+        return Requirement("architecture", found.architecture)
+    return Requirement(
+        "architecture",
+        found.architecture,
+        f"is {found.architecture}; the tools are built for {ARCHITECTURE}",
+        "use another host",
+    )
 
 
-def _requirements(found: Found, delivery: Delivery) -> list[tuple[bool, str, str]]:
-    """(whether it is not met, what is wrong, what to do)"""
+def _glibc(found: Found) -> Requirement:
+    if _version(found.glibc) >= OLDEST_GLIBC:
+        return Requirement("C library", f"glibc {found.glibc}")
+    return Requirement(
+        "C library",
+        f"glibc {found.glibc}",
+        f"has glibc {found.glibc}; the tools need 2.35 or newer",
+        "use Debian 12, Ubuntu 22.04 or newer",
+    )
+
+
+def _python(found: Found, delivery: Delivery) -> Requirement:
+    wanted, has = ".".join(map(str, delivery.python)), ".".join(found.python.split())
+    if has == wanted:
+        return Requirement("Python", has)
+    return Requirement(
+        "Python",
+        has,
+        f"has Python {has} as /usr/bin/python3; the environments are made for {wanted}",
+        f"install Python {wanted} there, or make the environments with the host's version",
+    )
+
+
+def _init(found: Found) -> Requirement:
+    if found.init == "systemd":
+        return Requirement("init", found.init)
+    return Requirement(
+        "init",
+        found.init,
+        f"is run by {found.init}, not by systemd",
+        "use a host with systemd",
+    )
+
+
+def _clock(found: Found) -> Requirement:
     skew_s = found.clock_s - round(time.time())
-    wanted = ".".join(map(str, delivery.python))
-    return [
-        (
-            found.architecture != ARCHITECTURE,
-            f"is {found.architecture}; the tools are built for {ARCHITECTURE}",
-            "use another host",
-        ),
-        (
-            _version(found.glibc) < OLDEST_GLIBC,
-            f"has glibc {found.glibc}; the tools need 2.35 or newer",
-            "use Debian 12, Ubuntu 22.04 or newer",
-        ),
-        (
-            found.python.split() != wanted.split("."),
-            f"has Python {'.'.join(found.python.split())} as /usr/bin/python3; the environments"
-            f" are made for {wanted}",
-            f"install Python {wanted} there, or make the environments with the host's version",
-        ),
-        (
-            found.init != "systemd",
-            f"is run by {found.init}, not by systemd",
-            "use a host with systemd",
-        ),
-        (
-            abs(skew_s) > CLOCK_TOLERANCE_S,
-            f"has a clock that is {abs(skew_s)} s {'ahead' if skew_s > 0 else 'behind'}",
-            "synchronise it (systemctl enable --now systemd-timesyncd, or chrony)",
-        ),
-    ]
+    says = f"{abs(skew_s)} s {'ahead' if skew_s > 0 else 'behind'}"
+    if abs(skew_s) <= CLOCK_TOLERANCE_S:
+        return Requirement("clock", says if skew_s else "as here")
+    return Requirement(
+        "clock",
+        says,
+        f"has a clock that is {says}",
+        "synchronise it (systemctl enable --now systemd-timesyncd, or chrony)",
+    )
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
     deliver.py apply      document in SLIPWAY_DOCUMENT (schemas/delivery.schema.json)
     deliver.py remove     remove it, unless another environment on that host uses it
+    deliver.py examine    change nothing; print as JSON what the host is and what it lacks
 
 Artifacts are named by what they contain, so those that are there are not sent again. They appear
 on the host at once and whole. Private keys come from an ssh-agent (SSH_AUTH_SOCK).
@@ -11,8 +12,10 @@ Environment: SLIPWAY_RUN, SLIPWAY_CACHE, SLIPWAY_SCRATCH (absolute paths).
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
+from dataclasses import asdict
 
 from program.document import read_document
 from program.errors import InputError, exit_code
@@ -21,13 +24,16 @@ from program.waiting import say
 
 from delivery import archive
 from delivery.document import SCHEMA_VERSION, Delivery, read_delivery
-from delivery.fitness import MEBIBYTE, look, must_fit, must_have_room
-from delivery.ssh import Connection, connected
+from delivery.fitness import MEBIBYTE, look, must_fit, must_have_room, requirements, room
+from delivery.ssh import Connection, UnreachableError, connected
+
+REPORT_VERSION = 1  # of what `examine` prints (schemas/host-report.schema.json)
 
 # The list of what an environment uses is written last, and read by other environments' removals.
 RECEIVE = """
 set -e
 umask 022
+mkdir -p {folder}
 cd {folder}
 find . -maxdepth 1 -name '.partial-{environment}-*' -exec rm -rf {{}} +
 partial=$(mktemp -d ./.partial-{environment}-XXXXXX)
@@ -78,6 +84,28 @@ def remove(delivery: Delivery) -> None:
     say(f"{delivery.host}: tools, environments and code are removed")
 
 
+def examine(folders: Folders, delivery: Delivery) -> None:
+    """Every requirement, met or not: `apply` raises those that are not."""
+    try:
+        with connected(delivery.host, delivery.place, delivery.jump) as connection:
+            found = look(connection, delivery.folder)
+    except UnreachableError as error:
+        say(
+            json.dumps(
+                {"schema_version": REPORT_VERSION, "unreachable": error.said, "fix": error.fix}
+            )
+        )
+        return
+    missing = [name for name in delivery.artifacts if name not in found.artifacts]
+    needed_bytes = sum(archive.size_bytes(folders.cache, name) for name in missing)
+    checked = [*requirements(found, delivery), room(found, delivery, needed_bytes)]
+    _report(requirements=[asdict(each) for each in checked])
+
+
+def _report(**content: object) -> None:
+    say(json.dumps({"schema_version": REPORT_VERSION, **content}))
+
+
 def _send(folders: Folders, delivery: Delivery, connection: Connection, missing: list[str]) -> None:
     with connection.writing_to(_script(RECEIVE, delivery, tuple(missing))) as sink:
         archive.write(folders.cache, missing, sink)
@@ -93,11 +121,13 @@ def _script(template: str, delivery: Delivery, artifacts: tuple[str, ...]) -> st
 
 
 def run(arguments: list[str]) -> None:
-    if arguments not in (["apply"], ["remove"]):
-        raise InputError("usage: deliver.py apply|remove")
+    if arguments not in (["apply"], ["remove"], ["examine"]):
+        raise InputError("usage: deliver.py apply|remove|examine")
     delivery = read_delivery(read_document(SCHEMA_VERSION))
     if arguments == ["remove"]:
         remove(delivery)
+    elif arguments == ["examine"]:
+        examine(Folders.from_environment(), delivery)
     else:
         apply(Folders.from_environment(), delivery)
 

@@ -19,6 +19,15 @@ SILENCE_S, SILENCES = 5, 6
 CLIENTS_OWN_FAILURE = 255  # ssh(1): any other code is the remote command's
 
 
+class UnreachableError(HostError):
+    """No command could be run on the host; `said` is what OpenSSH's client says."""
+
+    def __init__(self, where: str, said: str, fix: str) -> None:
+        super().__init__(f"{where} cannot be reached over SSH: {said}{fix}")
+        self.said = said
+        self.fix = fix.removeprefix("\nfix: ")
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a host's SSH server listens, and the public key by which it is known."""
@@ -48,6 +57,17 @@ class Connection:
         )
         self._must_succeed(done.returncode, done.stderr)
         return done.stdout
+
+    def show(self, command: str) -> None:
+        """A command whose output goes to this program's own, as it comes."""
+        done = subprocess.run(
+            self._arguments(command),
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        self._must_succeed(done.returncode, done.stderr)
 
     @contextmanager
     def writing_to(self, command: str) -> Iterator[IO[bytes]]:
@@ -80,7 +100,7 @@ class Connection:
         said = said.strip()
         if code != CLIENTS_OWN_FAILURE:
             raise HostError(f"{where}: {said or f'exit status {code}'}{_fix_of(said, self.host)}")
-        raise HostError(f"{where} cannot be reached over SSH: {said}{_fix_of(said, self.host)}")
+        raise UnreachableError(where, said, _fix_of(said, self.host))
 
 
 @contextmanager

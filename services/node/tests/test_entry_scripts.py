@@ -19,9 +19,11 @@ SCHEMA_OF = {
     "model_ready.py": "model-gate",
     "nomad_acl.py": "nomad-acl",
     "nomad_nodes.py": "pool-gate",
+    "on_host.py": "host-command",
     "operator_access.py": "operator",
     "routes_acknowledged.py": "routes-gate",
 }
+ACTION = {"on_host.py": "run"}  # "apply" of all others
 OLDEST = {"agents.py": 2}  # the version before the newest
 WITHOUT_DOCUMENT = {"log_collectors.py", "publish_keys.py", "scaling_policies.py"}
 
@@ -49,14 +51,15 @@ def test_every_script_is_known_here() -> None:
 def test_a_document_of_an_unknown_version_is_exit_2_with_the_versions_it_reads(
     script: str, tmp_path: Path
 ) -> None:
-    done = apply(script, tmp_path, {"schema_version": 99})
+    done = apply(script, tmp_path, {"schema_version": 99}, ACTION.get(script, "apply"))
     assert done.returncode == 2
     assert f"has schema_version 99; this host reads {OLDEST.get(script, 1)}" in done.stderr
 
 
 @pytest.mark.parametrize("script", SCHEMA_OF)
 def test_an_empty_document_is_exit_2_and_names_its_schema(script: str, tmp_path: Path) -> None:
-    done = apply(script, tmp_path, {"schema_version": OLDEST.get(script, 1)})
+    oldest = {"schema_version": OLDEST.get(script, 1)}
+    done = apply(script, tmp_path, oldest, ACTION.get(script, "apply"))
     assert done.returncode == 2
     assert f"does not follow schemas/{SCHEMA_OF[script]}.schema.json" in done.stderr
 

@@ -1,0 +1,36 @@
+"""What a host gets from the operator's cache and how it is reached: delivery.schema.json."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from components.hosts import artifacts
+from slipway.plan.platform import PlatformPlan, SshPlan
+
+DELIVERY_SCHEMA_VERSION = 1
+PYTHON = (3, 11)  # of the environments in the operator's cache
+CACHE = "/opt/slipway"  # on a host, for all environments
+
+
+def delivery_document(plan: PlatformPlan, ssh: SshPlan, host: str) -> dict[str, Any]:
+    """schemas/delivery.schema.json"""
+    nodes = {node.name: node for pool in plan.pools for node in pool.hosts}
+    needed = artifacts.of_node(plan, nodes[host]) if host in nodes else artifacts.of_server(plan)
+    return {
+        "schema_version": DELIVERY_SCHEMA_VERSION,
+        "environment": plan.environment,
+        "host": host,
+        "ssh": way_to(ssh, host),
+        "folder": CACHE,
+        "python": list(PYTHON),
+        "artifacts": list(needed),
+    }
+
+
+def way_to(ssh: SshPlan, host: str) -> dict[str, Any]:
+    """The part of a document that says how a host is reached: services/node/delivery/ssh.py."""
+    return {
+        **dataclasses.asdict(ssh.hosts[host]),
+        "jump": dataclasses.asdict(ssh.jump) if ssh.jump else None,
+    }
