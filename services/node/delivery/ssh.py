@@ -20,7 +20,9 @@ CLIENTS_OWN_FAILURE = 255  # ssh(1): any other code is the remote command's
 
 
 class UnreachableError(HostError):
-    """No command could be run on the host; `said` is what OpenSSH's client says."""
+    """No command could be run on the host: exit 3. `said` is what OpenSSH's client says."""
+
+    exit_code = 3
 
     def __init__(self, where: str, said: str, fix: str) -> None:
         super().__init__(f"{where} cannot be reached over SSH: {said}{fix}")

@@ -15,7 +15,9 @@ class InputError(Exception):
 
 
 class HostError(Exception):
-    """The machine or an agent failed: exit 1."""
+    """The machine or an agent failed: exit 1, unless a kind of it has its own code."""
+
+    exit_code = 1
 
 
 def exit_code(program: Callable[[], None]) -> int:
@@ -31,7 +33,7 @@ def exit_code(program: Callable[[], None]) -> int:
         return 2
     except HostError as error:
         sys.stderr.write(f"{error}\n")
-        return 1
+        return error.exit_code
     except OSError as error:
         if error.errno not in DISK_FULL:
             raise
