@@ -99,10 +99,7 @@ class Environment:
 
     def token(self, api: str) -> str | None:
         """The management token of "nomad" or "consul"; None before it exists."""
-        try:
-            return (self.run / "tokens" / api).read_text().strip() or None
-        except FileNotFoundError:
-            return None
+        return token_in(self.run, api)
 
     def variables(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         """The variables that Pulumi, its program and this machine's host programs read."""
@@ -197,6 +194,14 @@ def find(name: str, *, checkout: Path | None = None, cache: Path | None = None) 
         fix=f"use one of: {', '.join(known)}" if known else "write a Pulumi.dev.yaml",
         exit_code=WRONG_INPUT,
     )
+
+
+def token_in(credentials: Path, api: str) -> str | None:
+    """The token of an API in a folder of the operator's credentials; None before it exists."""
+    try:
+        return (credentials / "tokens" / api).read_text().strip() or None
+    except FileNotFoundError:
+        return None
 
 
 def inherited(environ: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from slipway.cli.console import notes, say
 
 REPEAT_S = 10.0  # how often a lasting state is printed again
+MOMENT_S = 2.0  # a wait that lasts longer is reported
 SILENCE_S = 15.0  # a phase that has been silent this long says that it is still running
 
 
@@ -44,6 +45,26 @@ def _signs_of_life(name: str) -> Iterator[None]:
         while not ended.wait(max(0.0, notes.silent_since_s + SILENCE_S - time.monotonic())):
             if time.monotonic() - notes.silent_since_s >= SILENCE_S:
                 say(f"  {name}: still running ({time.monotonic() - started_s:.0f} s)")
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join()
+
+
+@contextmanager
+def telling(what: Callable[[], str]) -> Iterator[None]:
+    """Prints what is being waited for, once it lasts longer than a moment."""
+    ended = threading.Event()
+
+    def tell() -> None:
+        started_s, wait_s = time.monotonic(), MOMENT_S
+        while not ended.wait(wait_s):
+            say(f"{what()} ({time.monotonic() - started_s:.0f} s)")
+            wait_s = REPEAT_S
 
     teller = threading.Thread(target=tell, daemon=True)
     teller.start()

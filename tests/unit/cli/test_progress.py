@@ -6,7 +6,7 @@ import pytest
 
 from slipway.cli import progress as progress_module
 from slipway.cli.console import say
-from slipway.cli.progress import Phases, ToolchainProgress, clock
+from slipway.cli.progress import Phases, ToolchainProgress, clock, telling
 
 
 def test_phases_keep_their_times_also_when_they_fail() -> None:
@@ -64,6 +64,20 @@ def test_a_tool_is_told_of_at_each_new_state_and_while_one_lasts(
         "nomad: building (11 s)",
         "nomad: ready (16 s)",
     ]
+
+
+def test_a_wait_is_told_of_only_when_it_lasts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with telling(lambda: "waiting for worker-0"):
+        pass
+    assert capsys.readouterr().err == ""
+    told = threading.Event()
+    monkeypatch.setattr(progress_module, "MOMENT_S", 0.01)
+    monkeypatch.setattr(progress_module, "say", lambda line: (say(line), told.set()))
+    with telling(lambda: "waiting for worker-0"):
+        assert told.wait(5)
+    assert capsys.readouterr().err == "waiting for worker-0 (0 s)\n"
 
 
 def test_what_was_there_already_is_not_told_of(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import httpx
 
 from slipway.cli.applied import Applied
-from slipway.cli.certificates import platform
 from slipway.cli.environment import Environment
+from slipway.cli.platform import servers
 
-TIMEOUT_S = 10.0
+NANOSECONDS_PER_S = 1_000_000_000
 ENDED = frozenset({"complete", "failed", "lost"})
 
 
@@ -22,18 +22,22 @@ class Nomad:
     Methods raise httpx.HTTPError (`errors.explained` knows it).
     """
 
-    def __init__(self, address: str, token: str | None, operator: Path) -> None:
-        self._http = httpx.Client(
-            base_url=address,
-            headers={"X-Nomad-Token": token} if token else {},
-            timeout=TIMEOUT_S,
-            trust_env=False,  # the user's proxy must not see loopback requests
-            verify=platform(operator),
-        )
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+
+    @classmethod
+    def at(cls, address: str, token: str | None, operator: Path) -> Self:
+        return cls.of_any([address], token, operator)
 
     @classmethod
     def of(cls, environment: Environment, applied: Applied) -> Self:
-        return cls(applied.nomad, environment.token("nomad"), applied.operator)
+        return cls.at(applied.nomad, environment.token("nomad"), applied.operator)
+
+    @classmethod
+    def of_any(cls, addresses: Sequence[str], token: str | None, operator: Path) -> Self:
+        """Of the first of these servers (URLs) that knows a leader, else of the first."""
+        headers = {"X-Nomad-Token": token} if token else {}
+        return cls(servers.client_of_first_that_answers(addresses, headers, operator))
 
     def __enter__(self) -> Self:
         return self
@@ -43,14 +47,46 @@ class Nomad:
 
     def has_leader(self) -> bool:
         """Whether the cluster answers; never raises."""
-        try:
-            response = self._http.get("/v1/status/leader", timeout=2)
-            return response.is_success and bool(response.json())
-        except httpx.HTTPError:
-            return False
+        return servers.has_leader(self._http)
 
     def nodes(self) -> list[dict[str, Any]]:
         return self._list("/v1/nodes")
+
+    def server_members(self) -> list[dict[str, Any]]:
+        """Every server that this one knows, also those that failed or left."""
+        found: list[dict[str, Any]] = self._get("/v1/agent/members").json()["Members"]
+        return found
+
+    def node_named(self, name: str) -> dict[str, Any] | None:
+        """The node of a host: the one that is ready, else the newest entry."""
+        return newest_by_name(self.nodes()).get(name)
+
+    def drain(self, node_id: str, deadline_s: int) -> None:
+        """Moves the node's allocations to other nodes; those left at the deadline are stopped."""
+        spec = {"Deadline": deadline_s * NANOSECONDS_PER_S, "IgnoreSystemJobs": False}
+        self._drain(node_id, {"DrainSpec": spec, "MarkEligible": False})
+
+    def accept_work(self, node_id: str) -> None:
+        """Ends a drain, if there is one, and lets Nomad place work on the node."""
+        self._drain(node_id, {"DrainSpec": None, "MarkEligible": True})
+
+    def purge(self, node_id: str) -> None:
+        """Removes a node from the cluster."""
+        self._http.put(f"/v1/node/{node_id}/purge").raise_for_status()
+
+    def force_leave(self, server: str) -> None:
+        """Removes a failed server ("server-0.global") from the list of members."""
+        parameters = {"node": server, "prune": "true"}
+        self._http.put("/v1/agent/force-leave", params=parameters).raise_for_status()
+
+    def watch_node(self, node_id: str, index: int, wait_s: int) -> tuple[list[str], int]:
+        """(names of the node's allocations that have not ended, index): returns on a change since
+        `index`, or after `wait_s`."""
+        response = self._watch(f"/v1/node/{node_id}/allocations", index, wait_s)
+        names = sorted(
+            str(item["Name"]) for item in response.json() if item["ClientStatus"] not in ENDED
+        )
+        return names, int(response.headers.get("X-Nomad-Index", 0))
 
     def jobs(self) -> list[dict[str, Any]]:
         """The jobs that should run; Nomad also lists stopped ones for hours."""
@@ -80,12 +116,7 @@ class Nomad:
 
     def watch_running(self, index: int, wait_s: int) -> tuple[int, int]:
         """(allocations not ended, index): returns on a change since `index`, or after `wait_s`."""
-        response = self._http.get(
-            "/v1/allocations",
-            params={"index": str(index), "wait": f"{wait_s}s"},
-            timeout=wait_s + TIMEOUT_S,
-        )
-        response.raise_for_status()
+        response = self._watch("/v1/allocations", index, wait_s)
         running = sum(item["ClientStatus"] not in ENDED for item in response.json())
         return running, int(response.headers.get("X-Nomad-Index", 0))
 
@@ -101,10 +132,18 @@ class Nomad:
             "offset": str(offset),
         }
         path = f"/v1/client/fs/logs/{allocation_id}"
-        timeout = httpx.Timeout(TIMEOUT_S, read=None if follow else TIMEOUT_S)
+        timeout = httpx.Timeout(servers.TIMEOUT_S, read=None if follow else servers.TIMEOUT_S)
         with self._http.stream("GET", path, params=parameters, timeout=timeout) as response:
             response.raise_for_status()
             yield from response.iter_bytes()
+
+    def _watch(self, path: str, index: int, wait_s: int) -> httpx.Response:
+        parameters = {"index": str(index), "wait": f"{wait_s}s"}
+        response = self._http.get(path, params=parameters, timeout=wait_s + servers.TIMEOUT_S)
+        return response.raise_for_status()
+
+    def _drain(self, node_id: str, request: Mapping[str, Any]) -> None:
+        self._http.post(f"/v1/node/{node_id}/drain", json=request).raise_for_status()
 
     def _list(self, path: str, **parameters: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._get(path, parameters).json()
@@ -112,6 +151,12 @@ class Nomad:
 
     def _get(self, path: str, parameters: Mapping[str, str] | None = None) -> httpx.Response:
         return self._http.get(path, params=parameters or {}).raise_for_status()
+
+
+def newest_by_name(nodes: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Nomad keeps the entry of a machine that lost its data for a while beside its newer one."""
+    oldest_first = sorted(nodes, key=lambda node: (node["Status"] == "ready", node["CreateIndex"]))
+    return {str(node["Name"]): node for node in oldest_first}
 
 
 def cluster_answers(environment: Environment, applied: Applied | None) -> bool:

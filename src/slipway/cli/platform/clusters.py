@@ -1,0 +1,36 @@
+"""Both clusters of an environment, as its operator asks them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from slipway.cli.environment import token_in
+from slipway.cli.platform.consul import Consul
+from slipway.cli.platform.nomad import Nomad
+from slipway.plan.endpoint import Endpoint
+from slipway.plan.platform import PlatformPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clusters:
+    nomad: Nomad
+    consul: Consul
+
+
+@contextmanager
+def clusters(plan: PlatformPlan, credentials: Path) -> Iterator[Clusters]:
+    """Asks servers that answer, if there are any. `credentials` is the folder of the operator's
+    certificate and tokens."""
+
+    def access(api: Endpoint, name: str) -> tuple[list[str], str | None, Path]:
+        servers = [api.at(server.address).url for server in plan.servers]
+        return servers, token_in(credentials, name), credentials / "operator"
+
+    with (
+        Nomad.of_any(*access(plan.nomad, "nomad")) as nomad,
+        Consul.of_any(*access(plan.consul, "consul")) as consul,
+    ):
+        yield Clusters(nomad=nomad, consul=consul)

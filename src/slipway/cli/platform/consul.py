@@ -1,0 +1,48 @@
+"""The few calls of Consul's HTTP API that commands need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import quote
+
+import httpx
+
+from slipway.cli.platform.servers import client_of_first_that_answers
+
+# A member's Status, by Serf's numbers.
+STATES = {0: "none", 1: "alive", 2: "leaving", 3: "left", 4: "failed"}
+ALIVE = 1
+
+
+class Consul:
+    """A server's API with the environment's management token and the operator's certificate.
+
+    Methods raise httpx.HTTPError.
+    """
+
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+
+    @classmethod
+    def of_any(cls, servers: Sequence[str], token: str | None, operator: Path) -> Self:
+        """Of the first of these servers (URLs) that knows a leader, else of the first."""
+        headers = {"X-Consul-Token": token} if token else {}
+        return cls(client_of_first_that_answers(servers, headers, operator))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def members(self) -> list[dict[str, Any]]:
+        """Every agent that the server knows, also those that failed or left."""
+        found: list[dict[str, Any]] = self._http.get("/v1/agent/members").raise_for_status().json()
+        return found
+
+    def force_leave(self, host: str) -> None:
+        """Removes a failed agent, and the node's services with it. Again is the same as once."""
+        path = f"/v1/agent/force-leave/{quote(host)}?prune"
+        self._http.put(path).raise_for_status()
