@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -23,12 +24,22 @@ COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 @app.command()
-def doctor(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
+def doctor(
+    stack: Stack = DEFAULT_STACK,
+    json: Json = False,
+    *,
+    host: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Check this host of the environment instead, over SSH."),
+    ] = None,
+) -> None:
     """Check whether this machine is ready, and say what to do.
 
-    Exit code 1 when something must be done first.
+    With --host, the same of a host on which nothing of the platform needs to be. Exit code 1 when
+    something must be done first.
     """
-    found = list(_checks(find(stack)))
+    environment = find(stack)
+    found = list(_checks(environment) if host is None else _checks_of(environment, host))
     if json:
         write_json([dataclasses.asdict(check) for check in found])
     else:
@@ -52,6 +63,11 @@ def _checks(environment: Environment) -> Iterator[checks.Check]:
         yield _configuration(environment, error)
         return
     yield from lifecycle.plan_checks(plan)
+
+
+def _checks_of(environment: Environment, host: str) -> Iterable[checks.Check]:
+    plan = plan_environment(load_inputs(environment.checkout, environment.name))
+    return lifecycle_of(environment).host_checks(plan, host)
 
 
 def _configuration(environment: Environment, error: CliError | ConfigError) -> checks.Check:

@@ -1,10 +1,10 @@
-"""Show what a replica prints: a failing one first, else the newest."""
+"""Show what a replica prints, or an agent of a host."""
 
 from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -13,9 +13,12 @@ from slipway.cli.applied import Applied, require
 from slipway.cli.console import say
 from slipway.cli.environment import find
 from slipway.cli.errors import WRONG_INPUT, CliError
+from slipway.cli.lifecycle.registry import lifecycle_of
 from slipway.cli.options import DEFAULT_STACK, Stack
+from slipway.cli.planning import plan_environment
 from slipway.cli.platform.nomad import Nomad
 from slipway.cli.platform.tasks import fails, has_started, state_of, task_names, telling_task
+from slipway.config.inputs import load_inputs
 
 app = typer.Typer(add_completion=False)
 
@@ -24,7 +27,12 @@ Allocations = Sequence[dict[str, Any]]
 
 @app.command()
 def logs(
-    job: Annotated[str, typer.Argument(help="A job's ID, or the name of a model.")],
+    job: Annotated[
+        str, typer.Argument(help="A job's ID or the name of a model; before a UNIT, a host.")
+    ],
+    unit: Annotated[
+        str | None, typer.Argument(help="An agent of the host: consul, nomad, ….")
+    ] = None,
     stack: Stack = DEFAULT_STACK,
     *,
     follow: Annotated[
@@ -44,11 +52,17 @@ def logs(
         bool, typer.Option("--stderr", help="Standard error instead of standard output.")
     ] = False,
 ) -> None:
-    """Show what a replica prints: a failing one first, else the newest.
+    """Show what a replica prints, or an agent of a host.
 
-    Of its tasks, the one that failed, else the one that runs, else the main one.
+    Of a job's replicas, a failing one first, else the newest; of its tasks, the one that failed,
+    else the one that runs, else the main one.
     """
     environment = find(stack)
+    if unit is not None:
+        _refuse({"--replica": replica, "--task": task, "--stderr": stderr})
+        plan = plan_environment(load_inputs(environment.checkout, environment.name))
+        lifecycle_of(environment).show_unit(plan, job, unit, lines=lines, follow=follow)
+        return
     applied = require(environment)
     stream = "stderr" if stderr else "stdout"
     with Nomad.of(environment, applied) as nomad:
@@ -66,6 +80,17 @@ def logs(
             _print([last])
         if lines is None or follow:
             _print(nomad.log(allocation["ID"], shown, stream, follow=follow, offset=offset))
+
+
+def _refuse(options: Mapping[str, object]) -> None:
+    """Options of a replica, if they were given."""
+    for name, value in options.items():
+        if value:
+            raise CliError(
+                f"{name} chooses among replicas, but an agent of a host was named",
+                fix=f"leave out {name}, or the agent",
+                exit_code=WRONG_INPUT,
+            )
 
 
 def _allocations(nomad: Nomad, applied: Applied, job: str) -> Allocations:

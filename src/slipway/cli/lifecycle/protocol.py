@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
+from slipway.cli.errors import CliError
+from slipway.cli.hosts.facts import HostFacts
 from slipway.cli.machine.checks import Check
 from slipway.cli.pulumi.process import Pulumi
 from slipway.cli.pulumi.state import StackState
@@ -28,6 +31,26 @@ class Lifecycle(Protocol):
     def up(self) -> Report:
         """Brings the environment to the state in its files, and waits until every replica serves.
         Models are asked a question where the gateway is on this machine."""
+
+    @property
+    def credentials(self) -> Path:
+        """The folder of the operator's certificate and tokens (operator/, tokens/)."""
+
+    def host_facts(self, plan: PlatformPlan) -> Mapping[str, HostFacts | CliError]:
+        """What each host of the plan says of itself, or why it does not; none where hosts are
+        processes of this machine."""
+
+    def host_checks(self, plan: PlatformPlan, host: str) -> Iterable[Check]:
+        """The requirements on one host of the plan, of which nothing needs to run yet."""
+
+    def show_unit(
+        self, plan: PlatformPlan, host: str, unit: str, *, lines: int | None, follow: bool
+    ) -> None:
+        """Prints what an agent of a host has logged."""
+
+    def forget(self, plan: PlatformPlan, host: str, *, sure: bool) -> None:
+        """Removes a host that is gone for good from the state and from the clusters, without asking
+        the host. `sure`: it is, although the files still name it."""
 
     def start(self) -> None:
         """Starts again what `stop` ended."""

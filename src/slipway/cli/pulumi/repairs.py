@@ -61,6 +61,32 @@ def _name(resource: Mapping[str, Any]) -> str:
     return str(resource["urn"].rpartition("::")[2])
 
 
+def without_resources(exported: str, urns: Collection[str]) -> str:
+    """The exported stack without these resources, on which no other depends then.
+
+    `pulumi state delete` refuses a resource on which others depend, or deletes those too.
+    """
+    stack = json.loads(exported)
+    kept = [each for each in stack["deployment"]["resources"] if each["urn"] not in urns]
+    stack["deployment"]["resources"] = [_independent(each, urns) for each in kept]
+    return json.dumps(stack)
+
+
+def _independent(resource: JsonObject, urns: Collection[str]) -> JsonObject:
+    def others(names: Iterable[str]) -> list[str]:
+        return [name for name in names if name not in urns]
+
+    changed = dict(resource)
+    if "dependencies" in changed:
+        changed["dependencies"] = others(changed["dependencies"])
+    if "propertyDependencies" in changed:
+        of_properties = changed["propertyDependencies"]
+        changed["propertyDependencies"] = {
+            name: others(found or ()) for name, found in of_properties.items()
+        }
+    return changed
+
+
 def leaving_hosts(environment: Environment) -> Iterable[str]:
     """Hosts whose removal did not finish (services/node/host/lifecycle.py)."""
     return (path.parent.name for path in (environment.run / "nodes").glob("*/leaving"))

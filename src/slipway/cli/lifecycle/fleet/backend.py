@@ -85,10 +85,17 @@ def keep_wanted_jobs(pulumi: Pulumi, wanted_jobs: Collection[str]) -> StackState
     state = state_of(json.loads(exported)["deployment"])
     kept = set(wanted_jobs).intersection(state.jobs_to_delete)
     repaired = with_jobs_kept(exported, kept)
-    if repaired == exported:
-        return state
-    if kept:
+    if repaired != exported and kept:
         say_kept(kept)
+    change_state(pulumi, exported, repaired)
+    return state
+
+
+def change_state(pulumi: Pulumi, exported: str, changed: str) -> None:
+    """Imports an exported stack that was changed; Pulumi locks it meanwhile."""
+    if changed == exported:
+        return
+    state = state_of(json.loads(exported)["deployment"])
     if state.interrupted:
         # An import drops Pulumi's pending operations.
         say(
@@ -96,8 +103,7 @@ def keep_wanted_jobs(pulumi: Pulumi, wanted_jobs: Collection[str]) -> StackState
             " for what it created; the state does not have it",
             style="yellow",
         )
-    pulumi.output("stack", "import", "--stack", pulumi.environment.name, given=repaired)
-    return state
+    pulumi.output("stack", "import", "--stack", pulumi.environment.name, given=changed)
 
 
 def stack_state(pulumi: Pulumi) -> StackState | None:

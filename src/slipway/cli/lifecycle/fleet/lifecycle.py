@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,22 +12,32 @@ from typing import Any
 from slipway.cli.console import say
 from slipway.cli.environment import Environment, exports
 from slipway.cli.errors import WRONG_INPUT, CliError
+from slipway.cli.hosts import forgetting
+from slipway.cli.hosts.facts import HostFacts, look_at
+from slipway.cli.hosts.fitness import host_checks
+from slipway.cli.hosts.over_ssh import OverSsh
+from slipway.cli.hosts.roster import member, roster
+from slipway.cli.hosts.unit_logs import show_journal
 from slipway.cli.lifecycle.fleet import backend
 from slipway.cli.lifecycle.protocol import Report
 from slipway.cli.machine.checks import Check, operators_machine
 from slipway.cli.machine.preparation import fill_cache
 from slipway.cli.machine.ssh_agent import agent_for
 from slipway.cli.planning import plan_environment
-from slipway.cli.progress import Phases, ToolchainProgress
+from slipway.cli.platform.clusters import clusters
+from slipway.cli.progress import Phases, ToolchainProgress, telling
 from slipway.cli.pulumi.authorities import must_follow
 from slipway.cli.pulumi.locks import exclusive
 from slipway.cli.pulumi.plugins import describe, known_kind, prepare_plugins
 from slipway.cli.pulumi.process import Pulumi
+from slipway.cli.pulumi.repairs import without_resources
 from slipway.cli.pulumi.state import StackState
 from slipway.config.errors import ConfigError
 from slipway.config.inputs import load_inputs
 from slipway.plan.platform import PlatformPlan, SshPlan
 from toolchain import resolve
+
+NAMED = 6  # hosts in a line about progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +55,7 @@ class FleetLifecycle:
             plan = plan_environment(inputs)
         if plan.ssh is not None:  # what the hosts get comes from this machine's cache
             fill_cache(self.environment, inputs, plan, phases)
-        with self._prepared(phases, plan.ssh) as pulumi:
+        with self._prepared(phases, plan.ssh) as (pulumi, _):
             with phases.phase("stack", "in your Pulumi backend"):
                 backend.make_stack(pulumi)
                 wanted = [model.stable.job_id for model in plan.models]
@@ -63,6 +73,37 @@ class FleetLifecycle:
         }
         return Report(document=document, ready=True)
 
+    @property
+    def credentials(self) -> Path:
+        return self.environment.access
+
+    def host_facts(self, plan: PlatformPlan) -> Mapping[str, HostFacts | CliError]:
+        if plan.ssh is None:
+            return {}
+        name, hosts, waiting = self.environment.name, plan.ssh.hosts, set(plan.ssh.hosts)
+        try:
+            with (
+                telling(lambda: f"waiting for {_some(waiting)}"),
+                agent_for(plan.ssh) as agent,
+            ):
+                over_ssh = OverSsh(environment=self.environment, agent=agent)
+                return look_at(hosts, name, plan.ssh, over_ssh, waiting.discard)
+        except CliError as error:  # of the operator's key
+            return dict.fromkeys(hosts, error)
+
+    def host_checks(self, plan: PlatformPlan, host: str) -> Iterable[Check]:
+        named = member(plan, host)
+        return host_checks(self.environment, plan, self._reached(plan), named.name)
+
+    def show_unit(
+        self, plan: PlatformPlan, host: str, unit: str, *, lines: int | None, follow: bool
+    ) -> None:
+        named, ssh = member(plan, host), self._reached(plan)
+        with agent_for(ssh) as agent:
+            over_ssh = OverSsh(environment=self.environment, agent=agent)
+            name = self.environment.name
+            show_journal(over_ssh, ssh, name, named, unit, lines=lines, follow=follow)
+
     def start(self) -> None:
         raise self._runs_elsewhere("started", "slipway up", "brings it to the state in its files")
 
@@ -71,7 +112,7 @@ class FleetLifecycle:
 
     def down(self) -> None:
         phases = Phases()
-        with self._prepared(phases, self._ssh()) as pulumi:
+        with self._prepared(phases, self._ssh()) as (pulumi, _):
             with phases.phase("stack", "in your Pulumi backend"):
                 state = backend.stack_state(pulumi)
             if state is None:
@@ -84,6 +125,28 @@ class FleetLifecycle:
             with phases.phase("state", "removing the empty stack"):
                 backend.remove_empty_stack(pulumi)
         say(f'"{self.environment.name}" is down; Pulumi.{self.environment.name}.yaml stays')
+
+    def forget(self, plan: PlatformPlan, host: str, *, sure: bool) -> None:
+        name = self.environment.name
+        with self._prepared(Phases(), plan.ssh) as (pulumi, agent):
+            exported = pulumi.output("stack", "export", "--stack", name)
+            gone = forgetting.recorded(exported, host, name)
+            listed = host in {member.name for member in roster(plan)}
+            if listed and not sure:
+                raise self._is_in_the_file(host)
+            with telling(lambda: f"waiting for {host}, which should not answer"):
+                over_ssh = OverSsh(environment=self.environment, agent=agent)
+                forgetting.must_be_silent(gone, over_ssh, name)
+            with clusters(plan, self.credentials) as both:
+                forgetting.must_be_lost(gone, both)
+                if gone.server:
+                    forgetting.must_leave_a_quorum(gone, both)
+                forgetting.tell_clusters(gone, both)
+            say(f"{host} has left Consul and Nomad")
+            backend.change_state(pulumi, exported, without_resources(exported, gone.urns))
+        for urn in gone.urns:
+            say(f"no longer in the state: {urn.rpartition('::')[2]}")
+        say(_then(name, host, listed=listed))
 
     def machine_checks(self) -> Iterable[Check]:
         return operators_machine(self.environment)
@@ -113,17 +176,19 @@ class FleetLifecycle:
         return self.environment.pulumi_home / f"{self.environment.name}.log"
 
     @contextmanager
-    def _prepared(self, phases: Phases, ssh: SshPlan | None) -> Iterator[Pulumi]:
-        """Pulumi with its plugins, and with an ssh-agent for the hosts; locked for one command at a
-        time."""
-        with exclusive(self.environment), agent_for(ssh) as variables:
+    def _prepared(
+        self, phases: Phases, ssh: SshPlan | None
+    ) -> Iterator[tuple[Pulumi, Mapping[str, str]]]:
+        """Pulumi with its plugins and with an ssh-agent for the hosts, and the agent's variables;
+        locked for one command at a time."""
+        with exclusive(self.environment), agent_for(ssh) as agent:
             with phases.phase("tools", "Pulumi and its plugins"):
                 resolve.tools(["pulumi"], self.environment.cache, ToolchainProgress())
                 kind = prepare_plugins(self.environment)
             say(f"{self.environment.name}: {describe(self.environment, kind)}")
             self.environment.access.mkdir(mode=0o700, parents=True, exist_ok=True)
             pulumi = self.pulumi()
-            yield replace(pulumi, variables={**pulumi.variables, **variables})
+            yield replace(pulumi, variables={**pulumi.variables, **agent}), agent
 
     def _ssh(self) -> SshPlan | None:
         """None also where the files are wrong, which must not prevent `down`."""
@@ -132,6 +197,24 @@ class FleetLifecycle:
             return plan_environment(inputs).ssh
         except ConfigError:
             return None
+
+    def _reached(self, plan: PlatformPlan) -> SshPlan:
+        if plan.ssh is None:
+            raise CliError(
+                f'the hosts of "{self.environment.name}" are not reached over SSH',
+                fix="slipway hosts shows what the clusters know of them",
+                exit_code=WRONG_INPUT,
+            )
+        return plan.ssh
+
+    def _is_in_the_file(self, host: str) -> CliError:
+        name = self.environment.name
+        return CliError(
+            f"Pulumi.{name}.yaml still names {host}",
+            fix=f"remove it there; or, if the machine is gone for good and another one takes its"
+            f" place: slipway forget {host} -s {name} --yes",
+            exit_code=WRONG_INPUT,
+        )
 
     def _runs_elsewhere(self, done: str, instead: str, effect: str) -> CliError:
         name = self.environment.name
@@ -149,6 +232,20 @@ class FleetLifecycle:
             f'"{name}" has protected resources; nothing was destroyed:{listed}',
             fix=f"to destroy them: slipway unprotect -s {name}, then slipway down -s {name}",
         )
+
+
+def _some(hosts: Collection[str]) -> str:
+    """Their names, as far as they fit into a line."""
+    return f"{len(hosts)} hosts" if len(hosts) > NAMED else ", ".join(sorted(hosts))
+
+
+def _then(environment: str, host: str, *, listed: bool) -> str:
+    if not listed:
+        return f"{host} is forgotten; slipway up -s {environment} brings the rest to the file"
+    return (
+        f"{host} is forgotten; put the new machine's address and public key into the files, or"
+        f" remove {host} there, then slipway up -s {environment}"
+    )
 
 
 def _outputs(pulumi: Pulumi) -> dict[str, Any]:

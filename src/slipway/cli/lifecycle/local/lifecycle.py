@@ -4,17 +4,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slipway.cli.environment import Environment, exports
+from slipway.cli.errors import WRONG_INPUT, CliError
 from slipway.cli.lifecycle.local.backend import own_pulumi
 from slipway.cli.pulumi.plugins import known_kind, plugin_variables
 from slipway.cli.pulumi.process import Pulumi
 from slipway.cli.pulumi.state import StackState, read_state
 
 if TYPE_CHECKING:
+    from slipway.cli.hosts.facts import HostFacts
     from slipway.cli.lifecycle.protocol import Report
     from slipway.cli.machine.checks import Check
     from slipway.plan.platform import PlatformPlan
@@ -25,6 +28,28 @@ class LocalLifecycle:
     """The lifecycle where hosts are processes of this machine (protocol.Lifecycle)."""
 
     environment: Environment
+
+    @property
+    def credentials(self) -> Path:
+        return self.environment.run
+
+    def host_facts(self, _plan: PlatformPlan) -> Mapping[str, HostFacts | CliError]:
+        return {}
+
+    def host_checks(self, _plan: PlatformPlan, host: str) -> Iterable[Check]:
+        raise self._is_this_machine(host, "slipway doctor", "checks it")
+
+    def show_unit(
+        self, plan: PlatformPlan, host: str, unit: str, *, lines: int | None, follow: bool
+    ) -> None:
+        from slipway.cli.hosts.roster import member
+        from slipway.cli.hosts.unit_logs import show_file
+
+        logs = self.environment.logs
+        show_file(logs, member(plan, host), unit, lines=lines, follow=follow)
+
+    def forget(self, _plan: PlatformPlan, host: str, *, sure: bool) -> None:  # noqa: ARG002
+        raise self._is_this_machine(host, "slipway start", "brings back what has died")
 
     def up(self) -> Report:
         from slipway.cli.lifecycle.local.up import up
@@ -73,3 +98,11 @@ class LocalLifecycle:
 
     def state(self) -> StackState | None:
         return read_state(self.environment)
+
+    def _is_this_machine(self, host: str, instead: str, effect: str) -> CliError:
+        name = self.environment.name
+        return CliError(
+            f'{host}: the hosts of "{name}" are processes of this machine',
+            fix=f"{instead} -s {name} {effect}",
+            exit_code=WRONG_INPUT,
+        )

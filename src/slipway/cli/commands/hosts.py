@@ -1,0 +1,61 @@
+"""Show each host: what the clusters say of it, and what it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import typer
+
+from slipway.cli.console import print_tables, write_json
+from slipway.cli.environment import find
+from slipway.cli.hosts.inventory import ClusterView, inventory
+from slipway.cli.lifecycle.registry import lifecycle_of
+from slipway.cli.options import DEFAULT_STACK, Json, Stack
+from slipway.cli.planning import plan_environment
+from slipway.cli.platform.clusters import Clusters, clusters
+from slipway.cli.progress import telling
+from slipway.cli.views.hosts_table import hosts_table
+from slipway.config.inputs import load_inputs
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def hosts(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
+    """Show each host: what the clusters say of it, and what it has.
+
+    Asks Consul and Nomad, and every host over SSH if it is a machine of its own. What does not
+    answer is shown with the reason.
+    """
+    environment = find(stack)
+    lifecycle = lifecycle_of(environment)
+    plan = plan_environment(load_inputs(environment.checkout, environment.name))
+    with telling(lambda: "asking Consul and Nomad"), clusters(plan, lifecycle.credentials) as both:
+        view = _view(both)
+    document = inventory(plan, view, lifecycle.host_facts(plan))
+    if json:
+        write_json(document)
+    else:
+        print_tables(hosts_table(document))
+
+
+def _view(both: Clusters) -> ClusterView:
+    unreachable: dict[str, str] = {}
+
+    def ask(cluster: str, question: Callable[[], Any]) -> Any:
+        if cluster in unreachable:
+            return None
+        try:
+            return question()
+        except httpx.HTTPError as error:
+            unreachable[cluster] = str(error) or type(error).__name__
+            return None
+
+    return ClusterView(
+        consul_members=ask("consul", both.consul.members),
+        nomad_servers=ask("nomad", both.nomad.server_members),
+        nomad_nodes=ask("nomad", both.nomad.nodes),
+        unreachable=unreachable,
+    )

@@ -1,0 +1,35 @@
+"""Give a drained host work again."""
+
+# ruff: noqa: N999 - modules have the names of their commands
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from slipway.cli.environment import find
+from slipway.cli.hosts import work
+from slipway.cli.lifecycle.registry import lifecycle_of
+from slipway.cli.options import DEFAULT_STACK, Stack
+from slipway.cli.planning import plan_environment
+from slipway.cli.platform.clusters import clusters
+from slipway.config.inputs import load_inputs
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def return_(
+    host: Annotated[str, typer.Argument(help="The host's name in the environment's file.")],
+    stack: Stack = DEFAULT_STACK,
+) -> None:
+    """Give a drained host work again.
+
+    What was moved away stays where it is; new replicas may be placed on the host.
+    """
+    environment = find(stack)
+    lifecycle = lifecycle_of(environment)
+    plan = plan_environment(load_inputs(environment.checkout, environment.name))
+    with clusters(plan, lifecycle.credentials) as both:
+        work.give_work(both.nomad, plan, host)

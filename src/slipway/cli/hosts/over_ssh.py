@@ -1,0 +1,127 @@
+"""Commands on hosts, by the programs of services/node that speak SSH.
+
+`way` is the part of their documents that says how a host is reached (components/hosts/delivery.py).
+`agent` are the variables with which an ssh-agent is found (machine/ssh_agent.py).
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from components.hosts.delivery import way_to
+from slipway.cli.environment import Environment, inherited
+from slipway.cli.errors import CliError
+from slipway.plan.platform import SshPlan
+
+COMMAND_VERSION = 1
+RUN, EXAMINE = ("on_host.py", "run"), ("deliver.py", "examine")
+INTERRUPTED, UNREACHABLE = 130, 3  # exit codes of these programs
+JsonObject = Mapping[str, Any]
+
+
+class HostError(CliError):
+    """A command failed on a host."""
+
+
+class UnreachableError(HostError):
+    """No command could be run on the host."""
+
+
+def known_way(ssh: SshPlan, host: str) -> JsonObject:
+    """The way to a host. CliError if its key, or that of the jump host, is not known."""
+    places = [ssh.hosts[host], *([ssh.jump] if ssh.jump else [])]
+    unknown = " ".join(place.address for place in places if not place.host_key)
+    if unknown:
+        raise HostError(
+            f"{ssh.known_hosts} has no public key of {unknown}",
+            fix=f"ssh-keyscan -t ed25519 {unknown} >> {ssh.known_hosts}, and compare each key with"
+            " the one on the host's console",
+        )
+    return way_to(ssh, host)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverSsh:
+    environment: Environment
+    agent: Mapping[str, str]
+
+    def ask(self, host: str, way: JsonObject, command: str, *, within_s: float) -> str:
+        """What a command on the host prints. HostError if it fails, or after `within_s`."""
+        return self._answer(host, RUN, _command(host, way, command), within_s)
+
+    def examine(self, delivery: JsonObject, *, within_s: float) -> JsonObject:
+        """The report on a host that is to get `delivery` (schemas/host-report.schema.json)."""
+        report: JsonObject = json.loads(self._answer(delivery["host"], EXAMINE, delivery, within_s))
+        return report
+
+    def show(self, host: str, way: JsonObject, command: str) -> None:
+        """Prints what a command on the host prints, as it comes; Ctrl-C ends it."""
+        with subprocess.Popen(
+            self._arguments(*RUN),
+            env=self._variables(_command(host, way, command)),
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                _, said = process.communicate()
+            except KeyboardInterrupt:
+                process.send_signal(
+                    signal.SIGINT
+                )  # a terminal has sent it already, others have not
+                process.wait()
+                raise
+        if process.returncode not in (0, INTERRUPTED):
+            raise _failure(process.returncode, said)
+
+    def _answer(
+        self, host: str, program: tuple[str, str], document: JsonObject, within_s: float
+    ) -> str:
+        try:
+            done = subprocess.run(
+                self._arguments(*program),
+                env=self._variables(document),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=within_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise UnreachableError(
+                f"{host} has not answered within {within_s:.0f} s", fix=f"look at {host}'s console"
+            ) from None
+        if done.returncode:
+            raise _failure(done.returncode, done.stderr)
+        return done.stdout
+
+    def _arguments(self, program: str, action: str) -> list[str]:
+        # Standard library only, so this program's own interpreter will do.
+        path = self.environment.checkout / "services" / "node" / program
+        return [sys.executable, "-B", str(path), action]
+
+    def _variables(self, document: JsonObject) -> dict[str, str]:
+        return {
+            **inherited(),
+            **self.environment.host_variables(self.environment.access),
+            **self.agent,
+            "SLIPWAY_DOCUMENT": json.dumps(document),
+        }
+
+
+def _command(host: str, way: JsonObject, command: str) -> JsonObject:
+    """schemas/host-command.schema.json"""
+    return {"schema_version": COMMAND_VERSION, "host": host, "ssh": way, "command": command}
+
+
+def _failure(code: int, said: str) -> HostError:
+    message, _, fix = said.strip().partition("\nfix: ")
+    kind = UnreachableError if code == UNREACHABLE else HostError
+    return kind(message, fix=fix)

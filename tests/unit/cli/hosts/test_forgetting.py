@@ -1,0 +1,106 @@
+"""What `forget` removes from the state, and when a server may go."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from slipway.cli.errors import CliError
+from slipway.cli.hosts.forgetting import quorum_without, recorded
+from slipway.cli.pulumi.repairs import without_resources
+
+WAY = {"address": "10.0.0.21", "port": 22, "user": "root", "host_key": "k", "jump": None}
+PLATFORM = "urn:pulumi:hosts::slipway::slipway:index:Platform$"
+
+
+def remote(name: str, **changes: Any) -> dict[str, Any]:
+    kind = "command:remote:Command"
+    return {"type": kind, "urn": f"{PLATFORM}{kind}::{name}", **changes}
+
+
+def delivery(host: str) -> dict[str, Any]:
+    kind = "command:local:Command"
+    document = json.dumps({"host": host, "ssh": WAY})
+    return {
+        "type": kind,
+        "urn": f"{PLATFORM}{kind}::delivery-{host}",
+        "inputs": {"environment": {"SLIPWAY_DOCUMENT": document}},
+    }
+
+
+def state(*resources: dict[str, Any]) -> str:
+    return json.dumps({"version": 3, "deployment": {"resources": resources}})
+
+
+def names(urns: tuple[str, ...]) -> list[str]:
+    return [urn.rpartition("::")[2] for urn in urns]
+
+
+STATE = state(
+    delivery("worker-0"),
+    remote("node-worker-0"),
+    delivery("worker-0-b"),
+    remote("node-worker-0-b"),
+    delivery("server-0"),
+    remote("consul-server-0"),
+    remote("nomad-server-0"),
+    {
+        "type": "tls:index/locallySignedCert:LocallySignedCert",
+        "urn": "u::certificate-host-worker-0",
+    },
+)
+
+
+def test_exactly_the_hosts_own_resources_are_named_with_the_way_to_it() -> None:
+    found = recorded(STATE, "worker-0", "hosts")
+    assert names(found.urns) == ["node-worker-0", "delivery-worker-0"]
+    assert found.way == WAY
+    assert not found.server
+
+
+def test_a_server_has_the_agents_of_both_clusters() -> None:
+    found = recorded(STATE, "server-0", "hosts")
+    assert names(found.urns) == ["consul-server-0", "nomad-server-0", "delivery-server-0"]
+    assert found.server
+
+
+def test_a_host_that_the_state_does_not_have_is_refused_with_those_it_has() -> None:
+    with pytest.raises(CliError) as refused:
+        recorded(STATE, "worker-9", "hosts")
+    assert refused.value.fix == "use one of: server-0, worker-0, worker-0-b"
+
+
+def test_nothing_in_the_state_depends_on_what_was_removed() -> None:
+    node, gone = remote("node-a"), delivery("a")
+    gate = remote(
+        "pool-cpu-ready",
+        dependencies=[node["urn"], "other"],
+        propertyDependencies={"create": [gone["urn"]], "stdin": None},
+    )
+    kept = json.loads(without_resources(state(gone, node, gate), {node["urn"], gone["urn"]}))
+    assert kept["deployment"]["resources"] == [
+        {**gate, "dependencies": ["other"], "propertyDependencies": {"create": [], "stdin": []}}
+    ]
+
+
+def servers(*states: int) -> list[dict[str, Any]]:
+    return [{"Name": f"server-{k}", "Status": status} for k, status in enumerate(states)]
+
+
+@pytest.mark.parametrize(
+    ("states", "remains"),
+    [
+        ((4,), False),
+        ((4, 1, 1), True),
+        ((4, 4, 1), False),
+        ((4, 1, 1, 1, 4), True),
+        ((4, 1, 1, 4, 4), False),
+    ],
+    ids=["the only one", "one of three", "two of three", "two of five", "three of five"],
+)
+def test_a_server_is_forgotten_only_where_a_majority_of_all_lives_without_it(
+    states: tuple[int, ...], remains: bool
+) -> None:
+    assert quorum_without("server-0", servers(*states)) is remains
