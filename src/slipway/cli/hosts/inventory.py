@@ -38,11 +38,10 @@ def inventory(
     consul, nomad = _in_consul(view), _in_nomad(view)
     members = roster(plan)
     listed = {member.name for member in members}
-    gone = {"left", NOT_JOINED}
     others = {
         name: entry
-        for name, entry in {**(nomad or {}), **(consul or {})}.items()
-        if name not in listed and entry["state"] not in gone
+        for name, entry in {**(consul or {}), **(nomad or {})}.items()
+        if name not in listed and entry["state"] != "left"
     }
     rows = [_row(member, plan, consul, nomad, facts.get(member.name)) for member in members]
     rows += [
