@@ -9,6 +9,7 @@ from .replies import (
     MODEL_MISSING,
     NO_HEALTHY_REPLICA,
     OVERLOADED,
+    REPLICA_LOST,
     RETRY_AFTER_S,
     error,
 )
@@ -16,28 +17,42 @@ from .routes import MODEL_HEADER
 
 _Json = dict[str, Any]
 
-# Envoy's response flags: UH no healthy upstream, NC no such cluster, UO circuit breaker overflow.
-_NO_REPLICA_FLAGS = ["UH", "NC"]
-_OVERFLOW_FLAGS = ["UO"]
-
 
 def local_reply_config() -> _Json:
-    """First match wins. gRPC replies keep their status; the text becomes the grpc-message."""
+    """First match wins. For gRPC the text becomes the grpc-message."""
     kind = "invalid_request_error"
     missing = error(MODEL_MISSING, kind=kind, code=None, param="model")
     too_large = error(BODY_TOO_LARGE, kind=kind, code="request_too_large")
     unavailable = error(NO_HEALTHY_REPLICA, kind="service_unavailable", code="no_healthy_replica")
+    lost = error(REPLICA_LOST, kind="service_unavailable", code="replica_lost")
     overloaded = error(OVERLOADED, kind="rate_limit_error", code="overloaded")
     return {
         "mappers": [
-            _grpc(_NO_REPLICA_FLAGS, NO_HEALTHY_REPLICA),
-            _grpc(_OVERFLOW_FLAGS, OVERLOADED),
-            _http(_all(_flags(["NC"]), _header(MODEL_HEADER, absent=True)), 400, missing),
+            _grpc(_lost(), REPLICA_LOST, status=500),  # UNKNOWN: clients ask again on UNAVAILABLE
+            _grpc(_overflow(), OVERLOADED),
+            _grpc(_no_replica(), NO_HEALTHY_REPLICA),
+            _http(_lost(), 503, lost),
+            _http(_all(_flags("NC"), _header(MODEL_HEADER, absent=True)), 400, missing),
             _http(_status(413), 413, too_large),
-            _retry_later(_http(_flags(_NO_REPLICA_FLAGS), 503, unavailable)),
-            _retry_later(_http(_flags(_OVERFLOW_FLAGS), 429, overloaded)),
+            _retry_later(_http(_overflow(), 429, overloaded)),
+            _retry_later(_http(_no_replica(), 503, unavailable)),
         ]
     }
+
+
+def _lost() -> _Json:
+    """The connection or the stream ended while the replica worked on the request."""
+    return _flags("UC", "UR")
+
+
+def _overflow() -> _Json:
+    return _flags("UO")  # of a circuit breaker
+
+
+def _no_replica() -> _Json:
+    """No healthy one, no such cluster, or none that lets itself be connected to. The flag of a
+    failed connection also stays after a retry, which may have run into a timeout (504)."""
+    return _any(_flags("UH", "NC"), _all(_flags("UF"), _status(503)))
 
 
 def _http(when: _Json, status: int, body: _Json) -> _Json:
@@ -51,10 +66,11 @@ def _retry_later(mapper: _Json) -> _Json:
     return {**mapper, "headers_to_add": [added]}
 
 
-def _grpc(flags: list[str], message: str) -> _Json:
+def _grpc(when: _Json, message: str, *, status: int | None = None) -> _Json:
     is_grpc = {"name": "content-type", "string_match": {"prefix": "application/grpc"}}
     return {
-        "filter": _all(_flags(flags), {"header_filter": {"header": is_grpc}}),
+        "filter": _all(when, {"header_filter": {"header": is_grpc}}),
+        **({} if status is None else {"status_code": status}),
         "body": {"inline_string": message},
         "body_format_override": {"text_format_source": {"inline_string": "%LOCAL_REPLY_BODY%"}},
     }
@@ -64,8 +80,12 @@ def _all(*filters: _Json) -> _Json:
     return {"and_filter": {"filters": list(filters)}}
 
 
-def _flags(flags: list[str]) -> _Json:
-    return {"response_flag_filter": {"flags": flags}}
+def _any(*filters: _Json) -> _Json:
+    return {"or_filter": {"filters": list(filters)}}
+
+
+def _flags(*flags: str) -> _Json:
+    return {"response_flag_filter": {"flags": list(flags)}}
 
 
 def _status(code: int) -> _Json:

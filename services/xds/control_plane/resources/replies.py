@@ -10,6 +10,10 @@ RETRY_AFTER_S = 5
 _NAMES_SHOWN = 50
 
 NO_HEALTHY_REPLICA = "no healthy replica of this model is available, try again shortly"
+REPLICA_LOST = (
+    "the connection to the replica was lost after this request was sent to it; it was not sent"
+    " again, because it may have begun to run"
+)
 OVERLOADED = "every replica of this model is at its request limit, try again shortly"
 MODEL_MISSING = "the request body must be JSON with a 'model' of type string"
 BODY_TOO_LARGE = "the request body is larger than this gateway accepts"
