@@ -90,7 +90,8 @@ def _xds_cluster(addresses: tuple[str, ...], xds: Endpoint) -> _Json:
         "@type": f"{_TYPE}.extensions.upstreams.http.v3.HttpProtocolOptions",
         "explicit_http_config": {
             "http2_protocol_options": {
-                "connection_keepalive": {"interval": "10s", "timeout": "5s"},
+                # The host of the control plane may die without a word.
+                "connection_keepalive": {"interval": "2s", "timeout": "3s"},
             }
         },
     }

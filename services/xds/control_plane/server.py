@@ -23,9 +23,15 @@ TICK_S = 1.0
 GRPC_OPTIONS = (
     # Two processes must not share a port by accident; the second one must fail.
     ("grpc.so_reuseport", 0),
-    # Envoy sends a keepalive ping every 10 s, and a stream is idle while nothing changes. By
+    # Envoy sends a keepalive ping every 2 s, and a stream is idle while nothing changes. By
     # default gRPC closes a connection at the third such ping.
     ("grpc.http2.max_ping_strikes", 0),
+    # The host of an Envoy may die without a word. Gates wait for every Envoy that is connected, so
+    # it is forgotten within 6 s. By default gRPC asks every two hours, a quiet one only twice, and
+    # waits a minute for an answer, whatever `grpc.keepalive_timeout_ms` says.
+    ("grpc.keepalive_time_ms", 3000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.ping_timeout_ms", 3000),
 )
 
 log = logging.getLogger(__name__)
