@@ -29,7 +29,11 @@ LOOPBACK = "127.0.0.1"
 MEBIBYTE = 1 << 20
 HTTP2_PORTS = ("grpc",)
 LAST_BYTES_S = 5  # for clients that read slowly, after the replica has ended
+# The gateway's health check (services/xds/control_plane/resources/other_hosts.py): it asks whether
+# this host lives, whatever the replica does. Consul's checks ask the replica.
+CHECK_PATH = "/slipway/proxy"
 BUFFER_BYTES = 32768
+STREAM_WINDOW_BYTES, CONNECTION_WINDOW_BYTES = 65536, 1048576
 UNLIMITED = 2**32 - 1
 UNREACHABLE_HEADER = "x-slipway-replica-unreachable"
 # The folder of the node's certificate, which its Nomad client announces.
@@ -86,18 +90,25 @@ def _listener(proxy: TlsProxySpec, label: str) -> _Json:
         "name": label,
         "address": _socket_address(IN_FILES, label),
         "per_connection_buffer_limit_bytes": BUFFER_BYTES,
-        "filter_chains": [{"transport_socket": _transport_socket(proxy), "filters": filters}],
+        "filter_chains": [
+            {"transport_socket": _transport_socket(proxy, label), "filters": filters}
+        ],
     }
 
 
 def _connection_manager(label: str) -> _Json:
     """Passes on every request as it is; limits and timeouts are the gateway's."""
     router = {"@type": f"{_FILTERS}.http.router.v3.Router", "suppress_envoy_headers": True}
+    alive = {"match": {"path": CHECK_PATH}, "direct_response": {"status": 200}}
     route = {"match": {"prefix": "/"}, "route": {"cluster": label, "timeout": "0s"}}
     return {
         "@type": f"{_FILTERS}.network.http_connection_manager.v3.HttpConnectionManager",
         "stat_prefix": label,
-        "codec_type": "HTTP2" if label in HTTP2_PORTS else "HTTP1",
+        "codec_type": "HTTP2" if label in HTTP2_PORTS else "AUTO",
+        "http2_protocol_options": {
+            "initial_stream_window_size": STREAM_WINDOW_BYTES,
+            "initial_connection_window_size": CONNECTION_WINDOW_BYTES,
+        },
         "common_http_protocol_options": {"idle_timeout": "0s"},
         "stream_idle_timeout": "0s",
         "generate_request_id": False,
@@ -107,7 +118,7 @@ def _connection_manager(label: str) -> _Json:
         "local_reply_config": {"mappers": [_unreachable(), _broken_off()]},
         "route_config": {
             "name": label,
-            "virtual_hosts": [{"name": label, "domains": ["*"], "routes": [route]}],
+            "virtual_hosts": [{"name": label, "domains": ["*"], "routes": [alive, route]}],
         },
         "http_filters": [{"name": "envoy.filters.http.router", "typed_config": router}],
     }
@@ -128,7 +139,9 @@ def _broken_off() -> _Json:
     return {"filter": {"header_filter": {"header": is_grpc}}, "status_code": 500}
 
 
-def _transport_socket(proxy: TlsProxySpec) -> _Json:
+def _transport_socket(proxy: TlsProxySpec, label: str) -> _Json:
+    """Offers HTTP/2 on every port: its pings tell the gateway that the host lives."""
+    protocols = ["h2"] if label in HTTP2_PORTS else ["h2", "http/1.1"]
     clients = [{"san_type": "DNS", "matcher": {"exact": name}} for name in proxy.clients]
     # Consul's agent on the same node shows the node's certificate when it checks the replica.
     own_node = {"san_type": "IP_ADDRESS", "matcher": {"exact": IN_FILES}}
@@ -138,6 +151,7 @@ def _transport_socket(proxy: TlsProxySpec) -> _Json:
             "@type": f"{TLS}.DownstreamTlsContext",
             "require_client_certificate": True,
             "common_tls_context": {
+                "alpn_protocols": protocols,
                 "tls_params": TLS_PARAMETERS,
                 "tls_certificate_sds_secret_configs": [secret(CERTIFICATE)],
                 "combined_validation_context": {

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from ..routing import GRPC, HTTP, Backend, Route
-from .upstream_tls import transport_socket
+from ..routing import GRPC, HTTP, Backend, Protocol, Route
+from .other_hosts import KEEPALIVE, on_other_hosts
 
 _TYPE = "type.googleapis.com/envoy.extensions"
 
 
 def clusters(routes: tuple[Route, ...]) -> dict[str, dict[str, Any]]:
     """Envoy clusters by name, for every backend of every route."""
-    options = {HTTP: _http1(), GRPC: _http2()}
     return {
-        backend.cluster(protocol): {
-            **_cluster(backend.cluster(protocol), route, options[protocol]),
-            **_tls(backend),
-        }
+        backend.cluster(protocol): _cluster(route, backend, protocol)
         for route in routes
         for backend in route.backends
         for protocol in route.protocols
     }
 
 
-def _cluster(name: str, route: Route, protocol_options: dict[str, Any]) -> dict[str, Any]:
+def _cluster(route: Route, backend: Backend, protocol: Protocol) -> dict[str, Any]:
+    """On other hosts if its certificate has a name; those on this host die with it."""
+    name = backend.cluster(protocol)
+    if backend.server_name is None:
+        options = {HTTP: _http1(), GRPC: _http2({"interval": "20s", "timeout": "5s"})}
+        return _anywhere(name, route, options[protocol])
+    options = {HTTP: _http2_if_spoken(), GRPC: _http2(KEEPALIVE)}
+    return {
+        **_anywhere(name, route, options[protocol]),
+        **on_other_hosts(protocol, backend.server_name),
+    }
+
+
+def _anywhere(name: str, route: Route, protocol_options: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": name,
         "type": "EDS",
@@ -34,7 +44,11 @@ def _cluster(name: str, route: Route, protocol_options: dict[str, Any]) -> dict[
         "ignore_health_on_host_removal": True,
         # The control plane guards against empty clusters itself, so no traffic goes to known-bad
         # replicas.
-        "common_lb_config": {"healthy_panic_threshold": {"value": 0.0}},
+        "common_lb_config": {
+            "healthy_panic_threshold": {"value": 0.0},
+            # By default a new replica's first health check counts up to a second later.
+            "update_merge_window": "0s",
+        },
         "load_balancing_policy": _least_request(),
         "circuit_breakers": {"thresholds": [_threshold(route)]},
         "outlier_detection": _outlier_detection(),
@@ -42,11 +56,6 @@ def _cluster(name: str, route: Route, protocol_options: dict[str, Any]) -> dict[
             "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": protocol_options
         },
     }
-
-
-def _tls(backend: Backend) -> dict[str, Any]:
-    name = backend.server_name
-    return {} if name is None else {"transport_socket": transport_socket(name)}
 
 
 def _threshold(route: Route) -> dict[str, Any]:
@@ -73,6 +82,8 @@ def _outlier_detection() -> dict[str, Any]:
         "consecutive_local_origin_failure": 3,
         "interval": "1s",
         "base_ejection_time": "5s",
+        # A health check asks the proxy, which answers whatever the replica does.
+        "successful_active_health_check_uneject_host": False,
         "max_ejection_percent": 50,
     }
 
@@ -88,21 +99,31 @@ def _least_request() -> dict[str, Any]:
 
 def _http1() -> dict[str, Any]:
     """vLLM's server speaks HTTP/1.1 only."""
+    return _explicit({"http_protocol_options": {}})
+
+
+def _http2(keepalive: Mapping[str, str]) -> dict[str, Any]:
+    return _explicit(_http2_options(keepalive))
+
+
+def _http2_if_spoken() -> dict[str, Any]:
+    """The proxy before vLLM speaks HTTP/2, one of an earlier version does not; TLS tells."""
+    return _protocols({"auto_config": {"http_protocol_options": {}, **_http2_options(KEEPALIVE)}})
+
+
+def _http2_options(keepalive: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "@type": f"{_TYPE}.upstreams.http.v3.HttpProtocolOptions",
-        "explicit_http_config": {"http_protocol_options": {}},
+        "http2_protocol_options": {
+            "connection_keepalive": dict(keepalive),
+            "initial_stream_window_size": 65536,
+            "initial_connection_window_size": 1048576,
+        }
     }
 
 
-def _http2() -> dict[str, Any]:
-    keepalive = {"interval": "20s", "timeout": "5s"}
-    return {
-        "@type": f"{_TYPE}.upstreams.http.v3.HttpProtocolOptions",
-        "explicit_http_config": {
-            "http2_protocol_options": {
-                "connection_keepalive": keepalive,
-                "initial_stream_window_size": 65536,
-                "initial_connection_window_size": 1048576,
-            }
-        },
-    }
+def _explicit(options: Mapping[str, Any]) -> dict[str, Any]:
+    return _protocols({"explicit_http_config": dict(options)})
+
+
+def _protocols(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {"@type": f"{_TYPE}.upstreams.http.v3.HttpProtocolOptions", **options}

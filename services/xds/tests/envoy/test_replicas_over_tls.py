@@ -15,39 +15,14 @@ import aiohttp
 import pytest
 import tritonclient.grpc.aio as triton
 from control_plane.routing import Endpoint
-from support import tools
-from support.bootstrap import certificates, gateway_secrets, tls_proxy
 from support.fake_replica import FakeReplica
-from support.gateway import Gateway, gateway, route
+from support.gateway import Gateway, gateway
 from support.load import load
-from support.processes import running
+from support.proxies import FAR, GATEWAY, NAME, PROXY, Certificates, give_certificate, proxy
 from support.waiting import eventually, free_port
 from tritonclient.utils import InferenceServerException
 
 pytestmark = pytest.mark.binaries
-
-NAME, GATEWAY = "replica.test.slipway", "gateway.test.slipway"
-PROXY = "127.0.0.9"  # where the node is; its replica listens on 127.0.0.1
-FAR = route("tiny", server_name=NAME)
-
-
-class Certificates:
-    """The files of certificates of one authority, in folders by name."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.authority = certificates()
-
-    def issue(self, name: str, dns_name: str = "", address: str = "", **options: Any) -> Path:
-        folder = self.folder / name
-        folder.mkdir(parents=True, exist_ok=True)
-        files = self.authority.issue(
-            name, [dns_name] if dns_name else [], [address] if address else [], **options
-        )
-        for file, content in files.items():  # as services/node replaces them
-            (folder / f".{file}").write_text(content, encoding="utf-8")
-            (folder / f".{file}").replace(folder / file)
-        return folder
 
 
 @pytest.fixture
@@ -63,9 +38,7 @@ async def blue() -> AsyncIterator[FakeReplica]:
 
 @pytest.fixture(name="gateway")
 async def _gateway(tmp_path: Path, issued: Certificates) -> AsyncIterator[Gateway]:
-    (tmp_path / "local").mkdir()
-    for path, content in gateway_secrets(issued.issue("gateway", GATEWAY)).items():
-        (tmp_path / path).write_text(content, encoding="utf-8")
+    give_certificate(tmp_path, issued.issue("gateway", GATEWAY))
     async with gateway(tmp_path) as started:
         yield started
 
@@ -78,37 +51,6 @@ async def proxied(
     node = issued.issue("node", NAME, PROXY)
     async with proxy(tmp_path / "proxy", node, http=blue.http_port, grpc=blue.grpc_port):
         yield blue
-
-
-@contextlib.asynccontextmanager
-async def proxy(
-    folder: Path, certificate: Path, *, http: int, grpc: int, address: str = PROXY
-) -> AsyncIterator[None]:
-    """The proxy of a replica that listens on these ports of 127.0.0.1, if it does."""
-    files = tls_proxy(
-        address,
-        ports={"openai": http, "grpc": grpc},
-        certificate=certificate,
-        name=NAME,
-        clients=[GATEWAY],
-    )
-    (folder / "local").mkdir(parents=True)
-    for path, content in files.items():
-        (folder / path).write_text(content, encoding="utf-8")
-    command = [tools.find("envoy"), "--config-path", "local/envoy.json", "--concurrency", "1"]
-    command += ["--disable-hot-restart", "--log-level", "warning"]
-    async with running(*command, log=folder / "envoy.log", folder=folder):
-        await eventually(lambda: _listens(address, http), "the proxy listens")
-        yield
-
-
-async def _listens(address: str, port: int) -> bool:
-    try:
-        _, writer = await asyncio.open_connection(address, port)
-    except OSError:
-        return False
-    writer.close()
-    return True
 
 
 def far(replica: FakeReplica) -> dict[str, tuple[Endpoint, ...]]:
@@ -205,6 +147,68 @@ async def test_a_request_to_a_proxy_without_a_replica_is_answered_by_another(
         answers = [await complete(client, gateway.url) for _ in range(200)]
 
     assert [status for status, _ in answers] == [200] * 200
+
+
+async def test_a_replica_that_is_gone_stays_out_though_its_proxy_answers_checks(
+    tmp_path: Path,
+    issued: Certificates,
+    gateway: Gateway,
+    proxied: FakeReplica,
+    client: aiohttp.ClientSession,
+) -> None:
+    node, dead, gone = issued.folder / "node", free_port(), "127.0.0.10"
+    async with proxy(tmp_path / "second", node, http=dead, grpc=free_port(), address=gone):
+        living = far(proxied)["model_tiny_1_openai"]
+        await gateway.apply(FAR, model_tiny_1_openai=(*living, Endpoint(gone, dead, healthy=True)))
+        name = "cluster.model-tiny-1-openai"
+
+        async def ejected() -> bool:
+            await complete(client, gateway.url)
+            return await gateway.stat(f"{name}.outlier_detection.ejections_active") == 1
+
+        await eventually(ejected, "the one without a replica is ejected")
+        checks = await gateway.stat(f"{name}.health_check.success") or 0
+
+        async def checked() -> bool:
+            assert await ejected()
+            return (await gateway.stat(f"{name}.health_check.success") or 0) >= checks + 4
+
+        await eventually(checked, "two more checks of each have passed")
+
+
+def _of_before(bootstrap: dict[str, Any]) -> None:
+    """A proxy that speaks HTTP/1.1 before the OpenAI API, and does not know the check."""
+    for listener in bootstrap["static_resources"]["listeners"]:
+        chain = listener["filter_chains"][0]
+        del chain["transport_socket"]["typed_config"]["common_tls_context"]["alpn_protocols"]
+        manager = chain["filters"][0]["typed_config"]
+        manager["codec_type"] = {"openai": "HTTP1", "grpc": "HTTP2"}[listener["name"]]
+        del manager["route_config"]["virtual_hosts"][0]["routes"][0]
+
+
+async def test_a_proxy_of_an_earlier_version_stays_in_use(
+    tmp_path: Path,
+    issued: Certificates,
+    gateway: Gateway,
+    blue: FakeReplica,
+    client: aiohttp.ClientSession,
+) -> None:
+    node = issued.issue("node", NAME, PROXY)
+    http, grpc = blue.http_port, blue.grpc_port
+    async with proxy(tmp_path / "proxy", node, http=http, grpc=grpc, change=_of_before):
+        await gateway.apply(FAR, **far(blue))
+        for protocol in ("openai", "grpc"):
+            name = f"cluster.model-tiny-1-{protocol}.health_check"
+
+            async def checked(of: str = name) -> bool:
+                return (await gateway.stat(f"{of}.success") or 0) >= 3
+
+            await eventually(checked, "checks pass")
+            assert await gateway.stat(f"{name}.failure") == 0
+
+        assert (await complete(client, gateway.url))[0] == 200
+        async with triton.InferenceServerClient(gateway.target) as stub:
+            await stub.infer("tiny", inputs=[])
 
 
 class Dying:

@@ -12,7 +12,8 @@ from pathlib import Path
 async def running(
     *command: str, log: Path, folder: Path | None = None, environment: dict[str, str] | None = None
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Ended on exit: politely first, by force after 5 s."""
+    """Ended on exit: politely first, by force after 5 s. A test that is killed leaves none."""
+    command = ("setpriv", "--pdeathsig", "KILL", *command)
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
             *command, stdout=output, stderr=output, cwd=folder, env=environment
