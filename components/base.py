@@ -99,6 +99,11 @@ class Hosts(Protocol):
         """Register the run as a child of `parent`. `on` is a host's name; "" is the operator's
         machine."""
 
+    def preparation(
+        self, host: str, bundle: str, parent: SlipwayComponent
+    ) -> Sequence[pulumi.Resource]:
+        """What makes a host able to run programs of this bundle."""
+
 
 def secret_json(values: pulumi.Output[Mapping[str, Any]]) -> pulumi.Output[str]:
     """The secrets of a host program as one secret text. Programs with equal secrets share it,

@@ -16,6 +16,10 @@ def node(name: str) -> str:
     return f"node-{name}"
 
 
+def admission(node: str) -> str:
+    return f"admission-{node}"
+
+
 def agent(system: str, host: str) -> str:
     """The agent of `system` ("consul", "nomad") on a server."""
     return f"{system}-{host}"

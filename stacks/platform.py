@@ -104,6 +104,7 @@ class Platform(SlipwayComponent):
             ),
             opts=self.child_options(protect=target.protect),
         )
+        secrets = gate_secrets(self._nomad.token, self._consul.token)
         pools = [
             target.node_pool(
                 naming.pool(pool.name),
@@ -113,6 +114,7 @@ class Platform(SlipwayComponent):
                     hosts=hosts,
                     consul_seed=self._consul.seed,
                     nomad_token=self._nomad.token,
+                    operator_secrets=secrets,
                     authority=authority,
                     servers=[*self._consul.ready, *self._nomad.servers],
                     clusters_ready=[*self._consul.ready, *self._nomad.ready],
@@ -128,7 +130,6 @@ class Platform(SlipwayComponent):
         if plan.snapshots:
             snapshots = SnapshotsArgs(plan=plan, snapshots=plan.snapshots, authority=authority)
             Snapshots("snapshots", snapshots, opts=workloads)
-        secrets = gate_secrets(self._nomad.token, self._consul.token)
         scheduler = target.scheduler(plan=plan, programs=hosts.programs, gate_secrets=secrets)
         routes = [
             ModelService(

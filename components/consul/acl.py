@@ -8,6 +8,7 @@ and a task of a job without a role gets no token.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from components import seeds
@@ -15,6 +16,8 @@ from components import seeds
 SCHEMA_VERSION = 1  # of the documents and their secrets
 AUTH_METHOD = "nomad-workloads"  # the default of Nomad's servers and clients
 IDENTITY_AUDIENCE = "consul.io"
+INTRODUCTION_AUDIENCE = "nomadproject.io"  # of the tokens that introduce a node to Nomad
+NODE_NAME = "nomad_node_name"  # the claim
 MANAGEMENT = "management"
 LEADER_TIMEOUT_S = 120
 
@@ -48,10 +51,27 @@ CONTROL_PLANE_ROLE, PROMETHEUS_ROLE = "slipway-xds", "slipway-prometheus"
 SNAPSHOTS_ROLE = "slipway-snapshots"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogIn:
+    """What an agent of an introduced host gets for its introduction: a token of Consul, bound to
+    the node that the introduction names. Each agent has an auth method of its own, because Consul
+    grants all rules of a method to every token of it."""
+
+    auth_method: str
+    agent: str  # of the host
+    what: str
+    service: str = ""  # that it registers
+    policy: str = ""  # of POLICIES; the role has the same name
+
+
 def acl_document(
-    consul_address: str, tokens: Sequence[Mapping[str, Any]], roles: Collection[str]
+    consul_address: str,
+    tokens: Sequence[Mapping[str, Any]],
+    roles: Collection[str],
+    log_ins: Sequence[LogIn] = (),
 ) -> dict[str, Any]:
-    """Policies, the roles of tasks, and the hosts' tokens without their secrets."""
+    """Policies, the roles of tasks and of agents that log in, and the hosts' tokens without their
+    secrets."""
     policies = (SERVER_POLICY, CLIENT_POLICY, *roles)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -62,21 +82,18 @@ def acl_document(
             for name in sorted(set(policies))
         ],
         "roles": [
-            {
-                "Name": role,
-                "Description": ours(f"role {role}"),
-                "Policies": [{"Name": role}],
-            }
-            for role in sorted(set(roles))
+            *(_role(role, f"role {role}") for role in sorted(set(roles))),
+            *(_role(log_in.policy, log_in.what) for log_in in log_ins if log_in.policy),
         ],
         "tokens": list(tokens),
     }
 
 
 def workload_document(
-    consul_address: str, jwks_url: str, roles: Mapping[str, str]
+    consul_address: str, jwks_url: str, roles: Mapping[str, str], log_ins: Sequence[LogIn] = ()
 ) -> dict[str, Any]:
-    """The auth method for Nomad's workloads. Consul fetches the keys at once, so Nomad must be up.
+    """The auth methods for Nomad's workloads and for the agents of introduced hosts. Consul fetches
+    the keys at once, so Nomad must be up.
 
     `roles`: Nomad job -> the role of its tasks.
     """
@@ -84,8 +101,14 @@ def workload_document(
         "schema_version": SCHEMA_VERSION,
         "address": consul_address,
         "leader_timeout_s": LEADER_TIMEOUT_S,
-        "auth_methods": [_auth_method(jwks_url)],
-        "binding_rules": _binding_rules(roles),
+        "auth_methods": [
+            _auth_method(jwks_url),
+            *(_auth_method_of_hosts(log_in, jwks_url) for log_in in log_ins),
+        ],
+        "binding_rules": [
+            *_binding_rules(roles),
+            *(rule for log_in in log_ins for rule in _binding_rules_of_hosts(log_in)),
+        ],
     }
 
 
@@ -145,6 +168,46 @@ def _binding_rules(roles: Mapping[str, str]) -> list[dict[str, Any]]:
         for job, role in sorted(roles.items())
     ]
     return [services, *tasks]
+
+
+def _auth_method_of_hosts(log_in: LogIn, jwks_url: str) -> dict[str, Any]:
+    return {
+        "Name": log_in.auth_method,
+        "Type": "jwt",
+        "Description": ours(log_in.what),
+        # No MaxTokenTTL: the introduction ends, and the agent goes on with this token.
+        "Config": {
+            "JWKSURL": jwks_url,
+            "JWTSupportedAlgs": ["RS256"],
+            "BoundAudiences": [INTRODUCTION_AUDIENCE],
+            "ClaimMappings": {NODE_NAME: NODE_NAME},
+        },
+    }
+
+
+def _binding_rules_of_hosts(log_in: LogIn) -> list[dict[str, Any]]:
+    """Every token is bound to the node, by which the removal of a host finds it."""
+    bound = [
+        ("node", f"${{value.{NODE_NAME}}}", "may register their node"),
+        ("service", log_in.service, "may register themselves"),
+        ("role", log_in.policy, "have a role"),
+    ]
+    return [
+        {
+            "AuthMethod": log_in.auth_method,
+            "Description": ours(f"{log_in.what} {permission}"),
+            "BindType": kind,
+            "BindName": name,
+            # The identities of nodes and of workloads have this audience too, and no such claim.
+            "Selector": f'"{NODE_NAME}" in value',
+        }
+        for kind, name, permission in bound
+        if name
+    ]
+
+
+def _role(name: str, what: str) -> dict[str, Any]:
+    return {"Name": name, "Description": ours(what), "Policies": [{"Name": name}]}
 
 
 def ours(description: str) -> str:

@@ -95,7 +95,10 @@ class ConsulCluster(SlipwayComponent):
                 bundle=plan.node_agent.bundle,
                 script="consul_acl.py",
                 document=acl.acl_document(
-                    self.address, hosts.joining.tokens(plan), task_roles(plan).values()
+                    self.address,
+                    hosts.joining.tokens(plan),
+                    task_roles(plan).values(),
+                    hosts.joining.log_ins,
                 ),
                 secrets=secret_json(
                     self.seed.apply(functools.partial(_acl_secrets, hosts.joining, plan))

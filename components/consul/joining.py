@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from components import seeds
-from components.consul.acl import CLIENT_POLICY, SERVER_POLICY, ours
-from slipway.plan.platform import PlatformPlan
+from components.consul.acl import CLIENT_POLICY, SERVER_POLICY, LogIn, ours
+from slipway.plan.platform import Node, PlatformPlan
 
 
 class Joining(Protocol):
-    """The credentials of hosts: the tokens registered in Consul, and those given to each host."""
+    """The credentials of hosts: the tokens registered in Consul, those given to each host, and
+    those that a host gets by itself."""
+
+    @property
+    def log_ins(self) -> Sequence[LogIn]:
+        """How agents get their own tokens."""
+
+    @property
+    def nomad_server(self) -> Mapping[str, Any]:
+        """What Nomad's servers have to be told of it: a part of their configuration."""
 
     def tokens(self, plan: PlatformPlan) -> list[dict[str, Any]]:
         """The tokens that Consul knows before hosts join, without secrets."""
@@ -25,9 +35,19 @@ class Joining(Protocol):
     def nomad_token(self, host: str, seed: str) -> str:
         """The Consul token of the host's Nomad agent."""
 
+    def joining(self, plan: PlatformPlan) -> Mapping[str, Any] | None:
+        """The part of a node's document that says how its agents log in; None if they do not."""
+
+    def admission(self, plan: PlatformPlan, node: Node) -> Mapping[str, Any] | None:
+        """The document of what the operator does before a node can join, and after it has left;
+        None if there is nothing to do."""
+
 
 class HostTokens:
     """Each host with a known name has two tokens, created before it joins."""
+
+    log_ins = ()
+    nomad_server: Mapping[str, Any] = MappingProxyType({})
 
     def tokens(self, plan: PlatformPlan) -> list[dict[str, Any]]:
         return [
@@ -49,6 +69,12 @@ class HostTokens:
 
     def nomad_token(self, host: str, seed: str) -> str:
         return seeds.token(seed, _nomad_name(host))
+
+    def joining(self, plan: PlatformPlan) -> None:
+        """Agents have their tokens already."""
+
+    def admission(self, plan: PlatformPlan, node: Node) -> None:
+        """A node has its tokens already, and removes itself."""
 
 
 def _agent_name(host: str) -> str:

@@ -42,3 +42,11 @@ class LocalHosts:
                 protect=program.protect,
             ),
         )
+
+    def preparation(
+        self,
+        host: str,  # noqa: ARG002
+        bundle: str,  # noqa: ARG002  (this machine has them all)
+        parent: SlipwayComponent,  # noqa: ARG002
+    ) -> Sequence[pulumi.Resource]:
+        return ()

@@ -50,7 +50,7 @@ class SshHosts:
             delete=self._command(program, "remove") if program.removes else None,
             stdin=program.secrets,
             opts=parent.child_options(
-                depends_on=[self._delivered(on, program.bundle, parent), *depends_on],
+                depends_on=[*self.preparation(on, program.bundle, parent), *depends_on],
                 custom_timeouts=program.custom_timeouts,
                 protect=program.protect,
             ),
@@ -60,16 +60,18 @@ class SshHosts:
         """Variables are part of the command, because SSH servers accept none by default. Secrets
         are not: they go through standard input."""
         variables = {
-            "SLIPWAY_RUN": f"/var/lib/slipway/{self._plan.environment}",
+            "SLIPWAY_RUN": run_folder(self._plan),
             "SLIPWAY_CACHE": CACHE,
-            "SLIPWAY_SCRATCH": f"/run/slipway/{self._plan.environment}",
+            "SLIPWAY_SCRATCH": scratch_folder(self._plan),
             **program.environment,
         }
         settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
         script = f"{CACHE}/bundles/{program.bundle}/{program.script}"
         return f"{settings} exec {SYSTEM_PYTHON} {script} {action}"
 
-    def _delivered(self, host: str, bundle: str, parent: SlipwayComponent) -> pulumi.Resource:
+    def preparation(
+        self, host: str, bundle: str, parent: SlipwayComponent
+    ) -> Sequence[pulumi.Resource]:
         if host not in self._deliveries:
             self._deliveries[host] = self._operator.run(
                 HostProgram(
@@ -82,7 +84,16 @@ class SshHosts:
                 f"delivery-{host}",
                 parent,
             )
-        return self._deliveries[host]
+        return [self._deliveries[host]]
+
+
+def run_folder(plan: PlatformPlan) -> str:
+    return f"/var/lib/slipway/{plan.environment}"
+
+
+def scratch_folder(plan: PlatformPlan) -> str:
+    """In memory: its files are gone after a reboot."""
+    return f"/run/slipway/{plan.environment}"
 
 
 def reachable(plan: PlatformPlan) -> SshPlan:

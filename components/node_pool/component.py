@@ -22,7 +22,7 @@ from components.node_pool.node_document import (
 )
 from components.nomad.component import operator_secrets
 from slipway.plan.facts import pool_facts
-from slipway.plan.platform import PlatformPlan, Pool
+from slipway.plan.platform import Node, PlatformPlan, Pool
 
 START_TIMEOUT_S = 300
 
@@ -34,6 +34,7 @@ class NodePoolArgs:
     hosts: HostRealisation
     consul_seed: pulumi.Input[str]
     nomad_token: pulumi.Input[str]
+    operator_secrets: pulumi.Output[str]  # both clusters' tokens, for programs
     authority: CertificateAuthority
     servers: list[pulumi.Resource]  # both clusters' servers, and the permissions of Consul's agents
     clusters_ready: list[pulumi.Resource]  # the servers and permissions of both clusters
@@ -42,14 +43,16 @@ class NodePoolArgs:
 class NodePool(SlipwayComponent):
     """The client agents of a pool's nodes, and the gate that waits until the nodes take work.
 
-    Owns each node's Consul client and Nomad client. Leaves alone what runs on the nodes: a changed
-    configuration restarts the agent it belongs to, and tasks keep running. Removing a node drains
-    it first and deletes its data, including the logs of its allocations.
+    Owns each node's Consul client and Nomad client, and what the clusters know of the node. Leaves
+    alone what runs on the nodes: a changed configuration restarts the agent it belongs to, and
+    tasks keep running. Removing a node drains it first and deletes its data, including the logs of
+    its allocations.
 
     On hosts of their own, nodes change one after the other, or a tenth of the pool at a time.
 
-    A node does not wait until its permissions are set up in Nomad: its Consul agent starts
-    meanwhile, and its Nomad client waits by itself (services/node/host/prerequisites.py).
+    A node that has its tokens already does not wait until permissions are set up in Nomad: its
+    Consul agent starts meanwhile, and its Nomad client waits by itself
+    (services/node/host/prerequisites.py). One that must be admitted does.
 
     Attribute: `ready` (for the pool's jobs to depend on).
     """
@@ -61,24 +64,30 @@ class NodePool(SlipwayComponent):
         super().__init__("NodePool", name, pool_facts(pool), opts)
         seed = pulumi.Output.secret(args.consul_seed)
         documents = {
-            node.name: node_document(plan, pool, node, hosts.supervision) for node in pool.hosts
+            node.name: node_document(plan, pool, node, hosts.supervision, hosts.joining)
+            for node in pool.hosts
         }
         certificates = {
             node.name: args.authority.issue(identities.node(plan, node)) for node in pool.hosts
         }
         at_once = max(1, int(len(documents) * hosts.changed_at_once))
         nodes: list[pulumi.Resource] = []
-        for host, document in documents.items():
+        for node in pool.hosts:
+            before = _before(nodes, at_once)
+            admissions = self._admissions(args, node, before)
             nodes.append(
                 hosts.programs.run(
                     HostProgram(
                         bundle=plan.node_agent.bundle,
                         script="agents.py",
-                        document=document,
+                        document=documents[node.name],
                         secrets=secret_json(
-                            pulumi.Output.all(seed=seed, certificate=certificates[host]).apply(
+                            pulumi.Output.all(seed=seed, certificate=certificates[node.name]).apply(
                                 functools.partial(
-                                    node_secrets, hosts.joining, host, plan.security.gossip_key
+                                    node_secrets,
+                                    hosts.joining,
+                                    node.name,
+                                    plan.security.gossip_key,
                                 )
                             )
                         ),
@@ -86,10 +95,10 @@ class NodePool(SlipwayComponent):
                         # (services/node/host/departure.py).
                         timeout_s=START_TIMEOUT_S + 2 * drain_timeout_s(plan, pool),
                     ),
-                    naming.node(host),
+                    naming.node(node.name),
                     self,
-                    on=host,
-                    depends_on=[*args.servers, *_before(nodes, at_once)],
+                    on=node.name,
+                    depends_on=[*args.servers, *before, *admissions],
                 )
             )
         gate = hosts.programs.run(
@@ -107,6 +116,32 @@ class NodePool(SlipwayComponent):
         )
         self.ready: list[pulumi.Resource] = [gate]
         self.register_outputs({"nodes": [node.name for node in pool.hosts]})
+
+    def _admissions(
+        self, args: NodePoolArgs, node: Node, before: list[pulumi.Resource]
+    ) -> list[pulumi.Resource]:
+        """The operator's part of a node's life, if the target has one. It comes after everything
+        that takes long, because what it brings to the node soon expires."""
+        document = args.hosts.joining.admission(args.plan, node)
+        if document is None:
+            return []
+        bundle = args.plan.node_agent.bundle
+        admission = args.hosts.programs.run(
+            HostProgram(
+                bundle=bundle,
+                script="admit.py",
+                document=document,
+                secrets=args.operator_secrets,
+            ),
+            naming.admission(node.name),
+            self,
+            depends_on=[
+                *args.clusters_ready,
+                *before,
+                *args.hosts.programs.preparation(node.name, bundle, self),
+            ],
+        )
+        return [admission]
 
 
 def _before(nodes: list[pulumi.Resource], at_once: int) -> list[pulumi.Resource]:

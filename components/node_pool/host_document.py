@@ -1,7 +1,8 @@
 """The document of a host's agents, which services/node applies (schemas/node.schema.json).
 
 Paths on the machine are placeholders that the host fills in: @run@, @cache@, @scratch@, and
-@agent@, the agent's own folder.
+@agent@, the agent's own folder. In the secrets, @token@ is the token of Consul for which
+the agent has logged in.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ DATA_DIRECTORY = "@agent@/data"
 CONFIGURATION_FILE = "@agent@/config.json"
 SECRETS_FILE = "@agent@/secrets.json"
 CERTIFICATE_FOLDER = "@agent@/certificate"
+CONSUL_TOKEN = "@token@"  # noqa: S105  (of an agent that logs in)
 AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE = (
     f"{CERTIFICATE_FOLDER}/{name}" for name in ("ca.pem", "cert.pem", "key.pem")
 )
@@ -66,9 +68,11 @@ def host_document(
     agents: Sequence[AgentDocument],
     supervision: Mapping[str, Any],
     departure: Mapping[str, Any] | None = None,
+    joining: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The document of `agents` on one host. `supervision` comes from node_pool/supervision.py;
-    `departure` names the clusters to leave when the host is removed."""
+    `departure` names the clusters to leave when the host is removed, and `joining` (of a `Joining`)
+    how its agents log in."""
     document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "host": host,
@@ -77,6 +81,8 @@ def host_document(
     }
     if departure is not None:
         document["departure"] = dict(departure)
+    if joining is not None:
+        document["joining"] = dict(joining)
     return document
 
 

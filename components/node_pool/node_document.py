@@ -21,7 +21,7 @@ S_PER_HOUR = 3600
 
 
 def node_document(
-    plan: PlatformPlan, pool: Pool, node: Node, supervision: Supervision
+    plan: PlatformPlan, pool: Pool, node: Node, supervision: Supervision, joining: Joining
 ) -> dict[str, Any]:
     """A node's two agents, and the clusters it leaves when it is removed."""
     nomad_client = dataclasses.replace(
@@ -38,6 +38,7 @@ def node_document(
             "nomad": plan.nomad.url,
             "drain_timeout_s": drain_timeout_s(plan, pool),
         },
+        joining=joining.joining(plan),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from components import seeds
 from components.consul import acl
+from components.consul.joining import Joining
 from components.node_pool.host_document import (
     AUTHORITY_FILE,
     CERTIFICATE_FILE,
@@ -52,14 +53,16 @@ KEPT_ALLOCATIONS = 30
 DISK_USAGE_PERCENT = 95
 
 
-def server_document(plan: PlatformPlan, server: Server, supervision: Supervision) -> dict[str, Any]:
+def server_document(
+    plan: PlatformPlan, server: Server, supervision: Supervision, joining: Joining
+) -> dict[str, Any]:
     """A server's Nomad agent, and the publisher of keys beside it (schemas/node.schema.json)."""
     python = supervision.python(plan.node_agent)
-    agents = [server_agent(plan, server), key_publisher(plan, server, python)]
+    agents = [server_agent(plan, server, joining), key_publisher(plan, server, python)]
     return host_document(server.name, agents, supervision.section(plan.node_agent, agents))
 
 
-def server_agent(plan: PlatformPlan, server: Server) -> AgentDocument:
+def server_agent(plan: PlatformPlan, server: Server, joining: Joining) -> AgentDocument:
     others = [other.address for other in plan.servers if other != server]
     configuration = {
         **_common(plan, server.name, server.address),
@@ -67,6 +70,7 @@ def server_agent(plan: PlatformPlan, server: Server) -> AgentDocument:
             "enabled": True,
             "bootstrap_expect": len(plan.servers),
             "heartbeat_grace": HEARTBEAT_GRACE,
+            **joining.nomad_server,
             **({"server_join": {"retry_join": others}} if others else {}),
         },
     }

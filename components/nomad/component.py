@@ -84,7 +84,7 @@ class NomadCluster(SlipwayComponent):
                     HostProgram(
                         bundle=plan.node_agent.bundle,
                         script="agents.py",
-                        document=server_document(plan, server, hosts.supervision),
+                        document=server_document(plan, server, hosts.supervision, hosts.joining),
                         secrets=secret_json(
                             pulumi.Output.all(
                                 seed=seed,
@@ -124,7 +124,10 @@ class NomadCluster(SlipwayComponent):
                 bundle=plan.node_agent.bundle,
                 script="consul_acl.py",
                 document=acl.workload_document(
-                    args.consul_address, jwks_url(plan), task_roles(plan)
+                    args.consul_address,
+                    jwks_url(plan),
+                    task_roles(plan),
+                    hosts.joining.log_ins,
                 ),
                 secrets=secret_json(
                     pulumi.Output.all(args.consul_token, args.authority).apply(

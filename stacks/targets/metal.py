@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from components.consul.joining import HostTokens
+from components.hosts.introduction import Introduction
 from components.hosts.realisation import HostRealisation
 from components.hosts.ssh import SshHosts
 from components.node_pool.component import NodePool
@@ -17,7 +17,7 @@ def hosts(plan: PlatformPlan) -> HostRealisation:
     return HostRealisation(
         programs=SshHosts(plan),
         supervision=Systemd(),
-        joining=HostTokens(),
+        joining=Introduction(plan),
         changed_at_once=0.1,
     )
 

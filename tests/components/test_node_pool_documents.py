@@ -33,10 +33,12 @@ SUPERVISORD, SYSTEMD = Supervisord(), Systemd()
 def server_documents(
     plan: PlatformPlan, supervision: Supervision = SUPERVISORD
 ) -> dict[str, dict[str, Any]]:
-    documents = {}
+    documents: dict[str, dict[str, Any]] = {}
     for server in plan.servers:
-        for name, render in (("consul", consul.server_document), ("nomad", nomad.server_document)):
-            documents[f"{server.name}-{name}"] = render(plan, server, supervision)
+        documents |= {
+            f"{server.name}-consul": consul.server_document(plan, server, supervision),
+            f"{server.name}-nomad": nomad.server_document(plan, server, supervision, JOINING),
+        }
     return documents
 
 
@@ -44,7 +46,7 @@ def node_documents(
     plan: PlatformPlan, supervision: Supervision = SUPERVISORD
 ) -> dict[str, dict[str, Any]]:
     return {
-        node.name: nodes.node_document(plan, pool, node, supervision)
+        node.name: nodes.node_document(plan, pool, node, supervision, JOINING)
         for pool in plan.pools
         for node in pool.hosts
     }
@@ -84,12 +86,12 @@ def test_the_schema_refuses_an_unknown_key() -> None:
 def test_a_secrets_document_follows_the_schema() -> None:
     schema = {**SCHEMA, **SCHEMA["$defs"]["secrets"]}
     del schema["$id"]
-    jsonschema.validate(nodes.node_secrets(JOINING, "cpu-0", KNOWN), schema)
+    jsonschema.validate(nodes.node_secrets(JOINING, "cpu-0", 1, KNOWN), schema)
 
 
 def test_no_document_holds_a_secret() -> None:
     plan = cluster_plan()
-    secrets = strings(nodes.node_secrets(JOINING, "cpu-0", KNOWN)) | strings(
+    secrets = strings(nodes.node_secrets(JOINING, "cpu-0", 1, KNOWN)) | strings(
         nomad.server_secrets(SEED, JOINING.nomad_token("server-0", SEED))
         | consul.server_secrets(SEED, JOINING.consul_token("server-0", SEED))
     )

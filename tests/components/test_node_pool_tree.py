@@ -15,6 +15,7 @@ from components.certificates.component import CertificateAuthority, CertificateA
 from components.consul.component import ConsulCluster, ConsulClusterArgs
 from components.node_pool.component import NodePool, NodePoolArgs
 from components.nomad.component import NomadCluster, NomadClusterArgs
+from components.serving.component import gate_secrets
 from slipway.plan.platform import PlatformPlan
 from stacks.recording import Recording
 from stacks.targets.dev import TARGET
@@ -70,6 +71,7 @@ def hosts(
                 hosts=realisation,
                 consul_seed=consul.seed,
                 nomad_token=nomad.token,
+                operator_secrets=gate_secrets(nomad.token, consul.token),
                 authority=authority,
                 servers=[*consul.ready, *nomad.servers],
                 clusters_ready=[*consul.ready, *nomad.ready],

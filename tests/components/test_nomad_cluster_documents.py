@@ -27,7 +27,7 @@ def client_configuration() -> dict[str, Any]:
 
 def server_configuration(servers: int = 1) -> dict[str, Any]:
     plan = cluster_plan(servers=servers)
-    return dict(nomad.server_agent(plan, plan.servers[0]).configuration)
+    return dict(nomad.server_agent(plan, plan.servers[0], JOINING).configuration)
 
 
 def test_a_client_offers_what_the_pool_says() -> None:
@@ -54,7 +54,7 @@ def test_only_one_of_several_servers_says_who_leads() -> None:
     for servers in (1, 3):
         plan = cluster_plan(servers=servers)
         for agent in (
-            nomad.server_agent(plan, plan.servers[-1]),
+            nomad.server_agent(plan, plan.servers[-1], JOINING),
             consul.server_agent(plan, plan.servers[-1]),
         ):
             assert agent.leader_url.endswith("/v1/status/leader") == (servers > 1)

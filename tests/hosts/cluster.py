@@ -105,11 +105,13 @@ class HostCluster:
         return _moved(consul.server_document(self.plan, self.plan.servers[0], Systemd()))
 
     def nomad_document(self) -> JsonObject:
-        return _moved(nomad.server_document(self.plan, self.plan.servers[0], Systemd()))
+        return _moved(
+            nomad.server_document(self.plan, self.plan.servers[0], Systemd(), self.joining)
+        )
 
     def node_document(self) -> JsonObject:
         pool = self.plan.pools[0]
-        return _moved(node_document(self.plan, pool, pool.hosts[0], Systemd()))
+        return _moved(node_document(self.plan, pool, pool.hosts[0], Systemd(), self.joining))
 
     def server_secrets(self) -> JsonObject:
         tokens = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -19,7 +20,9 @@ pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
 
 REPLICAS = {"min": 2, "max": 2}
 EDGE, SERVER, WORKER = (ADDRESSES[name] for name in ("edge-0", "server-0", "worker-0"))
+CONSUL, NOMAD = f"https://{SERVER}:8501", f"https://{SERVER}:4646"
 SECOND_WORKER = WORKER.rpartition(".")[0] + ".22"
+INTRODUCTION = re.compile("eyJ[A-Za-z0-9_-]{20,}[.]")  # a token that Nomad has signed
 # What a host has more of after a removal is seen here; what agents write elsewhere would be too.
 LISTED = (
     "find /etc /opt /usr/local /var/lib /root -xdev -not -path '/var/lib/postgresql/*' | sort;"
@@ -148,6 +151,7 @@ def test_no_private_key_is_plain_in_the_state_or_in_a_command_line(
     texts = [path.read_text(errors="replace") for path in state.rglob("*") if path.is_file()]
     assert any("certificate-host-worker-0" in text for text in texts)
     assert not [text for text in texts if "PRIVATE KEY" in text]
+    assert not [text for text in texts if INTRODUCTION.search(text)]
     private = hosts.key.read_text().splitlines()[1]
     assert not [text for text in texts if private in text]
     for host in hosts.hosts.values():
@@ -157,10 +161,9 @@ def test_no_private_key_is_plain_in_the_state_or_in_a_command_line(
 def test_an_added_host_changes_nothing_on_the_others(checkout: Checkout) -> None:
     checkout.put_workers(worker_0=WORKER, worker_1=SECOND_WORKER)
     checkout.slipway("up")
-    own = {"certificate-host-worker-1", "delivery-worker-1", "node-worker-1"}
-    assert own <= checkout.changed()
-    # Its tokens, and the gate that waits for it: both run on the operator's machine.
-    assert checkout.changed() - own == {"consul-acl", "pool-cpu-ready"}
+    # The gate waits for it; it runs on the operator's machine.
+    assert checkout.changed() == {*own_resources("worker-1"), "pool-cpu-ready"}
+    assert known(checkout, "worker-1") == {"Nomad": 1, "Consul": 1, "tokens": 2}
 
 
 def test_a_removed_host_is_drained_first_and_no_request_fails(
@@ -173,6 +176,43 @@ def test_a_removed_host_is_drained_first_and_no_request_fails(
     assert not streamed.failed
     assert hosts.hosts["worker-0"].ssh(LISTED) == before["worker-0"]
     assert hosts.hosts["worker-0"].ssh("ls -A /run/systemd/system") == ""
+    assert hosts.hosts["worker-0"].ssh("ls -d /run/slipway 2>/dev/null || true") == ""
+    assert checkout.changed() == {*own_resources("worker-0"), "pool-cpu-ready"}
+    assert known(checkout, "worker-0") == NOTHING
+
+
+def test_a_host_that_was_reinstalled_is_admitted_again(checkout: Checkout, hosts: Bed) -> None:
+    checkout.put_workers(worker_0=WORKER, worker_1=SECOND_WORKER)
+    checkout.slipway("up")
+    hosts.hosts["worker-0"].end()
+    hosts.start("worker-0")
+    hosts.wait_until_ready()
+    checkout.slipway("admit", "worker-0")
+    assert checkout.changed() == own_resources("worker-0") - {"certificate-host-worker-0"}
+    assert known(checkout, "worker-0") == {"Nomad": 1, "Consul": 1, "tokens": 2}
+    nodes = checkout.ask(f"{NOMAD}/v1/nodes")
+    assert {each["Name"]: each["Status"] for each in nodes}["worker-0"] == "ready"
+
+
+NOTHING = {"Nomad": 0, "Consul": 0, "tokens": 0}
+
+
+def own_resources(host: str) -> set[str]:
+    return {f"{kind}-{host}" for kind in ("certificate-host", "delivery", "admission", "node")}
+
+
+def known(checkout: Checkout, host: str) -> dict[str, int]:
+    """How many nodes, members and tokens of this host the clusters have."""
+    bound = [
+        identity["NodeName"]
+        for token in checkout.ask(f"{CONSUL}/v1/acl/tokens")
+        for identity in token.get("NodeIdentities") or []
+    ]
+    return {
+        "Nomad": [each["Name"] for each in checkout.ask(f"{NOMAD}/v1/nodes")].count(host),
+        "Consul": [e["Name"] for e in checkout.ask(f"{CONSUL}/v1/agent/members")].count(host),
+        "tokens": bound.count(host),
+    }
 
 
 def test_down_leaves_every_host_as_it_was(

@@ -85,6 +85,15 @@ class Departure:
 
 
 @dataclass(frozen=True)
+class Joining:
+    """How the host's agents log in to Consul when they have been introduced: its servers, and by
+    agent name the auth method."""
+
+    consul: tuple[str, ...]
+    auth_methods: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Host:
     """A host's agents, and by agent name: configurations, additional prerequisites, how an agent
     takes up a renewed certificate, and where one of several servers says which of them leads."""
@@ -97,6 +106,7 @@ class Host:
     departure: Departure | None
     renewals: Mapping[str, str] = field(default_factory=dict)
     leader_urls: Mapping[str, str] = field(default_factory=dict)
+    joining: Joining | None = None
 
 
 # How an agent takes up a renewed certificate: by the signal HUP, instead of by a restart.
@@ -146,6 +156,7 @@ def _host(document: JsonObject, folders: Folders) -> Host:
             prerequisites[entry["name"]] = read_prerequisites(starts_after)
         agents.append(read_agent({"host": host, **filled}))
     supervisor, departure = document["supervisor"], document.get("departure")
+    joining = document.get("joining")
     return Host(
         name=host,
         supervisor=read_units(supervisor) if "kind" in supervisor else Endpoint(**supervisor),
@@ -155,6 +166,7 @@ def _host(document: JsonObject, folders: Folders) -> Host:
         renewals=renewals,
         leader_urls=leader_urls,
         departure=Departure(**departure) if departure else None,
+        joining=Joining(**{**joining, "consul": tuple(joining["consul"])}) if joining else None,
     )
 
 

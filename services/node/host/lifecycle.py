@@ -14,6 +14,7 @@ from program.errors import HostError, InputError
 from program.folders import Folders, make_private_folder, write_private
 from program.waiting import say, wait_until
 
+from host import introduction
 from host.agent_files import (
     agents_on_disk,
     folders_of_agents,
@@ -41,17 +42,24 @@ def apply(folders: Folders, host: Host, secrets: dict[str, Any]) -> None:
     leaving = folders.leaving(host.name)
     if host.departure and leaving.exists():
         supervisor.stay(host, host.departure)
+        folders.joined(host.name).unlink(missing_ok=True)  # it may have become a new node
         leaving.unlink()
+    if host.joining:
+        secrets = introduction.with_tokens(folders, host, host.joining, secrets)
     for agent in host.agents:
         with supervisor.locked():
             if supervisor.ensure_running():
                 start_in_stages(supervisor, _known(supervisor))
             write_agent(supervisor, host, agent, secrets)
+        if host.joining:
+            introduction.introduce(folders, agent)
         _take_up(supervisor, host, agent)
         _start(supervisor, agent)
         _wait_until_ready(supervisor, agent)
         _wait_for_leader(supervisor, host, agent)
         _take_up_certificate(supervisor, agent)
+    if host.joining:
+        introduction.complete(folders, host)
 
 
 def start(folders: Folders) -> None:
@@ -104,9 +112,10 @@ def remove(folders: Folders, host: Host) -> None:
         reap(folder)
         shutil.rmtree(folder, ignore_errors=not folder.exists())
         say(f"{agent.name} on {agent.host}: removed")
-    if host.departure:
+    if host.departure and not host.joining:
         forget(folders, host.name, host.departure)
-    leaving.unlink(missing_ok=True)
+    for mark in (folders.joined(host.name), leaving):
+        mark.unlink(missing_ok=True)
     with suppress(OSError):  # the host's other agents have their own documents
         leaving.parent.rmdir()
     _remove_last(folders, supervisor)

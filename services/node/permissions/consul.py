@@ -98,7 +98,14 @@ def _refused(consul: Api, wanted: Mapping[Kind, list[JsonObject]]) -> str | None
 def delete_tokens_of(consul: Api, host: str) -> None:
     """Delete the tokens of a host's agents, once it has left."""
     for token in consul.get(TOKENS.listing):
-        if _host_of(token) == host:
+        if _host_of(token) == host or _logged_in_on(token, host):
+            consul.delete(_address(TOKENS, token))
+
+
+def delete_log_ins_of(consul: Api, host: str) -> None:
+    """Delete the tokens for which a host's agents have logged in."""
+    for token in consul.get(TOKENS.listing):
+        if _logged_in_on(token, host):
             consul.delete(_address(TOKENS, token))
 
 
@@ -138,6 +145,13 @@ def _host_of(token: JsonObject) -> str | None:
     """The last word of our tokens' descriptions; None for other tokens."""
     description = str(token.get("Description", ""))
     return description.rpartition(" ")[2] if description.startswith(OURS) else None
+
+
+def _logged_in_on(token: JsonObject, host: str) -> bool:
+    """By the node that Consul has bound the token to: what else a token says of itself, the host
+    has said."""
+    bound = [identity["NodeName"] for identity in token.get("NodeIdentities") or []]
+    return "AuthMethod" in token and host in bound
 
 
 def _address(kind: Kind, item: JsonObject) -> str:

@@ -82,6 +82,15 @@ class Folders:
     def snapshots(self) -> Path:
         return self.run / "snapshots"
 
+    @property
+    def introduction(self) -> Path:
+        """What the operator's admission has brought to this host, until it has joined."""
+        return self.scratch / "introduction.jwt"
+
+    def joined(self, host: str) -> Path:
+        """There once the clusters know the host by credentials of its own."""
+        return self.nodes / host / "joined"
+
     def leaving(self, host: str) -> Path:
         return self.nodes / host / "leaving"
 
@@ -162,20 +171,20 @@ def to_json(value: Any) -> str:
     return json.dumps(value, indent=2, sort_keys=True) + "\n"
 
 
-def substitute(value: Any, paths: Mapping[str, Path]) -> Any:
-    """Replace `@name@` in every string of a JSON value with this machine's path of that name."""
+def substitute(value: Any, known: Mapping[str, Path | str]) -> Any:
+    """Replace `@name@` in every string of a JSON value with what this machine has of that name."""
     if isinstance(value, str):
-        return PLACEHOLDER.sub(lambda match: _path(match, paths), value)
+        return PLACEHOLDER.sub(lambda match: _of_this_machine(match, known), value)
     if isinstance(value, list):
-        return [substitute(item, paths) for item in value]
+        return [substitute(item, known) for item in value]
     if isinstance(value, dict):
-        return {key: substitute(item, paths) for key, item in value.items()}
+        return {key: substitute(item, known) for key, item in value.items()}
     return value
 
 
-def _path(match: re.Match[str], paths: Mapping[str, Path]) -> str:
+def _of_this_machine(match: re.Match[str], known: Mapping[str, Path | str]) -> str:
     name = match.group(1)
-    if name not in paths:
-        known = ", ".join(f"@{each}@" for each in sorted(paths))
-        raise InputError(f"the document names @{name}@, which is not one of {known}")
-    return str(paths[name])
+    if name not in known:
+        names = ", ".join(f"@{each}@" for each in sorted(known))
+        raise InputError(f"the document names @{name}@, which is not one of {names}")
+    return str(known[name])

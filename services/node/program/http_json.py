@@ -10,16 +10,21 @@ import json
 import os
 import shutil
 import ssl
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from program.certificate import client_context, of_operator
 from program.errors import HostError
 
 TIMEOUT_S = 10
+ANSWER_S = 60  # for servers that are electing a leader, or a busy machine
+RETRY_INTERVAL_S = 0.5
+
+Answer = TypeVar("Answer")
 
 
 class ApiError(HostError):
@@ -158,6 +163,18 @@ def operators(
 ) -> Api:
     """An API as programs on the operator's machine ask it, with the operator's certificate."""
     return Api(address, headers, certificate=of_operator(), timeout_s=timeout_s)
+
+
+def answered(ask: Callable[[], Answer]) -> Answer:
+    """Retries busy servers; raises ApiError at once if nothing listens or the token is refused."""
+    deadline = time.monotonic() + ANSWER_S
+    while True:
+        try:
+            return ask()
+        except ApiError as error:
+            if not error.may_pass or time.monotonic() > deadline:
+                raise
+            time.sleep(RETRY_INTERVAL_S)  # no event tells when it answers
 
 
 def _detail(error: urllib.error.HTTPError) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import supervisor  # type: ignore[import-untyped]
@@ -91,6 +91,9 @@ class Cluster:
         self.apply("agents.py", self.golden("server-0-nomad"), self.agent_secrets("server-0"))
         self.apply_bootstrap()
         self.apply("consul_acl.py", self.golden("consul-workloads"), self.operator("consul"))
+        self.apply_node()
+
+    def apply_node(self) -> None:
         self.apply("agents.py", self.golden("cpu-0"), self.agent_secrets("cpu-0"))
         self.apply("nomad_nodes.py", self.pool_gate(), self.operator("nomad"))
 
@@ -207,10 +210,16 @@ class Cluster:
         return int((self.run_folder / "supervisor/supervisord.pid").read_text())
 
 
+Kind = TypeVar("Kind", bound=Cluster)
+
+
 @contextmanager
 def running_cluster(
-    prefix: str, owner: int | None = None, documents: Path = GOLDEN
-) -> Iterator[Cluster]:
+    prefix: str,
+    owner: int | None = None,
+    documents: Path = GOLDEN,
+    kind: type[Kind] = Cluster,  # type: ignore[assignment]
+) -> Iterator[Kind]:
     """A cluster that is up, in a folder of its own with a space in its path; ended afterwards.
 
     With `owner`, everything it needs lies in that folder, belongs to that user and runs as it.
@@ -221,7 +230,7 @@ def running_cluster(
             folder = root / "cache/tools/bin" / f"{tool}-{version}"
             folder.mkdir(parents=True)
             _place(find(tool), folder / tool, copy=owner is not None)
-        cluster = Cluster(root=root, prefix=prefix, documents=documents)
+        cluster = kind(root=root, prefix=prefix, documents=documents)
         if owner is not None:
             _hand_over(cluster, owner)
         _place_key_publisher(cluster)

@@ -11,7 +11,7 @@ from host import departure
 from host.document import Departure
 from program.errors import HostError
 from program.folders import Folders
-from program.http_json import Api, ApiError
+from program.http_json import ANSWER_S, Api, ApiError
 
 DRAIN_S = 600
 LEAVING = Departure(
@@ -89,8 +89,8 @@ def test_a_drain_is_waited_for_while_the_servers_choose_a_leader(
     [
         (ApiError("connection refused", refused=True), 0),
         (ApiError("HTTP 403: Permission denied", 403), 0),
-        (ApiError("timed out"), departure.ANSWER_S),
-        (ApiError("HTTP 500: No cluster leader", 500), departure.ANSWER_S),
+        (ApiError("timed out"), ANSWER_S),
+        (ApiError("HTTP 500: No cluster leader", 500), ANSWER_S),
     ],
     ids=str,
 )

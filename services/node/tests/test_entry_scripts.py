@@ -13,6 +13,7 @@ import pytest
 
 CODE = Path(__file__).parents[1]
 SCHEMA_OF = {
+    "admit.py": "admission",
     "agents.py": "node",
     "consul_acl.py": "consul-acl",
     "deliver.py": "delivery",

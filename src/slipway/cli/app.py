@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, str] = {
     "forget": "Remove a host that is gone for good from the state and the clusters.",
     "stop": "End all processes of the environment; its state stays.",
     "start": "Bring a stopped environment back, without Pulumi.",
+    "admit": "Set up a host again that was reinstalled, or whose credentials have ended.",
     "unprotect": "Let the next `down` destroy clusters and pools.",
     "down": "End the environment and remove its state.",
     "tools": "Show each tool with its version, source and path.",

@@ -52,6 +52,9 @@ class Lifecycle(Protocol):
         """Removes a host that is gone for good from the state and from the clusters, without asking
         the host. `sure`: it is, although the files still name it."""
 
+    def admit(self, host: str) -> Report:
+        """`up`, with a host set up and admitted to the clusters as if it were new."""
+
     def start(self) -> None:
         """Starts again what `stop` ended."""
 

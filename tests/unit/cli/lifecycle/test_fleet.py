@@ -238,6 +238,80 @@ def test_a_state_that_needs_no_repair_is_not_imported(fleet: Environment, answer
     assert calls(fleet) == ["stack export --stack fleet"]
 
 
+COMMAND = "urn:pulumi:fleet::slipway::slipway:index:NodePool$command:local:Command::"
+
+
+def of_host(host: str, *kinds: str) -> list[dict[str, object]]:
+    command = {"type": "command:local:Command", "inputs": {"create": "c"}}
+    return [{**command, "urn": f"{COMMAND}{kind}-{host}"} for kind in kinds]
+
+
+def imported(fleet: Environment) -> dict[str, dict[str, object]]:
+    """What was imported, by the resources' names."""
+    document = json.loads(fleet.pulumi.with_name("pulumi.imported").read_text())
+    return {
+        str(each["urn"]).removeprefix(COMMAND): each for each in document["deployment"]["resources"]
+    }
+
+
+@pytest.fixture
+def hosts(fleet: Environment, answers: Answers) -> None:
+    """worker-0 has joined, worker-1 was admitted only."""
+    joined = of_host("worker-0", "delivery", "admission", "node")
+    answers(
+        {
+            "stack ls": STACKS,
+            "stack output": "{}",
+            "stack export": exported(*joined, *of_host("worker-1", "delivery", "admission")),
+        }
+    )
+    script = fleet.pulumi.read_text()
+    imports = "'stack import'*) cat > \"$0.imported\";;\nesac"
+    fleet.pulumi.write_text(script.replace("esac", imports))
+
+
+@pytest.mark.usefixtures("hosts")
+def test_a_host_that_has_not_joined_is_admitted_again_by_the_next_up(fleet: Environment) -> None:
+    backend.admit_again(backend.users_pulumi(fleet), ())
+    again = {name for name, each in imported(fleet).items() if each["inputs"] == {"create": ""}}
+    assert again == {"delivery-worker-1", "admission-worker-1"}
+
+
+@pytest.mark.usefixtures("hosts")
+def test_a_host_that_is_to_be_admitted_again_is_applied_as_a_whole(fleet: Environment) -> None:
+    backend.admit_again(backend.users_pulumi(fleet), ["worker-0"])
+    again = {name for name, each in imported(fleet).items() if each["inputs"] == {"create": ""}}
+    assert {"delivery-worker-0", "admission-worker-0", "node-worker-0"} < again
+
+
+@pytest.mark.usefixtures("hosts")
+def test_a_host_that_is_not_of_the_stack_is_named_with_those_that_are(fleet: Environment) -> None:
+    with pytest.raises(CliError, match="no host x; it has: worker-0, worker-1"):
+        backend.admit_again(backend.users_pulumi(fleet), "x")
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files list worker-1 only."""
+    pools = [SimpleNamespace(hosts=[SimpleNamespace(name="worker-1")])]
+    security = SimpleNamespace(authorities=(1,))
+    plan = SimpleNamespace(models=(), ssh=None, pools=pools, security=security)
+    monkeypatch.setattr(lifecycle, "load_inputs", lambda *_: None)
+    monkeypatch.setattr(lifecycle, "plan_environment", lambda _: plan)
+
+
+@pytest.mark.usefixtures("hosts", "planned")
+def test_an_up_that_could_not_remove_a_host_says_what_to_do_if_it_is_gone(
+    fleet: Environment, runner: CliRunner
+) -> None:
+    script = fleet.pulumi.read_text()
+    fleet.pulumi.write_text(script.replace("esac", "up*) exit 255;;\nesac"))
+    result = runner.invoke(app, ["up", "-s", "fleet"])
+    assert result.exit_code == 1
+    said = " ".join(result.stderr.split())
+    assert "if it is gone for good: slipway forget worker-0 -s fleet" in said
+
+
 def test_doctor_asks_of_this_machine_only_what_planning_and_applying_need(
     runner: CliRunner, copied: Path
 ) -> None:

@@ -12,7 +12,12 @@ from collections.abc import Collection, Mapping
 
 from slipway.cli.console import say
 from slipway.cli.environment import Environment, inherited
-from slipway.cli.errors import CliError
+from slipway.cli.errors import WRONG_INPUT, CliError
+from slipway.cli.pulumi.host_repairs import (
+    admitted_hosts,
+    unfinished_hosts,
+    with_admissions_again,
+)
 from slipway.cli.pulumi.plugins import (
     Kind,
     plugin_folders,
@@ -25,6 +30,7 @@ from slipway.cli.pulumi.repairs import say_kept, with_jobs_kept
 from slipway.cli.pulumi.state import StackState, state_of
 from slipway.config.document import read_document
 from slipway.config.inputs import stack_file
+from slipway.plan.platform import PlatformPlan
 
 
 def users_pulumi(environment: Environment) -> Pulumi:
@@ -104,6 +110,34 @@ def change_state(pulumi: Pulumi, exported: str, changed: str) -> None:
             style="yellow",
         )
     pulumi.output("stack", "import", "--stack", pulumi.environment.name, given=changed)
+
+
+def admit_again(pulumi: Pulumi, hosts: Collection[str]) -> None:
+    """Has the next update set up and admit `hosts` again, and those whose agents have not joined.
+    CliError for a host that is not of the stack."""
+    exported = pulumi.output("stack", "export", "--stack", pulumi.environment.name)
+    _must_be_admitted(pulumi, exported, hosts)
+    again = {*hosts, *unfinished_hosts(exported)}
+    if again:
+        say(f"admitted again: {', '.join(sorted(again))}")
+        change_state(pulumi, exported, with_admissions_again(exported, again))
+
+
+def hosts_left(pulumi: Pulumi, plan: PlatformPlan) -> set[str]:
+    """Hosts of the stack that are not in the files."""
+    exported = pulumi.output("stack", "export", "--stack", pulumi.environment.name)
+    return admitted_hosts(exported) - {node.name for pool in plan.pools for node in pool.hosts}
+
+
+def _must_be_admitted(pulumi: Pulumi, exported: str, hosts: Collection[str]) -> None:
+    admitted = admitted_hosts(exported)
+    for host in sorted(set(hosts) - admitted):
+        listed = ", ".join(sorted(admitted)) or "none"
+        raise CliError(
+            f'"{pulumi.environment.name}" has admitted no host {host}; it has: {listed}',
+            fix="name one of these; slipway up admits the hosts that the files add",
+            exit_code=WRONG_INPUT,
+        )
 
 
 def stack_state(pulumi: Pulumi) -> StackState | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from slipway.cli.console import say
 from slipway.cli.environment import Environment, exports
-from slipway.cli.errors import WRONG_INPUT, CliError
+from slipway.cli.errors import WRONG_INPUT, CliError, InterruptedRunError
 from slipway.cli.hosts import forgetting
 from slipway.cli.hosts.facts import HostFacts, look_at
 from slipway.cli.hosts.fitness import host_checks
@@ -49,6 +49,12 @@ class FleetLifecycle:
     def up(self) -> Report:
         """Asks no model: its gateway may not be reachable from here. The program's gates have
         waited for every replica."""
+        return self._up(admitted_again=())
+
+    def admit(self, host: str) -> Report:
+        return self._up(admitted_again=[host])
+
+    def _up(self, *, admitted_again: Sequence[str]) -> Report:
         phases = Phases()
         with phases.phase("plan", f"Pulumi.{self.environment.name}.yaml and its models"):
             inputs = load_inputs(self.environment.checkout, self.environment.name)
@@ -60,7 +66,8 @@ class FleetLifecycle:
                 backend.make_stack(pulumi)
                 wanted = [model.stable.job_id for model in plan.models]
                 must_follow(backend.keep_wanted_jobs(pulumi, wanted), plan)
-            with phases.phase("pulumi", "resources"):
+                backend.admit_again(pulumi, admitted_again)
+            with phases.phase("pulumi", "resources"), self._hosts_left_named(pulumi, plan):
                 pulumi.up(log=self._log)
             outputs = _outputs(pulumi)
         for name, value in outputs.items():
@@ -189,6 +196,22 @@ class FleetLifecycle:
             self.environment.access.mkdir(mode=0o700, parents=True, exist_ok=True)
             pulumi = self.pulumi()
             yield replace(pulumi, variables={**pulumi.variables, **agent}), agent
+
+    @contextmanager
+    def _hosts_left_named(self, pulumi: Pulumi, plan: PlatformPlan) -> Iterator[None]:
+        """Says what to do about hosts that could not be removed, if the change fails."""
+        try:
+            yield
+        except InterruptedRunError:
+            raise
+        except CliError as error:
+            for host in sorted(backend.hosts_left(pulumi, plan)):
+                say(
+                    f"{host} is not removed yet; if it is gone for good:"
+                    f" slipway forget {host} -s {self.environment.name}, then slipway up again",
+                    style="yellow",
+                )
+            raise error
 
     def _ssh(self) -> SshPlan | None:
         """None also where the files are wrong, which must not prevent `down`."""

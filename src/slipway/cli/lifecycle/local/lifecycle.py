@@ -56,6 +56,9 @@ class LocalLifecycle:
 
         return up(self.environment)
 
+    def admit(self, host: str) -> Report:
+        raise self._is_this_machine(host, "slipway up", "brings it to the state in its files")
+
     def start(self) -> None:
         from slipway.cli.lifecycle.local.processes import start
 
