@@ -14,7 +14,7 @@ from components.gateway.metrics_listener import (
     admin_interface,
     metrics_listener,
 )
-from components.gateway.upstream_tls import transport_socket
+from components.envoy.tls import to_server
 from components.nomad.addresses import in_files
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import EnvoyPlan
@@ -100,7 +100,7 @@ def _xds_cluster(addresses: tuple[str, ...], xds: Endpoint) -> _Json:
         "name": XDS_CLUSTER,
         "type": "STATIC",
         "connect_timeout": "1s",
-        **({"transport_socket": transport_socket(xds.server_name)} if xds.server_name else {}),
+        **({"transport_socket": to_server(xds.server_name)} if xds.server_name else {}),
         "load_assignment": {"cluster_name": XDS_CLUSTER, "endpoints": [{"lb_endpoints": members}]},
         "typed_extension_protocol_options": {
             "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": protocol

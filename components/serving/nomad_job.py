@@ -20,7 +20,8 @@ from components.nomad.jobspec import (
     Service,
     Task,
 )
-from components.serving.tls_proxy import LOOPBACK, MEBIBYTE, proxy_task
+from components.envoy.sidecar import LOOPBACK, MEBIBYTE
+from components.serving.tls_proxy import proxy_task
 from slipway.plan.platform import (
     STABLE,
     AutoscalingPlan,

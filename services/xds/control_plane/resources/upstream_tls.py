@@ -1,7 +1,7 @@
 """TLS from Envoy to replicas on other hosts: it verifies their name and shows its certificate.
 
 The private key does not pass through here: Envoy reads it from files of its own task, named by
-resources of these names (components/gateway/upstream_tls.py writes them).
+resources of these names (components/envoy/tls.py writes them).
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ def gateway_secrets(certificate: Path) -> dict[str, str]:
 
 
 def gateway_transport_socket(server_name: str) -> dict[str, Any]:
-    """TLS of the gateway to its control plane (components/gateway/upstream_tls.py)."""
-    return dict(_module("components.gateway.upstream_tls").transport_socket(server_name))
+    """TLS of the gateway to its control plane (components/envoy/tls.py)."""
+    return dict(_module("components.envoy.tls").to_server(server_name))
 
 
 def certificates() -> Any:
