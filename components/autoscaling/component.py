@@ -40,7 +40,8 @@ class Autoscaler(SlipwayComponent):
             job_acl=nomad.AclPolicyJobAclArgs(namespace="default", job_id=JOB_ID),
             opts=self.child_options(),
         )
-        certificate = job_certificate(self, JOB_ID, args.authority.issue(identities.job(JOB_ID)))
+        identity = identities.autoscaler(args.plan, JOB_ID)
+        certificate = job_certificate(self, JOB_ID, args.authority.issue(identity))
         nomad.Job(
             JOB_ID,
             jobspec=to_json(autoscaler_job(args.plan)),

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import json
 
-from components.certificates.task import AUTHORITY, CERTIFICATE, KEY, certificate_files
-from components.nomad.addresses import IN_FILES, in_arguments, in_files
+from components.autoscaling.proxy import (
+    AUTOSCALER,
+    HEALTH_PATH,
+    METRICS_PATH,
+    PASSWORD_HEADER,
+    PROMETHEUS,
+    SERVED,
+    proxy_task,
+    query_url,
+)
+from components.certificates.task import AUTHORITY, CERTIFICATE, KEY, certificate_files, password
+from components.envoy.sidecar import port
+from components.nomad.addresses import in_arguments, on_loopback
 from components.nomad.jobspec import (
     CheckRestart,
     File,
@@ -20,7 +31,6 @@ from slipway.plan.platform import PlatformPlan
 
 JOB_ID = "nomad-autoscaler"
 TASK = "autoscaler"
-METRICS_PATH = "/v1/metrics"
 
 # The permissions of its workload identity: read jobs and scale them.
 POLICY_RULES = """\
@@ -41,18 +51,26 @@ def autoscaler_job(plan: PlatformPlan) -> Job:
         group=Group(
             name="autoscaler",
             count=1,
-            ports={"http": autoscaling.autoscaler.port},
+            ports={SERVED: autoscaling.autoscaler.port, AUTOSCALER: None, PROMETHEUS: None},
             services=(
                 Service(
                     name="nomad-autoscaler",
-                    port="http",
+                    port=SERVED,
                     tags=("metrics",),
-                    # Without the format parameter it answers in JSON.
-                    meta={"metrics_path": METRICS_PATH, "metrics_format": "prometheus"},
-                    checks=(HttpCheck(path="/v1/health", port="http"), _policies_check(plan)),
+                    meta={
+                        "metrics_path": METRICS_PATH,
+                        "metrics_scheme": "https",
+                        # Without it the autoscaler answers in JSON.
+                        "metrics_format": "prometheus",
+                    },
+                    checks=(
+                        HttpCheck(path=HEALTH_PATH, port=SERVED, protocol="https"),
+                        _policies_check(plan),
+                    ),
                 ),
             ),
             tasks=(
+                proxy_task(plan, JOB_ID),
                 Task(
                     name=TASK,
                     command="${meta.runtime}/tools/bin/"
@@ -63,7 +81,8 @@ def autoscaler_job(plan: PlatformPlan) -> Job:
                         File(
                             path="local/autoscaler.json",
                             content=agent_config(plan),
-                            templates=(IN_FILES,),
+                            templates=(port(AUTOSCALER), port(PROMETHEUS), password(JOB_ID)),
+                            change_mode="restart",
                         ),
                     ),
                     # The agent and the check read how to reach Nomad from the environment.
@@ -84,8 +103,9 @@ def autoscaler_job(plan: PlatformPlan) -> Job:
 
 def _policies_check(plan: PlatformPlan) -> ScriptCheck:
     """Restarts an autoscaler that has lost its policies but still reports itself healthy."""
-    autoscaling, program = plan.autoscaling, plan.node_agent
-    metrics = f"{in_arguments(autoscaling.autoscaler).url}{METRICS_PATH}?format=prometheus"
+    program = plan.node_agent
+    address = f"{on_loopback(plan.autoscaling.autoscaler)}:${{NOMAD_PORT_{AUTOSCALER}}}"
+    metrics = f"http://{address}{METRICS_PATH}?format=prometheus"
     return ScriptCheck(
         name="policies",
         task=TASK,
@@ -103,20 +123,24 @@ def agent_config(plan: PlatformPlan) -> str:
 
     JSON, because its HCL parser refuses two arguments in a one-line block.
     """
-    autoscaling, monitoring = plan.autoscaling, plan.monitoring
+    autoscaling = plan.autoscaling
     config = {
         "log_json": True,
         "log_level": "INFO",
+        # Behind its proxy, as Prometheus is for it.
         "http": {
-            "bind_address": in_files(autoscaling.autoscaler).host,
-            "bind_port": autoscaling.autoscaler.port,
+            "bind_address": on_loopback(autoscaling.autoscaler),
+            "bind_port": port(AUTOSCALER),
         },
         "policy": {"default_evaluation_interval": f"{autoscaling.evaluation_interval_s}s"},
         "telemetry": {"prometheus_metrics": True, "disable_hostname": True},
         "apm": {
             "prometheus": {
                 "driver": "prometheus",
-                "config": {"address": in_files(monitoring.prometheus).url},
+                "config": {
+                    "address": query_url(plan),
+                    f"header_{PASSWORD_HEADER}": password(JOB_ID),
+                },
             }
         },
         "strategy": {"pass-through": {"driver": "pass-through"}},

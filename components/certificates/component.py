@@ -63,7 +63,7 @@ class CertificateAuthority(SlipwayComponent):
         authorities = [self._authority(name, generation) for generation in generations]
         self._signs, self._key = authorities[0].cert_pem, self._private_key(generations[0])
         self.pem: pulumi.Output[str] = _together([each.cert_pem for each in authorities])
-        certificate = self.issue(operator())
+        certificate = self.issue(operator(args.plan))
         self.operator = args.hosts.programs.run(
             HostProgram(
                 bundle=args.plan.node_agent.bundle,
@@ -146,8 +146,7 @@ def _together(certificates: list[pulumi.Output[str]]) -> pulumi.Output[str]:
 
 
 def _uses(identity: Identity) -> list[str]:
-    """Without a name or an address nobody can verify it as a server."""
-    serves = ["server_auth"] if identity.dns_names or identity.addresses else []
+    serves = ["server_auth"] if identity.serves else []
     return ["digital_signature", "client_auth", *serves]
 
 

@@ -19,12 +19,14 @@ LOCALHOST = ("localhost", "127.0.0.1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """The subject of a certificate. `name` is unique in the environment and comes from its
-    configuration, as every name of a resource; `common_name` says it to peers."""
+    configuration, as every name of a resource; `common_name` says it to peers. Only one that
+    `serves` may be used by a server; all may be used by clients."""
 
     name: str
     common_name: str
     dns_names: tuple[str, ...] = ()
     addresses: tuple[str, ...] = ()
+    serves: bool = False
 
 
 def authority(generation: int) -> Identity:
@@ -42,9 +44,9 @@ def node(plan: PlatformPlan, host: Node) -> Identity:
     return replace(host_of_agents, dns_names=(*host_of_agents.dns_names, plan.peers.replica))
 
 
-def operator() -> Identity:
+def operator(plan: PlatformPlan) -> Identity:
     """Whoever runs `up`, and the gates on that machine: a client only."""
-    return Identity(name="operator", common_name="operator")
+    return Identity(name="operator", common_name="operator", dns_names=(plan.peers.operator,))
 
 
 def job(job_id: str) -> Identity:
@@ -54,17 +56,25 @@ def job(job_id: str) -> Identity:
 
 def gateway(plan: PlatformPlan, envoy: EnvoyPlan) -> Identity:
     """Envoy as a client of its control plane, which accepts no other node id from it, and of
-    replicas."""
+    replicas. Who reads its statistics verifies the address."""
     return Identity(
         name=f"job-{envoy.name}",
         common_name=node_id(envoy.listener),
         dns_names=(plan.peers.gateway,),
+        addresses=_known(envoy.metrics),
+        serves=True,
     )
 
 
 def prometheus(plan: PlatformPlan, job_id: str) -> Identity:
-    """A client of everything that has metrics."""
-    return replace(job(job_id), dns_names=(plan.peers.prometheus,))
+    """A client of everything that has metrics. Who asks it verifies the address; the autoscaler's
+    proxy, the name."""
+    return _serving(job_id, plan.peers.prometheus, plan.monitoring.prometheus)
+
+
+def autoscaler(plan: PlatformPlan, job_id: str) -> Identity:
+    """A client of Nomad and of Prometheus. Who reads its metrics verifies the address."""
+    return _serving(job_id, plan.peers.autoscaler, plan.autoscaling.autoscaler)
 
 
 def node_id(listener: Endpoint) -> str:
@@ -74,11 +84,13 @@ def node_id(listener: Endpoint) -> str:
 
 def control_plane(envoy: EnvoyPlan) -> Identity:
     """Envoy verifies the name; those who ask for its status, the address."""
-    return Identity(
-        name=f"job-{envoy.xds_name}",
-        common_name=f"job-{envoy.xds_name}",
-        dns_names=(envoy.xds.server_name,),
-        addresses=tuple(known for known in (envoy.xds.host,) if known),
+    return _serving(envoy.xds_name, envoy.xds.server_name, envoy.xds)
+
+
+def _serving(job_id: str, dns_name: str, listener: Endpoint) -> Identity:
+    """A platform job that serves at its node's address."""
+    return replace(
+        job(job_id), dns_names=(dns_name,), addresses=_known(listener), serves=True
     )
 
 
@@ -89,4 +101,10 @@ def _host(plan: PlatformPlan, name: str, address: str, *, role: str) -> Identity
         common_name=name,
         dns_names=(f"{role}.{plan.datacenter}.consul", f"{role}.{REGION}.nomad", localhost),
         addresses=tuple(known for known in (address, loopback) if known),
+        serves=True,
     )
+
+
+def _known(listener: Endpoint) -> tuple[str, ...]:
+    """Its address, unless it is not known before the host exists."""
+    return (listener.host,) if listener.host else ()

@@ -36,8 +36,17 @@ def certificate_files(job_id: str, *, change_mode: str) -> tuple[File, ...]:
     )
 
 
-def _item(job_id: str, name: str) -> str:
+def password(job_id: str) -> str:
+    """In the files of the job's tasks: a password between them, which only this job knows.
+
+    It is a digest of the private key, so nobody has to store it. It stays the same when the
+    certificate is renewed, as the key does.
+    """
+    return _item(job_id, "key", digest=" | sha256Hex")
+
+
+def _item(job_id: str, name: str, *, digest: str = "") -> str:
     # In Go's raw-string quotes, because double quotes would be escaped in JSON.
     opening = f"{LEFT_DELIMITER} with nomadVar `{variable_path(job_id)}` {RIGHT_DELIMITER}"
-    value = f"{LEFT_DELIMITER} .{name}.Value {RIGHT_DELIMITER}"
+    value = f"{LEFT_DELIMITER} .{name}.Value{digest} {RIGHT_DELIMITER}"
     return f"{opening}{value}{LEFT_DELIMITER} end {RIGHT_DELIMITER}"

@@ -9,7 +9,6 @@ from typing import Any
 from components.nomad.jobspec import LEFT_DELIMITER, RIGHT_DELIMITER, File, Task
 
 NAME = "tls-proxy"
-LOOPBACK = "127.0.0.1"
 MEBIBYTE = 1 << 20
 _Json = dict[str, Any]
 

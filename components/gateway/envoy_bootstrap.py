@@ -9,15 +9,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from components.certificates.identities import node_id
+from components.envoy.http import socket_address
+from components.envoy.tls import to_server
 from components.gateway.metrics_listener import (
     admin_cluster,
     admin_interface,
     metrics_listener,
 )
-from components.envoy.tls import to_server
 from components.nomad.addresses import in_files
 from slipway.plan.endpoint import Endpoint
-from slipway.plan.platform import EnvoyPlan
+from slipway.plan.platform import EnvoyPlan, PeerNames
 
 XDS_CLUSTER = "xds"
 RUNTIME_LAYER = "slipway"  # the Runtime resource that services/xds serves
@@ -34,12 +35,17 @@ _Json = dict[str, Any]
 
 
 def envoy_bootstrap(
-    envoy: EnvoyPlan, *, xds_addresses: Sequence[str] = (), cluster: str = "slipway"
+    envoy: EnvoyPlan,
+    peers: PeerNames,
+    *,
+    xds_addresses: Sequence[str] = (),
+    cluster: str = "slipway",
 ) -> _Json:
     """The bootstrap document in Envoy's JSON form.
 
-    `xds_addresses` are the IP addresses of the control plane's replicas, by default the one
-    beside the gateway. The node id is the gateway's address; `--service-node` overrides it.
+    Those of `peers` who read Envoy's statistics may do so. `xds_addresses` are the IP addresses of
+    the control plane's replicas, by default the one beside the gateway. The node id is the
+    gateway's address; `--service-node` overrides it.
     """
     return {
         "node": {"id": node_id(in_files(envoy.listener)), "cluster": cluster},
@@ -47,7 +53,7 @@ def envoy_bootstrap(
         "dynamic_resources": _dynamic_resources(),
         "static_resources": {
             "listeners": [
-                metrics_listener(_socket_address(in_files(envoy.metrics).host, envoy.metrics.port))
+                metrics_listener(envoy.metrics, clients=(peers.prometheus, peers.operator))
             ],
             "clusters": [
                 _xds_cluster(tuple(xds_addresses) or (in_files(envoy.xds).host,), envoy.xds),
@@ -95,7 +101,7 @@ def _xds_cluster(addresses: tuple[str, ...], xds: Endpoint) -> _Json:
             }
         },
     }
-    members = [{"endpoint": {"address": _socket_address(a, xds.port)}} for a in addresses]
+    members = [{"endpoint": {"address": socket_address(a, xds.port)}} for a in addresses]
     return {
         "name": XDS_CLUSTER,
         "type": "STATIC",
@@ -167,7 +173,3 @@ def _action(name: str, monitor: str, threshold: float) -> _Json:
 def _stats_config() -> _Json:
     settings = {"match": {"suffix": "_rq_time"}, "buckets": _LATENCY_BUCKETS_MS}
     return {"histogram_bucket_settings": [settings]}
-
-
-def _socket_address(address: str, port: int) -> _Json:
-    return {"socket_address": {"address": address, "port_value": port}}

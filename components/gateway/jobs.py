@@ -14,7 +14,7 @@ from slipway.plan.platform import EnvoyPlan, PlatformPlan
 
 
 def envoy_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
-    bootstrap = json.dumps(envoy_bootstrap(envoy), indent=2, sort_keys=True) + "\n"
+    bootstrap = json.dumps(envoy_bootstrap(envoy, plan.peers), indent=2, sort_keys=True) + "\n"
     return Job(
         id=envoy.name,
         datacenter=plan.datacenter,
@@ -32,7 +32,7 @@ def envoy_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
                     port="gateway",
                     # /ready says nothing about the listener, which answers /healthz itself.
                     checks=(
-                        HttpCheck(path="/ready", port="metrics"),
+                        HttpCheck(path="/ready", port="metrics", protocol="https"),
                         HttpCheck(path="/healthz", port="gateway"),
                     ),
                 ),
@@ -40,7 +40,11 @@ def envoy_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
                     name=ENVOY_METRICS,
                     port="metrics",
                     tags=("metrics",),
-                    meta={"metrics_path": "/stats/prometheus", "metrics_used_only": "true"},
+                    meta={
+                        "metrics_path": "/stats/prometheus",
+                        "metrics_scheme": "https",
+                        "metrics_used_only": "true",
+                    },
                 ),
             ),
             tasks=(

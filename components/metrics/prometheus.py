@@ -31,8 +31,8 @@ def prometheus_job(plan: PlatformPlan) -> Job:
                     name="prometheus",
                     port="http",
                     tags=("metrics",),
-                    meta={"metrics_path": "/metrics"},
-                    checks=(HttpCheck(path="/-/ready", port="http"),),
+                    meta={"metrics_path": "/metrics", "metrics_scheme": "https"},
+                    checks=(HttpCheck(path="/-/ready", port="http", protocol="https"),),
                 ),
             ),
             tasks=(
@@ -42,6 +42,7 @@ def prometheus_job(plan: PlatformPlan) -> Job:
                     f"prometheus-{plan.tools['prometheus']}/prometheus",
                     args=(
                         "--config.file=local/prometheus.yml",
+                        "--web.config.file=local/web.yml",
                         "--storage.tsdb.path=${NOMAD_ALLOC_DIR}/data/prometheus",
                         "--storage.tsdb.retention.time=7d",
                         "--storage.tsdb.retention.size=900MB",
@@ -54,6 +55,7 @@ def prometheus_job(plan: PlatformPlan) -> Job:
                             content=prometheus_config(plan),
                             templates=(IN_FILES,),
                         ),
+                        File(path="local/web.yml", content=web_config(plan), templates=(IN_FILES,)),
                     ),
                     consul_identity=True,
                     cpu_mhz=100,
@@ -78,6 +80,22 @@ def prometheus_config(plan: PlatformPlan) -> str:
     return yaml.safe_dump(config, sort_keys=True)
 
 
+def web_config(plan: PlatformPlan) -> str:
+    """Who may ask Prometheus: itself, the autoscaler, the operator, and Consul's agent on the same
+    node, which shows the node's certificate in its check."""
+    peers, own_node = plan.peers, in_files(plan.monitoring.prometheus).host
+    config = {
+        # It reads this file and those that it names again for each connection.
+        "tls_server_config": {
+            **_certificate_files("cert_file", "key_file", "client_ca_file"),
+            "client_auth_type": "RequireAndVerifyClientCert",
+            "client_allowed_sans": [peers.prometheus, peers.autoscaler, peers.operator, own_node],
+            "min_version": "TLS13",
+        }
+    }
+    return yaml.safe_dump(config, sort_keys=True)
+
+
 def _consul_discovery(plan: PlatformPlan, **selection: Any) -> list[dict[str, Any]]:
     return [
         {
@@ -98,11 +116,13 @@ def _consul_token() -> dict[str, str]:
 
 def _certificate() -> dict[str, str]:
     """Prometheus reads these files again for each connection."""
-    return {
-        "ca_file": f"../{AUTHORITY}",
-        "cert_file": f"../{CERTIFICATE}",
-        "key_file": f"../{KEY}",
-    }
+    return _certificate_files("cert_file", "key_file", "ca_file")
+
+
+def _certificate_files(certificate: str, key: str, authority: str) -> dict[str, str]:
+    """The files by these keys, relative to the configuration file in local/."""
+    paths = {certificate: CERTIFICATE, key: KEY, authority: AUTHORITY}
+    return {name: f"../{path}" for name, path in paths.items()}
 
 
 def _services(plan: PlatformPlan) -> dict[str, Any]:

@@ -3,9 +3,12 @@ node."""
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 from components.nomad.jobspec import LEFT_DELIMITER, RIGHT_DELIMITER
 from slipway.plan.endpoint import Endpoint
 
+LOOPBACK = "127.0.0.1"
 IN_ARGUMENTS = "${meta.address}"  # of the node that runs the task
 # In Go's raw-string quotes, because the file may be JSON, which would escape double quotes.
 IN_FILES = f"{LEFT_DELIMITER} env `meta.address` {RIGHT_DELIMITER}"
@@ -19,3 +22,10 @@ def in_arguments(endpoint: Endpoint) -> Endpoint:
 def in_files(endpoint: Endpoint) -> Endpoint:
     """The form for a task's files."""
     return endpoint if endpoint.host else endpoint.at(IN_FILES)
+
+
+def on_loopback(endpoint: Endpoint) -> str:
+    """An address that only programs of the same host reach. It is the endpoint's own where that is
+    on loopback: environments that share a machine have different ones."""
+    own = endpoint.host
+    return own if own and ip_address(own).is_loopback else LOOPBACK

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.autoscaling.policy import inflight_policy
+from components.envoy.sidecar import MEBIBYTE
+from components.nomad.addresses import LOOPBACK
 from components.nomad.jobspec import (
     CheckRestart,
     Devices,
@@ -20,7 +22,6 @@ from components.nomad.jobspec import (
     Service,
     Task,
 )
-from components.envoy.sidecar import LOOPBACK, MEBIBYTE
 from components.serving.tls_proxy import proxy_task
 from slipway.plan.platform import (
     STABLE,

@@ -14,9 +14,9 @@ from typing import Any
 
 from components.certificates.envoy_secrets import secret_files
 from components.envoy.http import cluster, connection_manager, forward, socket_address
-from components.envoy.sidecar import LOOPBACK, bootstrap_file, port, sidecar
+from components.envoy.sidecar import bootstrap_file, port, sidecar
 from components.envoy.tls import from_clients
-from components.nomad.addresses import IN_FILES
+from components.nomad.addresses import IN_FILES, LOOPBACK
 from components.nomad.jobspec import LEFT_DELIMITER, RIGHT_DELIMITER, Task
 from slipway.plan.platform import TlsProxySpec
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 
-import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -68,10 +67,20 @@ def test_a_host_is_verified_by_its_address() -> None:
     assert ip_address("127.77.0.16") in names_of(NODE).get_values_for_type(x509.IPAddress)
 
 
-def test_the_operator_and_jobs_that_serve_nobody_have_no_name_to_be_verified_by() -> None:
-    for identity in (identities.operator(), identities.job("nomad-autoscaler")):
-        with pytest.raises(x509.ExtensionNotFound):
-            names_of(identity)
+def test_whoever_serves_has_its_address_and_the_operator_serves_nobody() -> None:
+    (envoy,) = PLAN.gateway.envoys
+    for identity, host in (
+        (identities.gateway(PLAN, envoy), envoy.metrics.host),
+        (identities.control_plane(envoy), envoy.xds.host),
+        (identities.prometheus(PLAN, "prometheus"), PLAN.monitoring.prometheus.host),
+        (identities.autoscaler(PLAN, "nomad-autoscaler"), PLAN.autoscaling.autoscaler.host),
+    ):
+        addresses = names_of(identity).get_values_for_type(x509.IPAddress)
+        assert (identity.serves, addresses) == (True, [ip_address(host)]), identity.name
+    operator = identities.operator(PLAN)
+    assert not operator.serves
+    assert names_of(operator).get_values_for_type(x509.IPAddress) == []
+    assert names_of(operator).get_values_for_type(x509.DNSName) == [PLAN.peers.operator]
 
 
 def test_nodes_speak_for_replicas_and_servers_do_not() -> None:
@@ -92,11 +101,11 @@ def test_identities_have_names_of_their_own() -> None:
     (envoy,) = PLAN.gateway.envoys
     found = [
         identities.authority(1),
-        identities.operator(),
+        identities.operator(PLAN),
         identities.gateway(PLAN, envoy),
         identities.control_plane(envoy),
         identities.prometheus(PLAN, "prometheus"),
-        identities.job("nomad-autoscaler"),
+        identities.autoscaler(PLAN, "nomad-autoscaler"),
         SERVER,
         *(identities.node(PLAN, node) for pool in PLAN.pools for node in pool.hosts),
     ]

@@ -38,8 +38,18 @@ EMBEDDED = [
     ("model-sim", "local/replica.json"),
     ("model-smollm2", "local/replica.json"),
     ("model-smollm2", "local/weights.json"),
+    ("nomad-autoscaler", "local/authority.json"),
     ("nomad-autoscaler", "local/autoscaler.json"),
+    ("nomad-autoscaler", "local/certificate.json"),
+    ("nomad-autoscaler", "local/envoy.json"),
     ("prometheus", "local/prometheus.yml"),
+    ("prometheus", "local/web.yml"),
+]
+
+# Nomad fills in the ports of loopback and the password between the autoscaler and its proxy.
+FILLED_IN = [
+    ("nomad-autoscaler", "local/autoscaler.json"),
+    ("nomad-autoscaler", "local/envoy.json"),
 ]
 
 
@@ -182,8 +192,24 @@ def test_rendering_twice_gives_the_same_bytes(jobs: dict[str, Job]) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_holds_nothing_that_nomad_would_fill_in(jobs: dict[str, Job], name: str) -> None:
-    for content in files(jobs[name]).values():
-        assert LEFT_DELIMITER not in content
+    for path, content in files(jobs[name]).items():
+        if (name, path) not in FILLED_IN:
+            assert LEFT_DELIMITER not in content
+
+
+def test_the_autoscaler_and_its_proxy_share_two_ports_and_a_password(jobs: dict[str, Job]) -> None:
+    job = jobs["nomad-autoscaler"]
+    assert {label for label, number in job.group.ports.items() if number is None} == {
+        "autoscaler",
+        "prometheus",
+    }
+    shared = [
+        *(f"env `NOMAD_PORT_{label}`" for label in ("autoscaler", "prometheus")),
+        "nomadVar `nomad/jobs/nomad-autoscaler`",
+    ]
+    for name, path in FILLED_IN:
+        content = files(jobs[name])[path]
+        assert [text for text in shared if text not in content] == [], path
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -346,7 +372,8 @@ def test_the_autoscalers_own_task_is_restarted_when_it_has_lost_its_policies(
 ) -> None:
     group = jobs["nomad-autoscaler"].group
     (check,) = [c for s in group.services for c in s.checks if isinstance(c, ScriptCheck)]
-    assert check.task == group.tasks[0].name
+    _, autoscaler = group.tasks
+    assert check.task == autoscaler.name
     assert check.restart is not None
     # Full strength is due a minute after a death: checks and the restart need the half of it.
     assert check.restart.after_failures * check.interval_s + check.restart.grace_s <= 30

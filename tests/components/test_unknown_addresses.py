@@ -70,16 +70,23 @@ def test_a_platform_job_takes_the_address_of_its_node(jobs: dict[str, Job], name
 
 def test_files_with_such_an_address_are_what_their_programs_read(jobs: dict[str, Job]) -> None:
     filled = {
-        path: content.replace(IN_FILES, "10.40.0.7")
+        (name, path): content.replace(IN_FILES, "10.40.0.7")
         for name in PLATFORM
         for path, content in files(jobs[name]).items()
     }
-    bootstrap = json.loads(filled["local/envoy.json"])
+    bootstrap = json.loads(filled["envoy", "local/envoy.json"])
     (metrics,) = bootstrap["static_resources"]["listeners"]
     assert metrics["address"]["socket_address"]["address"] == "10.40.0.7"
     assert bootstrap["node"]["id"] == "gateway-10.40.0.7"
-    assert "10.40.0.7:8501" in yaml.safe_dump(yaml.safe_load(filled["local/prometheus.yml"]))
-    assert json.loads(filled["local/autoscaler.json"])["http"]["bind_address"] == "10.40.0.7"
+    config = yaml.safe_load(filled["prometheus", "local/prometheus.yml"])
+    assert "10.40.0.7:8501" in yaml.safe_dump(config)
+    web = yaml.safe_load(filled["prometheus", "local/web.yml"])
+    assert "10.40.0.7" in web["tls_server_config"]["client_allowed_sans"]
+    proxy = json.loads(filled["nomad-autoscaler", "local/envoy.json"])
+    served, _ = proxy["static_resources"]["listeners"]
+    assert served["address"]["socket_address"] == {"address": "10.40.0.7", "port_value": 8081}
+    autoscaler = json.loads(filled["nomad-autoscaler", "local/autoscaler.json"])
+    assert autoscaler["http"]["bind_address"] == "127.0.0.1"
 
 
 def test_a_file_holds_no_template_but_those_it_names() -> None:

@@ -332,6 +332,8 @@ class PeerNames:
     replica: str  # every node's: replicas speak for the node they run on
     gateway: str
     prometheus: str
+    autoscaler: str
+    operator: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,8 @@ def peer_names(environment: str) -> PeerNames:
         replica=f"replica.{environment}.slipway",
         gateway=f"gateway.{environment}.slipway",
         prometheus=f"prometheus.{environment}.slipway",
+        autoscaler=f"autoscaler.{environment}.slipway",
+        operator=f"operator.{environment}.slipway",
     )
 
 

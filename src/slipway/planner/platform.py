@@ -95,12 +95,12 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
         gateway=gateway,
         monitoring=MonitoringPlan(
             pool=settings.gateway.pool,
-            prometheus=_http(gateway_address, PROMETHEUS_PORT),
+            prometheus=_https(gateway_address, PROMETHEUS_PORT),
             scrape_interval_s=settings.monitoring.scrape_interval_s,
         ),
         autoscaling=AutoscalingPlan(
             pool=settings.gateway.pool,
-            autoscaler=_http(gateway_address, AUTOSCALER_PORT),
+            autoscaler=_https(gateway_address, AUTOSCALER_PORT),
             evaluation_interval_s=settings.autoscaling.evaluation_interval_s,
             envoys=len(gateway.envoys),
             scrape_valid_s=_scrape_valid_s(settings.monitoring.scrape_interval_s),
@@ -202,7 +202,7 @@ def _gateway(
             xds_name=f"xds{suffix}",
             pool=pool,
             listener=_http(address, settings.gateway.port),
-            metrics=_http(address, ENVOY_METRICS_PORT),
+            metrics=_https(address, ENVOY_METRICS_PORT),
             xds=replace(_https(address, XDS_PORT), server_name=f"xds.{environment}.slipway"),
             xds_http=_https(address, XDS_HTTP_PORT),
         )

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from slipway.cli.applied import Applied
-from slipway.cli.certificates import platform, trusted
+from slipway.cli.certificates import platform
 from slipway.cli.errors import CliError
 
 TIMEOUT_S = 5.0
@@ -26,14 +26,14 @@ class Endpoint:
     active_requests: int
 
 
-def endpoints(envoy_metrics: str) -> list[Endpoint]:
+def endpoints(applied: Applied) -> list[Endpoint]:
     """Endpoints as Envoy sees them. Raises httpx.HTTPError."""
     response = httpx.get(
-        f"{envoy_metrics}/clusters",
+        f"{applied.envoy_metrics}/clusters",
         params={"format": "json"},
         timeout=TIMEOUT_S,
         trust_env=False,
-        verify=trusted(),
+        verify=platform(applied.operator),
     )
     return list(_endpoints(response.raise_for_status().json()))
 

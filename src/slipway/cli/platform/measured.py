@@ -26,7 +26,7 @@ def ask(applied: Applied, inputs: PlanInputs, *, window_s: int) -> dict[str, Mea
     """Measurements of each model. CliError when the environment does not answer."""
     metrics = {name: engine_of(model).metrics for name, model in inputs.models.items()}
     try:
-        return measure(applied.prometheus, metrics, window_s=window_s)
+        return measure(applied, metrics, window_s=window_s)
     except httpx.HTTPError as error:
         raise CliError(
             f"Prometheus of {applied.environment} does not answer: {error}",
@@ -35,10 +35,10 @@ def ask(applied: Applied, inputs: PlanInputs, *, window_s: int) -> dict[str, Mea
 
 
 def measure(
-    prometheus: str, metrics: Mapping[str, EngineMetrics], *, window_s: int
+    applied: Applied, metrics: Mapping[str, EngineMetrics], *, window_s: int
 ) -> dict[str, Measured]:
     """By model name, as are `metrics`. Raises httpx.HTTPError when Prometheus does not answer."""
-    with Prometheus(prometheus) as client:
+    with Prometheus(applied) as client:
         return {model: _model(client, model, names, window_s) for model, names in metrics.items()}
 
 

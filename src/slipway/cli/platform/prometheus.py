@@ -1,4 +1,4 @@
-"""Prometheus's scrape targets, and instant queries."""
+"""Prometheus's scrape targets, and instant queries, both with the operator's certificate."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import httpx
 
-from slipway.cli.certificates import trusted
+from slipway.cli.applied import Applied
+from slipway.cli.certificates import platform
 
 TARGETS_TIMEOUT_S = 5.0
 QUERY_TIMEOUT_S = 10.0
@@ -21,14 +22,14 @@ class Target:
     error: str
 
 
-def targets(prometheus: str) -> list[Target]:
+def targets(applied: Applied) -> list[Target]:
     """Active targets, by service and address. Raises httpx.HTTPError."""
     response = httpx.get(
-        f"{prometheus}/api/v1/targets",
+        f"{applied.prometheus}/api/v1/targets",
         params={"state": "active"},
         timeout=TARGETS_TIMEOUT_S,
         trust_env=False,
-        verify=trusted(),
+        verify=platform(applied.operator),
     )
     found = [
         Target(
@@ -45,9 +46,12 @@ def targets(prometheus: str) -> list[Target]:
 class Prometheus:
     """Instant queries with one number as the result."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, applied: Applied) -> None:
         self._client = httpx.Client(
-            base_url=address, timeout=QUERY_TIMEOUT_S, trust_env=False, verify=trusted()
+            base_url=applied.prometheus,
+            timeout=QUERY_TIMEOUT_S,
+            trust_env=False,
+            verify=platform(applied.operator),
         )
 
     def __enter__(self) -> Prometheus:

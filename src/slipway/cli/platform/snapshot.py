@@ -38,8 +38,8 @@ def take_snapshot(environment: Environment, applied: Applied) -> dict[str, Any]:
         jobs = ask("nomad", nomad.jobs, [])
         allocations = ask("nomad", nomad.allocations, [])
     states = ask("xds", lambda: gateway.control_plane(applied)["models"], {})
-    endpoints = ask("envoy", lambda: gateway.endpoints(applied.envoy_metrics), [])
-    targets = ask("prometheus", lambda: prometheus.targets(applied.prometheus), [])
+    endpoints = ask("envoy", lambda: gateway.endpoints(applied), [])
+    targets = ask("prometheus", lambda: prometheus.targets(applied), [])
     return {
         "schema_version": SCHEMA_VERSION,
         "environment": applied.environment,

@@ -16,6 +16,7 @@ import httpx
 import pytest
 import yaml
 
+from slipway.cli.applied import Applied, from_document
 from slipway.cli.errors import CliError
 from slipway.cli.platform.calibration import calibrate
 from slipway.cli.platform.measured import measure
@@ -26,6 +27,7 @@ from slipway.planner.engines.adapter import EngineMetrics
 from slipway.planner.engines.vllm.metrics import METRICS
 from slipway.planner.platform import make_plan
 from slipway.planner.reports.comparison import Measured, compare
+from tests.unit.cli.documents import plan_document
 from tests.unit.planner.reports.test_comparison import SEEN
 
 ROOT = Path(__file__).parents[4]
@@ -45,8 +47,16 @@ ANSWERS = {
 }
 
 
+def environment(port: int) -> Applied:
+    """One whose Prometheus is at this port."""
+    applied = from_document(plan_document())
+    return dataclasses.replace(applied, prometheus=f"http://127.0.0.1:{port}")
+
+
 @contextmanager
-def prometheus(answers: dict[str, float]) -> Iterator[str]:
+def prometheus(answers: dict[str, float]) -> Iterator[Applied]:
+    """An environment whose Prometheus gives these answers, by a pattern of the query."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)["query"][0]
@@ -65,15 +75,15 @@ def prometheus(answers: dict[str, float]) -> Iterator[str]:
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield environment(server.server_port)
     finally:
         server.shutdown()
         server.server_close()
 
 
 def test_rates_and_histograms_become_figures_per_request_and_per_replica() -> None:
-    with prometheus(ANSWERS) as address:
-        seen = measure(address, {"smollm2": METRICS}, window_s=300)["smollm2"]
+    with prometheus(ANSWERS) as applied:
+        seen = measure(applied, {"smollm2": METRICS}, window_s=300)["smollm2"]
     assert (seen.replicas, seen.requests_per_s) == (2, 0.5)
     assert (seen.input_tokens, seen.output_tokens) == (200.0, 100.0)
     assert (seen.ttft_ms, seen.tpot_ms) == (100.0, 60.0)
@@ -82,15 +92,15 @@ def test_rates_and_histograms_become_figures_per_request_and_per_replica() -> No
 
 
 def test_a_model_without_requests_has_no_times() -> None:
-    with prometheus({}) as address:
-        seen = measure(address, {"smollm2": METRICS}, window_s=300)["smollm2"]
+    with prometheus({}) as applied:
+        seen = measure(applied, {"smollm2": METRICS}, window_s=300)["smollm2"]
     assert seen.replicas == 0
     assert {seen.ttft_ms, seen.tpot_ms, seen.input_tokens, seen.kv_cache_usage} == {None}
 
 
 def test_a_prometheus_that_is_gone_is_an_error() -> None:
     with pytest.raises(httpx.HTTPError):
-        measure("http://127.0.0.1:9", {"smollm2": METRICS}, window_s=300)
+        measure(environment(port=9), {"smollm2": METRICS}, window_s=300)
 
 
 def test_each_model_is_measured_by_the_names_that_its_own_engine_reports() -> None:
@@ -116,8 +126,8 @@ def test_each_model_is_measured_by_the_names_that_its_own_engine_reports() -> No
         r"^histogram_quantile\(0.95, .*other:first_bucket": 2500.0,
         r"^histogram_quantile\(0.95, .*other:next_bucket": 20.0,
     }
-    with prometheus(answers) as address:
-        seen = measure(address, {"a": METRICS, "b": other}, window_s=300)
+    with prometheus(answers) as applied:
+        seen = measure(applied, {"a": METRICS, "b": other}, window_s=300)
     assert seen["a"].requests_per_s == 0.5
     assert seen["b"] == Measured(
         window_s=300,
