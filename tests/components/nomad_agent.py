@@ -21,11 +21,14 @@ HTTP_TIMEOUT_S = 20.0
 
 
 @contextmanager
-def running(command: list[str], log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process in a group of its own, ended by its id when the block ends."""
+def running(
+    command: list[str], log: Path, *, folder: Path | None = None, **environment: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in a group of its own, started in `folder`, ended by its id when the block ends."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
+            cwd=folder,
             stdout=output,
             stderr=output,
             env=os.environ | environment,

@@ -224,7 +224,7 @@ def test_the_autoscaler_scales_a_model_to_the_answer_of_its_query(
     register(nomad, document(job))
     with standing_in_for_prometheus(replicas=2) as (prometheus, queries):
         configuration = json.loads(files(jobs["nomad-autoscaler"])["local/autoscaler.json"])
-        configuration["http"]["bind_address"] = AUTOSCALER_ADDRESS
+        configuration["http"] = {"bind_address": AUTOSCALER_ADDRESS, "bind_port": "20081"}
         configuration["apm"]["prometheus"]["config"]["address"] = prometheus
         path, log = tmp_path / "autoscaler.json", tmp_path / "autoscaler.log"
         path.write_text(json.dumps(configuration))
