@@ -7,13 +7,15 @@ import asyncio
 import functools
 import json
 import re
+import ssl
 import stat
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
-from support.gateway import Gateway, gateway
+from support.gateway import GATEWAY, Gateway, gateway
+from support.issued import Certificates
 from support.waiting import ADDRESS, eventually
 
 pytestmark = pytest.mark.binaries
@@ -46,7 +48,9 @@ async def forwarded(gateway: Gateway) -> int:
 
 async def send(gateway: Gateway, request: str) -> tuple[int, str]:
     """Status and body of the answer to exactly this text."""
-    reader, writer = await asyncio.open_connection(ADDRESS, gateway.metrics_port)
+    reader, writer = await asyncio.open_connection(
+        ADDRESS, gateway.metrics_port, ssl=gateway.reader
+    )
     writer.write(request.encode())
     try:
         async with asyncio.timeout(5):
@@ -76,7 +80,9 @@ async def test_no_other_page_is_reached_with_any_method(
 
     answers = {}
     for path in refused:
-        async with client.request(method, f"{gateway.metrics_url}{path}") as response:
+        async with client.request(
+            method, f"{gateway.metrics_url}{path}", ssl=gateway.reader
+        ) as response:
             answers[path] = response.status
 
     assert answers == dict.fromkeys(refused, 404)
@@ -88,7 +94,7 @@ async def test_the_three_pages_for_reading_answer(
     gateway: Gateway, client: aiohttp.ClientSession
 ) -> None:
     async def read(path: str) -> str:
-        async with client.get(f"{gateway.metrics_url}{path}") as response:
+        async with client.get(f"{gateway.metrics_url}{path}", ssl=gateway.reader) as response:
             assert response.status == 200, path
             return await response.text()
 
@@ -108,7 +114,9 @@ async def test_they_can_only_be_read(
 ) -> None:
     before = await forwarded(gateway)
 
-    async with client.request(method, f"{gateway.metrics_url}{path}?usedonly") as response:
+    async with client.request(
+        method, f"{gateway.metrics_url}{path}?usedonly", ssl=gateway.reader
+    ) as response:
         assert (response.status, response.headers["Allow"]) == (405, "GET")
 
     assert await forwarded(gateway) == before
@@ -186,10 +194,59 @@ async def test_a_request_inside_the_body_of_another_is_not_one(
 ) -> None:
     inner = "POST /quitquitquit HTTP/1.1\r\nHost: a\r\n\r\n"
 
-    async with client.get(f"{gateway.metrics_url}/ready", data=inner) as response:
+    async with client.get(
+        f"{gateway.metrics_url}/ready", data=inner, ssl=gateway.reader
+    ) as response:
         assert response.status == 200
 
     assert await _still_answers(gateway, client)
+
+
+@pytest.mark.parametrize(
+    ("who", "dns_name", "address", "answered"),
+    [
+        ("Prometheus", "prometheus.test.slipway", "", True),
+        ("the operator", "operator.test.slipway", "", True),
+        ("the node itself", "client.global.nomad", ADDRESS, True),
+        ("another node", "client.global.nomad", "127.94.0.3", False),
+        ("a replica's node", "replica.test.slipway", "127.94.0.3", False),
+        ("Prometheus of another environment", "prometheus.dev.slipway", "", False),
+        ("a certificate without a name", "", "", False),
+    ],
+)
+async def test_only_those_who_have_to_read_it_may(
+    gateway: Gateway, who: str, dns_name: str, address: str, *, answered: bool
+) -> None:
+    shown = gateway.certificates.issue(who, dns_name, address)
+
+    status = await _asked(gateway, gateway.certificates.client(shown))
+
+    assert status == (200 if answered else None)
+
+
+async def test_strangers_and_plain_text_are_refused(gateway: Gateway, tmp_path: Path) -> None:
+    name = "prometheus.test.slipway"
+    stranger = Certificates(tmp_path / "others").issue("prometheus", name)
+    expired = gateway.certificates.issue("expired", name, days=-1)
+    before = await forwarded(gateway)
+
+    for shown in (stranger, expired, None):
+        assert await _asked(gateway, gateway.certificates.client(shown)) is None, shown
+    assert await _asked(gateway, None) is None
+    assert await forwarded(gateway) == before
+
+
+async def test_a_renewed_certificate_is_shown_to_the_next_reader(gateway: Gateway) -> None:
+    gateway.certificates.issue("gateway", GATEWAY, ADDRESS, days=2)
+    renewed = (gateway.certificates.folder / "gateway/cert.pem").read_text()
+
+    async def shown() -> bool:
+        _, writer = await asyncio.open_connection(ADDRESS, gateway.metrics_port, ssl=gateway.reader)
+        certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.close()
+        return bool(certificate == ssl.PEM_cert_to_DER_cert(renewed))
+
+    await eventually(shown, "the renewed one is shown")
 
 
 async def test_only_envoys_user_can_open_its_socket(gateway: Gateway) -> None:
@@ -216,7 +273,7 @@ async def test_what_it_forwards_has_no_limit_and_is_not_counted_as_the_gateways(
 ) -> None:
     clients = await gateway.stat("http.gateway.downstream_rq_total")
 
-    async with client.get(f"{gateway.metrics_url}/clusters") as response:
+    async with client.get(f"{gateway.metrics_url}/clusters", ssl=gateway.reader) as response:
         shown = await response.text()
 
     for limit in ("max_connections", "max_pending_requests", "max_requests"):
@@ -263,6 +320,20 @@ async def test_an_envoy_with_all_its_connections_in_use_can_be_observed(
         assert await _still_answers(started, client)
 
 
+async def _asked(gateway: Gateway, context: ssl.SSLContext | None) -> int | None:
+    """The status of an answer; None if the connection is refused."""
+    scheme = "http" if context is None else "https"
+    url = f"{scheme}://{ADDRESS}:{gateway.metrics_port}/ready"
+    try:
+        async with (
+            aiohttp.ClientSession() as client,
+            client.get(url, ssl=context or True) as response,
+        ):
+            return response.status
+    except aiohttp.ClientError:
+        return None
+
+
 async def _gateway_says(status: int, gateway: Gateway, client: aiohttp.ClientSession) -> bool:
     try:
         async with client.get(f"{gateway.url}/healthz") as response:
@@ -272,6 +343,6 @@ async def _gateway_says(status: int, gateway: Gateway, client: aiohttp.ClientSes
 
 
 async def _still_answers(gateway: Gateway, client: aiohttp.ClientSession) -> bool:
-    async with client.get(f"{gateway.metrics_url}/ready") as response:
+    async with client.get(f"{gateway.metrics_url}/ready", ssl=gateway.reader) as response:
         text = await response.text()
     return (text, response.status, gateway.envoy.returncode) == ("LIVE\n", 200, None)

@@ -21,8 +21,9 @@ import tritonclient.grpc.aio as triton
 from control_plane.routing import Endpoint
 from support.fake_replica import FakeReplica
 from support.gateway import Gateway, gateway
+from support.issued import Certificates
 from support.load import WORKERS, load
-from support.proxies import FAR, GATEWAY, NAME, Certificates, give_certificate, proxy
+from support.proxies import FAR, NAME, proxy
 from support.remote_hosts import RemoteHost, remote_hosts
 from support.waiting import eventually, free_port
 
@@ -89,12 +90,11 @@ class Site:
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     issued = Certificates(tmp_path / "certificates")
-    give_certificate(tmp_path, issued.issue("gateway", GATEWAY))
     async with (
         remote_hosts(2) as (first, second),
         hosted(tmp_path, issued, first, "blue") as blue,
         hosted(tmp_path, issued, second, "green") as green,
-        gateway(tmp_path) as started,
+        gateway(tmp_path, certificates=issued) as started,
     ):
         site = Site(started, blue, green)
         await site.use(blue, green)

@@ -9,7 +9,6 @@ import functools
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -17,8 +16,9 @@ import tritonclient.grpc.aio as triton
 from control_plane.routing import Endpoint
 from support.fake_replica import FakeReplica
 from support.gateway import Gateway, gateway
+from support.issued import Certificates
 from support.load import load
-from support.proxies import FAR, GATEWAY, NAME, PROXY, Certificates, give_certificate, proxy
+from support.proxies import FAR, GATEWAY, NAME, PROXY, proxy
 from support.waiting import eventually, free_port
 from tritonclient.utils import InferenceServerException
 
@@ -38,8 +38,7 @@ async def blue() -> AsyncIterator[FakeReplica]:
 
 @pytest.fixture(name="gateway")
 async def _gateway(tmp_path: Path, issued: Certificates) -> AsyncIterator[Gateway]:
-    give_certificate(tmp_path, issued.issue("gateway", GATEWAY))
-    async with gateway(tmp_path) as started:
+    async with gateway(tmp_path, certificates=issued) as started:
         yield started
 
 
@@ -98,7 +97,7 @@ async def test_the_proxy_lets_in_the_gateway_and_its_own_node_only(
 ) -> None:
     shown = issued.issue(who, dns_name, address)
 
-    status = await _asked(proxied, _context(issued, shown))
+    status = await _asked(proxied, issued.client(shown))
 
     assert status == (200 if answered else None)
 
@@ -109,9 +108,9 @@ async def test_the_proxy_refuses_strangers_and_plain_text(
     stranger = Certificates(tmp_path / "others").issue("gateway", GATEWAY)
     expired = issued.issue("expired", GATEWAY, days=-1)
 
-    assert await _asked(proxied, _context(issued, stranger)) is None
-    assert await _asked(proxied, _context(issued, expired)) is None
-    assert await _asked(proxied, _context(issued, None)) is None
+    assert await _asked(proxied, issued.client(stranger)) is None
+    assert await _asked(proxied, issued.client(expired)) is None
+    assert await _asked(proxied, issued.client()) is None
     assert await _asked(proxied, None) is None
     assert proxied.requests == []
 
@@ -283,13 +282,6 @@ async def test_renewed_certificates_are_taken_up_without_a_failed_request(
     assert set(outcomes) == {"blue"}
 
 
-def _context(issued: Certificates, shown: Path | None) -> ssl.SSLContext:
-    context = ssl.create_default_context(cadata=issued.authority.pem)
-    if shown is not None:
-        context.load_cert_chain(shown / "cert.pem", shown / "key.pem")
-    return context
-
-
 async def _asked(replica: FakeReplica, context: ssl.SSLContext | None) -> int | None:
     """The status of an answer of the proxy; None if it refuses."""
     scheme = "http" if context is None else "https"
@@ -310,7 +302,7 @@ def _der(pem: str) -> bytes:
 
 
 async def _shows(port: int, issued: Certificates, certificate: bytes) -> bool:
-    context = _context(issued, issued.folder / "gateway")
+    context = issued.client(issued.folder / "gateway")
     try:
         _, writer = await asyncio.open_connection(PROXY, port, ssl=context)
     except (OSError, ssl.SSLError):

@@ -10,6 +10,11 @@ from pathlib import Path
 from typing import Any
 
 _ROOT = Path(__file__).parents[4]
+# The names of peers in certificates.
+PEERS = {
+    role: f"{role}.test.slipway"
+    for role in ("replica", "gateway", "prometheus", "autoscaler", "operator")
+}
 
 
 def bootstrap(address: str, *, metrics_port: int, xds_port: int) -> dict[str, Any]:
@@ -31,7 +36,7 @@ def bootstrap(address: str, *, metrics_port: int, xds_port: int) -> dict[str, An
         xds=dataclasses.replace(here, port=xds_port),
         xds_http=here,
     )
-    return dict(renderer.envoy_bootstrap(envoy))
+    return dict(renderer.envoy_bootstrap(envoy, plan.PeerNames(**PEERS)))
 
 
 def tls_proxy(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,9 +27,12 @@ from control_plane.server import DiscoveryService, grpc_server
 from control_plane.snapshot import build
 
 from support import tools
-from support.bootstrap import bootstrap
+from support.bootstrap import PEERS, bootstrap, gateway_secrets
+from support.issued import Certificates
 from support.processes import running
 from support.waiting import ADDRESS, eventually, free_port
+
+GATEWAY, PROMETHEUS = PEERS["gateway"], PEERS["prometheus"]
 
 
 def route(
@@ -62,14 +67,15 @@ class Gateway:
     envoy: asyncio.subprocess.Process
     admin_socket: str
 
-    def __init__(self) -> None:
+    def __init__(self, certificates: Certificates) -> None:
+        self.certificates = certificates
         self.address = GatewayAddress(ADDRESS, free_port())
         self.metrics_port = free_port()
         self.xds_port = free_port()
         self.hub = Hub()
         self.url = f"http://{ADDRESS}:{self.address.port}"
         self.target = f"{ADDRESS}:{self.address.port}"
-        self.metrics_url = f"http://{ADDRESS}:{self.metrics_port}"
+        self.metrics_url = f"https://{ADDRESS}:{self.metrics_port}"
 
     async def start_control_plane(self) -> None:
         """A new process, as far as Envoy can tell: new streams, no memory of versions."""
@@ -112,6 +118,11 @@ class Gateway:
             for name, resource in resources.items()
         )
 
+    @functools.cached_property
+    def reader(self) -> ssl.SSLContext:
+        """TLS of a client that may read its metrics."""
+        return self.certificates.client(self.certificates.issue("prometheus", PROMETHEUS))
+
     async def admin(self, path: str) -> str:
         async with (
             aiohttp.ClientSession(connector=aiohttp.UnixConnector(self.admin_socket)) as session,
@@ -128,12 +139,17 @@ class Gateway:
 
 @contextlib.asynccontextmanager
 async def gateway(
-    folder: Path, *, concurrency: int = 2, change: Callable[[dict[str, Any]], None] | None = None
+    folder: Path,
+    *,
+    concurrency: int = 2,
+    change: Callable[[dict[str, Any]], None] | None = None,
+    certificates: Certificates | None = None,
 ) -> AsyncIterator[Gateway]:
     """Envoy starts with an empty table and is ready when this returns. `change` edits its
     bootstrap."""
     envoy = tools.find("envoy")
-    result = Gateway()
+    result = Gateway(certificates or Certificates(folder / "certificates"))
+    write_secrets(folder, result.certificates)
     await result.start_control_plane()
     config = folder / "envoy.json"
     document = bootstrap(ADDRESS, metrics_port=result.metrics_port, xds_port=result.xds_port)
@@ -152,6 +168,14 @@ async def gateway(
             yield result
     finally:
         await result.stop_control_plane()
+
+
+def write_secrets(folder: Path, certificates: Certificates) -> None:
+    """The files in which an Envoy in this folder finds its certificate."""
+    (folder / "local").mkdir(exist_ok=True)
+    own = certificates.issue("gateway", GATEWAY, ADDRESS)
+    for path, content in gateway_secrets(own).items():
+        (folder / path).write_text(content, encoding="utf-8")
 
 
 def _answers(gateway: Gateway) -> Any:

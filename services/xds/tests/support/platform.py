@@ -18,6 +18,8 @@ from support import tools
 from support.bootstrap import bootstrap
 from support.consul import Consul
 from support.fake_replica import FakeReplica
+from support.gateway import write_secrets
+from support.issued import Certificates
 from support.processes import running
 from support.waiting import ADDRESS, eventually, free_port
 
@@ -78,6 +80,7 @@ class Platform:
 async def started(folder: Path, agent: Consul) -> AsyncIterator[Platform]:
     ports = {name: free_port() for name in ("listen", "http", "gateway", "metrics")}
     document = bootstrap(ADDRESS, metrics_port=ports["metrics"], xds_port=ports["listen"])
+    write_secrets(folder, Certificates(folder / "certificates"))
     (folder / "envoy.json").write_text(json.dumps(document), encoding="utf-8")
     envoy = [tools.find("envoy"), "-c", str(folder / "envoy.json"), "--concurrency", "1"]
     envoy += ["--disable-hot-restart", "-l", "warning"]

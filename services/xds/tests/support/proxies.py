@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from support import tools
-from support.bootstrap import certificates, gateway_secrets, tls_proxy
+from support.bootstrap import tls_proxy
 from support.gateway import route
 from support.processes import running
 from support.waiting import eventually
@@ -18,32 +18,6 @@ from support.waiting import eventually
 NAME, GATEWAY = "replica.test.slipway", "gateway.test.slipway"
 PROXY = "127.0.0.9"  # where the node is; its replica listens on 127.0.0.1
 FAR = route("tiny", server_name=NAME)
-
-
-class Certificates:
-    """The files of certificates of one authority, in folders by name."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.authority = certificates()
-
-    def issue(self, name: str, dns_name: str = "", address: str = "", **options: Any) -> Path:
-        folder = self.folder / name
-        folder.mkdir(parents=True, exist_ok=True)
-        files = self.authority.issue(
-            name, [dns_name] if dns_name else [], [address] if address else [], **options
-        )
-        for file, content in files.items():  # as services/node replaces them
-            (folder / f".{file}").write_text(content, encoding="utf-8")
-            (folder / f".{file}").replace(folder / file)
-        return folder
-
-
-def give_certificate(gateway: Path, certificate: Path) -> None:
-    """Where a gateway that starts in this folder finds its certificate."""
-    (gateway / "local").mkdir()
-    for path, content in gateway_secrets(certificate).items():
-        (gateway / path).write_text(content, encoding="utf-8")
 
 
 @contextlib.asynccontextmanager
