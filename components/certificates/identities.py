@@ -89,9 +89,7 @@ def control_plane(envoy: EnvoyPlan) -> Identity:
 
 def _serving(job_id: str, dns_name: str, listener: Endpoint) -> Identity:
     """A platform job that serves at its node's address."""
-    return replace(
-        job(job_id), dns_names=(dns_name,), addresses=_known(listener), serves=True
-    )
+    return replace(job(job_id), dns_names=(dns_name,), addresses=_known(listener), serves=True)
 
 
 def _host(plan: PlatformPlan, name: str, address: str, *, role: str) -> Identity:

@@ -30,9 +30,7 @@ def to_server(name: str) -> _Json:
     return _socket(context)
 
 
-def from_clients(
-    names: Iterable[str], *, own_address: str, protocols: Sequence[str] = ()
-) -> _Json:
+def from_clients(names: Iterable[str], *, own_address: str, protocols: Sequence[str] = ()) -> _Json:
     """The transport socket of a listener that lets in clients with one of these names, and Consul's
     agent on the same node, which shows the node's certificate when it checks a service.
 

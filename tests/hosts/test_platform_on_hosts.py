@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -89,28 +90,51 @@ def test_every_agent_is_a_unit_of_its_own_user_and_nothing_waits_to_start(
 
 
 def test_consul_and_nomad_answer_the_operator_and_nobody_else(checkout: Checkout) -> None:
-    operator = certificates.platform(checkout.folder / ".slipway/access" / NAME / "operator")
     for url in (
         f"https://{SERVER}:8501/v1/status/leader",
         f"https://{SERVER}:4646/v1/status/leader",
     ):
-        assert httpx.get(url, verify=operator).json()
+        assert httpx.get(url, verify=operator(checkout)).json()
         with pytest.raises(httpx.TransportError):
             httpx.get(url, verify=False)
 
 
+def test_metrics_are_for_those_with_a_certificate(checkout: Checkout) -> None:
+    answers = {
+        f"{EDGE}:9090/-/ready": 200,
+        f"{EDGE}:9901/ready": 200,
+        f"{EDGE}:8081/v1/health": None,  # only for Prometheus and its own node
+    }
+    for address, expected in answers.items():
+        assert status(f"https://{address}", operator(checkout)) == expected, address
+        assert status(f"https://{address}", verify=False) is None, address
+        assert status(f"http://{address}", verify=False) in {400, None}, address
+
+
+def status(url: str, verify: ssl.SSLContext | bool) -> int | None:
+    """Of the answer; None if the connection is refused."""
+    try:
+        return httpx.get(url, verify=verify).status_code
+    except httpx.TransportError:
+        return None
+
+
+def operator(checkout: Checkout) -> ssl.SSLContext:
+    """TLS of a client with the operator's certificate."""
+    return certificates.platform(checkout.folder / ".slipway/access" / NAME / "operator")
+
+
 def test_a_replica_answers_only_over_tls_and_only_those_who_may_ask(checkout: Checkout) -> None:
     access = checkout.folder / ".slipway/access" / NAME
-    operator = certificates.platform(access / "operator")
     token = {"X-Consul-Token": (access / "tokens/consul").read_text()}
     services = httpx.get(
-        f"https://{SERVER}:8501/v1/catalog/services", headers=token, verify=operator
+        f"https://{SERVER}:8501/v1/catalog/services", headers=token, verify=operator(checkout)
     )
     ports = set()
     for service in services.json():
         if service.startswith("model-sim-a"):
             url = f"https://{SERVER}:8501/v1/catalog/service/{service}"
-            for found in httpx.get(url, headers=token, verify=operator).json():
+            for found in httpx.get(url, headers=token, verify=operator(checkout)).json():
                 assert found["ServiceAddress"] == WORKER
                 ports.add(found["ServicePort"])
     assert len(ports) == 3 * REPLICAS["min"]  # OpenAI's API, gRPC, Triton's metrics
@@ -118,14 +142,15 @@ def test_a_replica_answers_only_over_tls_and_only_those_who_may_ask(checkout: Ch
         with pytest.raises(httpx.TransportError):  # plain text
             httpx.get(f"http://{WORKER}:{port}/metrics")
         with pytest.raises(httpx.TransportError):  # a certificate of another role
-            httpx.get(f"https://{WORKER}:{port}/metrics", verify=operator)
+            httpx.get(f"https://{WORKER}:{port}/metrics", verify=operator(checkout))
 
 
 def test_prometheus_scrapes_every_target_of_every_host(checkout: Checkout) -> None:
-    url = f"http://{EDGE}:9090/api/v1/targets?state=active"
+    url = f"https://{EDGE}:9090/api/v1/targets?state=active"
     for attempt in Retrying(stop=stop_after_delay(30), wait=wait_fixed(1), reraise=True):
         with attempt:
-            targets = httpx.get(url).json()["data"]["activeTargets"]
+            answer = httpx.get(url, verify=operator(checkout))
+            targets = answer.json()["data"]["activeTargets"]
             failing = {
                 each["scrapeUrl"]: each["lastError"] for each in targets if each["health"] != "up"
             }

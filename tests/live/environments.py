@@ -96,6 +96,10 @@ class Platform:
     def grpc(self) -> str:
         return str(self.first_up["gateway"]["grpc"])
 
+    def edge(self, port: int) -> str:
+        """The URL of what listens beside the gateway, for those with a certificate."""
+        return f"https://{self.http.removeprefix('http://').rpartition(':')[0]}:{port}"
+
     def edit_model(self, model: str, **engine: Any) -> None:
         """Change keys of a model's `engine:` section."""
         path = self.checkout / "models" / f"{model}.yaml"

@@ -73,6 +73,7 @@ PARTS = (
     Part(name="xDS's executor", kind="executor of xds"),
     Part(name="Prometheus", kind="prometheus of prometheus"),
     Part(name="Nomad Autoscaler", kind="autoscaler of nomad-autoscaler"),
+    Part(name="its proxy", kind="envoy of nomad-autoscaler"),
     Part(name="Nomad client, replicas' node", kind="nomad on cpu-0"),
     Part(name="Nomad client, gateway's node", kind="nomad on edge-0"),
     Part(name="Nomad server", kind="nomad on server-0"),

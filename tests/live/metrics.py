@@ -13,15 +13,13 @@ LOOK_S = 0.5
 
 
 def targets(platform: Platform) -> list[dict[str, Any]]:
-    answer = httpx.get(f"{_address(platform)}/targets", params={"state": "active"})
-    found: list[dict[str, Any]] = answer.raise_for_status().json()["data"]["activeTargets"]
+    found: list[dict[str, Any]] = _get(platform, "targets", {"state": "active"})["activeTargets"]
     return found
 
 
 def values(platform: Platform, query: str) -> list[float]:
     """One value for each series; empty if there is none."""
-    answer = httpx.get(f"{_address(platform)}/query", params={"query": query})
-    return [float(each["value"][1]) for each in answer.raise_for_status().json()["data"]["result"]]
+    return [float(each["value"][1]) for each in _get(platform, "query", {"query": query})["result"]]
 
 
 def wait_for(platform: Platform, query: str, *, timeout_s: float) -> None:
@@ -32,5 +30,8 @@ def wait_for(platform: Platform, query: str, *, timeout_s: float) -> None:
         time.sleep(LOOK_S)  # Prometheus sends no notification of a scrape
 
 
-def _address(platform: Platform) -> str:
-    return f"{platform.http.rpartition(':')[0]}:9090/api/v1"
+def _get(platform: Platform, path: str, parameters: dict[str, str]) -> dict[str, Any]:
+    url = f"{platform.edge(9090)}/api/v1/{path}"
+    answer = httpx.get(url, params=parameters, verify=platform.operator)
+    found: dict[str, Any] = answer.raise_for_status().json()["data"]
+    return found

@@ -55,8 +55,9 @@ def _wait_until_both_get_requests(platform: Platform, job: str, timeout_s: float
 
 def _busy_replicas(platform: Platform, job: str) -> dict[str, set[int]]:
     """By protocol: the ports of the replicas that Envoy has sent requests to."""
-    url = f"{platform.http.rpartition(':')[0]}:9901/clusters"
-    clusters = httpx.get(url, params={"format": "json"}).json()["cluster_statuses"]
+    url = f"{platform.edge(9901)}/clusters"
+    answer = httpx.get(url, params={"format": "json"}, verify=platform.operator)
+    clusters = answer.json()["cluster_statuses"]
     hosts = {cluster["name"]: cluster.get("host_statuses", []) for cluster in clusters}
     return {
         protocol: {

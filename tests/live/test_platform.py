@@ -107,20 +107,33 @@ def test_nothing_is_changed_without_a_token(platform: Platform) -> None:
     assert job_of_each_model(platform)["sim-a"] == job
 
 
-@pytest.mark.parametrize("part", ["Consul", "Nomad", "control plane", "its status"])
+@pytest.mark.parametrize(
+    "part",
+    ["Consul", "Nomad", "control plane", "its status", "Prometheus", "Envoy's statistics"],
+)
 def test_no_part_of_the_platform_answers_without_a_certificate(
     platform: Platform, part: str
 ) -> None:
-    edge = platform.http.removeprefix("http://").rpartition(":")[0]
     address = {
         "Consul": platform.consul_address.removeprefix("https://"),
         "Nomad": platform.nomad_address.removeprefix("https://"),
-        "control plane": f"{edge}:18000",
-        "its status": f"{edge}:18001",
+        "control plane": platform.edge(18000).removeprefix("https://"),
+        "its status": platform.edge(18001).removeprefix("https://"),
+        "Prometheus": platform.edge(9090).removeprefix("https://"),
+        "Envoy's statistics": platform.edge(9901).removeprefix("https://"),
     }[part]
     without = ssl.create_default_context(cafile=platform.run / "operator" / "ca.pem")
     assert _first_byte(address, platform.operator)
     assert not _first_byte(address, without)
+
+
+def test_the_autoscaler_answers_prometheus_and_its_own_node_only(platform: Platform) -> None:
+    address = platform.edge(8081)
+    assert not _first_byte(address.removeprefix("https://"), platform.operator)
+    (target,) = [t for t in targets(platform) if t["scrapeUrl"].startswith(address)]
+    assert target["health"] == "up", target["lastError"]
+    checks = platform.consul("health/checks/nomad-autoscaler")
+    assert [check["Status"] for check in checks] == ["passing", "passing"]
 
 
 def _first_byte(address: str, context: ssl.SSLContext) -> bytes:
@@ -139,12 +152,13 @@ def _first_byte(address: str, context: ssl.SSLContext) -> bytes:
 
 
 def test_nobody_ends_envoy_over_its_metrics_port(platform: Platform) -> None:
-    metrics = f"{platform.http.rpartition(':')[0]}:9901"
+    metrics = platform.edge(9901)
     before = _envoy(platform)
-    for path in ("quitquitquit", "healthcheck/fail", "drain_listeners", "config_dump"):
-        for method in ("GET", "POST"):
-            assert httpx.request(method, f"{metrics}/{path}").status_code == 404, path
-    assert httpx.get(f"{metrics}/ready").text == "LIVE\n"
+    with httpx.Client(verify=platform.operator) as client:
+        for path in ("quitquitquit", "healthcheck/fail", "drain_listeners", "config_dump"):
+            for method in ("GET", "POST"):
+                assert client.request(method, f"{metrics}/{path}").status_code == 404, path
+        assert client.get(f"{metrics}/ready").text == "LIVE\n"
     assert httpx.get(f"{platform.http}/healthz").status_code == 200
     assert _envoy(platform) == before
 
