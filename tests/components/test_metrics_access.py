@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import urlsplit
 
 import httpx
@@ -99,7 +100,7 @@ def prometheus(issued: Issued, tmp_path_factory: pytest.TempPathFactory) -> Iter
     arguments = [each.replace("${NOMAD_ALLOC_DIR}", str(folder)) for each in task.args]
     command = [str(find("prometheus")), *arguments]
     url = PLAN.monitoring.prometheus.url
-    with serving(command, folder, url, "/-/ready", issued.client("the operator")):
+    with serving(command, folder, f"{url}/-/ready", issued.client("the operator")):
         yield Served(url, folder / "secrets")
 
 
@@ -114,21 +115,14 @@ def autoscaler(
     before = task_folder(tmp_path_factory.mktemp("proxy"), proxy, certificate)
     url = PLAN.autoscaling.autoscaler.url
     loopback = f"http://{PLAN.autoscaling.autoscaler.host}:{PORTS['autoscaler']}"
+    programs = [str(find(name)) for name in ("nomad-autoscaler", "envoy")]
+    alone, proxied = (
+        [name, *task.args] for name, task in zip(programs, (agent, proxy), strict=True)
+    )
+    asking = issued.client("Prometheus")
     with (
-        serving(
-            [str(find("nomad-autoscaler")), *agent.args],
-            behind,
-            loopback,
-            "/v1/health",
-            **agent.env,
-        ),
-        serving(
-            [str(find("envoy")), *proxy.args],
-            before,
-            url,
-            "/v1/health",
-            issued.client("Prometheus"),
-        ),
+        serving(alone, behind, f"{loopback}/v1/health", None, agent.env),
+        serving(proxied, before, f"{url}/v1/health", asking),
     ):
         yield Served(url, before / "secrets")
 
@@ -166,15 +160,17 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
 def serving(
     command: list[str],
     folder: Path,
-    url: str,
-    path: str,
-    context: ssl.SSLContext | None = None,
-    **environment: str,
+    page: str,
+    client: ssl.SSLContext | None,
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[None]:
+    """A program that runs in this folder; its page has answered the client."""
     log = folder / "log"
-    client = httpx.Client(base_url=url, verify=context or False, trust_env=False)
-    with running(command, log, folder=folder, **environment) as process, client:
-        wait_for(client, path, process, log)
+    with (
+        running(command, log, folder=folder, **environment) as process,
+        httpx.Client(verify=client or False, trust_env=False) as asking,
+    ):
+        wait_for(asking, page, process, log)
         yield
 
 
