@@ -32,8 +32,9 @@ from components.nomad.addresses import IN_FILES, in_files, on_loopback
 from components.nomad.jobspec import File, Task
 from slipway.plan.platform import PlatformPlan
 
+# Part of what the plan reserves for the platform's jobs (planner/fleet/packing.py).
 MEMORY_BYTES = 96 << 20
-CPU_MHZ = 50
+CPU_MHZ = 30
 SERVED = "http"  # the port for those who read the autoscaler's metrics
 AUTOSCALER, PROMETHEUS = "autoscaler", "prometheus"  # the ports on loopback
 METRICS_PATH, HEALTH_PATH = "/v1/metrics", "/v1/health"

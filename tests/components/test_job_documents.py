@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from components.autoscaling.nomad import POLICY_RULES
+from components.envoy.sidecar import MEBIBYTE
 from components.node_pool.node_document import drain_timeout_s
 from components.nomad.agent_config import MAX_KILL_TIMEOUT_S
 from components.nomad.jobspec import LEFT_DELIMITER, HttpCheck, Job, ScriptCheck, to_json
@@ -23,6 +24,7 @@ from slipway.cli.platform.measured import REPLICAS
 from slipway.config.inputs import load_inputs
 from slipway.config.model import TimeoutSettings
 from slipway.plan.platform import PlatformPlan
+from slipway.planner.fleet.packing import PLATFORM_JOBS
 from slipway.planner.platform import make_plan
 from tests.components.golden import assert_golden, assert_golden_text
 from tests.components.platform_jobs import NAMES, files, platform_jobs
@@ -377,6 +379,12 @@ def test_the_autoscalers_own_task_is_restarted_when_it_has_lost_its_policies(
     assert check.restart is not None
     # Full strength is due a minute after a death: checks and the restart need the half of it.
     assert check.restart.after_failures * check.interval_s + check.restart.grace_s <= 30
+
+
+def test_the_platforms_jobs_take_what_the_plan_reserves_for_them(jobs: dict[str, Job]) -> None:
+    tasks = [t for name, job in jobs.items() if "model" not in name for t in job.group.tasks]
+    assert sum(task.memory_mb for task in tasks) * MEBIBYTE <= PLATFORM_JOBS.memory_bytes
+    assert sum(task.cpu_mhz for task in tasks) <= PLATFORM_JOBS.cpu_mhz
 
 
 @pytest.mark.parametrize("name", NAMES)
