@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # The project's modules are found through the line above.
-from bench.machine import loop_factor  # noqa: E402
+from bench.machine import loop_factor, measured_on  # noqa: E402
 from bench.preview_scale import ENGINE, Stopwatch, report, run  # noqa: E402
 from stacks.recording import Recording, Registration  # noqa: E402
 
@@ -51,7 +51,8 @@ def main() -> int:
     first = Digests()
     run(lambda root: write_environment(root, count), stopwatch, into=first)
     what = f"{count} hosts, {len(first.digests)} resources"
-    code = report(what, stopwatch, before, bar_s=BAR_S, bar_mb=BAR_MB)
+    print(f"{measured_on(before)}\n")
+    code = report(what, stopwatch, bar_s=BAR_S, bar_mb=BAR_MB)
 
     second = Digests()
     run(lambda root: write_environment(root, count + 1), Stopwatch(), into=second)

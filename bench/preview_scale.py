@@ -95,7 +95,8 @@ def main() -> int:
     names = Names()
     run(lambda root: write_environment(root, count), stopwatch, into=names)
     what = f"{count} models, {len(names.registered)} resources"
-    return report(what, stopwatch, before, bar_s=BAR_S, bar_mb=BAR_MB)
+    print(f"{measured_on(before)}\n")
+    return report(what, stopwatch, bar_s=BAR_S, bar_mb=BAR_MB)
 
 
 def run(write: Callable[[Path], None], stopwatch: Stopwatch, *, into: Recording) -> None:
@@ -157,12 +158,9 @@ def register(plan: PlatformPlan, into: Recording) -> None:
     record(program, stack="scale", into=into)
 
 
-def report(
-    what: str, stopwatch: Stopwatch, factor_before: float, *, bar_s: float, bar_mb: float
-) -> int:
+def report(what: str, stopwatch: Stopwatch, *, bar_s: float, bar_mb: float) -> int:
     seconds = sum(stopwatch.phases.values())
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-    print(f"{measured_on(factor_before)}\n")
     print(f"| {what} | measured | bar |\n|---|---|---|")
     for phase, duration in stopwatch.phases.items():
         print(f"| {phase} | {duration:.1f} s | |")

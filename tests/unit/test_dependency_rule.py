@@ -27,6 +27,7 @@ PROJECT_PACKAGES = ("slipway", "components", "stacks", "toolchain", "policies")
 MAY_IMPORT_PULUMI = (
     "component.py",
     "components/base.py",
+    "components/gossip.py",
     "components/hosts/local.py",
     "components/hosts/ssh.py",
     "components/serving/consul.py",
