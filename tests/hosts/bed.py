@@ -194,6 +194,13 @@ class Bed:
         self.hosts[name] = host
         return host
 
+    def disconnect(self, name: str) -> None:
+        """As if its cable was pulled out: packets to it and from it vanish."""
+        _run("ip", "link", "set", _cable(self.addresses[name]), "nomaster")
+
+    def connect_again(self, name: str) -> None:
+        _run("ip", "link", "set", _cable(self.addresses[name]), "master", leftovers.BRIDGE)
+
     def wait_until_ready(self) -> None:
         """Until every host that runs answers over SSH."""
         deadline_s = time.monotonic() + READY_S
@@ -208,8 +215,7 @@ class Bed:
     def _connect(self, host: Host) -> None:
         """A cable from the bridge to the host, with the host's address at its end."""
         pid = _first_process(host.process)
-        last = int(host.address.rpartition(".")[2])
-        cable = f"swb-{last}"
+        last, cable = int(host.address.rpartition(".")[2]), _cable(host.address)
         # The kernel removes the cable of a host that has ended, but not at once.
         subprocess.run(["ip", "link", "delete", cable], check=False, capture_output=True)
         # As after a reboot: others would look for another address at the old one for a minute.
@@ -251,6 +257,11 @@ class Bed:
             "  GlobalKnownHostsFile /dev/null\n  IdentitiesOnly yes\n"
         )
         (FOLDER / "ssh_config").write_text("".join((*hosts, common)))
+
+
+def _cable(address: str) -> str:
+    """The end of a host's cable at the bridge."""
+    return f"swb-{address.rpartition('.')[2]}"
 
 
 def _first_process(launched: subprocess.Popen[bytes]) -> int:

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from toolchain.settings import default_cache
 
 NAME = "hosts"
 CHANGED = re.compile(r"^ *\S+ +\S+:\S+ (\S+) (?:created|updated|replaced|deleted)\b", re.MULTILINE)
+AT_ONCE = 4
 SHOWN = 300  # characters of an answer that a failing test shows
 
 
@@ -155,36 +157,58 @@ def _write(
         (folder / f"models/{name}.yaml").write_text(yaml.safe_dump(model))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Stream:
+    """A stream that has ended; times by the monotonic clock."""
+
+    began_s: float
+    ended_s: float
+    answer: str
+
+    @property
+    def failed(self) -> bool:
+        return not self.answer.endswith("[DONE]")
+
+
 @dataclass(kw_only=True)
 class Streams:
-    """How streams ended, in the order of their ends."""
+    """Streams in the order of their ends."""
 
-    answers: list[str]
+    ended: list[Stream]
+
+    @property
+    def answers(self) -> list[str]:
+        return [each.answer for each in self.ended]
 
     @property
     def failed(self) -> list[str]:
-        return [each[-SHOWN:] for each in self.answers if not each.endswith("[DONE]")]
+        return [each.answer[-SHOWN:] for each in self.ended if each.failed]
 
 
 @contextmanager
 def streams(edge: str, *, model: str = "sim-a", tokens: int = 60) -> Iterator[Streams]:
     """Streams through the gateway at this address, four at a time."""
-    streamed = Streams(answers=[])
+    streamed = Streams(ended=[])
     over = threading.Event()
 
-    def ask() -> None:
+    def ask() -> str:
         body = {"model": model, "prompt": "hi", "max_tokens": tokens, "stream": True}
-        while not over.is_set():
-            try:
-                with httpx.stream(
-                    "POST", f"http://{edge}:8080/v1/completions", json=body, timeout=30
-                ) as answer:
-                    streamed.answers.append(answer.read().decode().strip())
-            except httpx.HTTPError as error:
-                streamed.answers.append(repr(error))
+        try:
+            with httpx.stream(
+                "POST", f"http://{edge}:8080/v1/completions", json=body, timeout=30
+            ) as answer:
+                return answer.read().decode().strip()
+        except httpx.HTTPError as error:
+            return repr(error)
 
-    with ThreadPoolExecutor(4) as at_once:
-        asked = [at_once.submit(ask) for _ in range(4)]
+    def ask_on() -> None:
+        while not over.is_set():
+            began_s = time.monotonic()
+            answer = ask()
+            streamed.ended.append(Stream(began_s=began_s, ended_s=time.monotonic(), answer=answer))
+
+    with ThreadPoolExecutor(AT_ONCE) as at_once:
+        asked = [at_once.submit(ask_on) for _ in range(AT_ONCE)]
         try:
             yield streamed
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +14,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from slipway.cli import certificates
 from tests.hosts.bed import NETWORK, Bed
 from tests.hosts.environment import Checkout, environment, listed, streams
 
@@ -35,6 +37,7 @@ SETTINGS = {
 CONSUL, NOMAD = 8501, 4646
 NEW_LEADER_S = 10
 ADDRESS_MOVES_S = 3
+ENDPOINTS_OUT_S = 5
 
 
 @pytest.fixture(scope="module")
@@ -146,6 +149,66 @@ def test_the_shared_address_moves_from_an_edge_host_that_dies(
     hosts.wait_until_ready()
     until(lambda: answers(EDGES[killed]), within_s=60)
     assert holder(hosts) == other  # every move would end streams
+
+
+def endpoints(checkout: Checkout, edge: str) -> dict[str, str]:
+    """The model's endpoints on other hosts, as an Envoy sees them: address -> its health flags."""
+    operator = certificates.platform(checkout.folder / ".slipway/access/hosts/operator")
+    text = httpx.get(f"https://{edge}:9901/clusters", verify=operator).raise_for_status().text
+    flags = re.findall(
+        r"^model-sim-a\S*-openai::(\S+?):\d+::health_flags::(\S+)$", text, re.MULTILINE
+    )
+    return dict(flags)
+
+
+@pytest.mark.parametrize("failure", ["power", "cable"])
+def test_without_a_worker_its_endpoints_go_and_its_replicas_come_back_elsewhere(
+    checkout: Checkout,
+    hosts: Bed,
+    record_property: Callable[[str, object], None],
+    failure: str,
+) -> None:
+    until(lambda: healthy(checkout), within_s=60)
+    edge, (killed, dead) = EDGES["edge-0"], next(iter(WORKERS.items()))
+    until(lambda: {*endpoints(checkout, edge)} == {*WORKERS.values()}, within_s=60)
+    with streams(SHARED) as streamed:
+        until(lambda: len(streamed.answers) > 8, within_s=30)
+        died_s = time.monotonic()
+        if failure == "power":
+            hosts.hosts[killed].end()
+        else:
+            hosts.disconnect(killed)
+        out_s = until(
+            lambda: endpoints(checkout, edge).get(dead, "gone") != "healthy",
+            within_s=ENDPOINTS_OUT_S,
+        )
+        back_s = until(lambda: replicas(checkout) == 2, within_s=120)
+    record_property(f"endpoints_out_s, {failure}", round(out_s, 1))
+    record_property(f"replicas_back_s, {failure}", round(back_s, 1))
+    broken = [each for each in streamed.ended if each.failed]
+    # Only what may have begun on the dead host fails, and no client waits for it.
+    assert not [each for each in broken if each.began_s > died_s + out_s]
+    assert not [each for each in broken if each.ended_s > died_s + ENDPOINTS_OUT_S + 1]
+    if failure == "power":
+        hosts.start(killed, same_disk=True)
+        hosts.wait_until_ready()
+    else:
+        hosts.connect_again(killed)
+    until(lambda: ready_nodes(checkout) == len(WORKERS) + len(EDGES), within_s=90)
+
+
+def replicas(checkout: Checkout) -> int:
+    """Those that pass their checks."""
+    address = next(iter(SERVERS.values()))
+    url = f"https://{address}:{CONSUL}/v1"
+    names = [name for name in checkout.ask(f"{url}/catalog/services") if name.endswith("-openai")]
+    return sum(len(checkout.ask(f"{url}/health/service/{name}?passing=1")) for name in names)
+
+
+def ready_nodes(checkout: Checkout) -> int:
+    address = next(iter(SERVERS.values()))
+    nodes = checkout.ask(f"https://{address}:{NOMAD}/v1/nodes")
+    return [node["Status"] for node in nodes].count("ready")
 
 
 def test_every_certificate_is_renewed(checkout: Checkout) -> None:
