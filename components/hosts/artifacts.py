@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from components.gateway.shared_address import KEEPALIVED
 from slipway.plan.platform import ModelPlan, Node, PlatformPlan
 
 AGENTS = ("consul", "nomad")
 PLATFORM_JOBS = ("envoy", "nomad-autoscaler", "prometheus")
+# Debian package -> the program that a host with a shared address needs of it.
+KEEPALIVED_PACKAGE = {"keepalived": KEEPALIVED}
 
 
 def of_server(plan: PlatformPlan) -> tuple[str, ...]:
@@ -28,6 +31,17 @@ def of_node(plan: PlatformPlan, node: Node) -> tuple[str, ...]:
             if model.replica.proxy is not None:
                 found.add(f"tools/bin/{model.replica.proxy.tool}")
     return tuple(sorted(found))
+
+
+def packages(plan: PlatformPlan, host: str) -> dict[str, str]:
+    """What is not brought to the host, but must be there."""
+    edge = {
+        node.name
+        for pool in plan.pools
+        for node in pool.hosts
+        if node.address in {envoy.listener.host for envoy in plan.gateway.envoys}
+    }
+    return KEEPALIVED_PACKAGE if plan.gateway.shared_address and host in edge else {}
 
 
 def _of_every_host(plan: PlatformPlan) -> Iterator[str]:

@@ -25,7 +25,13 @@ def delivery_document(plan: PlatformPlan, ssh: SshPlan, host: str) -> dict[str, 
         "folder": CACHE,
         "python": list(PYTHON),
         "artifacts": list(needed),
+        **_packages(plan, host),
     }
+
+
+def _packages(plan: PlatformPlan, host: str) -> dict[str, Any]:
+    needed = artifacts.packages(plan, host)
+    return {"packages": needed} if needed else {}
 
 
 def way_to(ssh: SshPlan, host: str) -> dict[str, Any]:

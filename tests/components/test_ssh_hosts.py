@@ -151,3 +151,15 @@ def test_machines_that_are_only_counted_cannot_be_reached() -> None:
     pool = dataclasses.replace(plan.pools[0], hosts=(), range=NodeRange(min=1, max=1))
     said = refusal(dataclasses.replace(plan, pools=(pool, *plan.pools[1:])))
     assert f"slipway:pools.{pool.name}.hosts is missing" in said
+
+
+def test_a_host_with_a_shared_address_must_have_keepalived() -> None:
+    plan = over_ssh()
+    assert plan.ssh is not None
+    gateway = dataclasses.replace(plan.gateway, shared_address="127.77.0.99")
+    shared = dataclasses.replace(plan, gateway=gateway)
+    document = delivery_document(shared, plan.ssh, "edge-0")
+    jsonschema.validate(document, SCHEMA)
+    assert document["packages"] == {"keepalived": "/usr/sbin/keepalived"}
+    assert "packages" not in delivery_document(shared, plan.ssh, "cpu-0")
+    assert "packages" not in delivery_document(plan, plan.ssh, "edge-0")

@@ -203,6 +203,19 @@ def test_a_host_that_cannot_run_the_tools_is_named_before_anything_is_sent(
     assert host.ssh("ls -A /opt/other") == ""
 
 
+def test_a_package_that_a_host_lacks_is_named_before_anything_is_sent(
+    hosts: Bed, cache: Path, agent: str
+) -> None:
+    wanted = document(hosts, folder="/opt/other")
+    there, missing = {"systemd": "/usr/bin/systemctl"}, {"chrony": "/usr/sbin/chronyd"}
+    done = deliver("apply", wanted | {"packages": there | missing}, cache, agent)
+    assert done.returncode == 1
+    assert "has no /usr/sbin/chronyd" in done.stderr
+    assert "fix: apt install chrony there" in done.stderr
+    assert "systemctl" not in done.stderr
+    assert hosts.hosts[HOST].ssh("ls -A /opt/other") == ""
+
+
 def test_a_full_disk_is_named_before_anything_is_sent(hosts: Bed, cache: Path, agent: str) -> None:
     host = hosts.hosts[HOST]
     host.ssh("mkdir -p /opt/small && mount -t tmpfs -o size=64k tmpfs /opt/small")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from program.document import JsonObject, parsing
 
@@ -24,6 +25,7 @@ class Delivery:
     folder: str  # of the host, for all environments
     python: tuple[int, int]  # of the environments among the artifacts
     artifacts: tuple[str, ...]
+    packages: Mapping[str, str] = field(default_factory=dict)  # Debian package -> its program
 
 
 def read_delivery(document: JsonObject) -> Delivery:
@@ -38,6 +40,7 @@ def read_delivery(document: JsonObject) -> Delivery:
             folder=document["folder"],
             python=(major, minor),
             artifacts=tuple(document["artifacts"]),
+            packages=document.get("packages", {}),
         )
 
 

@@ -25,6 +25,7 @@ date +%s
 place={folder}
 while [ ! -d "$place" ]; do place=$(dirname "$place"); done
 df -P -B 1 "$place" | tail -n 1 | awk '{{print $4}}'
+for program in {programs}; do [ -x "$program" ] && echo "has $program"; done
 cd {folder} 2>/dev/null && ls -d */* */*/* 2>/dev/null
 true
 """
@@ -40,13 +41,26 @@ class Found:
     init: str
     clock_s: int
     free_bytes: int
+    programs: frozenset[str]
     artifacts: frozenset[str]
 
 
-def look(connection: Connection, folder: str) -> Found:
-    lines = connection.run(LOOK.format(folder=folder)).splitlines()
-    architecture, glibc, python, init, clock, free, *artifacts = (line.strip() for line in lines)
-    return Found(architecture, glibc, python, init, int(clock), int(free), frozenset(artifacts))
+def look(connection: Connection, delivery: Delivery) -> Found:
+    look = LOOK.format(folder=delivery.folder, programs=" ".join(delivery.packages.values()))
+    lines = (line.strip() for line in connection.run(look).splitlines())
+    architecture, glibc, python, init, clock, free, *listed = lines
+    programs = {line.removeprefix("has ") for line in listed if line.startswith("has ")}
+    artifacts = frozenset(listed) - {f"has {program}" for program in programs}
+    return Found(
+        architecture,
+        glibc,
+        python,
+        init,
+        int(clock),
+        int(free),
+        frozenset(programs),
+        artifacts,
+    )
 
 
 @dataclass(frozen=True)
@@ -76,6 +90,7 @@ def requirements(found: Found, delivery: Delivery) -> list[Requirement]:
         _python(found, delivery),
         _init(found),
         _clock(found),
+        *(_package(found, name, program) for name, program in delivery.packages.items()),
     ]
 
 
@@ -154,6 +169,12 @@ def _clock(found: Found) -> Requirement:
         f"has a clock that is {says}",
         "synchronise it (systemctl enable --now systemd-timesyncd, or chrony)",
     )
+
+
+def _package(found: Found, name: str, program: str) -> Requirement:
+    if program in found.programs:
+        return Requirement(name, program)
+    return Requirement(name, "missing", f"has no {program}", f"apt install {name} there")
 
 
 def _version(text: str) -> tuple[int, ...]:

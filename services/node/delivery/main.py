@@ -65,7 +65,7 @@ rmdir {folder} 2>/dev/null || true
 
 def apply(folders: Folders, delivery: Delivery) -> None:
     with connected(delivery.host, delivery.place, delivery.jump) as connection:
-        found = look(connection, delivery.folder)
+        found = look(connection, delivery)
         must_fit(found, delivery)
         missing = [name for name in delivery.artifacts if name not in found.artifacts]
         sizes = {name: archive.size_bytes(folders.cache, name) for name in missing}
@@ -88,7 +88,7 @@ def examine(folders: Folders, delivery: Delivery) -> None:
     """Every requirement, met or not: `apply` raises those that are not."""
     try:
         with connected(delivery.host, delivery.place, delivery.jump) as connection:
-            found = look(connection, delivery.folder)
+            found = look(connection, delivery)
     except UnreachableError as error:
         say(
             json.dumps(

@@ -22,11 +22,18 @@ SCHEMA_OF = {
     "nomad_nodes.py": "pool-gate",
     "on_host.py": "host-command",
     "operator_access.py": "operator",
+    "restore_snapshot.py": "restore",
+    "rotate_gossip.py": "gossip",
     "routes_acknowledged.py": "routes-gate",
 }
 ACTION = {"on_host.py": "run"}  # "apply" of all others
 OLDEST = {"agents.py": 2}  # the version before the newest
-WITHOUT_DOCUMENT = {"log_collectors.py", "publish_keys.py", "scaling_policies.py"}
+WITHOUT_DOCUMENT = {
+    "log_collectors.py",
+    "publish_keys.py",
+    "scaling_policies.py",
+    "take_snapshot.py",
+}
 
 
 def apply(
