@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 
@@ -62,7 +64,6 @@ class NodePool(SlipwayComponent):
     ) -> None:
         plan, pool, hosts = args.plan, args.pool, args.hosts
         super().__init__("NodePool", name, pool_facts(pool), opts)
-        seed = pulumi.Output.secret(args.consul_seed)
         documents = {
             node.name: node_document(plan, pool, node, hosts.supervision, hosts.joining)
             for node in pool.hosts
@@ -74,31 +75,11 @@ class NodePool(SlipwayComponent):
         nodes: list[pulumi.Resource] = []
         for node in pool.hosts:
             before = _before(nodes, at_once)
-            admissions = self._admissions(args, node, before)
+            after = [*args.servers, *before, *self._admissions(args, node, before)]
+            program = _agents(args, node, documents[node.name], certificates[node.name])
             nodes.append(
                 hosts.programs.run(
-                    HostProgram(
-                        bundle=plan.node_agent.bundle,
-                        script="agents.py",
-                        document=documents[node.name],
-                        secrets=secret_json(
-                            pulumi.Output.all(seed=seed, certificate=certificates[node.name]).apply(
-                                functools.partial(
-                                    node_secrets,
-                                    hosts.joining,
-                                    node.name,
-                                    plan.security.gossip_key,
-                                )
-                            )
-                        ),
-                        # A removal may wait for two consecutive drains
-                        # (services/node/host/departure.py).
-                        timeout_s=START_TIMEOUT_S + 2 * drain_timeout_s(plan, pool),
-                    ),
-                    naming.node(node.name),
-                    self,
-                    on=node.name,
-                    depends_on=[*args.servers, *before, *admissions],
+                    program, naming.node(node.name), self, on=node.name, depends_on=after
                 )
             )
         gate = hosts.programs.run(
@@ -142,6 +123,25 @@ class NodePool(SlipwayComponent):
             ],
         )
         return [admission]
+
+
+def _agents(
+    args: NodePoolArgs,
+    node: Node,
+    document: Mapping[str, Any],
+    certificate: pulumi.Output[Mapping[str, str]],
+) -> HostProgram:
+    plan, joining = args.plan, args.hosts.joining
+    known = pulumi.Output.all(seed=pulumi.Output.secret(args.consul_seed), certificate=certificate)
+    secrets = functools.partial(node_secrets, joining, node.name, plan.security.gossip_key)
+    return HostProgram(
+        bundle=plan.node_agent.bundle,
+        script="agents.py",
+        document=document,
+        secrets=secret_json(known.apply(secrets)),
+        # A removal may wait for two consecutive drains (services/node/host/departure.py).
+        timeout_s=START_TIMEOUT_S + 2 * drain_timeout_s(plan, args.pool),
+    )
 
 
 def _before(nodes: list[pulumi.Resource], at_once: int) -> list[pulumi.Resource]:
