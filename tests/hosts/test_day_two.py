@@ -266,7 +266,15 @@ def test_a_dead_host_is_forgotten_and_the_platform_goes_on_without_it(
     assert states(platform, "worker-1") == ["not joined"] * 2
     platform.put_workers(worker_0=WORKERS["worker-0"])
     platform.slipway("up")
-    assert platform.changed() == {"certificate-host-worker-1", "consul-acl", "pool-cpu-ready"}
+    assert platform.changed() == {
+        "admission-worker-1",
+        "certificate-host-worker-1",
+        "pool-cpu-ready",
+    }
+    tokens = platform.ask(f"https://{SERVERS['server-0']}:8501/v1/acl/tokens")
+    bound = [each["NodeName"] for token in tokens for each in token.get("NodeIdentities") or []]
+    assert "worker-0" in bound
+    assert "worker-1" not in bound
     assert set(rows(platform)) == set(HOSTS) - {"worker-1"}
     refused = platform.slipway("forget", "worker-1", "--yes", check=False)
     assert "use one of: edge-0, server-0, server-1, server-2, worker-0" in refused.stderr

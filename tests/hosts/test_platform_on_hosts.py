@@ -219,6 +219,15 @@ def test_a_host_that_was_reinstalled_is_admitted_again(checkout: Checkout, hosts
     assert {each["Name"]: each["Status"] for each in nodes}["worker-0"] == "ready"
 
 
+def test_a_host_that_was_admitted_again_leaves_like_any_other(
+    checkout: Checkout, hosts: Bed, before: dict[str, str]
+) -> None:
+    checkout.put_workers(worker_1=SECOND_WORKER)
+    checkout.slipway("up")
+    assert hosts.hosts["worker-0"].ssh(LISTED) == before["worker-0"]
+    assert known(checkout, "worker-0") == NOTHING
+
+
 NOTHING = {"Nomad": 0, "Consul": 0, "tokens": 0}
 
 

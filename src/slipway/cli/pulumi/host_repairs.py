@@ -1,4 +1,4 @@
-"""Edits an exported stack whose hosts are not what the state says: unfinished, or reinstalled."""
+"""Edits an exported stack so that the next update admits hosts again."""
 
 from __future__ import annotations
 

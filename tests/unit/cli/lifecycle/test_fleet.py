@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -141,7 +142,8 @@ def test_up_of_a_fleet_asks_no_model_and_its_help_says_so(
     runner: CliRunner,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plan = SimpleNamespace(models=(), ssh=None, security=SimpleNamespace(authorities=(1,)))
+    security = SimpleNamespace(authorities=(1,))
+    plan = SimpleNamespace(models=(), ssh=None, pools=(), security=security)
     monkeypatch.setattr(lifecycle, "load_inputs", lambda *_: None)
     monkeypatch.setattr(lifecycle, "plan_environment", lambda _: plan)
     outputs = '{"gateway": "https://elsewhere"}'
@@ -255,6 +257,17 @@ def imported(fleet: Environment) -> dict[str, dict[str, object]]:
 
 
 @pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The files list worker-1 only."""
+    pools = [SimpleNamespace(hosts=[SimpleNamespace(name="worker-1")])]
+    security = SimpleNamespace(authorities=(1,))
+    plan = SimpleNamespace(models=(), ssh=None, pools=pools, security=security)
+    monkeypatch.setattr(lifecycle, "load_inputs", lambda *_: None)
+    monkeypatch.setattr(lifecycle, "plan_environment", lambda _: plan)
+    return plan
+
+
+@pytest.fixture
 def hosts(fleet: Environment, answers: Answers) -> None:
     """worker-0 has joined, worker-1 was admitted only."""
     joined = of_host("worker-0", "delivery", "admission", "node")
@@ -271,33 +284,30 @@ def hosts(fleet: Environment, answers: Answers) -> None:
 
 
 @pytest.mark.usefixtures("hosts")
-def test_a_host_that_has_not_joined_is_admitted_again_by_the_next_up(fleet: Environment) -> None:
-    backend.admit_again(backend.users_pulumi(fleet), ())
+def test_a_host_that_has_not_joined_is_admitted_again_by_the_next_up(
+    fleet: Environment, planned: Any
+) -> None:
+    backend.admit_again(backend.users_pulumi(fleet), planned, ())
     again = {name for name, each in imported(fleet).items() if each["inputs"] == {"create": ""}}
     assert again == {"delivery-worker-1", "admission-worker-1"}
 
 
 @pytest.mark.usefixtures("hosts")
-def test_a_host_that_is_to_be_admitted_again_is_applied_as_a_whole(fleet: Environment) -> None:
-    backend.admit_again(backend.users_pulumi(fleet), ["worker-0"])
+def test_a_host_that_is_to_be_admitted_again_is_applied_as_a_whole(
+    fleet: Environment, planned: Any
+) -> None:
+    backend.admit_again(backend.users_pulumi(fleet), planned, ["worker-0"])
     again = {name for name, each in imported(fleet).items() if each["inputs"] == {"create": ""}}
     assert {"delivery-worker-0", "admission-worker-0", "node-worker-0"} < again
 
 
 @pytest.mark.usefixtures("hosts")
-def test_a_host_that_is_not_of_the_stack_is_named_with_those_that_are(fleet: Environment) -> None:
+def test_a_host_that_is_not_of_the_stack_is_named_with_those_that_are(
+    fleet: Environment, planned: Any
+) -> None:
+    pulumi = backend.users_pulumi(fleet)
     with pytest.raises(CliError, match="no host x; it has: worker-0, worker-1"):
-        backend.admit_again(backend.users_pulumi(fleet), "x")
-
-
-@pytest.fixture
-def planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The files list worker-1 only."""
-    pools = [SimpleNamespace(hosts=[SimpleNamespace(name="worker-1")])]
-    security = SimpleNamespace(authorities=(1,))
-    plan = SimpleNamespace(models=(), ssh=None, pools=pools, security=security)
-    monkeypatch.setattr(lifecycle, "load_inputs", lambda *_: None)
-    monkeypatch.setattr(lifecycle, "plan_environment", lambda _: plan)
+        backend.admit_again(pulumi, planned, ["x"])
 
 
 @pytest.mark.usefixtures("hosts", "planned")

@@ -112,12 +112,12 @@ def change_state(pulumi: Pulumi, exported: str, changed: str) -> None:
     pulumi.output("stack", "import", "--stack", pulumi.environment.name, given=changed)
 
 
-def admit_again(pulumi: Pulumi, hosts: Collection[str]) -> None:
-    """Has the next update set up and admit `hosts` again, and those whose agents have not joined.
-    CliError for a host that is not of the stack."""
+def admit_again(pulumi: Pulumi, plan: PlatformPlan, hosts: Collection[str]) -> None:
+    """Has the next update set up and admit `hosts` again, and those of the plan whose agents have
+    not joined. CliError for a host that is not of the stack."""
     exported = pulumi.output("stack", "export", "--stack", pulumi.environment.name)
     _must_be_admitted(pulumi, exported, hosts)
-    again = {*hosts, *unfinished_hosts(exported)}
+    again = {*hosts, *(unfinished_hosts(exported) & _nodes(plan))}
     if again:
         say(f"admitted again: {', '.join(sorted(again))}")
         change_state(pulumi, exported, with_admissions_again(exported, again))
@@ -126,7 +126,11 @@ def admit_again(pulumi: Pulumi, hosts: Collection[str]) -> None:
 def hosts_left(pulumi: Pulumi, plan: PlatformPlan) -> set[str]:
     """Hosts of the stack that are not in the files."""
     exported = pulumi.output("stack", "export", "--stack", pulumi.environment.name)
-    return admitted_hosts(exported) - {node.name for pool in plan.pools for node in pool.hosts}
+    return admitted_hosts(exported) - _nodes(plan)
+
+
+def _nodes(plan: PlatformPlan) -> set[str]:
+    return {node.name for pool in plan.pools for node in pool.hosts}
 
 
 def _must_be_admitted(pulumi: Pulumi, exported: str, hosts: Collection[str]) -> None:

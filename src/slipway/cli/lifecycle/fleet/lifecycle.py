@@ -66,7 +66,7 @@ class FleetLifecycle:
                 backend.make_stack(pulumi)
                 wanted = [model.stable.job_id for model in plan.models]
                 must_follow(backend.keep_wanted_jobs(pulumi, wanted), plan)
-                backend.admit_again(pulumi, admitted_again)
+                backend.admit_again(pulumi, plan, admitted_again)
             with phases.phase("pulumi", "resources"), self._hosts_left_named(pulumi, plan):
                 pulumi.up(log=self._log)
             outputs = _outputs(pulumi)
