@@ -70,6 +70,7 @@ def test_servers_that_lost_their_data_have_it_again_and_tasks_never_stopped(
     )
     token = str(uuid.uuid4())
     made["consul"].put("/v1/acl/token", {"SecretID": token, "Policies": []})
+    wait_until("the task", lambda: not_running(made["nomad"]), 30)
     before = running_tasks(cluster)
     take.take(tmp_path, 3, made, NOON)
 
@@ -89,14 +90,19 @@ def test_servers_that_lost_their_data_have_it_again_and_tasks_never_stopped(
 
 
 def running_tasks(cluster: Cluster) -> set[int]:
-    allocations = apis(cluster)["nomad"].get("/v1/job/prometheus/allocations")
-    assert [each["ClientStatus"] for each in allocations] == ["running"]
-    folder = str(cluster.run_folder / "nodes/cpu-0/nomad/data/alloc" / allocations[0]["ID"])
+    (allocation,) = apis(cluster)["nomad"].get("/v1/job/prometheus/allocations")
+    folder = str(cluster.run_folder / "nodes/cpu-0/nomad/data/alloc" / allocation["ID"])
     return {
         int(process.name)
         for process in Path("/proc").glob("[0-9]*")
         if folder in environment_of(process)
     }
+
+
+def not_running(nomad: Api) -> str | None:
+    (allocation,) = nomad.get("/v1/job/prometheus/allocations")
+    status: str = allocation["ClientStatus"]
+    return None if status == "running" else status
 
 
 def environment_of(process: Path) -> str:
