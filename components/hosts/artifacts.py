@@ -33,15 +33,11 @@ def of_node(plan: PlatformPlan, node: Node) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def packages(plan: PlatformPlan, host: str) -> dict[str, str]:
-    """What is not brought to the host, but must be there."""
-    edge = {
-        node.name
-        for pool in plan.pools
-        for node in pool.hosts
-        if node.address in {envoy.listener.host for envoy in plan.gateway.envoys}
-    }
-    return KEEPALIVED_PACKAGE if plan.gateway.shared_address and host in edge else {}
+def packages(plan: PlatformPlan, node: Node | None) -> dict[str, str]:
+    """What is not brought to a node, or to a server (None), but must be there."""
+    envoys = {envoy.listener.host for envoy in plan.gateway.envoys}
+    shares = node is not None and node.address in envoys and plan.gateway.shared_address
+    return KEEPALIVED_PACKAGE if shares else {}
 
 
 def _of_every_host(plan: PlatformPlan) -> Iterator[str]:

@@ -15,8 +15,10 @@ CACHE = "/opt/slipway"  # on a host, for all environments
 
 def delivery_document(plan: PlatformPlan, ssh: SshPlan, host: str) -> dict[str, Any]:
     """schemas/delivery.schema.json"""
-    nodes = {node.name: node for pool in plan.pools for node in pool.hosts}
-    needed = artifacts.of_node(plan, nodes[host]) if host in nodes else artifacts.of_server(plan)
+    nodes = (node for pool in plan.pools for node in pool.hosts)
+    node = next((node for node in nodes if node.name == host), None)
+    needed = artifacts.of_server(plan) if node is None else artifacts.of_node(plan, node)
+    packages = artifacts.packages(plan, node)
     return {
         "schema_version": DELIVERY_SCHEMA_VERSION,
         "environment": plan.environment,
@@ -25,13 +27,8 @@ def delivery_document(plan: PlatformPlan, ssh: SshPlan, host: str) -> dict[str, 
         "folder": CACHE,
         "python": list(PYTHON),
         "artifacts": list(needed),
-        **_packages(plan, host),
+        **({"packages": packages} if packages else {}),
     }
-
-
-def _packages(plan: PlatformPlan, host: str) -> dict[str, Any]:
-    needed = artifacts.packages(plan, host)
-    return {"packages": needed} if needed else {}
 
 
 def way_to(ssh: SshPlan, host: str) -> dict[str, Any]:
