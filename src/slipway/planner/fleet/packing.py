@@ -10,13 +10,15 @@ from slipway.planner.placement import Placement, Resources, place
 from slipway.planner.replica import PORTS, whole_mib
 from slipway.planner.supply.addresses import FIRST_PORT, LAST_PORT
 from slipway.planner.supply.supply import Supply
-from slipway.planner.units import GIB
+from slipway.planner.units import GIB, MIB
 
 from .placed import Placed, at_maximum, in_use
 
 # Reserved on each of the gateway's nodes for Envoy, xDS, Prometheus and the Autoscaler: 64 + 97 +
 # 38 MB and a Python process, measured idle (2026-11-21), with room for their caches to grow.
 PLATFORM_JOBS = Resources(memory_bytes=GIB, cpu_mhz=500, ports=0)
+# And for what only hosts of their own have: keepalived, and the job that takes snapshots.
+JOBS_OF_HOSTS = Resources(memory_bytes=192 * MIB, cpu_mhz=100, ports=0)
 
 
 def pool_placement(
@@ -59,9 +61,9 @@ def _offers(supply: Supply, *, holds_gateway: bool) -> Mapping[str, Resources]:
     offers = dict.fromkeys(_node_names(supply), node)
     if holds_gateway:
         # One Envoy on this machine, or where hosts are not known yet; otherwise one on each host.
-        everywhere = supply.hosts and not supply.on_loopback
-        for name in offers if everywhere else list(offers)[:1]:
-            offers[name] -= PLATFORM_JOBS
+        if supply.hosts and not supply.on_loopback:
+            return {name: offer - PLATFORM_JOBS - JOBS_OF_HOSTS for name, offer in offers.items()}
+        offers[next(iter(offers))] -= PLATFORM_JOBS
     return offers
 
 
