@@ -35,28 +35,29 @@ def apply(document: JsonObject, secrets: JsonObject) -> None:
         say(f"{name}: does not run yet, so its agents will start with the key")
         return
     wait_until(name, lambda: _without_leader(server), timeout_s)
+    keyring = keyring_of(server)
+    wait_until(f"{name}'s gossip key", lambda: _not_replaced(keyring, key), timeout_s)
+    say(f"{name}: all agents use this gossip key, and it alone")
+
+
+def _not_replaced(keyring: Keyring, key: str) -> str | None:
+    """Replace the key. Returns why that failed if it may pass: an agent that is busy may not answer
+    in time. Every step can be repeated."""
     try:
-        _rotate(keyring_of(server), key, name, timeout_s)
+        if keyring.keys().known_to.keys() == {key}:
+            return None
+        keyring.install(key)
+        found = keyring.keys()
+        if (having := found.known_to.get(key, 0)) < found.agents:
+            return f"{having} of {found.agents} agents have it"
+        keyring.use(key)
+        for old in found.known_to.keys() - {key}:
+            keyring.remove(old)
     except ApiError as error:
-        raise HostError(f"{name}: not every agent has the new gossip key: {error}") from None
-
-
-def _rotate(keyring: Keyring, key: str, name: str, timeout_s: int) -> None:
-    if keyring.keys().known_to.keys() == {key}:
-        say(f"{name}: uses this gossip key already")
-        return
-    keyring.install(key)
-    wait_until(f"{name}'s gossip key", lambda: _not_everywhere(keyring, key), timeout_s)
-    keyring.use(key)
-    for old in keyring.keys().known_to.keys() - {key}:
-        keyring.remove(old)
-    say(f"{name}: {keyring.keys().agents} agents use the new gossip key alone")
-
-
-def _not_everywhere(keyring: Keyring, key: str) -> str | None:
-    found = keyring.keys()
-    having = found.known_to.get(key, 0)
-    return None if having == found.agents else f"{having} of {found.agents} agents have it"
+        if error.may_pass:
+            return str(error)
+        raise HostError(f"the gossip key was not replaced: {error}") from None
+    return None
 
 
 def _running(servers: list[Api]) -> Api | None:
