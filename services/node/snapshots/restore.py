@@ -1,7 +1,7 @@
 """Restore the clusters' states from snapshots.
 
-    restore_snapshot.py apply     document in SLIPWAY_DOCUMENT (schemas/restore.schema.json), tokens
-                                  as JSON on standard input
+    restore_snapshot.py verify    document in SLIPWAY_DOCUMENT (schemas/restore.schema.json)
+    restore_snapshot.py apply     the same, and tokens as JSON on standard input
 
 For servers that have lost their data and run again, with the same seeds: a fresh Nomad is
 bootstrapped first, because only an operator may restore. The agents, tokens and jobs of the
@@ -13,12 +13,12 @@ Environment: SLIPWAY_RUN, SLIPWAY_CACHE, SLIPWAY_SCRATCH (absolute paths).
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from permissions import nomad as nomad_acl
-from program.arguments import expect_apply
 from program.document import JsonObject, parsing, read_document, read_secrets
-from program.errors import HostError, exit_code
+from program.errors import HostError, InputError, exit_code
 from program.folders import Folders
 from program.http_json import Api, ApiError, operators
 from program.waiting import say, wait_until
@@ -28,6 +28,14 @@ from snapshots.take import PATHS, TIMEOUT_S
 
 SCHEMA = "restore.schema.json"
 SCHEMA_VERSION = 1
+
+
+def verify_files(document: JsonObject) -> None:
+    """Raises HostError if one of the two files is damaged."""
+    with parsing(SCHEMA):
+        files = [Path(document[system]["file"]) for system in PATHS]
+    for file in files:
+        verify(file)
 
 
 def apply(folders: Folders, document: JsonObject, secrets: JsonObject) -> None:
@@ -44,8 +52,7 @@ def apply(folders: Folders, document: JsonObject, secrets: JsonObject) -> None:
             )
             for system in PATHS
         }
-    for file in files.values():
-        verify(file)
+    verify_files(document)
     bootstrap = {"address": document["nomad"]["address"], "leader_timeout_s": timeout_s}
     nomad_acl.apply(folders, bootstrap, {"management_token": tokens["nomad"]})
     for system, api in apis.items():
@@ -71,8 +78,13 @@ def _without_leader(api: Api) -> str | None:
 
 
 def run() -> None:
-    expect_apply("restore_snapshot.py")
-    apply(Folders.from_environment(), read_document(SCHEMA_VERSION), read_secrets())
+    match sys.argv[1:]:
+        case ["verify"]:
+            verify_files(read_document(SCHEMA_VERSION))
+        case ["apply"]:
+            apply(Folders.from_environment(), read_document(SCHEMA_VERSION), read_secrets())
+        case _:
+            raise InputError("usage: restore_snapshot.py verify | apply")
 
 
 def main() -> int:

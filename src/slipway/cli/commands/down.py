@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
-from slipway.cli.environment import Environment, find
-from slipway.cli.errors import WRONG_INPUT, CliError
+from slipway.cli.confirmation import must_agree
+from slipway.cli.environment import find
 from slipway.cli.lifecycle.registry import lifecycle_of
 from slipway.cli.options import DEFAULT_STACK, Stack
 
@@ -27,19 +26,7 @@ def down(
     """
     environment = find(stack)
     lifecycle = lifecycle_of(environment)
-    _confirm(environment, sure=yes)
+    if not yes:
+        question = f'End everything in "{environment.name}" and remove its state?'
+        must_agree(environment, question, f"slipway down -s {environment.name} --yes")
     lifecycle.down()
-
-
-def _confirm(environment: Environment, *, sure: bool) -> None:
-    if sure:
-        return
-    if not sys.stdin.isatty():
-        raise CliError(
-            f'"{environment.name}" needs confirmation, but stdin is not a terminal',
-            fix=f"slipway down -s {environment.name} --yes",
-            exit_code=WRONG_INPUT,
-        )
-    question = f'End everything in "{environment.name}" and remove its state?'
-    if not typer.confirm(question, err=True):
-        raise typer.Exit(0)

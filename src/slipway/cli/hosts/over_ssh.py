@@ -12,7 +12,8 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 from components.hosts.delivery import way_to
 from slipway.cli.environment import Environment, inherited
@@ -60,6 +61,13 @@ class OverSsh:
         report: JsonObject = json.loads(self._answer(delivery["host"], EXAMINE, delivery, within_s))
         return report
 
+    def save(
+        self, host: str, way: JsonObject, command: str, file: Path, *, within_s: float
+    ) -> None:
+        """Writes what a command on the host prints into a file. HostError as for `ask`."""
+        with file.open("wb") as output:
+            self._run(host, RUN, _command(host, way, command), within_s, output)
+
     def show(self, host: str, way: JsonObject, command: str) -> None:
         """Prints what a command on the host prints, as it comes; Ctrl-C ends it."""
         with subprocess.Popen(
@@ -83,14 +91,24 @@ class OverSsh:
     def _answer(
         self, host: str, program: tuple[str, str], document: JsonObject, within_s: float
     ) -> str:
+        answer = self._run(host, program, document, within_s, subprocess.PIPE)
+        return answer.decode(errors="replace")
+
+    def _run(
+        self,
+        host: str,
+        program: tuple[str, str],
+        document: JsonObject,
+        within_s: float,
+        output: int | IO[bytes],
+    ) -> bytes:
         try:
             done = subprocess.run(
                 self._arguments(*program),
                 env=self._variables(document),
                 stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
+                stdout=output,
+                stderr=subprocess.PIPE,
                 timeout=within_s,
                 check=False,
             )
@@ -99,8 +117,8 @@ class OverSsh:
                 f"{host} has not answered within {within_s:.0f} s", fix=f"look at {host}'s console"
             ) from None
         if done.returncode:
-            raise _failure(done.returncode, done.stderr)
-        return done.stdout
+            raise _failure(done.returncode, done.stderr.decode(errors="replace"))
+        return done.stdout or b""
 
     def _arguments(self, program: str, action: str) -> list[str]:
         # Standard library only, so this program's own interpreter will do.

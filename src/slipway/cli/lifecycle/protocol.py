@@ -12,6 +12,7 @@ from slipway.cli.hosts.facts import HostFacts
 from slipway.cli.machine.checks import Check
 from slipway.cli.pulumi.process import Pulumi
 from slipway.cli.pulumi.state import StackState
+from slipway.cli.snapshots.kept import Snapshot
 from slipway.plan.platform import PlatformPlan
 
 
@@ -54,6 +55,13 @@ class Lifecycle(Protocol):
 
     def admit(self, host: str) -> Report:
         """`up`, with a host set up and admitted to the clusters as if it were new."""
+
+    def snapshots(self, plan: PlatformPlan) -> Sequence[Snapshot]:
+        """The snapshots that the environment's host keeps, oldest first."""
+
+    def restore(self, snapshot: Snapshot, *, force: bool) -> None:
+        """Sets up servers that have lost their data, and gives both clusters the states of the
+        snapshot. `force`: also where servers still have data."""
 
     def start(self) -> None:
         """Starts again what `stop` ended."""

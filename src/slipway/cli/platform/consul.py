@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import httpx
 
-from slipway.cli.platform.servers import client_of_first_that_answers
+from slipway.cli.platform import servers
 
 # A member's Status, by Serf's numbers.
 STATES = {0: "none", 1: "alive", 2: "leaving", 3: "left", 4: "failed"}
@@ -26,16 +26,20 @@ class Consul:
         self._http = http
 
     @classmethod
-    def of_any(cls, servers: Sequence[str], token: str | None, operator: Path) -> Self:
+    def of_any(cls, addresses: Sequence[str], token: str | None, operator: Path) -> Self:
         """Of the first of these servers (URLs) that knows a leader, else of the first."""
         headers = {"X-Consul-Token": token} if token else {}
-        return cls(client_of_first_that_answers(servers, headers, operator))
+        return cls(servers.client_of_first_that_answers(addresses, headers, operator))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._http.close()
+
+    def has_leader(self) -> bool:
+        """Whether the cluster answers; never raises."""
+        return servers.has_leader(self._http)
 
     def members(self) -> list[dict[str, Any]]:
         """Every agent that the server knows, also those that failed or left."""
@@ -46,3 +50,12 @@ class Consul:
         """Removes a failed agent, and the node's services with it. Again is the same as once."""
         path = f"/v1/agent/force-leave/{quote(host)}?prune"
         self._http.put(path).raise_for_status()
+
+    def node_ids(self) -> dict[str, str]:
+        """Name -> ID of every node in the catalog."""
+        nodes = self._http.get("/v1/catalog/nodes").raise_for_status().json()
+        return {str(node["Node"]): str(node["ID"]) for node in nodes}
+
+    def deregister(self, node: str) -> None:
+        """Removes a node with its services from the catalog; one that lives registers again."""
+        self._http.put("/v1/catalog/deregister", json={"Node": node}).raise_for_status()

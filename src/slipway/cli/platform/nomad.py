@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import quote
 
 import httpx
 
@@ -119,6 +120,23 @@ class Nomad:
         response = self._watch("/v1/allocations", index, wait_s)
         running = sum(item["ClientStatus"] not in ENDED for item in response.json())
         return running, int(response.headers.get("X-Nomad-Index", 0))
+
+    def reaches(self, node_id: str) -> bool:
+        """Whether the servers can ask the node's client; a restored state may list one as ready
+        that has not reported yet."""
+        path, parameters = "/v1/client/stats", {"node_id": node_id}
+        return self._http.get(path, params=parameters).is_success
+
+    def run_now(self, periodic_job: str) -> str:
+        """Starts a run of a periodic job; returns the ID of the run's own job."""
+        started = self._http.put(f"/v1/job/{periodic_job}/periodic/force").raise_for_status()
+        evaluation = self._get(f"/v1/evaluation/{started.json()['EvalID']}").json()
+        return str(evaluation["JobID"])
+
+    def watch_job(self, job_id: str, index: int, wait_s: int) -> tuple[list[dict[str, Any]], int]:
+        """(allocations of the job, index): returns on a change since `index`, or after `wait_s`."""
+        response = self._watch(f"/v1/job/{quote(job_id, safe='')}/allocations", index, wait_s)
+        return response.json(), int(response.headers.get("X-Nomad-Index", 0))
 
     def log(
         self, allocation_id: str, task: str, stream: str, *, follow: bool, offset: int = 0

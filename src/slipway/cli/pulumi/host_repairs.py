@@ -9,6 +9,10 @@ from typing import Any
 JsonObject = dict[str, Any]
 
 DELIVERY, ADMISSION, NODE = "delivery-", "admission-", "node-"  # of a host, by its name
+CONSUL, NOMAD = "consul-", "nomad-"  # the agents of a server
+# What empty clusters lack until they are restored: the permissions with which agents start, and the
+# operator's access.
+PERMISSIONS = ("operator-access", "consul-acl", "nomad-acl")
 
 
 def unfinished_hosts(exported: str) -> set[str]:
@@ -26,14 +30,44 @@ def with_admissions_again(exported: str, hosts: Collection[str]) -> str:
     the recorded commands no longer match the program's. (A tainted command would undo itself at the
     end.)"""
     names = {prefix + host for host in hosts for prefix in (DELIVERY, ADMISSION, NODE)}
+    return _edited(exported, lambda resource: _applied_again(resource, names))
 
-    def marked(resource: JsonObject) -> JsonObject:
-        if _name(resource) not in names:
-            return resource
-        changed = {key: {**resource.get(key, {}), "create": ""} for key in ("inputs", "outputs")}
-        return {**resource, **changed}
 
-    return _edited(exported, marked)
+def of_servers(exported: str, servers: Collection[str]) -> dict[str, str]:
+    """What brings these servers up, empty: name -> URN."""
+    names = {prefix + server for server in servers for prefix in (DELIVERY, CONSUL, NOMAD)}
+    return {
+        _name(each): str(each["urn"])
+        for each in json.loads(exported)["deployment"].get("resources") or []
+        if _name(each) in {*names, *PERMISSIONS} and each["type"].startswith("command:")
+    }
+
+
+def with_applied_again(exported: str, names: Collection[str]) -> str:
+    """The exported stack, changed so that these resources are updated, as hosts are that are
+    admitted again."""
+    return _edited(exported, lambda resource: _applied_again(resource, names))
+
+
+def removals(exported: str, servers: Collection[str]) -> dict[str, list[str]]:
+    """The commands that remove the agents of servers with their data, in their order."""
+    resources = json.loads(exported)["deployment"].get("resources") or []
+    known = {_name(each): each for each in resources if each["type"].startswith("command:")}
+    return {
+        server: [
+            str(known[agent + server]["inputs"]["delete"])
+            for agent in (NOMAD, CONSUL)
+            if agent + server in known
+        ]
+        for server in servers
+    }
+
+
+def _applied_again(resource: JsonObject, names: Collection[str]) -> JsonObject:
+    if _name(resource) not in names:
+        return resource
+    changed = {key: {**resource.get(key, {}), "create": ""} for key in ("inputs", "outputs")}
+    return {**resource, **changed}
 
 
 def _edited(exported: str, edit: Callable[[JsonObject], JsonObject]) -> str:

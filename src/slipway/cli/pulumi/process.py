@@ -41,16 +41,19 @@ class Pulumi:
     environment: Environment
     variables: Mapping[str, str]
 
-    def up(self, *, log: Path) -> None:
-        """Applies the program. The full output goes to `log`, changes to the terminal.
+    def up(self, *, log: Path, only: Sequence[str] = ()) -> None:
+        """Applies the program, or only these resources (URNs) of it, without a refresh. The full
+        output goes to `log`, changes to the terminal.
 
         On SIGINT or SIGTERM, Pulumi is interrupted and waited for, and InterruptedRunError is
         raised; a second signal ends it at once. CliError if Pulumi fails.
         """
         name = self.environment.name
+        targets = [part for urn in only for part in ("--target", urn)]
         self._apply(
             "up",
             log,
+            *(["--refresh=false", *targets] if targets else []),
             interrupted=InterruptedRunError(
                 "interrupted; pulumi ended cleanly and kept what was created",
                 fix=f"slipway up -s {name} completes it, slipway down -s {name} removes it",
@@ -113,9 +116,16 @@ class Pulumi:
             )
         return done.stdout
 
-    def _apply(self, operation: str, log: Path, *, interrupted: CliError, failed: CliError) -> None:
+    def _apply(
+        self,
+        operation: str,
+        log: Path,
+        *arguments: str,
+        interrupted: CliError,
+        failed: CliError,
+    ) -> None:
         flags = ("--yes", "--skip-preview", "--suppress-outputs", "--color", "never")
-        command = self._command(operation, "--stack", self.environment.name, *flags)
+        command = self._command(operation, "--stack", self.environment.name, *flags, *arguments)
         keep_kind(self.environment, self._home)
         try:
             with _following(command, self.variables, self.environment.checkout, log) as run:

@@ -15,8 +15,10 @@ from slipway.cli.environment import Environment, inherited
 from slipway.cli.errors import WRONG_INPUT, CliError
 from slipway.cli.pulumi.host_repairs import (
     admitted_hosts,
+    of_servers,
     unfinished_hosts,
     with_admissions_again,
+    with_applied_again,
 )
 from slipway.cli.pulumi.plugins import (
     Kind,
@@ -121,6 +123,21 @@ def admit_again(pulumi: Pulumi, plan: PlatformPlan, hosts: Collection[str]) -> N
     if again:
         say(f"admitted again: {', '.join(sorted(again))}")
         change_state(pulumi, exported, with_admissions_again(exported, again))
+
+
+def servers_again(pulumi: Pulumi, exported: str, plan: PlatformPlan) -> list[str]:
+    """Has the next update set up the servers again, as if they were new. Returns the URNs of what
+    it has to change. CliError if the stack does not have all servers."""
+    found = of_servers(exported, [server.name for server in plan.servers])
+    absent = [each.name for each in plan.servers if f"consul-{each.name}" not in found]
+    if absent:
+        raise CliError(
+            f"the state does not have {', '.join(absent)}",
+            fix="a restore needs the state and the files with which the servers were set up",
+            exit_code=WRONG_INPUT,
+        )
+    change_state(pulumi, exported, with_applied_again(exported, found))
+    return list(found.values())
 
 
 def hosts_left(pulumi: Pulumi, plan: PlatformPlan) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,11 +28,14 @@ from slipway.cli.planning import plan_environment
 from slipway.cli.platform.clusters import clusters
 from slipway.cli.progress import Phases, ToolchainProgress, telling
 from slipway.cli.pulumi.authorities import must_follow
+from slipway.cli.pulumi.host_repairs import removals
 from slipway.cli.pulumi.locks import exclusive
 from slipway.cli.pulumi.plugins import describe, known_kind, prepare_plugins
 from slipway.cli.pulumi.process import Pulumi
 from slipway.cli.pulumi.repairs import without_resources
 from slipway.cli.pulumi.state import StackState
+from slipway.cli.snapshots import kept, restoring
+from slipway.cli.snapshots.kept import Snapshot
 from slipway.config.errors import ConfigError
 from slipway.config.inputs import load_inputs
 from slipway.plan.platform import PlatformPlan, SshPlan
@@ -154,6 +158,44 @@ class FleetLifecycle:
         for urn in gone.urns:
             say(f"no longer in the state: {urn.rpartition('::')[2]}")
         say(_then(name, host, listed=listed))
+
+    def snapshots(self, plan: PlatformPlan) -> Sequence[Snapshot]:
+        ssh = self._reached(plan)
+        with agent_for(ssh) as agent:
+            over_ssh = OverSsh(environment=self.environment, agent=agent)
+            return kept.kept(plan, ssh, over_ssh)
+
+    def restore(self, snapshot: Snapshot, *, force: bool) -> None:
+        phases, name = Phases(), self.environment.name
+        inputs = load_inputs(self.environment.checkout, name)
+        plan = plan_environment(inputs)
+        ssh = self._reached(plan)
+        fill_cache(self.environment, inputs, plan, phases)
+        with (
+            self._prepared(phases, ssh) as (pulumi, agent),
+            tempfile.TemporaryDirectory(prefix="slipway-restore-") as folder,  # mode 0700
+        ):
+            over_ssh = OverSsh(environment=self.environment, agent=agent)
+            with phases.phase("servers", "what they still have"):
+                found = restoring.standing(plan, ssh, over_ssh, self.credentials)
+                emptied = restoring.to_be_emptied(found, name, force=force)
+            with phases.phase("snapshot", f"{snapshot.name}, from {kept.host_of(plan)}"):
+                files = kept.fetch(plan, ssh, over_ssh, snapshot, Path(folder))
+                restorer = restoring.Restorer(environment=self.environment, plan=plan, files=files)
+                restorer.verify()
+            with phases.phase("pulumi", "the servers, set up as new ones"):
+                exported = pulumi.output("stack", "export", "--stack", name)
+                restoring.empty(ssh, over_ssh, removals(exported, emptied))
+                pulumi.up(log=self._log, only=backend.servers_again(pulumi, exported, plan))
+            with phases.phase("restore", "both clusters"):
+                restorer.apply()
+            with (
+                phases.phase("clusters", "until every host is back"),
+                clusters(plan, self.credentials) as both,
+            ):
+                restoring.register_servers_again(plan, both)
+                restoring.wait_for_everybody(plan, both)
+        say(f'"{name}" has the state of {snapshot.name}; slipway up -s {name} applies the files')
 
     def machine_checks(self) -> Iterable[Check]:
         return operators_machine(self.environment)

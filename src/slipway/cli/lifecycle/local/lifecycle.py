@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from slipway.cli.hosts.facts import HostFacts
     from slipway.cli.lifecycle.protocol import Report
     from slipway.cli.machine.checks import Check
+    from slipway.cli.snapshots.kept import Snapshot
     from slipway.plan.platform import PlatformPlan
 
 
@@ -58,6 +59,12 @@ class LocalLifecycle:
 
     def admit(self, host: str) -> Report:
         raise self._is_this_machine(host, "slipway up", "brings it to the state in its files")
+
+    def snapshots(self, _plan: PlatformPlan) -> Sequence[Snapshot]:
+        raise self._takes_no_snapshots()
+
+    def restore(self, _snapshot: Snapshot, *, force: bool) -> None:  # noqa: ARG002
+        raise self._takes_no_snapshots()
 
     def start(self) -> None:
         from slipway.cli.lifecycle.local.processes import start
@@ -101,6 +108,16 @@ class LocalLifecycle:
 
     def state(self) -> StackState | None:
         return read_state(self.environment)
+
+    def _takes_no_snapshots(self) -> CliError:
+        name = self.environment.name
+        return CliError(
+            f'"{name}" has no snapshots: its servers and everything else are processes of this'
+            " machine, and are lost together",
+            fix=f"slipway start -s {name} brings back what has died; slipway down, then slipway up"
+            " builds it anew",
+            exit_code=WRONG_INPUT,
+        )
 
     def _is_this_machine(self, host: str, instead: str, effect: str) -> CliError:
         name = self.environment.name

@@ -1,0 +1,36 @@
+"""Show the snapshots of Consul's and Nomad's states."""
+
+from __future__ import annotations
+
+import datetime
+
+import typer
+
+from slipway.cli.console import print_tables, write_json
+from slipway.cli.environment import find
+from slipway.cli.lifecycle.registry import lifecycle_of
+from slipway.cli.options import DEFAULT_STACK, Json, Stack
+from slipway.cli.planning import plan_environment
+from slipway.cli.snapshots.kept import document
+from slipway.cli.views.snapshots_table import snapshots_table
+from slipway.config.inputs import load_inputs
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def snapshots(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
+    """Show the snapshots of Consul's and Nomad's states.
+
+    Each is one file of Consul and one of Nomad, on the host that takes them, newest first. They
+    hold every secret of both clusters.
+    """
+    environment = find(stack)
+    lifecycle = lifecycle_of(environment)
+    plan = plan_environment(load_inputs(environment.checkout, environment.name))
+    kept = lifecycle.snapshots(plan)
+    shown = document(plan, kept, datetime.datetime.now(datetime.UTC))
+    if json:
+        write_json(shown)
+    else:
+        print_tables(snapshots_table(shown))

@@ -1,0 +1,1 @@
+"""Snapshots of Consul's and Nomad's states: shown, taken, and restored."""
