@@ -155,7 +155,8 @@ def wait_for_everybody(plan: PlatformPlan, both: Clusters) -> None:
             raise CliError(
                 f"the states are restored, but after {BACK_S:.0f} s {', '.join(missing)}",
                 fix=f"slipway hosts -s {plan.environment} shows each host; one that joined after"
-                f" the snapshot, or was off for a day, needs slipway admit HOST -s {plan.environment}",
+                " the snapshot, or was off for a day, needs slipway admit HOST"
+                f" -s {plan.environment}",
             )
         if now_s - shown_s >= REPEAT_S:
             say(f"  {', '.join(missing)} ({now_s - started_s:.0f} s)")
