@@ -1,0 +1,92 @@
+"""When servers count as lost, and what Pulumi is told to set up again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from slipway.cli.errors import CliError
+from slipway.cli.pulumi.host_repairs import of_servers, removals, with_applied_again
+from slipway.cli.snapshots.restoring import Standing, to_be_emptied
+
+PLATFORM = "urn:pulumi:hosts::slipway::slipway:index:Platform$"
+SERVERS = ["server-0", "server-1"]
+
+
+def command(name: str) -> dict[str, Any]:
+    kind = "command:remote:Command"
+    programs = {"create": f"apply {name}", "delete": f"remove {name}"}
+    return {
+        "type": kind,
+        "urn": f"{PLATFORM}{kind}::{name}",
+        "inputs": programs,
+        "outputs": {**programs, "stdout": ""},
+    }
+
+
+AGAIN = [
+    *(f"{kind}-{server}" for server in SERVERS for kind in ("delivery", "consul", "nomad")),
+    "consul-acl",
+    "nomad-acl",
+    "operator-access",
+]
+OTHERS = [
+    "delivery-worker-0",
+    "node-worker-0",
+    "nomad-workloads",
+    "pool-cpu-ready",
+    "consul-server-01",
+]
+SEED = {"type": "random:index/randomPassword:RandomPassword", "urn": f"{PLATFORM}x::consul-seed"}
+STATE = json.dumps(
+    {"version": 3, "deployment": {"resources": [SEED, *map(command, [*AGAIN, *OTHERS])]}}
+)
+
+
+def standing(*, led: bool, jobs: int = 0, with_data: tuple[str, ...] = ()) -> Standing:
+    return Standing(led=led, jobs=jobs, with_data=with_data)
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_lost_servers_and_those_of_an_earlier_attempt_are_restored(force: bool) -> None:
+    lost, empty = standing(led=False), standing(led=True, with_data=("server-0",))
+    assert not to_be_emptied(lost, "hosts", force=force)
+    assert not to_be_emptied(empty, "hosts", force=force)
+
+
+def test_clusters_that_are_well_are_restored_only_if_forced_and_stay_in_place() -> None:
+    well = standing(led=True, jobs=5, with_data=("server-0", "server-1"))
+    with pytest.raises(CliError, match=r"are well.*5 jobs"):
+        to_be_emptied(well, "hosts", force=False)
+    assert not to_be_emptied(well, "hosts", force=True)
+
+
+def test_a_survivor_without_a_leader_is_emptied_only_if_forced() -> None:
+    survived = standing(led=False, with_data=("server-1",))
+    with pytest.raises(CliError, match="server-1 still have data") as refused:
+        to_be_emptied(survived, "hosts", force=False)
+    assert "lost-quorum.md" in refused.value.fix
+    assert to_be_emptied(survived, "hosts", force=True) == ("server-1",)
+
+
+def test_exactly_the_servers_and_what_lets_them_start_are_set_up_again() -> None:
+    found = of_servers(STATE, SERVERS)
+    assert set(found) == set(AGAIN)
+    changed = json.loads(with_applied_again(STATE, found))["deployment"]["resources"]
+    before = json.loads(STATE)["deployment"]["resources"]
+    assert changed[0] == before[0]
+    again = {
+        each["urn"].rpartition("::")[2]
+        for each in changed
+        if each.get("inputs", {}).get("create") == ""
+    }
+    assert again == set(AGAIN)
+    assert all(each["inputs"]["delete"] for each in changed[1:]), "a removal must still work"
+
+
+def test_a_server_is_emptied_as_if_it_was_removed_nomad_first() -> None:
+    assert removals(STATE, ["server-1"]) == {
+        "server-1": ["remove nomad-server-1", "remove consul-server-1"]
+    }
