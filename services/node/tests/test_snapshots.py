@@ -44,7 +44,9 @@ def lose_the_servers_data(cluster: Cluster) -> None:
         cluster.apply("agents.py", cluster.golden(document), cluster.agent_secrets("server-0"))
 
 
-def restore(cluster: Cluster, folder: Path) -> subprocess.CompletedProcess[str]:
+def restore(
+    cluster: Cluster, folder: Path, action: str = "apply"
+) -> subprocess.CompletedProcess[str]:
     addresses = {"consul": cluster.consul_address(), "nomad": cluster.address(1, 4646)}
     files = {
         system: {"address": address, "file": str(archive.newest(folder, system))}
@@ -52,7 +54,7 @@ def restore(cluster: Cluster, folder: Path) -> subprocess.CompletedProcess[str]:
     }
     return cluster.program(
         "restore_snapshot.py",
-        "apply",
+        action,
         document={"schema_version": 1, "leader_timeout_s": 60, **files},
         secrets={"schema_version": 1, **cluster.management},
     )
@@ -140,6 +142,7 @@ def test_a_damaged_file_is_refused_before_anything_is_restored(
     cluster: Cluster, tmp_path: Path, damage: str
 ) -> None:
     take.take(tmp_path, 1, apis(cluster), NOON)
+    assert restore(cluster, tmp_path, "verify").returncode == 0
     file = archive.newest(tmp_path, "nomad")
     assert file is not None
     content = file.read_bytes()
@@ -151,7 +154,8 @@ def test_a_damaged_file_is_refused_before_anything_is_restored(
     )
     with pytest.raises(HostError):
         archive.verify(file)
-    done = restore(cluster, tmp_path)
-    assert done.returncode == 1
-    assert file.name in done.stderr
-    assert "restored" not in done.stdout
+    for action in ("verify", "apply"):
+        done = restore(cluster, tmp_path, action)
+        assert done.returncode == 1
+        assert file.name in done.stderr
+        assert "restored" not in done.stdout
