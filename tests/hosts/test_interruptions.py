@@ -1,4 +1,4 @@
-"""An `up` that is interrupted, or that meets a host that is not fit: the next one completes it."""
+"""The first `up` of bare hosts, interrupted at every phase: the next one completes it."""
 
 from __future__ import annotations
 
@@ -29,13 +29,6 @@ def checkout(hosts: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
         yield made
 
 
-def refused(checkout: Checkout) -> str:
-    """What an `up` says that fails."""
-    done = checkout.slipway("up", check=False)
-    assert done.returncode == 1, done.stdout
-    return done.stdout + done.stderr
-
-
 def interrupted_at(checkout: Checkout, line: str) -> str:
     """What an `up` says that gets Ctrl-C once it shows a line with this pattern."""
     said = []
@@ -50,54 +43,6 @@ def interrupted_at(checkout: Checkout, line: str) -> str:
         process.wait()
     assert process.returncode == 130, "".join(said)
     return "".join(said)
-
-
-def test_a_host_that_is_not_there_is_named_and_nothing_of_it_is_called_done(
-    checkout: Checkout, hosts: Bed
-) -> None:
-    hosts.hosts["worker-0"].end()
-    said = refused(checkout)
-    assert "worker-0" in said
-    assert ADDRESSES["worker-0"] in said
-    assert "node-worker-0 created" not in said
-    hosts.start("worker-0")
-    hosts.wait_until_ready()
-
-
-@pytest.mark.parametrize(
-    ("host", "before", "after", "named"),
-    [
-        ("worker-0", "mv /usr/bin/uname /usr/bin/uname.real && printf '#!/bin/sh\\necho riscv64\\n'"
-         " > /usr/bin/uname && chmod +x /usr/bin/uname", "mv /usr/bin/uname.real /usr/bin/uname",
-         "riscv64"),
-        ("worker-0", "mv /usr/bin/ldd /usr/bin/ldd.real && printf '#!/bin/sh\\necho ldd 2.17\\n'"
-         " > /usr/bin/ldd && chmod +x /usr/bin/ldd", "mv /usr/bin/ldd.real /usr/bin/ldd", "2.17"),
-    ],
-    ids=["architecture", "C library"],
-)  # fmt: skip
-def test_a_host_that_is_not_fit_is_named_with_what_it_lacks(
-    checkout: Checkout, hosts: Bed, host: str, before: str, after: str, named: str
-) -> None:
-    hosts.hosts[host].ssh(before)
-    try:
-        said = refused(checkout)
-    finally:
-        hosts.hosts[host].ssh(after)
-    assert host in said
-    assert named in said
-    assert "fix:" in said
-    hosts.hosts[host].ssh("test ! -e /opt/slipway/tools")
-
-
-def test_a_full_disk_is_named_and_the_host_recovers(checkout: Checkout, hosts: Bed) -> None:
-    host = hosts.hosts["worker-0"]
-    host.ssh("fallocate -l $(($(df --output=avail -B1 / | tail -1) - 1000000)) /filler")
-    try:
-        said = refused(checkout)
-    finally:
-        host.ssh("rm /filler")
-    assert "worker-0" in said
-    assert "fix:" in said
 
 
 @pytest.mark.parametrize(
