@@ -52,7 +52,9 @@ def known(platform: Checkout) -> dict[str, Any]:
 
     variables = [each["Path"] for each in ask(f"{NOMAD}/vars")]
     return {
-        "jobs": {each["ID"]: each["Version"] for each in ask(f"{NOMAD}/jobs") if own(each["ID"])},
+        "jobs": {
+            each["ID"]: each["JobModifyIndex"] for each in ask(f"{NOMAD}/jobs") if own(each["ID"])
+        },
         "replicas": sorted(
             each["ID"]
             for each in ask(f"{NOMAD}/allocations")

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import httpx
 
+from components.consul.agent_config import SERVICE
 from slipway.cli.platform import servers
 
 # A member's Status, by Serf's numbers.
@@ -51,10 +52,11 @@ class Consul:
         path = f"/v1/agent/force-leave/{quote(host)}?prune"
         self._http.put(path).raise_for_status()
 
-    def node_ids(self) -> dict[str, str]:
-        """Name -> ID of every node in the catalog."""
-        nodes = self._http.get("/v1/catalog/nodes").raise_for_status().json()
-        return {str(node["Node"]): str(node["ID"]) for node in nodes}
+    def registered(self) -> dict[str, str]:
+        """Node's name -> ID of every agent in the catalog, by the service that each registers."""
+        path = f"/v1/catalog/service/{SERVICE}"
+        entries = self._http.get(path).raise_for_status().json()
+        return {str(entry["Node"]): str(entry["ID"]) for entry in entries}
 
     def deregister(self, node: str) -> None:
         """Removes a node with its services from the catalog; one that lives registers again."""

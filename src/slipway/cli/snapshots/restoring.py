@@ -180,9 +180,9 @@ def _missing(plan: PlatformPlan, both: Clusters) -> Iterator[str]:
 
 
 def _not_registered(plan: PlatformPlan, both: Clusters) -> list[str]:
-    """The servers that Consul's catalog does not have, or has with the ID of an earlier one."""
+    """The servers without services in Consul's catalog, or with the ID of an earlier server."""
     living = {each["Name"]: each["Tags"].get("id") for each in both.consul.members()}
-    registered = both.consul.node_ids()
+    registered = both.consul.registered()
     names = [server.name for server in plan.servers]
     return [name for name in names if living.get(name) != registered.get(name, "")]
 
