@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 import httpx
 
-from components.consul.agent_config import SERVICE
 from slipway.cli.platform import servers
 
 # A member's Status, by Serf's numbers.
@@ -52,12 +51,17 @@ class Consul:
         path = f"/v1/agent/force-leave/{quote(host)}?prune"
         self._http.put(path).raise_for_status()
 
-    def registered(self) -> dict[str, str]:
-        """Node's name -> ID of every agent in the catalog, by the service that each registers."""
-        path = f"/v1/catalog/service/{SERVICE}"
-        entries = self._http.get(path).raise_for_status().json()
+    def nodes_with(self, service: str) -> dict[str, str]:
+        """Name -> ID of every node with this service in the catalog."""
+        entries = self._http.get(f"/v1/catalog/service/{service}").raise_for_status().json()
         return {str(entry["Node"]): str(entry["ID"]) for entry in entries}
 
     def deregister(self, node: str) -> None:
         """Removes a node with its services from the catalog; one that lives registers again."""
         self._http.put("/v1/catalog/deregister", json={"Node": node}).raise_for_status()
+
+    def revoke_tokens_of(self, role: str) -> None:
+        """Deletes every token with this role."""
+        for token in self._http.get("/v1/acl/tokens").raise_for_status().json():
+            if role in {each["Name"] for each in token.get("Roles") or ()}:
+                self._http.delete(f"/v1/acl/token/{token['AccessorID']}").raise_for_status()

@@ -127,6 +127,13 @@ class Nomad:
         path, parameters = "/v1/client/stats", {"node_id": node_id}
         return self._http.get(path, params=parameters).is_success
 
+    def end_runs(self, periodic_job: str) -> None:
+        """Stops the runs of a periodic job that have not ended."""
+        for job in self.jobs():
+            if job["ID"].startswith(f"{periodic_job}/") and job["Status"] != "dead":
+                path = f"/v1/job/{quote(job['ID'], safe='')}"
+                self._http.delete(path).raise_for_status()
+
     def run_now(self, periodic_job: str) -> str:
         """Starts a run of a periodic job; returns the ID of the run's own job."""
         started = self._http.put(f"/v1/job/{periodic_job}/periodic/force").raise_for_status()

@@ -14,6 +14,10 @@ from pathlib import Path
 
 import httpx
 
+from components.consul.acl import SNAPSHOTS_ROLE
+from components.consul.agent_config import NAME as CONSUL
+from components.consul.agent_config import SERVICE
+from components.snapshots.job import JOB_ID
 from slipway.cli.console import say
 from slipway.cli.environment import Environment, inherited, token_in
 from slipway.cli.errors import WRONG_INPUT, CliError
@@ -145,6 +149,13 @@ def register_servers_again(plan: PlatformPlan, both: Clusters) -> None:
         both.consul.deregister(server)
 
 
+def end_the_snapshots_run(both: Clusters) -> None:
+    """Ends the run that took the snapshot. In the restored state it goes on, which would prevent
+    all later ones, and its token, which may change all permissions, would stay for ever."""
+    both.nomad.end_runs(JOB_ID)
+    both.consul.revoke_tokens_of(SNAPSHOTS_ROLE)
+
+
 def wait_for_everybody(plan: PlatformPlan, both: Clusters) -> None:
     """Waits until every client is back and every server registered. CliError with what is
     missing."""
@@ -180,11 +191,16 @@ def _missing(plan: PlatformPlan, both: Clusters) -> Iterator[str]:
 
 
 def _not_registered(plan: PlatformPlan, both: Clusters) -> list[str]:
-    """The servers without services in Consul's catalog, or with the ID of an earlier server."""
+    """The servers that Consul's catalog has not, or with the ID of an earlier server. The leader
+    registers one of these services, and the server's agent the other."""
     living = {each["Name"]: each["Tags"].get("id") for each in both.consul.members()}
-    registered = both.consul.registered()
+    catalogs = [both.consul.nodes_with(service) for service in (CONSUL, SERVICE)]
     names = [server.name for server in plan.servers]
-    return [name for name in names if living.get(name) != registered.get(name, "")]
+    return [
+        name
+        for name in names
+        if any(catalog.get(name, "") != living.get(name) for catalog in catalogs)
+    ]
 
 
 def _absent(what: str, expected: Sequence[str], found: Collection[str]) -> Iterator[str]:

@@ -193,6 +193,7 @@ class FleetLifecycle:
                 phases.phase("clusters", "until every host is back"),
                 clusters(plan, self.credentials) as both,
             ):
+                restoring.end_the_snapshots_run(both)
                 restoring.register_servers_again(plan, both)
                 restoring.wait_for_everybody(plan, both)
         say(f'"{name}" has the state of {snapshot.name}; slipway up -s {name} applies the files')
