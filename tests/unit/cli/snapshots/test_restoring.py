@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from slipway.cli.errors import CliError
+from slipway.cli.platform.clusters import Clusters
+from slipway.cli.platform.consul import Consul
+from slipway.cli.platform.nomad import Nomad
 from slipway.cli.pulumi.host_repairs import of_servers, removals, with_applied_again
-from slipway.cli.snapshots.restoring import Standing, to_be_emptied
+from slipway.cli.snapshots.restoring import Standing, end_the_snapshots_run, to_be_emptied
+from tests.unit.cli.conftest import Serve
 
 PLATFORM = "urn:pulumi:hosts::slipway::slipway:index:Platform$"
 SERVERS = ["server-0", "server-1"]
@@ -90,3 +95,34 @@ def test_a_server_is_emptied_as_if_it_was_removed_nomad_first() -> None:
     assert removals(STATE, ["server-1"]) == {
         "server-1": ["remove nomad-server-1", "remove consul-server-1"]
     }
+
+
+def test_the_run_in_a_restored_state_ends_and_loses_its_token_and_nothing_else_does(
+    serve: Serve,
+) -> None:
+    jobs = {
+        "snapshots": "running",
+        "snapshots/periodic-1": "dead",
+        "snapshots/periodic-2": "running",
+    }
+    roles = {"a": "slipway-snapshots", "b": "slipway-xds"}
+    ends, revokes = "DELETE /v1/job/snapshots%2Fperiodic-2", "DELETE /v1/acl/token/a"
+    server = serve(
+        {
+            "GET /v1/jobs": (200, [{"ID": n, "Status": s, "Stop": False} for n, s in jobs.items()]),
+            "GET /v1/acl/tokens": (
+                200,
+                [
+                    {"AccessorID": "management"},
+                    *({"AccessorID": t, "Roles": [{"Name": r}]} for t, r in roles.items()),
+                ],
+            ),
+            ends: (200, {}),
+            revokes: (200, {}),
+        }
+    )
+    nomad = Nomad.at(server.address, None, Path())
+    end_the_snapshots_run(
+        Clusters(nomad=nomad, consul=Consul.of_any([server.address], None, Path()))
+    )
+    assert [each for each in server.asked if each.startswith("DELETE")] == [ends, revokes]
