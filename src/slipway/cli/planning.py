@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 
-from slipway.config.inputs import PlanInputs
+from slipway.cli.environment import Environment
+from slipway.config.inputs import PlanInputs, load_inputs
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.platform import make_plan
 from stacks.job_ids import with_job_ids
@@ -13,3 +14,8 @@ from stacks.job_ids import with_job_ids
 def plan_environment(inputs: PlanInputs, *, today: datetime.date | None = None) -> PlatformPlan:
     """Raises ConfigError like slipway.planner.platform.make_plan."""
     return with_job_ids(make_plan(inputs, today=today))
+
+
+def plan_of(environment: Environment) -> PlatformPlan:
+    """The plan of an environment's files. Raises ConfigError."""
+    return plan_environment(load_inputs(environment.checkout, environment.name))

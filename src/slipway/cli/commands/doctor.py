@@ -15,9 +15,8 @@ from slipway.cli.errors import FAILED, CliError
 from slipway.cli.lifecycle.registry import lifecycle_of
 from slipway.cli.machine import checks
 from slipway.cli.options import DEFAULT_STACK, Json, Stack
-from slipway.cli.planning import plan_environment
+from slipway.cli.planning import plan_of
 from slipway.config.errors import ConfigError
-from slipway.config.inputs import load_inputs
 
 app = typer.Typer(add_completion=False)
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -58,7 +57,7 @@ def _checks(environment: Environment) -> Iterator[checks.Check]:
         return
     yield from lifecycle.machine_checks()
     try:
-        plan = plan_environment(load_inputs(environment.checkout, environment.name))
+        plan = plan_of(environment)
     except ConfigError as error:
         yield _configuration(environment, error)
         return
@@ -66,7 +65,7 @@ def _checks(environment: Environment) -> Iterator[checks.Check]:
 
 
 def _checks_of(environment: Environment, host: str) -> Iterable[checks.Check]:
-    plan = plan_environment(load_inputs(environment.checkout, environment.name))
+    plan = plan_of(environment)
     return lifecycle_of(environment).host_checks(plan, host)
 
 

@@ -9,8 +9,7 @@ import typer
 from slipway.cli.environment import find
 from slipway.cli.lifecycle.registry import lifecycle_of
 from slipway.cli.options import DEFAULT_STACK, Stack
-from slipway.cli.planning import plan_environment
-from slipway.config.inputs import load_inputs
+from slipway.cli.planning import plan_of
 
 app = typer.Typer(add_completion=False)
 
@@ -31,5 +30,5 @@ def forget(
     """
     environment = find(stack)
     lifecycle = lifecycle_of(environment)
-    plan = plan_environment(load_inputs(environment.checkout, environment.name))
+    plan = plan_of(environment)
     lifecycle.forget(plan, host, sure=yes)

@@ -13,11 +13,10 @@ from slipway.cli.environment import find
 from slipway.cli.hosts.inventory import ClusterView, inventory
 from slipway.cli.lifecycle.registry import lifecycle_of
 from slipway.cli.options import DEFAULT_STACK, Json, Stack
-from slipway.cli.planning import plan_environment
+from slipway.cli.planning import plan_of
 from slipway.cli.platform.clusters import Clusters, clusters
 from slipway.cli.progress import telling
 from slipway.cli.views.hosts_table import hosts_table
-from slipway.config.inputs import load_inputs
 
 app = typer.Typer(add_completion=False)
 
@@ -31,7 +30,7 @@ def hosts(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
     """
     environment = find(stack)
     lifecycle = lifecycle_of(environment)
-    plan = plan_environment(load_inputs(environment.checkout, environment.name))
+    plan = plan_of(environment)
     with telling(lambda: "asking Consul and Nomad"), clusters(plan, lifecycle.credentials) as both:
         view = _view(both)
     document = inventory(plan, view, lifecycle.host_facts(plan))

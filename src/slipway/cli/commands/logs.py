@@ -15,10 +15,9 @@ from slipway.cli.environment import find
 from slipway.cli.errors import WRONG_INPUT, CliError
 from slipway.cli.lifecycle.registry import lifecycle_of
 from slipway.cli.options import DEFAULT_STACK, Stack
-from slipway.cli.planning import plan_environment
+from slipway.cli.planning import plan_of
 from slipway.cli.platform.nomad import Nomad
 from slipway.cli.platform.tasks import fails, has_started, state_of, task_names, telling_task
-from slipway.config.inputs import load_inputs
 
 app = typer.Typer(add_completion=False)
 
@@ -60,7 +59,7 @@ def logs(
     environment = find(stack)
     if unit is not None:
         _refuse({"--replica": replica, "--task": task, "--stderr": stderr})
-        plan = plan_environment(load_inputs(environment.checkout, environment.name))
+        plan = plan_of(environment)
         lifecycle_of(environment).show_unit(plan, job, unit, lines=lines, follow=follow)
         return
     applied = require(environment)

@@ -11,10 +11,9 @@ from slipway.cli.confirmation import must_agree
 from slipway.cli.environment import find
 from slipway.cli.lifecycle.registry import lifecycle_of
 from slipway.cli.options import DEFAULT_STACK, Stack
-from slipway.cli.planning import plan_environment
+from slipway.cli.planning import plan_of
 from slipway.cli.snapshots.kept import chosen
 from slipway.cli.views.snapshots_table import age
-from slipway.config.inputs import load_inputs
 
 app = typer.Typer(add_completion=False)
 
@@ -43,7 +42,7 @@ def restore(
     """
     environment = find(stack)
     lifecycle = lifecycle_of(environment)
-    plan = plan_environment(load_inputs(environment.checkout, environment.name))
+    plan = plan_of(environment)
     one = chosen(lifecycle.snapshots(plan), snapshot, environment.name)
     if not yes:
         old = age(round((datetime.datetime.now(datetime.UTC) - one.taken).total_seconds()))

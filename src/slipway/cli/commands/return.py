@@ -12,9 +12,8 @@ from slipway.cli.environment import find
 from slipway.cli.hosts import work
 from slipway.cli.lifecycle.registry import lifecycle_of
 from slipway.cli.options import DEFAULT_STACK, Stack
-from slipway.cli.planning import plan_environment
+from slipway.cli.planning import plan_of
 from slipway.cli.platform.clusters import clusters
-from slipway.config.inputs import load_inputs
 
 app = typer.Typer(add_completion=False)
 
@@ -30,6 +29,6 @@ def return_(
     """
     environment = find(stack)
     lifecycle = lifecycle_of(environment)
-    plan = plan_environment(load_inputs(environment.checkout, environment.name))
+    plan = plan_of(environment)
     with clusters(plan, lifecycle.credentials) as both:
         work.give_work(both.nomad, plan, host)

@@ -8,11 +8,10 @@ from slipway.cli.console import say
 from slipway.cli.environment import find
 from slipway.cli.lifecycle.registry import lifecycle_of
 from slipway.cli.options import DEFAULT_STACK, Stack
-from slipway.cli.planning import plan_environment
+from slipway.cli.planning import plan_of
 from slipway.cli.platform.clusters import clusters
 from slipway.cli.snapshots.kept import host_of
 from slipway.cli.snapshots.taking import take
-from slipway.config.inputs import load_inputs
 
 app = typer.Typer(add_completion=False)
 
@@ -26,7 +25,7 @@ def snapshot(stack: Stack = DEFAULT_STACK) -> None:
     """
     environment = find(stack)
     lifecycle = lifecycle_of(environment)
-    plan = plan_environment(load_inputs(environment.checkout, environment.name))
+    plan = plan_of(environment)
     before = {each.name for each in lifecycle.snapshots(plan)}
     with clusters(plan, lifecycle.credentials) as both:
         take(both.nomad)

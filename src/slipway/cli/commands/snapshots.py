@@ -10,10 +10,9 @@ from slipway.cli.console import print_tables, write_json
 from slipway.cli.environment import find
 from slipway.cli.lifecycle.registry import lifecycle_of
 from slipway.cli.options import DEFAULT_STACK, Json, Stack
-from slipway.cli.planning import plan_environment
+from slipway.cli.planning import plan_of
 from slipway.cli.snapshots.kept import document
 from slipway.cli.views.snapshots_table import snapshots_table
-from slipway.config.inputs import load_inputs
 
 app = typer.Typer(add_completion=False)
 
@@ -27,7 +26,7 @@ def snapshots(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
     """
     environment = find(stack)
     lifecycle = lifecycle_of(environment)
-    plan = plan_environment(load_inputs(environment.checkout, environment.name))
+    plan = plan_of(environment)
     kept = lifecycle.snapshots(plan)
     shown = document(plan, kept, datetime.datetime.now(datetime.UTC))
     if json:

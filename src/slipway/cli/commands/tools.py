@@ -13,12 +13,11 @@ from slipway.cli.console import results, say, write_json
 from slipway.cli.environment import Environment, find
 from slipway.cli.machine.weights import is_prepared
 from slipway.cli.options import DEFAULT_STACK, Json, Stack
-from slipway.cli.planning import plan_environment
+from slipway.cli.planning import plan_of
 from slipway.cli.progress import ToolchainProgress
 from slipway.cli.pulumi.plugins import describe, known_kind
 from slipway.config.artifacts import REQUIREMENTS
 from slipway.config.errors import ConfigError
-from slipway.config.inputs import load_inputs
 from slipway.config.model import SOURCE_KINDS
 from slipway.plan.platform import WeightsSpec
 from slipway.planner.engines.registry import ENGINES
@@ -98,7 +97,7 @@ def _environments(environment: Environment) -> Iterator[ToolState]:
 def _weights(environment: Environment) -> Iterator[ToolState]:
     """The weights of the models that this machine serves."""
     try:
-        plan = plan_environment(load_inputs(environment.checkout, environment.name))
+        plan = plan_of(environment)
     except ConfigError:
         say(f"the weights are not listed: slipway plan -s {environment.name} shows the mistakes")
         return
