@@ -13,6 +13,16 @@ PYTHON = (3, 11)  # of the environments in the operator's cache
 CACHE = "/opt/slipway"  # on a host, for all environments
 
 
+def run_folder(environment: str) -> str:
+    """On a host: what its agents have, and the snapshots."""
+    return f"/var/lib/slipway/{environment}"
+
+
+def scratch_folder(environment: str) -> str:
+    """On a host, in memory: its files are gone after a reboot."""
+    return f"/run/slipway/{environment}"
+
+
 def delivery_document(plan: PlatformPlan, ssh: SshPlan, host: str) -> dict[str, Any]:
     """schemas/delivery.schema.json"""
     nodes = (node for pool in plan.pools for node in pool.hosts)

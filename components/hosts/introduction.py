@@ -15,8 +15,8 @@ from typing import Any
 from components.consul import agent_config as consul
 from components.consul.acl import CLIENT_POLICY, LogIn
 from components.consul.joining import HostTokens
-from components.hosts.delivery import way_to
-from components.hosts.ssh import reachable, run_folder, scratch_folder
+from components.hosts.delivery import run_folder, scratch_folder, way_to
+from components.hosts.ssh import reachable
 from components.node_pool.host_document import CONSUL_TOKEN
 from components.nomad import agent_config as nomad
 from slipway.plan.platform import Node, PlatformPlan
@@ -87,8 +87,8 @@ class Introduction:
             "nomad": plan.nomad.url,
             "consul": plan.consul.url,
             "ssh": way_to(self._ssh, node.name),
-            "run": run_folder(plan),
-            "scratch": scratch_folder(plan),
+            "run": run_folder(plan.environment),
+            "scratch": scratch_folder(plan.environment),
         }
 
 

@@ -10,7 +10,7 @@ import pulumi
 import pulumi_command as command
 
 from components.base import HostProgram, SlipwayComponent
-from components.hosts.delivery import CACHE, delivery_document
+from components.hosts.delivery import CACHE, delivery_document, run_folder, scratch_folder
 from components.hosts.local import LocalHosts
 from components.node_pool.supervision import SYSTEM_PYTHON
 from slipway.plan.platform import PlatformPlan, SshHost, SshPlan
@@ -60,9 +60,9 @@ class SshHosts:
         """Variables are part of the command, because SSH servers accept none by default. Secrets
         are not: they go through standard input."""
         variables = {
-            "SLIPWAY_RUN": run_folder(self._plan),
+            "SLIPWAY_RUN": run_folder(self._plan.environment),
             "SLIPWAY_CACHE": CACHE,
-            "SLIPWAY_SCRATCH": scratch_folder(self._plan),
+            "SLIPWAY_SCRATCH": scratch_folder(self._plan.environment),
             **program.environment,
         }
         settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
@@ -85,15 +85,6 @@ class SshHosts:
                 parent,
             )
         return [self._deliveries[host]]
-
-
-def run_folder(plan: PlatformPlan) -> str:
-    return f"/var/lib/slipway/{plan.environment}"
-
-
-def scratch_folder(plan: PlatformPlan) -> str:
-    """In memory: its files are gone after a reboot."""
-    return f"/run/slipway/{plan.environment}"
 
 
 def reachable(plan: PlatformPlan) -> SshPlan:

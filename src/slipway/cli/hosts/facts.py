@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from cryptography import x509
 
-from components.hosts.delivery import CACHE
+from components.hosts.delivery import CACHE, run_folder
 from slipway.cli.errors import CliError
 from slipway.cli.hosts.over_ssh import OverSsh, known_way
 from slipway.plan.platform import SshPlan
@@ -68,7 +68,7 @@ def look_at(
 
 
 def script(environment: str) -> str:
-    run = shlex.quote(f"/var/lib/slipway/{environment}")
+    run = shlex.quote(run_folder(environment))
     return LOOK.format(run=run, cache=CACHE, environment=shlex.quote(environment))
 
 

@@ -17,11 +17,11 @@ from slipway.cli.hosts.roster import unknown
 from slipway.cli.platform.clusters import Clusters
 from slipway.cli.platform.consul import ALIVE
 from slipway.cli.platform.servers import must_answer
+from slipway.cli.pulumi.exported import is_command, name_of, resources_of
 
 # components/naming.py, components/hosts/ssh.py: what runs on a host, and what is brought there.
 ON_HOST = ("node", "consul", "nomad")
 DELIVERY = "delivery"
-COMMANDS = "command:"  # the types of both
 ANSWERS_S = 60.0
 UNCHANGED = "the state is as it was"
 REFUSED = "Permission denied"  # somebody is there
@@ -40,7 +40,7 @@ class Recorded:
 
 def recorded(exported: str, host: str, environment: str) -> Recorded:
     """The host in an exported stack. CliError (wrong input) with the hosts that are there."""
-    hosts = {each.name: each for each in _hosts(json.loads(exported)["deployment"])}
+    hosts = {each.name: each for each in _hosts(exported)}
     if host not in hosts:
         raise unknown(host, environment, hosts)
     return hosts[host]
@@ -122,13 +122,12 @@ def _is_heard(host: str, cluster: str) -> CliError:
     )
 
 
-def _hosts(deployment: Mapping[str, Any]) -> Iterator[Recorded]:
+def _hosts(exported: str) -> Iterator[Recorded]:
     """Every host to which something was brought."""
-    resources = deployment.get("resources") or []
     commands = {
-        each["urn"].rpartition("::")[2]: each
-        for each in resources
-        if each["type"].startswith(COMMANDS) and not each.get("delete")
+        name_of(each): each
+        for each in resources_of(exported)
+        if is_command(each) and not each.get("delete")
     }
     for name, resource in commands.items():
         kind, _, host = name.partition("-")

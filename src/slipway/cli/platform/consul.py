@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote
 
-import httpx
-
-from slipway.cli.platform import servers
+from slipway.cli.platform.servers import Server
 
 # A member's Status, by Serf's numbers.
 STATES = {0: "none", 1: "alive", 2: "leaving", 3: "left", 4: "failed"}
 ALIVE = 1
 
 
-class Consul:
-    """A server's API with the environment's management token and the operator's certificate.
-
-    Methods raise httpx.HTTPError.
-    """
-
-    def __init__(self, http: httpx.Client) -> None:
-        self._http = http
-
-    @classmethod
-    def of_any(cls, addresses: Sequence[str], token: str | None, operator: Path) -> Self:
-        """Of the first of these servers (URLs) that knows a leader, else of the first."""
-        headers = {"X-Consul-Token": token} if token else {}
-        return cls(servers.client_of_first_that_answers(addresses, headers, operator))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.close()
-
-    def has_leader(self) -> bool:
-        """Whether the cluster answers; never raises."""
-        return servers.has_leader(self._http)
+class Consul(Server):
+    AUTHORIZATION_HEADER = "X-Consul-Token"
 
     def members(self) -> list[dict[str, Any]]:
         """Every agent that the server knows, also those that failed or left."""

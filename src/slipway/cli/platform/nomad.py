@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
@@ -11,20 +11,14 @@ import httpx
 
 from slipway.cli.applied import Applied
 from slipway.cli.environment import Environment
-from slipway.cli.platform import servers
+from slipway.cli.platform.servers import TIMEOUT_S, Server
 
 NANOSECONDS_PER_S = 1_000_000_000
 ENDED = frozenset({"complete", "failed", "lost"})
 
 
-class Nomad:
-    """A server's API with the environment's management token and the operator's certificate.
-
-    Methods raise httpx.HTTPError (`errors.explained` knows it).
-    """
-
-    def __init__(self, http: httpx.Client) -> None:
-        self._http = http
+class Nomad(Server):
+    AUTHORIZATION_HEADER = "X-Nomad-Token"
 
     @classmethod
     def at(cls, address: str, token: str | None, operator: Path) -> Self:
@@ -33,22 +27,6 @@ class Nomad:
     @classmethod
     def of(cls, environment: Environment, applied: Applied) -> Self:
         return cls.at(applied.nomad, environment.token("nomad"), applied.operator)
-
-    @classmethod
-    def of_any(cls, addresses: Sequence[str], token: str | None, operator: Path) -> Self:
-        """Of the first of these servers (URLs) that knows a leader, else of the first."""
-        headers = {"X-Nomad-Token": token} if token else {}
-        return cls(servers.client_of_first_that_answers(addresses, headers, operator))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._http.close()
-
-    def has_leader(self) -> bool:
-        """Whether the cluster answers; never raises."""
-        return servers.has_leader(self._http)
 
     def nodes(self) -> list[dict[str, Any]]:
         return self._list("/v1/nodes")
@@ -157,14 +135,14 @@ class Nomad:
             "offset": str(offset),
         }
         path = f"/v1/client/fs/logs/{allocation_id}"
-        timeout = httpx.Timeout(servers.TIMEOUT_S, read=None if follow else servers.TIMEOUT_S)
+        timeout = httpx.Timeout(TIMEOUT_S, read=None if follow else TIMEOUT_S)
         with self._http.stream("GET", path, params=parameters, timeout=timeout) as response:
             response.raise_for_status()
             yield from response.iter_bytes()
 
     def _watch(self, path: str, index: int, wait_s: int) -> httpx.Response:
         parameters = {"index": str(index), "wait": f"{wait_s}s"}
-        response = self._http.get(path, params=parameters, timeout=wait_s + servers.TIMEOUT_S)
+        response = self._http.get(path, params=parameters, timeout=wait_s + TIMEOUT_S)
         return response.raise_for_status()
 
     def _drain(self, node_id: str, request: Mapping[str, Any]) -> None:

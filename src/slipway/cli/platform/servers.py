@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar, Self
 
 import httpx
 
@@ -14,6 +15,32 @@ from slipway.cli.errors import CliError
 TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 3.0
 LEADER_TIMEOUT_S = 2.0  # of each server that may be dead
+
+
+class Server:
+    """The API of a cluster's server, with the environment's management token and the operator's
+    certificate. Methods raise httpx.HTTPError (`errors.explained` knows it)."""
+
+    AUTHORIZATION_HEADER: ClassVar[str]
+
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+
+    @classmethod
+    def of_any(cls, addresses: Sequence[str], token: str | None, operator: Path) -> Self:
+        """Of the first of these servers (URLs) that knows a leader, else of the first."""
+        headers = {cls.AUTHORIZATION_HEADER: token} if token else {}
+        return cls(client_of_first_that_answers(addresses, headers, operator))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def has_leader(self) -> bool:
+        """Whether the cluster answers; never raises."""
+        return has_leader(self._http)
 
 
 def client(address: str, headers: Mapping[str, str], operator: Path) -> httpx.Client:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Collection, Iterable
 
 from slipway.cli.console import say
 from slipway.cli.environment import Environment
+from slipway.cli.pulumi.exported import JsonObject, edited, name_of, resources_of
 from slipway.cli.pulumi.state import NOMAD_JOB, is_job_to_delete
-
-JsonObject = dict[str, Any]
 
 ROUTES_GATE = "routes-acknowledged"  # stacks/platform.py
 
@@ -28,10 +26,9 @@ def with_jobs_kept(exported: str, jobs: Collection[str]) -> str:
     again as long as any job is to be deleted: Pulumi remembers that it opened, but not that routes
     have moved since.
     """
-    stack = json.loads(exported)
-    resources = stack["deployment"].get("resources") or []
+    resources = resources_of(exported)
     marked = [each for each in resources if is_job_to_delete(each)]
-    gates = {f"{_name(each)}-ready" for each in marked if each["id"] in jobs}
+    gates = {f"{name_of(each)}-ready" for each in marked if each["id"] in jobs}
     gates |= {ROUTES_GATE} if marked else set()
     owned = {
         each["id"] for each in resources if each["type"] == NOMAD_JOB and not each.get("delete")
@@ -40,11 +37,9 @@ def with_jobs_kept(exported: str, jobs: Collection[str]) -> str:
     def repaired(resource: JsonObject) -> JsonObject:
         if is_job_to_delete(resource):
             return _forgotten(resource, really=resource["id"] in {*jobs, *owned})
-        return {**resource, "taint": True} if _name(resource) in gates else resource
+        return {**resource, "taint": True} if name_of(resource) in gates else resource
 
-    changed = [repaired(each) for each in resources]
-    stack["deployment"]["resources"] = changed
-    return exported if changed == resources else json.dumps(stack)
+    return edited(exported, repaired)
 
 
 def say_kept(jobs: Collection[str]) -> None:
@@ -55,10 +50,6 @@ def _forgotten(resource: JsonObject, *, really: bool) -> JsonObject:
     """The entry with or without Pulumi's flag for a deletion that changes only the state."""
     rest = {key: value for key, value in resource.items() if key != "retainOnDelete"}
     return {**rest, "retainOnDelete": True} if really else rest
-
-
-def _name(resource: Mapping[str, Any]) -> str:
-    return str(resource["urn"].rpartition("::")[2])
 
 
 def without_resources(exported: str, urns: Collection[str]) -> str:
@@ -90,14 +81,3 @@ def _independent(resource: JsonObject, urns: Collection[str]) -> JsonObject:
 def leaving_hosts(environment: Environment) -> Iterable[str]:
     """Hosts whose removal did not finish (services/node/host/lifecycle.py)."""
     return (path.parent.name for path in (environment.run / "nodes").glob("*/leaving"))
-
-
-def with_hosts_applied(exported: str, hosts: Collection[str]) -> str:
-    """The exported stack, changed so that the nodes of `hosts` are updated: their recorded inputs
-    no longer match the program's. (A tainted node would be removed at the end.)"""
-    stack = json.loads(exported)
-    nodes = {f"node-{host}" for host in hosts}
-    for resource in stack["deployment"]["resources"]:
-        if _name(resource) in nodes:
-            resource["inputs"] = {**resource["inputs"], "environment": {}}
-    return json.dumps(stack)

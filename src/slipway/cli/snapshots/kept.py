@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from components.hosts.delivery import run_folder
 from slipway.cli.errors import WRONG_INPUT, CliError
 from slipway.cli.hosts.over_ssh import OverSsh, known_way
 from slipway.plan.platform import PlatformPlan, SshPlan
@@ -119,4 +120,4 @@ def document(
 
 def folder_of(plan: PlatformPlan) -> str:
     """On the host."""
-    return f"/var/lib/slipway/{plan.environment}/snapshots"
+    return f"{run_folder(plan.environment)}/snapshots"

@@ -17,6 +17,7 @@ import httpx
 from components.consul.acl import SNAPSHOTS_ROLE
 from components.consul.agent_config import NAME as CONSUL
 from components.consul.agent_config import SERVICE
+from components.hosts.delivery import run_folder
 from components.snapshots.job import JOB_ID
 from slipway.cli.console import say
 from slipway.cli.environment import Environment, inherited, token_in
@@ -228,6 +229,6 @@ def _jobs(both: Clusters) -> int:
 
 
 def _data_of(plan: PlatformPlan, server: str) -> str:
-    folder = f"/var/lib/slipway/{plan.environment}/nodes/{server}"
+    folder = f"{run_folder(plan.environment)}/nodes/{server}"
     folders = shlex.join(f"{folder}/{agent}/data" for agent in ("consul", "nomad"))
     return f"ls -d {folders} 2>/dev/null || true"
