@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pulumi
+import pulumi_random as random
+
+SEED_LENGTH = 64
 
 
 class SlipwayComponent(pulumi.ComponentResource):
@@ -50,6 +53,18 @@ class SlipwayComponent(pulumi.ComponentResource):
             custom_timeouts=custom_timeouts,
             protect=protect,
         )
+
+    def random_seed(self, name: str) -> pulumi.Output[str]:
+        """The secret from which others are derived (components/seeds.py). Whatever protects the
+        component protects it."""
+        password = random.RandomPassword(
+            f"{name}-seed",
+            length=SEED_LENGTH,
+            special=False,
+            opts=self.child_options(protect=self.protected),
+        )
+        seed: pulumi.Output[str] = pulumi.Output.secret(password.result)
+        return seed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pulumi
 
 from components import seeds
-from components.base import HostProgram, secret_json
+from components.base import HostProgram, Hosts, SlipwayComponent, secret_json
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import PlatformPlan
 
@@ -15,24 +16,28 @@ SCHEMA_VERSION = 1  # of the document and its secrets
 TIMEOUT_S = 120
 
 
-def rotation(
+def replaced_key(
+    cluster: SlipwayComponent,
+    name: str,
     plan: PlatformPlan,
-    system: str,
+    programs: Hosts,
     api: Endpoint,
     *,
     seed: pulumi.Output[str],
     token: pulumi.Output[str],
-) -> HostProgram | None:
-    """None for the first key, with which every cluster begins."""
+    depends_on: Sequence[pulumi.Resource],
+) -> list[pulumi.Resource]:
+    """For the servers to depend on; nothing for the first key, with which every cluster begins.
+    `name`: "consul" or "nomad"."""
     generation = plan.security.gossip_key
     if generation == 1:
-        return None
-    return HostProgram(
+        return []
+    program = HostProgram(
         bundle=plan.node_agent.bundle,
         script="rotate_gossip.py",
         document={
             "schema_version": SCHEMA_VERSION,
-            "system": system,
+            "system": name,
             "servers": [api.at(server.address).url for server in plan.servers],
             "generation": generation,
             "timeout_s": TIMEOUT_S,
@@ -44,6 +49,7 @@ def rotation(
         ),
         removes=False,
     )
+    return [programs.run(program, f"{name}-gossip-key", cluster, depends_on=depends_on)]
 
 
 def _secrets(seed: str, token: str, generation: int) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import pulumi
 import pulumi_nomad as nomad
-import pulumi_random as random
 import pulumi_tls as tls
 
 from components.base import HostProgram, SlipwayComponent, secret_json
@@ -18,7 +17,6 @@ from components.hosts.realisation import HostRealisation
 from slipway.plan.platform import PlatformPlan
 
 OPERATOR_SCHEMA_VERSION = 1  # of the operator's document and its secrets
-SEED_LENGTH = 64
 HOURS_PER_DAY = 24
 AUTHORITY_VALID_DAYS = 3650
 LEAF_VALID_DAYS = 365
@@ -52,13 +50,7 @@ class CertificateAuthority(SlipwayComponent):
     ) -> None:
         super().__init__("CertificateAuthority", name, _facts(args.plan), opts)
         self._organization = f"slipway {args.plan.environment}"
-        password = random.RandomPassword(
-            f"{name}-seed",
-            length=SEED_LENGTH,
-            special=False,
-            opts=self.child_options(protect=self.protected),
-        )
-        self._seed: pulumi.Output[str] = pulumi.Output.secret(password.result)
+        self._seed = self.random_seed(name)
         generations = args.plan.security.authorities
         authorities = [self._authority(name, generation) for generation in generations]
         self._signs, self._key = authorities[0].cert_pem, self._private_key(generations[0])

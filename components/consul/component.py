@@ -8,20 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-import pulumi_random as random
 
-from components import naming, seeds
+from components import seeds
 from components.base import HostProgram, SlipwayComponent, secret_json
 from components.consul import acl
 from components.consul.agent_config import NAME, server_document, server_secrets
 from components.consul.joining import Joining
 from components.consul.task_roles import task_roles
-from components.gossip import rotation
+from components.gossip import replaced_key
 from components.hosts.realisation import HostRealisation
 from components.node_pool.host_document import secrets_document
+from components.servers import servers_in_turn
 from slipway.plan.platform import PlatformPlan
-
-SEED_LENGTH = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,45 +49,27 @@ class ConsulCluster(SlipwayComponent):
         plan, hosts = args.plan, args.hosts
         self.address = plan.consul.url
         super().__init__("ConsulCluster", name, {"servers": len(plan.servers)}, opts)
-        password = random.RandomPassword(
-            f"{name}-seed",
-            length=SEED_LENGTH,
-            special=False,
-            opts=self.child_options(protect=self.protected),
-        )
-        self.seed: pulumi.Output[str] = pulumi.Output.secret(password.result)
+        self.seed = self.random_seed(name)
         self.token = self.seed.apply(lambda seed: seeds.token(seed, acl.MANAGEMENT))
-        key = rotation(plan, NAME, plan.consul, seed=self.seed, token=self.token)
-        replaced = [] if key is None else [self._replaced_key(name, key, args)]
-        servers: list[pulumi.Resource] = []
-        for server in plan.servers:
-            # One after the other, so that the others keep a quorum while one restarts.
-            servers.append(
-                hosts.programs.run(
-                    HostProgram(
-                        bundle=plan.node_agent.bundle,
-                        script="agents.py",
-                        document=server_document(plan, server, hosts.supervision),
-                        secrets=secret_json(
-                            pulumi.Output.all(
-                                seed=self.seed, certificate=args.certificates[server.name]
-                            ).apply(
-                                functools.partial(
-                                    _server_secrets,
-                                    hosts.joining,
-                                    server.name,
-                                    plan.security.gossip_key,
-                                )
-                            )
-                        ),
-                        protect=self.protected,
-                    ),
-                    naming.agent(name, server.name),
-                    self,
-                    on=server.name,
-                    depends_on=[*replaced, *servers[-1:]],
-                )
-            )
+        replaced = replaced_key(
+            self,
+            name,
+            plan,
+            hosts.programs,
+            plan.consul,
+            seed=self.seed,
+            token=self.token,
+            depends_on=[args.operator],
+        )
+        servers = servers_in_turn(
+            self,
+            name,
+            plan,
+            hosts,
+            document=lambda server: server_document(plan, server, hosts.supervision),
+            secrets=lambda server: self._server_secrets(args, server.name),
+            depends_on=replaced,
+        )
         permissions = hosts.programs.run(
             HostProgram(
                 bundle=plan.node_agent.bundle,
@@ -112,10 +92,12 @@ class ConsulCluster(SlipwayComponent):
         self.ready: list[pulumi.Resource] = [permissions]
         self.register_outputs({"address": self.address})
 
-    def _replaced_key(
-        self, name: str, key: HostProgram, args: ConsulClusterArgs
-    ) -> pulumi.Resource:
-        return args.hosts.programs.run(key, f"{name}-gossip-key", self, depends_on=[args.operator])
+    def _server_secrets(
+        self, args: ConsulClusterArgs, host: str
+    ) -> pulumi.Output[Mapping[str, Any]]:
+        known = pulumi.Output.all(seed=self.seed, certificate=args.certificates[host])
+        gossip_key = args.plan.security.gossip_key
+        return known.apply(functools.partial(_server_secrets, args.hosts.joining, host, gossip_key))
 
 
 def _server_secrets(

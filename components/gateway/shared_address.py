@@ -6,6 +6,7 @@ address, the next one takes it within three of these intervals.
 
 from __future__ import annotations
 
+from components.nomad.addresses import interface_of
 from components.nomad.jobspec import LEFT_DELIMITER, RIGHT_DELIMITER, File, Group, Job, Task
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import EnvoyPlan, PlatformPlan
@@ -123,9 +124,7 @@ def _answers(listener: Endpoint) -> str:
 
 def _interface(address: str) -> str:
     """The interface that has the address; Nomad finds it on the host."""
-    pattern = f"^{address.replace('.', '[.]')}(/|$)"
-    selected = f'GetAllInterfaces | include "address" "{pattern}" | attr "name"'
-    return f"{LEFT_DELIMITER} sockaddr `{selected}` {RIGHT_DELIMITER}"
+    return f"{LEFT_DELIMITER} sockaddr `{interface_of(address)}` {RIGHT_DELIMITER}"
 
 
 def _router_id(address: str) -> int:

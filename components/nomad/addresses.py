@@ -24,6 +24,12 @@ def in_files(endpoint: Endpoint) -> Endpoint:
     return endpoint if endpoint.host else endpoint.at(IN_FILES)
 
 
+def interface_of(address: str) -> str:
+    """The name of the interface with this address, in go-sockaddr's template language."""
+    pattern = f"^{address.replace('.', '[.]')}(/|$)"  # the template writes it as 10.50.0.11/24
+    return f'GetAllInterfaces | include "address" "{pattern}" | attr "name"'
+
+
 def on_loopback(endpoint: Endpoint) -> str:
     """An address that only programs of the same host reach. It is the endpoint's own where that is
     on loopback: environments that share a machine have different ones."""

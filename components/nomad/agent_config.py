@@ -30,6 +30,7 @@ from components.node_pool.host_document import (
     host_document,
 )
 from components.node_pool.supervision import Supervision
+from components.nomad.addresses import LOOPBACK, interface_of
 from slipway.plan.platform import Node, PlatformPlan, Pool, Server
 
 NAME = "nomad"
@@ -37,7 +38,6 @@ KEY_PUBLISHER = "workload-keys"
 KEYS_PATH = "/.well-known/jwks.json"
 KEYS_READY_PATH = "/ready"
 RPC_PORT = 4647
-LOOPBACK = "127.0.0.1"
 MANAGEMENT = "management"
 IDENTITY_TTL = "1h"
 BYTES_PER_MB = 1024 * 1024  # Nomad's "MB"
@@ -219,12 +219,11 @@ def _common(plan: PlatformPlan, name: str, address: str) -> dict[str, Any]:
 
 
 def _interface(address: str) -> str:
-    """The interface that has the address, in go-sockaddr's template language. Loopback addresses
-    need not be set anywhere: tasks bind to them, and Nomad sees only lo's first one."""
+    """The interface that has the address, which the agent finds. Loopback addresses need not be set
+    anywhere: tasks bind to them, and Nomad sees only lo's first one."""
     if ip_address(address).is_loopback:
         return "lo"
-    pattern = f"^{address.replace('.', '[.]')}(/|$)"  # the template writes it as 10.50.0.11/24
-    return f'{{{{ GetAllInterfaces | include "address" "{pattern}" | attr "name" }}}}'
+    return f"{{{{ {interface_of(address)} }}}}"
 
 
 def _certificate() -> dict[str, Any]:

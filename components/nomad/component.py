@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-import pulumi_random as random
 
-from components import naming, seeds
+from components import seeds
 from components.base import HostProgram, SlipwayComponent, secret_json
 from components.consul import acl
 from components.consul.joining import Joining
 from components.consul.task_roles import task_roles
-from components.gossip import rotation
+from components.gossip import replaced_key
 from components.hosts.realisation import HostRealisation
 from components.node_pool.host_document import SECRETS_VERSION, secrets_document
 from components.nomad.agent_config import (
@@ -26,10 +25,10 @@ from components.nomad.agent_config import (
     server_document,
     server_secrets,
 )
+from components.servers import servers_in_turn
 from slipway.plan.platform import PlatformPlan
 
 ACL_SCHEMA_VERSION = 1
-SEED_LENGTH = 64
 LEADER_TIMEOUT_S = 120
 
 
@@ -66,47 +65,27 @@ class NomadCluster(SlipwayComponent):
         plan, hosts = args.plan, args.hosts
         self.address = plan.nomad.url
         super().__init__("NomadCluster", name, {"servers": len(plan.servers)}, opts)
-        password = random.RandomPassword(
-            f"{name}-seed",
-            length=SEED_LENGTH,
-            special=False,
-            opts=self.child_options(protect=self.protected),
-        )
-        seed: pulumi.Output[str] = pulumi.Output.secret(password.result)
+        seed = self.random_seed(name)
         self.token = seed.apply(lambda known: seeds.token(known, MANAGEMENT))
-        key = rotation(plan, NAME, plan.nomad, seed=seed, token=self.token)
-        replaced = [] if key is None else [self._replaced_key(name, key, args)]
-        self.servers: list[pulumi.Resource] = []
-        for server in plan.servers:
-            # One after the other, so that the others keep a quorum while one restarts.
-            self.servers.append(
-                hosts.programs.run(
-                    HostProgram(
-                        bundle=plan.node_agent.bundle,
-                        script="agents.py",
-                        document=server_document(plan, server, hosts.supervision, hosts.joining),
-                        secrets=secret_json(
-                            pulumi.Output.all(
-                                seed=seed,
-                                consul_seed=args.consul_seed,
-                                certificate=args.certificates[server.name],
-                            ).apply(
-                                functools.partial(
-                                    _server_secrets,
-                                    hosts.joining,
-                                    server.name,
-                                    plan.security.gossip_key,
-                                )
-                            )
-                        ),
-                        protect=self.protected,
-                    ),
-                    naming.agent(name, server.name),
-                    self,
-                    on=server.name,
-                    depends_on=[*args.consul_ready, *replaced, *self.servers[-1:]],
-                )
-            )
+        replaced = replaced_key(
+            self,
+            name,
+            plan,
+            hosts.programs,
+            plan.nomad,
+            seed=seed,
+            token=self.token,
+            depends_on=args.consul_ready,
+        )
+        self.servers = servers_in_turn(
+            self,
+            name,
+            plan,
+            hosts,
+            document=lambda server: server_document(plan, server, hosts.supervision, hosts.joining),
+            secrets=lambda server: _secrets_of(args, server.name, seed),
+            depends_on=[*args.consul_ready, *replaced],
+        )
         bootstrap = hosts.programs.run(
             HostProgram(
                 bundle=plan.node_agent.bundle,
@@ -143,11 +122,6 @@ class NomadCluster(SlipwayComponent):
         self.ready: list[pulumi.Resource] = [workloads]
         self.register_outputs({"address": self.address})
 
-    def _replaced_key(self, name: str, key: HostProgram, args: NomadClusterArgs) -> pulumi.Resource:
-        return args.hosts.programs.run(
-            key, f"{name}-gossip-key", self, depends_on=args.consul_ready
-        )
-
 
 def acl_document(address: str) -> dict[str, object]:
     """The document for services/node/nomad_acl.py (schemas/nomad-acl.schema.json)."""
@@ -160,6 +134,16 @@ def acl_document(address: str) -> dict[str, object]:
 
 def operator_secrets(token: str) -> dict[str, object]:
     return {"schema_version": SECRETS_VERSION, "management_token": token}
+
+
+def _secrets_of(
+    args: NomadClusterArgs, host: str, seed: pulumi.Output[str]
+) -> pulumi.Output[Mapping[str, Any]]:
+    known = pulumi.Output.all(
+        seed=seed, consul_seed=args.consul_seed, certificate=args.certificates[host]
+    )
+    gossip_key = args.plan.security.gossip_key
+    return known.apply(functools.partial(_server_secrets, args.hosts.joining, host, gossip_key))
 
 
 def _server_secrets(

@@ -28,6 +28,7 @@ MAY_IMPORT_PULUMI = (
     "component.py",
     "components/base.py",
     "components/gossip.py",
+    "components/servers.py",
     "components/hosts/local.py",
     "components/hosts/ssh.py",
     "components/serving/consul.py",

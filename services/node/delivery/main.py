@@ -90,11 +90,7 @@ def examine(folders: Folders, delivery: Delivery) -> None:
         with connected(delivery.host, delivery.place, delivery.jump) as connection:
             found = look(connection, delivery)
     except UnreachableError as error:
-        say(
-            json.dumps(
-                {"schema_version": REPORT_VERSION, "unreachable": error.said, "fix": error.fix}
-            )
-        )
+        _report(unreachable=error.said, fix=error.fix)
         return
     missing = [name for name in delivery.artifacts if name not in found.artifacts]
     needed_bytes = sum(archive.size_bytes(folders.cache, name) for name in missing)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from program.arguments import expect_apply
 from program.document import JsonObject, parsing, read_document, read_secrets
 from program.errors import HostError, exit_code
-from program.http_json import Api, ApiError, operators
+from program.http_json import Api, ApiError, operators, without_leader
 from program.waiting import say, wait_until
 
 from gossip.keyrings import KEYRINGS, Keyring
@@ -34,7 +34,7 @@ def apply(document: JsonObject, secrets: JsonObject) -> None:
     if server is None:
         say(f"{name}: does not run yet, so its agents will start with the key")
         return
-    wait_until(name, lambda: _without_leader(server), timeout_s)
+    wait_until(name, lambda: without_leader(server), timeout_s)
     keyring = keyring_of(server)
     wait_until(f"{name}'s gossip key", lambda: _not_replaced(keyring, key), timeout_s)
     say(f"{name}: all agents use this gossip key, and it alone")
@@ -70,13 +70,6 @@ def _running(servers: list[Api]) -> Api | None:
                 continue
         return server
     return None
-
-
-def _without_leader(server: Api) -> str | None:
-    try:
-        return None if server.get("/v1/status/leader") else "no leader has been elected"
-    except ApiError as error:
-        return str(error)
 
 
 def run() -> None:

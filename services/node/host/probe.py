@@ -22,29 +22,18 @@ PROBE_TIMEOUT_S = 2
 
 def not_ready(folders: Folders, agent: Agent) -> str | None:
     """None if the agent answers at its `ready_url`; otherwise what it answered."""
-    url = agent.ready_url
-    try:
-        with urllib.request.urlopen(  # noqa: S310
-            url, timeout=PROBE_TIMEOUT_S, context=_context(folders, agent)
-        ) as response:
-            response.read()
-            return None
-    except urllib.error.HTTPError as error:
-        return f"{url}: HTTP {error.code} {error.read(200).decode(errors='replace').strip()}"
-    except (OSError, http.client.HTTPException, InputError) as error:
-        return f"{url}: {error}"
+    _, failure = _ask(folders, agent, agent.ready_url)
+    return failure
 
 
 def knows_no_leader(folders: Folders, agent: Agent, leader_url: str) -> str | None:
     """None if the server's answer at `leader_url` names a leader."""
+    answer, failure = _ask(folders, agent, leader_url)
+    if failure is not None:
+        return failure
     try:
-        with urllib.request.urlopen(  # noqa: S310
-            leader_url, timeout=PROBE_TIMEOUT_S, context=_context(folders, agent)
-        ) as response:
-            return None if json.load(response) else f"{leader_url}: no leader"
-    except urllib.error.HTTPError as error:
-        return f"{leader_url}: HTTP {error.code}"
-    except (OSError, http.client.HTTPException, InputError, ValueError) as error:
+        return None if json.loads(answer) else f"{leader_url}: no leader"
+    except ValueError as error:
         return f"{leader_url}: {error}"
 
 
@@ -67,6 +56,20 @@ def shows_old_certificate(folders: Folders, agent: Agent) -> str | None:
     if shown == ssl.PEM_cert_to_DER_cert(first + separator):
         return None
     return f"{address.netloc} still shows its old certificate"
+
+
+def _ask(folders: Folders, agent: Agent, url: str) -> tuple[bytes, str | None]:
+    """The agent's answer, and why there is none."""
+    try:
+        with urllib.request.urlopen(  # noqa: S310
+            url, timeout=PROBE_TIMEOUT_S, context=_context(folders, agent)
+        ) as response:
+            return response.read(), None
+    except urllib.error.HTTPError as error:
+        said = error.read(200).decode(errors="replace").strip()
+        return b"", f"{url}: HTTP {error.code} {said}"
+    except (OSError, http.client.HTTPException, InputError) as error:
+        return b"", f"{url}: {error}"
 
 
 def _context(folders: Folders, agent: Agent) -> ssl.SSLContext | None:

@@ -177,6 +177,14 @@ def answered(ask: Callable[[], Answer]) -> Answer:
             time.sleep(RETRY_INTERVAL_S)  # no event tells when it answers
 
 
+def without_leader(server: Api) -> str | None:
+    """None if a server of Consul or Nomad says that its cluster has a leader."""
+    try:
+        return None if server.get("/v1/status/leader") else "no leader has been elected"
+    except ApiError as error:
+        return str(error)
+
+
 def _detail(error: urllib.error.HTTPError) -> str:
     try:
         return error.read().decode(errors="replace").strip()

@@ -20,10 +20,6 @@ def snapshot_file(folder: Path, system: str, taken: str) -> Path:
     return folder / f"{system}-{taken}.snap"
 
 
-def newest(folder: Path, system: str) -> Path | None:
-    return next(reversed(of_system(folder, system)), None)
-
-
 def of_system(folder: Path, system: str) -> list[Path]:
     """The snapshots of Consul or of Nomad, oldest first."""
     return sorted(folder.glob(f"{system}-*.snap"))

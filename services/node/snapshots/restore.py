@@ -20,7 +20,7 @@ from permissions import nomad as nomad_acl
 from program.document import JsonObject, parsing, read_document, read_secrets
 from program.errors import HostError, InputError, exit_code
 from program.folders import Folders
-from program.http_json import Api, ApiError, operators
+from program.http_json import Api, ApiError, operators, without_leader
 from program.waiting import say, wait_until
 
 from snapshots.archive import verify
@@ -61,20 +61,13 @@ def apply(folders: Folders, document: JsonObject, secrets: JsonObject) -> None:
 
 def _restore(system: str, api: Api, file: Path, timeout_s: int) -> None:
     name = system.title()
-    wait_until(name, lambda: _without_leader(api), timeout_s)
+    wait_until(name, lambda: without_leader(api), timeout_s)
     try:
         api.upload(PATHS[system], file)
     except ApiError as error:
         raise HostError(f"{name} was not restored: {error}") from None
-    took_s = wait_until(name, lambda: _without_leader(api), timeout_s)
+    took_s = wait_until(name, lambda: without_leader(api), timeout_s)
     say(f"{name}: restored from {file.name}, has a leader after {took_s:.1f} s")
-
-
-def _without_leader(api: Api) -> str | None:
-    try:
-        return None if api.get("/v1/status/leader") else "no leader has been elected"
-    except ApiError as error:
-        return str(error)
 
 
 def run() -> None:

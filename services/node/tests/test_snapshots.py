@@ -44,12 +44,16 @@ def lose_the_servers_data(cluster: Cluster) -> None:
         cluster.apply("agents.py", cluster.golden(document), cluster.agent_secrets("server-0"))
 
 
+def newest(folder: Path, system: str) -> Path:
+    return archive.of_system(folder, system)[-1]
+
+
 def restore(
     cluster: Cluster, folder: Path, action: str = "apply"
 ) -> subprocess.CompletedProcess[str]:
     addresses = {"consul": cluster.consul_address(), "nomad": cluster.address(1, 4646)}
     files = {
-        system: {"address": address, "file": str(archive.newest(folder, system))}
+        system: {"address": address, "file": str(newest(folder, system))}
         for system, address in addresses.items()
     }
     return cluster.program(
@@ -143,8 +147,7 @@ def test_a_damaged_file_is_refused_before_anything_is_restored(
 ) -> None:
     take.take(tmp_path, 1, apis(cluster), NOON)
     assert restore(cluster, tmp_path, "verify").returncode == 0
-    file = archive.newest(tmp_path, "nomad")
-    assert file is not None
+    file = newest(tmp_path, "nomad")
     content = file.read_bytes()
     middle = len(content) // 2
     file.write_bytes(
