@@ -228,7 +228,7 @@ def test_a_job_that_a_failed_change_left_serving_is_kept_when_the_files_want_it_
     script = fleet.pulumi.read_text()
     imports = "'stack import'*) cat > \"$0.imported\";;\nesac"
     fleet.pulumi.write_text(script.replace("esac", imports))
-    backend.keep_wanted_jobs(backend.users_pulumi(fleet), ["model-a-0", "model-b-0"])
+    backend.prepare_state(backend.users_pulumi(fleet), wanting("model-a-0", "model-b-0"))
     imported = json.loads(fleet.pulumi.with_name("pulumi.imported").read_text())
     assert imported["deployment"]["resources"] == [{**job, "retainOnDelete": True}, gone]
     assert "still serving and kept: model-a-0\n" in capsys.readouterr().err
@@ -236,8 +236,15 @@ def test_a_job_that_a_failed_change_left_serving_is_kept_when_the_files_want_it_
 
 def test_a_state_that_needs_no_repair_is_not_imported(fleet: Environment, answers: Answers) -> None:
     answers({"stack export": exported({"type": "a:b:C", "urn": "u"})})
-    backend.keep_wanted_jobs(backend.users_pulumi(fleet), ["model-a-0"])
+    backend.prepare_state(backend.users_pulumi(fleet), wanting("model-a-0"))
     assert calls(fleet) == ["stack export --stack fleet"]
+
+
+def wanting(*jobs: str) -> Any:
+    """A plan of models with these jobs, and without hosts."""
+    models = [SimpleNamespace(stable=SimpleNamespace(job_id=job)) for job in jobs]
+    security = SimpleNamespace(authorities=(1,))
+    return SimpleNamespace(models=models, pools=(), security=security)
 
 
 COMMAND = "urn:pulumi:fleet::slipway::slipway:index:NodePool$command:local:Command::"
@@ -287,7 +294,7 @@ def hosts(fleet: Environment, answers: Answers) -> None:
 def test_a_host_that_has_not_joined_is_admitted_again_by_the_next_up(
     fleet: Environment, planned: Any
 ) -> None:
-    backend.admit_again(backend.users_pulumi(fleet), planned, ())
+    backend.prepare_state(backend.users_pulumi(fleet), planned, ())
     again = {name for name, each in imported(fleet).items() if each["inputs"] == {"create": ""}}
     assert again == {"delivery-worker-1", "admission-worker-1"}
 
@@ -296,7 +303,7 @@ def test_a_host_that_has_not_joined_is_admitted_again_by_the_next_up(
 def test_a_host_that_is_to_be_admitted_again_is_applied_as_a_whole(
     fleet: Environment, planned: Any
 ) -> None:
-    backend.admit_again(backend.users_pulumi(fleet), planned, ["worker-0"])
+    backend.prepare_state(backend.users_pulumi(fleet), planned, ["worker-0"])
     again = {name for name, each in imported(fleet).items() if each["inputs"] == {"create": ""}}
     assert {"delivery-worker-0", "admission-worker-0", "node-worker-0"} < again
 
@@ -307,7 +314,7 @@ def test_a_host_that_is_not_of_the_stack_is_named_with_those_that_are(
 ) -> None:
     pulumi = backend.users_pulumi(fleet)
     with pytest.raises(CliError, match="no host x; it has: worker-0, worker-1"):
-        backend.admit_again(pulumi, planned, ["x"])
+        backend.prepare_state(pulumi, planned, ["x"])
 
 
 @pytest.mark.usefixtures("hosts", "planned")

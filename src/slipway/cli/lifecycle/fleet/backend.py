@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from slipway.cli.console import say
 from slipway.cli.environment import Environment, inherited
 from slipway.cli.errors import WRONG_INPUT, CliError
+from slipway.cli.pulumi.authorities import must_follow
 from slipway.cli.pulumi.host_repairs import (
     admitted_hosts,
     of_servers,
@@ -86,17 +87,33 @@ def make_stack(pulumi: Pulumi) -> None:
     pulumi.output("stack", "init", environment.name, "--no-select", "--secrets-provider", provider)
 
 
-def keep_wanted_jobs(pulumi: Pulumi, wanted_jobs: Collection[str]) -> StackState:
-    """Keeps the jobs (IDs) that a failed change left serving and the files now want again: Pulumi
-    would adopt such a job and still delete it at the end. Returns the state as it was."""
-    exported = pulumi.output("stack", "export", "--stack", pulumi.environment.name)
+def prepare_state(pulumi: Pulumi, plan: PlatformPlan, admitted_again: Collection[str] = ()) -> None:
+    """Prepares the state for an update to the plan.
+
+    Keeps the jobs that a failed change left serving and the files now want again: Pulumi would
+    adopt such a job and still delete it at the end. Has the hosts `admitted_again` set up and
+    admitted again, and those of the plan whose agents have not joined.
+
+    CliError for a host that is not of the stack, and if the plan's authorities cannot follow the
+    state's.
+    """
+    exported = export(pulumi)
     state = state_of(json.loads(exported)["deployment"])
-    kept = set(wanted_jobs).intersection(state.jobs_to_delete)
+    must_follow(state, plan)
+    kept = {model.stable.job_id for model in plan.models}.intersection(state.jobs_to_delete)
     repaired = with_jobs_kept(exported, kept)
     if repaired != exported and kept:
         say_kept(kept)
-    change_state(pulumi, exported, repaired)
-    return state
+    _must_be_admitted(pulumi, exported, admitted_again)
+    again = {*admitted_again, *(unfinished_hosts(exported) & _nodes(plan))}
+    if again:
+        say(f"admitted again: {', '.join(sorted(again))}")
+    change_state(pulumi, exported, with_admissions_again(repaired, again))
+
+
+def export(pulumi: Pulumi) -> str:
+    """The stack with its state; secrets stay encrypted."""
+    return pulumi.output("stack", "export", "--stack", pulumi.environment.name)
 
 
 def change_state(pulumi: Pulumi, exported: str, changed: str) -> None:
@@ -112,17 +129,6 @@ def change_state(pulumi: Pulumi, exported: str, changed: str) -> None:
             style="yellow",
         )
     pulumi.output("stack", "import", "--stack", pulumi.environment.name, given=changed)
-
-
-def admit_again(pulumi: Pulumi, plan: PlatformPlan, hosts: Collection[str]) -> None:
-    """Has the next update set up and admit `hosts` again, and those of the plan whose agents have
-    not joined. CliError for a host that is not of the stack."""
-    exported = pulumi.output("stack", "export", "--stack", pulumi.environment.name)
-    _must_be_admitted(pulumi, exported, hosts)
-    again = {*hosts, *(unfinished_hosts(exported) & _nodes(plan))}
-    if again:
-        say(f"admitted again: {', '.join(sorted(again))}")
-        change_state(pulumi, exported, with_admissions_again(exported, again))
 
 
 def servers_again(pulumi: Pulumi, exported: str, plan: PlatformPlan) -> list[str]:
@@ -142,8 +148,7 @@ def servers_again(pulumi: Pulumi, exported: str, plan: PlatformPlan) -> list[str
 
 def hosts_left(pulumi: Pulumi, plan: PlatformPlan) -> set[str]:
     """Hosts of the stack that are not in the files."""
-    exported = pulumi.output("stack", "export", "--stack", pulumi.environment.name)
-    return admitted_hosts(exported) - _nodes(plan)
+    return admitted_hosts(export(pulumi)) - _nodes(plan)
 
 
 def _nodes(plan: PlatformPlan) -> set[str]:
@@ -165,8 +170,7 @@ def stack_state(pulumi: Pulumi) -> StackState | None:
     """The stack's state; None if there is no stack."""
     if not has_stack(pulumi):
         return None
-    exported = pulumi.output("stack", "export", "--stack", pulumi.environment.name)
-    return state_of(json.loads(exported)["deployment"])
+    return state_of(json.loads(export(pulumi))["deployment"])
 
 
 def remove_empty_stack(pulumi: Pulumi) -> None:

@@ -27,7 +27,6 @@ from slipway.cli.machine.ssh_agent import agent_for
 from slipway.cli.planning import plan_environment
 from slipway.cli.platform.clusters import clusters
 from slipway.cli.progress import Phases, ToolchainProgress, telling
-from slipway.cli.pulumi.authorities import must_follow
 from slipway.cli.pulumi.host_repairs import removals
 from slipway.cli.pulumi.locks import exclusive
 from slipway.cli.pulumi.plugins import describe, known_kind, prepare_plugins
@@ -68,9 +67,7 @@ class FleetLifecycle:
         with self._prepared(phases, plan.ssh) as (pulumi, _):
             with phases.phase("stack", "in your Pulumi backend"):
                 backend.make_stack(pulumi)
-                wanted = [model.stable.job_id for model in plan.models]
-                must_follow(backend.keep_wanted_jobs(pulumi, wanted), plan)
-                backend.admit_again(pulumi, plan, admitted_again)
+                backend.prepare_state(pulumi, plan, admitted_again)
             with phases.phase("pulumi", "resources"), self._hosts_left_named(pulumi, plan):
                 pulumi.up(log=self._log)
             outputs = _outputs(pulumi)
@@ -140,7 +137,7 @@ class FleetLifecycle:
     def forget(self, plan: PlatformPlan, host: str, *, sure: bool) -> None:
         name = self.environment.name
         with self._prepared(Phases(), plan.ssh) as (pulumi, agent):
-            exported = pulumi.output("stack", "export", "--stack", name)
+            exported = backend.export(pulumi)
             gone = forgetting.recorded(exported, host, name)
             listed = host in {member.name for member in roster(plan)}
             if listed and not sure:
@@ -184,7 +181,7 @@ class FleetLifecycle:
                 restorer = restoring.Restorer(environment=self.environment, plan=plan, files=files)
                 restorer.verify()
             with phases.phase("pulumi", "the servers, set up as new ones"):
-                exported = pulumi.output("stack", "export", "--stack", name)
+                exported = backend.export(pulumi)
                 restoring.empty(ssh, over_ssh, removals(exported, emptied))
                 pulumi.up(log=self._log, only=backend.servers_again(pulumi, exported, plan))
             with phases.phase("restore", "both clusters"):
