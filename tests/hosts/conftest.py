@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.hosts.bed import NETWORK, Bed, bed, missing_to_run
+from tests.hosts.environment import Checkout, environment
 from toolchain.settings import default_cache
 
 ROOT = Path(__file__).parents[2]
@@ -32,3 +33,10 @@ def hosts(addresses: Mapping[str, str]) -> Iterator[Bed]:
     hidden = (Path.home(), ROOT, hosts_cache().parent)
     with bed(addresses, cache=hosts_cache(), hidden=hidden) as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def checkout(hosts: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
+    """Of an environment that is not up yet; a module may define its own."""
+    with environment(hosts, tmp_path_factory, models={"sim-a": {"min": 1, "max": 1}}) as made:
+        yield made

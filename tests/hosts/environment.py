@@ -68,14 +68,17 @@ class Checkout:
         return httpx.get(url, headers=tokens, verify=operator, timeout=5).raise_for_status().json()
 
     @contextmanager
-    def running(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        """A command while it runs; what it prints, errors too, is its stdout."""
+    def running(
+        self, *arguments: str, errors: int = subprocess.STDOUT
+    ) -> Iterator[subprocess.Popen[str]]:
+        """A command while it runs; what it prints, its errors too unless they have a pipe of their
+        own, is its stdout. A signal reaches its processes as one of a terminal does."""
         with subprocess.Popen(
             ["./slipway", *arguments, "-s", NAME],
             cwd=self.folder,
             env=self.environ,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=errors,
             text=True,
         ) as process:
             try:
@@ -127,6 +130,16 @@ def environment(
     finally:
         made.slipway("unprotect", check=False)
         made.slipway("down", "--yes", check=False)
+
+
+def must_complete(edge: str) -> None:
+    """The model answers through the gateway at this address."""
+    answer = httpx.post(
+        f"http://{edge}:8080/v1/completions",
+        json={"model": "sim-a", "prompt": "hi", "max_tokens": 4},
+        timeout=10,
+    )
+    assert answer.raise_for_status().json()["choices"]
 
 
 def listed(addresses: Mapping[str, str]) -> list[dict[str, str]]:

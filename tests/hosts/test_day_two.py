@@ -152,30 +152,15 @@ def test_the_log_of_an_agent_is_shown(platform: Checkout) -> None:
 def test_a_followed_log_shows_what_comes_and_ends_with_ctrl_c(
     platform: Checkout, hosts: Bed
 ) -> None:
-    with interruptible(platform, "logs", "worker-0", "consul", "-n", "1", "-f") as following:
+    with platform.running(
+        "logs", "worker-0", "consul", "-n", "1", "-f", errors=subprocess.PIPE
+    ) as following:
         assert following.stdout is not None
         following.stdout.readline()
         hosts.hosts["worker-0"].ssh(f"systemctl reload slipway-{NAME}-consul")
         assert following.stdout.readline()
         following.send_signal(signal.SIGINT)
         assert following.wait(20) in (0, 130)
-
-
-@contextmanager
-def interruptible(checkout: Checkout, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A command that the test may interrupt, with its processes, as a terminal does."""
-    with subprocess.Popen(
-        ["./slipway", *arguments, "-s", NAME],
-        cwd=checkout.folder,
-        env=checkout.environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def test_a_drained_host_loses_its_work_and_no_stream_fails(platform: Checkout) -> None:
@@ -201,7 +186,7 @@ def test_a_returned_host_takes_work_again(platform: Checkout) -> None:
 
 
 def test_ctrl_c_ends_the_waiting_and_not_the_drain(platform: Checkout) -> None:
-    with long_stream(), interruptible(platform, "drain", "worker-1") as waiting:
+    with long_stream(), platform.running("drain", "worker-1", errors=subprocess.PIPE) as waiting:
         assert waiting.stderr is not None
         said = [next(waiting.stderr), next(waiting.stderr)]
         assert "still run" in said[1], said

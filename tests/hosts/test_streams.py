@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from slipway.cli import certificates
 from tests.hosts.bed import NETWORK, Bed
-from tests.hosts.environment import Checkout, Streams, environment, listed, streams
+from tests.hosts.environment import Checkout, Streams, environment, listed, must_complete, streams
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
 
@@ -89,12 +89,7 @@ def healthy(checkout: Checkout) -> bool:
 
 def test_an_envoy_answers_on_every_edge_host(checkout: Checkout) -> None:
     for address in (*EDGES.values(), SHARED):
-        answer = httpx.post(
-            f"http://{address}:8080/v1/completions",
-            json={"model": "sim-a", "prompt": "hi", "max_tokens": 4},
-            timeout=10,
-        )
-        assert answer.raise_for_status().json()["choices"]
+        must_complete(address)
 
 
 @pytest.mark.parametrize("port", [CONSUL, NOMAD])

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
-import httpx
 import pytest
 
 from tests.hosts.bed import Bed
 from tests.hosts.conftest import ADDRESSES
-from tests.hosts.environment import Checkout, environment
+from tests.hosts.environment import Checkout, must_complete
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
-
-EDGE = ADDRESSES["edge-0"]
-
-
-@pytest.fixture(scope="module")
-def addresses() -> Mapping[str, str]:
-    return ADDRESSES
-
-
-@pytest.fixture(scope="module")
-def checkout(hosts: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
-    with environment(hosts, tmp_path_factory, models={"sim-a": {"min": 1, "max": 1}}) as made:
-        yield made
 
 
 def refused(checkout: Checkout) -> str:
@@ -73,9 +57,4 @@ def test_a_host_that_is_not_fit_is_named_with_what_it_lacks(
 
 def test_the_next_up_completes_it(checkout: Checkout) -> None:
     checkout.slipway("up")
-    answer = httpx.post(
-        f"http://{EDGE}:8080/v1/completions",
-        json={"model": "sim-a", "prompt": "hi", "max_tokens": 4},
-        timeout=10,
-    )
-    assert answer.raise_for_status().json()["choices"]
+    must_complete(ADDRESSES["edge-0"])

@@ -133,6 +133,18 @@ async def test_the_gateway_trusts_no_host_but_a_node(
     assert blue.requests == []
 
 
+@contextlib.asynccontextmanager
+async def beside_a_proxy_without_a_replica(
+    tmp_path: Path, issued: Certificates, gateway: Gateway, living: FakeReplica
+) -> AsyncIterator[None]:
+    """The gateway has two endpoints, of which one has lost its replica."""
+    node, dead, gone = issued.folder / "node", free_port(), "127.0.0.10"
+    async with proxy(tmp_path / "second", node, http=dead, grpc=free_port(), address=gone):
+        first = far(living)["model_tiny_1_openai"]
+        await gateway.apply(FAR, model_tiny_1_openai=(*first, Endpoint(gone, dead, healthy=True)))
+        yield
+
+
 async def test_a_request_to_a_proxy_without_a_replica_is_answered_by_another(
     tmp_path: Path,
     issued: Certificates,
@@ -140,10 +152,7 @@ async def test_a_request_to_a_proxy_without_a_replica_is_answered_by_another(
     proxied: FakeReplica,
     client: aiohttp.ClientSession,
 ) -> None:
-    node, dead, gone = issued.folder / "node", free_port(), "127.0.0.10"
-    async with proxy(tmp_path / "second", node, http=dead, grpc=free_port(), address=gone):
-        living = far(proxied)["model_tiny_1_openai"]
-        await gateway.apply(FAR, model_tiny_1_openai=(*living, Endpoint(gone, dead, healthy=True)))
+    async with beside_a_proxy_without_a_replica(tmp_path, issued, gateway, proxied):
         answers = [await complete(client, gateway.url) for _ in range(200)]
 
     assert [status for status, _ in answers] == [200] * 200
@@ -156,10 +165,7 @@ async def test_a_replica_that_is_gone_stays_out_though_its_proxy_answers_checks(
     proxied: FakeReplica,
     client: aiohttp.ClientSession,
 ) -> None:
-    node, dead, gone = issued.folder / "node", free_port(), "127.0.0.10"
-    async with proxy(tmp_path / "second", node, http=dead, grpc=free_port(), address=gone):
-        living = far(proxied)["model_tiny_1_openai"]
-        await gateway.apply(FAR, model_tiny_1_openai=(*living, Endpoint(gone, dead, healthy=True)))
+    async with beside_a_proxy_without_a_replica(tmp_path, issued, gateway, proxied):
         name = "cluster.model-tiny-1-openai"
 
         async def ejected() -> bool:
