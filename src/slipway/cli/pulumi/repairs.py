@@ -81,3 +81,16 @@ def _independent(resource: JsonObject, urns: Collection[str]) -> JsonObject:
 def leaving_hosts(environment: Environment) -> Iterable[str]:
     """Hosts whose removal did not finish (services/node/host/lifecycle.py)."""
     return (path.parent.name for path in (environment.run / "nodes").glob("*/leaving"))
+
+
+def with_hosts_applied(exported: str, hosts: Collection[str]) -> str:
+    """The exported stack, changed so that the nodes of `hosts` are updated: their recorded inputs
+    no longer match the program's. (A tainted node would be removed at the end.)"""
+    nodes = {f"node-{host}" for host in hosts}
+
+    def marked(resource: JsonObject) -> JsonObject:
+        if name_of(resource) not in nodes:
+            return resource
+        return {**resource, "inputs": {**resource["inputs"], "environment": {}}}
+
+    return edited(exported, marked)

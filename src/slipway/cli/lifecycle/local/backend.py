@@ -6,13 +6,13 @@ from collections.abc import Collection
 
 from slipway.cli.console import say
 from slipway.cli.environment import Environment
-from slipway.cli.pulumi.host_repairs import NODE, with_applied_again
 from slipway.cli.pulumi.locks import clear_stale_locks
 from slipway.cli.pulumi.plugins import plugin_kind, with_plugin_variables
 from slipway.cli.pulumi.process import Pulumi
 from slipway.cli.pulumi.repairs import (
     leaving_hosts,
     say_kept,
+    with_hosts_applied,
     with_jobs_kept,
 )
 from slipway.cli.pulumi.state import read_state
@@ -57,7 +57,7 @@ def prepare_stack(
         return
     exported = pulumi.output("stack", "export", "--stack", environment.name)
     repaired = with_jobs_kept(exported, kept) if state.jobs_to_delete else exported
-    repaired = with_applied_again(repaired, {NODE + host for host in back})
+    repaired = with_hosts_applied(repaired, back) if back else repaired
     if state.interrupted or repaired != exported:
         # Importing an export drops the pending operations; secrets stay encrypted on the way.
         pulumi.output("stack", "import", "--stack", environment.name, given=repaired)
