@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tarfile
+import zlib
 from pathlib import Path
 
 from program.errors import HostError
@@ -51,8 +52,8 @@ def verify(file: Path) -> None:
             listed = archive.extractfile(CHECKSUMS)
             assert listed is not None  # noqa: S101  (extractfile raised KeyError otherwise)
             sums = dict(reversed(line.split()) for line in listed.read().decode().splitlines())
-    except (OSError, EOFError, KeyError, ValueError, tarfile.TarError) as error:
-        raise HostError(f"{file} is not a snapshot, or it was cut off: {error}") from None
+    except (OSError, EOFError, KeyError, ValueError, tarfile.TarError, zlib.error) as error:
+        raise HostError(f"{file} is not a snapshot, or it is damaged: {error}") from None
     damaged = [name for name, digest in sums.items() if found.get(name) != digest]
     if damaged or not sums:
         raise HostError(f"{file} is damaged: {', '.join(damaged) or 'it has no checksums'}")
