@@ -102,16 +102,16 @@ class CertificateAuthority(SlipwayComponent):
             allowed_uses=_uses(identity),
             opts=self.child_options(),
         )
-        files: pulumi.Output[Mapping[str, str]] = pulumi.Output.secret(
-            pulumi.Output.all(seed=self._seed, authority=self.pem, certificate=leaf.cert_pem).apply(
-                lambda known: {
-                    "ca.pem": known["authority"],
-                    "cert.pem": known["certificate"],
-                    "key.pem": private_key_pem(known["seed"], identity),
-                }
-            )
+        # Secret, as the seed is.
+        return pulumi.Output.all(
+            seed=self._seed, authority=self.pem, certificate=leaf.cert_pem
+        ).apply(
+            lambda known: {
+                "ca.pem": known["authority"],
+                "cert.pem": known["certificate"],
+                "key.pem": private_key_pem(known["seed"], identity),
+            }
         )
-        return files
 
 
 def job_certificate(

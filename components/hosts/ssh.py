@@ -31,6 +31,7 @@ class SshHosts:
         self._ssh = reachable(plan)
         self._operator = LocalHosts()
         self._deliveries: dict[str, pulumi.Resource] = {}
+        self._no_secrets = pulumi.Output.from_input(NO_SECRETS)
 
     def run(
         self,
@@ -78,7 +79,7 @@ class SshHosts:
                     bundle=bundle,
                     script="deliver.py",
                     document=delivery_document(self._plan, self._ssh, host),
-                    secrets=pulumi.Output.from_input(NO_SECRETS),
+                    secrets=self._no_secrets,
                     timeout_s=DELIVERY_TIMEOUT_S,
                 ),
                 f"delivery-{host}",

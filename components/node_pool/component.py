@@ -75,7 +75,8 @@ class NodePool(SlipwayComponent):
         nodes: list[pulumi.Resource] = []
         for node in pool.hosts:
             before = _before(nodes, at_once)
-            after = [*args.servers, *before, *self._admissions(args, node, before)]
+            # An admission comes after the same: each dependency takes the SDK time on every host.
+            after = self._admissions(args, node, before) or [*args.servers, *before]
             program = _agents(args, node, documents[node.name], certificates[node.name])
             nodes.append(
                 hosts.programs.run(
@@ -132,7 +133,7 @@ def _agents(
     certificate: pulumi.Output[Mapping[str, str]],
 ) -> HostProgram:
     plan, joining = args.plan, args.hosts.joining
-    known = pulumi.Output.all(seed=pulumi.Output.secret(args.consul_seed), certificate=certificate)
+    known = pulumi.Output.all(seed=args.consul_seed, certificate=certificate)
     secrets = functools.partial(node_secrets, joining, node.name, plan.security.gossip_key)
     return HostProgram(
         bundle=plan.node_agent.bundle,
