@@ -26,7 +26,7 @@ import httpx
 import psutil
 
 from slipway.cli.applied import require
-from slipway.cli.certificates import platform, trusted
+from slipway.cli.certificates import platform
 from slipway.cli.environment import find
 from slipway.cli.platform.snapshot import take_snapshot
 from tests.live.environments import Platform
@@ -36,6 +36,7 @@ from tests.live.streaming import Load
 
 LOOK_S = 0.25
 HANDLED_POLICIES = re.compile(r"^nomad_autoscaler_policy_total_num (\S+)$", re.MULTILINE)
+AUTOSCALER = "autoscaler of nomad-autoscaler"
 SIMULATED = "sim-a"
 REAL = "smollm2"
 # A real answer of this length takes about a second. Clients without pauses would halve the speed at
@@ -72,7 +73,7 @@ PARTS = (
     Part(name="xDS", kind="xds of xds"),
     Part(name="xDS's executor", kind="executor of xds"),
     Part(name="Prometheus", kind="prometheus of prometheus"),
-    Part(name="Nomad Autoscaler", kind="autoscaler of nomad-autoscaler"),
+    Part(name="Nomad Autoscaler", kind=AUTOSCALER),
     Part(name="its proxy", kind="envoy of nomad-autoscaler"),
     Part(name="Nomad client, replicas' node", kind="nomad on cpu-0"),
     Part(name="Nomad client, gateway's node", kind="nomad on edge-0"),
@@ -339,7 +340,7 @@ class Strength:
             wrong=(
                 *_wrong(status, processes),
                 *_silent_agents(platform.run),
-                *_forgotten_policies(status),
+                *_forgotten_policies(status, processes),
             ),
         )
 
@@ -387,19 +388,28 @@ def _silent_agents(run: Path) -> Iterator[str]:
             yield f"{record.parent.name} on {record.parent.parent.name}: {error!r}"
 
 
-def _forgotten_policies(status: dict[str, Any]) -> Iterator[str]:
-    """An autoscaler that has lost its policies still reports that it is healthy."""
+def _forgotten_policies(status: dict[str, Any], processes: list[Process]) -> Iterator[str]:
+    """An autoscaler that has lost its policies still reports that it is healthy. Its own port on
+    loopback is asked: the one with TLS answers Prometheus only."""
     models = sum(job["id"].startswith("model-") for job in status["jobs"])
-    for target in status["targets"]:
-        if target["service"] == "nomad-autoscaler":
-            try:
-                text = httpx.get(target["address"], timeout=2, verify=trusted()).text
-            except httpx.HTTPError as error:  # Prometheus notices at its next scrape
-                yield f"the autoscaler does not answer: {error!r}"
-                continue
-            found = HANDLED_POLICIES.search(text)
-            if not found or float(found[1]) != models:
-                yield f"{found and found[1]} of {models} scaling policies are handled"
+    for process in processes:
+        if process.kind != AUTOSCALER:
+            continue
+        try:
+            text = httpx.get(f"http://{_listens_at(process.pid)}/v1/metrics?format=prometheus").text
+        except (httpx.HTTPError, psutil.Error) as error:  # it starts or ends
+            yield f"the autoscaler does not answer: {error!r}"
+            continue
+        found = HANDLED_POLICIES.search(text)
+        if not found or float(found[1]) != models:
+            yield f"{found and found[1]} of {models} scaling policies are handled"
+
+
+def _listens_at(pid: int) -> str:
+    """"host:port" of the one TCP port of a process; of none if it has not bound it yet."""
+    found = psutil.Process(pid).net_connections("tcp")
+    bound = [each.laddr for each in found if each.status == psutil.CONN_LISTEN]
+    return f"{bound[0].ip}:{bound[0].port}" if bound else ""
 
 
 def _accepts(address: str) -> bool:
