@@ -279,7 +279,7 @@ def test_impossible_hosts_of_servers_are_named_with_their_fix(
 # of an environment with the host HOST, then the complaint: words in message, words in fix
 SHARED_ADDRESS_MISTAKES = {
     "10.50.0.30": ("is outside the network", "free address inside it"),
-    "10.40.0.11": ("is the address of a host of pool l4", "no host has"),
+    "10.40.0.11": ("is the address of host rack1", "no host has"),
 }
 
 

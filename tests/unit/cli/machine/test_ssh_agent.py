@@ -18,8 +18,10 @@ needs_openssh = pytest.mark.skipif(
 )
 
 
-def plan(key: Path | str) -> SshPlan:
-    return SshPlan(hosts={}, jump=None, key=str(key), known_hosts="known_hosts")
+def plan(*keys: Path) -> SshPlan:
+    return SshPlan(
+        hosts={}, jump=None, keys=tuple(str(key) for key in keys), known_hosts="known_hosts"
+    )
 
 
 @pytest.fixture
@@ -71,17 +73,17 @@ def test_what_is_no_key_is_refused_with_what_ssh_says(tmp_path: Path) -> None:
 @needs_openssh
 def test_without_a_key_file_it_is_the_users_own_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SOCKET, "/run/agent")
-    with agent_for(plan("")) as variables:
+    with agent_for(plan()) as variables:
         assert variables == {}
     monkeypatch.delenv(SOCKET)
     with pytest.raises(CliError, match="no ssh-agent holds a key"):
-        agent_for(plan("")).__enter__()
+        agent_for(plan()).__enter__()
 
 
 def test_without_openssh_the_package_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(CliError, match="this machine has no ssh, ssh-agent, ssh-add") as refused:
-        agent_for(plan("")).__enter__()
+        agent_for(plan()).__enter__()
     assert "apt install openssh-client" in refused.value.fix
 
 
