@@ -473,7 +473,7 @@ def listed_hosts(settings: EnvironmentSettings) -> tuple[HostSettings, ...]:
 
 def _of_stack_file(settings: EnvironmentSettings, origin: Origin) -> list[ListedHost]:
     return [
-        ListedHost(host=host, pool=pool, origin=origin, path=path, entry=False)
+        ListedHost(host=host, pool=pool, origin=origin, path=path)
         for path, pool, host in _hosts_by_key(settings)
     ]
 
@@ -483,12 +483,12 @@ def _hosts_by_key(
 ) -> Iterator[tuple[KeyPath, str | None, HostSettings]]:
     """(key, pool, host), without a pool for servers."""
     if isinstance(settings, FleetSettings):
-        for host in settings.server_hosts:
-            yield ("server_hosts",), None, host
+        for index, host in enumerate(settings.server_hosts):
+            yield ("server_hosts", index), None, host
     for name, pool in settings.pools.items():
         if isinstance(pool, MetalPool):
-            for host in pool.hosts:
-                yield ("pools", name, "hosts"), name, host
+            for index, host in enumerate(pool.hosts):
+                yield ("pools", name, "hosts", index), name, host
 
 
 def _slot_problems(settings: EnvironmentSettings, origin: Origin) -> Iterator[Problem]:

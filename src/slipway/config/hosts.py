@@ -26,7 +26,6 @@ class ListedHost:
     pool: str | None
     origin: Origin
     path: KeyPath
-    entry: bool  # whether `path` is that of the host itself, not that of a whole list
 
     @property
     def owner(self) -> str:
@@ -34,8 +33,7 @@ class ListedHost:
 
     def problem(self, key: KeyPath, message: str, *, fix: str, value: Any) -> Problem:
         """A problem with one key of the host."""
-        path = (*self.path, *key) if self.entry else self.path
-        return self.origin.problem(path, message, fix=fix, value=value)
+        return self.origin.problem((*self.path, *key), message, fix=fix, value=value)
 
 
 def unplaced(listed: Iterable[ListedHost], pools: Mapping[str, PoolSettings]) -> Iterator[Problem]:

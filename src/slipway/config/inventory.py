@@ -47,8 +47,6 @@ def read_inventory(path: Path, *, source: str) -> tuple[ListedHost, ...]:
         ]
     )
     return tuple(
-        ListedHost(
-            host=host, pool=host.pool, origin=document.origin, path=("hosts", index), entry=True
-        )
+        ListedHost(host=host, pool=host.pool, origin=document.origin, path=("hosts", index))
         for index, host in enumerate(settings.hosts)
     )
