@@ -9,7 +9,7 @@ import stat
 import subprocess
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ OFTEN_S = 0.1
 Found = list[tuple[str, str]]  # place, name of the secret
 
 
-def secrets_of(checkout: Checkout, hosts: Bed) -> dict[str, str]:
+def secrets_of(checkout: Checkout, hosts: Bed, joined: Iterable[str]) -> dict[str, str]:
     """Name -> text: everything that nobody but its owner may know, and no certificate."""
     access = checkout.folder / ".slipway/access" / NAME
     found = {
@@ -37,8 +37,9 @@ def secrets_of(checkout: Checkout, hosts: Bed) -> dict[str, str]:
         "the operator's token of Nomad": (access / "tokens/nomad").read_text(),
         **_of_state(checkout),
     }
-    for name, host in hosts.hosts.items():
-        found |= {f"{name}: {what}": text for what, text in _of_host(host).items()}
+    for name in joined:
+        known = _of_host(hosts.hosts[name])
+        found |= {f"{name}: {what}": text for what, text in known.items()}
     return found
 
 

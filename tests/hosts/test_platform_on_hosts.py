@@ -205,7 +205,7 @@ def test_no_private_key_is_plain_in_the_state_or_in_a_command_line(
 
 @pytest.fixture(scope="module")
 def secrets(checkout: Checkout, hosts: Bed) -> dict[str, str]:
-    return secrets_of(checkout, hosts)
+    return secrets_of(checkout, hosts, ADDRESSES)
 
 
 def test_the_search_knows_every_kind_of_secret(secrets: dict[str, str]) -> None:
