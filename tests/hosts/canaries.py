@@ -18,9 +18,10 @@ from tests.hosts.bed import Bed, Host
 from tests.hosts.environment import NAME, Checkout
 
 SCRIPT = Path(__file__).with_name("on_host_search.py")
-SEED, KEY = "random:index/randomPassword:RandomPassword", "tls:index/privateKey:PrivateKey"
+SEED = "random:index/randomPassword:RandomPassword"
 # One line of it is enough: the first, because those of an elliptic curve end with its public part.
-PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----\s+(\S{40,})")
+# In the text of a JSON document the lines end with escapes.
+PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:\s|\\+n)+([A-Za-z0-9+/=]{40,})")
 PASSPHRASE = "PULUMI_CONFIG_PASSPHRASE"
 OFTEN_S = 0.1
 Found = list[tuple[str, str]]  # place, name of the secret
@@ -44,7 +45,7 @@ def secrets_of(checkout: Checkout, hosts: Bed, joined: Iterable[str]) -> dict[st
 
 
 def _of_state(checkout: Checkout) -> dict[str, str]:
-    """The seeds of the clusters, and the keys of authorities and certificates."""
+    """The seeds of which others are derived, and every private key, also of authorities."""
     command = f"""
         eval "$(./slipway env -s {NAME})"
         pulumi stack export --show-secrets --stack {NAME}
@@ -58,18 +59,15 @@ def _of_state(checkout: Checkout) -> dict[str, str]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    found = {}
+    seeds, keys = {}, dict[str, str]()
     for resource in json.loads(done.stdout)["deployment"]["resources"]:
-        name, outputs = resource["urn"].rpartition("::")[2], resource.get("outputs", {})
+        name = resource["urn"].rpartition("::")[2]
         if resource["type"] == SEED:
-            found[name] = _plain(outputs["result"])
-        if resource["type"] == KEY:
-            found[name] = _line_of(_plain(outputs["privateKeyPem"]))
-    return found
-
-
-def _plain(value: Mapping[str, Any] | str) -> str:
-    return value if isinstance(value, str) else str(json.loads(value["plaintext"]))
+            seeds[name] = json.loads(resource["outputs"]["result"]["plaintext"])
+        for line in PRIVATE_KEY.findall(json.dumps(resource)):
+            keys.setdefault(line, f"a private key of {name}")
+    numbered = {f"{name}, {k}": line for k, (line, name) in enumerate(keys.items())}
+    return {**seeds, **numbered}
 
 
 def _of_host(host: Host) -> dict[str, str]:

@@ -210,8 +210,12 @@ def secrets(checkout: Checkout, hosts: Bed) -> dict[str, str]:
 
 def test_the_search_knows_every_kind_of_secret(secrets: dict[str, str]) -> None:
     names = " ".join(secrets)
-    for kind in ("passphrase", "token of Consul", "token of Nomad", "-seed", "certificate-host-"):
+    for kind in ("passphrase", "SSH key", "token of Consul", "token of Nomad", "operator's key"):
         assert kind in names
+    for seed in ("authority-seed", "consul-seed", "nomad-seed"):
+        assert seed in secrets
+    # At least the authority's, those of the hosts and of the jobs, and the operator's.
+    assert names.count("a private key of ") > len(ADDRESSES) + 2
     for host in ADDRESSES:
         assert f"{host}: " in names
     assert "consul/secrets.json, encrypt" in names
