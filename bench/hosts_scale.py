@@ -63,9 +63,13 @@ def main() -> int:
 
 
 def write_environment(root: Path, count: int) -> None:
-    """Pulumi.scale.yaml, the model that runs, and the hosts' public keys."""
+    """Pulumi.scale.yaml and its inventory, the model that runs, and the hosts' public keys."""
     listed = [
-        {"name": f"host-{index}", "address": f"10.60.{1 + index // 250}.{1 + index % 250}"}
+        {
+            "name": f"host-{index}",
+            "address": f"10.60.{1 + index // 250}.{1 + index % 250}",
+            "pool": "cpu",
+        }
         for index in range(count)
     ]
     servers = [{"name": f"server-{k}", "address": f"10.60.0.{1 + k}"} for k in range(SERVERS)]
@@ -77,10 +81,12 @@ def write_environment(root: Path, count: int) -> None:
         "slipway:ssh": {"known_hosts": "known_hosts"},
         "slipway:servers": SERVERS,
         "slipway:server_hosts": servers,
-        "slipway:pools": {"cpu": cpu | {"hosts": listed}, "edge": cpu | {"hosts": edge}},
+        "slipway:inventory": "hosts.yaml",
+        "slipway:pools": {"cpu": cpu, "edge": cpu | {"hosts": edge}},
         "slipway:models": {"sim": {"pool": "cpu", "replicas": {"min": 1, "max": 2}}},
     }
     (root / "Pulumi.scale.yaml").write_text(yaml.safe_dump({"config": config}))
+    (root / "hosts.yaml").write_text(yaml.safe_dump({"hosts": listed}))
     (root / "models").mkdir()
     (root / "models/sim.yaml").write_text(yaml.safe_dump({"name": "sim", "engine": ENGINE}))
     keys = [f"{host['address']} {KEY}\n" for host in (*listed, *servers, *edge)]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 from components.hosts import artifacts
-from slipway.plan.platform import PlatformPlan, SshPlan
+from slipway.plan.platform import PlatformPlan, SshHost, SshPlan
 
 DELIVERY_SCHEMA_VERSION = 1
 PYTHON = (3, 11)  # of the environments in the operator's cache
+SSH_PORT = 22
 CACHE = "/opt/slipway"  # on a host, for all environments
 
 
@@ -39,6 +41,19 @@ def delivery_document(plan: PlatformPlan, ssh: SshPlan, host: str) -> dict[str, 
         "artifacts": list(needed),
         **({"packages": packages} if packages else {}),
     }
+
+
+def key_scan(hosts: Iterable[SshHost], known_hosts: str) -> str:
+    """How a person gets the public keys of hosts: OpenSSH's program asks those of one port."""
+    by_port: dict[int, set[str]] = {}
+    for host in hosts:
+        by_port.setdefault(host.port, set()).add(host.address)
+    commands = [
+        f"ssh-keyscan {'' if port == SSH_PORT else f'-p {port} '}-t ed25519"
+        f" {' '.join(sorted(addresses))} >> {known_hosts}"
+        for port, addresses in sorted(by_port.items())
+    ]
+    return f"{'; '.join(commands)}, and compare each key with the one on the host's console"
 
 
 def way_to(ssh: SshPlan, host: str) -> dict[str, Any]:

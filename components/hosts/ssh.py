@@ -10,7 +10,7 @@ import pulumi
 import pulumi_command as command
 
 from components.base import HostProgram, SlipwayComponent
-from components.hosts.delivery import CACHE, delivery_document, run_folder, scratch_folder
+from components.hosts.delivery import CACHE, delivery_document, key_scan, run_folder, scratch_folder
 from components.hosts.local import LocalHosts
 from components.node_pool.supervision import SYSTEM_PYTHON
 from slipway.plan.platform import PlatformPlan, SshHost, SshPlan
@@ -101,10 +101,10 @@ def reachable(plan: PlatformPlan) -> SshPlan:
         where = f"pools.{nodes[0]}.hosts" if nodes else "server_hosts"
         raise pulumi.RunError(f"{source}: slipway:{where} is missing: list the machines")
     if ssh.unknown:
+        addresses = ", ".join(sorted({host.address for host in ssh.unknown}))
         raise pulumi.RunError(
-            f"{source}: {ssh.known_hosts} has no public key of {', '.join(ssh.unknown)}\n"
-            f"fix: ssh-keyscan -t ed25519 {' '.join(ssh.unknown)} >> {ssh.known_hosts}, and compare"
-            " each key with the one on the host's console"
+            f"{source}: {ssh.known_hosts} has no public key of {addresses}\n"
+            f"fix: {key_scan(ssh.unknown, ssh.known_hosts)}"
         )
     return ssh
 

@@ -40,7 +40,7 @@ def reached(plan: PlatformPlan) -> PlatformPlan:
         for name, address in addresses.items()
     }
     return dataclasses.replace(
-        plan, ssh=SshPlan(hosts=hosts, jump=None, key="", known_hosts="known_hosts")
+        plan, ssh=SshPlan(hosts=hosts, jump=None, keys=(), known_hosts="known_hosts")
     )
 
 

@@ -35,7 +35,7 @@ def over_ssh(jump: SshHost | None = None, key: str = KEY) -> PlatformPlan:
     nodes = [node for pool in plan.pools for node in pool.hosts]
     hosts = {host.name: reached(host.address, key) for host in (*plan.servers, *nodes)}
     return dataclasses.replace(
-        plan, ssh=SshPlan(hosts=hosts, jump=jump, key="", known_hosts="known_hosts")
+        plan, ssh=SshPlan(hosts=hosts, jump=jump, keys=(), known_hosts="known_hosts")
     )
 
 
@@ -137,6 +137,28 @@ def test_hosts_whose_keys_are_not_known_are_named_with_how_to_get_them() -> None
     said = refusal(over_ssh(key=""))
     assert "known_hosts has no public key of 127.77.0.1, 127.77.0.16" in said
     assert "fix: ssh-keyscan -t ed25519 127.77.0.1 127.77.0.16" in said
+
+
+def test_a_host_with_another_port_is_asked_for_its_key_there() -> None:
+    plan = over_ssh()
+    assert plan.ssh is not None
+    other = dataclasses.replace(plan.ssh.hosts["cpu-0"], port=2222, host_key="")
+    hosts = {**plan.ssh.hosts, "cpu-0": other}
+    said = refusal(dataclasses.replace(plan, ssh=dataclasses.replace(plan.ssh, hosts=hosts)))
+    assert f"fix: ssh-keyscan -p 2222 -t ed25519 {other.address} >> known_hosts, and" in said
+
+
+def test_a_program_reaches_each_host_with_its_own_user_and_port() -> None:
+    plan = over_ssh()
+    assert plan.ssh is not None
+    other = dataclasses.replace(plan.ssh.hosts["cpu-0"], port=2222, user="ops")
+    hosts = {**plan.ssh.hosts, "cpu-0": other}
+    recorded = ran(
+        dataclasses.replace(plan, ssh=dataclasses.replace(plan.ssh, hosts=hosts)), "cpu-0", "cpu-1"
+    )
+    own, standard = (recorded[run].inputs["connection"]["value"] for run in ("run-0", "run-1"))
+    assert (own["user"], own["port"]) == ("ops", 2222)
+    assert (standard["user"], standard["port"]) == ("root", 22)
 
 
 def test_an_environment_that_does_not_say_how_hosts_are_reached_is_refused() -> None:

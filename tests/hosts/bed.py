@@ -28,7 +28,7 @@ from tests.hosts.packages import archive_with
 FOLDER = Path("/run/slipway-bed")
 NETWORK = "10.77.0"
 MACHINE = f"{NETWORK}.254"  # this machine, on the bridge
-PACKAGES = ("openssh-server", "keepalived")
+PACKAGES = ("openssh-server", "keepalived", "faketime")
 SCRIPTS = Path(__file__).parent
 READY_S = 60
 

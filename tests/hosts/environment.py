@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -120,7 +121,7 @@ def environment(
     environ = {
         **os.environ,
         "PULUMI_BACKEND_URL": f"file://{state}",
-        "PULUMI_CONFIG_PASSPHRASE": "a passphrase of a test",
+        "PULUMI_CONFIG_PASSPHRASE": f"a passphrase of a test, {uuid.uuid4().hex}",
         "PULUMI_HOME": str(tmp_path_factory.mktemp("pulumi")),
         "SLIPWAY_CACHE": str(default_cache()),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import ssl
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -14,6 +15,15 @@ from tenacity import Retrying, stop_after_delay, wait_fixed
 
 from slipway.cli import certificates
 from tests.hosts.bed import Bed
+from tests.hosts.canaries import (
+    PLANTED,
+    command_lines,
+    planted,
+    secrets_of,
+    seen_by_the_operator,
+    seen_on,
+    shown,
+)
 from tests.hosts.conftest import ADDRESSES
 from tests.hosts.environment import NAME, Checkout, environment, streams
 
@@ -57,8 +67,18 @@ def test_a_preview_needs_no_host_and_no_policy_blocks_it(checkout: Checkout) -> 
     assert "mandatory" not in shown.stdout
 
 
-def test_one_up_makes_bare_hosts_answer_over_the_gateway(checkout: Checkout) -> None:
-    checkout.slipway("up")
+@pytest.fixture(scope="module")
+def commands_of_up() -> set[bytes]:
+    """The command lines of all processes while the first `up` ran."""
+    return set()
+
+
+def test_one_up_makes_bare_hosts_answer_over_the_gateway(
+    checkout: Checkout, commands_of_up: set[bytes]
+) -> None:
+    with command_lines() as seen:
+        checkout.slipway("up")
+    commands_of_up |= seen
     answer = httpx.post(
         f"http://{EDGE}:8080/v1/chat/completions",
         json={"model": "sim-a", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4},
@@ -181,6 +201,74 @@ def test_no_private_key_is_plain_in_the_state_or_in_a_command_line(
     assert not [text for text in texts if private in text]
     for host in hosts.hosts.values():
         assert "PRIVATE KEY" not in host.ssh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
+
+
+@pytest.fixture(scope="module")
+def secrets(checkout: Checkout, hosts: Bed) -> dict[str, str]:
+    return secrets_of(checkout, hosts, ADDRESSES)
+
+
+def test_the_search_knows_every_kind_of_secret(secrets: dict[str, str]) -> None:
+    names = " ".join(secrets)
+    for kind in ("passphrase", "SSH key", "token of Consul", "token of Nomad", "operator's key"):
+        assert kind in names
+    for seed in ("authority-seed", "consul-seed", "nomad-seed"):
+        assert seed in secrets
+    # At least the authority's, those of the hosts and of the jobs, and the operator's.
+    assert names.count("a private key of ") > len(ADDRESSES) + 2
+    for host in ADDRESSES:
+        assert f"{host}: " in names
+    assert "consul/secrets.json, encrypt" in names
+    assert "nomad/secrets.json, server.encrypt" in names
+    assert not [text for text in secrets.values() if len(text) < 20]
+
+
+def test_the_search_finds_what_is_planted_and_only_what_others_can_see(hosts: Bed) -> None:
+    worker = hosts.hosts["worker-0"]
+    with planted(worker) as canary:
+        assert [place for place, _ in seen_on(worker, {"a canary": canary})] == PLANTED
+    only_in_the_journal = [place for place, _ in seen_on(worker, {"a canary": canary})]
+    assert only_in_the_journal == ["the journal"]
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_no_host_shows_a_secret(hosts: Bed, secrets: dict[str, str], name: str) -> None:
+    assert seen_on(hosts.hosts[name], secrets) == []
+
+
+def test_the_operators_machine_shows_no_secret(
+    checkout: Checkout, secrets: dict[str, str], commands_of_up: set[bytes]
+) -> None:
+    assert seen_by_the_operator(checkout, secrets) == []
+    assert any(b"agents.py" in line for line in commands_of_up)
+    assert shown(commands_of_up, secrets) == []
+    assert not [
+        line for line in commands_of_up if INTRODUCTION.search(line.decode(errors="replace"))
+    ]
+
+
+def test_the_search_of_the_operators_machine_finds_what_is_planted(checkout: Checkout) -> None:
+    canary = {"a canary": uuid.uuid4().hex}
+    log = checkout.folder / ".slipway/pulumi/canary.log"
+    known = checkout.folder / ".slipway/access" / NAME / "canary"
+    try:
+        log.write_text(f"a line with {canary['a canary']}\n")
+        known.write_text(canary["a canary"])
+        known.chmod(0o600)
+        assert seen_by_the_operator(checkout, canary) == [(str(log), "a canary")]
+        known.chmod(0o644)
+        assert (str(known), "a canary") in seen_by_the_operator(checkout, canary)
+    finally:
+        log.unlink(missing_ok=True)
+        known.unlink(missing_ok=True)
+
+
+def test_a_secret_on_a_command_line_is_seen_while_it_runs(hosts: Bed) -> None:
+    canary = {"a canary": uuid.uuid4().hex}
+    with command_lines() as seen:
+        # The host's own first argument, so that it is on no command line of this machine.
+        hosts.hosts["edge-0"].ssh("sh -s", f"sh -c 'sleep 1; true' {canary['a canary']}")
+    assert shown(seen, canary) == ["a canary"]
 
 
 def test_an_added_host_changes_nothing_on_the_others(checkout: Checkout) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.hosts.bed import Bed
@@ -9,6 +11,42 @@ from tests.hosts.conftest import ADDRESSES
 from tests.hosts.environment import Checkout, must_complete
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
+
+HOST = "worker-0"
+FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+OTHER_TIME = "/etc/ssh/sshd_config.d/other-time.conf"
+
+
+def replaced(program: str, says: str) -> tuple[str, str]:
+    """The commands that put another program in its place, and the first one back."""
+    path = f"/usr/bin/{program}"
+    script = f"printf '#!/bin/sh\\necho {says}\\n' > {path} && chmod +x {path}"
+    return f"mv {path} {path}.real && {script}", f"mv {path}.real {path}"
+
+
+# How a host becomes unfit, how it is mended, and what the message says of it and of the fix. The
+# other clock is that of everything that runs over SSH: the machine's own is never set.
+UNFIT = {
+    "architecture": (
+        *replaced("uname", "riscv64"),
+        ("is riscv64; the tools are built for x86_64", "fix: use another host"),
+    ),
+    "C library": (
+        *replaced("ldd", "ldd 2.17"),
+        ("has glibc 2.17; the tools need 2.35 or newer", "fix: use Debian 12"),
+    ),
+    "clock": (
+        f"echo 'SetEnv LD_PRELOAD={FAKETIME} FAKETIME=-300s' > {OTHER_TIME}"
+        " && systemctl reload ssh",
+        f"rm {OTHER_TIME} && systemctl reload ssh",
+        ("has a clock that is 300 s behind", "fix: synchronise it"),
+    ),
+    "disk": (
+        "mkdir -p /opt/slipway && mount -t tmpfs -o size=64k tmpfs /opt/slipway",
+        "umount /opt/slipway",
+        ("has 0 MiB left for /opt/slipway, which needs ", "fix: make room on its disk"),
+    ),
+}
 
 
 def refused(checkout: Checkout) -> str:
@@ -21,40 +59,58 @@ def refused(checkout: Checkout) -> str:
 def test_a_host_that_is_not_there_is_named_and_nothing_of_it_is_called_done(
     checkout: Checkout, hosts: Bed
 ) -> None:
-    hosts.hosts["worker-0"].end()
+    hosts.hosts[HOST].end()
     said = refused(checkout)
-    assert "worker-0" in said
-    assert ADDRESSES["worker-0"] in said
-    assert "node-worker-0 created" not in said
-    hosts.start("worker-0")
+    assert f"{HOST} ({ADDRESSES[HOST]}) cannot be reached over SSH" in said
+    assert f"fix: start {HOST}, or correct its address" in said
+    assert f"node-{HOST} created" not in said
+    hosts.start(HOST)
     hosts.wait_until_ready()
 
 
-@pytest.mark.parametrize(
-    ("host", "before", "after", "named"),
-    [
-        ("worker-0", "mv /usr/bin/uname /usr/bin/uname.real && printf '#!/bin/sh\\necho riscv64\\n'"
-         " > /usr/bin/uname && chmod +x /usr/bin/uname", "mv /usr/bin/uname.real /usr/bin/uname",
-         "riscv64"),
-        ("worker-0", "mv /usr/bin/ldd /usr/bin/ldd.real && printf '#!/bin/sh\\necho ldd 2.17\\n'"
-         " > /usr/bin/ldd && chmod +x /usr/bin/ldd", "mv /usr/bin/ldd.real /usr/bin/ldd", "2.17"),
-    ],
-    ids=["architecture", "C library"],
-)  # fmt: skip
-def test_a_host_that_is_not_fit_is_named_with_what_it_lacks(
-    checkout: Checkout, hosts: Bed, host: str, before: str, after: str, named: str
-) -> None:
-    hosts.hosts[host].ssh(before)
+def test_a_host_with_another_key_is_not_taken_for_it(checkout: Checkout) -> None:
+    known = checkout.folder / "known_hosts"
+    pinned = known.read_text()
+    _exchange_keys(known, HOST, "edge-0")
     try:
         said = refused(checkout)
     finally:
-        hosts.hosts[host].ssh(after)
-    assert host in said
-    assert named in said
-    assert "fix:" in said
-    hosts.hosts[host].ssh("test ! -e /opt/slipway/tools")
+        known.write_text(pinned)
+    assert f"{HOST} ({ADDRESSES[HOST]}) cannot be reached over SSH" in said
+    assert "Host key verification failed" in said
+    assert "fix: compare the key with the one on the host's console" in said
+    assert f"node-{HOST} created" not in said
+
+
+@pytest.mark.parametrize(("spoil", "mend", "message"), UNFIT.values(), ids=UNFIT.keys())
+def test_a_host_that_is_not_fit_is_named_with_what_it_lacks(
+    checkout: Checkout, hosts: Bed, spoil: str, mend: str, message: tuple[str, str]
+) -> None:
+    host = hosts.hosts[HOST]
+    host.ssh(spoil)
+    hosts.wait_until_ready()
+    try:
+        said = refused(checkout)
+        host.ssh("test ! -e /opt/slipway/tools")
+    finally:
+        host.ssh(mend)
+        hosts.wait_until_ready()
+    wrong, fix = message
+    assert f"{HOST} ({ADDRESSES[HOST]}) {wrong}" in said
+    assert fix in said
+    assert f"node-{HOST} created" not in said
 
 
 def test_the_next_up_completes_it(checkout: Checkout) -> None:
     checkout.slipway("up")
     must_complete(ADDRESSES["edge-0"])
+
+
+def _exchange_keys(known_hosts: Path, one: str, other: str) -> None:
+    """Writes the key of one host into the lines of the other."""
+    lines = [line.split() for line in known_hosts.read_text().splitlines()]
+    keys = {names.split(",")[0]: key for names, *key in lines}
+    wrong = keys | {one: keys[other]}
+    known_hosts.write_text(
+        "".join(f"{names} {' '.join(wrong[names.split(',')[0]])}\n" for names, *_ in lines)
+    )

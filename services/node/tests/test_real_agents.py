@@ -27,6 +27,7 @@ pytestmark = [pytest.mark.binaries, pytest.mark.timeout(120)]
 NETWORK = "127.95.0."
 NOBODY = 65534
 JOB = "prometheus"  # a job whose tasks have a role in Consul
+OWN, ANOTHER = f"nomad/jobs/{JOB}", "nomad/jobs/autoscaler"  # paths of Nomad's variables
 
 
 @pytest.fixture
@@ -126,6 +127,75 @@ def test_consul_refuses_to_read_and_write_without_a_token(cluster: Cluster) -> N
     with pytest.raises(ApiError) as refused:
         consul.put("/v1/kv/slipway/routes/intruder", {})
     assert refused.value.status == 403
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/vars", "/v1/agent/self"])
+def test_nomad_refuses_a_token_that_it_does_not_know(cluster: Cluster, path: str) -> None:
+    assert cluster.nomad(cluster.management["nomad"]).get(path) is not None
+    with pytest.raises(ApiError) as refused:
+        cluster.nomad(str(uuid.uuid4())).get(path)
+    assert refused.value.status == 403
+
+
+@pytest.mark.parametrize("path", ["/v1/agent/self", "/v1/acl/tokens", "/v1/catalog/services"])
+def test_consul_refuses_a_token_that_it_does_not_know(cluster: Cluster, path: str) -> None:
+    assert cluster.consul(cluster.management["consul"]).get(path) is not None
+    with pytest.raises(ApiError) as refused:
+        cluster.consul(str(uuid.uuid4())).get(path)
+    assert refused.value.status == 403
+
+
+@pytest.fixture
+def identity(cluster: Cluster) -> Iterator[str]:
+    """The workload identity of a running task, which Nomad accepts as a token."""
+    nomad, consul = managers(cluster)
+    paths = [OWN, f"{OWN}/web/web", f"{OWN}/web/other", ANOTHER, "nomad/jobs", "elsewhere"]
+    for path in paths:
+        nomad.put(f"/v1/var/{path}", {"Path": path, "Items": {"key": path}})
+    asking = web_job(JOB)
+    asking["Job"]["TaskGroups"][0]["Tasks"][0]["Identity"] = {"Env": True}
+    nomad.put("/v1/jobs", asking)
+    wait_until_passing(consul, JOB)
+    (task,) = (p for p in tasks(cluster) if names(p, "http.server"))
+    yield dict(v.partition("=")[::2] for v in task.environment)["NOMAD_TOKEN"]
+    nomad.delete(f"/v1/job/{JOB}?purge=true")
+    wait_until("deregistration", lambda: "listed" if passing(consul, JOB) else None, 20)
+    for path in paths:
+        nomad.delete(f"/v1/var/{path}")
+
+
+def test_a_task_reads_its_own_variables_and_not_those_of_others(
+    cluster: Cluster, identity: str
+) -> None:
+    workload = cluster.nomad(identity)
+    for path in (OWN, f"{OWN}/web/web", "nomad/jobs"):  # the last one is for all jobs
+        assert workload.get(f"/v1/var/{path}")["Items"] == {"key": path}
+    for path in (ANOTHER, f"{OWN}/web/other", "elsewhere"):
+        with pytest.raises(ApiError) as refused:
+            workload.get(f"/v1/var/{path}")
+        assert refused.value.status == 403
+    listed = {variable["Path"] for variable in workload.get("/v1/vars")}
+    assert listed == {OWN, f"{OWN}/web/web", "nomad/jobs"}
+
+
+def test_a_task_cannot_write_variables_or_run_jobs(cluster: Cluster, identity: str) -> None:
+    workload = cluster.nomad(identity)
+    for path in (OWN, ANOTHER):
+        with pytest.raises(ApiError) as refused:
+            workload.put(f"/v1/var/{path}", {"Path": path, "Items": {"key": "taken"}})
+        assert refused.value.status == 403
+    with pytest.raises(ApiError) as refused:
+        workload.put("/v1/jobs", web_job("intruder"))
+    assert refused.value.status == 403
+
+
+@pytest.mark.parametrize("token", ["", "5f0bb9b1-0000-4000-8000-000000000000"])
+def test_variables_are_read_by_nobody_else(cluster: Cluster, identity: str, token: str) -> None:
+    assert identity
+    for path in (f"/v1/var/{OWN}", f"/v1/var/{ANOTHER}"):
+        with pytest.raises(ApiError) as refused:
+            (cluster.nomad(token) if token else cluster.nomad()).get(path)
+        assert refused.value.status == 403
 
 
 def test_a_task_gets_the_role_of_its_job_and_no_more(cluster: Cluster, job: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import os
+import signal
 import socket
 import ssl
 import urllib.error
@@ -17,6 +19,8 @@ from certificates import NODE, SERVER, Authority
 from cluster import Cluster, running_cluster, wait_until_passing, web_job
 from host.processes import running
 from program.certificate import FILES, client_context
+from program.http_json import Api, ApiError
+from program.waiting import wait_until
 
 pytestmark = [pytest.mark.binaries, pytest.mark.timeout(120)]
 
@@ -158,6 +162,39 @@ def test_a_renewed_certificate_of_a_server_is_shown_by_all_its_agents(cluster: C
     assert cluster.pids()["server-0-consul"] == before["server-0-consul"]
     for address in (cluster.consul_address(), cluster.address(1, 4646), cluster.address(1, 4645)):
         assert shown(address) == fingerprint(renewed["cert.pem"])
+
+
+def test_agents_follow_no_server_with_the_certificate_of_a_node(cluster: Cluster) -> None:
+    """Its authority is the right one, and its address too: only the role is another."""
+    token = {"X-Consul-Token": cluster.management["consul"]}
+    consul = Api(cluster.consul_address(16), token, certificate=cluster.operators_certificate)
+    assert consul.get("/v1/catalog/nodes")
+    addresses = (f"{cluster.prefix}1", "127.0.0.1")
+    node = cluster.authority.issue("server-0", NODE, addresses)
+    document, known = cluster.golden("server-0-consul"), cluster.agent_secrets("server-0")
+    try:
+        cluster.apply("agents.py", document, {**known, "certificate": node})
+        os.kill(cluster.pids()["cpu-0-consul"], signal.SIGKILL)  # it keeps connections otherwise
+        log = cluster.run_folder / "logs/cpu-0-consul.log"
+        began = log.stat().st_size
+        refusal = "certificate is valid for client.dev.consul"
+
+        def missing() -> str | None:
+            return None if refusal in log.read_text()[began:] else "no refusal in its log"
+
+        wait_until("the refusal of the server", missing, 30)
+        with pytest.raises(ApiError):
+            consul.get("/v1/catalog/nodes")
+    finally:
+        cluster.apply("agents.py", document, known)
+
+    def refused() -> str | None:
+        try:
+            return None if consul.get("/v1/catalog/nodes") else "no nodes"
+        except ApiError as error:
+            return str(error)
+
+    wait_until("Consul's client follows the server again", refused, 30)
 
 
 def tasks_of(cluster: Cluster) -> list[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,8 +12,9 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from .base import PositiveInt, Replicas, ResourceName, Seconds, Settings, UsdPerHour, invalid
-from .document import Origin
+from .document import KeyPath, Origin
 from .errors import Problem, raise_if_any, suggestion
+from .hosts import ListedHost, host_problems, key_problems, unplaced
 from .pools import (
     ADDRESSES_PER_POOL,
     AwsPool,
@@ -32,7 +32,6 @@ from .validation import validated
 NAMESPACE = "slipway:"
 LOOPBACK = ipaddress.IPv4Network("127.0.0.0/8")
 RESERVED_POOLS = {"all", "default"}  # Nomad's built-in node pools
-SERVER_NAME = re.compile(r"server-\d+")
 MAX_LOCAL_POOLS = 15  # of 16 addresses each in a /24, after the servers' 16
 MAX_FLEET_POOLS = 100
 Target = Literal["dev", "aws", "metal"]
@@ -199,12 +198,15 @@ class DevSettings(EnvironmentSettings):
 class FleetSettings(EnvironmentSettings):
     """Machines with accelerators, from a cloud or owned.
 
-    `server_hosts` are the owned machines of the servers; left out, they are only counted. `ssh`
-    says how owned machines are reached; without it they can only be planned.
+    `server_hosts` are the owned machines of the servers; left out, they are only counted.
+    `inventory` is a file of the checkout with more owned machines, of servers and pools
+    (inventory.py): Environment.settings has them beside those that are listed here. `ssh` says how
+    owned machines are reached; without it they can only be planned.
     """
 
     network: PrivateNetwork
     server_hosts: Annotated[tuple[HostSettings, ...], Field(strict=False)] = ()
+    inventory: str | None = None
     ssh: SshSettings | None = None
     snapshots: SnapshotSettings = SnapshotSettings()
     pools: Annotated[
@@ -221,13 +223,18 @@ class Environment:
 
 
 def parse_environment(
-    values: Mapping[str, Any], *, name: str, source: str, origin: Origin | None = None
+    values: Mapping[str, Any],
+    *,
+    name: str,
+    source: str,
+    origin: Origin | None = None,
+    inventory: Iterable[ListedHost] = (),
 ) -> Environment:
     """Validate the configuration of one environment.
 
     `values` maps "slipway:<key>" to a value, or to its JSON text as Pulumi hands objects to a
-    program; keys of other namespaces ("pulumi:tags", "aws:region") are skipped.
-    Raises ConfigError with every problem.
+    program; keys of other namespaces ("pulumi:tags", "aws:region") are skipped. `inventory` are
+    the hosts of the file that they name. Raises ConfigError with every problem.
     """
     origin = origin or Origin(source=source, namespace=NAMESPACE)
     own = {
@@ -238,7 +245,17 @@ def parse_environment(
     raise_if_any(_target_problems(own, origin))  # the target decides which settings exist
     kind = FleetSettings if own["target"] in FLEETS else DevSettings
     settings = validated(kind, own, origin)
-    raise_if_any([*_reference_problems(settings, origin), *_contradictions(settings, origin)])
+    listed = [*_of_stack_file(settings, origin), *inventory]
+    raise_if_any(list(unplaced(listed, settings.pools)))
+    settings = _with_hosts(settings, listed)
+    raise_if_any(
+        [
+            *_reference_problems(settings, origin),
+            *_contradictions(settings, origin),
+            *host_problems(listed, settings.pools, settings.network.cidr),
+            *(key_problems(listed, settings.ssh) if isinstance(settings, FleetSettings) else ()),
+        ]
+    )
     return Environment(name=name, settings=settings, origin=origin)
 
 
@@ -324,7 +341,6 @@ def _contradictions(settings: EnvironmentSettings, origin: Origin) -> list[Probl
         *problems,
         *_pool_contradictions(settings, origin),
         *_server_contradictions(settings, origin),
-        *_host_contradictions(settings, origin),
         *_gateway_contradictions(settings, origin),
         *_slot_problems(settings, origin),
         *_budget_contradictions(settings.budget, origin),
@@ -364,7 +380,9 @@ def _metal_contradictions(settings: EnvironmentSettings, origin: Origin) -> Iter
                 "has both fixed `hosts` and a number of `nodes`"
                 if pool.hosts
                 else "has neither `hosts` nor a number of `nodes`",
-                value=pool.model_dump(include={"hosts", "nodes"}) if pool.hosts else None,
+                value=pool.model_dump(include={"hosts", "nodes"}, exclude_unset=True)
+                if pool.hosts
+                else None,
                 fix="keep `hosts` or `nodes`" if pool.hosts else "add `hosts` or `nodes`",
             )
         if (pool.accelerator is None) != (pool.accelerators_per_node == 0):
@@ -387,54 +405,37 @@ def _metal_contradictions(settings: EnvironmentSettings, origin: Origin) -> Iter
                 "has no accelerators, so replicas are placed by its nodes' memory and cores",
                 fix="add `memory` and `cpu`, e.g. `memory: 64GiB` and `cpu: 32`",
             )
-        for host in pool.hosts:
-            if SERVER_NAME.fullmatch(host.name):
-                yield origin.problem(
-                    ("pools", name, "hosts"),
-                    "is named like a server",
-                    value=host.name,
-                    fix="rename the host",
-                )
 
 
 def _server_contradictions(settings: EnvironmentSettings, origin: Origin) -> Iterator[Problem]:
     if not isinstance(settings, FleetSettings) or not settings.server_hosts:
         return
+    key = "inventory" if settings.inventory else "server_hosts"
     if settings.target != "metal":
-        yield origin.problem(
-            ("server_hosts",), "applies to target metal only", fix="remove `server_hosts`"
-        )
+        yield origin.problem((key,), "applies to target metal only", fix=f"remove `{key}`")
     if len(settings.server_hosts) != settings.servers:
         listed = len(settings.server_hosts)
         yield origin.problem(
-            ("server_hosts",),
+            (key,),
             f"does not list as many hosts as slipway:servers says, which is {settings.servers}",
             value=listed,
             fix=f"list {settings.servers}, or set slipway:servers to 1, 3 or 5",
         )
 
 
-def _host_contradictions(settings: EnvironmentSettings, origin: Origin) -> Iterator[Problem]:
-    """Hosts outside the network, and those that are listed twice."""
-    network = ipaddress.IPv4Network(settings.network.cidr)
-    owners: dict[str, str] = {}
-    for path, owner, host in _listed_hosts(settings):
-        if ipaddress.IPv4Address(host.address) not in network:
-            yield origin.problem(
-                path,
-                f"is outside the network, which is {network}",
-                value=host.address,
-                fix="correct the address, or slipway:network",
-            )
-        for known in (host.name, host.address):
-            if known in owners:
-                yield origin.problem(
-                    path,
-                    f"is already {owners[known]}",
-                    value=known,
-                    fix="list every host once",
-                )
-            owners[known] = owner
+def _with_hosts(settings: EnvironmentSettings, listed: Iterable[ListedHost]) -> EnvironmentSettings:
+    """The settings with the hosts of the inventory where the stack file may list its own."""
+    hosts: dict[str | None, list[HostSettings]] = {}
+    for each in listed:
+        hosts.setdefault(each.pool, []).append(each.host)
+    if not hosts:
+        return settings
+    pools = {
+        name: pool.model_copy(update={"hosts": tuple(hosts[name])}) if name in hosts else pool
+        for name, pool in settings.pools.items()
+    }
+    servers = tuple(hosts.get(None, ()))
+    return settings.model_copy(update={"pools": pools, "server_hosts": servers})
 
 
 def _gateway_contradictions(settings: EnvironmentSettings, origin: Origin) -> Iterator[Problem]:
@@ -443,7 +444,7 @@ def _gateway_contradictions(settings: EnvironmentSettings, origin: Origin) -> It
         return
     path = ("gateway", "address")
     pool = settings.pools.get(settings.gateway.pool)
-    owners = {host.address: owner for _, owner, host in _listed_hosts(settings)}
+    owners = {host.address: f"host {host.name}" for host in listed_hosts(settings)}
     network = ipaddress.IPv4Network(settings.network.cidr)
     if not isinstance(pool, MetalPool) or not pool.hosts:
         yield origin.problem(
@@ -467,20 +468,27 @@ def _gateway_contradictions(settings: EnvironmentSettings, origin: Origin) -> It
 
 def listed_hosts(settings: EnvironmentSettings) -> tuple[HostSettings, ...]:
     """Every machine that the environment names: servers and hosts of pools."""
-    return tuple(host for _, _, host in _listed_hosts(settings))
+    return tuple(host for _, _, host in _hosts_by_key(settings))
 
 
-def _listed_hosts(
+def _of_stack_file(settings: EnvironmentSettings, origin: Origin) -> list[ListedHost]:
+    return [
+        ListedHost(host=host, pool=pool, origin=origin, path=path)
+        for path, pool, host in _hosts_by_key(settings)
+    ]
+
+
+def _hosts_by_key(
     settings: EnvironmentSettings,
-) -> Iterator[tuple[tuple[str, ...], str, HostSettings]]:
-    """(key, what a host of it is, host)."""
+) -> Iterator[tuple[KeyPath, str | None, HostSettings]]:
+    """(key, pool, host), without a pool for servers."""
     if isinstance(settings, FleetSettings):
-        for host in settings.server_hosts:
-            yield ("server_hosts",), "a server", host
+        for index, host in enumerate(settings.server_hosts):
+            yield ("server_hosts", index), None, host
     for name, pool in settings.pools.items():
         if isinstance(pool, MetalPool):
-            for host in pool.hosts:
-                yield ("pools", name, "hosts"), f"a host of pool {name}", host
+            for index, host in enumerate(pool.hosts):
+                yield ("pools", name, "hosts", index), name, host
 
 
 def _slot_problems(settings: EnvironmentSettings, origin: Origin) -> Iterator[Problem]:

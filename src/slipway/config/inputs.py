@@ -10,9 +10,11 @@ from typing import Any
 from .artifacts import Artifacts, read_artifacts
 from .calibration import CalibrationSettings, load_calibration
 from .catalog import Catalog, load_catalog
-from .document import Document, read_document
+from .document import Document, Origin, read_document
 from .environment import NAMESPACE, Environment, FleetSettings, parse_environment
 from .errors import ConfigError, Problem, raise_if_any, suggestion
+from .hosts import ListedHost
+from .inventory import read_inventory
 from .load import Load, TracedLoad
 from .machine import MachineFacts, read_machine
 from .model import Model, parse_model
@@ -58,7 +60,12 @@ def load_inputs(
         chosen = (
             load_environment(root, environment, changes)
             if values is None
-            else parse_environment(values, name=environment, source=stack_file(environment))
+            else _parsed(
+                root,
+                values,
+                environment,
+                Origin(source=stack_file(environment), namespace=NAMESPACE),
+            )
         )
         folder = chosen.settings.models_dir
     except ConfigError as error:
@@ -123,7 +130,7 @@ def load_environment(root: Path, name: str, changes: Sequence[Change] = ()) -> E
     """Read Pulumi.<name>.yaml. Raises ConfigError; problems in the file itself are reported before
     those that `changes` cause."""
     document = _stack_document(root, name)
-    source, values = document.origin.source, document.values["config"]
+    values = document.values["config"]
     keys = {key: key.removeprefix(NAMESPACE) for key in map(str, values)}
     problems = [
         document.origin.problem(("config", key), "has no namespace", fix=f"write {NAMESPACE}{key}")
@@ -133,7 +140,7 @@ def load_environment(root: Path, name: str, changes: Sequence[Change] = ()) -> E
     origin = document.origin.under(("config",), namespace=NAMESPACE, rename=keys)
     named = {key: value for key, value in values.items() if ":" in str(key)}
     try:
-        environment = parse_environment(named, name=name, source=source, origin=origin)
+        environment = _parsed(root, named, name, origin)
     except ConfigError as error:
         raise ConfigError([*problems, *error.problems]) from None
     raise_if_any([*problems, *unmatched(named, changes)])
@@ -141,7 +148,21 @@ def load_environment(root: Path, name: str, changes: Sequence[Change] = ()) -> E
         return environment
     other = changed(named, of_environment(changes))
     own = [change for change in changes if change.model is None]
-    return parse_environment(other, name=name, source=source, origin=blamed(origin, own))
+    return _parsed(root, other, name, blamed(origin, own))
+
+
+def _parsed(root: Path, values: Mapping[str, Any], name: str, origin: Origin) -> Environment:
+    """The environment, with the hosts of the inventory that `values` name. Raises ConfigError."""
+    file = values.get(f"{NAMESPACE}inventory")
+    hosts: tuple[ListedHost, ...] = ()
+    if isinstance(file, str):  # anything else is refused with the other values
+        if not (root / file).is_file():
+            wrong, fix = "there is no such file in this checkout", "correct the path, or write it"
+            raise ConfigError([origin.problem(("inventory",), wrong, value=file, fix=fix)])
+        hosts = read_inventory(root / file, source=file)
+    return parse_environment(
+        values, name=name, source=origin.source, origin=origin, inventory=hosts
+    )
 
 
 def _stack_document(root: Path, name: str) -> Document:

@@ -20,6 +20,7 @@ from .base import (
     UsdPerHour,
     invalid,
 )
+from .ssh import HostSshSettings
 
 # Slot 0 belongs to the servers; the largest network, a /8, has more slots than anybody needs.
 Slot = Annotated[int, Field(ge=1, le=4095)]
@@ -89,9 +90,14 @@ class AwsPool(Tagged):
 
 
 class HostSettings(Settings):
+    """A machine. `ssh` is what differs from slipway:ssh there; `accelerators`, where it is stated,
+    must be what its pool says of every node."""
+
     EXAMPLE = "{name: rack1-3, address: 10.50.0.13}"
     name: ResourceName
     address: Annotated[str, AfterValidator(ipv4_address)]
+    accelerators: Annotated[int, Field(ge=0, le=MOST_DEVICES)] | None = None
+    ssh: HostSshSettings = HostSshSettings()
 
 
 class MetalPool(Tagged):

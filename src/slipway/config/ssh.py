@@ -36,6 +36,15 @@ class SshSettings(Settings):
     jump: JumpSettings | None = None
 
 
+class HostSshSettings(Settings):
+    """What differs from SshSettings on one host."""
+
+    EXAMPLE = "{user: ops, port: 2222}"
+    user: str | None = None
+    port: Port | None = None
+    key: str | None = None
+
+
 def read_host_keys(path: Path) -> Mapping[str, str]:
     """Name or address -> public key ("ssh-ed25519 AAAA…"), from a file in OpenSSH's format.
 

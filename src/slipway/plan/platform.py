@@ -302,18 +302,18 @@ class SshHost:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshPlan:
     """How the operator's machine reaches the hosts, by name. Private keys come from an ssh-agent,
-    which holds `key` (a file), or what the user put there."""
+    which holds those of the files `keys`, or without any what the user put there."""
 
     hosts: Mapping[str, SshHost]
     jump: SshHost | None
-    key: str
+    keys: tuple[str, ...]
     known_hosts: str  # the file that the public keys come from
 
     @property
-    def unknown(self) -> tuple[str, ...]:
-        """The addresses of hosts whose public keys are not known."""
+    def unknown(self) -> tuple[SshHost, ...]:
+        """The hosts whose public keys are not known."""
         hosts = [*self.hosts.values(), *([self.jump] if self.jump else [])]
-        return tuple(sorted({host.address for host in hosts if not host.host_key}))
+        return tuple(host for host in hosts if not host.host_key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

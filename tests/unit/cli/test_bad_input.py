@@ -109,6 +109,55 @@ def test_a_mistake_in_a_file_is_explained_and_changes_nothing(
     assert files(copied) == before
 
 
+# The second line of an inventory beside a server of the file, and what the message must contain.
+INVENTORY_MISTAKES = [
+    pytest.param(
+        "{name: worker-1, address: 10.77.0.11, pool: cpu}",
+        ["hosts.yaml:2: hosts.0.address: is already a server in Pulumi.hosts.yaml", '"10.77.0.11"'],
+        id="a server's address",
+    ),
+    pytest.param(
+        "{name: edge-0, address: 10.77.0.22, pool: cpu}",
+        ["hosts.yaml:2: hosts.0.name: is already a host of pool edge", '"edge-0"', "every host"],
+        id="a name of the stack file",
+    ),
+    pytest.param(
+        "{name: worker-1, address: 10.77.0.22, pool: h100}",
+        ["hosts.yaml:2: hosts.0.pool", '"h100"', "use one of: cpu, edge"],
+        id="an unknown pool",
+    ),
+    pytest.param(
+        "{name: worker-1, address: 10.78.0.22, pool: cpu}",
+        ["hosts.yaml:2: hosts.0.address: is outside the network", '"10.78.0.22"'],
+        id="an address outside the network",
+    ),
+    pytest.param(
+        "{name: worker-1, address: 10.77.0.22, pool: cpu, gpus: 8}",
+        ["hosts.yaml:2: hosts.0.gpus: unknown key"],
+        id="an unknown key",
+    ),
+]
+
+
+@pytest.mark.parametrize(("host", "said"), INVENTORY_MISTAKES)
+@pytest.mark.parametrize("command", ["plan", "preview", "up"])
+def test_a_mistake_in_an_inventory_is_explained_and_changes_nothing(
+    copied: Path, edit: Edit, runner: CliRunner, command: str, host: str, said: list[str]
+) -> None:
+    edit(
+        "Pulumi.hosts.yaml", "  slipway:pools:", "  slipway:inventory: hosts.yaml\n  slipway:pools:"
+    )
+    (copied / "hosts.yaml").write_text(f"hosts:\n  - {host}\n")
+    before = files(copied)
+    done = runner.invoke(app, [command, "-s", "hosts"])
+    assert done.exit_code == 2, done.output
+    assert [text for text in said if text not in done.stderr] == [], done.stderr
+    assert "fix: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert files(copied) == before
+
+
 @pytest.mark.parametrize("command", ["plan", "preview", "up"])
 def test_every_command_that_reads_the_files_refuses_a_mistake(
     whole_checkout: Path, edit: Edit, command: str

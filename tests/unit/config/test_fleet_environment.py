@@ -179,11 +179,11 @@ def test_fleets_refuse_local_pools_and_dev_refuses_pools_of_fleets() -> None:
 POOL_MISTAKES = {
     "an address outside of the network": (
         {"l4": METAL | {"nodes": None, "hosts": [HOST | {"address": "10.50.0.11"}]}},
-        ("pools.l4.hosts", "is outside the network", "slipway:network"),
+        ("pools.l4.hosts.0.address", "is outside the network", "slipway:network"),
     ),
     "a host named like a server": (
         {"l4": METAL | {"nodes": None, "hosts": [HOST | {"name": "server-0"}]}},
-        ("pools.l4.hosts", "is named like a server", "rename the host"),
+        ("pools.l4.hosts.0.name", "is named like a server", "rename the host"),
     ),
     "memory that nothing reads": (
         {"l4": METAL | {"memory": "1GiB"}},
@@ -210,7 +210,7 @@ POOL_MISTAKES = {
             "l4": METAL | {"nodes": None, "hosts": [HOST]},
             "z": CPU | {"nodes": None, "hosts": [HOST | {"name": "other"}]},
         },
-        ("pools.z.hosts", "is already a host of pool l4", "every host once"),
+        ("pools.z.hosts.0.address", "is already a host of pool l4", "every host once"),
     ),
     "an address that is none": (
         {"l4": METAL | {"nodes": None, "hosts": [HOST | {"address": "rack1"}]}},
@@ -243,18 +243,18 @@ SERVER_MISTAKES = {
     ),
     "a server outside of the network": (
         {"server_hosts": [SERVER | {"address": "10.50.0.11"}]},
-        ("server_hosts", "is outside the network", "slipway:network"),
+        ("server_hosts.0.address", "is outside the network", "slipway:network"),
     ),
     "one host twice": (
         {"servers": 3, "server_hosts": [SERVER, SERVER | {"name": "b"}, HOST | {"name": "c"}]},
-        ("server_hosts", "is already a server", "every host once"),
+        ("server_hosts.1.address", "is already a server", "every host once"),
     ),
     "a host of a pool too": (
         {
             "server_hosts": [SERVER],
             "pools": {"l4": METAL | {"nodes": None, "hosts": [HOST | {"name": "rack9"}]}},
         },
-        ("pools.l4.hosts", "is already a server", "every host once"),
+        ("pools.l4.hosts.0.name", "is already a server", "every host once"),
     ),
     "a host without an address": (
         {"server_hosts": [{"name": "rack9"}]},
@@ -279,7 +279,7 @@ def test_impossible_hosts_of_servers_are_named_with_their_fix(
 # of an environment with the host HOST, then the complaint: words in message, words in fix
 SHARED_ADDRESS_MISTAKES = {
     "10.50.0.30": ("is outside the network", "free address inside it"),
-    "10.40.0.11": ("is the address of a host of pool l4", "no host has"),
+    "10.40.0.11": ("is the address of host rack1", "no host has"),
 }
 
 

@@ -14,6 +14,7 @@ from slipway.config.artifacts import (
     TOOL_PINS,
 )
 from slipway.config.document import read_document
+from slipway.config.environment import listed_hosts
 from slipway.config.errors import ConfigError
 from slipway.config.inputs import load_inputs
 from tests.unit.config.checkout import ROOT, Checkout
@@ -83,3 +84,29 @@ def test_paths_in_messages_are_relative_to_the_checkout(whole: Checkout, tmp_pat
     with pytest.raises(ConfigError) as caught:
         load_inputs(whole.root, "dev")
     assert str(tmp_path) not in str(caught.value)
+
+
+def test_pulumis_program_reads_the_inventory_too(whole: Checkout) -> None:
+    shape = {"kind": "metal", "memory": "64GiB", "cpu": 32}
+    values = {
+        "slipway:target": "metal",
+        "slipway:network": {"cidr": "10.40.0.0/16"},
+        "slipway:inventory": "hosts.yaml",
+        "slipway:pools": {"cpu": shape, "edge": shape},
+        "slipway:models": {},
+    }
+    (whole.root / "Pulumi.own.yaml").write_text(json.dumps({"config": values}))
+    (whole.root / "hosts.yaml").write_text(
+        "hosts:\n"
+        "  - {name: rack1, address: 10.40.0.11, role: server}\n"
+        "  - {name: rack2, address: 10.40.0.21, pool: cpu}\n"
+        "  - {name: rack3, address: 10.40.0.31, pool: edge}\n"
+    )
+    texts = {
+        key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()
+    }
+    from_file = load_inputs(whole.root, "own")
+    from_pulumi = load_inputs(whole.root, "own", values=texts)
+    assert from_pulumi.environment.settings == from_file.environment.settings
+    listed = listed_hosts(from_pulumi.environment.settings)
+    assert [host.name for host in listed] == ["rack1", "rack2", "rack3"]

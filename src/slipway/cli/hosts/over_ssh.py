@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from components.hosts.delivery import way_to
+from components.hosts.delivery import key_scan, way_to
 from slipway.cli.environment import Environment, inherited
 from slipway.cli.errors import CliError
 from slipway.plan.platform import SshPlan
@@ -37,12 +37,12 @@ class UnreachableError(HostError):
 def known_way(ssh: SshPlan, host: str) -> JsonObject:
     """The way to a host. CliError if its key, or that of the jump host, is not known."""
     places = [ssh.hosts[host], *([ssh.jump] if ssh.jump else [])]
-    unknown = " ".join(place.address for place in places if not place.host_key)
+    unknown = [place for place in places if not place.host_key]
     if unknown:
+        addresses = ", ".join(place.address for place in unknown)
         raise HostError(
-            f"{ssh.known_hosts} has no public key of {unknown}",
-            fix=f"ssh-keyscan -t ed25519 {unknown} >> {ssh.known_hosts}, and compare each key with"
-            " the one on the host's console",
+            f"{ssh.known_hosts} has no public key of {addresses}",
+            fix=key_scan(unknown, ssh.known_hosts),
         )
     return way_to(ssh, host)
 

@@ -1,6 +1,6 @@
-"""The ssh-agent that holds the operator's private key while hosts are reached.
+"""The ssh-agent that holds the operator's private keys while hosts are reached.
 
-Neither Pulumi's state nor a command line has the key: Pulumi's providers and ssh ask the agent.
+Neither Pulumi's state nor a command line has the keys: Pulumi's providers and ssh ask the agent.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 def agent_for(ssh: SshPlan | None) -> Iterator[Mapping[str, str]]:
     """The variables with which programs find an agent; it ends with the block.
 
-    Without a key file it is the user's own agent. CliError if there is none, or if the file cannot
-    be used.
+    Without key files it is the user's own agent. CliError if there is none, or if a file cannot be
+    used.
     """
     if ssh is None:
         yield {}
         return
     must_be_installed()
-    if not ssh.key:
+    if not ssh.keys:
         if not os.environ.get(SOCKET):
             raise CliError(
                 "no ssh-agent holds a key for the hosts",
@@ -41,8 +41,9 @@ def agent_for(ssh: SshPlan | None) -> Iterator[Mapping[str, str]]:
             )
         yield {}
         return
-    key = Path(ssh.key).expanduser()
-    must_be_private(key)
+    keys = [Path(key).expanduser() for key in ssh.keys]
+    for key in keys:
+        must_be_private(key)
     with tempfile.TemporaryDirectory(prefix="slipway-agent-") as folder:
         path = Path(folder) / "agent"
         with subprocess.Popen(
@@ -54,7 +55,8 @@ def agent_for(ssh: SshPlan | None) -> Iterator[Mapping[str, str]]:
             try:
                 assert agent.stdout is not None  # noqa: S101
                 agent.stdout.readline()  # it has written where it listens
-                _add(key, path)
+                for key in keys:
+                    _add(key, path)
                 yield {SOCKET: str(path)}
             finally:
                 agent.terminate()
@@ -75,13 +77,13 @@ def must_be_private(key: Path) -> None:
         mode = key.stat().st_mode
     except OSError as error:
         raise CliError(
-            f"slipway:ssh.key: {key} cannot be read: {error.strerror}",
+            f"ssh.key: {key} cannot be read: {error.strerror}",
             fix="name a private key of this machine",
             exit_code=WRONG_INPUT,
         ) from None
     if mode & _OTHERS:
         raise CliError(
-            f"slipway:ssh.key: other users can read {key}",
+            f"ssh.key: other users can read {key}",
             fix=f"chmod 600 {key}; if it is not yours alone, make another one",
             exit_code=WRONG_INPUT,
         )
@@ -98,7 +100,7 @@ def _add(key: Path, agent: Path) -> None:
     )
     if done.returncode:
         raise CliError(
-            f"slipway:ssh.key: {key} cannot be used: {done.stderr.strip()}",
+            f"ssh.key: {key} cannot be used: {done.stderr.strip()}",
             fix="if it has a passphrase, ssh-add it to your own agent and leave slipway:ssh.key"
             " out",
             exit_code=WRONG_INPUT,

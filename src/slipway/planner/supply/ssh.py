@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from slipway.config.environment import FleetSettings, listed_hosts
 from slipway.config.inputs import PlanInputs
 from slipway.plan.platform import SshHost, SshPlan
@@ -13,18 +15,19 @@ def plan_ssh(inputs: PlanInputs) -> SshPlan | None:
     if not isinstance(settings, FleetSettings) or settings.ssh is None:
         return None
     ssh = settings.ssh
+    listed = listed_hosts(settings)
     hosts = {
-        host.name: SshHost(
-            address=host.address, port=ssh.port, user=ssh.user, host_key=keys.get(host.address, "")
-        )
-        for host in listed_hosts(settings)
+        host.name: _place(host.address, host.ssh.port or ssh.port, host.ssh.user or ssh.user, keys)
+        for host in listed
     }
     jump = None
     if ssh.jump is not None:
-        jump = SshHost(
-            address=ssh.jump.host,
-            port=ssh.jump.port,
-            user=ssh.jump.user,
-            host_key=keys.get(ssh.jump.host, ""),
-        )
-    return SshPlan(hosts=hosts, jump=jump, key=ssh.key or "", known_hosts=ssh.known_hosts)
+        jump = _place(ssh.jump.host, ssh.jump.port, ssh.jump.user, keys)
+    private = dict.fromkeys(key for key in (ssh.key, *(host.ssh.key for host in listed)) if key)
+    return SshPlan(hosts=hosts, jump=jump, keys=tuple(private), known_hosts=ssh.known_hosts)
+
+
+def _place(address: str, port: int, user: str, keys: Mapping[str, str]) -> SshHost:
+    """OpenSSH writes a port other than 22 into known_hosts: "[10.50.0.13]:2222"."""
+    host_key = keys.get(f"[{address}]:{port}") or keys.get(address, "")
+    return SshHost(address=address, port=port, user=user, host_key=host_key)

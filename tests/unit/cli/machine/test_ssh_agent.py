@@ -18,8 +18,10 @@ needs_openssh = pytest.mark.skipif(
 )
 
 
-def plan(key: Path | str) -> SshPlan:
-    return SshPlan(hosts={}, jump=None, key=str(key), known_hosts="known_hosts")
+def plan(*keys: Path) -> SshPlan:
+    return SshPlan(
+        hosts={}, jump=None, keys=tuple(str(key) for key in keys), known_hosts="known_hosts"
+    )
 
 
 @pytest.fixture
@@ -46,8 +48,34 @@ def test_the_agent_holds_the_key_of_the_file_and_ends_with_the_block(key: Path) 
 
 
 @needs_openssh
-def test_a_key_that_others_can_read_is_refused(key: Path) -> None:
-    key.chmod(0o644)
+def test_the_agent_holds_the_keys_of_all_files(key: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(other)], check=True)
+    with agent_for(plan(key, other)) as variables:
+        listed = subprocess.run(
+            ["ssh-add", "-L"],
+            check=True,
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+        )
+    public = [path.with_suffix(".pub").read_text().split()[1] for path in (key, other)]
+    assert [line.split()[1] for line in listed.stdout.splitlines()] == public
+
+
+@needs_openssh
+def test_no_key_of_several_may_be_read_by_others(key: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text(key.read_text())
+    other.chmod(0o640)
+    with pytest.raises(CliError, match=f"other users can read {other}"):
+        agent_for(plan(key, other)).__enter__()
+
+
+@needs_openssh
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o777])
+def test_a_key_that_others_can_read_is_refused(key: Path, mode: int) -> None:
+    key.chmod(mode)
     with pytest.raises(CliError, match=f"other users can read {key}") as refused:
         agent_for(plan(key)).__enter__()
     assert refused.value.exit_code == 2
@@ -71,17 +99,17 @@ def test_what_is_no_key_is_refused_with_what_ssh_says(tmp_path: Path) -> None:
 @needs_openssh
 def test_without_a_key_file_it_is_the_users_own_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SOCKET, "/run/agent")
-    with agent_for(plan("")) as variables:
+    with agent_for(plan()) as variables:
         assert variables == {}
     monkeypatch.delenv(SOCKET)
     with pytest.raises(CliError, match="no ssh-agent holds a key"):
-        agent_for(plan("")).__enter__()
+        agent_for(plan()).__enter__()
 
 
 def test_without_openssh_the_package_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(CliError, match="this machine has no ssh, ssh-agent, ssh-add") as refused:
-        agent_for(plan("")).__enter__()
+        agent_for(plan()).__enter__()
     assert "apt install openssh-client" in refused.value.fix
 
 
