@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from certificates import NODE, SERVER, Authority
+from certificates import NODE, SERVER, Authority, own_der
 from cluster import Cluster, running_cluster, wait_until_passing, web_job
 from host.processes import running
 from program.certificate import FILES, client_context
@@ -50,6 +50,13 @@ def get(url: str, context: ssl.SSLContext | None = None) -> bytes:
     return content
 
 
+def anonymous(cluster: Cluster) -> ssl.SSLContext:
+    """Of a client that shows no certificate."""
+    context = ssl.create_default_context(cafile=cluster.operators_certificate / "ca.pem")
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
 def written(files: dict[str, str], folder: Path) -> Path:
     for name in FILES:
         (folder / name).write_text(files[name])
@@ -76,17 +83,18 @@ def test_plain_http_is_refused(addresses: dict[str, str], agent: str) -> None:
 def test_a_client_without_a_certificate_is_refused(
     cluster: Cluster, addresses: dict[str, str], agent: str
 ) -> None:
-    context = ssl.create_default_context(cafile=cluster.operators_certificate / "ca.pem")
+    context = anonymous(cluster)
     with pytest.raises(OSError, match="certificate required"):
         get(addresses[agent], context)
 
 
 @pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("other", ["a stranger", "another one below its root"])
 def test_a_certificate_of_another_authority_is_refused(
-    cluster: Cluster, addresses: dict[str, str], agent: str, tmp_path: Path
+    cluster: Cluster, addresses: dict[str, str], agent: str, other: str, tmp_path: Path
 ) -> None:
-    other = Authority().issue("operator")
-    known = {**other, "ca.pem": cluster.authority.pem}
+    authority = Authority() if other == "a stranger" else cluster.authority.sibling()
+    known = {**authority.issue("operator"), "ca.pem": cluster.authority.pem}
     with pytest.raises(OSError, match=r"alert|reset"):
         get(addresses[agent], client_context(written(known, tmp_path)))
 
@@ -111,13 +119,13 @@ def test_an_agent_shows_nobody_a_certificate_of_another_authority(
 def test_consul_reads_the_keys_of_workload_identities_without_a_certificate(
     cluster: Cluster,
 ) -> None:
-    context = ssl.create_default_context(cafile=cluster.operators_certificate / "ca.pem")
+    context = anonymous(cluster)
     assert b'"keys"' in get(cluster.address(1, 4645) + KEYS, context)
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/jobs", f"{KEYS}/", f"/v1/jobs/..{KEYS}", "//x" + KEYS])
 def test_the_publisher_of_keys_answers_no_other_path(cluster: Cluster, path: str) -> None:
-    context = ssl.create_default_context(cafile=cluster.operators_certificate / "ca.pem")
+    context = anonymous(cluster)
     with pytest.raises(urllib.error.HTTPError) as refused:
         get(cluster.address(1, 4645) + path, context)
     assert refused.value.code == 404
@@ -125,7 +133,7 @@ def test_the_publisher_of_keys_answers_no_other_path(cluster: Cluster, path: str
 
 def test_a_client_that_stays_silent_does_not_keep_consul_from_the_keys(cluster: Cluster) -> None:
     address = urlsplit(cluster.address(1, 4645))
-    context = ssl.create_default_context(cafile=cluster.operators_certificate / "ca.pem")
+    context = anonymous(cluster)
     with socket.create_connection((address.hostname, address.port)):
         assert get(address.geturl() + KEYS, context)
 
@@ -179,4 +187,4 @@ def shown(address: str) -> str:
 
 
 def fingerprint(pem: str) -> str:
-    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
+    return hashlib.sha256(own_der(pem)).hexdigest()

@@ -68,6 +68,8 @@ Authority = Annotated[
 
 
 def _different(authorities: tuple[Authority, ...]) -> tuple[Authority, ...]:
+    if not authorities:
+        raise invalid("must not be empty", fix="add at least one entry")
     known = [each.cert if isinstance(each, OwnAuthority) else each for each in authorities]
     if len(set(known)) < len(known):
         raise invalid("lists the same authority twice", fix="list it once")
@@ -83,7 +85,7 @@ class SecuritySettings(Settings):
     EXAMPLE = "{authorities: [1], gossip_key: 1}"
     authorities: Annotated[
         tuple[Authority, ...],
-        Field(strict=False, min_length=1, max_length=2),
+        Field(strict=False, max_length=2),
         AfterValidator(_different),
     ] = (1,)
     gossip_key: Generation = 1
