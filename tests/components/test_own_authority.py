@@ -8,9 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+import yaml
+
+from slipway.cli.environment import Environment
+from slipway.cli.pulumi.offline import offline_preview
 from slipway.config.inputs import PlanInputs
 from slipway.config.own_authority import read_authorities
 from slipway.plan.document import plan_to_json
+from slipway.plan.preview import SECRET as SHOWN
 from slipway.planner.platform import make_plan
 from stacks.platform import Platform
 from stacks.recording import SECRET, SIGNATURE, Recording
@@ -18,7 +24,8 @@ from stacks.targets import load
 from tests.components.platform_plan import TOOLS
 from tests.components.recording import record
 from tests.unit.config.own_authorities import Made, intermediate, made
-from tests.unit.plan.samples import ARTIFACTS, dev_inputs
+from tests.unit.plan.samples import ARTIFACTS, ROOT, dev_inputs
+from toolchain.settings import default_cache
 
 LEAF = "tls:index/locallySignedCert:LocallySignedCert"
 OWN = {"cert": "ca.pem", "key": "ca-key.pem"}
@@ -157,3 +164,30 @@ def test_in_its_last_year_certificates_are_shorter_and_do_not_follow_the_days(
         hours.append((leaf.inputs["validityPeriodHours"] / 24, leaf.inputs["earlyRenewalHours"]))
     year, half, least = (365, 120 * 24), (180, 59 * 24), (120, 39 * 24)
     assert hours == [year, year, half, half, least, least, least]
+
+
+@pytest.mark.parametrize(
+    ("key", "configured"),
+    [
+        ({"key": "ca-key.pem"}, {}),
+        ({"key_variable": "CA_KEY"}, {}),
+        ({"key_secret": "pki:ca-key"}, {"pki:ca-key": {"secure": "v1:not-readable"}}),
+    ],
+    ids=["file", "variable", "secret"],
+)
+def test_an_offline_preview_needs_no_key_and_shows_none_even_if_the_authority_has_expired(
+    tmp_path: Path, key: Mapping[str, str], configured: Mapping[str, Any]
+) -> None:
+    for each in ROOT.iterdir():
+        if not each.name.startswith((".", "Pulumi.dev")):
+            (tmp_path / each.name).symlink_to(each)
+    own = made(days=-1)
+    own.write(tmp_path)
+    document = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())
+    entry = {"cert": "ca.pem", **key}
+    document["config"] |= {"slipway:security": {"authorities": [entry]}, **configured}
+    (tmp_path / "Pulumi.dev.yaml").write_text(yaml.safe_dump(document))
+    preview = offline_preview(Environment(name="dev", checkout=tmp_path, cache=default_cache()))
+    leaves = [found["inputs"] for found in preview["resources"] if found["type"] == LEAF]
+    assert {(leaf["caCertPem"], leaf["caPrivateKeyPem"]) for leaf in leaves} == {(own.pem, SHOWN)}
+    assert lines(own.key_pem)[1] not in json.dumps(preview)
