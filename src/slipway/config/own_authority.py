@@ -22,6 +22,7 @@ from .errors import ConfigError, Problem, raise_if_any
 from .pem import PemError
 from .security import KEY_PLACES, OwnAuthority
 
+PARTS = ("replica", "gateway", "xds", "prometheus", "autoscaler", "operator")
 HIDDEN = "[secret]"  # what an offline preview has in the place of secrets
 Network = IPv4Network | IPv6Network
 _Extension = TypeVar("_Extension", bound=x509.ExtensionType)
@@ -171,11 +172,12 @@ class _Reader:
         return None
 
     def _names(self) -> tuple[str, ...]:
-        """One of each kind of name that components/certificates/identities.py asks for."""
+        """The names that components/certificates/identities.py asks for."""
         name = self.environment.name
         agents = [f"{role}.{name}.consul" for role in ("server", "client")]
         agents += [f"{role}.global.nomad" for role in ("server", "client")]
-        return (*agents, f"replica.{name}.slipway", "localhost")
+        parts = [f"{part}.{name}.slipway" for part in PARTS]
+        return (*agents, *parts, "localhost")
 
     def _file(self, name: str) -> Path:
         return self.root / Path(name).expanduser()
@@ -257,8 +259,8 @@ def _forbidden(
         yield "the subjects of the platform"
 
 
-def _contains(outer: Any, inner: Network) -> bool:
-    return outer.version == inner.version and inner.subnet_of(outer)
+def _contains(outer: Any, inner: Any) -> bool:
+    return bool(outer.version == inner.version and inner.subnet_of(outer))
 
 
 def _below_any(name: str, domains: Iterable[str]) -> bool:
