@@ -35,7 +35,7 @@ class PemError(Exception):
 def read(path: Path) -> str:
     """The text of a file."""
     try:
-        return path.read_text(encoding="ascii")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise PemError("does not exist", fix="correct the path, or put the file there") from None
     except OSError as error:

@@ -86,7 +86,7 @@ def test_of_an_intermediate_only_itself_is_trusted_and_leaves_show_it(tmp_path: 
 def test_what_else_the_file_holds_is_not_distributed(tmp_path: Path) -> None:
     own = made()
     own.write(tmp_path)
-    (tmp_path / "ca.pem").write_text(f"of our company\n{own.pem}\n{own.key_pem}")
+    (tmp_path / "ca.pem").write_text(f"of our société\n{own.pem}\n{own.key_pem}")
     (found,) = read(tmp_path)
     assert found.certificate == own.pem
 
@@ -114,6 +114,15 @@ def test_a_key_gives_the_same_text_in_every_form(tmp_path: Path, form: PrivateFo
     own.write(tmp_path)
     text = own.key.private_bytes(Encoding.PEM, form, NoEncryption())
     (tmp_path / "ca-key.pem").write_bytes(text)
+    (found,) = read(tmp_path)
+    assert found.key == own.key_pem
+
+
+def test_the_parameters_that_openssl_writes_before_a_key_do_not_matter(tmp_path: Path) -> None:
+    own = made()
+    own.write(tmp_path)
+    parameters = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
+    (tmp_path / "ca-key.pem").write_text(parameters + own.key_pem)
     (found,) = read(tmp_path)
     assert found.key == own.key_pem
 
