@@ -28,6 +28,7 @@ class Root:
         return (
             _dated(name, self._name, key, days=1)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
             .sign(self._key, hashes.SHA256())
         )
 
@@ -62,6 +63,9 @@ class Authority:
         builder = _dated(subject, self._name, key.public_key(), days).add_extension(
             x509.ExtendedKeyUsage(uses), critical=False
         )
+        # Authorities of the same name are told apart by it.
+        signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        builder = builder.add_extension(signer, critical=False)
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())

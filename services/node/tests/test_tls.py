@@ -32,6 +32,10 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def addresses(cluster: Cluster) -> dict[str, str]:
+    return addresses_of(cluster)
+
+
+def addresses_of(cluster: Cluster) -> dict[str, str]:
     """Every API of an agent, and a path that needs no token."""
     return {
         "Consul's server": f"{cluster.consul_address()}/v1/status/leader",
@@ -166,6 +170,45 @@ def test_a_renewed_certificate_of_a_server_is_shown_by_all_its_agents(cluster: C
     assert cluster.pids()["server-0-consul"] == before["server-0-consul"]
     for address in (cluster.consul_address(), cluster.address(1, 4646), cluster.address(1, 4645)):
         assert shown(address) == fingerprint(renewed["cert.pem"])
+
+
+def test_another_authority_takes_over_in_three_steps_and_the_task_goes_on(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """It has the same name. The last test here: the cluster belongs to the other one then."""
+    old, new, tasks = cluster.authority, Authority(), tasks_of(cluster)
+    of_old = {**old.issue("operator"), "ca.pem": new.pem}
+    for signs, trusted in ((old, old.pem + new.pem), (new, new.pem + old.pem), (new, new.pem)):
+        server, node = take_over(cluster, signs, trusted)
+        for last, certificate in ((1, server), (16, node)):
+            for address in (cluster.consul_address(last), cluster.address(last, 4646)):
+                assert shown(address) == fingerprint(certificate["cert.pem"])
+        wait_until_passing(cluster.consul(cluster.management["consul"]), JOB)
+        assert tasks_of(cluster) == tasks
+    for url in addresses_of(cluster).values():
+        with pytest.raises(OSError, match=r"alert|reset"):
+            get(url, client_context(written(of_old, tmp_path)))
+
+
+def take_over(cluster: Cluster, signs: Authority, trusted: str) -> list[dict[str, str]]:
+    """Everybody gets a certificate that `signs` has signed, and trusts these. Returns the
+    certificates of the server and of the node."""
+    operator = {**signs.issue("operator"), "ca.pem": trusted}
+    secrets = {"schema_version": 1, "certificate": operator}
+    cluster.apply("operator_access.py", {"schema_version": 1}, secrets)
+    issued = []
+    for host, names, last, documents in (
+        ("server-0", SERVER, 1, ("server-0-consul", "server-0-nomad")),
+        ("cpu-0", NODE, 16, ("cpu-0",)),
+    ):
+        files = signs.issue(host, names, (f"{cluster.prefix}{last}", "127.0.0.1"))
+        issued.append({**files, "ca.pem": trusted})
+        for document in documents:
+            agents = {**cluster.agent_secrets(host), "certificate": issued[-1]}
+            cluster.apply("agents.py", cluster.golden(document), agents)
+    workloads = {**cluster.operator("consul"), "authority": trusted}
+    cluster.apply("consul_acl.py", cluster.golden("consul-workloads"), workloads)
+    return issued
 
 
 def tasks_of(cluster: Cluster) -> list[int]:

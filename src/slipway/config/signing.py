@@ -47,6 +47,12 @@ def must_sign(chain: Sequence[x509.Certificate]) -> None:
                 fix="have it issued again without, or with serverAuth and clientAuth",
             )
         pem.must_be_strong(certificate)
+    if _extension(chain[0], x509.SubjectKeyIdentifier) is None:
+        raise PemError(
+            f"has no subjectKeyIdentifier: nobody could tell {pem.subject(chain[0])} from its"
+            " successor of the same name",
+            fix="have it issued again with one",
+        )
 
 
 def must_allow(chain: Iterable[x509.Certificate], names: Iterable[str], network: Network) -> None:

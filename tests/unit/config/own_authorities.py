@@ -63,6 +63,7 @@ def made(
     basic: x509.BasicConstraints | None = CA,
     usage: x509.KeyUsage | None = key_usage(*SIGNS),  # noqa: B008 - never changed
     extensions: Sequence[x509.ExtensionType] = (),
+    identified: bool = True,
 ) -> Made:
     """An authority that `above` has issued, or its own root, valid from `starts` to `days`, both in
     days from now."""
@@ -77,8 +78,10 @@ def made(
         .serial_number(x509.random_serial_number())
         .not_valid_before(NOW + datetime.timedelta(days=starts))
         .not_valid_after(NOW + datetime.timedelta(days=days))
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
+    if identified:
+        identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        builder = builder.add_extension(identifier, critical=False)
     if basic:
         builder = builder.add_extension(basic, critical=True)
     if usage:

@@ -268,6 +268,7 @@ BOTH_AUTHORITIES = "CN=one was not issued by CN=two"
             "cert",
             "the extended key usage of CN=own does not name both",
         ),
+        (own(identified=False), "cert", "has no subjectKeyIdentifier: nobody could tell CN=own"),
         (
             own(key=rsa.generate_private_key(65537, 1024)),
             "cert",
