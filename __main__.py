@@ -9,8 +9,8 @@ from pathlib import Path
 import pulumi
 from pulumi.runtime.config import get_config_env
 
-from slipway.config.errors import ConfigError
-from slipway.config.inputs import load_inputs
+from slipway.config.errors import ConfigError, raise_if_any
+from slipway.config.inputs import PlanInputs, load_inputs
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.platform import make_plan
 from stacks.job_ids import with_job_ids
@@ -20,11 +20,14 @@ from stacks.targets import is_built, load
 CHECKOUT = Path(__file__).parent
 
 
-def plan_stack() -> PlatformPlan:
+def plan_stack() -> tuple[PlanInputs, PlatformPlan]:
     """The plan of the selected stack. Mistakes in its files end the program without a traceback."""
     try:
         inputs = load_inputs(CHECKOUT, pulumi.get_stack(), values=get_config_env())
-        return with_job_ids(make_plan(inputs))
+        # An authority whose time is over can be previewed, but not used.
+        raise_if_any(inputs.without_key)
+        raise_if_any([] if pulumi.runtime.is_dry_run() else inputs.not_valid)
+        return inputs, with_job_ids(make_plan(inputs))
     except ConfigError as error:
         raise pulumi.RunError(str(error)) from None
 
@@ -36,9 +39,9 @@ signal.signal(signal.SIGINT, signal.SIG_DFL)
 gc.freeze()
 gc.set_threshold(200_000, 50, 100)
 
-plan = plan_stack()
+inputs, plan = plan_stack()
 if not is_built(plan.target, CHECKOUT):
     raise pulumi.RunError(f'target "{plan.target}" can be planned, but not built yet')
-platform = Platform("platform", plan, load(plan.target))
+platform = Platform("platform", plan, load(plan.target), inputs.own_authorities)
 pulumi.export("gateway", {"http": platform.gateway_http, "grpc": platform.gateway_grpc})
 pulumi.export("models", sorted(model.name for model in plan.models))

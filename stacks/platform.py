@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 import pulumi
@@ -14,7 +15,11 @@ from components import naming
 from components.autoscaling.component import Autoscaler, AutoscalerArgs
 from components.base import Hosts, SlipwayComponent
 from components.certificates import identities
-from components.certificates.component import CertificateAuthority, CertificateAuthorityArgs
+from components.certificates.component import (
+    CertificateAuthority,
+    CertificateAuthorityArgs,
+    OwnAuthority,
+)
 from components.consul.component import ConsulCluster, ConsulClusterArgs
 from components.gateway.component import Gateway, GatewayArgs, routes_gate
 from components.hosts.realisation import HostRealisation
@@ -58,6 +63,8 @@ class Platform(SlipwayComponent):
 
     Clusters come first, then the pools' nodes, then everything that Nomad runs: the workloads' two
     providers wait for the gates, and every workload uses them.
+
+    `own_authorities` are those that the user brings, by their places in the plan's list.
     """
 
     def __init__(
@@ -65,6 +72,7 @@ class Platform(SlipwayComponent):
         name: str,
         plan: PlatformPlan,
         target: Target,
+        own_authorities: Mapping[int, OwnAuthority] = MappingProxyType({}),
         *,
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
@@ -74,7 +82,7 @@ class Platform(SlipwayComponent):
         hosts = target.hosts(plan)
         authority = CertificateAuthority(
             "authority",
-            CertificateAuthorityArgs(plan=plan, hosts=hosts),
+            CertificateAuthorityArgs(plan=plan, hosts=hosts, own=own_authorities),
             opts=self.child_options(protect=target.protect),
         )
         certificates = {

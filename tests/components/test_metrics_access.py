@@ -24,7 +24,7 @@ from components.certificates.identities import Identity
 from components.metrics.prometheus import JOB_ID as PROMETHEUS
 from components.metrics.prometheus import prometheus_job
 from components.nomad.jobspec import Task
-from services.node.tests.certificates import Authority
+from services.node.tests.certificates import Authority, own_der
 from tests.binaries import find
 from tests.components.nomad_agent import running, wait_for
 from tests.components.platform_jobs import CERTIFICATE
@@ -74,6 +74,7 @@ class Issued:
     def showing(self, files: Mapping[str, str]) -> ssl.SSLContext:
         """A client that trusts this authority and shows this certificate, whoever signed it."""
         context = ssl.create_default_context(cadata=self.authority.pem)
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         if files:
             write(self.folder, files)
             context.load_cert_chain(self.folder / "cert.pem", self.folder / "key.pem")
@@ -221,6 +222,8 @@ def test_strangers_are_refused(issued: Issued, tmp_path: Path, page: str) -> Non
     assert status(page, issued.client()) is None
     assert status(page, issued.client("Prometheus", days=-1)) is None
     assert status(page, issued.showing(Issued(tmp_path).files("Prometheus"))) is None
+    sibling = issued.authority.sibling().issue("prometheus", [PLAN.peers.prometheus])
+    assert status(page, issued.showing(sibling)) is None
 
 
 def test_plain_text_is_refused(page: str) -> None:
@@ -268,7 +271,7 @@ def test_a_renewed_certificate_is_shown_to_the_next_client(
         renewed = issued.files(role, days=2)
         before = shown(served.url, client)
         write(served.certificate, {name: renewed[name] for name in ("key.pem", "cert.pem")})
-        expected = ssl.PEM_cert_to_DER_cert(renewed["cert.pem"])
+        expected = own_der(renewed["cert.pem"])
         deadline_s = time.monotonic() + 10
         while (now := shown(served.url, client)) != expected:  # Envoy is told by the kernel
             assert now in {before, b""}

@@ -12,6 +12,7 @@ from cryptography.x509.verification import PolicyBuilder, Store
 from tests.contract.authority import AUTHORITY, new_authority, new_key, request, sign, written
 from tests.contract.operations import recorded
 from tests.contract.stack import Stack
+from tests.unit.config.own_authorities import made
 from toolchain.plugins.resource import ProviderError
 from toolchain.plugins.tls_certificate import LocallySignedCert, SelfSignedCert
 
@@ -98,6 +99,53 @@ def test_a_key_of_every_kind_signs(key: Any, algorithm: str) -> None:
     assert authority["keyAlgorithm"] == algorithm
     own = certificate(authority["certPem"])
     own.verify_directly_issued_by(own)
+    leaf = sign(authority, request(new_key(), "server.test"))
+    assert leaf["caKeyAlgorithm"] == algorithm
+    certificate(leaf["certPem"]).verify_directly_issued_by(own)
+    identifiers = x509.SubjectKeyIdentifier, x509.AuthorityKeyIdentifier
+    of_own, of_leaf = (
+        each.extensions.get_extension_for_class(kind).value
+        for each, kind in zip((own, certificate(leaf["certPem"])), identifiers, strict=True)
+    )
+    assert of_leaf.key_identifier == of_own.digest
+
+
+OF_USER = """
+import pulumi_tls
+from tests.contract.authority import request
+pulumi_tls.LocallySignedCert(
+    "cert",
+    cert_request_pem=request(server_key, "server.test"),
+    ca_private_key_pem=pulumi.Output.secret(ca_key),
+    ca_cert_pem=ca_cert,
+    validity_period_hours=10,
+    early_renewal_hours=early,
+    allowed_uses=["digital_signature", "server_auth"],
+)
+"""
+
+
+def test_an_authority_that_has_expired_keeps_nobody_from_a_refresh_a_preview_or_the_end(
+    stack: Stack,
+) -> None:
+    """The user's own, also where what it signed is to be renewed. Its key is nowhere in plain."""
+    own = made(key=rsa.generate_private_key(65537, 2048), starts=-20, days=-10)
+    stack.variables = {"PYTHONPATH": CHECKOUT}
+    given = {"ca_cert": own.pem, "ca_key": own.key_pem, "server_key": new_key()}
+    stack.program(OF_USER, **given, early=1)
+    created = stack.up()
+    assert created.ok, created.output
+    assert stack.outputs("cert")["caPrivateKeyPem"]["ciphertext"]
+    stack.program(OF_USER, **given, early=10)  # as long as it is valid: always time to renew
+    shown = [stack.refresh(), stack.preview(), stack.preview("--diff", "--json")]
+    assert [each.ok for each in shown] == [True] * 3, shown
+    line = own.key_pem.splitlines()[3]
+    assert (stack.project / "__main__.py").read_text().count(line) == 1  # the search finds it
+    (stack.project / "__main__.py").unlink()
+    assert [line in each.output for each in (created, *shown)] == [False] * 4
+    assert stack.files_with(line) == []
+    ended = stack.destroy()
+    assert ended.ok, ended.output
 
 
 def test_a_resource_that_the_plugin_does_not_have_is_refused_by_its_type(stack: Stack) -> None:

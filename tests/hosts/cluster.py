@@ -176,6 +176,7 @@ class HostCluster:
         """Shows the operator's certificate."""
         folder = self.operator / "operator"
         context = ssl.create_default_context(cafile=folder / "ca.pem")
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
         return context
 

@@ -51,6 +51,7 @@ class Certificates:
             for given in (self.ca, self.own, self.key)
         )
         context = ssl.create_default_context(cadata=ca or None)
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as Go's clients
         if own:
             memory = os.memfd_create("certificate")  # Python takes it from files only
             os.write(memory, f"{own}\n{key}".encode())

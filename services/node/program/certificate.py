@@ -29,6 +29,9 @@ def client_context(folder: Path) -> ssl.SSLContext:
     """
     try:
         context = ssl.create_default_context(cafile=str(folder / AUTHORITY))
+        context.verify_flags |= (
+            ssl.VERIFY_X509_PARTIAL_CHAIN
+        )  # the authority may be an intermediate
         context.load_cert_chain(folder / CERTIFICATE, folder / KEY)
     except OSError as error:  # SSLError is one
         raise InputError(f"the certificate in {folder} cannot be read: {error}") from None

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from certificates import NODE, SERVER, Authority
+from certificates import NODE, SERVER, Authority, own_der
 from cluster import Cluster, running_cluster, wait_until_passing, web_job
 from host.processes import running
 from program.certificate import FILES, client_context
@@ -36,6 +36,10 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def addresses(cluster: Cluster) -> dict[str, str]:
+    return addresses_of(cluster)
+
+
+def addresses_of(cluster: Cluster) -> dict[str, str]:
     """Every API of an agent, and a path that needs no token."""
     return {
         "Consul's server": f"{cluster.consul_address()}/v1/status/leader",
@@ -52,6 +56,13 @@ def get(url: str, context: ssl.SSLContext | None = None) -> bytes:
     with urllib.request.urlopen(url, timeout=5, context=context) as response:
         content: bytes = response.read()
     return content
+
+
+def anonymous(cluster: Cluster) -> ssl.SSLContext:
+    """Of a client that shows no certificate."""
+    context = ssl.create_default_context(cafile=cluster.operators_certificate / "ca.pem")
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
 
 
 def written(files: dict[str, str], folder: Path) -> Path:
@@ -80,17 +91,18 @@ def test_plain_http_is_refused(addresses: dict[str, str], agent: str) -> None:
 def test_a_client_without_a_certificate_is_refused(
     cluster: Cluster, addresses: dict[str, str], agent: str
 ) -> None:
-    context = ssl.create_default_context(cafile=cluster.operators_certificate / "ca.pem")
+    context = anonymous(cluster)
     with pytest.raises(OSError, match="certificate required"):
         get(addresses[agent], context)
 
 
 @pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("other", ["a stranger", "another one below its root"])
 def test_a_certificate_of_another_authority_is_refused(
-    cluster: Cluster, addresses: dict[str, str], agent: str, tmp_path: Path
+    cluster: Cluster, addresses: dict[str, str], agent: str, other: str, tmp_path: Path
 ) -> None:
-    other = Authority().issue("operator")
-    known = {**other, "ca.pem": cluster.authority.pem}
+    authority = Authority() if other == "a stranger" else cluster.authority.sibling()
+    known = {**authority.issue("operator"), "ca.pem": cluster.authority.pem}
     with pytest.raises(OSError, match=r"alert|reset"):
         get(addresses[agent], client_context(written(known, tmp_path)))
 
@@ -115,13 +127,13 @@ def test_an_agent_shows_nobody_a_certificate_of_another_authority(
 def test_consul_reads_the_keys_of_workload_identities_without_a_certificate(
     cluster: Cluster,
 ) -> None:
-    context = ssl.create_default_context(cafile=cluster.operators_certificate / "ca.pem")
+    context = anonymous(cluster)
     assert b'"keys"' in get(cluster.address(1, 4645) + KEYS, context)
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/jobs", f"{KEYS}/", f"/v1/jobs/..{KEYS}", "//x" + KEYS])
 def test_the_publisher_of_keys_answers_no_other_path(cluster: Cluster, path: str) -> None:
-    context = ssl.create_default_context(cafile=cluster.operators_certificate / "ca.pem")
+    context = anonymous(cluster)
     with pytest.raises(urllib.error.HTTPError) as refused:
         get(cluster.address(1, 4645) + path, context)
     assert refused.value.code == 404
@@ -129,7 +141,7 @@ def test_the_publisher_of_keys_answers_no_other_path(cluster: Cluster, path: str
 
 def test_a_client_that_stays_silent_does_not_keep_consul_from_the_keys(cluster: Cluster) -> None:
     address = urlsplit(cluster.address(1, 4645))
-    context = ssl.create_default_context(cafile=cluster.operators_certificate / "ca.pem")
+    context = anonymous(cluster)
     with socket.create_connection((address.hostname, address.port)):
         assert get(address.geturl() + KEYS, context)
 
@@ -197,6 +209,45 @@ def test_agents_follow_no_server_with_the_certificate_of_a_node(cluster: Cluster
     wait_until("Consul's client follows the server again", refused, 30)
 
 
+def test_another_authority_takes_over_in_three_steps_and_the_task_goes_on(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """It has the same name. The last test here: the cluster belongs to the other one then."""
+    old, new, tasks = cluster.authority, Authority(), tasks_of(cluster)
+    of_old = {**old.issue("operator"), "ca.pem": new.pem}
+    for signs, trusted in ((old, old.pem + new.pem), (new, new.pem + old.pem), (new, new.pem)):
+        server, node = take_over(cluster, signs, trusted)
+        for last, certificate in ((1, server), (16, node)):
+            for address in (cluster.consul_address(last), cluster.address(last, 4646)):
+                assert shown(address) == fingerprint(certificate["cert.pem"])
+        wait_until_passing(cluster.consul(cluster.management["consul"]), JOB)
+        assert tasks_of(cluster) == tasks
+    for url in addresses_of(cluster).values():
+        with pytest.raises(OSError, match=r"alert|reset"):
+            get(url, client_context(written(of_old, tmp_path)))
+
+
+def take_over(cluster: Cluster, signs: Authority, trusted: str) -> list[dict[str, str]]:
+    """Everybody gets a certificate that `signs` has signed, and trusts these. Returns the
+    certificates of the server and of the node."""
+    operator = {**signs.issue("operator"), "ca.pem": trusted}
+    secrets = {"schema_version": 1, "certificate": operator}
+    cluster.apply("operator_access.py", {"schema_version": 1}, secrets)
+    issued = []
+    for host, names, last, documents in (
+        ("server-0", SERVER, 1, ("server-0-consul", "server-0-nomad")),
+        ("cpu-0", NODE, 16, ("cpu-0",)),
+    ):
+        files = signs.issue(host, names, (f"{cluster.prefix}{last}", "127.0.0.1"))
+        issued.append({**files, "ca.pem": trusted})
+        for document in documents:
+            agents = {**cluster.agent_secrets(host), "certificate": issued[-1]}
+            cluster.apply("agents.py", cluster.golden(document), agents)
+    workloads = {**cluster.operator("consul"), "authority": trusted}
+    cluster.apply("consul_acl.py", cluster.golden("consul-workloads"), workloads)
+    return issued
+
+
 def tasks_of(cluster: Cluster) -> list[int]:
     folder = cluster.run_folder / "nodes"
     return sorted(
@@ -216,4 +267,4 @@ def shown(address: str) -> str:
 
 
 def fingerprint(pem: str) -> str:
-    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).hexdigest()
+    return hashlib.sha256(own_der(pem)).hexdigest()

@@ -22,14 +22,18 @@ def grpc_credentials(certificate: Certificate) -> grpc.ServerCredentials:
 
 
 def server_context(certificate: Certificate) -> ssl.SSLContext:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(certificate.authority))
-    context.load_cert_chain(certificate.chain, certificate.key)
+    context = _context(ssl.Purpose.CLIENT_AUTH, certificate)
     context.verify_mode = ssl.CERT_REQUIRED
     return context
 
 
 def client_context(certificate: Certificate) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=str(certificate.authority))
+    return _context(ssl.Purpose.SERVER_AUTH, certificate)
+
+
+def _context(purpose: ssl.Purpose, certificate: Certificate) -> ssl.SSLContext:
+    context = ssl.create_default_context(purpose, cafile=str(certificate.authority))
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the authority may be an intermediate
     context.load_cert_chain(certificate.chain, certificate.key)
     return context
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .artifacts import Artifacts, read_artifacts
 from .calibration import CalibrationSettings, load_calibration
@@ -18,16 +18,21 @@ from .inventory import read_inventory
 from .load import Load, TracedLoad
 from .machine import MachineFacts, read_machine
 from .model import Model, parse_model
+from .security import OwnAuthority
 from .ssh import read_host_keys
 from .trace import read_trace
 from .what_if import Change, blamed, changed, of_environment, of_model, unmatched
+
+if TYPE_CHECKING:
+    from .own_authority import ReadAuthority
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanInputs:
     """`models` are those the environment deploys, by name; `traces` are the loads of models whose
     load is a trace file; `calibration` holds the environment's measurements, if any; `host_keys`
-    are the public keys of owned machines, by address."""
+    are the public keys of owned machines, by address; `own_authorities` are those that the user
+    brings, by their places in slipway:security.authorities."""
 
     environment: Environment
     models: Mapping[str, Model]
@@ -37,6 +42,21 @@ class PlanInputs:
     traces: Mapping[str, Load] = field(default_factory=dict)
     calibration: CalibrationSettings | None = None
     host_keys: Mapping[str, str] = field(default_factory=dict)
+    own_authorities: Mapping[int, ReadAuthority] = field(default_factory=dict)
+
+    @property
+    def without_key(self) -> list[Problem]:
+        """Why the authority that signs cannot."""
+        return [each.no_key for each in self._signer if each.no_key]
+
+    @property
+    def not_valid(self) -> list[Problem]:
+        """Why nobody would accept now what the authority that signs has signed."""
+        return [each.not_valid for each in self._signer if each.not_valid]
+
+    @property
+    def _signer(self) -> Sequence[ReadAuthority]:
+        return [each for place, each in self.own_authorities.items() if place == 0]
 
 
 def load_inputs(
@@ -87,7 +107,21 @@ def load_inputs(
         traces=_traces(root, models),
         calibration=load_calibration(measured, catalog) if measured.exists() else None,
         host_keys=_host_keys(root, chosen),
+        own_authorities=_own_authorities(root, chosen, values),
     )
+
+
+def _own_authorities(
+    root: Path, environment: Environment, values: Mapping[str, Any] | None
+) -> Mapping[int, ReadAuthority]:
+    listed = environment.settings.security.authorities
+    if not any(isinstance(each, OwnAuthority) for each in listed):
+        return {}
+    from .own_authority import read_authorities  # noqa: PLC0415 - its library takes time to load
+
+    in_file = (root / stack_file(environment.name)).exists()
+    written = _stack_document(root, environment.name).values["config"] if in_file else {}
+    return read_authorities(root, environment, written=written, decrypted=values or {})
 
 
 def _host_keys(root: Path, environment: Environment) -> Mapping[str, str]:

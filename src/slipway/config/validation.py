@@ -8,7 +8,7 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
 from .base import CUSTOM_ERROR, Tagged
@@ -160,12 +160,19 @@ def _plain(annotation: Any) -> Any:
     return annotation
 
 
-def _union_members(annotation: Any) -> dict[str, type[BaseModel]]:
-    """Members of a discriminated union by tag; the tag is the class's TAG."""
+def _union_members(annotation: Any) -> dict[str, Any]:
+    """Members of a discriminated union by tag: the class's TAG, or that of another annotation."""
     if get_origin(annotation) not in {Union, types.UnionType}:
         return {}
-    members = [_plain(member) for member in get_args(annotation)]
-    return {m.TAG: m for m in members if isinstance(m, type) and issubclass(m, Tagged)}
+    members: dict[str, Any] = {}
+    for annotated in get_args(annotation):
+        member = _plain(annotated)
+        if isinstance(member, type) and issubclass(member, Tagged):
+            members[member.TAG] = member
+        elif get_origin(annotated) is Annotated:
+            tags = (each.tag for each in get_args(annotated)[1:] if isinstance(each, Tag))
+            members |= dict.fromkeys(tags, member)
+    return members
 
 
 def _is_model(annotation: Any) -> bool:

@@ -317,11 +317,31 @@ class SshPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecurityPlan:
-    """Generations of what agents trust each other by."""
+class OwnAuthorityPlan:
+    """A certificate authority that the user brings. Plans have neither its certificates nor its
+    key."""
 
-    authorities: tuple[int, ...]  # whose certificates everybody accepts; the first signs
+    fingerprint: str  # SHA-256 of the certificate that signs, in hexadecimal
+    subject: str
+    ends: str  # ISO 8601, in UTC
+    leaf_valid_days: int  # of what it signs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecurityPlan:
+    """What agents trust each other by: the platform's own authorities as generations."""
+
+    # Whose certificates everybody accepts; the first signs.
+    authorities: tuple[int | OwnAuthorityPlan, ...]
     gossip_key: int
+
+    @property
+    def authority_ids(self) -> tuple[int | str, ...]:
+        """Generations, and fingerprints."""
+        return tuple(
+            each.fingerprint if isinstance(each, OwnAuthorityPlan) else each
+            for each in self.authorities
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

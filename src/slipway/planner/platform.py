@@ -21,7 +21,6 @@ from slipway.plan.platform import (
     NodeAgentPlan,
     PlatformPlan,
     Pool,
-    SecurityPlan,
     SnapshotPlan,
 )
 
@@ -35,6 +34,7 @@ from .models import plan_model
 from .peers import peer_names
 from .placement import Placement, room_for
 from .pools import plan_pool, usd_per_hour_at_most
+from .security import plan_security, security_warnings
 from .supply.addresses import UNKNOWN_ADDRESS
 from .supply.ssh import plan_ssh
 from .supply.supplies import Hosts, plan_hosts
@@ -85,9 +85,7 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
         nomad=_https(first_server.address, NOMAD_HTTPS_PORT),
         workload_keys=_https(_keys_address(hosts), WORKLOAD_KEYS_PORT),
         peers=peer_names(inputs.environment.name),
-        security=SecurityPlan(
-            authorities=settings.security.authorities, gossip_key=settings.security.gossip_key
-        ),
+        security=plan_security(inputs),
         pools=pools,
         models=tuple(
             plan_model(inputs, each, surge_replicas=_surge(each, placements)) for each in placed
@@ -119,7 +117,7 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
             for name, supply in supplies.items()
         ),
         budget=BudgetPlan(**settings.budget.model_dump()),
-        warnings=(*warnings, *hosts.warnings),
+        warnings=(*warnings, *hosts.warnings, *security_warnings(inputs)),
         placement={
             node: dict(replicas)
             for name, placement in placements.items()

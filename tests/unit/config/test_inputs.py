@@ -18,6 +18,7 @@ from slipway.config.environment import listed_hosts
 from slipway.config.errors import ConfigError
 from slipway.config.inputs import load_inputs
 from tests.unit.config.checkout import ROOT, Checkout
+from tests.unit.config.own_authorities import made
 
 
 @pytest.fixture
@@ -110,3 +111,77 @@ def test_pulumis_program_reads_the_inventory_too(whole: Checkout) -> None:
     assert from_pulumi.environment.settings == from_file.environment.settings
     listed = listed_hosts(from_pulumi.environment.settings)
     assert [host.name for host in listed] == ["rack1", "rack2", "rack3"]
+
+
+def with_own_authority(checkout: Checkout, entry: str) -> None:
+    text = "slipway:target: dev"
+    checkout.edit(
+        "Pulumi.dev.yaml", text, f"{text}\n  slipway:security: {{authorities: [{entry}]}}"
+    )
+
+
+def test_an_authority_of_the_user_is_read_from_the_checkout(whole: Checkout) -> None:
+    own = made()
+    own.write(whole.root)
+    with_own_authority(whole, "{cert: ca.pem, key: ca-key.pem}")
+    inputs = load_inputs(whole.root, "dev")
+    assert inputs.own_authorities[0].key == own.key_pem
+    assert (inputs.without_key, inputs.not_valid) == ([], [])
+
+
+def test_a_missing_file_of_an_authority_is_found_at_its_line(whole: Checkout) -> None:
+    with_own_authority(whole, "{cert: ca.pem, key: ca-key.pem}")
+    with pytest.raises(ConfigError) as caught:
+        load_inputs(whole.root, "dev")
+    assert str(caught.value) == (
+        'Pulumi.dev.yaml:3: slipway:security.authorities.0.cert: does not exist (found "ca.pem")\n'
+        "    fix: correct the path, or put the file there"
+    )
+
+
+def test_pulumi_hands_a_secret_key_to_its_program_only(whole: Checkout) -> None:
+    own = made()
+    own.write(whole.root)
+    with_own_authority(whole, '{cert: ca.pem, key_secret: "pki:ca-key"}')
+    whole.edit("Pulumi.dev.yaml", "config:", "config:\n  pki:ca-key: {secure: v1:abc}")
+    seen = load_inputs(whole.root, "dev")
+    assert (seen.own_authorities[0].key, seen.without_key) == ("", [])
+    values = dict(read_document(whole.root / "Pulumi.dev.yaml", source="x").values["config"])
+    decrypted = load_inputs(whole.root, "dev", values=values | {"pki:ca-key": own.key_pem})
+    assert decrypted.own_authorities[0].key == own.key_pem
+
+
+def test_only_the_authority_that_signs_must_be_able_to(whole: Checkout) -> None:
+    made(days=-1).write(whole.root)
+    with_own_authority(whole, "1, {cert: ca.pem}")
+    inputs = load_inputs(whole.root, "dev")
+    assert (inputs.without_key, inputs.not_valid) == ([], [])
+    whole.edit("Pulumi.dev.yaml", "1, {cert: ca.pem}", "{cert: ca.pem}, 1")
+    inputs = load_inputs(whole.root, "dev")
+    assert [problem.message for problem in inputs.without_key] == ["signs, but has no private key"]
+    assert "has expired" in str(inputs.not_valid[0])
+
+
+@pytest.mark.parametrize(
+    ("entry", "key", "said"),
+    [
+        ("0", "authorities.0", "must be at least 1"),
+        ("x", "authorities.0", "must be a whole number"),
+        ("{key: ca-key.pem}", "authorities.0.cert", "is required"),
+        ("{cert: a.pem, keys: b}", "authorities.0.keys", "unknown key"),
+        ("{cert: a.pem, key: b, key_variable: C}", "authorities.0", "has both `key` and"),
+        ("{cert: a.pem, key_secret: ca-key}", "authorities.0.key_secret", "in another namespace"),
+        ('{cert: a.pem, key_secret: "slipway:x"}', "authorities.0.key_secret", "another namespace"),
+        ("{cert: a.pem, key_variable: a b}", "authorities.0.key_variable", "name of a variable"),
+        ("{cert: a.pem}, {cert: a.pem}", "authorities", "lists the same authority twice"),
+        ("1, 2, 3", "authorities", "must have at most 2 entries"),
+        ("", "authorities", "must not be empty"),
+    ],
+)
+def test_an_entry_that_is_no_authority_is_refused_by_its_key(
+    whole: Checkout, entry: str, key: str, said: str
+) -> None:
+    with_own_authority(whole, entry)
+    problem = whole.problem()
+    assert problem.key == f"slipway:security.{key}"
+    assert said in problem.message

@@ -14,6 +14,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from support.bootstrap import own_der
 from support.gateway import GATEWAY, Gateway, gateway
 from support.issued import Certificates
 from support.waiting import ADDRESS, eventually
@@ -230,7 +231,9 @@ async def test_strangers_and_plain_text_are_refused(gateway: Gateway, tmp_path: 
     expired = gateway.certificates.issue("expired", name, days=-1)
     before = await forwarded(gateway)
 
-    for shown in (stranger, expired, None):
+    sibling = gateway.certificates.authority.sibling()
+    of_sibling = gateway.certificates.issue("sibling", name, by=sibling)
+    for shown in (stranger, of_sibling, expired, None):
         assert await _asked(gateway, gateway.certificates.client(shown)) is None, shown
     assert await _asked(gateway, None) is None
     assert await forwarded(gateway) == before
@@ -244,7 +247,7 @@ async def test_a_renewed_certificate_is_shown_to_the_next_reader(gateway: Gatewa
         _, writer = await asyncio.open_connection(ADDRESS, gateway.metrics_port, ssl=gateway.reader)
         certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         writer.close()
-        return bool(certificate == ssl.PEM_cert_to_DER_cert(renewed))
+        return bool(certificate == own_der(renewed))
 
     await eventually(shown, "the renewed one is shown")
 

@@ -15,6 +15,7 @@ import aiohttp
 import pytest
 import tritonclient.grpc.aio as triton
 from control_plane.routing import Endpoint
+from support.bootstrap import own_der
 from support.fake_replica import FakeReplica
 from support.gateway import Gateway, gateway
 from support.issued import Certificates
@@ -282,7 +283,7 @@ async def test_renewed_certificates_are_taken_up_without_a_failed_request(
         for days in (2, 3, 4):
             issued.issue("node", NAME, PROXY, days=days)
             issued.issue("gateway", GATEWAY, days=days)
-            renewed = _der((issued.folder / "node/cert.pem").read_text())
+            renewed = own_der((issued.folder / "node/cert.pem").read_text())
             shows = functools.partial(_shows, proxied.http_port, issued, renewed)
             await eventually(shows, "the renewed one is shown")
 
@@ -302,10 +303,6 @@ async def _asked(replica: FakeReplica, context: ssl.SSLContext | None) -> int | 
             return response.status
     except aiohttp.ClientError:
         return None
-
-
-def _der(pem: str) -> bytes:
-    return ssl.PEM_cert_to_DER_cert(pem)
 
 
 async def _shows(port: int, issued: Certificates, certificate: bytes) -> bool:

@@ -74,6 +74,11 @@ def certificates() -> Any:
     return _module("services.node.tests.certificates").Authority()
 
 
+def own_der(pem: str) -> bytes:
+    """The certificate of a file in DER, without the authorities above it that follow."""
+    return bytes(_module("services.node.tests.certificates").own_der(pem))
+
+
 def _rendered(text: str, variables: Mapping[str, str]) -> str:
     """What Nomad makes of a file."""
     for name, value in variables.items():

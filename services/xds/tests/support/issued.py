@@ -16,10 +16,13 @@ class Certificates:
         self.folder = folder
         self.authority = certificates()
 
-    def issue(self, name: str, dns_name: str = "", address: str = "", **options: Any) -> Path:
+    def issue(
+        self, name: str, dns_name: str = "", address: str = "", *, by: Any = None, **options: Any
+    ) -> Path:
+        """`by` is another authority that signs it."""
         folder = self.folder / name
         folder.mkdir(parents=True, exist_ok=True)
-        files = self.authority.issue(
+        files = (by or self.authority).issue(
             name, [dns_name] if dns_name else [], [address] if address else [], **options
         )
         for file, content in files.items():  # as services/node replaces them
@@ -30,6 +33,7 @@ class Certificates:
     def client(self, shown: Path | None = None) -> ssl.SSLContext:
         """Trusts this authority, and shows the certificate in a folder, whoever signed it."""
         context = ssl.create_default_context(cadata=self.authority.pem)
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         if shown is not None:
             context.load_cert_chain(shown / "cert.pem", shown / "key.pem")
         return context

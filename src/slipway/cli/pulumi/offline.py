@@ -6,13 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from slipway.cli.environment import Environment
 from slipway.cli.errors import FAILED, WRONG_INPUT, CliError
 from slipway.cli.pulumi.offline_documents import documents
 from slipway.config.document import read_document
+from slipway.config.environment import NAMESPACE
 from slipway.config.inputs import stack_file
 from slipway.plan.preview import SECRET, OfflinePreview, Resource
 
@@ -46,7 +47,11 @@ def _registered(environment: Environment) -> list[Resource]:
         text=True,
         cwd=environment.checkout,
         # Nothing from the caller's environment: neither credentials nor settings.
-        env={"PYTHONPATH": environment.variables()["PYTHONPATH"], "PATH": os.defpath},
+        env={
+            "PYTHONPATH": environment.variables()["PYTHONPATH"],
+            "PATH": os.defpath,
+            **dict.fromkeys(_key_variables(values), SECRET),
+        },
         start_new_session=True,  # this program receives Ctrl-C and ends it
         check=False,
     )
@@ -58,6 +63,13 @@ def _registered(environment: Environment) -> list[Resource]:
         )
     resources: list[Resource] = json.loads(child.stdout)
     return resources
+
+
+def _key_variables(values: Mapping[str, Any]) -> Iterator[str]:
+    """The variables from which the program takes the keys of the user's authorities."""
+    for authority in (values.get(f"{NAMESPACE}security") or {}).get("authorities") or ():
+        if isinstance(authority, Mapping) and authority.get("key_variable"):
+            yield authority["key_variable"]
 
 
 def _masked(value: Any) -> Any:

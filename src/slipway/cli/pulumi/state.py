@@ -23,14 +23,15 @@ class StackState:
     were being created when an earlier run ended. `jobs_to_delete` are the Nomad jobs that a failed
     run has replaced but not deleted. `protected` are the URNs of resources that must not be
     destroyed. `usd_per_hour` is the planned cost of the environment at the declared load; 0
-    without prices. `authorities` are the generations that everybody trusts; the first signs."""
+    without prices. `authorities` are those that everybody trusts, generations and
+    fingerprints; the first signs."""
 
     resource_types: tuple[str, ...] = ()
     interrupted: tuple[str, ...] = ()
     jobs_to_delete: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
     usd_per_hour: float = 0.0
-    authorities: tuple[int, ...] = ()
+    authorities: tuple[int | str, ...] = ()
 
     @property
     def needs_cluster(self) -> bool:

@@ -25,12 +25,15 @@ from slipway.cli.protocols.probe import Probe
 from slipway.cli.pulumi.locks import exclusive
 from slipway.cli.pulumi.process import Pulumi
 from slipway.config.inputs import load_inputs
+from slipway.plan.platform import SecurityPlan
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.checkouts import ROOT
 from tests.unit.cli.conftest import Serve
 from tests.unit.cli.documents import plan_document
 from tests.unit.cli.protocols.test_protocols import put_plan
 from tests.unit.cli.pulumi.test_state import put_checkpoint
+
+INPUTS = SimpleNamespace(without_key=[], not_valid=[])  # of a plan that can be applied
 
 PARIS = Answer(text=" Paris. ", tokens=3, pieces=3, ttft_s=0.0756, total_s=0.3)
 READY = Probe(model="smollm2", openai=PARIS, grpc=PARIS)
@@ -47,7 +50,7 @@ def brought_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Probe]], 
         monkeypatch.setattr(
             up.checks, "memory", lambda *_: up.checks.Check(name="memory", state="ok", detail="")
         )
-        monkeypatch.setattr(up, "load_inputs", lambda *_: None)
+        monkeypatch.setattr(up, "load_inputs", lambda *_: INPUTS)
         monkeypatch.setattr(up, "plan_environment", lambda _: None)
         monkeypatch.setattr(up, "_bring_up", lambda *_: applied)
         monkeypatch.setattr(up, "wait_for_models", lambda *_, **__: None)
@@ -154,7 +157,8 @@ def order(monkeypatch: pytest.MonkeyPatch, environment: Environment) -> list[str
 
 def bring_up(environment: Environment) -> Phases:
     phases, nothing = Phases(), SimpleNamespace(models={})
-    plan: Any = SimpleNamespace(models=(), pools=(), security=SimpleNamespace(authorities=(1,)))
+    security = SecurityPlan(authorities=(1,), gossip_key=1)
+    plan: Any = SimpleNamespace(models=(), pools=(), security=security)
     up._bring_up(environment, nothing, plan, phases)  # type: ignore[arg-type]
     return phases
 

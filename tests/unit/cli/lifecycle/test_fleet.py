@@ -17,6 +17,9 @@ from slipway.cli.environment import DEV_PASSPHRASE, Environment, find
 from slipway.cli.errors import CliError
 from slipway.cli.lifecycle.fleet import backend, lifecycle
 from slipway.cli.lifecycle.fleet.lifecycle import FleetLifecycle
+from slipway.plan.platform import SecurityPlan
+
+INPUTS = SimpleNamespace(without_key=[], not_valid=[])  # of a plan that can be applied
 
 OWN = ("PULUMI_BACKEND_URL", "PULUMI_HOME", "PULUMI_CONFIG_PASSPHRASE")
 Answers = Callable[[dict[str, str]], None]
@@ -142,9 +145,9 @@ def test_up_of_a_fleet_asks_no_model_and_its_help_says_so(
     runner: CliRunner,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    security = SimpleNamespace(authorities=(1,))
+    security = SecurityPlan(authorities=(1,), gossip_key=1)
     plan = SimpleNamespace(models=(), ssh=None, pools=(), security=security)
-    monkeypatch.setattr(lifecycle, "load_inputs", lambda *_: None)
+    monkeypatch.setattr(lifecycle, "load_inputs", lambda *_: INPUTS)
     monkeypatch.setattr(lifecycle, "plan_environment", lambda _: plan)
     outputs = '{"gateway": "https://elsewhere"}'
     answers({"stack ls": STACKS, "stack export": exported(), "stack output": outputs})
@@ -243,7 +246,7 @@ def test_a_state_that_needs_no_repair_is_not_imported(fleet: Environment, answer
 def wanting(*jobs: str) -> Any:
     """A plan of models with these jobs, and without hosts."""
     models = [SimpleNamespace(stable=SimpleNamespace(job_id=job)) for job in jobs]
-    security = SimpleNamespace(authorities=(1,))
+    security = SecurityPlan(authorities=(1,), gossip_key=1)
     return SimpleNamespace(models=models, pools=(), security=security)
 
 
@@ -267,9 +270,9 @@ def imported(fleet: Environment) -> dict[str, dict[str, object]]:
 def planned(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The files list worker-1 only."""
     pools = [SimpleNamespace(hosts=[SimpleNamespace(name="worker-1")])]
-    security = SimpleNamespace(authorities=(1,))
+    security = SecurityPlan(authorities=(1,), gossip_key=1)
     plan = SimpleNamespace(models=(), ssh=None, pools=pools, security=security)
-    monkeypatch.setattr(lifecycle, "load_inputs", lambda *_: None)
+    monkeypatch.setattr(lifecycle, "load_inputs", lambda *_: INPUTS)
     monkeypatch.setattr(lifecycle, "plan_environment", lambda _: plan)
     return plan
 

@@ -27,6 +27,7 @@ from slipway.cli.machine.ssh_agent import agent_for
 from slipway.cli.planning import plan_environment
 from slipway.cli.platform.clusters import clusters
 from slipway.cli.progress import Phases, ToolchainProgress, telling
+from slipway.cli.pulumi.authorities import must_sign_now
 from slipway.cli.pulumi.host_repairs import removals
 from slipway.cli.pulumi.locks import exclusive
 from slipway.cli.pulumi.plugins import describe, known_kind, prepare_plugins
@@ -61,6 +62,7 @@ class FleetLifecycle:
         phases = Phases()
         with phases.phase("plan", f"Pulumi.{self.environment.name}.yaml and its models"):
             inputs = load_inputs(self.environment.checkout, self.environment.name)
+            must_sign_now(inputs)
             plan = plan_environment(inputs)
         if plan.ssh is not None:  # what the hosts get comes from this machine's cache
             fill_cache(self.environment, inputs, plan, phases)
@@ -165,6 +167,7 @@ class FleetLifecycle:
     def restore(self, snapshot: Snapshot, *, force: bool) -> None:
         phases, name = Phases(), self.environment.name
         inputs = load_inputs(self.environment.checkout, name)
+        must_sign_now(inputs)
         plan = plan_environment(inputs)
         ssh = self._reached(plan)
         fill_cache(self.environment, inputs, plan, phases)

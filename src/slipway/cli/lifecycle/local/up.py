@@ -19,7 +19,7 @@ from slipway.cli.platform.nomad import Nomad, allocations_now
 from slipway.cli.platform.readiness import ROUTE_TIMEOUT_S, wait_for_leader, wait_for_models
 from slipway.cli.progress import Phases
 from slipway.cli.protocols.probe import QUESTION, STREAMED_TOKENS, Probe, ask
-from slipway.cli.pulumi.authorities import must_follow
+from slipway.cli.pulumi.authorities import must_follow, must_sign_now
 from slipway.cli.pulumi.locks import exclusive
 from slipway.cli.pulumi.plugins import describe, known_kind, prepare_plugins
 from slipway.cli.pulumi.state import read_state
@@ -37,6 +37,7 @@ def up(environment: Environment) -> Report:
         checks.require(checks.machine(environment))
     with phases.phase("plan", f"Pulumi.{environment.name}.yaml and its models"):
         inputs = load_inputs(environment.checkout, environment.name)
+        must_sign_now(inputs)
         plan = plan_environment(inputs)
         before = recorded(environment)
         agents.must_stay(environment, before, plan)
