@@ -16,7 +16,8 @@ from components.base import Hosts, SlipwayComponent
 from components.certificates import identities
 from components.certificates.component import CertificateAuthority, CertificateAuthorityArgs
 from components.consul.component import ConsulCluster, ConsulClusterArgs
-from components.gateway.component import Gateway, GatewayArgs, routes_gate
+from components.gateway.certificate_gate import asked_from
+from components.gateway.component import Gateway, GatewayArgs, certificate_gate, routes_gate
 from components.hosts.realisation import HostRealisation
 from components.metrics.component import Monitoring, MonitoringArgs
 from components.node_pool.component import NodePool, NodePoolArgs
@@ -125,6 +126,14 @@ class Platform(SlipwayComponent):
         ]
         workloads = self._workload_options([gate for pool in pools for gate in pool.ready])
         gateway = Gateway("gateway", GatewayArgs(plan=plan, authority=authority), opts=workloads)
+        if plan.gateway.certificate:
+            hosts.programs.run(
+                certificate_gate(plan),
+                "certificate-shown",
+                self,
+                on=asked_from(plan),
+                depends_on=gateway.jobs,
+            )
         Monitoring("monitoring", MonitoringArgs(plan=plan, authority=authority), opts=workloads)
         Autoscaler("autoscaler", AutoscalerArgs(plan=plan, authority=authority), opts=workloads)
         if plan.snapshots:

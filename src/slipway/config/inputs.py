@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from .errors import ConfigError, Problem, raise_if_any, suggestion
 from .load import Load, TracedLoad
 from .machine import MachineFacts, read_machine
 from .model import Model, parse_model
+from .public_certificate import PublicCertificate, read_public_certificate
 from .ssh import read_host_keys
 from .trace import read_trace
 from .what_if import Change, blamed, changed, of_environment, of_model, unmatched
@@ -25,7 +27,7 @@ from .what_if import Change, blamed, changed, of_environment, of_model, unmatche
 class PlanInputs:
     """`models` are those the environment deploys, by name; `traces` are the loads of models whose
     load is a trace file; `calibration` holds the environment's measurements, if any; `host_keys`
-    are the public keys of owned machines, by address."""
+    are the public keys of owned machines, by address; `certificate` is what clients are shown."""
 
     environment: Environment
     models: Mapping[str, Model]
@@ -35,6 +37,7 @@ class PlanInputs:
     traces: Mapping[str, Load] = field(default_factory=dict)
     calibration: CalibrationSettings | None = None
     host_keys: Mapping[str, str] = field(default_factory=dict)
+    certificate: PublicCertificate | None = None
 
 
 def load_inputs(
@@ -80,7 +83,16 @@ def load_inputs(
         traces=_traces(root, models),
         calibration=load_calibration(measured, catalog) if measured.exists() else None,
         host_keys=_host_keys(root, chosen),
+        certificate=_certificate(root, chosen),
     )
+
+
+def _certificate(root: Path, environment: Environment) -> PublicCertificate | None:
+    settings = environment.settings.gateway.certificate
+    if settings is None:
+        return None
+    now = datetime.datetime.now(datetime.UTC)
+    return read_public_certificate(root, settings, environment.origin, now=now)
 
 
 def _host_keys(root: Path, environment: Environment) -> Mapping[str, str]:
