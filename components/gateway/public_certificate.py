@@ -58,9 +58,7 @@ def read(certificate: CertificatePlan) -> dict[str, str]:
     ValueError if it cannot be read any more.
     """
     chain = x509.load_pem_x509_certificates(_file(certificate.cert).read_bytes())
-    key = serialization.load_pem_private_key(
-        _file(certificate.key).read_bytes(), password=None
-    )
+    key = serialization.load_pem_private_key(_file(certificate.key).read_bytes(), password=None)
     shown = chain[0].fingerprint(hashes.SHA256()).hex()
     if shown != certificate.fingerprint or chain[0].public_key() != key.public_key():
         raise ChangedError(f"{certificate.cert} or {certificate.key} has changed since it was read")

@@ -82,7 +82,12 @@ def shown(place: tuple[str, int], server_name: str) -> str:
         socket.create_connection(place, timeout=CONNECT_TIMEOUT_S) as connection,
         context.wrap_socket(connection, server_hostname=server_name) as client,
     ):
-        return hashlib.sha256(client.getpeercert(binary_form=True) or b"").hexdigest()
+        return fingerprint(client.getpeercert(binary_form=True) or b"")
+
+
+def fingerprint(certificate: bytes) -> str:
+    """Of a certificate in DER form."""
+    return hashlib.sha256(certificate).hexdigest()
 
 
 def run() -> None:
