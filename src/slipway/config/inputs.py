@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +47,25 @@ def load_inputs(
     values: Mapping[str, Any] | None = None,
     changes: Sequence[Change] = (),
 ) -> PlanInputs:
-    """Read the inputs of a plan from the checkout at `root`.
+    """Read the inputs of a plan from the checkout at `root`, and the gateway's certificate.
 
     `values` is the configuration that Pulumi passes to its program. Without it the stack file is
     read, and `changes` (from --what-if) replace values in it and in the model files. Raises
     ConfigError with the problems of all files.
     """
+    inputs = load_inputs_without_certificate(root, environment, values=values, changes=changes)
+    return replace(inputs, certificate=_certificate(root, inputs.environment))
+
+
+def load_inputs_without_certificate(
+    root: Path,
+    environment: str,
+    *,
+    values: Mapping[str, Any] | None = None,
+    changes: Sequence[Change] = (),
+) -> PlanInputs:
+    """`load_inputs` for what does not concern the gateway's clients: an expired certificate, or a
+    key that is on another machine, must not prevent it."""
     problems: list[Problem] = []
     chosen: Environment | None = None
     library: Mapping[str, Model] = {}
@@ -83,7 +96,6 @@ def load_inputs(
         traces=_traces(root, models),
         calibration=load_calibration(measured, catalog) if measured.exists() else None,
         host_keys=_host_keys(root, chosen),
-        certificate=_certificate(root, chosen),
     )
 
 

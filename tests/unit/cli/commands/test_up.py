@@ -33,6 +33,7 @@ from tests.unit.cli.protocols.test_protocols import put_plan
 from tests.unit.cli.pulumi.test_state import put_checkpoint
 
 PARIS = Answer(text=" Paris. ", tokens=3, pieces=3, ttft_s=0.0756, total_s=0.3)
+WITHOUT_TLS = SimpleNamespace(certificate=None)  # of a plan's inputs
 READY = Probe(model="smollm2", openai=PARIS, grpc=PARIS)
 
 
@@ -47,7 +48,7 @@ def brought_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Probe]], 
         monkeypatch.setattr(
             up.checks, "memory", lambda *_: up.checks.Check(name="memory", state="ok", detail="")
         )
-        monkeypatch.setattr(up, "load_inputs", lambda *_: None)
+        monkeypatch.setattr(up, "load_inputs", lambda *_: WITHOUT_TLS)
         monkeypatch.setattr(up, "plan_environment", lambda _: None)
         monkeypatch.setattr(up, "_bring_up", lambda *_: applied)
         monkeypatch.setattr(up, "wait_for_models", lambda *_, **__: None)

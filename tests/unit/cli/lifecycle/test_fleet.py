@@ -55,6 +55,7 @@ def calls(fleet: Environment) -> list[str]:
     return [call.removesuffix(" --non-interactive") for call in recorded]
 
 
+WITHOUT_TLS = SimpleNamespace(certificate=None)  # of a plan's inputs
 STACKS = '[{"name": "fleet"}]'
 
 
@@ -144,7 +145,7 @@ def test_up_of_a_fleet_asks_no_model_and_its_help_says_so(
 ) -> None:
     security = SimpleNamespace(authorities=(1,))
     plan = SimpleNamespace(models=(), ssh=None, pools=(), security=security)
-    monkeypatch.setattr(lifecycle, "load_inputs", lambda *_: None)
+    monkeypatch.setattr(lifecycle, "load_inputs", lambda *_: WITHOUT_TLS)
     monkeypatch.setattr(lifecycle, "plan_environment", lambda _: plan)
     outputs = '{"gateway": "https://elsewhere"}'
     answers({"stack ls": STACKS, "stack export": exported(), "stack output": outputs})
@@ -269,7 +270,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Any:
     pools = [SimpleNamespace(hosts=[SimpleNamespace(name="worker-1")])]
     security = SimpleNamespace(authorities=(1,))
     plan = SimpleNamespace(models=(), ssh=None, pools=pools, security=security)
-    monkeypatch.setattr(lifecycle, "load_inputs", lambda *_: None)
+    monkeypatch.setattr(lifecycle, "load_inputs", lambda *_: WITHOUT_TLS)
     monkeypatch.setattr(lifecycle, "plan_environment", lambda _: plan)
     return plan
 

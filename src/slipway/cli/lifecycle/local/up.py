@@ -13,7 +13,7 @@ from slipway.cli.lifecycle.local.backend import own_pulumi, prepare_stack
 from slipway.cli.lifecycle.protocol import Report
 from slipway.cli.machine import checks
 from slipway.cli.machine.preparation import fill_cache
-from slipway.cli.planning import plan_environment, plan_of
+from slipway.cli.planning import plan_environment, warn_of_certificate
 from slipway.cli.platform import agents
 from slipway.cli.platform.nomad import Nomad, allocations_now
 from slipway.cli.platform.readiness import ROUTE_TIMEOUT_S, wait_for_leader, wait_for_models
@@ -38,6 +38,7 @@ def up(environment: Environment) -> Report:
     with phases.phase("plan", f"Pulumi.{environment.name}.yaml and its models"):
         inputs = load_inputs(environment.checkout, environment.name)
         plan = plan_environment(inputs)
+        warn_of_certificate(inputs)
         before = recorded(environment)
         agents.must_stay(environment, before, plan)
         checks.require(checks.free_ports(plan, environment))
@@ -83,7 +84,8 @@ def _bring_up(
 def _must_be_unchanged(environment: Environment, plan: PlatformPlan) -> None:
     """The program reads the files itself, and must find what was checked and prepared up to half an
     hour earlier."""
-    if plan_of(environment) != plan:
+    inputs = load_inputs(environment.checkout, environment.name)
+    if plan_environment(inputs) != plan:
         raise CliError(
             f"the files of {environment.name} were changed while this command ran",
             fix="run the same command again: it continues from here",
