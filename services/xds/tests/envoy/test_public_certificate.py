@@ -169,13 +169,14 @@ async def test_streams_go_on_while_the_certificate_is_replaced(
 ) -> None:
     process = gateway.envoy.pid
     listeners = await gateway.admin("/stats?filter=^listener_manager.listener_")
-    url, tls = f"{gateway.url}/v1/completions", {"ssl": public.trusted(), "server_hostname": NAME}
+    url, trusted = f"{gateway.url}/v1/completions", public.trusted()
+    body = {"model": "tiny", "stream": True}
     streams = []
     async with grpc_client(gateway, public) as triton_client:
         answers, say_next = grpc_stream(triton_client)
         for _ in range(ROTATIONS):
             # One more stream on a connection with the certificate that is about to go.
-            stream = await client.post(url, json={"model": "tiny", "stream": True}, **tls)
+            stream = await client.post(url, json=body, ssl=trusted, server_hostname=NAME)
             assert await stream.content.readuntil(b"\n\n") == b"data: blue\n\n"
             streams.append(stream)
             say_next.set()
