@@ -71,14 +71,13 @@ def read_public_certificate(
         return origin.problem((*KEY, field), message, fix=fix, value=value)
 
     chain = _chain(_bytes(file_in(root, settings.cert), "cert", report), report)
-    key_problem = _open_to_others(file_in(root, settings.key), report)
     key = _private_key(_bytes(file_in(root, settings.key), "key", report), report)
     if settings.ca is not None:
         _authorities(_bytes(file_in(root, settings.ca), "ca", report), report)
     leaf = chain[0]
     raise_if_any(
         [
-            *key_problem,
+            *_open_to_others(file_in(root, settings.key), settings.key, report),
             *_mismatch(chain, key.public_key(), report),
             *_disorder(chain, report),
             *_out_of_date(chain, now, report),
@@ -132,13 +131,10 @@ def _private_key(text: bytes, report: Report) -> PrivateKeyTypes:
         raise ConfigError([report("key", "has no private key in PEM form", fix)]) from None
 
 
-def _open_to_others(path: Path, report: Report) -> Iterator[Problem]:
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return  # reported where the file is read
+def _open_to_others(path: Path, name: str, report: Report) -> Iterator[Problem]:
+    mode = path.stat().st_mode
     if mode & _OTHERS:
-        fix = f"chmod 600 {path}; if others may have read it, get another key and certificate"
+        fix = f"chmod 600 {name}; if others may have read it, get another key and certificate"
         yield report("key", f"is a file that others can use (mode {stat.S_IMODE(mode):04o})", fix)
 
 
