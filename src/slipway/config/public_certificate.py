@@ -70,10 +70,10 @@ def read_public_certificate(
         value = getattr(settings, field)
         return origin.problem((*KEY, field), message, fix=fix, value=value)
 
-    chain = _chain(_bytes(file_in(root, settings.cert), "cert", report), report)
-    key = _private_key(_bytes(file_in(root, settings.key), "key", report), report)
+    chain = _chain(_bytes(root, settings.cert, "cert", report), report)
+    key = _private_key(_bytes(root, settings.key, "key", report), report)
     if settings.ca is not None:
-        _authorities(_bytes(file_in(root, settings.ca), "ca", report), report)
+        _authorities(_bytes(root, settings.ca, "ca", report), report)
     leaf = chain[0]
     raise_if_any(
         [
@@ -96,11 +96,12 @@ def read_public_certificate(
     )
 
 
-def _bytes(path: Path, field: str, report: Report) -> bytes:
+def _bytes(root: Path, name: str, field: str, report: Report) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError as error:
-        message = f"cannot be read: {(error.strerror or str(error)).lower()}"
+        return file_in(root, name).read_bytes()
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: the home of nobody
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        message = f"cannot be read: {(reason or str(error)).lower()}"
         raise ConfigError([report(field, message, "name a PEM file of this machine")]) from None
 
 

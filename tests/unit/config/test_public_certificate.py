@@ -105,6 +105,13 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, field: str) -> None:
     assert problem.message == "cannot be read: no such file or directory"
 
 
+@pytest.mark.parametrize("name", ["~nobody-at-all/key.pem", "a\0b", ""])
+def test_what_cannot_be_a_file_is_refused(tmp_path: Path, name: str) -> None:
+    put(tmp_path / "tls", cert=AUTHORITY.chain(GOOD), key=GOOD.key_pem)
+    problem = refused(tmp_path, SETTINGS.model_copy(update={"key": name}))
+    assert problem.message.startswith("cannot be read: ")
+
+
 @pytest.mark.parametrize("field", ["cert", "key", "ca"])
 def test_a_folder_is_no_file(tmp_path: Path, field: str) -> None:
     put(tmp_path / "tls", cert=AUTHORITY.chain(GOOD), key=GOOD.key_pem)
