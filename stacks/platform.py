@@ -70,8 +70,10 @@ class Platform(SlipwayComponent):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("Platform", name, platform_facts(plan), opts)
-        self.gateway_grpc = plan.gateway.clients.authority
-        self.gateway_http = plan.gateway.clients.url
+        clients = plan.gateway.clients
+        self.gateway = {"http": clients.url, "grpc": clients.authority}
+        if clients.server_name:
+            self.gateway["server_name"] = clients.server_name
         hosts = target.hosts(plan)
         authority = CertificateAuthority(
             "authority",
@@ -159,7 +161,7 @@ class Platform(SlipwayComponent):
             self,
             depends_on=[*gateway.jobs, *routes],
         )
-        self.register_outputs({"gateway": self.gateway_http})
+        self.register_outputs({"gateway": clients.url})
 
     def _workload_options(self, gates: list[pulumi.Resource]) -> pulumi.ResourceOptions:
         waiting = self.child_options(

@@ -65,6 +65,12 @@ class Applied:
     operator: Path
     tls: PublicTls | None = None
 
+    @property
+    def gateway(self) -> dict[str, str]:
+        """The gateway in a report: its addresses, and the name that a certificate gives it."""
+        name = {"server_name": self.tls.name} if self.tls else {}
+        return {"http": self.gateway_http, "grpc": self.gateway_grpc, **name}
+
     def model(self, name: str) -> AppliedModel | None:
         """A model by its name or an alias."""
         return next((m for m in self.models if name == m.name or name in m.aliases), None)

@@ -18,6 +18,7 @@ from slipway.cli.certificates import PublicTls
 from slipway.cli.errors import CliError
 from slipway.cli.protocols import openai_http, triton_grpc
 from slipway.cli.protocols.answer import Answer, NoAnswerError, collect
+from slipway.cli.views.gateway_line import gateway_line
 from tests.public_certificates import NAME, PublicAuthority, put
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.documents import plan_document
@@ -114,9 +115,13 @@ def clients(**tls: str) -> dict[str, Any]:
 
 def test_the_applied_plan_says_how_the_gateway_is_known() -> None:
     assert from_document(clients()).tls is None
+    assert "server_name" not in from_document(clients()).gateway
     https = {"scheme": "https", "server_name": NAME}
     system = from_document(clients(**https, ca="system")).tls
     assert system == PublicTls(name=NAME, authorities=None)
+    shown = from_document(clients(**https, ca="system")).gateway
+    assert shown["http"].startswith("https://")
+    assert gateway_line(shown).endswith(f"its certificate is for {NAME}")
     own = from_document(clients(**https, ca="tls/ca.pem"), checkout=Path("/checkout")).tls
     assert own == PublicTls(name=NAME, authorities=Path("/checkout/tls/ca.pem"))
 

@@ -23,6 +23,7 @@ from slipway.cli.pulumi.authorities import must_follow
 from slipway.cli.pulumi.locks import exclusive
 from slipway.cli.pulumi.plugins import describe, known_kind, prepare_plugins
 from slipway.cli.pulumi.state import read_state
+from slipway.cli.views.gateway_line import gateway_line
 from slipway.config.inputs import PlanInputs, load_inputs
 from slipway.plan.platform import PlatformPlan
 
@@ -115,7 +116,7 @@ def _report(applied: Applied, probes: Sequence[Probe], phases: Phases) -> dict[s
     )
     answer = (shown.openai or shown.grpc) if shown else None
     return {
-        "gateway": {"http": applied.gateway_http, "grpc": applied.gateway_grpc},
+        "gateway": applied.gateway,
         "models": {probe.model: {"ready": probe.ready} for probe in probes},
         "answer": answer.text.strip() if answer else "",
         "ttft_ms": round(answer.ttft_s * 1000) if answer else None,
@@ -137,8 +138,6 @@ def _show(report: dict[str, Any], probes: Sequence[Probe]) -> None:
         say(f"  {probe.model}: ready; TTFT {', '.join(ttft)}")
     if report["answer"]:
         say(f"  {QUESTION}\n  {report['answer']}")
-    say(
-        f"gateway  {report['gateway']['http']} (OpenAI)   {report['gateway']['grpc']} (Triton gRPC)"
-    )
+    say(gateway_line(report["gateway"]))
     times = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in report["phases"].items())
     say(f"up in {report['seconds']:.1f} s ({times})")
