@@ -178,7 +178,7 @@ def client_of(edge: str, tls: PublicTls | None) -> httpx.Client:
     return httpx.Client(base_url=f"https://{edge}:8080", timeout=30, verify=tls.context())
 
 
-def asked(tls: PublicTls | None) -> dict[str, str]:
+def by_name(tls: PublicTls | None) -> dict[str, str]:
     """What a request asks a gateway with a certificate for: by its name, not by its address."""
     return {"sni_hostname": tls.name} if tls else {}
 
@@ -225,7 +225,7 @@ def streams(
             with (
                 client_of(edge, tls) as client,
                 client.stream(
-                    "POST", "/v1/completions", json=body, extensions=asked(tls)
+                    "POST", "/v1/completions", json=body, extensions=by_name(tls)
                 ) as answer,
             ):
                 return answer.read().decode().strip()

@@ -16,7 +16,7 @@ from tests.hosts.bed import NETWORK, Bed
 from tests.hosts.environment import (
     NAME,
     Checkout,
-    asked,
+    by_name,
     client_of,
     environment,
     listed,
@@ -96,7 +96,7 @@ def test_every_edge_host_shows_it_and_answers(checkout: Checkout, tls: PublicTls
         assert shown(address, tls) == FIRST.fingerprint
         with client_of(address, tls) as client:
             body = {"model": "sim-a", "prompt": "hi", "max_tokens": 4}
-            answer = client.post("/v1/completions", json=body, extensions=asked(tls))
+            answer = client.post("/v1/completions", json=body, extensions=by_name(tls))
         assert answer.raise_for_status().json()["choices"]
         with pytest.raises(httpx.RemoteProtocolError):
             httpx.get(f"http://{address}:8080/healthz")
@@ -140,7 +140,7 @@ def processes(hosts: Bed, name: str) -> str:
 
 def certificate_of(client: httpx.Client, tls: PublicTls) -> str:
     """What the client's connection was shown when it was opened."""
-    with client.stream("GET", "/healthz", extensions=asked(tls)) as answer:
+    with client.stream("GET", "/healthz", extensions=by_name(tls)) as answer:
         assert answer.status_code == 200
         answer.read()
         connection: ssl.SSLSocket = answer.extensions["network_stream"].get_extra_info("ssl_object")
