@@ -172,10 +172,14 @@ def _write(
 
 
 def client_of(edge: str, tls: PublicTls | None) -> httpx.Client:
-    """A client of the gateway at this address."""
-    if tls is None:
-        return httpx.Client(base_url=f"http://{edge}:8080", timeout=30)
-    return httpx.Client(base_url=f"https://{edge}:8080", timeout=30, verify=tls.context())
+    """A client of the gateway at this address, which keeps its connections."""
+    scheme, trusted = ("https", tls.context()) if tls else ("http", True)
+    return httpx.Client(
+        base_url=f"{scheme}://{edge}:8080",
+        timeout=30,
+        verify=trusted,
+        limits=httpx.Limits(keepalive_expiry=None),
+    )
 
 
 def by_name(tls: PublicTls | None) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import socket
-import ssl
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -143,8 +142,8 @@ def certificate_of(client: httpx.Client, tls: PublicTls) -> str:
     with client.stream("GET", "/healthz", extensions=by_name(tls)) as answer:
         assert answer.status_code == 200
         answer.read()
-        connection: ssl.SSLSocket = answer.extensions["network_stream"].get_extra_info("ssl_object")
-        return hashlib.sha256(connection.getpeercert(binary_form=True) or b"").hexdigest()
+        connection = answer.extensions["network_stream"].get_extra_info("ssl_object")
+        return hashlib.sha256(connection.getpeercert(True)).hexdigest()
 
 
 @pytest.mark.parametrize("issued", [FIRST, SECOND], ids=["first", "second"])
