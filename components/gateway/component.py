@@ -32,9 +32,8 @@ class Gateway(SlipwayComponent):
     """Envoy and the control plane that configures it, as two jobs.
 
     Owns both jobs, and the certificate that clients are shown; the routing table belongs to the
-    models. Envoy keeps its last configuration
-    while the control plane is away. Replacing the Envoy job closes the listener until the new Envoy
-    has started.
+    models. Envoy keeps its last configuration while the control plane is away. Replacing the Envoy
+    job closes the listener until the new Envoy has started.
 
     Attribute: `jobs`.
     """

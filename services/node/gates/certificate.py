@@ -53,7 +53,7 @@ def apply(gate: Gate) -> None:
     except HostError as error:
         raise HostError(
             f"{error}\nClients may still be shown the certificate before.\n"
-            "fix: slipway logs on that Envoy shows why; then slipway up continues"
+            "fix: slipway logs shows what that job says; then slipway up continues"
         ) from None
     count = len(gate.listeners)
     say(
