@@ -43,5 +43,5 @@ inputs, plan = plan_stack()
 if not is_built(plan.target, CHECKOUT):
     raise pulumi.RunError(f'target "{plan.target}" can be planned, but not built yet')
 platform = Platform("platform", plan, load(plan.target), inputs.own_authorities)
-pulumi.export("gateway", {"http": platform.gateway_http, "grpc": platform.gateway_grpc})
+pulumi.export("gateway", platform.gateway)
 pulumi.export("models", sorted(model.name for model in plan.models))

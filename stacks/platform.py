@@ -21,7 +21,8 @@ from components.certificates.component import (
     OwnAuthority,
 )
 from components.consul.component import ConsulCluster, ConsulClusterArgs
-from components.gateway.component import Gateway, GatewayArgs, routes_gate
+from components.gateway.certificate_gate import asked_from
+from components.gateway.component import Gateway, GatewayArgs, certificate_gate, routes_gate
 from components.hosts.realisation import HostRealisation
 from components.metrics.component import Monitoring, MonitoringArgs
 from components.node_pool.component import NodePool, NodePoolArgs
@@ -77,8 +78,10 @@ class Platform(SlipwayComponent):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("Platform", name, platform_facts(plan), opts)
-        self.gateway_grpc = plan.gateway.clients.authority
-        self.gateway_http = plan.gateway.clients.url
+        clients = plan.gateway.clients
+        self.gateway = {"http": clients.url, "grpc": clients.authority}
+        if clients.server_name:
+            self.gateway["server_name"] = clients.server_name
         hosts = target.hosts(plan)
         authority = CertificateAuthority(
             "authority",
@@ -133,6 +136,14 @@ class Platform(SlipwayComponent):
         ]
         workloads = self._workload_options([gate for pool in pools for gate in pool.ready])
         gateway = Gateway("gateway", GatewayArgs(plan=plan, authority=authority), opts=workloads)
+        if plan.gateway.certificate:
+            hosts.programs.run(
+                certificate_gate(plan),
+                "certificate-shown",
+                self,
+                on=asked_from(plan),
+                depends_on=gateway.jobs,
+            )
         Monitoring("monitoring", MonitoringArgs(plan=plan, authority=authority), opts=workloads)
         Autoscaler("autoscaler", AutoscalerArgs(plan=plan, authority=authority), opts=workloads)
         if plan.snapshots:
@@ -158,7 +169,7 @@ class Platform(SlipwayComponent):
             self,
             depends_on=[*gateway.jobs, *routes],
         )
-        self.register_outputs({"gateway": self.gateway_http})
+        self.register_outputs({"gateway": clients.url})
 
     def _workload_options(self, gates: list[pulumi.Resource]) -> pulumi.ResourceOptions:
         waiting = self.child_options(

@@ -17,6 +17,11 @@ def variable_path(job_id: str) -> str:
     return f"nomad/jobs/{job_id}"
 
 
+def group_variable_path(job_id: str, group: str) -> str:
+    """One more variable that the tasks of a job's group read."""
+    return f"{variable_path(job_id)}/{group}"
+
+
 def variable_items(files: Mapping[str, str]) -> dict[str, str]:
     """`files` are those of components.certificates.component: "ca.pem" becomes the item "ca"."""
     return {name.removesuffix(".pem"): content for name, content in files.items()}

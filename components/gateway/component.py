@@ -11,11 +11,15 @@ import pulumi_nomad as nomad
 from components.base import HostProgram, SlipwayComponent
 from components.certificates import identities
 from components.certificates.component import CertificateAuthority, job_certificate
+from components.gateway import public_certificate
+from components.gateway.certificate_gate import DEADLINE_S as CERTIFICATE_DEADLINE_S
+from components.gateway.certificate_gate import certificate_document
 from components.gateway.jobs import envoy_job, xds_job
 from components.gateway.routes_gate import DEADLINE_S, gate_document
 from components.gateway.shared_address import shared_address_jobs
+from components.hosts.ssh import NO_SECRETS
 from components.nomad.jobspec import Job, to_json
-from slipway.plan.platform import PlatformPlan
+from slipway.plan.platform import CertificatePlan, PlatformPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +31,9 @@ class GatewayArgs:
 class Gateway(SlipwayComponent):
     """Envoy and the control plane that configures it, as two jobs.
 
-    Owns both jobs; the routing table belongs to the models. Envoy keeps its last configuration
-    while the control plane is away. Replacing the Envoy job closes the listener until the new Envoy
-    has started.
+    Owns both jobs, and the certificate that clients are shown; the routing table belongs to the
+    models. Envoy keeps its last configuration while the control plane is away. Replacing the Envoy
+    job closes the listener until the new Envoy has started.
 
     Attribute: `jobs`.
     """
@@ -40,19 +44,36 @@ class Gateway(SlipwayComponent):
         gateway = args.plan.gateway
         clients = {"address": gateway.clients.host, "port": gateway.clients.port}
         super().__init__("Gateway", name, clients, opts)
+        shown = _shown_to_clients(gateway.certificate)
         self.jobs = [
-            self._secured(job, args.authority.issue(identity))
+            self._secured(job, args.authority.issue(identity), *others)
             for envoy in gateway.envoys
-            for job, identity in (
-                (xds_job(args.plan, envoy), identities.control_plane(envoy)),
-                (envoy_job(args.plan, envoy), identities.gateway(args.plan, envoy)),
+            for job, identity, others in (
+                (xds_job(args.plan, envoy), identities.control_plane(envoy), ()),
+                (
+                    envoy_job(args.plan, envoy),
+                    identities.gateway(args.plan, envoy),
+                    [self._public_certificate(envoy.name, shown)] if shown else (),
+                ),
             )
         ]
         self.jobs += [self._job(job) for job in shared_address_jobs(args.plan)]
         self.register_outputs({"http": gateway.clients.url})
 
-    def _secured(self, job: Job, files: pulumi.Output[Mapping[str, str]]) -> nomad.Job:
-        return self._job(job, job_certificate(self, job.id, files))
+    def _secured(
+        self, job: Job, files: pulumi.Output[Mapping[str, str]], *depends_on: pulumi.Resource
+    ) -> nomad.Job:
+        return self._job(job, job_certificate(self, job.id, files), *depends_on)
+
+    def _public_certificate(
+        self, job_id: str, items: pulumi.Output[Mapping[str, str]]
+    ) -> pulumi.Resource:
+        return nomad.Variable(
+            f"{job_id}-public-certificate",
+            path=public_certificate.variable_of(job_id),
+            items=items,
+            opts=self.child_options(),
+        )
 
     def _job(self, job: Job, *depends_on: pulumi.Resource) -> nomad.Job:
         return nomad.Job(
@@ -62,6 +83,31 @@ class Gateway(SlipwayComponent):
             rerun_if_dead=True,
             opts=self.child_options(depends_on=depends_on),
         )
+
+
+def _shown_to_clients(
+    certificate: CertificatePlan | None,
+) -> pulumi.Output[Mapping[str, str]] | None:
+    """What the variables contain; secret, because the key is in it."""
+    if certificate is None:
+        return None
+    try:
+        return pulumi.Output.secret(public_certificate.read(certificate))
+    except (public_certificate.ChangedError, OSError, ValueError) as error:
+        raise pulumi.RunError(f"{error}\nfix: run the same command again") from None
+
+
+def certificate_gate(plan: PlatformPlan) -> HostProgram:
+    """Waits until every Envoy shows clients the certificate of the plan. Another certificate
+    changes the document, so the gate runs again."""
+    return HostProgram(
+        bundle=plan.node_agent.bundle,
+        script="certificate_shown.py",
+        document=certificate_document(plan),
+        secrets=pulumi.Output.from_input(NO_SECRETS),
+        removes=False,
+        timeout_s=CERTIFICATE_DEADLINE_S + 60,  # longer, so that its own last message is seen
+    )
 
 
 def routes_gate(plan: PlatformPlan, *, secrets: pulumi.Output[str]) -> HostProgram:

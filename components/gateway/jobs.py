@@ -7,9 +7,11 @@ import json
 from components.autoscaling.policy import ENVOY_METRICS
 from components.certificates.envoy_secrets import secret_files
 from components.certificates.task import FOLDER, certificate_files
+from components.gateway import public_certificate
 from components.gateway.envoy_bootstrap import envoy_bootstrap
 from components.nomad.addresses import IN_FILES, in_arguments
 from components.nomad.jobspec import File, Group, HttpCheck, Job, Service, Task
+from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import EnvoyPlan, PlatformPlan
 
 
@@ -22,7 +24,7 @@ def envoy_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
         address=envoy.listener.host,
         priority=80,
         group=Group(
-            name="envoy",
+            name=public_certificate.GROUP,
             count=1,
             ports={"gateway": envoy.listener.port, "metrics": envoy.metrics.port},
             shutdown_delay_s=2,
@@ -33,7 +35,7 @@ def envoy_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
                     # /ready says nothing about the listener, which answers /healthz itself.
                     checks=(
                         HttpCheck(path="/ready", port="metrics", protocol="https"),
-                        HttpCheck(path="/healthz", port="gateway"),
+                        _listener_check(envoy.listener),
                     ),
                 ),
                 Service(
@@ -66,6 +68,7 @@ def envoy_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
                     files=(
                         *certificate_files(envoy.name, change_mode="noop"),
                         *secret_files(FOLDER),
+                        *_shown_to_clients(plan, envoy),
                         File(
                             path="local/envoy.json",
                             content=bootstrap,
@@ -118,6 +121,7 @@ def xds_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
                         "--gateway",
                         in_arguments(envoy.listener).authority,
                         *_shared(gateway.shared_address),
+                        *_public_certificate(plan),
                         "--consul",
                         plan.consul.at(in_arguments(envoy.xds).host).url,
                         "--certificate",
@@ -131,6 +135,21 @@ def xds_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
             ),
         ),
     )
+
+
+def _listener_check(listener: Endpoint) -> HttpCheck:
+    """Consul's agent asks by address, which no public certificate has."""
+    return HttpCheck(
+        path="/healthz", port="gateway", protocol=listener.scheme, certificate_verified=False
+    )
+
+
+def _shown_to_clients(plan: PlatformPlan, envoy: EnvoyPlan) -> tuple[File, ...]:
+    return (public_certificate.secret_file(envoy.name),) if plan.gateway.certificate else ()
+
+
+def _public_certificate(plan: PlatformPlan) -> tuple[str, ...]:
+    return ("--public-certificate", public_certificate.PATH) if plan.gateway.certificate else ()
 
 
 def _shared(address: str) -> tuple[str, ...]:

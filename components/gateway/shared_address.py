@@ -6,6 +6,9 @@ address, the next one takes it within three of these intervals.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from components.node_pool.supervision import SYSTEM_PYTHON
 from components.nomad.addresses import interface_of
 from components.nomad.jobspec import LEFT_DELIMITER, RIGHT_DELIMITER, File, Group, Job, Task
 from slipway.plan.endpoint import Endpoint
@@ -27,7 +30,7 @@ def shared_address_jobs(plan: PlatformPlan) -> list[Job]:
 
 
 def _job(plan: PlatformPlan, envoy: EnvoyPlan, rank: int) -> Job:
-    interface = _interface(envoy.listener.host)
+    interface, check = _interface(envoy.listener.host), _check(envoy.listener)
     return Job(
         id=f"{envoy.name}-address",
         datacenter=plan.datacenter,
@@ -56,7 +59,7 @@ def _job(plan: PlatformPlan, envoy: EnvoyPlan, rank: int) -> Job:
                             content=keepalived_config(plan, envoy, rank),
                             templates=(interface, _FOLDER),
                         ),
-                        File(path="local/answers.sh", content=_answers(envoy.listener)),
+                        File(path=f"local/{check.name}", content=check.text),
                     ),
                     cpu_mhz=20,
                     memory_mb=32,
@@ -74,6 +77,7 @@ def keepalived_config(plan: PlatformPlan, envoy: EnvoyPlan, rank: int) -> str:
     """
     own, address = envoy.listener.host, plan.gateway.shared_address
     others = [other.listener.host for other in plan.gateway.envoys if other != envoy]
+    check = _check(envoy.listener)
     return f"""\
 global_defs {{
     enable_script_security
@@ -82,7 +86,7 @@ global_defs {{
 }}
 
 vrrp_script envoy {{
-    script "/bin/bash {_FOLDER}/answers.sh"
+    script "{check.interpreter} {_FOLDER}/{check.name}"
     interval {CHECK_INTERVAL_S}
     timeout {CHECK_INTERVAL_S}
     fall {FAILURES_BEFORE_GIVING_UP}
@@ -111,15 +115,43 @@ vrrp_instance gateway {{
 """
 
 
-def _answers(listener: Endpoint) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
     """A script that ends with 0 if Envoy answers its own health check, and serves."""
-    request = r"GET /healthz HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n"
-    return (
-        f"exec 3<>/dev/tcp/{listener.host}/{listener.port}\n"
-        f"printf '{request}' >&3\n"
-        "read -r _ code _ <&3\n"
-        '[ "$code" = 200 ]\n'
-    )
+
+    interpreter: str
+    name: str
+    text: str
+
+
+def _check(listener: Endpoint) -> Check:
+    if listener.scheme == "https":
+        script = _OVER_TLS.format(host=listener.host, port=listener.port, request=_REQUEST)
+        return Check(interpreter=f"{SYSTEM_PYTHON} -IS", name="answers.py", text=script)
+    script = _IN_PLAIN_TEXT.format(host=listener.host, port=listener.port, request=_REQUEST)
+    return Check(interpreter="/bin/bash", name="answers.sh", text=script)
+
+
+_REQUEST = r"GET /healthz HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n"
+_IN_PLAIN_TEXT = """\
+exec 3<>/dev/tcp/{host}/{port}
+printf '{request}' >&3
+read -r _ code _ <&3
+[ "$code" = 200 ]
+"""
+# It asks by address, which the certificate for clients does not have.
+_OVER_TLS = """\
+import socket
+import ssl
+import sys
+
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+with socket.create_connection(("{host}", {port})) as plain:
+    listener = context.wrap_socket(plain)
+    listener.sendall(b"{request}")
+    sys.exit(b" 200 " not in listener.recv(64))
+"""
 
 
 def _interface(address: str) -> str:

@@ -47,13 +47,16 @@ class HttpCheck:
     timeout_s: float = 5  # with 1 s, checks flap when both cores are busy
     failures_before_critical: int = 2
     protocol: str = "http"  # or "https"
+    certificate_verified: bool = True  # of the service, over https
     restart: CheckRestart | None = None
 
     def render(self) -> dict[str, Any]:
         protocol = {"Protocol": self.protocol} if self.protocol != "http" else {}
+        verified = self.certificate_verified or self.protocol == "http"
         return _present(
             {
                 **protocol,
+                **({} if verified else {"TLSSkipVerify": True}),
                 "Name": f"http-{self.port}",
                 "Type": "http",
                 "Path": self.path,

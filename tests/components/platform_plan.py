@@ -9,6 +9,7 @@ from typing import Any
 from slipway.config.document import Origin
 from slipway.config.environment import DeploymentSettings, ReplicaSettings
 from slipway.config.model import Model, parse_model
+from slipway.config.public_certificate import PublicCertificate
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.platform import make_plan
 from tests.unit.plan.samples import ARTIFACTS, dev_inputs
@@ -32,12 +33,17 @@ def platform_plan(
     simulated: Sequence[str] = ("sim",),
     in_turn: Collection[str] = (),
     pools: Mapping[str, Any] = POOLS,
+    certificate: PublicCertificate | None = None,
     **changes: Any,
 ) -> PlatformPlan:
     """A plan with smollm2 and the simulated models, all on the pool `cpu`.
 
-    Models `in_turn` have `surge: 0`. `changes` replace values of slipway:<key>.
+    Models `in_turn` have `surge: 0`. `changes` replace values of slipway:<key>. With a
+    `certificate`, the gateway shows it to clients: tls/cert.pem.
     """
+    if certificate is not None:
+        files = {"cert": "tls/cert.pem", "key": "tls/key.pem"}
+        changes["gateway"] = {**changes.get("gateway", {}), "certificate": files}
     inputs = dev_inputs(artifacts=replace(ARTIFACTS, tools=TOOLS), pools=dict(pools), **changes)
     models = dict(inputs.models) | {name: simulated_model(name) for name in simulated}
     deployments = {
@@ -46,7 +52,9 @@ def platform_plan(
     }
     settings = inputs.environment.settings.model_copy(update={"models": deployments})
     environment = replace(inputs.environment, settings=settings)
-    return make_plan(replace(inputs, environment=environment, models=models))
+    return make_plan(
+        replace(inputs, environment=environment, models=models, certificate=certificate)
+    )
 
 
 def simulated_model(name: str) -> Model:

@@ -28,12 +28,14 @@ from tests.binaries import find
 from tests.components.nomad_agent import ADDRESS, nomad_agent, running, wait_for
 from tests.components.platform_jobs import NAMES, files, platform_jobs
 from tests.components.platform_plan import platform_plan
+from tests.components.test_public_certificate import SAMPLE
 
 pytestmark = [pytest.mark.binaries]
 
 CHECK = Path(__file__).parents[2] / "services" / "node" / "scaling_policies.py"
 AUTOSCALER_ADDRESS, PROMETHEUS_ADDRESS = "127.98.0.3", "127.98.0.4"
 # Nomad checks it against the tasks' kill timeouts, and drops it where there are no deployments.
+TLS_JOBS = ("envoy", "xds")
 DROPPED = ".Update.ProgressDeadline"
 
 
@@ -91,12 +93,14 @@ def register(nomad: httpx.Client, submitted: dict[str, Any]) -> Any:
 
 
 def jobs_of_hosts(plan: PlatformPlan) -> list[Job]:
-    """Those that only machines of their own have."""
+    """Those that only machines of their own have, and those of a gateway that speaks TLS."""
     gateway = dataclasses.replace(plan.gateway, shared_address="127.77.0.99")
     pool, address = plan.monitoring.pool, plan.monitoring.prometheus.host
     snapshots = SnapshotPlan(pool=pool, address=address, every_h=1, keep=24)
     plan = dataclasses.replace(plan, gateway=gateway, snapshots=snapshots)
-    return [*shared_address_jobs(plan), snapshot_job(plan, snapshots)]
+    with_tls = platform_jobs(platform_plan(certificate=SAMPLE))
+    gateway_jobs = [dataclasses.replace(with_tls[name], id=f"{name}-tls") for name in TLS_JOBS]
+    return [*shared_address_jobs(plan), snapshot_job(plan, snapshots), *gateway_jobs]
 
 
 def test_nomad_takes_the_jobs_of_hosts_as_they_are_meant(

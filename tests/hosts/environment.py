@@ -21,6 +21,7 @@ import pytest
 import yaml
 
 from slipway.cli import certificates
+from slipway.cli.certificates import PublicTls
 from tests.hosts.bed import Bed
 from tests.live.environments import SIMULATED_ENGINE, copy_tree
 from toolchain.settings import default_cache
@@ -171,6 +172,22 @@ def _write(
         (folder / f"models/{name}.yaml").write_text(yaml.safe_dump(model))
 
 
+def client_of(edge: str, tls: PublicTls | None) -> httpx.Client:
+    """A client of the gateway at this address, which keeps its connections."""
+    scheme, trusted = ("https", tls.context()) if tls else ("http", True)
+    return httpx.Client(
+        base_url=f"{scheme}://{edge}:8080",
+        timeout=30,
+        verify=trusted,
+        limits=httpx.Limits(keepalive_expiry=None),
+    )
+
+
+def by_name(tls: PublicTls | None) -> dict[str, str]:
+    """What a request asks a gateway with a certificate for: by its name, not by its address."""
+    return {"sni_hostname": tls.name} if tls else {}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Stream:
     """A stream that has ended; times by the monotonic clock."""
@@ -200,17 +217,22 @@ class Streams:
 
 
 @contextmanager
-def streams(edge: str, *, model: str = "sim-a", tokens: int = 60) -> Iterator[Streams]:
-    """Streams through the gateway at this address, four at a time."""
+def streams(
+    edge: str, *, model: str = "sim-a", tokens: int = 60, tls: PublicTls | None = None
+) -> Iterator[Streams]:
+    """Streams through the gateway at this address, four at a time, each on a new connection."""
     streamed = Streams(ended=[])
     over = threading.Event()
 
     def ask() -> str:
         body = {"model": model, "prompt": "hi", "max_tokens": tokens, "stream": True}
         try:
-            with httpx.stream(
-                "POST", f"http://{edge}:8080/v1/completions", json=body, timeout=30
-            ) as answer:
+            with (
+                client_of(edge, tls) as client,
+                client.stream(
+                    "POST", "/v1/completions", json=body, extensions=by_name(tls)
+                ) as answer,
+            ):
                 return answer.read().decode().strip()
         except httpx.HTTPError as error:
             return repr(error)

@@ -15,6 +15,7 @@ CODE = Path(__file__).parents[1]
 SCHEMA_OF = {
     "admit.py": "admission",
     "agents.py": "node",
+    "certificate_shown.py": "certificate-gate",
     "consul_acl.py": "consul-acl",
     "deliver.py": "delivery",
     "model_ready.py": "model-gate",

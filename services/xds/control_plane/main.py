@@ -40,7 +40,10 @@ class ControlPlane:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._gateway = GatewayAddress(
-            settings.gateway.host, settings.gateway.port, settings.shared_address
+            settings.gateway.host,
+            settings.gateway.port,
+            shared=settings.shared_address,
+            certificate=settings.public_certificate,
         )
         self._metrics = Metrics()
         self._hub = Hub()

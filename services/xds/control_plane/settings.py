@@ -65,6 +65,7 @@ class Settings:
     http: Address
     gateway: Address
     shared_address: str  # "" without one
+    public_certificate: str  # "" for plain HTTP
     consul: ConsulAddress
     consul_token: str | None
     certificate: Certificate | None
@@ -92,6 +93,12 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
         help="an IP address that the Envoys of several hosts share: each listens there, too",
     )
     parser.add_argument(
+        "--public-certificate",
+        default="",
+        help="a file of Envoy's with the certificate for clients, as its secret `public`: then the"
+        " gateway speaks TLS",
+    )
+    parser.add_argument(
         "--certificate",
         type=Path,
         help="folder with ca.pem, cert.pem and key.pem: then both ports ask clients for a"
@@ -104,6 +111,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
             http=_address("--http", values.http),
             gateway=_address("--gateway", values.gateway),
             shared_address=_ip("--shared-address", values.shared_address),
+            public_certificate=values.public_certificate,
             consul=_consul(values.consul),
             consul_token=_token(environment),
             certificate=Certificate(values.certificate) if values.certificate else None,

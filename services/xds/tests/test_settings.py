@@ -31,6 +31,12 @@ def test_a_shared_address_is_an_address() -> None:
         parse([*FLAGS, "--shared-address", "10.0.0.9:80"], {})
 
 
+def test_clients_speak_tls_only_if_a_file_has_a_certificate_for_them() -> None:
+    assert parse(FLAGS, {}).public_certificate == ""
+    flags = [*FLAGS, "--public-certificate", "secrets/public.json"]
+    assert parse(flags, {}).public_certificate == "secrets/public.json"
+
+
 def test_the_environment_stands_in_for_flags() -> None:
     environment = {
         "XDS_LISTEN": "127.0.0.1:1",

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slipway.cli.certificates import PublicTls
 from slipway.cli.environment import Environment
 from slipway.cli.errors import WRONG_INPUT, CliError
 from slipway.cli.targets import LOCAL, must_be_built, target_of
 from slipway.plan.document import plan_to_json
-from slipway.plan.endpoint import Endpoint
+from slipway.plan.endpoint import SYSTEM, Endpoint
 from slipway.plan.platform import PROTOCOLS, STABLE, PlatformPlan
 from slipway.planner.engines.registry import ENGINES
 
@@ -43,7 +44,8 @@ class AppliedNode:
 class Applied:
     """Addresses are URLs without a path, except `gateway_grpc` (host:port) and those of nodes.
 
-    `operator` is the folder of the certificate with which they are asked.
+    `operator` is the folder of the certificate with which they are asked. `tls` says how clients
+    know the gateway; None where they speak plain HTTP.
     """
 
     environment: str
@@ -61,6 +63,13 @@ class Applied:
     node_bundle: str
     node_environment: str
     operator: Path
+    tls: PublicTls | None = None
+
+    @property
+    def gateway(self) -> dict[str, str]:
+        """The gateway in a report: its addresses, and the name that a certificate gives it."""
+        name = {"server_name": self.tls.name} if self.tls else {}
+        return {"http": self.gateway_http, "grpc": self.gateway_grpc, **name}
 
     def model(self, name: str) -> AppliedModel | None:
         """A model by its name or an alias."""
@@ -85,7 +94,7 @@ def record(environment: Environment, plan: PlatformPlan) -> Applied:
     with os.fdopen(os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
     partial.replace(_path(environment))
-    return from_document(json.loads(text), operator=environment.operator)
+    return _of(environment, json.loads(text))
 
 
 def recorded(environment: Environment) -> Applied | None:
@@ -94,7 +103,11 @@ def recorded(environment: Environment) -> Applied | None:
         document = json.loads(_path(environment).read_text())
     except FileNotFoundError:
         return None
-    return from_document(document, operator=environment.operator)
+    return _of(environment, document)
+
+
+def _of(environment: Environment, document: Mapping[str, Any]) -> Applied:
+    return from_document(document, operator=environment.operator, checkout=environment.checkout)
 
 
 def require(environment: Environment) -> Applied:
@@ -119,7 +132,9 @@ def _not_here(environment: Environment) -> CliError:
     )
 
 
-def from_document(plan: Mapping[str, Any], *, operator: Path = Path()) -> Applied:
+def from_document(
+    plan: Mapping[str, Any], *, operator: Path = Path(), checkout: Path = Path()
+) -> Applied:
     """The addresses and names that commands need, from a plan's JSON of this or an earlier version:
     the program that brought the environment up may be older than this one."""
     version = plan["schema_version"]
@@ -144,7 +159,15 @@ def from_document(plan: Mapping[str, Any], *, operator: Path = Path()) -> Applie
         node_bundle=plan["node_agent"]["bundle"],
         node_environment=plan["node_agent"]["environment"],
         operator=operator,
+        tls=_public_tls(_endpoint(plan["gateway"]["clients"]), checkout),
     )
+
+
+def _public_tls(clients: Endpoint, checkout: Path) -> PublicTls | None:
+    if clients.scheme == "http":
+        return None
+    authorities = None if clients.ca == SYSTEM else checkout / Path(clients.ca).expanduser()
+    return PublicTls(name=clients.server_name, authorities=authorities)
 
 
 def _stable(model: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -4,14 +4,53 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from slipway.cli.errors import CliError
 
 if TYPE_CHECKING:
     import ssl
 
 AUTHORITY, CERTIFICATE, KEY = "ca.pem", "cert.pem", "key.pem"
+
+
+# Where distributions keep the certificates that a machine trusts, in one file.
+_SYSTEM = (
+    "/etc/ssl/certs/ca-certificates.crt",  # Debian, Ubuntu, Arch
+    "/etc/pki/tls/certs/ca-bundle.crt",  # Fedora, Red Hat
+    "/etc/ssl/ca-bundle.pem",  # SUSE
+    "/etc/ssl/cert.pem",  # Alpine
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicTls:
+    """How clients know a gateway that speaks TLS: the name in its certificate, and a file of the
+    authorities that may have signed it, None for those that the machine trusts."""
+
+    name: str
+    authorities: Path | None
+
+    def context(self) -> ssl.SSLContext:
+        import ssl
+
+        return ssl.create_default_context(cafile=self.authorities_file)
+
+    @property
+    def authorities_file(self) -> Path | None:
+        """None where this machine keeps its own in a place that only OpenSSL knows. CliError
+        without the file that the user names."""
+        if self.authorities is not None:
+            if not self.authorities.is_file():
+                raise CliError(
+                    f"slipway:gateway.certificate.ca: there is no file {self.authorities}",
+                    fix="bring it back, or name another file and run slipway up",
+                )
+            return self.authorities
+        return next((Path(name) for name in _SYSTEM if Path(name).is_file()), None)
 
 
 @cache

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 
+from slipway.cli.console import say
 from slipway.cli.environment import Environment
-from slipway.config.inputs import PlanInputs, load_inputs
+from slipway.config.inputs import PlanInputs, load_inputs_without_certificate
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.platform import make_plan
 from stacks.job_ids import with_job_ids
@@ -16,6 +17,13 @@ def plan_environment(inputs: PlanInputs, *, today: datetime.date | None = None) 
     return with_job_ids(make_plan(inputs, today=today))
 
 
+def warn_of_certificate(inputs: PlanInputs) -> None:
+    """Says that the gateway's certificate expires soon, if it does."""
+    for warning in inputs.certificate.warnings if inputs.certificate else ():
+        say(warning, style="yellow")
+
+
 def plan_of(environment: Environment) -> PlatformPlan:
-    """The plan of an environment's files. Raises ConfigError."""
-    return plan_environment(load_inputs(environment.checkout, environment.name))
+    """The plan of an environment's files, for whoever does not apply it: the gateway's certificate
+    is not read. Raises ConfigError."""
+    return plan_environment(load_inputs_without_certificate(environment.checkout, environment.name))

@@ -25,6 +25,7 @@ from .pools import (
     PoolSettings,
     ipv4_address,
 )
+from .public_certificate import CertificateSettings
 from .security import SecuritySettings
 from .ssh import SshSettings
 from .validation import validated
@@ -138,12 +139,13 @@ class BudgetSettings(Settings):
 
 class GatewaySettings(Settings):
     """`address` is one address for the Envoys of all hosts of the pool: one of the living hosts has
-    it. It belongs to none of them otherwise."""
+    it. It belongs to none of them otherwise. With a `certificate`, clients speak TLS."""
 
     EXAMPLE = "{pool: edge, port: 8080}"
     pool: ResourceName = "edge"
     port: Annotated[int, Field(ge=1024, le=65535)] = 8080
     address: Annotated[str, AfterValidator(ipv4_address)] | None = None
+    certificate: CertificateSettings | None = None
 
 
 class MonitoringSettings(Settings):

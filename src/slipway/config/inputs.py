@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from .inventory import read_inventory
 from .load import Load, TracedLoad
 from .machine import MachineFacts, read_machine
 from .model import Model, parse_model
+from .public_certificate import PublicCertificate, read_public_certificate
 from .security import OwnAuthority
 from .ssh import read_host_keys
 from .trace import read_trace
@@ -32,7 +34,8 @@ class PlanInputs:
     """`models` are those the environment deploys, by name; `traces` are the loads of models whose
     load is a trace file; `calibration` holds the environment's measurements, if any; `host_keys`
     are the public keys of owned machines, by address; `own_authorities` are those that the user
-    brings, by their places in slipway:security.authorities."""
+    brings, by their places in slipway:security.authorities; `certificate` is what clients are
+    shown."""
 
     environment: Environment
     models: Mapping[str, Model]
@@ -43,6 +46,7 @@ class PlanInputs:
     calibration: CalibrationSettings | None = None
     host_keys: Mapping[str, str] = field(default_factory=dict)
     own_authorities: Mapping[int, ReadAuthority] = field(default_factory=dict)
+    certificate: PublicCertificate | None = None
 
     @property
     def without_key(self) -> list[Problem]:
@@ -66,12 +70,25 @@ def load_inputs(
     values: Mapping[str, Any] | None = None,
     changes: Sequence[Change] = (),
 ) -> PlanInputs:
-    """Read the inputs of a plan from the checkout at `root`.
+    """Read the inputs of a plan from the checkout at `root`, and the gateway's certificate.
 
     `values` is the configuration that Pulumi passes to its program. Without it the stack file is
     read, and `changes` (from --what-if) replace values in it and in the model files. Raises
     ConfigError with the problems of all files.
     """
+    inputs = load_inputs_without_certificate(root, environment, values=values, changes=changes)
+    return replace(inputs, certificate=_certificate(root, inputs.environment))
+
+
+def load_inputs_without_certificate(
+    root: Path,
+    environment: str,
+    *,
+    values: Mapping[str, Any] | None = None,
+    changes: Sequence[Change] = (),
+) -> PlanInputs:
+    """`load_inputs` for what does not concern the gateway's clients: an expired certificate, or a
+    key that is on another machine, must not prevent it."""
     problems: list[Problem] = []
     chosen: Environment | None = None
     library: Mapping[str, Model] = {}
@@ -122,6 +139,14 @@ def _own_authorities(
     in_file = (root / stack_file(environment.name)).exists()
     written = _stack_document(root, environment.name).values["config"] if in_file else {}
     return read_authorities(root, environment, written=written, decrypted=values or {})
+
+
+def _certificate(root: Path, environment: Environment) -> PublicCertificate | None:
+    settings = environment.settings.gateway.certificate
+    if settings is None:
+        return None
+    now = datetime.datetime.now(datetime.UTC)
+    return read_public_certificate(root, settings, environment.origin, now=now)
 
 
 def _host_keys(root: Path, environment: Environment) -> Mapping[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 PLATFORM = "platform"
+SYSTEM = "system"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +21,8 @@ class Endpoint:
     host: str
     port: int
     server_name: str = ""
-    ca: str = ""  # PLATFORM: the environment's own
+    # PLATFORM: the environment's own; SYSTEM: those that the machine trusts; else a file of them
+    ca: str = ""
 
     @property
     def authority(self) -> str:

@@ -244,6 +244,17 @@ class EnvoyPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CertificatePlan:
+    """The certificate that clients are shown. Its files are the operator's, relative to the
+    checkout or to the user's home (~)."""
+
+    cert: str
+    key: str
+    fingerprint: str  # SHA-256 of the certificate, hexadecimal
+    expires: str  # "2027-01-31"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayPlan:
     """The Envoys, and how clients reach them."""
 
@@ -252,6 +263,7 @@ class GatewayPlan:
     shared_address: str  # of all Envoys; one of the living hosts has it. "" without one
     xds_bundle: str
     xds_environment: str
+    certificate: CertificatePlan | None = None  # None where clients speak plain HTTP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

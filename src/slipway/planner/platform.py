@@ -6,7 +6,6 @@ import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from slipway.config.artifacts import Artifacts
 from slipway.config.environment import EnvironmentSettings, FleetSettings
 from slipway.config.errors import raise_if_any
 from slipway.config.inputs import PlanInputs
@@ -34,6 +33,7 @@ from .models import plan_model
 from .peers import peer_names
 from .placement import Placement, room_for
 from .pools import plan_pool, usd_per_hour_at_most
+from .public_certificate import certificate_warnings, for_clients, plan_certificate
 from .security import plan_security, security_warnings
 from .supply.addresses import UNKNOWN_ADDRESS
 from .supply.ssh import plan_ssh
@@ -65,7 +65,7 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
     settings, artifacts = inputs.environment.settings, inputs.artifacts
     hosts = plan_hosts(inputs)
     first_server, supplies = hosts.servers[0], hosts.supplies
-    gateway = _gateway(settings, inputs.environment.name, hosts, artifacts)
+    gateway = _gateway(inputs, hosts)
     gateway_address = gateway.envoys[0].listener.host
     placed = place_models(inputs, supplies)
     placements = _placements(inputs, supplies, placed)
@@ -117,7 +117,12 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
             for name, supply in supplies.items()
         ),
         budget=BudgetPlan(**settings.budget.model_dump()),
-        warnings=(*warnings, *hosts.warnings, *security_warnings(inputs)),
+        warnings=(
+            *warnings,
+            *hosts.warnings,
+            *security_warnings(inputs),
+            *certificate_warnings(inputs),
+        ),
         placement={
             node: dict(replicas)
             for name, placement in placements.items()
@@ -185,10 +190,10 @@ def _keys_address(hosts: Hosts) -> str:
     return hosts.servers[0].address if hosts.on_one_machine else LOOPBACK
 
 
-def _gateway(
-    settings: EnvironmentSettings, environment: str, hosts: Hosts, artifacts: Artifacts
-) -> GatewayPlan:
+def _gateway(inputs: PlanInputs, hosts: Hosts) -> GatewayPlan:
     """An Envoy on every host of the pool; on one machine, and where hosts are not known, one."""
+    settings, artifacts = inputs.environment.settings, inputs.artifacts
+    environment = inputs.environment.name
     nodes, pool = hosts.supplies[settings.gateway.pool].hosts, settings.gateway.pool
     if hosts.on_one_machine or not nodes:
         names = {"": nodes[0].address if nodes else UNKNOWN_ADDRESS}
@@ -199,7 +204,7 @@ def _gateway(
             name=f"envoy{suffix}",
             xds_name=f"xds{suffix}",
             pool=pool,
-            listener=_http(address, settings.gateway.port),
+            listener=for_clients(inputs, address),
             metrics=_https(address, ENVOY_METRICS_PORT),
             xds=replace(_https(address, XDS_PORT), server_name=f"xds.{environment}.slipway"),
             xds_http=_https(address, XDS_HTTP_PORT),
@@ -209,6 +214,7 @@ def _gateway(
     return GatewayPlan(
         envoys=envoys,
         clients=envoys[0].listener.at(settings.gateway.address or envoys[0].listener.host),
+        certificate=plan_certificate(inputs),
         shared_address=settings.gateway.address or "",
         xds_bundle=artifacts.bundles["xds"],
         xds_environment=artifacts.environments["xds"],

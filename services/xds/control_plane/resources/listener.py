@@ -1,4 +1,5 @@
-"""The gateway's one listener: OpenAI over HTTP/1.1 and h2c, Triton's gRPC over h2c.
+"""The gateway's one listener: OpenAI over HTTP/1.1 and HTTP/2, Triton's gRPC over HTTP/2; over TLS
+if there is a certificate for clients.
 
 The filters extract the model's name from each protocol (a JSON body, the first message of a gRPC
 stream) into one header for the routes. Nothing here depends on the routing table, so a new model
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import access_log, local_replies
+from .public_tls import for_clients
 from .routes import MODEL_HEADER, ROUTE_CONFIG, STREAM_HEADER
 from .triton import descriptor_set_base64, model_name_fields
 
@@ -49,11 +51,13 @@ end
 @dataclass(frozen=True, slots=True)
 class GatewayAddress:
     """The address on which Envoy listens for clients, and one that it shares with the Envoys of
-    other hosts: it listens there too, whether or not its host has the address now."""
+    other hosts: it listens there too, whether or not its host has the address now. `certificate` is
+    the file in which Envoy finds what it shows clients; "" for plain HTTP."""
 
     address: str
     port: int
     shared: str = ""
+    certificate: str = ""
 
 
 def listener(gateway: GatewayAddress) -> _Json:
@@ -64,15 +68,20 @@ def listener(gateway: GatewayAddress) -> _Json:
         "per_connection_buffer_limit_bytes": 32768,
         "filter_chains": [
             {
+                **_tls(gateway),
                 "filters": [
                     {
                         "name": "envoy.filters.network.http_connection_manager",
                         "typed_config": _connection_manager(),
                     }
-                ]
+                ],
             }
         ],
     }
+
+
+def _tls(gateway: GatewayAddress) -> _Json:
+    return {"transport_socket": for_clients(gateway.certificate)} if gateway.certificate else {}
 
 
 def _shared(gateway: GatewayAddress) -> _Json:

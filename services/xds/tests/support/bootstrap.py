@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -62,6 +63,17 @@ def gateway_secrets(certificate: Path) -> dict[str, str]:
     """The files in which a gateway finds its certificate, by path."""
     secrets = _module("components.certificates.envoy_secrets")
     return {file.path: file.content for file in secrets.secret_files(str(certificate))}
+
+
+def public_secret(certificate: Mapping[str, str]) -> tuple[str, str]:
+    """Path and content of the file in which a gateway finds what it shows clients, as Nomad fills
+    it in; `certificate` has cert.pem and key.pem."""
+    module = _module("components.gateway.public_certificate")
+    file = module.secret_file("envoy")
+    content = file.content
+    for template, name in zip(file.templates, ("cert.pem", "key.pem"), strict=True):
+        content = content.replace(template, json.dumps(certificate[name]))
+    return file.path, content
 
 
 def gateway_transport_socket(server_name: str) -> dict[str, Any]:

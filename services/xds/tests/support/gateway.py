@@ -67,13 +67,13 @@ class Gateway:
     envoy: asyncio.subprocess.Process
     admin_socket: str
 
-    def __init__(self, certificates: Certificates) -> None:
+    def __init__(self, certificates: Certificates, public: str) -> None:
         self.certificates = certificates
-        self.address = GatewayAddress(ADDRESS, free_port())
+        self.address = GatewayAddress(ADDRESS, free_port(), certificate=public)
         self.metrics_port = free_port()
         self.xds_port = free_port()
         self.hub = Hub()
-        self.url = f"http://{ADDRESS}:{self.address.port}"
+        self.url = f"{'https' if public else 'http'}://{ADDRESS}:{self.address.port}"
         self.target = f"{ADDRESS}:{self.address.port}"
         self.metrics_url = f"https://{ADDRESS}:{self.metrics_port}"
 
@@ -144,11 +144,12 @@ async def gateway(
     concurrency: int = 2,
     change: Callable[[dict[str, Any]], None] | None = None,
     certificates: Certificates | None = None,
+    public: str = "",
 ) -> AsyncIterator[Gateway]:
     """Envoy starts with an empty table and is ready when this returns. `change` edits its
-    bootstrap."""
+    bootstrap; `public` is the file in `folder` with the certificate for clients."""
     envoy = tools.find("envoy")
-    result = Gateway(certificates or Certificates(folder / "certificates"))
+    result = Gateway(certificates or Certificates(folder / "certificates"), public)
     write_secrets(folder, result.certificates)
     await result.start_control_plane()
     config = folder / "envoy.json"
@@ -183,7 +184,7 @@ def _answers(gateway: Gateway) -> Any:
         try:
             async with (
                 aiohttp.ClientSession() as session,
-                session.get(f"{gateway.url}/healthz") as response,
+                session.get(f"{gateway.url}/healthz", ssl=False) as response,
             ):
                 return response.status == 200
         except aiohttp.ClientError:

@@ -91,13 +91,23 @@ async def _stream(
 
     if not grpc:
         pieces = openai_http.stream_chat(
-            applied.gateway_http, model, prompt, system=system, max_tokens=max_tokens
+            applied.gateway_http,
+            model,
+            prompt,
+            system=system,
+            max_tokens=max_tokens,
+            tls=applied.tls,
         )
         return await collect(pieces, show)
     # Its import takes a third of a second, more than the first token does.
     from slipway.cli.protocols import triton_grpc  # noqa: PLC0415
 
     pieces = triton_grpc.stream_chat(
-        applied.gateway_grpc, model, prompt, system=system, max_tokens=max_tokens
+        applied.gateway_grpc,
+        model,
+        prompt,
+        system=system,
+        max_tokens=max_tokens,
+        tls=applied.tls,
     )
     return await collect(pieces, show)

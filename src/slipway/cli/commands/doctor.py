@@ -15,8 +15,9 @@ from slipway.cli.errors import FAILED, CliError
 from slipway.cli.lifecycle.registry import lifecycle_of
 from slipway.cli.machine import checks
 from slipway.cli.options import DEFAULT_STACK, Json, Stack
-from slipway.cli.planning import plan_of
+from slipway.cli.planning import plan_environment, plan_of
 from slipway.config.errors import ConfigError
+from slipway.config.inputs import load_inputs
 
 app = typer.Typer(add_completion=False)
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -57,7 +58,7 @@ def _checks(environment: Environment) -> Iterator[checks.Check]:
         return
     yield from lifecycle.machine_checks()
     try:
-        plan = plan_of(environment)
+        plan = plan_environment(load_inputs(environment.checkout, environment.name))
     except ConfigError as error:
         yield _configuration(environment, error)
         return

@@ -11,7 +11,7 @@ from slipway.cli.environment import Environment, find
 from slipway.cli.errors import FAILED, WRONG_INPUT, CliError
 from slipway.cli.lifecycle.registry import lifecycle_of
 from slipway.cli.options import DEFAULT_STACK, PASS_THROUGH, Json, Stack
-from slipway.cli.planning import plan_environment
+from slipway.cli.planning import plan_environment, warn_of_certificate
 from slipway.cli.progress import ToolchainProgress
 from slipway.cli.pulumi.offline import offline_preview
 from slipway.cli.pulumi.plugins import describe, prepare_plugins
@@ -41,7 +41,9 @@ def preview(
     environment = find(stack)
     must_be_built(environment)
     # Mistakes in files come first.
-    plan = plan_environment(load_inputs(environment.checkout, environment.name))
+    inputs = load_inputs(environment.checkout, environment.name)
+    plan = plan_environment(inputs)
+    warn_of_certificate(inputs)
     if offline:
         _show_offline(environment, context.args, json=json)
         return

@@ -44,7 +44,7 @@ def take_snapshot(environment: Environment, applied: Applied) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "environment": applied.environment,
         "running": "nomad" not in unreachable,
-        "gateway": {"http": applied.gateway_http, "grpc": applied.gateway_grpc},
+        "gateway": applied.gateway,
         "models": {model.name: _model(model.name, states) for model in applied.models},
         "nodes": sorted((_node(node) for node in nodes), key=lambda node: node["name"]),
         "jobs": sorted((_job(job) for job in jobs), key=lambda job: job["id"]),

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from slipway.cli.certificates import trusted
+from slipway.cli.certificates import PublicTls, trusted
 from slipway.cli.protocols.answer import NoAnswerError, Piece
 
 CONNECT_TIMEOUT_S = 5.0
@@ -23,8 +23,10 @@ async def stream_chat(
     system: str | None = None,
     max_tokens: int,
     timeout_s: float = 120.0,
+    tls: PublicTls | None = None,
 ) -> AsyncIterator[Piece]:
     """Pieces of the answer at temperature 0; `timeout_s` bounds each wait for the next one.
+    `gateway` is a URL; with `tls` it is verified by its name, whatever the URL says.
 
     Raises NoAnswerError for an error of the gateway or the engine, or a stream that breaks off.
     """
@@ -32,8 +34,15 @@ async def stream_chat(
     body = _request(model, prompt, system, max_tokens)
     try:
         async with (
-            httpx.AsyncClient(timeout=timeout, trust_env=False, verify=trusted()) as client,
-            client.stream("POST", f"{gateway}/v1/chat/completions", json=body) as response,
+            httpx.AsyncClient(
+                timeout=timeout, trust_env=False, verify=tls.context() if tls else trusted()
+            ) as client,
+            client.stream(
+                "POST",
+                f"{gateway}/v1/chat/completions",
+                json=body,
+                extensions={"sni_hostname": tls.name} if tls else None,
+            ) as response,
         ):
             if response.is_error:
                 raise _refused(response.status_code, (await response.aread()).decode())

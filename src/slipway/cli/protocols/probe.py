@@ -59,11 +59,15 @@ def _pieces(
     applied: Applied, model: str, protocol: str, *, max_tokens: int
 ) -> AsyncIterator[Piece]:
     if protocol == "http":
-        return openai_http.stream_chat(applied.gateway_http, model, QUESTION, max_tokens=max_tokens)
+        return openai_http.stream_chat(
+            applied.gateway_http, model, QUESTION, max_tokens=max_tokens, tls=applied.tls
+        )
     # Imported here, because it takes a third of a second, and only models with gRPC need it.
     from slipway.cli.protocols import triton_grpc  # noqa: PLC0415
 
-    return triton_grpc.stream_chat(applied.gateway_grpc, model, QUESTION, max_tokens=max_tokens)
+    return triton_grpc.stream_chat(
+        applied.gateway_grpc, model, QUESTION, max_tokens=max_tokens, tls=applied.tls
+    )
 
 
 async def _streamed(pieces: AsyncIterator[Piece]) -> Answer:

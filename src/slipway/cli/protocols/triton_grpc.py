@@ -11,6 +11,7 @@ import numpy as np
 import tritonclient.grpc.aio as triton  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
+from slipway.cli.certificates import PublicTls
 from slipway.cli.protocols.answer import NoAnswerError, Piece
 
 
@@ -31,13 +32,15 @@ async def stream_chat(
     system: str | None = None,
     max_tokens: int,
     timeout_s: float = 120.0,
+    tls: PublicTls | None = None,
 ) -> AsyncIterator[Piece]:
-    """Pieces of the answer at temperature 0, within `timeout_s` in all; `gateway` is host:port.
+    """Pieces of the answer at temperature 0, within `timeout_s` in all.
+
+    `gateway` is host:port; with `tls` it is verified by its name.
 
     Raises NoAnswerError for an error of the gateway or the engine.
     """
-    # The user's proxy must not see loopback requests.
-    client = triton.InferenceServerClient(gateway, channel_args=[("grpc.enable_http_proxy", 0)])
+    client = _client(gateway, tls)
     request = _request(model, chat_text(prompt, system), max_tokens)
 
     async def requests() -> AsyncIterator[dict[str, Any]]:
@@ -56,6 +59,20 @@ async def stream_chat(
         raise _no_answer(gateway, error.code().name, error.details() or "") from None
     finally:
         await client.close()
+
+
+def _client(gateway: str, tls: PublicTls | None) -> Any:
+    # The user's proxy must not see loopback requests.
+    options: list[tuple[str, Any]] = [("grpc.enable_http_proxy", 0)]
+    if tls is None:
+        return triton.InferenceServerClient(gateway, channel_args=options)
+    found = tls.authorities_file
+    return triton.InferenceServerClient(
+        gateway,
+        ssl=True,
+        root_certificates=None if found is None else str(found),
+        channel_args=[*options, ("grpc.ssl_target_name_override", tls.name)],
+    )
 
 
 def _request(model: str, text: str, max_tokens: int) -> dict[str, Any]:

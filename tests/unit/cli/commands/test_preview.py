@@ -22,6 +22,7 @@ from tests.unit.cli.protocols.test_protocols import put_plan
 from tests.unit.cli.pulumi.test_state import put_checkpoint
 from tests.unit.plan.samples import ROOT
 
+WITHOUT_TLS = SimpleNamespace(certificate=None)  # of a plan's inputs
 NO_MODELS = SimpleNamespace(models=())
 MARKED = {"type": "nomad:index/job:Job", "id": "model-a-old", "delete": True}
 
@@ -39,7 +40,7 @@ def previewed(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]
     shutil.rmtree(checkout / "stacks")
     for part in ("src", "components", "stacks"):
         (checkout / part).symlink_to(ROOT / part)
-    monkeypatch.setattr(preview, "load_inputs", lambda *_: None)
+    monkeypatch.setattr(preview, "load_inputs", lambda *_: WITHOUT_TLS)
     monkeypatch.setattr(preview, "plan_environment", lambda _: NO_MODELS)
     monkeypatch.setattr(preview.resolve, "tools", lambda *_: {})
     monkeypatch.setattr(preview, "prepare_plugins", lambda _: "registry-only")

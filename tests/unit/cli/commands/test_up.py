@@ -33,7 +33,9 @@ from tests.unit.cli.documents import plan_document
 from tests.unit.cli.protocols.test_protocols import put_plan
 from tests.unit.cli.pulumi.test_state import put_checkpoint
 
-INPUTS = SimpleNamespace(without_key=[], not_valid=[])  # of a plan that can be applied
+INPUTS = SimpleNamespace(
+    without_key=[], not_valid=[], certificate=None
+)  # of a plan that can be applied
 
 PARIS = Answer(text=" Paris. ", tokens=3, pieces=3, ttft_s=0.0756, total_s=0.3)
 READY = Probe(model="smollm2", openai=PARIS, grpc=PARIS)

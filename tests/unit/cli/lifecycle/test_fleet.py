@@ -19,7 +19,9 @@ from slipway.cli.lifecycle.fleet import backend, lifecycle
 from slipway.cli.lifecycle.fleet.lifecycle import FleetLifecycle
 from slipway.plan.platform import SecurityPlan
 
-INPUTS = SimpleNamespace(without_key=[], not_valid=[])  # of a plan that can be applied
+INPUTS = SimpleNamespace(
+    without_key=[], not_valid=[], certificate=None
+)  # of a plan that can be applied
 
 OWN = ("PULUMI_BACKEND_URL", "PULUMI_HOME", "PULUMI_CONFIG_PASSPHRASE")
 Answers = Callable[[dict[str, str]], None]

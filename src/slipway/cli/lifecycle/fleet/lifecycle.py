@@ -24,7 +24,7 @@ from slipway.cli.lifecycle.protocol import Report
 from slipway.cli.machine.checks import Check, operators_machine
 from slipway.cli.machine.preparation import fill_cache
 from slipway.cli.machine.ssh_agent import agent_for
-from slipway.cli.planning import plan_environment
+from slipway.cli.planning import plan_environment, plan_of, warn_of_certificate
 from slipway.cli.platform.clusters import clusters
 from slipway.cli.progress import Phases, ToolchainProgress, telling
 from slipway.cli.pulumi.authorities import must_sign_now
@@ -64,6 +64,7 @@ class FleetLifecycle:
             inputs = load_inputs(self.environment.checkout, self.environment.name)
             must_sign_now(inputs)
             plan = plan_environment(inputs)
+            warn_of_certificate(inputs)
         if plan.ssh is not None:  # what the hosts get comes from this machine's cache
             fill_cache(self.environment, inputs, plan, phases)
         with self._prepared(phases, plan.ssh) as (pulumi, _):
@@ -259,8 +260,7 @@ class FleetLifecycle:
     def _ssh(self) -> SshPlan | None:
         """None also where the files are wrong, which must not prevent `down`."""
         try:
-            inputs = load_inputs(self.environment.checkout, self.environment.name)
-            return plan_environment(inputs).ssh
+            return plan_of(self.environment).ssh
         except ConfigError:
             return None
 

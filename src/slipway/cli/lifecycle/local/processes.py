@@ -10,6 +10,7 @@ from slipway.cli.platform.nomad import Nomad
 from slipway.cli.platform.readiness import ROUTE_TIMEOUT_S, wait_for_leader, wait_for_models
 from slipway.cli.progress import Phases
 from slipway.cli.pulumi.locks import clear_stale_locks, exclusive
+from slipway.cli.views.gateway_line import gateway_line
 
 
 def start(environment: Environment) -> None:
@@ -24,7 +25,7 @@ def start(environment: Environment) -> None:
         loading_s = max((model.load_timeout_s for model in applied.models), default=0)
         with phases.phase("models", "loading, until the gateway answers for each"):
             wait_for_models(applied, timeout_s=loading_s + ROUTE_TIMEOUT_S)
-    say(f"gateway  {applied.gateway_http} (OpenAI)   {applied.gateway_grpc} (Triton gRPC)")
+    say(gateway_line(applied.gateway))
 
 
 def stop(environment: Environment) -> None:

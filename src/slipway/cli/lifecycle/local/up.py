@@ -13,7 +13,7 @@ from slipway.cli.lifecycle.local.backend import own_pulumi, prepare_stack
 from slipway.cli.lifecycle.protocol import Report
 from slipway.cli.machine import checks
 from slipway.cli.machine.preparation import fill_cache
-from slipway.cli.planning import plan_environment, plan_of
+from slipway.cli.planning import plan_environment, warn_of_certificate
 from slipway.cli.platform import agents
 from slipway.cli.platform.nomad import Nomad, allocations_now
 from slipway.cli.platform.readiness import ROUTE_TIMEOUT_S, wait_for_leader, wait_for_models
@@ -23,6 +23,7 @@ from slipway.cli.pulumi.authorities import must_follow, must_sign_now
 from slipway.cli.pulumi.locks import exclusive
 from slipway.cli.pulumi.plugins import describe, known_kind, prepare_plugins
 from slipway.cli.pulumi.state import read_state
+from slipway.cli.views.gateway_line import gateway_line
 from slipway.config.inputs import PlanInputs, load_inputs
 from slipway.plan.platform import PlatformPlan
 
@@ -39,6 +40,7 @@ def up(environment: Environment) -> Report:
         inputs = load_inputs(environment.checkout, environment.name)
         must_sign_now(inputs)
         plan = plan_environment(inputs)
+        warn_of_certificate(inputs)
         before = recorded(environment)
         agents.must_stay(environment, before, plan)
         checks.require(checks.free_ports(plan, environment))
@@ -84,7 +86,8 @@ def _bring_up(
 def _must_be_unchanged(environment: Environment, plan: PlatformPlan) -> None:
     """The program reads the files itself, and must find what was checked and prepared up to half an
     hour earlier."""
-    if plan_of(environment) != plan:
+    inputs = load_inputs(environment.checkout, environment.name)
+    if plan_environment(inputs) != plan:
         raise CliError(
             f"the files of {environment.name} were changed while this command ran",
             fix="run the same command again: it continues from here",
@@ -114,7 +117,7 @@ def _report(applied: Applied, probes: Sequence[Probe], phases: Phases) -> dict[s
     )
     answer = (shown.openai or shown.grpc) if shown else None
     return {
-        "gateway": {"http": applied.gateway_http, "grpc": applied.gateway_grpc},
+        "gateway": applied.gateway,
         "models": {probe.model: {"ready": probe.ready} for probe in probes},
         "answer": answer.text.strip() if answer else "",
         "ttft_ms": round(answer.ttft_s * 1000) if answer else None,
@@ -136,8 +139,6 @@ def _show(report: dict[str, Any], probes: Sequence[Probe]) -> None:
         say(f"  {probe.model}: ready; TTFT {', '.join(ttft)}")
     if report["answer"]:
         say(f"  {QUESTION}\n  {report['answer']}")
-    say(
-        f"gateway  {report['gateway']['http']} (OpenAI)   {report['gateway']['grpc']} (Triton gRPC)"
-    )
+    say(gateway_line(report["gateway"]))
     times = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in report["phases"].items())
     say(f"up in {report['seconds']:.1f} s ({times})")

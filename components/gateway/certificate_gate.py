@@ -1,0 +1,31 @@
+"""What the gate waits for after the certificate that clients are shown has changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slipway.plan.platform import PlatformPlan
+
+# Nomad renders a changed variable within seconds; a first Envoy starts within a minute.
+DEADLINE_S = 120
+
+
+def certificate_document(plan: PlatformPlan) -> dict[str, Any]:
+    """schemas/certificate-gate.schema.json"""
+    gateway = plan.gateway
+    assert gateway.certificate is not None, "plain HTTP has no certificate"  # noqa: S101
+    return {
+        "schema_version": 1,
+        "server_name": gateway.clients.server_name,
+        "fingerprint": gateway.certificate.fingerprint,
+        "listeners": {envoy.name: envoy.listener.authority for envoy in gateway.envoys},
+        "deadline_s": DEADLINE_S,
+    }
+
+
+def asked_from(plan: PlatformPlan) -> str:
+    """The host whose network reaches every listener, which the operator's machine may not: that of
+    the first Envoy."""
+    envoy = plan.gateway.envoys[0]
+    hosts = plan.pool(envoy.pool).hosts
+    return next(host.name for host in hosts if host.address == envoy.listener.host)
