@@ -155,6 +155,9 @@ class Environment:
         self.make_pulumi_folders()
         for folder in (self.run, self.logs):
             folder.mkdir(mode=0o700, exist_ok=True)
+        self.make_scratch()
+
+    def make_scratch(self) -> None:
         _make_private(self.scratch)
 
     def make_pulumi_folders(self) -> None:

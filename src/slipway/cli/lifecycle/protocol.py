@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -36,6 +37,10 @@ class Lifecycle(Protocol):
     @property
     def credentials(self) -> Path:
         """The folder of the operator's certificate and tokens (operator/, tokens/)."""
+
+    def reaching(self, plan: PlatformPlan) -> AbstractContextManager[Mapping[str, str]]:
+        """Within it, what runs can be asked at the addresses of plan.operator. It gives the
+        variables with which Pulumi and other programs do so."""
 
     def host_facts(self, plan: PlatformPlan) -> Mapping[str, HostFacts | CliError]:
         """What each host of the plan says of itself, or why it does not; none where hosts are

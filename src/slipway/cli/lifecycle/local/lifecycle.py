@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +34,9 @@ class LocalLifecycle:
     @property
     def credentials(self) -> Path:
         return self.environment.run
+
+    def reaching(self, _plan: PlatformPlan) -> AbstractContextManager[Mapping[str, str]]:
+        return nullcontext({})
 
     def host_facts(self, _plan: PlatformPlan) -> Mapping[str, HostFacts | CliError]:
         return {}
