@@ -42,6 +42,10 @@ class Lifecycle(Protocol):
         """Within it, what runs can be asked at the addresses of plan.operator. It gives the
         variables with which Pulumi and other programs do so."""
 
+    def reach(self, plan: PlatformPlan) -> None:
+        """Keeps what runs within reach of other programs until it is interrupted, and prints the
+        variables with which they ask."""
+
     def host_facts(self, plan: PlatformPlan) -> Mapping[str, HostFacts | CliError]:
         """What each host of the plan says of itself, or why it does not; none where hosts are
         processes of this machine."""

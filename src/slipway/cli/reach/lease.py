@@ -21,7 +21,7 @@ from slipway.cli.environment import Environment, inherited
 from slipway.cli.errors import CliError
 from slipway.cli.machine.ssh_agent import SOCKET as AGENT
 from slipway.cli.progress import telling
-from slipway.cli.reach.document import OPEN, REFUSED, SHARED, Forwarding, forwarding_of, line
+from slipway.cli.reach.document import CLOSED, REFUSED, SHARED, Forwarding, forwarding_of, line
 from slipway.cli.reach.forwards import variables_of
 from slipway.plan.platform import PlatformPlan
 
@@ -39,18 +39,35 @@ def reaching(
     so if there is none. `agent` are the variables of an ssh-agent. CliError if an address is taken
     on this machine.
     """
-    if plan.ssh is None or not plan.operator.forwarded or plan.ssh.unknown:
+    if plan.ssh is None:
+        yield {}
+        return
+    if plan.ssh.unknown:  # the program says what is missing in the files
         yield variables_of(plan)
         return
-    wanted = forwarding_of(plan, plan.ssh)
+    with held(environment, forwarding_of(plan, plan.ssh), agent):
+        yield variables_of(plan)
+
+
+@contextmanager
+def held(environment: Environment, wanted: Forwarding, agent: Mapping[str, str]) -> Iterator[Lease]:
+    """A lease whose first state has been said."""
     users = {name: value for name, value in inherited().items() if not name.startswith("PULUMI_")}
     lease = _taken(environment, wanted, {**users, **agent})
     try:
         with telling(lambda: f"waiting for {', '.join(wanted.hosts)}"):
-            _say_if_closed(lease.next_state(), environment.name)
-        yield variables_of(plan)
+            state = lease.next_state()
+        if state is not None and state["state"] == CLOSED:
+            say_closed(state, environment.name)
+        yield lease
     finally:
         lease.end()
+
+
+def say_closed(state: Mapping[str, Any], environment: str) -> None:
+    for host, reason in state["reasons"].items():
+        say(f"{host} cannot be reached over SSH: {reason}", style="yellow")
+    say(f'nothing of "{environment}" can be reached; it is tried again', style="yellow")
 
 
 @dataclass(slots=True)
@@ -83,6 +100,17 @@ class Lease:
         """What the keeper reports next; None when it has ended."""
         text = self._lines.readline()
         return json.loads(text) if text else None
+
+    def follow(self, environment: str) -> None:
+        """Says what changes. CliError if the keeper ends, which it does only if it is killed."""
+        while state := self.next_state():
+            if state["state"] == CLOSED:
+                say_closed(state, environment)
+            else:
+                say(f'"{environment}" is reached through {state["host"]}')
+        raise CliError(
+            "the process that forwards has ended", fix=f"run slipway reach -s {environment} again"
+        )
 
     def end(self) -> None:
         """Returns when everything is closed that nobody else needs."""
@@ -163,11 +191,3 @@ def _of_new(
 
 def _log(environment: Environment) -> Path:
     return environment.pulumi_home / f"{environment.name}.reach.log"
-
-
-def _say_if_closed(state: Mapping[str, Any] | None, environment: str) -> None:
-    if state is None or state["state"] == OPEN:
-        return
-    for host, reason in state["reasons"].items():
-        say(f"{host} cannot be reached over SSH: {reason}", style="yellow")
-    say(f'so nothing of "{environment}" can be reached; it is tried again', style="yellow")

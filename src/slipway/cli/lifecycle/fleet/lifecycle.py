@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,10 @@ from slipway.cli.pulumi.plugins import describe, known_kind, prepare_plugins
 from slipway.cli.pulumi.process import Pulumi
 from slipway.cli.pulumi.repairs import without_resources
 from slipway.cli.pulumi.state import StackState
+from slipway.cli.reach.document import forwarding_of
 from slipway.cli.reach.forwards import variables_of
-from slipway.cli.reach.lease import reaching
+from slipway.cli.reach.lease import held, reaching
+from slipway.cli.reach.shell import shell_exports
 from slipway.cli.snapshots import kept, restoring
 from slipway.cli.snapshots.kept import Snapshot
 from slipway.config.errors import ConfigError
@@ -94,6 +97,20 @@ class FleetLifecycle:
             reaching(self.environment, plan, agent) as variables,
         ):
             yield {**agent, **variables}
+
+    def reach(self, plan: PlatformPlan) -> None:
+        name, ssh = self.environment.name, self._reached(plan)
+        with (
+            agent_for(ssh) as agent,
+            held(self.environment, forwarding_of(plan, ssh), agent) as lease,
+        ):
+            sys.stdout.write(
+                self.exports() + exports(agent) + shell_exports(plan, self.credentials)
+            )
+            sys.stdout.flush()
+            say(f'"{name}" is within reach until Ctrl-C; the lines above are for another shell')
+            with suppress(KeyboardInterrupt):
+                lease.follow(name)
 
     def host_facts(self, plan: PlatformPlan) -> Mapping[str, HostFacts | CliError]:
         if plan.ssh is None:

@@ -38,6 +38,14 @@ class LocalLifecycle:
     def reaching(self, _plan: PlatformPlan) -> AbstractContextManager[Mapping[str, str]]:
         return nullcontext({})
 
+    def reach(self, _plan: PlatformPlan) -> None:
+        name = self.environment.name
+        raise CliError(
+            f'"{name}" runs on this machine, so every program here reaches it',
+            fix=f'eval "$(slipway env -s {name})"; slipway status -s {name} shows its addresses',
+            exit_code=WRONG_INPUT,
+        )
+
     def host_facts(self, _plan: PlatformPlan) -> Mapping[str, HostFacts | CliError]:
         return {}
 
