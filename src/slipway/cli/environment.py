@@ -98,8 +98,9 @@ class Environment:
         return self.run / "operator"
 
     def token(self, api: str) -> str | None:
-        """The management token of "nomad" or "consul"; None before it exists."""
-        return token_in(self.run, api)
+        """The management token of "nomad" or "consul", wherever they run; None before it
+        exists."""
+        return token_in(self.run, api) or token_in(self.access, api)
 
     def variables(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         """The variables that Pulumi, its program and this machine's host programs read."""

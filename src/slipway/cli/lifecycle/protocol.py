@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from slipway.cli.applied import Applied
 from slipway.cli.errors import CliError
 from slipway.cli.hosts.facts import HostFacts
 from slipway.cli.machine.checks import Check
@@ -41,6 +42,10 @@ class Lifecycle(Protocol):
     def reaching(self, plan: PlatformPlan) -> AbstractContextManager[Mapping[str, str]]:
         """Within it, what runs can be asked at the addresses of plan.operator. It gives the
         variables with which Pulumi and other programs do so."""
+
+    def asked(self) -> AbstractContextManager[Applied]:
+        """Within it, the platform can be asked at these addresses. CliError if it was not brought
+        up here, as far as that is known."""
 
     def reach(self, plan: PlatformPlan) -> None:
         """Keeps what runs within reach of other programs until it is interrupted, and prints the

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from slipway.cli.applied import Applied, planned
 from slipway.cli.console import say
 from slipway.cli.environment import Environment, exports
 from slipway.cli.errors import WRONG_INPUT, CliError, InterruptedRunError
@@ -97,6 +98,14 @@ class FleetLifecycle:
             reaching(self.environment, plan, agent) as variables,
         ):
             yield {**agent, **variables}
+
+    @contextmanager
+    def asked(self) -> Iterator[Applied]:
+        """What the files say: what was brought up last is not recorded here."""
+        plan = plan_of(self.environment)
+        self._reached(plan)
+        with self.reaching(plan):
+            yield planned(plan, operator=self.credentials / "operator")
 
     def reach(self, plan: PlatformPlan) -> None:
         name, ssh = self.environment.name, self._reached(plan)

@@ -18,6 +18,7 @@ from slipway.cli.pulumi.process import Pulumi
 from slipway.cli.pulumi.state import StackState, read_state
 
 if TYPE_CHECKING:
+    from slipway.cli.applied import Applied
     from slipway.cli.hosts.facts import HostFacts
     from slipway.cli.lifecycle.protocol import Report
     from slipway.cli.machine.checks import Check
@@ -37,6 +38,11 @@ class LocalLifecycle:
 
     def reaching(self, _plan: PlatformPlan) -> AbstractContextManager[Mapping[str, str]]:
         return nullcontext({})
+
+    def asked(self) -> AbstractContextManager[Applied]:
+        from slipway.cli.applied import require
+
+        return nullcontext(require(self.environment))
 
     def reach(self, _plan: PlatformPlan) -> None:
         name = self.environment.name
