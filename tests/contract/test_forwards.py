@@ -33,6 +33,7 @@ pytestmark = pytest.mark.timeout(120)
 SERVERS = {f"server-{number}": f"127.91.{WORKER}.{10 + number}" for number in range(2)}
 LOCAL = f"127.191.{WORKER}.1"
 WITHIN_S = 30.0
+HANDSHAKE_S = 10.0
 
 
 class Named(socketserver.StreamRequestHandler):
@@ -151,6 +152,24 @@ def test_a_server_that_dies_is_replaced_by_another_one(network: Network) -> None
     assert_closed(network)
 
 
+def test_a_connection_outlasts_a_server_that_falls_silent(network: Network) -> None:
+    """Sooner than Pulumi's providers give up a TLS handshake."""
+    with reached(network):
+        network.apis["server-0"].close()
+        silent = ssh_of(network, "server-0")
+        assert len(silent) > 1, "the one that listens, and the connection"
+        for process in silent:
+            process.suspend()
+        try:
+            began_s = time.monotonic()
+            assert ask(network.plan.operator.consul) == SERVERS["server-1"]
+            assert time.monotonic() - began_s < HANDSHAKE_S
+        finally:
+            for process in silent:
+                process.kill()
+    assert_closed(network)
+
+
 def test_the_next_server_is_used_where_the_first_one_has_no_ssh(network: Network) -> None:
     network.ssh["server-0"].close()
     with reached(network):
@@ -261,13 +280,20 @@ def test_no_client_outlives_a_keeper_that_is_killed(network: Network) -> None:
 
 def end_the_ssh_of(network: Network, server: str) -> None:
     """With its connections, which sshd would leave alone."""
-    address = SERVERS[server]
-    for process in psutil.process_iter(["name"]):
-        if process.info["name"] == "sshd":
-            with_address = [c for c in process.net_connections() if c.laddr[0] == address]
-            if any(c.raddr for c in with_address):
-                process.kill()
+    for process in ssh_of(network, server):
+        process.kill()
     network.ssh[server].close()
+
+
+def ssh_of(network: Network, server: str) -> list[psutil.Process]:
+    """The server, and what serves its connections."""
+    address = network.plan.servers[list(SERVERS).index(server)].address
+    return [
+        process
+        for process in psutil.process_iter(["name"])
+        if process.info["name"] == "sshd"
+        and any(c.laddr and c.laddr[0] == address for c in process.net_connections())
+    ]
 
 
 def until(holds: Callable[[], bool]) -> None:

@@ -34,11 +34,13 @@ from slipway.cli.reach.document import (
     from_json,
     line,
 )
-from slipway.cli.reach.relay import carry, connect
-from slipway.cli.reach.session import Session, UnreachableError, first_session
+from slipway.cli.reach.race import AllFailedError
+from slipway.cli.reach.relay import CHUNK, Streams, answering, carry
+from slipway.cli.reach.session import Session, first_session
 
 AGENT = "SSH_AUTH_SOCK"
 RETRY_S = 1.0
+ENDING_S = 0.5
 
 
 class Keeper:
@@ -124,8 +126,9 @@ class Keeper:
                 self._session = await first_session(
                     self._wanted, names, self._folder, self._variables()
                 )
-            except UnreachableError as error:
-                self._settle(state=CLOSED, reasons=dict(error.reasons))
+            except AllFailedError as error:
+                reasons = dict(zip(names, map(str, error.errors), strict=True))
+                self._settle(state=CLOSED, reasons=reasons)
                 await asyncio.sleep(RETRY_S)
                 continue
             host = self._session.host
@@ -150,21 +153,49 @@ class Keeper:
     async def _serve(
         self, local: Local, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        await self._settled.wait()
-        session = self._session
-        if session is None:
-            writer.close()
-            return
-        order = list(range(len(local.targets)))
-        last = self._answered.get(local, 0)
-        order = [*order[last:], *order[:last]]
-        sockets = [session.sockets[local.targets[number]] for number in order]
+        near = (reader, writer)
         with suppress(OSError):  # one of the two sides is gone
-            if found := await connect((reader, writer), sockets):
-                number, far = found
-                self._answered[local] = order[number]
-                await carry((reader, writer), far)
+            if len(local.targets) == 1:
+                await self._to_the_only_one(local, near)
+            elif said := await reader.read(CHUNK):
+                await self._to_one_that_answers(local, near, said)
         writer.close()
+
+    async def _to_the_only_one(self, local: Local, near: Streams) -> None:
+        await self._settled.wait()
+        if self._session is not None:
+            socket = self._session.sockets[local.targets[0]]
+            await carry(near, await asyncio.open_unix_connection(socket))
+
+    async def _to_one_that_answers(self, local: Local, near: Streams, said: bytes) -> None:
+        while True:
+            await self._settled.wait()
+            session = self._session
+            if session is None:
+                return
+            last = self._answered.get(local, 0)
+            order = [*range(last, len(local.targets)), *range(last)]
+            sockets = [session.sockets[local.targets[number]] for number in order]
+            try:
+                number, answer, far = await answering(said, sockets)
+            except AllFailedError:
+                if await _ends(session):  # another host may take over
+                    continue
+                return
+            self._answered[local] = order[number]
+            near[1].write(answer)
+            await carry(near, far)
+            return
+
+
+async def _ends(session: Session) -> bool:
+    """Whether the session is about to end, which its connections notice first."""
+    try:
+        await asyncio.wait_for(session.ended(), ENDING_S)
+    except TimeoutError:
+        return False
+    await asyncio.sleep(0)  # the keeper has noticed, too
+    return True
 
 
 def _taken(environment: str, local: Local, error: OSError) -> bytes:

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
+from slipway.cli.reach.race import first
+
 CHUNK = 1 << 16
-# For the first bytes of a server among several: a handshake on a busy machine takes less.
-ANSWER_S = 8.0
+HEAD_START_S = 1.5  # of a server before the next one is asked, too
+ANSWER_S = 15.0
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def connect(near: Streams, sockets: Sequence[Path]) -> tuple[int, Streams] | None:
-    """A connection to the first of these that answers, with its number; None if none does.
+async def answering(said: bytes, sockets: Sequence[Path]) -> tuple[int, bytes, Streams]:
+    """The first of these that answers: its number, the answer, and the connection. Raises
+    AllFailedError.
 
     OpenSSH accepts every connection and closes it if the host refuses it, so only an answer tells
-    that a server is there. With several sockets the client must therefore speak first and wait, as
-    in TLS: what it has said is said to the next server again.
+    that a server is there. `said` is what the client has said and waits after, as in TLS: no server
+    has done anything yet that another one must not do again.
     """
-    if len(sockets) == 1:
-        return 0, await asyncio.open_unix_connection(sockets[0])
-    said = await near[0].read(CHUNK)
-    for number, socket in enumerate(sockets if said else ()):
-        far = await _answering(socket, said, near[1])
-        if far is not None:
-            return number, far
-    return None
+    attempts = [functools.partial(_answer, said, socket) for socket in sockets]
+    number, (answer, streams) = await first(attempts, _discard, head_start_s=HEAD_START_S)
+    return number, answer, streams
 
 
 async def carry(near: Streams, far: Streams) -> None:
@@ -45,19 +43,21 @@ async def carry(near: Streams, far: Streams) -> None:
         far[1].close()
 
 
-async def _answering(socket: Path, said: bytes, near: asyncio.StreamWriter) -> Streams | None:
-    """A connection whose first answer has been passed on."""
+async def _answer(said: bytes, socket: Path) -> tuple[bytes, Streams]:
+    reader, writer = await asyncio.open_unix_connection(socket)
     try:
-        reader, writer = await asyncio.open_unix_connection(socket)
-    except OSError:
-        return None
-    writer.write(said)
-    with suppress(OSError, TimeoutError):
-        if first := await asyncio.wait_for(reader.read(CHUNK), ANSWER_S):
-            near.write(first)
-            return reader, writer
-    writer.close()
-    return None
+        writer.write(said)
+        answer = await asyncio.wait_for(reader.read(CHUNK), ANSWER_S)
+        if not answer:
+            raise ConnectionResetError("the host has closed the connection")
+    except BaseException:
+        writer.close()
+        raise
+    return answer, (reader, writer)
+
+
+async def _discard(made: tuple[bytes, Streams]) -> None:
+    made[1][1].close()
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import signal
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -12,17 +13,14 @@ from pathlib import Path
 
 from slipway.cli.machine.children import ended_by
 from slipway.cli.reach.document import Forwarding
+from slipway.cli.reach.race import first
 from slipway.cli.reach.ssh import forwarding, known_hosts
 
 HEAD_START_S = 1.5  # of a host before the next one is tried, too
 
 
 class UnreachableError(Exception):
-    """No host forwards. `reasons` has what OpenSSH says of each, by name."""
-
-    def __init__(self, reasons: Mapping[str, str]) -> None:
-        super().__init__("no host can be reached")
-        self.reasons = reasons
+    """The host does not forward; says what OpenSSH says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,38 +43,14 @@ class Session:
 async def first_session(
     wanted: Forwarding, names: Sequence[str], folder: Path, agent: Mapping[str, str]
 ) -> Session:
-    """A session through the first of these hosts that answers. Hosts that are dead do not say so:
-    the next one is tried while the one before is waited for. UnreachableError."""
-    left, reasons = list(names), dict[str, str]()
-    attempts: dict[asyncio.Task[Session | str], str] = {}
-    try:
-        while left or attempts:
-            if left:
-                name = left.pop(0)
-                attempts[asyncio.create_task(_attempt(wanted, name, folder, agent))] = name
-            done, _ = await asyncio.wait(
-                attempts,
-                timeout=HEAD_START_S if left else None,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            for attempt in done:
-                if isinstance(found := attempt.result(), Session):
-                    del attempts[attempt]
-                    return found
-                reasons[attempts.pop(attempt)] = found
-    finally:
-        for attempt in attempts:
-            attempt.cancel()
-        for late in await asyncio.gather(*attempts, return_exceptions=True):
-            if isinstance(late, Session):
-                await late.close()
-    raise UnreachableError(reasons)
+    """A session through the first of these hosts that answers. Raises AllFailedError, with an
+    UnreachableError of each."""
+    attempts = [functools.partial(_opened, wanted, name, folder, agent) for name in names]
+    _, session = await first(attempts, Session.close, head_start_s=HEAD_START_S)
+    return session
 
 
-async def _attempt(
-    wanted: Forwarding, name: str, parent: Path, agent: Mapping[str, str]
-) -> Session | str:
-    """A session, or what OpenSSH says of the host."""
+async def _opened(wanted: Forwarding, name: str, parent: Path, agent: Mapping[str, str]) -> Session:
     host, folder = wanted.hosts[name], Path(tempfile.mkdtemp(dir=parent))
     known = folder / "known_hosts"
     known.write_text(known_hosts(host, wanted.jump))
@@ -97,9 +71,8 @@ async def _attempt(
     try:
         if await process.stdout.readline():
             return made
-        said = (await process.stderr.read()).decode(errors="replace").strip()
+        said = (await process.stderr.read()).decode(errors="replace").replace("\r", "").strip()
     except asyncio.CancelledError:
         await made.close()
         raise
-    code = await process.wait()
-    return said.replace("\r", "") or f"ssh ended with exit status {code}"
+    raise UnreachableError(said or f"ssh ended with exit status {await process.wait()}")

@@ -9,8 +9,9 @@ from pathlib import Path
 from slipway.plan.platform import SshHost
 
 CONNECT_TIMEOUT_S = 10
-# The connection ends when the host has been silent for so long.
-SILENCE_S, SILENCES = 2, 4
+# The connection ends when the host has been silent for so long, and another host takes over: both
+# within the ten seconds that Pulumi's providers wait for a TLS handshake.
+SILENCE_S, SILENCES = 1, 4
 
 
 def known_hosts(host: SshHost, jump: SshHost | None) -> str:

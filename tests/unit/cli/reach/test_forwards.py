@@ -74,7 +74,7 @@ def test_ssh_forwards_with_pinned_keys_and_notices_a_dead_host() -> None:
     assert command[-5:] == ["-L", "/s/0:10.77.0.12:4646", "-p", "22", "root@10.77.0.11"]
     for option in (
         "StrictHostKeyChecking=yes", "UserKnownHostsFile=/k", "GlobalKnownHostsFile=/dev/null",
-        "BatchMode=yes", "ServerAliveInterval=2", "ServerAliveCountMax=4",
+        "BatchMode=yes", "ServerAliveInterval=1", "ServerAliveCountMax=4",
         "ExitOnForwardFailure=yes",
     ):  # fmt: skip
         assert option in command
