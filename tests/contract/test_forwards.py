@@ -170,6 +170,25 @@ def test_a_connection_outlasts_a_server_that_falls_silent(network: Network) -> N
     assert_closed(network)
 
 
+def test_a_silent_server_behind_a_jump_host_is_overtaken(network: Network) -> None:
+    """The client of the jump host would wait for it, and outlive the client that has given up."""
+    ssh = network.plan.ssh
+    assert ssh is not None
+    network.plan = replace(network.plan, ssh=replace(ssh, jump=ssh.hosts["server-1"]))
+    silent = ssh_of(network, "server-0")
+    for process in silent:
+        process.suspend()
+    try:
+        began_s = time.monotonic()
+        with reached(network):
+            assert ask(network.plan.operator.consul) == SERVERS["server-0"]
+        assert time.monotonic() - began_s < HANDSHAKE_S
+        assert_closed(network)
+    finally:
+        for process in silent:
+            process.resume()
+
+
 def test_the_next_server_is_used_where_the_first_one_has_no_ssh(network: Network) -> None:
     network.ssh["server-0"].close()
     with reached(network):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -33,11 +35,16 @@ class Session:
 
     async def ended(self) -> None:
         await self.process.wait()
+        self._end_group()
 
     async def close(self) -> None:
-        with suppress(ProcessLookupError):
-            self.process.terminate()
+        self._end_group()
         await self.process.wait()
+
+    def _end_group(self) -> None:
+        """With the client of the jump host, which waits long for a host that is dead."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGTERM)
 
 
 async def first_session(
@@ -57,22 +64,24 @@ async def _opened(wanted: Forwarding, name: str, parent: Path, agent: Mapping[st
     targets = dict.fromkeys(target for local in wanted.locals for target in local.targets)
     sockets = {target: folder / str(number) for number, target in enumerate(targets)}
     by_path = {path: target for target, path in sockets.items()}
-    process = await asyncio.create_subprocess_exec(
-        *forwarding(host, wanted.jump, known, by_path),
-        env=agent,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        preexec_fn=ended_by(signal.SIGTERM),
-    )
+    said = folder / "said"  # no pipe, which the client of the jump host would keep open
+    with said.open("wb") as errors:
+        process = await asyncio.create_subprocess_exec(
+            *forwarding(host, wanted.jump, known, by_path),
+            env=agent,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,
+            preexec_fn=ended_by(signal.SIGTERM),
+        )
     made = Session(host=name, sockets=sockets, process=process)
     assert process.stdout is not None  # noqa: S101
-    assert process.stderr is not None  # noqa: S101
     try:
         if await process.stdout.readline():
             return made
-        said = (await process.stderr.read()).decode(errors="replace").replace("\r", "").strip()
-    except asyncio.CancelledError:
+        raise UnreachableError(said.read_text(errors="replace").replace("\r", "").strip())
+    except BaseException:
         await made.close()
+        shutil.rmtree(folder, ignore_errors=True)
         raise
-    raise UnreachableError(said or f"ssh ended with exit status {await process.wait()}")
