@@ -40,8 +40,9 @@ class Named(socketserver.StreamRequestHandler):
     """Answers every line with the address of the server."""
 
     def handle(self) -> None:
+        address, _ = self.connection.getsockname()
         while self.rfile.readline():
-            self.wfile.write(f"{self.server.server_address[0]}\n".encode())
+            self.wfile.write(f"{address}\n".encode())
 
 
 @contextmanager
