@@ -52,9 +52,12 @@ class Forwarding:
 
 
 def forwarding_of(plan: PlatformPlan, ssh: SshPlan) -> Forwarding:
+    """Through the servers whose public keys are known: none is if that of the jump host is not."""
+    servers = {server.name: ssh.hosts[server.name] for server in plan.servers}
+    entered = ssh.jump is None or ssh.jump.host_key
     return Forwarding(
         environment=plan.environment,
-        hosts={server.name: ssh.hosts[server.name] for server in plan.servers},
+        hosts={name: host for name, host in servers.items() if entered and host.host_key},
         jump=ssh.jump,
         locals=_locals(forwards_of(plan)),
     )

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -42,11 +42,9 @@ def reaching(
     if plan.ssh is None:
         yield {}
         return
-    if plan.ssh.unknown:  # the program says what is missing in the files
-        yield variables_of(plan)
-        return
-    with held(environment, forwarding_of(plan, plan.ssh), agent):
-        yield variables_of(plan)
+    wanted = forwarding_of(plan, plan.ssh)
+    with held(environment, wanted, agent) if wanted.hosts else nullcontext():
+        yield variables_of(plan)  # without hosts, Pulumi's program says which keys are missing
 
 
 @contextmanager

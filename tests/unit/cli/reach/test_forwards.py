@@ -22,8 +22,14 @@ JUMP = SshHost(address="bastion", port=2222, user="ops", host_key="ssh-ed25519 B
 
 
 def planned() -> PlatformPlan:
+    """With the public key of every host."""
     servers = [{"name": f"server-{k}", "address": f"10.77.0.1{k}"} for k in range(3)]
-    return make_plan(hosts_inputs(servers=3, server_hosts=servers))
+    plan = make_plan(hosts_inputs(servers=3, server_hosts=servers))
+    assert plan.ssh is not None
+    hosts = {
+        name: replace(host, host_key="ssh-ed25519 AAAA") for name, host in plan.ssh.hosts.items()
+    }
+    return replace(plan, ssh=replace(plan.ssh, hosts=hosts))
 
 
 def test_the_apis_lead_to_every_server_and_the_rest_to_its_host() -> None:
@@ -66,6 +72,16 @@ def test_commands_with_the_same_files_share_a_keeper() -> None:
     jumped = forwarding_of(plan, replace(plan.ssh, jump=JUMP))
     assert jumped.digest != wanted.digest
     assert from_json(jumped.to_json()) == jumped
+
+
+def test_only_servers_with_a_known_key_are_used() -> None:
+    plan = planned()
+    assert plan.ssh is not None
+    assert list(forwarding_of(plan, plan.ssh).hosts) == ["server-0", "server-1", "server-2"]
+    unknown = {**plan.ssh.hosts, "server-0": replace(plan.ssh.hosts["server-0"], host_key="")}
+    new = replace(plan.ssh, hosts=unknown)
+    assert list(forwarding_of(plan, new).hosts) == ["server-1", "server-2"]
+    assert not forwarding_of(plan, replace(new, jump=replace(JUMP, host_key=""))).hosts
 
 
 def test_ssh_forwards_with_pinned_keys_and_notices_a_dead_host() -> None:

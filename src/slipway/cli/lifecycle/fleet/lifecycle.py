@@ -18,7 +18,7 @@ from slipway.cli.errors import WRONG_INPUT, CliError, InterruptedRunError
 from slipway.cli.hosts import forgetting
 from slipway.cli.hosts.facts import HostFacts, look_at
 from slipway.cli.hosts.fitness import host_checks
-from slipway.cli.hosts.over_ssh import OverSsh
+from slipway.cli.hosts.over_ssh import OverSsh, known_way
 from slipway.cli.hosts.roster import member, roster
 from slipway.cli.hosts.unit_logs import show_journal
 from slipway.cli.lifecycle.fleet import backend
@@ -109,6 +109,8 @@ class FleetLifecycle:
 
     def reach(self, plan: PlatformPlan) -> None:
         name, ssh = self.environment.name, self._reached(plan)
+        for server in plan.servers:
+            known_way(ssh, server.name)
         with (
             agent_for(ssh) as agent,
             held(self.environment, forwarding_of(plan, ssh), agent) as lease,
