@@ -38,7 +38,7 @@ def replaced_key(
         document={
             "schema_version": SCHEMA_VERSION,
             "system": name,
-            "servers": [api.at(server.address).url for server in plan.servers],
+            "servers": [server.url for server in plan.servers_of(api)],
             "generation": generation,
             "timeout_s": TIMEOUT_S,
         },

@@ -85,9 +85,10 @@ def autoscaler_job(plan: PlatformPlan) -> Job:
                             change_mode="restart",
                         ),
                     ),
-                    # The agent and the check read how to reach Nomad from the environment.
+                    # The agent and the check read how to reach Nomad from the environment. Its own
+                    # node's agent asks whichever server lives.
                     env={
-                        "NOMAD_ADDR": in_arguments(plan.nomad).url,
+                        "NOMAD_ADDR": in_arguments(plan.nomad.at(autoscaling.autoscaler.host)).url,
                         "NOMAD_CACERT": AUTHORITY,
                         "NOMAD_CLIENT_CERT": CERTIFICATE,
                         "NOMAD_CLIENT_KEY": KEY,

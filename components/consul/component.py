@@ -39,15 +39,16 @@ class ConsulCluster(SlipwayComponent):
     agent a new gossip key and new tokens, which a running cluster does not accept: `slipway down`
     first. Removing the component deletes the servers' data, KV included.
 
-    Attributes: `address` (the first server's, plain), `token` (the operator's, secret), `seed` (for
-    the client agents, secret), `ready` (for users of the cluster to depend on).
+    Attributes: `address` (as the operator's machine asks it, plain), `token` (the operator's,
+    secret), `seed` (for the client agents, secret), `ready` (for users of the cluster to depend
+    on).
     """
 
     def __init__(
         self, name: str, args: ConsulClusterArgs, *, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         plan, hosts = args.plan, args.hosts
-        self.address = plan.consul.url
+        self.address = plan.operator.consul.url
         super().__init__("ConsulCluster", name, {"servers": len(plan.servers)}, opts)
         self.seed = self.random_seed(name)
         self.token = self.seed.apply(lambda seed: seeds.token(seed, acl.MANAGEMENT))
@@ -56,7 +57,7 @@ class ConsulCluster(SlipwayComponent):
             name,
             plan,
             hosts.programs,
-            plan.consul,
+            plan.operator.consul,
             seed=self.seed,
             token=self.token,
             depends_on=[args.operator],

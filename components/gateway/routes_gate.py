@@ -14,7 +14,7 @@ def gate_document(plan: PlatformPlan) -> dict[str, Any]:
     """schemas/routes-gate.schema.json"""
     return {
         "schema_version": 1,
-        "consul": plan.consul.url,
+        "consul": plan.operator.consul.url,
         "routes": {
             model.name: sorted(
                 backend["service"] for backend in model.route["backends"] if backend["weight"]

@@ -63,7 +63,7 @@ def gate_document(plan: PlatformPlan, pool: Pool) -> dict[str, Any]:
     """What services/node/nomad_nodes.py waits for (schemas/pool-gate.schema.json)."""
     return {
         "schema_version": GATE_SCHEMA_VERSION,
-        "address": plan.nomad.url,
+        "address": plan.operator.nomad.url,
         "pool": pool.name,
         "count": pool.nodes_min,
         "ready_timeout_s": READY_TIMEOUT_S,

@@ -54,16 +54,16 @@ class NomadCluster(SlipwayComponent):
     bootstrapped cluster refuses: `slipway down` first. Removing the component deletes the servers'
     data: every job's history, but not the jobs' tasks.
 
-    Attributes: `address` (the first server's, plain), `token` (the operator's, secret), `servers`
-    (for nodes to depend on, so that they leave while Nomad still runs), `ready` (for users of the
-    cluster to depend on).
+    Attributes: `address` (as the operator's machine asks it, plain), `token` (the operator's,
+    secret), `servers` (for nodes to depend on, so that they leave while Nomad still runs), `ready`
+    (for users of the cluster to depend on).
     """
 
     def __init__(
         self, name: str, args: NomadClusterArgs, *, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         plan, hosts = args.plan, args.hosts
-        self.address = plan.nomad.url
+        self.address = plan.operator.nomad.url
         super().__init__("NomadCluster", name, {"servers": len(plan.servers)}, opts)
         seed = self.random_seed(name)
         self.token = seed.apply(lambda known: seeds.token(known, MANAGEMENT))
@@ -72,7 +72,7 @@ class NomadCluster(SlipwayComponent):
             name,
             plan,
             hosts.programs,
-            plan.nomad,
+            plan.operator.nomad,
             seed=seed,
             token=self.token,
             depends_on=args.consul_ready,

@@ -70,8 +70,8 @@ def _gate_document(plan: PlatformPlan, model: ModelPlan) -> dict[str, object]:
         "max_replicas": release.scaling.max_replicas,
         "envoys": len(plan.gateway.envoys),
         "deadline_s": _deadline_s(model),
-        "nomad": plan.nomad.url,
-        "consul": plan.consul.url,
+        "nomad": plan.operator.nomad.url,
+        "consul": plan.operator.consul.url,
     }
 
 

@@ -14,6 +14,8 @@ from slipway.plan.platform import (
     MonitoringPlan,
     Node,
     NodeAgentPlan,
+    OperatorEnvoy,
+    OperatorPlan,
     PlatformPlan,
     Pool,
     SecurityPlan,
@@ -75,6 +77,19 @@ def cluster_plan(*, servers: int = 1) -> PlatformPlan:
             supervisor=_at("127.77.0.1", 9001),
         ),
         ssh=None,
+        operator=OperatorPlan(
+            consul=_secured("127.77.0.1", 8501),
+            nomad=_secured("127.77.0.1", 4646),
+            prometheus=_at(EDGE, 9090),
+            envoys=(
+                OperatorEnvoy(
+                    listener=_at(EDGE, 8080),
+                    metrics=_at(EDGE, 9901),
+                    xds_http=_secured(EDGE, 18001),
+                ),
+            ),
+            forwarded=False,
+        ),
         tools={"consul": "1.22.6", "nomad": "1.11.3"},
         cost=Cost(
             usd_per_hour=FREE,

@@ -48,7 +48,8 @@ def test_no_node_of_a_fleet_has_an_address_yet(plan: PlatformPlan) -> None:
 
 
 def test_the_gate_of_a_pool_waits_for_its_least_number_of_nodes(plan: PlatformPlan) -> None:
-    started = dataclasses.replace(plan, nomad=dataclasses.replace(plan.nomad, host="10.40.0.1"))
+    nomad = plan.nomad.at("10.40.0.1")
+    started = dataclasses.replace(plan, operator=dataclasses.replace(plan.operator, nomad=nomad))
     counts = {pool.name: gate_document(started, pool)["count"] for pool in plan.pools}
     assert counts == {"l4": 2, "l40s": 4, "h100": 2}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.agents import MANAGEMENT_TOKEN, Agent
+from tests.contract.agents import CONSUL_ADDRESS, MANAGEMENT_TOKEN, Agent
 from tests.contract.operations import recorded
 from tests.contract.stack import Stack
 from toolchain.plugins.consul_keys import ConsulKeys
@@ -186,9 +186,10 @@ def test_certificates_and_the_token_may_be_files_that_the_update_itself_writes(
     consul.call("DELETE", "/v1/kv/t/encrypted")
 
 
-def _encrypted(consul: Agent, **certificates: str) -> JsonApi:
+def _encrypted(consul: Agent, server_name: str = "", **certificates: str) -> JsonApi:
     return JsonApi(
         address=consul.address.replace("http:", "https:").replace("8500", "8501"),
+        server_name=server_name,
         token_header="X-Consul-Token",
         token=MANAGEMENT_TOKEN,
         certificates=Certificates(**certificates),
@@ -204,6 +205,19 @@ def test_a_server_must_be_verified_and_verifies_its_clients(consul: Agent, autho
         _encrypted(consul, own=own, key=key).json("GET", "/v1/agent/self")
     with pytest.raises(ProviderError, match="CERTIFICATE_REQUIRED"):
         _encrypted(consul, ca=ca).json("GET", "/v1/agent/self")
+
+
+def test_a_server_is_verified_by_its_name_where_one_is_given(
+    consul: Agent, authority: Path
+) -> None:
+    files = {
+        part: str(authority / f"{name}.pem")
+        for part, name in (("ca", "ca"), ("own", "client"), ("key", "client-key"))
+    }
+    with pytest.raises(ProviderError, match="Hostname mismatch"):
+        _encrypted(consul, "server.another.consul", **files).json("GET", "/v1/agent/self")
+    named = _encrypted(consul, CONSUL_ADDRESS, **files)
+    assert named.json("GET", "/v1/agent/self")["Config"]
 
 
 def test_a_setting_that_the_plugin_does_not_know_is_refused_by_name(stack: Stack) -> None:

@@ -197,6 +197,15 @@ def test_certificates_come_from_the_configuration_and_then_from_variables(
     assert server_of(provider, configured).certificates == expected
 
 
+@pytest.mark.parametrize("provider", ["nomad", "consul"])
+def test_the_name_that_a_server_is_verified_by_comes_from_a_variable(
+    provider: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not server_of(provider, {}).server_name
+    monkeypatch.setenv(f"{provider.upper()}_TLS_SERVER_NAME", "server.name")
+    assert server_of(provider, {}).server_name == "server.name"
+
+
 @pytest.mark.parametrize(
     ("config", "encrypted", "address"),
     [

@@ -28,6 +28,7 @@ from tests.hosts.packages import archive_with
 FOLDER = Path("/run/slipway-bed")
 NETWORK = "10.77.0"
 MACHINE = f"{NETWORK}.254"  # this machine, on the bridge
+LAPTOP, JUMP = "10.78.0.1", "10.78.0.2"  # the ends of the cable between the two
 PACKAGES = ("openssh-server", "keepalived", "faketime")
 SCRIPTS = Path(__file__).parent
 READY_S = 60
@@ -193,6 +194,34 @@ class Bed:
         process.stdin.close()
         self.hosts[name] = host
         return host
+
+    @contextmanager
+    def laptop(self, jump: str) -> Iterator[tuple[str, ...]]:
+        """How a command enters a network of the operator's machine from which only this host can be
+        reached, at JUMP."""
+        with subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE) as laptop:
+            place = f"/proc/{laptop.pid}/ns/net"
+            here = Path("/proc/self/ns/net").readlink()
+            while Path(place).readlink() == here:  # unshare has not begun
+                time.sleep(0.005)
+            jump_pid = _first_process(self.hosts[jump].process)
+            cable = ("link", "add", "laptop", "netns", str(laptop.pid), "type", "veth")
+            _run("ip", *cable, "peer", "name", "outside", "netns", str(jump_pid))
+            for namespace, card, address in (
+                (place, "laptop", LAPTOP),
+                (f"/proc/{jump_pid}/ns/net", "outside", JUMP),
+            ):
+                inside = ("nsenter", f"--net={namespace}", "ip")
+                _run(*inside, "link", "set", "lo", "up")
+                _run(*inside, "address", "add", f"{address}/24", "dev", card)
+                _run(*inside, "link", "set", card, "up")
+            with self.known_hosts.open("a") as known:
+                known.write(f"{JUMP} {self._key_of(jump)}\n")
+            yield ("nsenter", f"--net={place}")
+
+    def _key_of(self, name: str) -> str:
+        lines = self.known_hosts.read_text().splitlines()
+        return next(line.partition(" ")[2] for line in lines if line.startswith(f"{name},"))
 
     def disconnect(self, name: str) -> None:
         """As if its cable was pulled out: packets to it and from it vanish."""

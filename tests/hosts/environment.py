@@ -34,8 +34,11 @@ SHOWN = 300  # characters of an answer that a failing test shows
 
 @dataclass(frozen=True)
 class Checkout:
+    """`inside` is how a command enters the network that the operator's machine is in."""
+
     folder: Path
     environ: dict[str, str]
+    inside: tuple[str, ...] = ()
 
     @property
     def settings(self) -> Path:
@@ -76,7 +79,7 @@ class Checkout:
         """A command while it runs; what it prints, its errors too unless they have a pipe of their
         own, is its stdout. A signal reaches its processes as one of a terminal does."""
         with subprocess.Popen(
-            ["./slipway", *arguments, "-s", NAME],
+            [*self.inside, "./slipway", *arguments, "-s", NAME],
             cwd=self.folder,
             env=self.environ,
             stdout=subprocess.PIPE,
@@ -90,7 +93,7 @@ class Checkout:
 
     def slipway(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            ["./slipway", *arguments, "-s", NAME],
+            [*self.inside, "./slipway", *arguments, "-s", NAME],
             cwd=self.folder,
             env=self.environ,
             capture_output=True,
@@ -109,10 +112,12 @@ def environment(
     *,
     models: Mapping[str, Mapping[str, int]],
     settings: Mapping[str, Any] | None = None,
+    inside: tuple[str, ...] = (),
 ) -> Iterator[Checkout]:
     """A checkout with an environment of the bed's hosts; taken down at the end.
 
-    `models` are simulated ones, with their replicas; `settings` replace those of the file.
+    `models` are simulated ones, with their replicas; `settings` replace those of the file; commands
+    run `inside` another network than this machine's.
     """
     folder = tmp_path_factory.mktemp("checkout")
     copy_tree(folder)
@@ -126,7 +131,7 @@ def environment(
         "PULUMI_HOME": str(tmp_path_factory.mktemp("pulumi")),
         "SLIPWAY_CACHE": str(default_cache()),
     }
-    made = Checkout(folder, environ)
+    made = Checkout(folder, environ, inside)
     try:
         yield made
     finally:

@@ -7,6 +7,7 @@ user decides), and few imports for a process that lives for a second.
 import http.client
 import json
 import os
+import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -68,6 +69,7 @@ class JsonApi:
         address: URL of its root, e.g. "http://127.0.0.1:4646".
         token_header: the header that carries `token`; an empty token is not sent.
         token_file: a file with the token, if `token` is empty; read at every call.
+        server_name: what its certificate is verified for, instead of the address.
     """
 
     address: str
@@ -75,6 +77,7 @@ class JsonApi:
     token: str
     token_file: str = ""
     certificates: Certificates = Certificates()
+    server_name: str = ""
 
     def json(self, method: str, path: str, query: Query = None, body: object = None) -> Any:
         """The decoded answer, None if it is empty. Encodes `body` unless it is bytes.
@@ -118,9 +121,12 @@ class JsonApi:
         parts = urlsplit(self.address)
         if parts.scheme != "https":
             return http.client.HTTPConnection(parts.netloc, timeout=CONNECT_TIMEOUT_S)
-        return http.client.HTTPSConnection(
-            parts.netloc, timeout=CONNECT_TIMEOUT_S, context=self.certificates.context
-        )
+        context = self.certificates.context
+        made = http.client.HTTPSConnection(parts.netloc, timeout=CONNECT_TIMEOUT_S, context=context)
+        if self.server_name:
+            plain = socket.create_connection((made.host, made.port), CONNECT_TIMEOUT_S)
+            made.sock = context.wrap_socket(plain, server_hostname=self.server_name)
+        return made
 
 
 def setting(config: Mapping[str, Any], key: str, *variables: str, default: str = "") -> str:

@@ -30,6 +30,7 @@ def _consul(config: Properties) -> Iterable[Resource]:
         token_header="X-Consul-Token",  # noqa: S106
         token=setting(config, "token", "CONSUL_HTTP_TOKEN", "CONSUL_TOKEN"),
         token_file=os.environ.get("CONSUL_HTTP_TOKEN_FILE", ""),
+        server_name=os.environ.get("CONSUL_TLS_SERVER_NAME", ""),
         certificates=certificates(
             config,
             ("CONSUL_CA_FILE", "CONSUL_CACERT"),
@@ -45,6 +46,7 @@ def _nomad(config: Properties) -> Iterable[Resource]:
         address=setting(config, "address", "NOMAD_ADDR", default="http://127.0.0.1:4646"),
         token_header="X-Nomad-Token",  # noqa: S106
         token=setting(config, "secretId", "NOMAD_TOKEN"),
+        server_name=os.environ.get("NOMAD_TLS_SERVER_NAME", ""),
         certificates=certificates(
             config, ("NOMAD_CACERT",), ("NOMAD_CLIENT_CERT",), ("NOMAD_CLIENT_KEY",)
         ),

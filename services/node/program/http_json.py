@@ -19,6 +19,7 @@ from typing import IO, Any, TypeVar
 
 from program.certificate import client_context, of_operator
 from program.errors import HostError
+from program.forwards import Way, way_to
 
 TIMEOUT_S = 10
 ANSWER_S = 60  # for servers that are electing a leader, or a busy machine
@@ -46,7 +47,8 @@ class Api:
     """One agent's HTTP API. `headers` contain the token and never appear in an error message.
 
     `certificate` is the folder of this client's certificate, needed for https. Its files are read
-    with the first request, because they may be written after this object is made.
+    with the first request, because they may be written after this object is made. `way` is where
+    to connect to instead of the address.
     """
 
     def __init__(
@@ -56,8 +58,10 @@ class Api:
         *,
         certificate: Path | None = None,
         timeout_s: float = TIMEOUT_S,
+        way: Way | None = None,
     ) -> None:
         self.address = address
+        self._way = way or Way(address)
         self._certificate = certificate
         self._context: ssl.SSLContext | None = None
         self._timeout_s = timeout_s
@@ -106,7 +110,7 @@ class Api:
 
     def _tls(self) -> ssl.SSLContext | None:
         if self._context is None and self._certificate and self.address.startswith("https:"):
-            self._context = client_context(self._certificate)
+            self._context = client_context(self._certificate, self._way.server_name)
         return self._context
 
     def _json(
@@ -139,7 +143,7 @@ class Api:
     ) -> http.client.HTTPResponse:
         """The response to a request, not yet read. Raises ApiError."""
         request = urllib.request.Request(  # noqa: S310  (always the address of an agent)
-            self.address + path,
+            self._way.address + path,
             method=method,
             data=content,
             headers={**self._headers, **(headers or {})},
@@ -161,8 +165,11 @@ class Api:
 def operators(
     address: str, headers: Mapping[str, str] | None = None, *, timeout_s: float = TIMEOUT_S
 ) -> Api:
-    """An API as programs on the operator's machine ask it, with the operator's certificate."""
-    return Api(address, headers, certificate=of_operator(), timeout_s=timeout_s)
+    """An API as programs on the operator's machine ask it, with the operator's certificate, and
+    through SSH where `slipway` forwards it."""
+    return Api(
+        address, headers, certificate=of_operator(), timeout_s=timeout_s, way=way_to(address)
+    )
 
 
 def answered(ask: Callable[[], Answer]) -> Answer:

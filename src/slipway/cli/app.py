@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, str] = {
     "chat": "Ask a model through the gateway and stream its answer.",
     "logs": "Show what a replica prints, or an agent of a host.",
     "hosts": "Show each host: what the clusters say of it, and what it has.",
+    "reach": "Keep what runs within reach of other programs: nomad, consul, curl, pulumi.",
     "drain": "Move a host's work to other hosts, and give it no more.",
     "return": "Give a drained host work again.",
     "forget": "Remove a host that is gone for good from the state and the clusters.",

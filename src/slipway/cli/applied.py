@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from slipway.cli.certificates import PublicTls
+from slipway.cli.certificates import PublicTls, platform
 from slipway.cli.environment import Environment
-from slipway.cli.errors import WRONG_INPUT, CliError
-from slipway.cli.targets import LOCAL, must_be_built, target_of
+from slipway.cli.errors import CliError
 from slipway.plan.document import plan_to_json
 from slipway.plan.endpoint import SYSTEM, Endpoint
 from slipway.plan.platform import PROTOCOLS, STABLE, PlatformPlan
@@ -44,7 +44,8 @@ class AppliedNode:
 class Applied:
     """Addresses are URLs without a path, except `gateway_grpc` (host:port) and those of nodes.
 
-    `operator` is the folder of the certificate with which they are asked. `tls` says how clients
+    `operator` is the folder of the certificate with which they are asked. `server_names` are the
+    names in their certificates, for addresses that lead there through SSH. `tls` says how clients
     know the gateway; None where they speak plain HTTP.
     """
 
@@ -64,12 +65,17 @@ class Applied:
     node_environment: str
     operator: Path
     tls: PublicTls | None = None
+    server_names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def gateway(self) -> dict[str, str]:
         """The gateway in a report: its addresses, and the name that a certificate gives it."""
         name = {"server_name": self.tls.name} if self.tls else {}
         return {"http": self.gateway_http, "grpc": self.gateway_grpc, **name}
+
+    def verified(self, address: str) -> ssl.SSLContext:
+        """How a client of an address verifies it, and shows the operator's certificate."""
+        return platform(self.operator, self.server_names.get(address, ""))
 
     def model(self, name: str) -> AppliedModel | None:
         """A model by its name or an alias."""
@@ -114,22 +120,17 @@ def require(environment: Environment) -> Applied:
     """`recorded`, or a CliError that says how to bring the environment up."""
     applied = recorded(environment)
     if applied is None:
-        must_be_built(environment)
-        raise _not_here(environment)
+        name = environment.name
+        raise CliError(
+            f'the environment "{name}" has not been brought up', fix=f"slipway up -s {name}"
+        )
     return applied
 
 
-def _not_here(environment: Environment) -> CliError:
-    name = environment.name
-    if target_of(environment) in LOCAL:
-        return CliError(
-            f'the environment "{name}" has not been brought up', fix=f"slipway up -s {name}"
-        )
-    return CliError(
-        f'"{name}" does not run on this machine, so its addresses are not known here',
-        fix=f'eval "$(slipway env -s {name})" && pulumi stack output -s {name} shows its addresses',
-        exit_code=WRONG_INPUT,
-    )
+def planned(environment: Environment, plan: PlatformPlan, *, operator: Path) -> Applied:
+    """The plan of the files, where what runs elsewhere is not recorded here."""
+    document = json.loads(plan_to_json(plan))
+    return from_document(document, operator=operator, checkout=environment.checkout)
 
 
 def from_document(
@@ -140,6 +141,8 @@ def from_document(
     version = plan["schema_version"]
     if version == 1:
         return _from_version_1(plan, operator)
+    if plan.get("operator", {}).get("forwarded"):
+        return _as_forwarded(plan, operator, checkout)
     (envoy, *_), nomad = plan["gateway"]["envoys"], _endpoint(plan["nomad"])
     return Applied(
         environment=plan["environment"],
@@ -152,15 +155,51 @@ def from_document(
         nomad=nomad.url,
         consul=_endpoint(plan["consul"]).url,
         servers=tuple(nomad.at(server["address"]).url for server in plan["servers"]),
-        nodes=_nodes(node for pool in plan["pools"] for node in pool["hosts"]),
-        models=tuple(
+        operator=operator,
+        **_same_everywhere(plan, checkout),
+    )
+
+
+def _as_forwarded(plan: Mapping[str, Any], operator: Path, checkout: Path) -> Applied:
+    """By the addresses of the operator's machine; of several Envoys, the first."""
+    seen = plan["operator"]
+    (envoy, *_) = envoys = seen["envoys"]
+    listener, metrics, xds = (
+        _endpoint(envoy[door]) for door in ("listener", "metrics", "xds_http")
+    )
+    nomad, consul, prometheus = (
+        _endpoint(seen[name]) for name in ("nomad", "consul", "prometheus")
+    )
+    return Applied(
+        environment=plan["environment"],
+        gateway_http=listener.url,
+        gateway_grpc=listener.authority,
+        envoy_metrics=metrics.url,
+        envoys=len(envoys),
+        xds=xds.url,
+        prometheus=prometheus.url,
+        nomad=nomad.url,
+        consul=consul.url,
+        servers=(nomad.url,),
+        operator=operator,
+        server_names={
+            each.url: each.server_name for each in (nomad, consul, prometheus, metrics, xds)
+        },
+        **_same_everywhere(plan, checkout),
+    )
+
+
+def _same_everywhere(plan: Mapping[str, Any], checkout: Path) -> dict[str, Any]:
+    """What does not depend on who asks."""
+    return {
+        "nodes": _nodes(node for pool in plan["pools"] for node in pool["hosts"]),
+        "models": tuple(
             _model(model, _stable(model)["job_id"], model["protocols"]) for model in plan["models"]
         ),
-        node_bundle=plan["node_agent"]["bundle"],
-        node_environment=plan["node_agent"]["environment"],
-        operator=operator,
-        tls=_public_tls(_endpoint(plan["gateway"]["clients"]), checkout),
-    )
+        "node_bundle": plan["node_agent"]["bundle"],
+        "node_environment": plan["node_agent"]["environment"],
+        "tls": _public_tls(_endpoint(plan["gateway"]["clients"]), checkout),
+    }
 
 
 def _public_tls(clients: Endpoint, checkout: Path) -> PublicTls | None:

@@ -61,8 +61,9 @@ def trusted() -> ssl.SSLContext:
     return httpx.create_ssl_context(trust_env=False)
 
 
-def platform(operator: Path) -> ssl.SSLContext:
-    """Only the environment's own authority, and the operator's certificate for its agents.
+def platform(operator: Path, server_name: str = "") -> ssl.SSLContext:
+    """Only the environment's own authority, and the operator's certificate for its agents, which
+    are verified by their address, or by `server_name`.
 
     `operator` is the folder of both. Before the first `up` has written it, the machine's
     certificates are trusted, none of which is the platform's: its agents are out of reach then.
@@ -74,6 +75,11 @@ def platform(operator: Path) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=str(operator / AUTHORITY))
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the authority may be an intermediate
     context.load_cert_chain(operator / CERTIFICATE, operator / KEY)
+    if server_name:
+        by_address = context.wrap_socket
+        context.wrap_socket = lambda *given, **options: by_address(  # type: ignore[method-assign]
+            *given, **{**options, "server_hostname": server_name}
+        )
     return context
 
 

@@ -98,8 +98,9 @@ class Environment:
         return self.run / "operator"
 
     def token(self, api: str) -> str | None:
-        """The management token of "nomad" or "consul"; None before it exists."""
-        return token_in(self.run, api)
+        """The management token of "nomad" or "consul", wherever they run; None before it
+        exists."""
+        return token_in(self.run, api) or token_in(self.access, api)
 
     def variables(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
         """The variables that Pulumi, its program and this machine's host programs read."""
@@ -155,6 +156,9 @@ class Environment:
         self.make_pulumi_folders()
         for folder in (self.run, self.logs):
             folder.mkdir(mode=0o700, exist_ok=True)
+        self.make_scratch()
+
+    def make_scratch(self) -> None:
         _make_private(self.scratch)
 
     def make_pulumi_folders(self) -> None:

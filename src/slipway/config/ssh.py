@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from .base import Settings
+from .base import Settings, invalid
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 # In the order of preference, as OpenSSH has it.
 KEY_TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ssh-rsa")
+LOOPBACK = IPv4Network("127.0.0.0/8")
+
+
+def _on_loopback(value: str) -> str:
+    try:
+        inside = IPv4Address(value) in LOOPBACK
+    except ValueError:
+        inside = False
+    if not inside:
+        raise invalid(
+            f"must be an address of the loopback network {LOOPBACK}", fix="write e.g. 127.200.0.1"
+        )
+    return value
 
 
 class JumpSettings(Settings):
@@ -26,7 +40,9 @@ class JumpSettings(Settings):
 
 class SshSettings(Settings):
     """`key` is a file of the operator's machine; without it, the keys of the running ssh-agent are
-    used. `known_hosts` is a file of the checkout with every host's public key."""
+    used. `known_hosts` is a file of the checkout with every host's public key. `local_address` is
+    the loopback address at which the operator's machine finds the clusters; without it, it follows
+    from the environment's name."""
 
     EXAMPLE = "{known_hosts: known_hosts, key: ~/.ssh/id_ed25519}"
     known_hosts: str
@@ -34,6 +50,7 @@ class SshSettings(Settings):
     port: Port = 22
     key: str | None = None
     jump: JumpSettings | None = None
+    local_address: Annotated[str, AfterValidator(_on_loopback)] | None = None
 
 
 class HostSshSettings(Settings):

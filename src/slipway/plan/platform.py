@@ -340,6 +340,31 @@ class OwnAuthorityPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorEnvoy:
+    """What the operator's machine asks of one Envoy and of the control plane beside it."""
+
+    listener: Endpoint
+    metrics: Endpoint
+    xds_http: Endpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorPlan:
+    """Where the operator's machine finds what it asks: commands, gates and Pulumi's providers.
+
+    Where all hosts are this machine, these are the platform's own endpoints. Elsewhere `forwarded`
+    is true: they are loopback addresses of the operator's machine, which commands forward over SSH
+    for as long as they run (slipway.cli.reach).
+    """
+
+    consul: Endpoint
+    nomad: Endpoint
+    prometheus: Endpoint
+    envoys: tuple[OperatorEnvoy, ...]  # in the order of the gateway's
+    forwarded: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityPlan:
     """What agents trust each other by: the platform's own authorities as generations."""
 
@@ -398,6 +423,7 @@ class PlatformPlan:
     snapshots: SnapshotPlan | None  # None on one machine, where nothing outlives the servers
     node_agent: NodeAgentPlan
     ssh: SshPlan | None  # None where hosts are not reached over SSH
+    operator: OperatorPlan
     tools: Mapping[str, str]  # tool name -> version, e.g. {"envoy": "1.40.0"}
     cost: Cost  # of all nodes at the declared load
     usd_per_hour_at_most: float  # with every model at its maximum
@@ -407,6 +433,13 @@ class PlatformPlan:
     # are known. The scheduler decides where replicas really run.
     placement: Mapping[str, Mapping[str, int]]
     schema_version: int = SCHEMA_VERSION
+
+    def servers_of(self, api: Endpoint) -> tuple[Endpoint, ...]:
+        """What the operator's machine asks for `api`, which is operator.consul or operator.nomad:
+        every server; where it is forwarded, the one address that leads to a living server."""
+        if self.operator.forwarded:
+            return (api,)
+        return tuple(api.at(server.address) for server in self.servers)
 
     def pool(self, name: str) -> Pool:
         return next(pool for pool in self.pools if pool.name == name)

@@ -30,6 +30,7 @@ from .fleet.plan import place_models
 from .fleet.processors import misfits
 from .fleet.warnings import paid_supplies, plan_warnings
 from .models import plan_model
+from .operator import plan_operator
 from .peers import peer_names
 from .placement import Placement, room_for
 from .pools import plan_pool, usd_per_hour_at_most
@@ -67,6 +68,10 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
     first_server, supplies = hosts.servers[0], hosts.supplies
     gateway = _gateway(inputs, hosts)
     gateway_address = gateway.envoys[0].listener.host
+    peers = peer_names(inputs.environment.name)
+    consul = _https(first_server.address, CONSUL_HTTPS_PORT)
+    nomad = _https(first_server.address, NOMAD_HTTPS_PORT)
+    prometheus = _https(gateway_address, PROMETHEUS_PORT)
     placed = place_models(inputs, supplies)
     placements = _placements(inputs, supplies, placed)
     pools = tuple(
@@ -81,10 +86,10 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
         datacenter=inputs.environment.name,
         cidr=settings.network.cidr,
         servers=hosts.servers,
-        consul=_https(first_server.address, CONSUL_HTTPS_PORT),
-        nomad=_https(first_server.address, NOMAD_HTTPS_PORT),
+        consul=consul,
+        nomad=nomad,
         workload_keys=_https(_keys_address(hosts), WORKLOAD_KEYS_PORT),
-        peers=peer_names(inputs.environment.name),
+        peers=peers,
         security=plan_security(inputs),
         pools=pools,
         models=tuple(
@@ -93,7 +98,7 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
         gateway=gateway,
         monitoring=MonitoringPlan(
             pool=settings.gateway.pool,
-            prometheus=_https(gateway_address, PROMETHEUS_PORT),
+            prometheus=prometheus,
             scrape_interval_s=settings.monitoring.scrape_interval_s,
         ),
         autoscaling=AutoscalingPlan(
@@ -110,6 +115,9 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
             supervisor=_http(first_server.address, SUPERVISOR_PORT),
         ),
         ssh=plan_ssh(inputs),
+        operator=plan_operator(
+            inputs, peers, consul=consul, nomad=nomad, prometheus=prometheus, gateway=gateway
+        ),
         tools=dict(artifacts.tools),
         cost=cost,
         usd_per_hour_at_most=sum(

@@ -8,10 +8,11 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.applied import Applied, AppliedModel, require
+from slipway.cli.applied import Applied, AppliedModel
 from slipway.cli.console import results, say
 from slipway.cli.environment import find
 from slipway.cli.errors import WRONG_INPUT, CliError
+from slipway.cli.lifecycle.registry import lifecycle_of
 from slipway.cli.options import DEFAULT_STACK, Stack
 from slipway.cli.protocols import openai_http
 from slipway.cli.protocols.answer import Answer, collect
@@ -34,12 +35,12 @@ def chat(  # noqa: PLR0917  (typer passes options by name)
     """Ask a model through the gateway and stream its answer."""
     _must_be_text(prompt, "the prompt")
     _must_be_text(system or "", "--system")
-    applied = require(find(stack))
-    known = _known(applied, model)
-    _must_speak(known, "grpc" if grpc else "http")
-    answer = asyncio.run(
-        _stream(applied, known.name, prompt, grpc=grpc, max_tokens=max_tokens, system=system)
-    )
+    with lifecycle_of(find(stack)).asked() as applied:
+        known = _known(applied, model)
+        _must_speak(known, "grpc" if grpc else "http")
+        answer = asyncio.run(
+            _stream(applied, known.name, prompt, grpc=grpc, max_tokens=max_tokens, system=system)
+        )
     results.print()
     say(
         f"TTFT {answer.ttft_s * 1000:.0f} ms, {answer.tokens} tokens, "

@@ -29,5 +29,5 @@ def drain(
     environment = find(stack)
     lifecycle = lifecycle_of(environment)
     plan = plan_of(environment)
-    with clusters(plan, lifecycle.credentials) as both:
+    with lifecycle.reaching(plan), clusters(plan, lifecycle.credentials) as both:
         work.drain(both.nomad, plan, host)

@@ -31,7 +31,11 @@ def hosts(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
     environment = find(stack)
     lifecycle = lifecycle_of(environment)
     plan = plan_of(environment)
-    with telling(lambda: "asking Consul and Nomad"), clusters(plan, lifecycle.credentials) as both:
+    with (
+        lifecycle.reaching(plan),
+        telling(lambda: "asking Consul and Nomad"),
+        clusters(plan, lifecycle.credentials) as both,
+    ):
         view = _view(both)
     document = inventory(plan, view, lifecycle.host_facts(plan))
     if json:

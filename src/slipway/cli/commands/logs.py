@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from slipway.cli.applied import Applied, require
+from slipway.cli.applied import Applied
 from slipway.cli.console import say
 from slipway.cli.environment import find
 from slipway.cli.errors import WRONG_INPUT, CliError
@@ -62,9 +62,8 @@ def logs(
         plan = plan_of(environment)
         lifecycle_of(environment).show_unit(plan, job, unit, lines=lines, follow=follow)
         return
-    applied = require(environment)
     stream = "stderr" if stderr else "stdout"
-    with Nomad.of(environment, applied) as nomad:
+    with lifecycle_of(environment).asked() as applied, Nomad.of(environment, applied) as nomad:
         stub = _chosen(_allocations(nomad, applied, job), replica)
         allocation = nomad.allocation(stub["ID"])
         shown = _task(allocation, task)

@@ -11,10 +11,10 @@ from typing import Annotated
 
 import typer
 
-from slipway.cli.applied import require
 from slipway.cli.console import print_tables, say, write_json
 from slipway.cli.environment import Environment, find
 from slipway.cli.errors import WRONG_INPUT, CliError
+from slipway.cli.lifecycle.registry import lifecycle_of
 from slipway.cli.options import DEFAULT_STACK, Json, Stack, in_a_folder
 from slipway.cli.planning import plan_environment
 from slipway.cli.platform.calibration import calibrate as keep_as_calibration
@@ -162,7 +162,8 @@ def _show_comparison(
     environment: Environment, inputs: PlanInputs, window_s: int, *, json: bool, keep: bool
 ) -> None:
     promised = _planned(inputs)
-    measured = ask(require(environment), inputs, window_s=window_s)
+    with lifecycle_of(environment).asked() as applied:
+        measured = ask(applied, inputs, window_s=window_s)
     rows = comparison(promised, measured)
     if json:
         write_json(comparison_document(rows, measured))

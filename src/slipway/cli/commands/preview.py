@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -51,13 +53,18 @@ def preview(
     resolve.tools(["pulumi"], environment.cache, ToolchainProgress())
     say(f"Pulumi uses {describe(environment, prepare_plugins(environment))}")
     refresh = lifecycle.before_preview(plan, context.args)
+    state = lifecycle.state()
     arguments = [
         *(["--json"] if json else []),
-        *policy_arguments(environment, lifecycle.state()),
+        *policy_arguments(environment, state),
         *refresh,
         *context.args,
     ]
-    if lifecycle.pulumi().preview(arguments):
+    asks = state is not None and state.needs_cluster and "--refresh=false" not in arguments
+    with lifecycle.reaching(plan) if asks else nullcontext({}) as variables:
+        pulumi = lifecycle.pulumi()
+        code = replace(pulumi, variables={**pulumi.variables, **variables}).preview(arguments)
+    if code:
         raise typer.Exit(FAILED)
 
 

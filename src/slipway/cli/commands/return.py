@@ -30,5 +30,5 @@ def return_(
     environment = find(stack)
     lifecycle = lifecycle_of(environment)
     plan = plan_of(environment)
-    with clusters(plan, lifecycle.credentials) as both:
+    with lifecycle.reaching(plan), clusters(plan, lifecycle.credentials) as both:
         work.give_work(both.nomad, plan, host)

@@ -27,7 +27,7 @@ def snapshot(stack: Stack = DEFAULT_STACK) -> None:
     lifecycle = lifecycle_of(environment)
     plan = plan_of(environment)
     before = {each.name for each in lifecycle.snapshots(plan)}
-    with clusters(plan, lifecycle.credentials) as both:
+    with lifecycle.reaching(plan), clusters(plan, lifecycle.credentials) as both:
         take(both.nomad)
     for each in lifecycle.snapshots(plan):
         if each.name not in before:

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 from rich.live import Live
 
-from slipway.cli.applied import require
 from slipway.cli.console import print_tables, results, write_json
 from slipway.cli.environment import find
+from slipway.cli.lifecycle.registry import lifecycle_of
 from slipway.cli.options import DEFAULT_STACK, Json, Stack
 from slipway.cli.platform.snapshot import take_snapshot
 from slipway.cli.views.status_table import status_table
@@ -27,14 +27,14 @@ def status(
 ) -> None:
     """Show nodes, jobs, replicas, endpoints and metrics targets."""
     environment = find(stack)
-    applied = require(environment)
-    if json:
-        write_json(take_snapshot(environment, applied))
-        return
-    if not watch:
-        print_tables(status_table(take_snapshot(environment, applied)))
-        return
-    with Live(status_table(take_snapshot(environment, applied)), console=results) as live:
-        while True:
-            time.sleep(WATCH_INTERVAL_S)
-            live.update(status_table(take_snapshot(environment, applied)))
+    with lifecycle_of(environment).asked() as applied:
+        if json:
+            write_json(take_snapshot(environment, applied))
+            return
+        if not watch:
+            print_tables(status_table(take_snapshot(environment, applied)))
+            return
+        with Live(status_table(take_snapshot(environment, applied)), console=results) as live:
+            while True:
+                time.sleep(WATCH_INTERVAL_S)
+                live.update(status_table(take_snapshot(environment, applied)))

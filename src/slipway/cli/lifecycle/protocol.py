@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from slipway.cli.applied import Applied
 from slipway.cli.errors import CliError
 from slipway.cli.hosts.facts import HostFacts
 from slipway.cli.machine.checks import Check
@@ -36,6 +38,18 @@ class Lifecycle(Protocol):
     @property
     def credentials(self) -> Path:
         """The folder of the operator's certificate and tokens (operator/, tokens/)."""
+
+    def reaching(self, plan: PlatformPlan) -> AbstractContextManager[Mapping[str, str]]:
+        """Within it, what runs can be asked at the addresses of plan.operator. It gives the
+        variables with which Pulumi and other programs do so."""
+
+    def asked(self) -> AbstractContextManager[Applied]:
+        """Within it, the platform can be asked at these addresses. CliError if it was not brought
+        up here, as far as that is known."""
+
+    def reach(self, plan: PlatformPlan) -> None:
+        """Keeps what runs within reach of other programs until it is interrupted, and prints the
+        variables with which they ask."""
 
     def host_facts(self, plan: PlatformPlan) -> Mapping[str, HostFacts | CliError]:
         """What each host of the plan says of itself, or why it does not; none where hosts are

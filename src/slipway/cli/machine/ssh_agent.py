@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from slipway.cli.errors import WRONG_INPUT, CliError
@@ -46,20 +47,33 @@ def agent_for(ssh: SshPlan | None) -> Iterator[Mapping[str, str]]:
         must_be_private(key)
     with tempfile.TemporaryDirectory(prefix="slipway-agent-") as folder:
         path = Path(folder) / "agent"
-        with subprocess.Popen(
-            ["ssh-agent", "-D", "-a", str(path)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        ) as agent:
-            try:
-                assert agent.stdout is not None  # noqa: S101
-                agent.stdout.readline()  # it has written where it listens
-                for key in keys:
-                    _add(key, path)
-                yield {SOCKET: str(path)}
-            finally:
-                agent.terminate()
+        with _agent_at(path):
+            for key in keys:
+                _add(key, path)
+            yield {SOCKET: str(path)}
+
+
+@contextmanager
+def _agent_at(path: Path) -> Iterator[None]:
+    """An agent that listens at `path`.
+
+    It is the child of a command that ends with this process, however that ends: an agent looks for
+    its parent every ten seconds, and no signal can tell it sooner, because it is set-group-ID.
+    """
+    with subprocess.Popen(
+        ["ssh-agent", "-a", str(path), "sh", "-c", 'echo "$SSH_AGENT_PID" && exec cat'],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as parent:
+        assert parent.stdout is not None  # noqa: S101
+        agent = parent.stdout.readline()  # it listens
+        try:
+            yield
+        finally:
+            if agent:
+                with suppress(ProcessLookupError):
+                    os.kill(int(agent), signal.SIGTERM)
 
 
 def must_be_installed() -> None:

@@ -25,12 +25,12 @@ def clusters(plan: PlatformPlan, credentials: Path) -> Iterator[Clusters]:
     """Asks servers that answer, if there are any. `credentials` is the folder of the operator's
     certificate and tokens."""
 
-    def access(api: Endpoint, name: str) -> tuple[list[str], str | None, Path]:
-        servers = [api.at(server.address).url for server in plan.servers]
-        return servers, token_in(credentials, name), credentials / "operator"
+    def access(api: Endpoint, name: str) -> tuple[list[str], str | None, Path, str]:
+        servers = [server.url for server in plan.servers_of(api)]
+        return servers, token_in(credentials, name), credentials / "operator", api.server_name
 
     with (
-        Nomad.of_any(*access(plan.nomad, "nomad")) as nomad,
-        Consul.of_any(*access(plan.consul, "consul")) as consul,
+        Nomad.of_any(*access(plan.operator.nomad, "nomad")) as nomad,
+        Consul.of_any(*access(plan.operator.consul, "consul")) as consul,
     ):
         yield Clusters(nomad=nomad, consul=consul)

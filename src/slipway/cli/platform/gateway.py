@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 
 from slipway.cli.applied import Applied
-from slipway.cli.certificates import platform
 from slipway.cli.errors import CliError
 
 TIMEOUT_S = 5.0
@@ -33,7 +32,7 @@ def endpoints(applied: Applied) -> list[Endpoint]:
         params={"format": "json"},
         timeout=TIMEOUT_S,
         trust_env=False,
-        verify=platform(applied.operator),
+        verify=applied.verified(applied.envoy_metrics),
     )
     return list(_endpoints(response.raise_for_status().json()))
 
@@ -45,7 +44,7 @@ def control_plane(applied: Applied) -> Mapping[str, Any]:
         f"{applied.xds}/status",
         timeout=TIMEOUT_S,
         trust_env=False,
-        verify=platform(applied.operator),
+        verify=applied.verified(applied.xds),
     )
     status: Mapping[str, Any] = response.raise_for_status().json()
     version = status.get("schema_version")

@@ -26,7 +26,8 @@ class Nomad(Server):
 
     @classmethod
     def of(cls, environment: Environment, applied: Applied) -> Self:
-        return cls.at(applied.nomad, environment.token("nomad"), applied.operator)
+        token, name = environment.token("nomad"), applied.server_names.get(applied.nomad, "")
+        return cls.of_any([applied.nomad], token, applied.operator, name)
 
     def nodes(self) -> list[dict[str, Any]]:
         return self._list("/v1/nodes")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import httpx
 
 from slipway.cli.applied import Applied
-from slipway.cli.certificates import platform
 
 TARGETS_TIMEOUT_S = 5.0
 QUERY_TIMEOUT_S = 10.0
@@ -29,7 +28,7 @@ def targets(applied: Applied) -> list[Target]:
         params={"state": "active"},
         timeout=TARGETS_TIMEOUT_S,
         trust_env=False,
-        verify=platform(applied.operator),
+        verify=applied.verified(applied.prometheus),
     )
     found = [
         Target(
@@ -51,7 +50,7 @@ class Prometheus:
             base_url=applied.prometheus,
             timeout=QUERY_TIMEOUT_S,
             trust_env=False,
-            verify=platform(applied.operator),
+            verify=applied.verified(applied.prometheus),
         )
 
     def __enter__(self) -> Prometheus:

@@ -27,10 +27,13 @@ class Server:
         self._http = http
 
     @classmethod
-    def of_any(cls, addresses: Sequence[str], token: str | None, operator: Path) -> Self:
-        """Of the first of these servers (URLs) that knows a leader, else of the first."""
+    def of_any(
+        cls, addresses: Sequence[str], token: str | None, operator: Path, server_name: str = ""
+    ) -> Self:
+        """Of the first of these servers (URLs) that knows a leader, else of the first. They are
+        verified by their addresses, or by `server_name`."""
         headers = {cls.AUTHORIZATION_HEADER: token} if token else {}
-        return cls(client_of_first_that_answers(addresses, headers, operator))
+        return cls(client_of_first_that_answers(addresses, headers, operator, server_name))
 
     def __enter__(self) -> Self:
         return self
@@ -43,27 +46,29 @@ class Server:
         return has_leader(self._http)
 
 
-def client(address: str, headers: Mapping[str, str], operator: Path) -> httpx.Client:
+def client(
+    address: str, headers: Mapping[str, str], operator: Path, server_name: str = ""
+) -> httpx.Client:
     return httpx.Client(
         base_url=address,
         headers=dict(headers),
         timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
         trust_env=False,  # the user's proxy must not see these requests
-        verify=platform(operator),
+        verify=platform(operator, server_name),
     )
 
 
 def client_of_first_that_answers(
-    servers: Sequence[str], headers: Mapping[str, str], operator: Path
+    servers: Sequence[str], headers: Mapping[str, str], operator: Path, server_name: str = ""
 ) -> httpx.Client:
     """A client of the first server that knows a leader, else of the first."""
     if len(servers) > 1:
         for address in servers:
-            tried = client(address, headers, operator)
+            tried = client(address, headers, operator, server_name)
             if has_leader(tried):
                 return tried
             tried.close()
-    return client(servers[0], headers, operator)
+    return client(servers[0], headers, operator, server_name)
 
 
 def has_leader(http: httpx.Client) -> bool:

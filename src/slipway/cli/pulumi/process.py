@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 import signal
 import subprocess
@@ -17,20 +16,18 @@ from typing import TextIO
 from slipway.cli.console import say
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError, InterruptedRunError
+from slipway.cli.machine.children import ended_by
 from slipway.cli.progress import REPEAT_S
 from slipway.cli.pulumi.plugins import keep_kind, say_what_is_missing
 from slipway.cli.pulumi.tracebacks import Tracebacks
 
 _TICK_S = 0.1
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 # Pulumi also names unchanged and refreshed resources; the full output is in the log.
 _UNCHANGED = re.compile(r"^    [\w-]+:[\w/-]+:\w+ \S+( running)?\s*$")
 _REFRESH = re.compile(r"^\s*~\s.*\brefresh(ing)?\b")
 # The kind of plugins is printed once, before Pulumi starts.
 _PLUGIN = re.compile(r".*\bwarning: using pulumi-resource-[\w-]+ from \$PATH at ")
 _NOISE = re.compile(r"^\s*(@ \w+ing\.*|\.+)?\s*$", re.IGNORECASE)
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +169,7 @@ class _Follower:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C reaches it only through this program
-                preexec_fn=_end_with_parent,  # noqa: PLW1509  (no other thread runs here)
+                preexec_fn=ended_by(signal.SIGINT),  # noqa: PLW1509  (no other thread runs here)
             )
         if self.interrupted:  # a signal arrived while it was being started
             self._process.send_signal(signal.SIGINT)
@@ -250,10 +247,6 @@ def _following(
             yield follower
         finally:
             follower.end()
-
-
-def _end_with_parent() -> None:
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
 
 
 @contextmanager

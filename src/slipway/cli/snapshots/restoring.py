@@ -26,6 +26,7 @@ from slipway.cli.hosts.over_ssh import OverSsh, known_way
 from slipway.cli.platform.clusters import Clusters, clusters
 from slipway.cli.platform.consul import ALIVE
 from slipway.cli.progress import REPEAT_S
+from slipway.cli.reach.forwards import variables_of
 from slipway.plan.platform import PlatformPlan, SshPlan
 
 DOCUMENT_VERSION = SECRETS_VERSION = 1  # schemas/restore.schema.json
@@ -115,6 +116,7 @@ class Restorer:
             env={
                 **inherited(),
                 **self.environment.host_variables(self.environment.access),
+                **variables_of(self.plan),
                 "SLIPWAY_DOCUMENT": json.dumps(self._document()),
             },
             input=json.dumps(secrets or {}),
@@ -132,7 +134,10 @@ class Restorer:
             )
 
     def _document(self) -> dict[str, object]:
-        addresses = {"consul": self.plan.consul.url, "nomad": self.plan.nomad.url}
+        addresses = {
+            "consul": self.plan.operator.consul.url,
+            "nomad": self.plan.operator.nomad.url,
+        }
         return {
             "schema_version": DOCUMENT_VERSION,
             "leader_timeout_s": LEADER_TIMEOUT_S,

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from slipway.cli.applied import Applied, planned
 from slipway.cli.console import say
 from slipway.cli.environment import Environment, exports
 from slipway.cli.errors import WRONG_INPUT, CliError, InterruptedRunError
 from slipway.cli.hosts import forgetting
 from slipway.cli.hosts.facts import HostFacts, look_at
 from slipway.cli.hosts.fitness import host_checks
-from slipway.cli.hosts.over_ssh import OverSsh
+from slipway.cli.hosts.over_ssh import OverSsh, known_way
 from slipway.cli.hosts.roster import member, roster
 from slipway.cli.hosts.unit_logs import show_journal
 from slipway.cli.lifecycle.fleet import backend
@@ -34,6 +36,10 @@ from slipway.cli.pulumi.plugins import describe, known_kind, prepare_plugins
 from slipway.cli.pulumi.process import Pulumi
 from slipway.cli.pulumi.repairs import without_resources
 from slipway.cli.pulumi.state import StackState
+from slipway.cli.reach.document import forwarding_of
+from slipway.cli.reach.forwards import variables_of
+from slipway.cli.reach.lease import held, reaching
+from slipway.cli.reach.shell import shell_exports
 from slipway.cli.snapshots import kept, restoring
 from slipway.cli.snapshots.kept import Snapshot
 from slipway.config.errors import ConfigError
@@ -67,7 +73,7 @@ class FleetLifecycle:
             warn_of_certificate(inputs)
         if plan.ssh is not None:  # what the hosts get comes from this machine's cache
             fill_cache(self.environment, inputs, plan, phases)
-        with self._prepared(phases, plan.ssh) as (pulumi, _):
+        with self._prepared(phases, plan) as (pulumi, _):
             with phases.phase("stack", "in your Pulumi backend"):
                 backend.make_stack(pulumi)
                 backend.prepare_state(pulumi, plan, admitted_again)
@@ -87,6 +93,38 @@ class FleetLifecycle:
     @property
     def credentials(self) -> Path:
         return self.environment.access
+
+    @contextmanager
+    def reaching(self, plan: PlatformPlan) -> Iterator[Mapping[str, str]]:
+        with (
+            agent_for(plan.ssh) as agent,
+            reaching(self.environment, plan, agent) as variables,
+        ):
+            yield {**agent, **variables}
+
+    @contextmanager
+    def asked(self) -> Iterator[Applied]:
+        """What the files say: what was brought up last is not recorded here."""
+        plan = plan_of(self.environment)
+        self._reached(plan)
+        with self.reaching(plan):
+            yield planned(self.environment, plan, operator=self.credentials / "operator")
+
+    def reach(self, plan: PlatformPlan) -> None:
+        name, ssh = self.environment.name, self._reached(plan)
+        for server in plan.servers:
+            known_way(ssh, server.name)
+        with (
+            agent_for(ssh) as agent,
+            held(self.environment, forwarding_of(plan, ssh), agent) as lease,
+        ):
+            sys.stdout.write(
+                self.exports() + exports(agent) + shell_exports(plan, self.credentials)
+            )
+            sys.stdout.flush()
+            say(f'"{name}" is within reach until Ctrl-C; the lines above are for another shell')
+            with suppress(KeyboardInterrupt):
+                lease.follow(name)
 
     def host_facts(self, plan: PlatformPlan) -> Mapping[str, HostFacts | CliError]:
         if plan.ssh is None:
@@ -123,7 +161,7 @@ class FleetLifecycle:
 
     def down(self) -> None:
         phases = Phases()
-        with self._prepared(phases, self._ssh()) as (pulumi, _):
+        with self._prepared(phases, self._plan_of_files()) as (pulumi, _):
             with phases.phase("stack", "in your Pulumi backend"):
                 state = backend.stack_state(pulumi)
             if state is None:
@@ -139,7 +177,7 @@ class FleetLifecycle:
 
     def forget(self, plan: PlatformPlan, host: str, *, sure: bool) -> None:
         name = self.environment.name
-        with self._prepared(Phases(), plan.ssh) as (pulumi, agent):
+        with self._prepared(Phases(), plan) as (pulumi, agent):
             exported = backend.export(pulumi)
             gone = forgetting.recorded(exported, host, name)
             listed = host in {member.name for member in roster(plan)}
@@ -173,7 +211,7 @@ class FleetLifecycle:
         ssh = self._reached(plan)
         fill_cache(self.environment, inputs, plan, phases)
         with (
-            self._prepared(phases, ssh) as (pulumi, agent),
+            self._prepared(phases, plan) as (pulumi, agent),
             tempfile.TemporaryDirectory(prefix="slipway-restore-") as folder,  # mode 0700
         ):
             over_ssh = OverSsh(environment=self.environment, agent=agent)
@@ -207,8 +245,9 @@ class FleetLifecycle:
 
     def exports(self) -> str:
         unset = "".join(f"unset {name}\n" for name in backend.variables_of_dev(self.environment))
-        kind = known_kind(self.environment)
-        return unset + exports(backend.program_variables(self.environment, kind))
+        plan, kind = self._plan_of_files(), known_kind(self.environment)
+        variables = backend.program_variables(self.environment, kind)
+        return unset + exports({**variables, **(variables_of(plan) if plan else {})})
 
     def pulumi(self) -> Pulumi:
         return backend.users_pulumi(self.environment)
@@ -228,18 +267,21 @@ class FleetLifecycle:
 
     @contextmanager
     def _prepared(
-        self, phases: Phases, ssh: SshPlan | None
+        self, phases: Phases, plan: PlatformPlan | None
     ) -> Iterator[tuple[Pulumi, Mapping[str, str]]]:
-        """Pulumi with its plugins and with an ssh-agent for the hosts, and the agent's variables;
+        """Pulumi with its plugins and with a way to the hosts, and the variables of that way;
         locked for one command at a time."""
-        with exclusive(self.environment), agent_for(ssh) as agent:
+        way: AbstractContextManager[Mapping[str, str]] = (
+            self.reaching(plan) if plan else nullcontext({})
+        )
+        with exclusive(self.environment), way as variables:
             with phases.phase("tools", "Pulumi and its plugins"):
                 resolve.tools(["pulumi"], self.environment.cache, ToolchainProgress())
                 kind = prepare_plugins(self.environment)
             say(f"{self.environment.name}: {describe(self.environment, kind)}")
             self.environment.access.mkdir(mode=0o700, parents=True, exist_ok=True)
             pulumi = self.pulumi()
-            yield replace(pulumi, variables={**pulumi.variables, **agent}), agent
+            yield replace(pulumi, variables={**pulumi.variables, **variables}), variables
 
     @contextmanager
     def _hosts_left_named(self, pulumi: Pulumi, plan: PlatformPlan) -> Iterator[None]:
@@ -257,10 +299,10 @@ class FleetLifecycle:
                 )
             raise error
 
-    def _ssh(self) -> SshPlan | None:
-        """None also where the files are wrong, which must not prevent `down`."""
+    def _plan_of_files(self) -> PlatformPlan | None:
+        """None where the files are wrong, which must not prevent `down`."""
         try:
-            return plan_of(self.environment).ssh
+            return plan_of(self.environment)
         except ConfigError:
             return None
 

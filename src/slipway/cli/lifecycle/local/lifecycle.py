@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from slipway.cli.pulumi.process import Pulumi
 from slipway.cli.pulumi.state import StackState, read_state
 
 if TYPE_CHECKING:
+    from slipway.cli.applied import Applied
     from slipway.cli.hosts.facts import HostFacts
     from slipway.cli.lifecycle.protocol import Report
     from slipway.cli.machine.checks import Check
@@ -33,6 +35,22 @@ class LocalLifecycle:
     @property
     def credentials(self) -> Path:
         return self.environment.run
+
+    def reaching(self, _plan: PlatformPlan) -> AbstractContextManager[Mapping[str, str]]:
+        return nullcontext({})
+
+    def asked(self) -> AbstractContextManager[Applied]:
+        from slipway.cli.applied import require
+
+        return nullcontext(require(self.environment))
+
+    def reach(self, _plan: PlatformPlan) -> None:
+        name = self.environment.name
+        raise CliError(
+            f'"{name}" runs on this machine, so every program here reaches it',
+            fix=f'eval "$(slipway env -s {name})"; slipway status -s {name} shows its addresses',
+            exit_code=WRONG_INPUT,
+        )
 
     def host_facts(self, _plan: PlatformPlan) -> Mapping[str, HostFacts | CliError]:
         return {}

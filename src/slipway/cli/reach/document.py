@@ -1,0 +1,92 @@
+"""What the keeper of an environment's forwards is told, and what it answers.
+
+Command and keeper speak over a Unix socket, one JSON object a line. A command says hello and then
+holds the connection for as long as it needs the forwards; its end, however it comes, closes it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.cli.reach.forwards import Forward, forwards_of
+from slipway.plan.platform import PlatformPlan, SshHost, SshPlan
+
+# States that a keeper reports.
+JOINED = "joined"  # the hello is heard: `pid` of the keeper
+OPEN = "open"  # a host forwards: `host`
+CLOSED = "closed"  # none does: `reasons` by host; it is tried again
+SHARED = "shared"  # the last word to a command that ends while others go on
+REFUSED = "refused"  # not this command: `message`, `fix`, and the `pid` of a keeper that ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Local:
+    """An address of this machine, and the "address:port" of each host that answers for it."""
+
+    host: str
+    port: int
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forwarding:
+    """`hosts` by name: each can forward everything."""
+
+    environment: str
+    hosts: Mapping[str, SshHost]
+    jump: SshHost | None
+    locals: tuple[Local, ...]
+
+    @property
+    def digest(self) -> str:
+        """The same for commands that can share a keeper."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), sort_keys=True)
+
+
+def forwarding_of(plan: PlatformPlan, ssh: SshPlan) -> Forwarding:
+    """Through the servers whose public keys are known: none is if that of the jump host is not."""
+    servers = {server.name: ssh.hosts[server.name] for server in plan.servers}
+    entered = ssh.jump is None or ssh.jump.host_key
+    return Forwarding(
+        environment=plan.environment,
+        hosts={name: host for name, host in servers.items() if entered and host.host_key},
+        jump=ssh.jump,
+        locals=_locals(forwards_of(plan)),
+    )
+
+
+def from_json(text: str) -> Forwarding:
+    document = json.loads(text)
+    jump = document["jump"]
+    return Forwarding(
+        environment=document["environment"],
+        hosts={name: SshHost(**host) for name, host in document["hosts"].items()},
+        jump=SshHost(**jump) if jump else None,
+        locals=tuple(
+            Local(host=each["host"], port=each["port"], targets=tuple(each["targets"]))
+            for each in document["locals"]
+        ),
+    )
+
+
+def line(**values: Any) -> bytes:
+    return json.dumps(values).encode() + b"\n"
+
+
+def _locals(forwards: Sequence[Forward]) -> tuple[Local, ...]:
+    return tuple(
+        Local(
+            host=forward.local.host,
+            port=forward.local.port,
+            targets=tuple(target.authority for target in forward.targets),
+        )
+        for forward in forwards
+    )

@@ -1,0 +1,61 @@
+"""What is forwarded, from which address of the operator's machine to which of the hosts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slipway.plan.endpoint import Endpoint
+from slipway.plan.platform import PlatformPlan
+
+DOCUMENT_VERSION = 1  # schemas/forwards.schema.json
+VARIABLE = "SLIPWAY_FORWARDS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forward:
+    """`local` is of the operator's machine; each of `targets` gives the same answers."""
+
+    local: Endpoint
+    targets: tuple[Endpoint, ...]
+
+
+def forwards_of(plan: PlatformPlan) -> tuple[Forward, ...]:
+    """None where the operator's machine asks the hosts themselves."""
+    return tuple(_forwards(plan)) if plan.operator.forwarded else ()
+
+
+def _forwards(plan: PlatformPlan) -> Iterator[Forward]:
+    seen = plan.operator
+    for local, api in ((seen.consul, plan.consul), (seen.nomad, plan.nomad)):
+        servers = tuple(api.at(server.address) for server in plan.servers)
+        yield Forward(local=local, targets=servers)
+    yield Forward(local=seen.prometheus, targets=(plan.monitoring.prometheus,))
+    for local_envoy, envoy in zip(seen.envoys, plan.gateway.envoys, strict=True):
+        yield Forward(local=local_envoy.listener, targets=(envoy.listener,))
+        yield Forward(local=local_envoy.metrics, targets=(envoy.metrics,))
+        yield Forward(local=local_envoy.xds_http, targets=(envoy.xds_http,))
+
+
+def variables_of(plan: PlatformPlan) -> Mapping[str, str]:
+    """What programs of the operator's machine read to find, and to verify, what is forwarded."""
+    forwards = forwards_of(plan)
+    if not forwards:
+        return {}
+    return {
+        VARIABLE: json.dumps(forwards_document(forwards), sort_keys=True),
+        "CONSUL_TLS_SERVER_NAME": plan.operator.consul.server_name,
+        "NOMAD_TLS_SERVER_NAME": plan.operator.nomad.server_name,
+    }
+
+
+def forwards_document(forwards: tuple[Forward, ...]) -> dict[str, Any]:
+    """schemas/forwards.schema.json"""
+    ways = {}
+    for forward in forwards:
+        way = {"at": forward.local.authority, "server_name": forward.local.server_name}
+        for asked in (forward.local, *forward.targets):
+            ways[asked.authority] = way
+    return {"schema_version": DOCUMENT_VERSION, "forwards": ways}

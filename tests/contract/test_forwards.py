@@ -1,0 +1,323 @@
+"""The forwards of an environment through real OpenSSH servers: one that answers, another once it is
+gone, and nothing that is left at the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from slipway.cli.environment import Environment
+from slipway.cli.errors import CliError
+from slipway.cli.machine.ssh_agent import agent_for
+from slipway.cli.reach.lease import reaching
+from slipway.plan.endpoint import Endpoint
+from slipway.plan.platform import PlatformPlan, Server, SshHost, SshPlan
+from slipway.planner.platform import make_plan
+from tests.contract.sshd import PORT, ssh_server
+from tests.unit.plan.samples import hosts_inputs
+from tests.workers import WORKER
+
+pytestmark = pytest.mark.timeout(120)
+
+SERVERS = {f"server-{number}": f"127.91.{WORKER}.{10 + number}" for number in range(2)}
+LOCAL = f"127.191.{WORKER}.1"
+WITHIN_S = 30.0
+HANDSHAKE_S = 10.0
+
+
+class Named(socketserver.StreamRequestHandler):
+    """Answers every line with the address of the server."""
+
+    def handle(self) -> None:
+        address, _ = self.connection.getsockname()
+        while self.rfile.readline():
+            self.wfile.write(f"{address}\n".encode())
+
+
+@contextmanager
+def service(address: str, port: int) -> Iterator[None]:
+    socketserver.ThreadingTCPServer.allow_reuse_address = True
+    socketserver.ThreadingTCPServer.daemon_threads = True
+    with socketserver.ThreadingTCPServer((address, port), Named) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@dataclass
+class Network:
+    """Two servers with SSH and both APIs, each to be ended by name."""
+
+    plan: PlatformPlan
+    environment: Environment
+    ssh: dict[str, ExitStack]
+    apis: dict[str, ExitStack]
+
+
+@pytest.fixture
+def network(ssh_files: Path, tmp_path: Path) -> Iterator[Network]:
+    with ExitStack() as everything:
+        ssh = {name: everything.enter_context(ExitStack()) for name in SERVERS}
+        apis = {name: everything.enter_context(ExitStack()) for name in SERVERS}
+        hosts: dict[str, SshHost] = {}
+        for name, address in SERVERS.items():
+            folder = tmp_path / name
+            folder.mkdir()
+            made = ssh[name].enter_context(ssh_server(ssh_files, folder, address))
+            hosts[name] = SshHost(address=address, port=PORT, user="root", host_key=made.host_key)
+            if name == "server-0":
+                key = folder / "user"
+                authorized = made.authorized.read_text()
+            made.authorized.write_text(authorized)
+            for port in (8501, 4646):
+                apis[name].enter_context(service(address, port))
+        plan = planned(SshPlan(hosts=hosts, jump=None, key=str(key), known_hosts="known_hosts"))
+        environment = Environment(name="hosts", checkout=tmp_path, cache=tmp_path)
+        yield Network(plan, environment, ssh, apis)
+
+
+def planned(ssh: SshPlan) -> PlatformPlan:
+    settings = {"known_hosts": "known_hosts", "local_address": LOCAL}
+    servers = tuple(Server(name=name, address=address) for name, address in SERVERS.items())
+    return replace(make_plan(hosts_inputs(ssh=settings)), ssh=ssh, servers=servers)
+
+
+def ask(endpoint: Endpoint) -> str:
+    """Which server answers."""
+    with socket.create_connection((endpoint.host, endpoint.port), timeout=WITHIN_S) as connection:
+        connection.sendall(b"who\n")
+        return connection.makefile().readline().strip()
+
+
+def test_both_clusters_are_asked_at_fixed_addresses(network: Network) -> None:
+    plan = network.plan
+    with agent_for(plan.ssh) as agent, reaching(network.environment, plan, agent) as variables:
+        assert ask(plan.operator.consul) == SERVERS["server-0"]
+        assert ask(plan.operator.nomad) == SERVERS["server-0"]
+        assert variables["NOMAD_TLS_SERVER_NAME"] == "server.global.nomad"
+    assert_closed(network)
+
+
+def assert_closed(network: Network) -> None:
+    with pytest.raises(ConnectionRefusedError):
+        ask(network.plan.operator.consul)
+    assert ours(network) == []
+    assert list(network.environment.scratch.iterdir()) == []
+
+
+def ours(network: Network) -> list[psutil.Process]:
+    """Every process of the forwards, and of their ssh-agents."""
+    scratch = str(network.environment.scratch)
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if any(scratch in part for part in process.info["cmdline"] or ())
+    ]
+
+
+@contextmanager
+def reached(network: Network) -> Iterator[Mapping[str, str]]:
+    plan = network.plan
+    with agent_for(plan.ssh) as agent, reaching(network.environment, plan, agent) as variables:
+        yield variables
+
+
+def test_a_server_whose_agent_does_not_run_is_passed_over(network: Network) -> None:
+    network.apis["server-0"].close()
+    with reached(network):
+        assert ask(network.plan.operator.consul) == SERVERS["server-1"]
+    assert_closed(network)
+
+
+def test_a_server_that_dies_is_replaced_by_another_one(network: Network) -> None:
+    with reached(network):
+        assert ask(network.plan.operator.consul) == SERVERS["server-0"]
+        network.apis["server-0"].close()
+        end_the_ssh_of(network, "server-0")
+        assert ask(network.plan.operator.consul) == SERVERS["server-1"]
+    assert_closed(network)
+
+
+def test_a_connection_outlasts_a_server_that_falls_silent(network: Network) -> None:
+    """Sooner than Pulumi's providers give up a TLS handshake."""
+    with reached(network):
+        network.apis["server-0"].close()
+        silent = ssh_of(network, "server-0")
+        assert len(silent) > 1, "the one that listens, and the connection"
+        for process in silent:
+            process.suspend()
+        try:
+            began_s = time.monotonic()
+            assert ask(network.plan.operator.consul) == SERVERS["server-1"]
+            assert time.monotonic() - began_s < HANDSHAKE_S
+        finally:
+            for process in silent:
+                process.kill()
+    assert_closed(network)
+
+
+def test_a_silent_server_behind_a_jump_host_is_overtaken(network: Network) -> None:
+    """The client of the jump host would wait for it, and outlive the client that has given up."""
+    ssh = network.plan.ssh
+    assert ssh is not None
+    network.plan = replace(network.plan, ssh=replace(ssh, jump=ssh.hosts["server-1"]))
+    silent = ssh_of(network, "server-0")
+    for process in silent:
+        process.suspend()
+    try:
+        began_s = time.monotonic()
+        with reached(network):
+            assert ask(network.plan.operator.consul) == SERVERS["server-0"]
+        assert time.monotonic() - began_s < HANDSHAKE_S
+        assert_closed(network)
+    finally:
+        for process in silent:
+            process.resume()
+
+
+def test_the_next_server_is_used_where_the_first_one_has_no_ssh(network: Network) -> None:
+    network.ssh["server-0"].close()
+    with reached(network):
+        assert ask(network.plan.operator.nomad) == SERVERS["server-0"], "its API answers"
+    assert_closed(network)
+
+
+def test_a_host_with_another_key_is_not_used(
+    network: Network, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ssh = network.plan.ssh
+    assert ssh is not None
+    hosts = dict(ssh.hosts)
+    hosts["server-0"], hosts["server-1"] = (
+        replace(hosts["server-0"], host_key=hosts["server-1"].host_key),
+        replace(hosts["server-1"], host_key=hosts["server-0"].host_key),
+    )
+    network.plan = replace(network.plan, ssh=replace(ssh, hosts=hosts))
+    with reached(network):
+        said = capsys.readouterr().err
+    assert "server-0 cannot be reached over SSH: " in said
+    assert "Host key verification failed" in said
+    assert_closed(network)
+
+
+def test_a_second_command_shares_the_forwards_and_outlives_the_first(network: Network) -> None:
+    first, second = ExitStack(), ExitStack()
+    first.enter_context(reached(network))
+    second.enter_context(reached(network))
+    first.close()
+    assert ask(network.plan.operator.consul) == SERVERS["server-0"]
+    network.apis["server-0"].close()
+    end_the_ssh_of(network, "server-0")
+    assert ask(network.plan.operator.consul) == SERVERS["server-1"], "by the second one's agent"
+    second.close()
+    assert_closed(network)
+
+
+def test_other_addresses_than_those_that_are_forwarded_are_refused(network: Network) -> None:
+    with reached(network):
+        fewer = replace(network.plan, servers=network.plan.servers[:1])
+        with (
+            pytest.raises(CliError, match="with other hosts or addresses"),
+            reaching(network.environment, fewer, {}),
+        ):
+            pass
+        assert ask(network.plan.operator.consul) == SERVERS["server-0"]
+    assert_closed(network)
+
+
+def test_an_address_that_is_taken_is_refused_with_what_to_do(network: Network) -> None:
+    with service(LOCAL, 4646):
+        with pytest.raises(CliError, match=rf"{LOCAL}:4646 .* Address already in use") as refused:
+            network_is_entered(network)
+        assert "slipway:ssh.local_address" in refused.value.fix
+    assert_closed(network)
+
+
+def network_is_entered(network: Network) -> None:
+    with reached(network):
+        pass
+
+
+def test_nothing_is_left_of_a_command_that_is_killed(network: Network, tmp_path: Path) -> None:
+    """Through a jump host, whose connection has a process of its own."""
+    ssh = network.plan.ssh
+    assert ssh is not None
+    jumped = replace(ssh, jump=ssh.hosts["server-1"])
+    network.plan = replace(network.plan, ssh=jumped)
+    killed = forked(lambda: hold(network, tmp_path / "open"))
+    try:
+        until((tmp_path / "open").exists)
+        assert ask(network.plan.operator.consul) == SERVERS["server-0"]
+        found = [*ours(network), *psutil.Process(killed).children(recursive=True)]
+        assert {"cat", "python", "ssh", "ssh-agent"} <= {process.name() for process in found}
+    finally:
+        os.kill(killed, signal.SIGKILL)
+        os.waitpid(killed, 0)
+    until(lambda: not any(process.is_running() for process in found))
+    assert_closed(network)
+
+
+def hold(network: Network, opened: Path) -> None:
+    with reached(network):
+        opened.touch()
+        signal.pause()
+
+
+def forked(program: Callable[[], None]) -> int:
+    """A process that runs the program."""
+    pid = os.fork()
+    if not pid:
+        try:
+            program()
+        finally:
+            os._exit(1)
+    return pid
+
+
+def test_no_client_outlives_a_keeper_that_is_killed(network: Network) -> None:
+    with reached(network):
+        keeper = next(p for p in ours(network) if any("keeper" in part for part in p.cmdline()))
+        keeper.kill()
+        until(lambda: not any("reach-" in part for p in ours(network) for part in p.cmdline()))
+    with reached(network):
+        assert ask(network.plan.operator.consul) == SERVERS["server-0"]
+
+
+def end_the_ssh_of(network: Network, server: str) -> None:
+    """With its connections, which sshd would leave alone."""
+    for process in ssh_of(network, server):
+        process.kill()
+    network.ssh[server].close()
+
+
+def ssh_of(network: Network, server: str) -> list[psutil.Process]:
+    """The server, and what serves its connections."""
+    address = network.plan.servers[list(SERVERS).index(server)].address
+    return [
+        process
+        for process in psutil.process_iter(["name"])
+        if process.info["name"] == "sshd"
+        and any(c.laddr and c.laddr[0] == address for c in process.net_connections())
+    ]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + WITHIN_S
+    while not holds():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)

@@ -1,0 +1,34 @@
+"""Which environments are kept within reach, and what the command says otherwise."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from slipway.cli.app import app
+
+
+@pytest.mark.usefixtures("copied")
+def test_an_environment_of_this_machine_needs_no_reaching(runner: CliRunner) -> None:
+    result = runner.invoke(app, ["reach", "-s", "dev"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "runs on this machine" in result.stderr
+    assert "slipway env -s dev" in result.stderr
+
+
+@pytest.mark.usefixtures("copied")
+def test_hosts_whose_keys_are_not_known_are_named_with_what_to_do(runner: CliRunner) -> None:
+    result = runner.invoke(app, ["reach", "-s", "hosts"])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "known_hosts has no public key of 10.77.0.11" in result.stderr
+    assert "ssh-keyscan -t ed25519 10.77.0.11" in result.stderr
+
+
+@pytest.mark.usefixtures("copied")
+def test_the_exports_of_a_fleet_say_where_it_is_forwarded(runner: CliRunner) -> None:
+    lines = runner.invoke(app, ["env", "-s", "hosts"]).stdout.splitlines()
+    assert "export CONSUL_TLS_SERVER_NAME=server.hosts.consul" in lines
+    assert any(line.startswith("export SLIPWAY_FORWARDS='{") for line in lines)
+    of_dev = runner.invoke(app, ["env", "-s", "dev"]).stdout
+    assert "FORWARDS" not in of_dev
+    assert "SERVER_NAME" not in of_dev

@@ -1,0 +1,116 @@
+"""What is forwarded, what programs are told of it, and with which command line."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+
+from slipway.cli.reach.document import forwarding_of, from_json
+from slipway.cli.reach.forwards import VARIABLE, forwards_of, variables_of
+from slipway.cli.reach.shell import shell_exports
+from slipway.cli.reach.ssh import forwarding, known_hosts
+from slipway.plan.platform import PlatformPlan, SshHost
+from slipway.planner.platform import make_plan
+from tests.unit.plan.samples import ROOT, dev_plan, hosts_inputs
+
+SCHEMA = json.loads((ROOT / "schemas/forwards.schema.json").read_text())
+HOST = SshHost(address="10.77.0.11", port=22, user="root", host_key="ssh-ed25519 AAAA")
+JUMP = SshHost(address="bastion", port=2222, user="ops", host_key="ssh-ed25519 BBBB")
+
+
+def planned() -> PlatformPlan:
+    """With the public key of every host."""
+    servers = [{"name": f"server-{k}", "address": f"10.77.0.1{k}"} for k in range(3)]
+    plan = make_plan(hosts_inputs(servers=3, server_hosts=servers))
+    assert plan.ssh is not None
+    hosts = {
+        name: replace(host, host_key="ssh-ed25519 AAAA") for name, host in plan.ssh.hosts.items()
+    }
+    return replace(plan, ssh=replace(plan.ssh, hosts=hosts))
+
+
+def test_the_apis_lead_to_every_server_and_the_rest_to_its_host() -> None:
+    plan = planned()
+    found = {
+        each.local.port: {target.host for target in each.targets} for each in forwards_of(plan)
+    }
+    servers = {server.address for server in plan.servers}
+    edge = {plan.gateway.envoys[0].listener.host}
+    assert found == {
+        8501: servers, 4646: servers, 9090: edge, 8080: edge, 9901: edge, 18001: edge,
+    }  # fmt: skip
+
+
+def test_nothing_is_forwarded_where_all_hosts_are_this_machine() -> None:
+    assert forwards_of(dev_plan()) == ()
+    assert variables_of(dev_plan()) == {}
+
+
+def test_programs_are_told_where_to_connect_and_what_to_verify() -> None:
+    plan = planned()
+    variables = variables_of(plan)
+    document = json.loads(variables[VARIABLE])
+    jsonschema.validate(document, SCHEMA)
+    xds, local = plan.gateway.envoys[0].xds_http.authority, plan.operator.envoys[0].xds_http
+    assert document["forwards"][xds] == {"at": local.authority, "server_name": "xds.hosts.slipway"}
+    assert document["forwards"][plan.operator.nomad.authority] == {
+        "at": plan.operator.nomad.authority,
+        "server_name": "server.global.nomad",
+    }
+    assert variables["CONSUL_TLS_SERVER_NAME"] == "server.hosts.consul"
+
+
+def test_commands_with_the_same_files_share_a_keeper() -> None:
+    plan = planned()
+    assert plan.ssh is not None
+    wanted = forwarding_of(plan, plan.ssh)
+    assert from_json(wanted.to_json()) == wanted
+    assert forwarding_of(plan, plan.ssh).digest == wanted.digest
+    jumped = forwarding_of(plan, replace(plan.ssh, jump=JUMP))
+    assert jumped.digest != wanted.digest
+    assert from_json(jumped.to_json()) == jumped
+
+
+def test_only_servers_with_a_known_key_are_used() -> None:
+    plan = planned()
+    assert plan.ssh is not None
+    assert list(forwarding_of(plan, plan.ssh).hosts) == ["server-0", "server-1", "server-2"]
+    unknown = {**plan.ssh.hosts, "server-0": replace(plan.ssh.hosts["server-0"], host_key="")}
+    new = replace(plan.ssh, hosts=unknown)
+    assert list(forwarding_of(plan, new).hosts) == ["server-1", "server-2"]
+    assert not forwarding_of(plan, replace(new, jump=replace(JUMP, host_key=""))).hosts
+
+
+def test_ssh_forwards_with_pinned_keys_and_notices_a_dead_host() -> None:
+    command = forwarding(HOST, None, Path("/k"), {Path("/s/0"): "10.77.0.12:4646"})
+    assert command[:3] == ["ssh", "-N", "-T"]
+    assert command[-5:] == ["-L", "/s/0:10.77.0.12:4646", "-p", "22", "root@10.77.0.11"]
+    for option in (
+        "StrictHostKeyChecking=yes", "UserKnownHostsFile=/k", "GlobalKnownHostsFile=/dev/null",
+        "BatchMode=yes", "ServerAliveInterval=1", "ServerAliveCountMax=4",
+        "ExitOnForwardFailure=yes",
+    ):  # fmt: skip
+        assert option in command
+    assert not any("ProxyCommand" in part for part in command)
+    assert known_hosts(HOST, None) == "10.77.0.11 ssh-ed25519 AAAA\n"
+
+
+def test_a_jump_host_is_pinned_too() -> None:
+    command = forwarding(HOST, JUMP, Path("/k"), {})
+    (proxy,) = (part for part in command if part.startswith("ProxyCommand="))
+    assert "UserKnownHostsFile=/k" in proxy
+    assert "-W '[%h]:%p' -p 2222 ops@bastion" in proxy
+    assert known_hosts(HOST, JUMP).splitlines()[1] == "[bastion]:2222 ssh-ed25519 BBBB"
+
+
+def test_a_shell_reads_the_tokens_from_their_files(tmp_path: Path) -> None:
+    folder = tmp_path / "a folder"
+    (folder / "tokens").mkdir(parents=True)
+    (folder / "tokens/nomad").write_text("a secret")
+    text = shell_exports(planned(), folder)
+    assert "a secret" not in text
+    assert f"export NOMAD_TOKEN=\"$(cat '{folder}/tokens/nomad')\"\n" in text
+    assert f"export NOMAD_ADDR=https://{planned().operator.nomad.authority}\n" in text
