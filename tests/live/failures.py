@@ -406,7 +406,7 @@ def _forgotten_policies(status: dict[str, Any], processes: list[Process]) -> Ite
 
 
 def _listens_at(pid: int) -> str:
-    """"host:port" of the one TCP port of a process; of none if it has not bound it yet."""
+    """ "host:port" of the one TCP port of a process; of none if it has not bound it yet."""
     found = psutil.Process(pid).net_connections("tcp")
     bound = [each.laddr for each in found if each.status == psutil.CONN_LISTEN]
     return f"{bound[0].ip}:{bound[0].port}" if bound else ""

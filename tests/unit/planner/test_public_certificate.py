@@ -48,14 +48,20 @@ def test_clients_verify_the_name_at_every_address(more: dict[str, str], ca: str)
 
 def test_only_what_clients_use_changes() -> None:
     with_tls, without = make_plan(inputs(FILES)), make_plan(hosts_inputs(pools=POOLS))
-    plain = [
-        replace(each, listener=replace(each.listener, scheme="http", server_name="", ca=""))
-        for each in with_tls.gateway.envoys
-    ]
+    plain = [replace(each, listener=in_plain(each.listener)) for each in with_tls.gateway.envoys]
     gateway = replace(
         with_tls.gateway, envoys=(*plain,), clients=plain[0].listener, certificate=None
     )
-    assert replace(with_tls, gateway=gateway) == without
+    seen = with_tls.operator
+    operator = replace(
+        seen,
+        envoys=tuple(replace(each, listener=in_plain(each.listener)) for each in seen.envoys),
+    )
+    assert replace(with_tls, gateway=gateway, operator=operator) == without
+
+
+def in_plain(listener: Endpoint) -> Endpoint:
+    return replace(listener, scheme="http", server_name="", ca="")
 
 
 def test_its_warnings_are_those_of_the_plan() -> None:
