@@ -20,7 +20,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 from tests.hosts.bed import NETWORK, Bed
 from tests.hosts.environment import NAME, Checkout, environment, listed, streams
 
-pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hosts, pytest.mark.soak, pytest.mark.timeout(900)]
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas/hosts.schema.json").read_text())
 SERVERS = {f"server-{k}": f"{NETWORK}.1{1 + k}" for k in range(3)}

@@ -24,7 +24,7 @@ from tests.hosts.environment import (
 from tests.public_certificates import NAME as SERVER_NAME
 from tests.public_certificates import Issued, PublicAuthority, put
 
-pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hosts, pytest.mark.soak, pytest.mark.timeout(900)]
 
 SERVER, WORKER, SHARED = f"{NETWORK}.11", f"{NETWORK}.21", f"{NETWORK}.30"
 EDGES = {f"edge-{k}": f"{NETWORK}.3{1 + k}" for k in range(2)}

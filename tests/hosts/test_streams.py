@@ -18,7 +18,7 @@ from slipway.cli import certificates
 from tests.hosts.bed import NETWORK, Bed
 from tests.hosts.environment import Checkout, Streams, environment, listed, must_complete, streams
 
-pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hosts, pytest.mark.soak, pytest.mark.timeout(900)]
 
 SERVERS = {f"server-{k}": f"{NETWORK}.1{1 + k}" for k in range(3)}
 WORKERS = {f"worker-{k}": f"{NETWORK}.2{1 + k}" for k in range(2)}
