@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from .base import PositiveInt, Replicas, ResourceName, Seconds, Settings, UsdPerHour, invalid
 from .document import KeyPath, Origin
 from .errors import Problem, raise_if_any, suggestion
+from .gateway import GatewaySettings
 from .hosts import ListedHost, host_problems, key_problems, unplaced
 from .pools import (
     ADDRESSES_PER_POOL,
@@ -23,9 +24,7 @@ from .pools import (
     LocalPool,
     MetalPool,
     PoolSettings,
-    ipv4_address,
 )
-from .public_certificate import CertificateSettings
 from .security import SecuritySettings
 from .ssh import SshSettings
 from .validation import validated
@@ -135,17 +134,6 @@ class BudgetSettings(Settings):
     usd_per_hour: UsdPerHour | None = None
     usd_per_hour_at_most: UsdPerHour | None = None
     usd_per_hour_per_change: UsdPerHour | None = None
-
-
-class GatewaySettings(Settings):
-    """`address` is one address for the Envoys of all hosts of the pool: one of the living hosts has
-    it. It belongs to none of them otherwise. With a `certificate`, clients speak TLS."""
-
-    EXAMPLE = "{pool: edge, port: 8080}"
-    pool: ResourceName = "edge"
-    port: Annotated[int, Field(ge=1024, le=65535)] = 8080
-    address: Annotated[str, AfterValidator(ipv4_address)] | None = None
-    certificate: CertificateSettings | None = None
 
 
 class MonitoringSettings(Settings):

@@ -19,7 +19,6 @@ from .inventory import read_inventory
 from .load import Load, TracedLoad
 from .machine import MachineFacts, read_machine
 from .model import Model, parse_model
-from .public_certificate import PublicCertificate, read_public_certificate
 from .security import OwnAuthority
 from .ssh import read_host_keys
 from .trace import read_trace
@@ -27,6 +26,7 @@ from .what_if import Change, blamed, changed, of_environment, of_model, unmatche
 
 if TYPE_CHECKING:
     from .own_authority import ReadAuthority
+    from .public_certificate import PublicCertificate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +145,8 @@ def _certificate(root: Path, environment: Environment) -> PublicCertificate | No
     settings = environment.settings.gateway.certificate
     if settings is None:
         return None
+    from .public_certificate import read_public_certificate  # noqa: PLC0415 - its library, too
+
     now = datetime.datetime.now(datetime.UTC)
     return read_public_certificate(root, settings, environment.origin, now=now)
 

@@ -178,7 +178,7 @@ class _Reader:
         return (*agents, *parts, "localhost")
 
     def _file(self, name: str) -> Path:
-        return self.root / Path(name).expanduser()
+        return pem.file_in(self.root, name)
 
     def _problem(self, path: KeyPath, value: Any, message: str, fix: str) -> Problem:
         return self.environment.origin.problem(path, message, value=value, fix=fix)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Any, TypeVar
+from typing import Any
 
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
@@ -13,7 +13,6 @@ from . import pem
 from .pem import PemError
 
 Network = IPv4Network | IPv6Network
-_Extension = TypeVar("_Extension", bound=x509.ExtensionType)
 _ANY = ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE
 _BOTH = {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
 
@@ -24,8 +23,8 @@ def must_sign(chain: Sequence[x509.Certificate]) -> None:
     pem.must_be_a_chain(chain)
     for below, certificate in enumerate(chain):
         who, fix = pem.subject(certificate), "use the certificate of a certificate authority"
-        basic = _extension(certificate, x509.BasicConstraints)
-        usage = _extension(certificate, x509.KeyUsage)
+        basic = pem.extension(certificate, x509.BasicConstraints)
+        usage = pem.extension(certificate, x509.KeyUsage)
         if basic is None or not basic.ca:
             raise PemError(f"is not an authority's: {who} has no CA:TRUE", fix=fix)
         if usage is None or not usage.key_cert_sign:
@@ -39,7 +38,7 @@ def must_sign(chain: Sequence[x509.Certificate]) -> None:
                 f" (pathlen), and there are {below}",
                 fix="have the intermediate issued by an authority that allows it",
             )
-        extended = _extension(certificate, x509.ExtendedKeyUsage)
+        extended = pem.extension(certificate, x509.ExtendedKeyUsage)
         if extended and not {*extended} >= _BOTH and _ANY not in extended:
             raise PemError(
                 f"may not sign for servers and clients: the extended key usage of {who} does not"
@@ -47,7 +46,7 @@ def must_sign(chain: Sequence[x509.Certificate]) -> None:
                 fix="have it issued again without, or with serverAuth and clientAuth",
             )
         pem.must_be_strong(certificate)
-    if _extension(chain[0], x509.SubjectKeyIdentifier) is None:
+    if pem.extension(chain[0], x509.SubjectKeyIdentifier) is None:
         raise PemError(
             f"has no subjectKeyIdentifier: nobody could tell {pem.subject(chain[0])} from its"
             " successor of the same name",
@@ -59,7 +58,7 @@ def must_allow(chain: Iterable[x509.Certificate], names: Iterable[str], network:
     """PemError if name constraints forbid the names, or addresses of the network."""
     names, networks = list(names), [network, ip_network("127.0.0.1/32")]
     for certificate in chain:
-        constraints = _extension(certificate, x509.NameConstraints)
+        constraints = pem.extension(certificate, x509.NameConstraints)
         for forbidden in _forbidden(constraints, names, networks) if constraints else ():
             raise PemError(
                 f"may not sign for {forbidden}: {pem.subject(certificate)} constrains names",
@@ -97,15 +96,3 @@ def _contains(outer: Any, inner: Any) -> bool:
 def _below_any(name: str, domains: Iterable[str]) -> bool:
     bare = [domain.removeprefix(".") for domain in domains]
     return any(not domain or name == domain or name.endswith(f".{domain}") for domain in bare)
-
-
-def _extension(certificate: x509.Certificate, kind: type[_Extension]) -> _Extension | None:
-    try:
-        return certificate.extensions.get_extension_for_class(kind).value
-    except x509.ExtensionNotFound:
-        return None
-    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
-        raise PemError(
-            f"has an extension that cannot be read, in {pem.subject(certificate)}: {error}",
-            fix="have it issued again",
-        ) from None

@@ -37,13 +37,29 @@ def test_the_list_of_commands_loads_none_of_them() -> None:
     program = (
         "import sys; from slipway.cli.app import app; app(['--help'], standalone_mode=False);"
         "sys.exit(any(m in sys.modules for m in"
-        " ('slipway.cli.commands.up', 'httpx', 'pydantic', 'tritonclient', 'psutil')))"
+        " ('slipway.cli.commands.up', 'httpx', 'pydantic', 'tritonclient', 'psutil',"
+        " 'cryptography')))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert all(name in done.stdout for name in COMMANDS)
+
+
+@pytest.mark.usefixtures("python_path")
+def test_no_command_loads_cryptography_before_it_has_a_certificate_to_read() -> None:
+    program = (
+        "import importlib, sys; from slipway.cli.app import COMMANDS\n"
+        "for name in COMMANDS: importlib.import_module(f'slipway.cli.commands.{name}')\n"
+        "for name in ('local', 'fleet'):\n"
+        "    importlib.import_module(f'slipway.cli.lifecycle.{name}.lifecycle')\n"
+        "sys.exit([name for name in sys.modules if name.startswith('cryptography')] or None)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

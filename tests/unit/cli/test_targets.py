@@ -85,14 +85,17 @@ def test_a_target_without_a_module_of_its_name_is_not_built(target: str) -> None
 
 
 @pytest.mark.usefixtures("python_path")
-def test_planning_asks_whether_a_target_is_built_and_loads_nothing_of_pulumi() -> None:
+def test_planning_asks_whether_a_target_is_built_and_loads_neither_pulumi_nor_cryptography() -> (
+    None
+):
     program = (
         "import sys; from slipway.cli.app import app; from slipway.cli.environment import find\n"
         "from slipway.cli.targets import can_be_built\n"
         "for stack in ('dev', 'aws'):\n"
         "    app(['plan', '-s', stack, '--json'], standalone_mode=False)\n"
         "    can_be_built(find(stack))\n"
-        "sys.exit([name for name in sys.modules if name.startswith('pulumi')] or None)"
+        "slow = ('pulumi', 'cryptography')\n"
+        "sys.exit([name for name in sys.modules if name.startswith(slow)] or None)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False

@@ -16,7 +16,8 @@ from slipway.config.artifacts import (
 from slipway.config.document import read_document
 from slipway.config.environment import listed_hosts
 from slipway.config.errors import ConfigError
-from slipway.config.inputs import load_inputs
+from slipway.config.inputs import load_inputs, load_inputs_without_certificate
+from tests.public_certificates import PublicAuthority, put
 from tests.unit.config.checkout import ROOT, Checkout
 from tests.unit.config.own_authorities import made
 
@@ -111,6 +112,22 @@ def test_pulumis_program_reads_the_inventory_too(whole: Checkout) -> None:
     assert from_pulumi.environment.settings == from_file.environment.settings
     listed = listed_hosts(from_pulumi.environment.settings)
     assert [host.name for host in listed] == ["rack1", "rack2", "rack3"]
+
+
+def test_the_gateways_certificate_is_read_only_for_what_concerns_its_clients(
+    whole: Checkout,
+) -> None:
+    text, authority = "slipway:target: dev", PublicAuthority()
+    shown = "{certificate: {cert: tls/cert.pem, key: tls/key.pem}}"
+    whole.edit("Pulumi.dev.yaml", text, f"{text}\n  slipway:gateway: {shown}")
+    assert load_inputs_without_certificate(whole.root, "dev").certificate is None
+    with pytest.raises(ConfigError, match=r"gateway\.certificate\.cert: does not exist"):
+        load_inputs(whole.root, "dev")
+    issued = authority.issue()
+    put(whole.root / "tls", cert=authority.chain(issued), key=issued.key_pem)
+    found = load_inputs(whole.root, "dev").certificate
+    assert found is not None
+    assert found.fingerprint == issued.fingerprint
 
 
 def with_own_authority(checkout: Checkout, entry: str) -> None:

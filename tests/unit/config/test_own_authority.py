@@ -20,6 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from slipway.config.errors import ConfigError, Problem
 from slipway.config.own_authority import HIDDEN, ReadAuthority, read_authorities
+from tests.public_certificates import Issued, signed_with
 from tests.unit.config.own_authorities import (
     Made,
     intermediate,
@@ -232,6 +233,14 @@ def readable_by_others(folder: Path) -> None:
     (folder / "ca-key.pem").chmod(0o640)
 
 
+def weak_below(folder: Path) -> None:
+    """An intermediate authority that a root has signed with MD5."""
+    own = made("issuing", above=made("root", key=rsa.generate_private_key(65537, 2048)))
+    own.write(folder)
+    weak = signed_with("MD5", Issued(own.chain[0], own.key)).certificate
+    (folder / "ca.pem").write_text(Made(chain=(weak, *own.chain[1:]), key=None).pem)
+
+
 def names(*, permitted: Any = None, excluded: Any = None) -> list[x509.NameConstraints]:
     return [x509.NameConstraints(permitted, excluded)]
 
@@ -275,6 +284,7 @@ BOTH_AUTHORITIES = "CN=one was not issued by CN=two"
             "is weak: CN=own has an RSA key of 1024 bits",
         ),
         (spoilt("ca.pem", WITH_SHA1), "cert", "is weak: CN=old is signed with SHA1"),
+        (weak_below, "cert", "is weak: CN=issuing is signed with MD5"),
         (
             own(key=ec.generate_private_key(ec.SECP224R1())),
             "cert",
@@ -319,6 +329,11 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").unlink()
     (tmp_path / "ca.pem").mkdir()
     assert "cannot be read: Is a directory" in refused(tmp_path).message
+
+
+@pytest.mark.parametrize("name", ["~nobody-at-all/ca.pem", "a\0b"])
+def test_what_cannot_be_a_file_is_refused(tmp_path: Path, name: str) -> None:
+    assert refused(tmp_path, {"cert": name}).message.startswith("cannot be read: ")
 
 
 @pytest.mark.parametrize(

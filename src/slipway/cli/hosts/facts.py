@@ -7,13 +7,15 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-
-from cryptography import x509
+from typing import TYPE_CHECKING
 
 from components.hosts.delivery import CACHE, run_folder
 from slipway.cli.errors import CliError
 from slipway.cli.hosts.over_ssh import OverSsh, known_way
 from slipway.plan.platform import SshPlan
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 AT_ONCE = 16
 ANSWER_S = 30.0
@@ -95,4 +97,6 @@ def read(said: str, environment: str) -> HostFacts:
 
 
 def _certificates(text: str) -> list[x509.Certificate]:
+    from cryptography import x509  # noqa: PLC0415 - it takes time to load
+
     return x509.load_pem_x509_certificates(text.encode())
