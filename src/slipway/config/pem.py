@@ -82,7 +82,8 @@ def certificates(text: str) -> tuple[x509.Certificate, ...]:
 
 
 def must_be_a_chain(chain: Sequence[x509.Certificate]) -> None:
-    """PemError unless each certificate was issued by the next one, as far as it is strong."""
+    """PemError unless each certificate was issued by the next one. One that is too weak to tell
+    needs only its issuer's name here: must_be_strong refuses it."""
     for certificate, issuer in pairwise(chain):
         if not _issued(certificate, issuer):
             raise PemError(

@@ -85,9 +85,7 @@ def test_a_target_without_a_module_of_its_name_is_not_built(target: str) -> None
 
 
 @pytest.mark.usefixtures("python_path")
-def test_planning_asks_whether_a_target_is_built_and_loads_neither_pulumi_nor_cryptography() -> (
-    None
-):
+def test_planning_for_a_target_that_is_built_loads_neither_pulumi_nor_cryptography() -> None:
     program = (
         "import sys; from slipway.cli.app import app; from slipway.cli.environment import find\n"
         "from slipway.cli.targets import can_be_built\n"
