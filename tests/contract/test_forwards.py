@@ -3,10 +3,13 @@ gone, and nothing that is left at the end."""
 
 from __future__ import annotations
 
+import http.server
+import json
 import os
 import signal
 import socket
 import socketserver
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,9 +17,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
+from services.node.tests.certificates import Authority
+from slipway.cli.certificates import platform
 from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
 from slipway.cli.machine.ssh_agent import agent_for
@@ -49,7 +55,13 @@ class Named(socketserver.StreamRequestHandler):
 def service(address: str, port: int) -> Iterator[None]:
     socketserver.ThreadingTCPServer.allow_reuse_address = True
     socketserver.ThreadingTCPServer.daemon_threads = True
-    with socketserver.ThreadingTCPServer((address, port), Named) as server:
+    with running(socketserver.ThreadingTCPServer((address, port), Named)):
+        yield
+
+
+@contextmanager
+def running(made: socketserver.TCPServer) -> Iterator[None]:
+    with made as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
@@ -168,6 +180,49 @@ def test_a_connection_outlasts_a_server_that_falls_silent(network: Network) -> N
         finally:
             for process in silent:
                 process.kill()
+    assert_closed(network)
+
+
+class Led(http.server.BaseHTTPRequestHandler):
+    """Answers as an agent of Consul or Nomad does; only server-1 knows a leader."""
+
+    def do_GET(self) -> None:
+        address, _ = self.connection.getsockname()
+        leader = "10.0.0.1:4647" if address == SERVERS["server-1"] else ""
+        body = json.dumps(leader if self.path == "/v1/status/leader" else address).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_server_that_knows_a_leader_is_asked_before_one_that_has_yet_to_join(
+    network: Network, tmp_path: Path
+) -> None:
+    authority, name = Authority(), "server.global.nomad"
+    operator = network.environment.access / "operator"
+    for folder, files in (
+        (tmp_path / "tls", authority.issue("server", [name])),
+        (operator, authority.issue("operator")),
+    ):
+        folder.mkdir(parents=True)
+        for file, text in files.items():
+            (folder / file).write_text(text)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "tls/cert.pem", tmp_path / "tls/key.pem")
+    for server, address in SERVERS.items():
+        network.apis[server].close()
+        made = http.server.ThreadingHTTPServer((address, 4646), Led)
+        made.socket = context.wrap_socket(made.socket, server_side=True)
+        network.apis[server].enter_context(running(made))
+    with reached(network):
+        nomad = network.plan.operator.nomad
+        verify = platform(operator, nomad.server_name)
+        answer = httpx.get(f"{nomad.url}/v1/who", verify=verify, timeout=HANDSHAKE_S)
+        assert answer.json() == SERVERS["server-1"]
     assert_closed(network)
 
 

@@ -26,10 +26,12 @@ REFUSED = "refused"  # not this command: `message`, `fix`, and the `pid` of a ke
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Local:
-    """An address of this machine, and the "address:port" of each host that answers for it."""
+    """An address of this machine, and the "address:port" of each host that answers for it, by this
+    name in its certificate."""
 
     host: str
     port: int
+    server_name: str
     targets: tuple[str, ...]
 
 
@@ -71,8 +73,7 @@ def from_json(text: str) -> Forwarding:
         hosts={name: SshHost(**host) for name, host in document["hosts"].items()},
         jump=SshHost(**jump) if jump else None,
         locals=tuple(
-            Local(host=each["host"], port=each["port"], targets=tuple(each["targets"]))
-            for each in document["locals"]
+            Local(**{**each, "targets": tuple(each["targets"])}) for each in document["locals"]
         ),
     )
 
@@ -86,6 +87,7 @@ def _locals(forwards: Sequence[Forward]) -> tuple[Local, ...]:
         Local(
             host=forward.local.host,
             port=forward.local.port,
+            server_name=forward.local.server_name,
             targets=tuple(target.authority for target in forward.targets),
         )
         for forward in forwards

@@ -1,9 +1,10 @@
 """The process that keeps an environment's forwards open while a command needs them.
 
-    python -m slipway.cli.reach.keeper DOOR DESCRIPTOR
+    python -m slipway.cli.reach.keeper DOOR DESCRIPTOR OPERATOR
 
 Its standard input is the document of what to forward (document.py); DESCRIPTOR is a connected
 socket, the first command's. Others connect to the socket DOOR. It ends with the last of them.
+OPERATOR is the folder of the operator's certificate, once there is one.
 
 The addresses stay open while no host can be reached: whoever connects meanwhile waits until one
 can, or until none of them could.
@@ -13,11 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import json
 import os
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -34,29 +37,35 @@ from slipway.cli.reach.document import (
     from_json,
     line,
 )
-from slipway.cli.reach.race import AllFailedError
+from slipway.cli.reach.leaders import must_know_leader, operators_context
+from slipway.cli.reach.race import AllFailedError, first
 from slipway.cli.reach.relay import CHUNK, Streams, answering, carry
 from slipway.cli.reach.session import Session, first_session
 
 AGENT = "SSH_AUTH_SOCK"
 RETRY_S = 1.0
 ENDING_S = 0.5
+LOOK_S = 2.0
+HEAD_START_S = 0.5  # of a server before the next one is asked for a leader, too
 
 
 class Keeper:
-    def __init__(self, wanted: Forwarding, folder: Path) -> None:
+    def __init__(self, wanted: Forwarding, folder: Path, operator: Path) -> None:
         self._wanted = wanted
         self._folder = folder
+        self._operator = operator
         self._leases: dict[asyncio.StreamWriter, Mapping[str, Any]] = {}
         self._session: Session | None = None
         self._settled = asyncio.Event()  # a session is open, or no host could be reached
         self._state: dict[str, Any] = {}
         self._over = asyncio.Event()
         self._answered: dict[Local, int] = {}  # the target that answered last
+        self._looked_s = dict.fromkeys(wanted.locals, -LOOK_S)  # for a leader
+        self._looking = {local: asyncio.Lock() for local in wanted.locals}
 
-    async def run(self, first: socket.socket, door: Path) -> None:
+    async def run(self, command: socket.socket, door: Path) -> None:
         """Returns when no command is left."""
-        first_streams = await asyncio.open_unix_connection(sock=first)
+        first_streams = await asyncio.open_unix_connection(sock=command)
         listeners = await self._listen(first_streams[1])
         if listeners is None:
             return
@@ -173,8 +182,8 @@ class Keeper:
             session = self._session
             if session is None:
                 return
-            last = self._answered.get(local, 0)
-            order = [*range(last, len(local.targets)), *range(last)]
+            await self._look_for_a_leader(local, session)
+            order = self._order(local)
             sockets = [session.sockets[local.targets[number]] for number in order]
             try:
                 number, answer, far = await answering(said, sockets)
@@ -186,6 +195,33 @@ class Keeper:
             near[1].write(answer)
             await carry(near, far)
             return
+
+    def _order(self, local: Local) -> list[int]:
+        """Of the targets: first the one that answered last."""
+        last = self._answered.get(local, 0)
+        return [*range(last, len(local.targets)), *range(last)]
+
+    async def _look_for_a_leader(self, local: Local, session: Session) -> None:
+        """Has a server come first that knows a leader, if one does: a new server answers before it
+        has joined, and then with errors only."""
+        async with self._looking[local]:
+            context = operators_context(self._operator)
+            if context is None or time.monotonic() - self._looked_s[local] < LOOK_S:
+                return
+            order = self._order(local)
+            sockets = [session.sockets[local.targets[number]] for number in order]
+            attempts = [
+                functools.partial(must_know_leader, socket, context, local.server_name)
+                for socket in sockets
+            ]
+            with suppress(AllFailedError):
+                number, _ = await first(attempts, _nothing, head_start_s=HEAD_START_S)
+                self._answered[local] = order[number]
+            self._looked_s[local] = time.monotonic()
+
+
+async def _nothing(_: None) -> None:
+    pass
 
 
 async def _ends(session: Session) -> bool:
@@ -223,11 +259,11 @@ def _other(environment: str) -> bytes:
 
 
 def main() -> None:
-    door, descriptor = Path(sys.argv[1]), int(sys.argv[2])
+    door, descriptor, operator = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     wanted = from_json(sys.stdin.read())
 
     async def keep(folder: Path) -> None:
-        await Keeper(wanted, folder).run(socket.socket(fileno=descriptor), door)
+        await Keeper(wanted, folder, operator).run(socket.socket(fileno=descriptor), door)
 
     with tempfile.TemporaryDirectory(prefix="reach-", dir=door.parent) as folder:
         asyncio.run(keep(Path(folder)))

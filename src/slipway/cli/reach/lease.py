@@ -173,7 +173,10 @@ def _of_new(
     environment.pulumi_home.mkdir(mode=0o700, parents=True, exist_ok=True)
     with its, _log(environment).open("wb") as output:
         keeper = subprocess.Popen(
-            [sys.executable, "-P", "-m", PROGRAM, str(door), str(its.fileno())],
+            [
+                *(sys.executable, "-P", "-m", PROGRAM),
+                *(str(door), str(its.fileno()), str(environment.access / "operator")),
+            ],
             env={**variables, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             stdin=subprocess.PIPE,
             stdout=output,
