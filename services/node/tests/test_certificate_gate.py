@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from certificates import Authority
+from certificates import Authority, own_der
 from gates import certificate
 from gates.certificate import Gate, apply, missing, read_gate
 from program.errors import HostError, InputError
@@ -37,7 +37,7 @@ class Listener:
         context.load_cert_chain(self._folder / "cert.pem", self._folder / "key.pem")
         context.sni_callback = lambda _, name, __: self.asked_for.append(name)
         self._context = context
-        self.fingerprint = certificate.fingerprint(ssl.PEM_cert_to_DER_cert(files["cert.pem"]))
+        self.fingerprint = certificate.fingerprint(own_der(files["cert.pem"]))
 
     def serve(self) -> None:
         while True:
