@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 import tritonclient.grpc.aio as triton
-from support.bootstrap import certificates, public_secret
+from support.bootstrap import certificates, own_der, public_secret
 from support.fake_replica import FakeReplica
 from support.gateway import Gateway, gateway, route
 from support.waiting import ADDRESS, eventually
@@ -45,10 +45,12 @@ class Public:
         new = self._file.with_suffix(".new")
         new.write_text(content)
         new.replace(self._file)
-        return hashlib.sha256(ssl.PEM_cert_to_DER_cert(files["cert.pem"])).hexdigest()
+        return hashlib.sha256(own_der(files["cert.pem"])).hexdigest()
 
     def trusted(self) -> ssl.SSLContext:
-        return ssl.create_default_context(cafile=str(self.ca))
+        context = ssl.create_default_context(cafile=str(self.ca))
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        return context
 
 
 @pytest.fixture
