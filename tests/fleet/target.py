@@ -21,10 +21,9 @@ HOSTS = ("host-0", "host-1")
 class Platform(pulumi.ComponentResource):
     """Two hosts, of which the first may be protected, and a job that runs on both."""
 
-    gateway_http, gateway_grpc = "http://gateway.example:8080", "gateway.example:8080"
-
     def __init__(self, name: str, *_plan_and_target: Any) -> None:
         super().__init__("slipway:test:Platform", name)
+        self.gateway = {"http": "http://gateway.example:8080", "grpc": "gateway.example:8080"}
         config = pulumi.Config("machines")
         self._folder = Path(config.require("folder"))
         token = random.RandomPassword("token", length=20, opts=self._own())
