@@ -11,6 +11,8 @@ Environment: SLIPWAY_RUN, SLIPWAY_CACHE, SLIPWAY_SCRATCH (absolute paths).
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from program.arguments import expect_apply
 from program.document import JsonObject, parsing, read_document, read_secrets
 from program.errors import HostError, exit_code
@@ -21,6 +23,9 @@ from gossip.keyrings import KEYRINGS, Keyring
 
 SCHEMA = "gossip.schema.json"
 SCHEMA_VERSION = 1
+# For so long the way to a cluster may be interrupted. A cluster taken for one that does not run
+# would get the key agent by agent, and those with the new one would not hear the others.
+SILENCE_S = 20.0
 
 
 def apply(document: JsonObject, secrets: JsonObject) -> None:
@@ -30,7 +35,7 @@ def apply(document: JsonObject, secrets: JsonObject) -> None:
         token, key = {f"X-{name}-Token": secrets["management_token"]}, secrets["key"]
         servers = [operators(address, token) for address in document["servers"]]
         keyring_of = KEYRINGS[system]
-    server = _running(servers)
+    server = _running(name, servers)
     if server is None:
         say(f"{name}: does not run yet, so its agents will start with the key")
         return
@@ -60,8 +65,14 @@ def _not_replaced(keyring: Keyring, key: str) -> str | None:
     return None
 
 
-def _running(servers: list[Api]) -> Api | None:
-    """The first server that answers."""
+def _running(name: str, servers: list[Api]) -> Api | None:
+    """The first server that answers; None if none does for a while."""
+    with suppress(HostError):
+        wait_until(name, lambda: None if _answering(servers) else "no server answers", SILENCE_S)
+    return _answering(servers)
+
+
+def _answering(servers: list[Api]) -> Api | None:
     for server in servers:
         try:
             server.get("/v1/status/peers")
