@@ -65,6 +65,7 @@ def _agent_at(path: Path) -> Iterator[None]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C is for the command, which may need keys until it ends
     ) as parent:
         assert parent.stdout is not None  # noqa: S101
         agent = parent.stdout.readline()  # it listens

@@ -112,6 +112,9 @@ class Keeper:
             if hello.get("digest") != self._wanted.digest:
                 writer.write(_other(self._wanted.environment))
                 return
+            if self._over.is_set():  # it ends; the command starts another
+                writer.close()
+                return
             self._leases[writer] = hello
             writer.write(line(state=JOINED, pid=os.getpid()))
             if self._settled.is_set():
