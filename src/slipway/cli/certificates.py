@@ -37,7 +37,10 @@ class PublicTls:
     def context(self) -> ssl.SSLContext:
         import ssl
 
-        return ssl.create_default_context(cafile=self.authorities_file)
+        context = ssl.create_default_context(cafile=self.authorities_file)
+        if self.authorities is not None:  # it may be an intermediate, as gRPC accepts it
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        return context
 
     @property
     def authorities_file(self) -> Path | None:

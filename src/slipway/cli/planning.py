@@ -6,7 +6,8 @@ import datetime
 
 from slipway.cli.console import say
 from slipway.cli.environment import Environment
-from slipway.config.inputs import PlanInputs, load_inputs_without_certificate
+from slipway.config.errors import ConfigError
+from slipway.config.inputs import PlanInputs, load_inputs, load_inputs_without_certificate
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.platform import make_plan
 from stacks.job_ids import with_job_ids
@@ -27,3 +28,12 @@ def plan_of(environment: Environment) -> PlatformPlan:
     """The plan of an environment's files, for whoever does not apply it: the gateway's certificate
     is not read. Raises ConfigError."""
     return plan_environment(load_inputs_without_certificate(environment.checkout, environment.name))
+
+
+def plan_for_clients(environment: Environment) -> PlatformPlan:
+    """The same for whoever asks the gateway, with its certificate if that can be used: it says
+    how clients know the gateway. Raises ConfigError for other mistakes in the files."""
+    try:
+        return plan_environment(load_inputs(environment.checkout, environment.name))
+    except ConfigError:
+        return plan_of(environment)

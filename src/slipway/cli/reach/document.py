@@ -46,8 +46,11 @@ class Forwarding:
 
     @property
     def digest(self) -> str:
-        """The same for commands that can share a keeper."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()
+        """The same for commands that can share a keeper. Not of the names in certificates: that of
+        the gateway is known only to commands that read its certificate."""
+        nameless = tuple(dataclasses.replace(local, server_name="") for local in self.locals)
+        text = dataclasses.replace(self, locals=nameless).to_json()
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), sort_keys=True)

@@ -74,6 +74,17 @@ def test_commands_with_the_same_files_share_a_keeper() -> None:
     assert from_json(jumped.to_json()) == jumped
 
 
+def test_one_that_does_not_know_the_gateways_certificate_shares_it_too() -> None:
+    plan = planned()
+    assert plan.ssh is not None
+    (envoy,) = plan.operator.envoys
+    shown = replace(envoy.listener, scheme="https", server_name="llm.example.com")
+    operator = replace(plan.operator, envoys=(replace(envoy, listener=shown),))
+    knowing = forwarding_of(replace(plan, operator=operator), plan.ssh)
+    assert knowing != forwarding_of(plan, plan.ssh)
+    assert knowing.digest == forwarding_of(plan, plan.ssh).digest
+
+
 def test_only_servers_with_a_known_key_are_used() -> None:
     plan = planned()
     assert plan.ssh is not None

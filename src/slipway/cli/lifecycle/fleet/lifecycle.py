@@ -26,7 +26,12 @@ from slipway.cli.lifecycle.protocol import Report
 from slipway.cli.machine.checks import Check, operators_machine
 from slipway.cli.machine.preparation import fill_cache
 from slipway.cli.machine.ssh_agent import agent_for
-from slipway.cli.planning import plan_environment, plan_of, warn_of_certificate
+from slipway.cli.planning import (
+    plan_environment,
+    plan_for_clients,
+    plan_of,
+    warn_of_certificate,
+)
 from slipway.cli.platform.clusters import clusters
 from slipway.cli.progress import Phases, ToolchainProgress, telling
 from slipway.cli.pulumi.authorities import must_sign_now
@@ -105,7 +110,7 @@ class FleetLifecycle:
     @contextmanager
     def asked(self) -> Iterator[Applied]:
         """What the files say: what was brought up last is not recorded here."""
-        plan = plan_of(self.environment)
+        plan = plan_for_clients(self.environment)
         self._reached(plan)
         with self.reaching(plan):
             yield planned(self.environment, plan, operator=self.credentials / "operator")
