@@ -132,6 +132,8 @@ class _Reader:
     def _text(self, place: str, name: str) -> str | None:
         """The text of a key, HIDDEN where it cannot be seen, None where it should be and is not."""
         if place == "key":
+            if not self._file(name).exists():
+                return None
             text = pem.read(self._file(name))
             pem.must_be_private(self._file(name))
             return text
@@ -144,6 +146,8 @@ class _Reader:
         return HIDDEN if found is None and name in self.written else found
 
     def _absent(self, place: str, name: str) -> tuple[str, str]:
+        if place == "key":
+            return "does not exist", "correct the path, or put the file there"
         if place == "key_variable":
             return "is not set in this shell", f"export {name} with the text of the key's file"
         return "is not in the stack's configuration", self._setting(name)

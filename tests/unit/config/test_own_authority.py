@@ -168,6 +168,15 @@ def test_a_secret_of_the_stack_in_plain_text_is_refused(tmp_path: Path) -> None:
     assert "replace the key" in problem.fix
 
 
+def test_a_key_whose_file_is_elsewhere_is_missed_by_those_who_sign_only(tmp_path: Path) -> None:
+    """Others, such as a colleague who looks at hosts, have no need of it."""
+    made().write(tmp_path)
+    (tmp_path / "ca-key.pem").unlink()
+    (found,) = read(tmp_path, {"cert": "ca.pem", "key": "ca-key.pem"})
+    assert found.key == ""
+    assert "security.authorities.0.key: does not exist" in str(found.no_key)
+
+
 def test_one_that_is_only_trusted_needs_no_key(tmp_path: Path) -> None:
     made().write(tmp_path)
     (found,) = read(tmp_path, 1, {"cert": "ca.pem"})
@@ -254,7 +263,6 @@ BOTH_AUTHORITIES = "CN=one was not issued by CN=two"
     ("write", "key", "said"),
     [
         (without("ca.pem"), "cert", "does not exist"),
-        (without("ca-key.pem"), "key", "does not exist"),
         (spoilt("ca.pem", b"\x30\x82"), "cert", "is not PEM text"),
         (spoilt("ca.pem", b"a certificate"), "cert", "holds no certificate in PEM form"),
         (spoilt("ca-key.pem", b"a key"), "key", "is no private key in PEM form"),
