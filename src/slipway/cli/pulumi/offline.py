@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from slipway.cli.environment import Environment
@@ -50,6 +51,7 @@ def _registered(environment: Environment) -> list[Resource]:
         env={
             "PYTHONPATH": environment.variables()["PYTHONPATH"],
             "PATH": os.defpath,
+            "HOME": str(Path.home()),  # files may be named from there (~)
             **dict.fromkeys(_key_variables(values), SECRET),
         },
         start_new_session=True,  # this program receives Ctrl-C and ends it
