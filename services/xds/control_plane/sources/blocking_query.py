@@ -79,7 +79,14 @@ class BlockingQuery:
 
     async def _fetch(self) -> tuple[Any, int]:
         async with self._limiter:
-            params = {**self._params, "index": str(self._index), "wait": f"{WAIT_S}s"}
+            # Consistent: a server that has just restarted answers other queries before it has read
+            # all of its log, as if models and replicas did not exist.
+            params = {
+                **self._params,
+                "index": str(self._index),
+                "wait": f"{WAIT_S}s",
+                "consistent": "",
+            }
             timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
             async with self._session.get(self._path, params=params, timeout=timeout) as response:
                 if response.status not in (HTTPStatus.OK, HTTPStatus.NOT_FOUND):
