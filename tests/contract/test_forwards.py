@@ -98,7 +98,7 @@ def network(ssh_files: Path, tmp_path: Path) -> Iterator[Network]:
             made.authorized.write_text(authorized)
             for port in (8501, 4646):
                 apis[name].enter_context(service(address, port))
-        plan = planned(SshPlan(hosts=hosts, jump=None, key=str(key), known_hosts="known_hosts"))
+        plan = planned(SshPlan(hosts=hosts, jump=None, keys=(str(key),), known_hosts="known_hosts"))
         environment = Environment(name="hosts", checkout=tmp_path, cache=tmp_path)
         yield Network(plan, environment, ssh, apis)
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from cryptography import x509
+from tenacity import Retrying, stop_after_delay, wait_fixed
 
 from tests.live.environments import SMALL_MODELS, Platform, copy_tree, write_environment
 from tests.live.processes import processes_of
@@ -77,7 +78,10 @@ def test_it_takes_over_and_loses_no_stream(secured: Platform, authorities: list[
     load = asyncio.run(change())
     assert load.failures == []
     assert len(load.answers["sim-a"]) > 20
-    assert issuers(secured) == {"CN=issuing"}
+    # Nomad writes what has changed into the files of tasks within some seconds.
+    for attempt in Retrying(stop=stop_after_delay(30), wait=wait_fixed(1), reraise=True):
+        with attempt:
+            assert issuers(secured) == {"CN=issuing"}
     secured.slipway("preview", "--expect-no-changes")
 
 
