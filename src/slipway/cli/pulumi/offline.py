@@ -47,7 +47,7 @@ def _registered(environment: Environment) -> list[Resource]:
         stdout=subprocess.PIPE,
         text=True,
         cwd=environment.checkout,
-        # Nothing from the caller's environment: neither credentials nor settings.
+        # Nothing else from the caller's environment: neither credentials nor settings.
         env={
             "PYTHONPATH": environment.variables()["PYTHONPATH"],
             "PATH": os.defpath,

@@ -209,8 +209,8 @@ def test_the_program_gets_nothing_of_the_callers_environment(
     result = runner.invoke(app, ["preview", "--offline", "--json"])
     (one,) = json.loads(result.stdout)["resources"]
     names = set(one["inputs"]["create"].split())
-    assert {"PATH", "PYTHONPATH", "PULUMI_CONFIG"} <= names
-    assert names <= {"PATH", "PYTHONPATH", "PULUMI_CONFIG", "LC_CTYPE"}
+    assert {"HOME", "PATH", "PYTHONPATH", "PULUMI_CONFIG"} <= names
+    assert names <= {"HOME", "PATH", "PYTHONPATH", "PULUMI_CONFIG", "LC_CTYPE"}
 
 
 def test_without_json_an_offline_preview_is_a_tree(runner: CliRunner, offline: Path) -> None:
