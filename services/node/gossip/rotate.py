@@ -67,9 +67,16 @@ def _not_replaced(keyring: Keyring, key: str) -> str | None:
 
 def _running(name: str, servers: list[Api]) -> Api | None:
     """The first server that answers; None if none does for a while."""
+    running: Api | None = None
+
+    def missing() -> str | None:
+        nonlocal running
+        running = _answering(servers)
+        return None if running else "no server answers"
+
     with suppress(HostError):
-        wait_until(name, lambda: None if _answering(servers) else "no server answers", SILENCE_S)
-    return _answering(servers)
+        wait_until(name, missing, SILENCE_S)
+    return running
 
 
 def _answering(servers: list[Api]) -> Api | None:
