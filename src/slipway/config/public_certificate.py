@@ -21,7 +21,6 @@ from .pem import PemError
 
 KEY = ("gateway", "certificate")
 WARNED_BEFORE = datetime.timedelta(days=30)
-CURVES = ("secp256r1", "secp384r1", "secp521r1")  # those that Envoy accepts
 STRONG = f"get one with ECDSA on P-256, or RSA of {pem.LEAST_RSA_BITS} bits or more, and SHA-256"
 
 Report = Callable[[str, str, str], Problem]  # (field, message, fix)
@@ -129,7 +128,7 @@ def _weak(chain: Sequence[x509.Certificate], report: Report) -> Iterator[Problem
 
 def _must_suit_envoy(certificate: x509.Certificate) -> None:
     key = pem.public_key(certificate)
-    known = isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in CURVES
+    known = isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in pem.CURVES
     if not known and not isinstance(key, rsa.RSAPublicKey):
         who = pem.subject(certificate)
         raise PemError(f"has a kind of key that Envoy does not accept, in {who}", fix=STRONG)

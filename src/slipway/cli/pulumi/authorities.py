@@ -16,8 +16,8 @@ Authority = int | str  # a generation, or the fingerprint of one that the user b
 
 
 def must_sign_now(inputs: PlanInputs) -> None:
-    """ConfigError if the authority that signs has no key, or its time is not now. Other commands do
-    not ask: a preview shows it, and `down` needs no certificate."""
+    """ConfigError if the authority that signs has no key, or its time is not now. A preview needs
+    the key only, and `down` needs neither."""
     raise_if_any([*inputs.without_key, *inputs.not_valid])
 
 
