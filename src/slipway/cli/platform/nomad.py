@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -19,10 +18,6 @@ ENDED = frozenset({"complete", "failed", "lost"})
 
 class Nomad(Server):
     AUTHORIZATION_HEADER = "X-Nomad-Token"
-
-    @classmethod
-    def at(cls, address: str, token: str | None, operator: Path) -> Self:
-        return cls.of_any([address], token, operator)
 
     @classmethod
     def of(cls, environment: Environment, applied: Applied) -> Self:

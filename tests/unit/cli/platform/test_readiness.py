@@ -68,7 +68,7 @@ def test_an_answer_of_another_version_is_refused_at_once(serve: Serve, version: 
 def test_a_cluster_without_a_leader_is_waited_for_until_the_deadline(serve: Serve) -> None:
     leader: list[object] = [200, b'""']
     server = serve({"GET /v1/status/leader": leader})
-    with Nomad.at(server.address, None, Path()) as nomad:
+    with Nomad.of_any([server.address], None, Path()) as nomad:
         with pytest.raises(CliError, match="no leader"):
             readiness.wait_for_leader(nomad, timeout_s=0.3)
         assert len(server.asked) > 1

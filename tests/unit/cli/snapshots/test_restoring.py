@@ -121,7 +121,7 @@ def test_the_run_in_a_restored_state_ends_and_loses_its_token_and_nothing_else_d
             revokes: (200, {}),
         }
     )
-    nomad = Nomad.at(server.address, None, Path())
+    nomad = Nomad.of_any([server.address], None, Path())
     end_the_snapshots_run(
         Clusters(nomad=nomad, consul=Consul.of_any([server.address], None, Path()))
     )
