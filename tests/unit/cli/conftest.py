@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -145,3 +146,18 @@ def serve() -> Iterator[Serve]:
 def python_path(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets programs that a test starts import what the test can."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+
+
+@pytest.fixture
+def in_new_python(python_path: None) -> Callable[[str], str]:
+    """Runs a program in an interpreter that has loaded nothing yet. It must end with 0; returns
+    what it prints."""
+
+    def run(program: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import errno
 import importlib
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -32,23 +31,20 @@ def test_every_command_explains_itself(runner: CliRunner, name: str) -> None:
     assert f"Usage: slipway {name}" in result.output
 
 
-@pytest.mark.usefixtures("python_path")
-def test_the_list_of_commands_loads_none_of_them() -> None:
+def test_the_list_of_commands_loads_none_of_them(in_new_python: Callable[[str], str]) -> None:
     program = (
         "import sys; from slipway.cli.app import app; app(['--help'], standalone_mode=False);"
         "sys.exit(any(m in sys.modules for m in"
         " ('slipway.cli.commands.up', 'httpx', 'pydantic', 'tritonclient', 'psutil',"
         " 'cryptography')))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert all(name in done.stdout for name in COMMANDS)
+    shown = in_new_python(program)
+    assert all(name in shown for name in COMMANDS)
 
 
-@pytest.mark.usefixtures("python_path")
-def test_no_command_loads_cryptography_before_it_has_a_certificate_to_read() -> None:
+def test_no_command_loads_cryptography_before_it_has_a_certificate_to_read(
+    in_new_python: Callable[[str], str],
+) -> None:
     program = (
         "import importlib, sys; from slipway.cli.app import COMMANDS\n"
         "for name in COMMANDS: importlib.import_module(f'slipway.cli.commands.{name}')\n"
@@ -56,10 +52,7 @@ def test_no_command_loads_cryptography_before_it_has_a_certificate_to_read() -> 
         "    importlib.import_module(f'slipway.cli.lifecycle.{name}.lifecycle')\n"
         "sys.exit([name for name in sys.modules if name.startswith('cryptography')] or None)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    in_new_python(program)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,8 +83,9 @@ def test_a_target_without_a_module_of_its_name_is_not_built(target: str) -> None
     assert not is_built(target, ROOT)
 
 
-@pytest.mark.usefixtures("python_path")
-def test_planning_for_a_target_that_is_built_loads_neither_pulumi_nor_cryptography() -> None:
+def test_planning_for_a_target_that_is_built_loads_neither_pulumi_nor_cryptography(
+    in_new_python: Callable[[str], str],
+) -> None:
     program = (
         "import sys; from slipway.cli.app import app; from slipway.cli.environment import find\n"
         "from slipway.cli.targets import can_be_built\n"
@@ -95,10 +95,7 @@ def test_planning_for_a_target_that_is_built_loads_neither_pulumi_nor_cryptograp
         "slow = ('pulumi', 'cryptography')\n"
         "sys.exit([name for name in sys.modules if name.startswith(slow)] or None)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    in_new_python(program)
 
 
 def test_what_was_never_brought_up_and_could_be_is_told_how(
