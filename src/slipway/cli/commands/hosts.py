@@ -10,7 +10,7 @@ import typer
 
 from slipway.cli.console import print_tables, write_json
 from slipway.cli.environment import find
-from slipway.cli.hosts.inventory import ClusterView, inventory
+from slipway.cli.hosts.document import ClusterView, hosts_document
 from slipway.cli.lifecycle.registry import lifecycle_of
 from slipway.cli.options import DEFAULT_STACK, Json, Stack
 from slipway.cli.planning import plan_of
@@ -37,7 +37,7 @@ def hosts(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
         clusters(plan, lifecycle.credentials) as both,
     ):
         view = _view(both)
-    document = inventory(plan, view, lifecycle.host_facts(plan))
+    document = hosts_document(plan, view, lifecycle.host_facts(plan))
     if json:
         write_json(document)
     else:

@@ -14,7 +14,7 @@ from slipway.cli.environment import find
 from slipway.cli.lifecycle.registry import lifecycle_of
 from slipway.cli.planning import plan_environment
 from slipway.config.inputs import load_inputs
-from tests.unit.cli.hosts.test_inventory import SCHEMA
+from tests.unit.cli.hosts.test_document import SCHEMA
 
 
 def test_hosts_of_this_machine_are_shown_although_nothing_runs(

@@ -15,7 +15,7 @@ from slipway.cli.hosts import work
 from slipway.cli.platform.nomad import Nomad
 from tests.components.platform_plan import platform_plan
 from tests.unit.cli.conftest import Serve, Server
-from tests.unit.cli.hosts.test_inventory import nomad_node
+from tests.unit.cli.hosts.test_document import nomad_node
 
 PLAN = platform_plan()
 ALLOCATIONS = "GET /v1/node/cpu-0-id/allocations"
@@ -37,7 +37,7 @@ def cluster(serve: Serve) -> Cluster:
                 DRAIN: (200, {}),
             }
         )
-        return Nomad.at(server.address, None, Path()), server
+        return Nomad.of_any([server.address], None, Path()), server
 
     return start
 

@@ -30,7 +30,7 @@ class ClusterView:
     unreachable: Mapping[str, str] = field(default_factory=dict)
 
 
-def inventory(
+def hosts_document(
     plan: PlatformPlan, view: ClusterView, facts: Mapping[str, HostFacts | CliError]
 ) -> JsonObject:
     """Hosts that only the clusters know come last: they have left the file, but not the

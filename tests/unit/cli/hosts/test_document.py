@@ -10,8 +10,8 @@ import jsonschema
 from rich.console import Console
 
 from slipway.cli.errors import CliError
+from slipway.cli.hosts.document import ClusterView, hosts_document
 from slipway.cli.hosts.facts import HostFacts
-from slipway.cli.hosts.inventory import ClusterView, inventory
 from slipway.cli.views.hosts_table import hosts_table
 from slipway.plan.platform import PlatformPlan
 from tests.components.platform_plan import platform_plan
@@ -65,7 +65,7 @@ def view(*nodes: dict[str, Any], members: list[dict[str, Any]] | None = None) ->
 
 
 def rows(view: ClusterView, plan: PlatformPlan = PLAN, **facts: Any) -> dict[str, dict[str, Any]]:
-    document = inventory(plan, view, facts)
+    document = hosts_document(plan, view, facts)
     jsonschema.validate(document, SCHEMA)
     return {row["name"]: row for row in document["hosts"]}
 
@@ -115,7 +115,7 @@ def test_without_clusters_the_hosts_still_say_what_they_have() -> None:
         unreachable={"consul": "refused", "nomad": "refused"},
     )
     error = CliError("cpu-1 (10.0.0.9) cannot be reached over SSH: no route", fix="start cpu-1")
-    document = inventory(PLAN, silent, {"cpu-0": FACTS, "cpu-1": error})
+    document = hosts_document(PLAN, silent, {"cpu-0": FACTS, "cpu-1": error})
     jsonschema.validate(document, SCHEMA)
     found = {row["name"]: row for row in document["hosts"]}
     assert found["cpu-0"]["consul"] is None
@@ -131,7 +131,7 @@ def test_the_table_marks_what_needs_a_look() -> None:
     facts = HostFacts(
         free_bytes=2**30, certificate_ends=None, inactive_units={"nomad": "activating"}
     )
-    document = inventory(PLAN, view(nomad_node("cpu-0", Version="1.10.0")), {"cpu-0": facts})
+    document = hosts_document(PLAN, view(nomad_node("cpu-0", Version="1.10.0")), {"cpu-0": facts})
     shown = printed(document)
     assert f"nomad 1.10.0 (plan: {PLAN.tools['nomad']})" in shown
     assert "nomad activating" in shown
