@@ -15,8 +15,9 @@ import signal
 import ssl
 import sys
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from socketserver import ThreadingTCPServer
 from typing import Any
 
 from program.certificate import CERTIFICATE, KEY, of_agent
@@ -60,7 +61,11 @@ class Handler(BaseHTTPRequestHandler):
         """Nothing: Consul asks each time it sees an identity with a new key."""
 
 
-class Server(ThreadingHTTPServer):
+class Server(ThreadingTCPServer):
+    """Not an HTTPServer: that one looks up the name of its address before it listens, which takes
+    long where no DNS server answers."""
+
+    allow_reuse_address = True
     daemon_threads = True
 
     def __init__(self, address: tuple[str, int], nomad: Api, certificate: Path) -> None:

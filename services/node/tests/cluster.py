@@ -30,6 +30,14 @@ CODE = Path(__file__).parents[1]
 GOLDEN = CODE.parents[1] / "tests/golden/node"
 BEFORE = CODE / "tests/documents_of_before"  # of the version before each of today's schemas
 HOSTS = ("server-0", "cpu-0")
+# `python3 -m http.server` looks up the name of its address first, and waits for the DNS server.
+FILE_SERVER = (
+    "import http.server, socketserver, sys; "
+    "socketserver.ThreadingTCPServer.allow_reuse_address = True; "
+    "address = (sys.argv[1], int(sys.argv[2])); "
+    "handler = http.server.SimpleHTTPRequestHandler; "
+    "socketserver.ThreadingTCPServer(address, handler).serve_forever()"
+)
 JsonObject = dict[str, Any]
 
 
@@ -278,7 +286,7 @@ def web_job(name: str) -> JsonObject:
             }
         ],
     }
-    server = ["-m", "http.server", "--bind", "${meta.address}", "${NOMAD_PORT_http}"]
+    server = ["-c", FILE_SERVER, "${meta.address}", "${NOMAD_PORT_http}"]
     task = {
         "Name": "web",
         "Driver": "raw_exec",

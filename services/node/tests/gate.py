@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from cluster import Cluster, passing
+from cluster import FILE_SERVER, Cluster, passing
 from gates.model_job import ModelJob, group_of, leaving, placed
 from gates.protocols import SUFFIXES
 from gates.replica_exchange import registered
@@ -21,7 +21,7 @@ from program.waiting import wait_until
 NANOSECONDS_PER_S = 1_000_000_000
 REPLICA_MB = 1300  # of the node's 4096
 GROUP = "replica"
-SERVER = "exec python3 -m http.server --bind {address} {port}"
+SERVER = f"exec python3 -c '{FILE_SERVER}' {{address}} {{port}}"
 
 
 def model_job(

@@ -31,7 +31,7 @@ NETWORK = "127.98.0."
 NOWHERE = "http://127.98.0.99:1"
 # Answers with what it was started with: an argument, its configuration and its secrets.
 AGENT = """
-import http.server, pathlib, sys
+import http.server, pathlib, socketserver, sys
 
 address, _, port, said, *files = sys.argv[1:]
 for file in files:
@@ -46,7 +46,8 @@ class Answer(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
-http.server.HTTPServer((address, int(port)), Answer).serve_forever()
+socketserver.TCPServer.allow_reuse_address = True
+socketserver.TCPServer((address, int(port)), Answer).serve_forever()
 """
 
 

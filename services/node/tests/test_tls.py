@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from certificates import NODE, SERVER, Authority, own_der
-from cluster import Cluster, running_cluster, wait_until_passing, web_job
+from cluster import FILE_SERVER, Cluster, running_cluster, wait_until_passing, web_job
 from host.processes import running
 from program.certificate import FILES, client_context
 from program.http_json import Api, ApiError
@@ -253,7 +253,7 @@ def tasks_of(cluster: Cluster) -> list[int]:
     return sorted(
         process.pid
         for process in running()
-        if process.has_variable("NOMAD_ALLOC_DIR", below=folder) and "http.server" in process.argv
+        if process.has_variable("NOMAD_ALLOC_DIR", below=folder) and FILE_SERVER in process.argv
     )
 
 
