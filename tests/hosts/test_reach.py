@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -22,13 +23,22 @@ pytestmark = [pytest.mark.hosts, pytest.mark.soak, pytest.mark.timeout(900)]
 
 SERVERS = {f"server-{k}": f"{NETWORK}.1{1 + k}" for k in range(3)}
 EDGE = f"{NETWORK}.31"
-HOSTS = {**SERVERS, "worker-0": f"{NETWORK}.21", "edge-0": EDGE}
+WORKER = {"worker-0": f"{NETWORK}.21"}
+EDGES = {"edge-0": EDGE, "edge-1": f"{NETWORK}.32"}
+HOSTS = {**SERVERS, **WORKER, **EDGES}
 WITHIN_S = 30.0
 ASK_NOMAD = (
     'curl -sS --cacert "$NOMAD_CACERT" --cert "$NOMAD_CLIENT_CERT" --key "$NOMAD_CLIENT_KEY"'
     ' --connect-to "::${NOMAD_ADDR#https://}" -H "X-Nomad-Token: $NOMAD_TOKEN"'
     ' "https://$NOMAD_TLS_SERVER_NAME/v1/nodes"'
 )
+
+
+def pools(edges: Mapping[str, str]) -> Mapping[str, Any]:
+    return {
+        "cpu": {"kind": "metal", "hosts": listed(WORKER), "memory": "16GiB", "cpu": 8},
+        "edge": {"kind": "metal", "hosts": listed(edges), "memory": "4GiB", "cpu": 2},
+    }
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +50,13 @@ def addresses() -> Mapping[str, str]:
 def checkout(hosts: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     with hosts.laptop("jump") as inside:
         ssh = {"known_hosts": "known_hosts", "key": str(hosts.key), "jump": {"host": JUMP}}
-        settings = {"servers": 3, "server_hosts": listed(SERVERS), "ssh": ssh}
+        settings = {
+            "servers": 3,
+            "server_hosts": listed(SERVERS),
+            "ssh": ssh,
+            "pools": pools(EDGES),
+            "gateway": {"pool": "edge", "address": f"{NETWORK}.50"},
+        }
         models = {"sim-a": {"min": 1, "max": 1}}
         with environment(
             hosts, tmp_path_factory, models=models, settings=settings, inside=inside
@@ -98,7 +114,7 @@ def test_other_programs_reach_it_with_what_reach_prints(platform: Checkout) -> N
         ]
         assert not any(secret in line for secret in secrets for line in lines)
         asked = in_a_shell(platform, lines, ASK_NOMAD)
-        assert {node["Name"] for node in json.loads(asked)} == {"worker-0", "edge-0"}
+        assert {node["Name"] for node in json.loads(asked)} == {*WORKER, *EDGES}
         previewed = in_a_shell(
             platform, lines, f"pulumi preview --non-interactive -s {NAME} --expect-no-changes"
         )
@@ -108,6 +124,16 @@ def test_other_programs_reach_it_with_what_reach_prints(platform: Checkout) -> N
         reach.send_signal(signal.SIGINT)
         assert reach.wait(20) == 0
     assert left_over(platform) == []
+
+
+def test_an_edge_host_is_removed(platform: Checkout) -> None:
+    """The gate before old jobs are removed asks its control plane as long as it runs."""
+    platform.put("pools", pools({"edge-0": EDGE}))
+    platform.slipway("up")
+    assert platform.changed()
+    must_complete(EDGE)
+    left = json.loads(platform.slipway("hosts", "--json").stdout)["hosts"]
+    assert {row["name"] for row in left} == set(HOSTS) - {"edge-1"}
 
 
 def in_a_shell(checkout: Checkout, lines: list[str], command: str) -> str:

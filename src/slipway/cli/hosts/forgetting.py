@@ -40,7 +40,7 @@ class Recorded:
 
 def recorded(exported: str, host: str, environment: str) -> Recorded:
     """The host in an exported stack. CliError (wrong input) with the hosts that are there."""
-    hosts = {each.name: each for each in _hosts(exported)}
+    hosts = {each.name: each for each in recorded_hosts(exported)}
     if host not in hosts:
         raise unknown(host, environment, hosts)
     return hosts[host]
@@ -122,7 +122,7 @@ def _is_heard(host: str, cluster: str) -> CliError:
     )
 
 
-def _hosts(exported: str) -> Iterator[Recorded]:
+def recorded_hosts(exported: str) -> Iterator[Recorded]:
     """Every host to which something was brought."""
     commands = {
         name_of(each): each

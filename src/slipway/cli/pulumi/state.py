@@ -13,6 +13,7 @@ from slipway.cli.environment import Environment
 
 PROJECT = "slipway"
 NOMAD_JOB = "nomad:index/job:Job"
+REMOTE_COMMAND = "command:remote:Command"
 PLATFORM = "slipway:index:Platform"
 AUTHORITY = "slipway:index:CertificateAuthority"
 
@@ -37,6 +38,11 @@ class StackState:
     def needs_cluster(self) -> bool:
         """Whether a refresh asks Nomad or Consul."""
         return any(kind.startswith(("nomad:", "consul:")) for kind in self.resource_types)
+
+    @property
+    def needs_ssh(self) -> bool:
+        """Whether a removal runs programs on hosts."""
+        return REMOTE_COMMAND in self.resource_types
 
 
 def read_state(environment: Environment) -> StackState | None:

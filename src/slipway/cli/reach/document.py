@@ -56,15 +56,16 @@ class Forwarding:
         return json.dumps(dataclasses.asdict(self), sort_keys=True)
 
 
-def forwarding_of(plan: PlatformPlan, ssh: SshPlan) -> Forwarding:
-    """Through the servers whose public keys are known: none is if that of the jump host is not."""
+def forwarding_of(plan: PlatformPlan, ssh: SshPlan, leaving: Sequence[str] = ()) -> Forwarding:
+    """Through the servers whose public keys are known: none is if that of the jump host is not.
+    `leaving` as for forwards_of."""
     servers = {server.name: ssh.hosts[server.name] for server in plan.servers}
     entered = ssh.jump is None or ssh.jump.host_key
     return Forwarding(
         environment=plan.environment,
         hosts={name: host for name, host in servers.items() if entered and host.host_key},
         jump=ssh.jump,
-        locals=_locals(forwards_of(plan)),
+        locals=_locals(forwards_of(plan, leaving)),
     )
 
 

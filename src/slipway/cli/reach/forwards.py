@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Address
 from typing import Any
 
 from slipway.plan.endpoint import Endpoint
@@ -22,12 +23,13 @@ class Forward:
     targets: tuple[Endpoint, ...]
 
 
-def forwards_of(plan: PlatformPlan) -> tuple[Forward, ...]:
-    """None where the operator's machine asks the hosts themselves."""
-    return tuple(_forwards(plan)) if plan.operator.forwarded else ()
+def forwards_of(plan: PlatformPlan, leaving: Sequence[str] = ()) -> tuple[Forward, ...]:
+    """None where the operator's machine asks the hosts themselves. `leaving` are addresses of hosts
+    that this update removes: until they are gone, gates ask the control planes there, too."""
+    return tuple(_forwards(plan, leaving)) if plan.operator.forwarded else ()
 
 
-def _forwards(plan: PlatformPlan) -> Iterator[Forward]:
+def _forwards(plan: PlatformPlan, leaving: Sequence[str]) -> Iterator[Forward]:
     seen = plan.operator
     for local, api in ((seen.consul, plan.consul), (seen.nomad, plan.nomad)):
         servers = tuple(api.at(server.address) for server in plan.servers)
@@ -37,11 +39,15 @@ def _forwards(plan: PlatformPlan) -> Iterator[Forward]:
         yield Forward(local=local_envoy.listener, targets=(envoy.listener,))
         yield Forward(local=local_envoy.metrics, targets=(envoy.metrics,))
         yield Forward(local=local_envoy.xds_http, targets=(envoy.xds_http,))
+    last, xds = seen.envoys[-1].xds_http, plan.gateway.envoys[-1].xds_http
+    for number, address in enumerate(leaving, start=1):
+        local = replace(last, host=str(IPv4Address(last.host) + number))
+        yield Forward(local=local, targets=(replace(xds, host=address),))
 
 
-def variables_of(plan: PlatformPlan) -> Mapping[str, str]:
+def variables_of(plan: PlatformPlan, leaving: Sequence[str] = ()) -> Mapping[str, str]:
     """What programs of the operator's machine read to find, and to verify, what is forwarded."""
-    forwards = forwards_of(plan)
+    forwards = forwards_of(plan, leaving)
     if not forwards:
         return {}
     return {

@@ -8,7 +8,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,20 +31,25 @@ END_S = 10.0
 
 @contextmanager
 def reaching(
-    environment: Environment, plan: PlatformPlan, agent: Mapping[str, str]
+    environment: Environment,
+    plan: PlatformPlan,
+    agent: Mapping[str, str],
+    leaving: Sequence[str] = (),
 ) -> Iterator[Mapping[str, str]]:
     """The variables with which programs of this machine find what runs in the environment.
 
     Meanwhile it can be reached at the addresses of plan.operator, through a host that lives; says
-    so if there is none. `agent` are the variables of an ssh-agent. CliError if an address is taken
-    on this machine.
+    so if there is none. `agent` are the variables of an ssh-agent; `leaving` are addresses of hosts
+    that the plan no longer has. CliError if an address is taken on this machine.
     """
     if plan.ssh is None:
         yield {}
         return
-    wanted = forwarding_of(plan, plan.ssh)
+    wanted = forwarding_of(plan, plan.ssh, leaving)
     with held(environment, wanted, agent) if wanted.hosts else nullcontext():
-        yield variables_of(plan)  # without hosts, Pulumi's program says which keys are missing
+        yield variables_of(
+            plan, leaving
+        )  # without hosts, Pulumi's program says which keys are missing
 
 
 @contextmanager

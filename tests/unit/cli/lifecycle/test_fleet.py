@@ -191,6 +191,21 @@ def test_down_destroys_nothing_while_a_resource_is_protected(
     assert [call.split()[0] for call in calls(fleet)] == ["stack", "stack"]
 
 
+def test_down_says_what_is_wrong_in_files_that_name_the_way_to_the_hosts(
+    fleet: Environment, answers: Answers, runner: CliRunner
+) -> None:
+    remote = {"type": "command:remote:Command", "urn": "u"}
+    answers({"stack ls": STACKS, "stack export": exported(remote)})
+    (fleet.checkout / "Pulumi.fleet.yaml").write_text(
+        "config: {slipway:target: aws, slipway:pools: 7}\n"
+    )
+    result = runner.invoke(app, ["down", "-s", "fleet", "--yes"])
+    assert result.exit_code != 0
+    assert "down needs the files, because they say how the hosts are reached" in result.stderr
+    assert "Pulumi.fleet.yaml" in result.stderr
+    assert not any(call.startswith("destroy") for call in calls(fleet))
+
+
 def test_unprotect_names_what_the_next_down_may_destroy(
     fleet: Environment, answers: Answers, runner: CliRunner
 ) -> None:
@@ -293,6 +308,20 @@ def hosts(fleet: Environment, answers: Answers) -> None:
     script = fleet.pulumi.read_text()
     imports = "'stack import'*) cat > \"$0.imported\";;\nesac"
     fleet.pulumi.write_text(script.replace("esac", imports))
+
+
+def test_hosts_of_the_stack_that_are_not_in_the_files_are_leaving() -> None:
+    plan: Any = SimpleNamespace(ssh=SimpleNamespace(hosts={"server-0": ..., "worker-1": ...}))
+    stack = exported(*(brought_to(host) for host in ("worker-1", "edge-1", "edge-0")))
+    assert backend.leaving(stack, plan) == ["address of edge-0", "address of edge-1"]
+    over_no_ssh: Any = SimpleNamespace(ssh=None)
+    assert backend.leaving(exported(), over_no_ssh) == []
+
+
+def brought_to(host: str) -> dict[str, object]:
+    document = json.dumps({"ssh": {"address": f"address of {host}"}})
+    (delivery,) = of_host(host, "delivery")
+    return {**delivery, "inputs": {"environment": {"SLIPWAY_DOCUMENT": document}}}
 
 
 @pytest.mark.usefixtures("hosts")

@@ -44,6 +44,18 @@ def test_the_apis_lead_to_every_server_and_the_rest_to_its_host() -> None:
     }  # fmt: skip
 
 
+def test_the_control_plane_of_a_host_that_leaves_is_forwarded_until_it_is_gone() -> None:
+    plan = planned()
+    xds, own = plan.gateway.envoys[0].xds_http, plan.operator.envoys[0].xds_http
+    forwards = json.loads(variables_of(plan, ["10.77.0.32", "10.77.0.33"])[VARIABLE])["forwards"]
+    ways = [forwards[f"{address}:{xds.port}"] for address in ("10.77.0.32", "10.77.0.33")]
+    assert {way["server_name"] for way in ways} == {own.server_name}
+    assert len({way["at"] for way in (*ways, forwards[xds.authority])}) == 3
+    assert plan.ssh is not None
+    targets = [each.targets for each in forwarding_of(plan, plan.ssh, ["10.77.0.32"]).locals]
+    assert (f"10.77.0.32:{xds.port}",) in targets
+
+
 def test_nothing_is_forwarded_where_all_hosts_are_this_machine() -> None:
     assert forwards_of(dev_plan()) == ()
     assert variables_of(dev_plan()) == {}

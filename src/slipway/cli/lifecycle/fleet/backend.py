@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from slipway.cli.console import say
 from slipway.cli.environment import Environment, inherited
 from slipway.cli.errors import WRONG_INPUT, CliError
+from slipway.cli.hosts.forgetting import recorded_hosts
 from slipway.cli.pulumi.authorities import must_follow
 from slipway.cli.pulumi.host_repairs import (
     admitted_hosts,
@@ -87,8 +88,8 @@ def make_stack(pulumi: Pulumi) -> None:
     pulumi.output("stack", "init", environment.name, "--no-select", "--secrets-provider", provider)
 
 
-def prepare_state(pulumi: Pulumi, plan: PlatformPlan, admitted_again: Collection[str] = ()) -> None:
-    """Prepares the state for an update to the plan.
+def prepare_state(pulumi: Pulumi, plan: PlatformPlan, admitted_again: Collection[str] = ()) -> str:
+    """Prepares the state for an update to the plan. Returns the exported stack, as it was.
 
     Keeps the jobs that a failed change left serving and the files now want again: Pulumi would
     adopt such a job and still delete it at the end. Has the hosts `admitted_again` set up and
@@ -109,6 +110,7 @@ def prepare_state(pulumi: Pulumi, plan: PlatformPlan, admitted_again: Collection
     if again:
         say(f"admitted again: {', '.join(sorted(again))}")
     change_state(pulumi, exported, with_admissions_again(repaired, again))
+    return exported
 
 
 def export(pulumi: Pulumi) -> str:
@@ -149,6 +151,15 @@ def servers_again(pulumi: Pulumi, exported: str, plan: PlatformPlan) -> list[str
 def hosts_left(pulumi: Pulumi, plan: PlatformPlan) -> set[str]:
     """Hosts of the stack that are not in the files."""
     return admitted_hosts(export(pulumi)) - _nodes(plan)
+
+
+def leaving(exported: str, plan: PlatformPlan) -> list[str]:
+    """The addresses of hosts in an exported stack that are reached over SSH and are not in the
+    files."""
+    if plan.ssh is None:
+        return []
+    found = sorted(recorded_hosts(exported), key=lambda host: host.name)
+    return [host.way["address"] for host in found if host.name not in plan.ssh.hosts]
 
 
 def _nodes(plan: PlatformPlan) -> set[str]:

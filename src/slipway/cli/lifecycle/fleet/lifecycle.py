@@ -78,12 +78,17 @@ class FleetLifecycle:
             warn_of_certificate(inputs)
         if plan.ssh is not None:  # what the hosts get comes from this machine's cache
             fill_cache(self.environment, inputs, plan, phases)
-        with self._prepared(phases, plan) as (pulumi, _):
+        with self._tools(phases) as pulumi:
             with phases.phase("stack", "in your Pulumi backend"):
                 backend.make_stack(pulumi)
-                backend.prepare_state(pulumi, plan, admitted_again)
-            with phases.phase("pulumi", "resources"), self._hosts_left_named(pulumi, plan):
-                pulumi.up(log=self._log)
+                exported = backend.prepare_state(pulumi, plan, admitted_again)
+                leaving = backend.leaving(exported, plan)
+            with (
+                self.reaching(plan, leaving) as way,
+                phases.phase("pulumi", "resources"),
+                self._hosts_left_named(pulumi, plan),
+            ):
+                _through(way, pulumi).up(log=self._log)
             outputs = _outputs(pulumi)
         for name, value in outputs.items():
             say(f"{name}  {json.dumps(value)}")
@@ -100,10 +105,12 @@ class FleetLifecycle:
         return self.environment.access
 
     @contextmanager
-    def reaching(self, plan: PlatformPlan) -> Iterator[Mapping[str, str]]:
+    def reaching(
+        self, plan: PlatformPlan, leaving: Sequence[str] = ()
+    ) -> Iterator[Mapping[str, str]]:
         with (
             agent_for(plan.ssh) as agent,
-            reaching(self.environment, plan, agent) as variables,
+            reaching(self.environment, plan, agent, leaving) as variables,
         ):
             yield {**agent, **variables}
 
@@ -165,8 +172,8 @@ class FleetLifecycle:
         raise self._runs_elsewhere("stopped", "slipway down", "destroys it")
 
     def down(self) -> None:
-        phases = Phases()
-        with self._prepared(phases, self._plan_of_files()) as (pulumi, _):
+        phases, plan = Phases(), self._plan_of_files()
+        with self._prepared(phases, plan) as (pulumi, _):
             with phases.phase("stack", "in your Pulumi backend"):
                 state = backend.stack_state(pulumi)
             if state is None:
@@ -174,6 +181,9 @@ class FleetLifecycle:
                 return
             if state.protected:
                 raise self._is_protected(state.protected)
+            if plan is None and state.needs_ssh:
+                say("down needs the files, because they say how the hosts are reached")
+                plan_of(self.environment)  # raises what is wrong in them
             with phases.phase("pulumi", "destroying the resources"):
                 pulumi.destroy(log=self._log)
             with phases.phase("state", "removing the empty stack"):
@@ -274,19 +284,24 @@ class FleetLifecycle:
     def _prepared(
         self, phases: Phases, plan: PlatformPlan | None
     ) -> Iterator[tuple[Pulumi, Mapping[str, str]]]:
-        """Pulumi with its plugins and with a way to the hosts, and the variables of that way;
-        locked for one command at a time."""
+        """Pulumi with its plugins and with a way to the hosts, and the variables of that way; as in
+        `_tools`."""
         way: AbstractContextManager[Mapping[str, str]] = (
             self.reaching(plan) if plan else nullcontext({})
         )
-        with exclusive(self.environment), way as variables:
+        with self._tools(phases) as pulumi, way as variables:
+            yield _through(variables, pulumi), variables
+
+    @contextmanager
+    def _tools(self, phases: Phases) -> Iterator[Pulumi]:
+        """Pulumi with its plugins, locked for one command at a time."""
+        with exclusive(self.environment):
             with phases.phase("tools", "Pulumi and its plugins"):
                 resolve.tools(["pulumi"], self.environment.cache, ToolchainProgress())
                 kind = prepare_plugins(self.environment)
             say(f"{self.environment.name}: {describe(self.environment, kind)}")
             self.environment.access.mkdir(mode=0o700, parents=True, exist_ok=True)
-            pulumi = self.pulumi()
-            yield replace(pulumi, variables={**pulumi.variables, **variables}), variables
+            yield self.pulumi()
 
     @contextmanager
     def _hosts_left_named(self, pulumi: Pulumi, plan: PlatformPlan) -> Iterator[None]:
@@ -359,6 +374,11 @@ def _then(environment: str, host: str, *, listed: bool) -> str:
         f"{host} is forgotten; put the new machine's address and public key into the files, or"
         f" remove {host} there, then slipway up -s {environment}"
     )
+
+
+def _through(way: Mapping[str, str], pulumi: Pulumi) -> Pulumi:
+    """The same Pulumi, told the way to the hosts."""
+    return replace(pulumi, variables={**pulumi.variables, **way})
 
 
 def _outputs(pulumi: Pulumi) -> dict[str, Any]:
