@@ -61,11 +61,14 @@ def test_beside_a_set_that_serves_one_that_cannot_start_stands_down_until_its_ne
 
 
 def test_a_set_without_another_one_that_serves_is_left_to_come_up(
-    cluster: Cluster, nomad: Api, consul: Api
+    cluster: Cluster, nomad: Api, consul: Api, tmp_path: Path
 ) -> None:
-    nomad.post("/v1/jobs", model_job("1", count=1, command=f"sleep 3; {SERVER}"))
+    begin = tmp_path / "begin"
+    waiting = f"until [ -e {begin} ]; do sleep 0.1; done; {SERVER}"
+    nomad.post("/v1/jobs", model_job("1", count=1, command=waiting))
     done = gate(cluster, "1", min_replicas=1, surge=None, deadline_s=0)
     assert "model m: not ready after 0 s" in done.stderr
+    begin.touch()
     wait_until("answers", lambda: None if serving(consul) else "not yet", 20)
 
 
