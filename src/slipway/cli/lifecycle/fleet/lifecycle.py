@@ -27,6 +27,7 @@ from slipway.cli.machine.checks import Check, operators_machine
 from slipway.cli.machine.preparation import fill_cache
 from slipway.cli.machine.ssh_agent import agent_for
 from slipway.cli.planning import (
+    must_be_valid_now,
     plan_environment,
     plan_for_clients,
     plan_of,
@@ -74,6 +75,7 @@ class FleetLifecycle:
         with phases.phase("plan", f"Pulumi.{self.environment.name}.yaml and its models"):
             inputs = load_inputs(self.environment.checkout, self.environment.name)
             must_sign_now(inputs)
+            must_be_valid_now(inputs)
             plan = plan_environment(inputs)
             warn_of_certificate(inputs)
         if plan.ssh is not None:  # what the hosts get comes from this machine's cache
