@@ -117,6 +117,11 @@ class FleetLifecycle:
         with self.reaching(plan):
             yield planned(self.environment, plan, operator=self.credentials / "operator")
 
+    @property
+    def when_silent(self) -> str:
+        name = self.environment.name
+        return f"Nomad does not answer   (slipway hosts -s {name} shows what does, and why not)"
+
     def reach(self, plan: PlatformPlan) -> None:
         name, ssh = self.environment.name, self._reached(plan)
         for server in plan.servers:
