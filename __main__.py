@@ -27,6 +27,10 @@ def plan_stack() -> tuple[PlanInputs, PlatformPlan]:
         # An authority whose time is over can be previewed, but not used.
         raise_if_any(inputs.without_key)
         raise_if_any([] if pulumi.runtime.is_dry_run() else inputs.not_valid)
+        # A restore runs this program for the servers alone, so it cannot refuse the certificate of
+        # the gateway as `slipway up` does.
+        for each in inputs.certificate.not_valid if inputs.certificate else ():
+            pulumi.log.warn(str(each))
         return inputs, with_job_ids(make_plan(inputs))
     except ConfigError as error:
         raise pulumi.RunError(str(error)) from None

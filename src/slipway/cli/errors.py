@@ -94,5 +94,5 @@ def _http_error(error: BaseException) -> CliError | None:
         place = "the platform"
     return CliError(
         f"{place}: {error or type(error).__name__}",
-        fix="slipway start brings back a stopped environment; slipway status shows what runs",
+        fix="slipway status shows what runs, and what to do if nothing does",
     )

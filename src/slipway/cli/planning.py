@@ -6,7 +6,7 @@ import datetime
 
 from slipway.cli.console import say
 from slipway.cli.environment import Environment
-from slipway.config.errors import ConfigError
+from slipway.config.errors import ConfigError, raise_if_any
 from slipway.config.inputs import PlanInputs, load_inputs, load_inputs_without_certificate
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.platform import make_plan
@@ -18,8 +18,14 @@ def plan_environment(inputs: PlanInputs, *, today: datetime.date | None = None) 
     return with_job_ids(make_plan(inputs, today=today))
 
 
+def must_be_valid_now(inputs: PlanInputs) -> None:
+    """ConfigError if clients would refuse the gateway's certificate now. Whatever does not bring it
+    to them does not need it to be valid."""
+    raise_if_any(inputs.certificate.not_valid if inputs.certificate else ())
+
+
 def warn_of_certificate(inputs: PlanInputs) -> None:
-    """Says that the gateway's certificate expires soon, if it does."""
+    """Says that the gateway's certificate expires soon or is not valid now, if so."""
     for warning in inputs.certificate.warnings if inputs.certificate else ():
         say(warning, style="yellow")
 

@@ -187,6 +187,18 @@ def stack_file(environment: str) -> str:
     return f"Pulumi.{environment}.yaml"
 
 
+def file_of_host(root: Path, environment: str, host: str) -> str:
+    """The file in which somebody has to change a host that is listed: the inventory or the stack
+    file. Raises ConfigError."""
+    settings = load_environment(root, environment).settings
+    inventory = settings.inventory if isinstance(settings, FleetSettings) else None
+    if inventory is not None:
+        listed = read_inventory(root / inventory, source=inventory)
+        if any(each.host.name == host for each in listed):
+            return inventory
+    return stack_file(environment)
+
+
 def load_environment(root: Path, name: str, changes: Sequence[Change] = ()) -> Environment:
     """Read Pulumi.<name>.yaml. Raises ConfigError; problems in the file itself are reported before
     those that `changes` cause."""

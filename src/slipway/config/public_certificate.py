@@ -29,20 +29,23 @@ _Parsed = TypeVar("_Parsed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicCertificate:
-    """What a plan says of the certificate; it never has the private key."""
+    """What a plan says of the certificate; it never has the private key. `not_valid` is why clients
+    would refuse it now, before and after its time."""
 
     name: str
     fingerprint: str  # SHA-256 of the certificate itself, hexadecimal
     expires: datetime.date  # the first one of the chain
     warnings: tuple[str, ...] = ()
+    not_valid: tuple[Problem, ...] = ()
 
 
 def read_public_certificate(
     root: Path, settings: CertificateSettings, origin: Origin, *, now: datetime.datetime
 ) -> PublicCertificate:
-    """The certificate, if a gateway can use it and clients will accept it.
+    """The certificate, if a gateway can use it and clients will accept it in its time.
 
-    `now` is aware of its time zone. Raises ConfigError with every problem that was found.
+    `now` is aware of its time zone. Raises ConfigError with every problem but those of time, which
+    must keep nobody from a preview or a restore.
     """
 
     def report(field: str, message: str, fix: str) -> Problem:
@@ -62,20 +65,28 @@ def read_public_certificate(
             *_refused("key", report, lambda: pem.must_be_private(file(settings.key))),
             *_mismatch(chain, key, report),
             *_refused("cert", report, lambda: pem.must_be_a_chain(chain)),
-            *_out_of_date(chain, now, report),
             *_weak(chain, report),
             *_refused("cert", report, lambda: _must_be_for_servers(leaf)),
         ]
     )
     expires = min(each.not_valid_after_utc for each in chain)
+    not_valid = tuple(_out_of_date(chain, now, report))
     return PublicCertificate(
         name=_name(leaf, settings.name, report),
         fingerprint=leaf.fingerprint(hashes.SHA256()).hex(),
         expires=expires.date(),
-        warnings=(f"{settings.cert} expires on {expires.date()}: renew it",)
-        if expires - now < WARNED_BEFORE
-        else (),
+        warnings=_warnings(settings.cert, expires, now, not_valid),
+        not_valid=not_valid,
     )
+
+
+def _warnings(
+    cert: str, expires: datetime.datetime, now: datetime.datetime, not_valid: Sequence[Problem]
+) -> tuple[str, ...]:
+    if not_valid:
+        return tuple(f"{each.place_and_message}: slipway up refuses it" for each in not_valid)
+    soon = expires - now < WARNED_BEFORE
+    return (f"{cert} expires on {expires.date()}: renew it",) if soon else ()
 
 
 def _parsed(field: str, report: Report, parse: Callable[[], _Parsed]) -> _Parsed:

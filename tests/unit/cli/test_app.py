@@ -155,6 +155,14 @@ def test_a_known_failure_becomes_a_message_a_fix_and_an_exit_code(
     assert "Traceback" not in result.output
 
 
+def test_advice_about_what_does_not_answer_holds_for_every_target() -> None:
+    request = httpx.Request("GET", "http://127.96.0.9:4646/v1")
+    failure = explained(httpx.ConnectError("refused", request=request), "diff")
+    assert failure is not None
+    assert failure.fix.startswith("slipway status shows what runs")
+    assert "slipway start" not in failure.fix
+
+
 def test_a_defect_of_ours_is_not_dressed_up_as_a_mistake_of_the_user(
     runner: CliRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

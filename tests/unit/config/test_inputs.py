@@ -16,7 +16,7 @@ from slipway.config.artifacts import (
 from slipway.config.document import read_document
 from slipway.config.environment import listed_hosts
 from slipway.config.errors import ConfigError
-from slipway.config.inputs import load_inputs, load_inputs_without_certificate
+from slipway.config.inputs import file_of_host, load_inputs, load_inputs_without_certificate
 from tests.public_certificates import PublicAuthority, put
 from tests.unit.config.checkout import ROOT, Checkout
 from tests.unit.config.own_authorities import made
@@ -112,6 +112,11 @@ def test_pulumis_program_reads_the_inventory_too(whole: Checkout) -> None:
     assert from_pulumi.environment.settings == from_file.environment.settings
     listed = listed_hosts(from_pulumi.environment.settings)
     assert [host.name for host in listed] == ["rack1", "rack2", "rack3"]
+    assert file_of_host(whole.root, "own", "rack2") == "hosts.yaml"
+
+
+def test_a_host_of_the_stack_file_is_found_there() -> None:
+    assert file_of_host(ROOT, "hosts", "worker-0") == "Pulumi.hosts.yaml"
 
 
 def test_the_gateways_certificate_is_read_only_for_what_concerns_its_clients(

@@ -190,20 +190,30 @@ def test_a_certificate_that_did_not_sign_the_one_before_is_out_of_order(
     assert refused(tmp_path).message.startswith("is not a chain: ")
 
 
-def test_an_expired_one_is_refused(tmp_path: Path) -> None:
+def not_valid(root: Path) -> str:
+    """Why clients would refuse now what can be read, which the warning says too."""
+    found = read(root)
+    (problem,) = found.not_valid
+    assert problem.key == "slipway:gateway.certificate.cert"
+    assert problem.fix
+    assert found.warnings == (f"{problem.place_and_message}: slipway up refuses it",)
+    return problem.message
+
+
+def test_an_expired_one_can_be_read_and_says_so(tmp_path: Path) -> None:
     put_chain(tmp_path, issue(NAME, dns_names=[NAME], starts_in_days=-9, days=-1))
-    assert f"the certificate of CN={NAME} expired on " in refused(tmp_path).message
+    assert not_valid(tmp_path).startswith(f"the certificate of CN={NAME} expired on ")
 
 
-def test_an_expired_issuer_is_refused(tmp_path: Path) -> None:
+def test_an_expired_issuer_can_be_read_and_says_so(tmp_path: Path) -> None:
     issuer = issue("issuer", authority=True, starts_in_days=-9, days=-1)
     put_chain(tmp_path, issue(NAME, issuer, dns_names=[NAME]), [issuer])
-    assert refused(tmp_path).message.startswith("the certificate of CN=issuer expired on ")
+    assert not_valid(tmp_path).startswith("the certificate of CN=issuer expired on ")
 
 
-def test_one_that_is_not_valid_yet_is_refused(tmp_path: Path) -> None:
+def test_one_that_is_not_valid_yet_can_be_read_and_says_so(tmp_path: Path) -> None:
     put_chain(tmp_path, issue(NAME, dns_names=[NAME], starts_in_days=1))
-    assert f"the certificate of CN={NAME} is not valid before " in refused(tmp_path).message
+    assert not_valid(tmp_path).startswith(f"the certificate of CN={NAME} is not valid before ")
 
 
 def test_a_short_rsa_key_is_refused(tmp_path: Path) -> None:
@@ -268,7 +278,7 @@ def test_a_wildcard_alone_does_not_say_what_the_gateway_is_called(tmp_path: Path
 def test_several_mistakes_come_together(tmp_path: Path) -> None:
     put_chain(
         tmp_path,
-        issue(NAME, dns_names=[NAME], starts_in_days=-9, days=-1),
+        issue(NAME, dns_names=[NAME], use=ExtendedKeyUsageOID.CLIENT_AUTH),
         key=AUTHORITY.issue().key_pem,
     )
     (tmp_path / "tls/key.pem").chmod(0o644)

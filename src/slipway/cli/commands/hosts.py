@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import httpx
@@ -11,12 +12,15 @@ import typer
 from slipway.cli.console import print_tables, write_json
 from slipway.cli.environment import find
 from slipway.cli.hosts.document import ClusterView, hosts_document
+from slipway.cli.lifecycle.protocol import Lifecycle
 from slipway.cli.lifecycle.registry import lifecycle_of
+from slipway.cli.machine.ssh_agent import NoAgentError
 from slipway.cli.options import DEFAULT_STACK, Json, Stack
 from slipway.cli.planning import plan_of
 from slipway.cli.platform.clusters import Clusters, clusters
 from slipway.cli.progress import telling
 from slipway.cli.views.hosts_table import hosts_table
+from slipway.plan.platform import PlatformPlan
 
 app = typer.Typer(add_completion=False)
 
@@ -32,7 +36,7 @@ def hosts(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
     lifecycle = lifecycle_of(environment)
     plan = plan_of(environment)
     with (
-        lifecycle.reaching(plan),
+        _within_reach(lifecycle, plan),
         telling(lambda: "asking Consul and Nomad"),
         clusters(plan, lifecycle.credentials) as both,
     ):
@@ -42,6 +46,16 @@ def hosts(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
         write_json(document)
     else:
         print_tables(hosts_table(document))
+
+
+@contextmanager
+def _within_reach(lifecycle: Lifecycle, plan: PlatformPlan) -> Iterator[None]:
+    """Without the operator's key nothing is opened here, but another terminal may hold the clusters
+    within reach (slipway reach); each host is shown with the reason."""
+    with ExitStack() as opened:
+        with suppress(NoAgentError):
+            opened.enter_context(lifecycle.reaching(plan))
+        yield
 
 
 def _view(both: Clusters) -> ClusterView:

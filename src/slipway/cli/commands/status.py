@@ -6,6 +6,7 @@ import time
 from typing import Annotated
 
 import typer
+from rich.console import RenderableType
 from rich.live import Live
 
 from slipway.cli.console import print_tables, results, write_json
@@ -27,14 +28,19 @@ def status(
 ) -> None:
     """Show nodes, jobs, replicas, endpoints and metrics targets."""
     environment = find(stack)
-    with lifecycle_of(environment).asked() as applied:
+    lifecycle = lifecycle_of(environment)
+
+    def table() -> RenderableType:
+        return status_table(take_snapshot(environment, applied), lifecycle.when_silent)
+
+    with lifecycle.asked() as applied:
         if json:
             write_json(take_snapshot(environment, applied))
             return
         if not watch:
-            print_tables(status_table(take_snapshot(environment, applied)))
+            print_tables(table())
             return
-        with Live(status_table(take_snapshot(environment, applied)), console=results) as live:
+        with Live(table(), console=results) as live:
             while True:
                 time.sleep(WATCH_INTERVAL_S)
-                live.update(status_table(take_snapshot(environment, applied)))
+                live.update(table())

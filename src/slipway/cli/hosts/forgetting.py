@@ -46,8 +46,11 @@ def recorded(exported: str, host: str, environment: str) -> Recorded:
     return hosts[host]
 
 
-def must_be_silent(host: Recorded, over_ssh: OverSsh, environment: str) -> None:
-    """CliError if the host answers over SSH: `up` can remove it then, and drains it first."""
+def must_be_silent(
+    host: Recorded, over_ssh: OverSsh, environment: str, listed_in: str | None
+) -> None:
+    """CliError if the host answers over SSH: `up` can remove it then, and drains it first.
+    `listed_in` is the file that still names it, if one does."""
     try:
         over_ssh.ask(host.name, host.way, "true", within_s=ANSWERS_S)
     except UnreachableError as error:
@@ -57,8 +60,9 @@ def must_be_silent(host: Recorded, over_ssh: OverSsh, environment: str) -> None:
         pass  # it has answered with an error
     raise CliError(
         f"{host.name} still answers over SSH, so nothing was forgotten",
-        fix=f"remove it from Pulumi.{environment}.yaml; slipway up -s {environment} then drains and"
-        " removes it",
+        fix=f"remove it from {listed_in}; slipway up -s {environment} then drains and removes it"
+        if listed_in
+        else f"slipway up -s {environment} drains and removes it",
         exit_code=WRONG_INPUT,
     )
 

@@ -98,7 +98,7 @@ def _node(nomad: Nomad, plan: PlatformPlan, host: str) -> Mapping[str, Any]:
     if host not in names:
         raise unknown(host, plan.environment, names)
     raise CliError(
-        f"{host} is in Pulumi.{plan.environment}.yaml, but Nomad does not know it",
+        f"{host} is in the files of {plan.environment}, but Nomad does not know it",
         fix=f"slipway hosts -s {plan.environment} shows what it lacks; slipway up lets it join",
     )
 

@@ -47,6 +47,11 @@ class Lifecycle(Protocol):
         """Within it, the platform can be asked at these addresses. CliError if it was not brought
         up here, as far as that is known."""
 
+    @property
+    def when_silent(self) -> str:
+        """What is said of the environment if its Nomad does not answer: what this means, and which
+        command helps."""
+
     def reach(self, plan: PlatformPlan) -> None:
         """Keeps what runs within reach of other programs until it is interrupted, and prints the
         variables with which they ask."""

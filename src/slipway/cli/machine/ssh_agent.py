@@ -22,12 +22,16 @@ SOCKET = "SSH_AUTH_SOCK"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
+class NoAgentError(CliError):
+    """No agent can hold the operator's keys, so no host can be reached from here."""
+
+
 @contextmanager
 def agent_for(ssh: SshPlan | None) -> Iterator[Mapping[str, str]]:
     """The variables with which programs find an agent; it ends with the block.
 
-    Without key files it is the user's own agent. CliError if there is none, or if a file cannot be
-    used.
+    Without key files it is the user's own agent. NoAgentError if there is none, or if a file cannot
+    be used.
     """
     if ssh is None:
         yield {}
@@ -35,7 +39,7 @@ def agent_for(ssh: SshPlan | None) -> Iterator[Mapping[str, str]]:
     must_be_installed()
     if not ssh.keys:
         if not os.environ.get(SOCKET):
-            raise CliError(
+            raise NoAgentError(
                 "no ssh-agent holds a key for the hosts",
                 fix='eval "$(ssh-agent)" && ssh-add, or name a private key in slipway:ssh.key',
                 exit_code=WRONG_INPUT,
@@ -80,24 +84,24 @@ def _agent_at(path: Path) -> Iterator[None]:
 def must_be_installed() -> None:
     missing = [name for name in ("ssh", "ssh-agent", "ssh-add") if shutil.which(name) is None]
     if missing:
-        raise CliError(
+        raise NoAgentError(
             f"this machine has no {', '.join(missing)}, with which hosts are reached",
             fix="install OpenSSH's client (apt install openssh-client)",
         )
 
 
 def must_be_private(key: Path) -> None:
-    """CliError if the file does not exist, or if others can read it."""
+    """NoAgentError if the file does not exist, or if others can read it."""
     try:
         mode = key.stat().st_mode
     except OSError as error:
-        raise CliError(
+        raise NoAgentError(
             f"ssh.key: {key} cannot be read: {error.strerror}",
             fix="name a private key of this machine",
             exit_code=WRONG_INPUT,
         ) from None
     if mode & _OTHERS:
-        raise CliError(
+        raise NoAgentError(
             f"ssh.key: other users can read {key}",
             fix=f"chmod 600 {key}; if it is not yours alone, make another one",
             exit_code=WRONG_INPUT,
@@ -114,7 +118,7 @@ def _add(key: Path, agent: Path) -> None:
         check=False,
     )
     if done.returncode:
-        raise CliError(
+        raise NoAgentError(
             f"ssh.key: {key} cannot be used: {done.stderr.strip()}",
             fix="if it has a passphrase, ssh-add it to your own agent and leave slipway:ssh.key"
             " out",

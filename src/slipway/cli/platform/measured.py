@@ -30,7 +30,8 @@ def ask(applied: Applied, inputs: PlanInputs, *, window_s: int) -> dict[str, Mea
     except httpx.HTTPError as error:
         raise CliError(
             f"Prometheus of {applied.environment} does not answer: {error}",
-            fix=f"slipway start -s {applied.environment}, then run the same command again",
+            fix=f"slipway status -s {applied.environment} shows what runs, and what to do if"
+            " nothing does; then run the same command again",
         ) from None
 
 

@@ -51,7 +51,7 @@ async def stream_chat(
     except httpx.HTTPError as error:
         raise NoAnswerError(
             f"{gateway}: {error or type(error).__name__}",
-            fix="slipway status shows whether the gateway runs; slipway start brings it back",
+            fix="slipway status shows whether the gateway runs, and what to do if nothing does",
         ) from None
 
 

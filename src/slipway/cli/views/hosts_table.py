@@ -91,7 +91,7 @@ def _remarks(document: dict[str, Any]) -> Iterator[Text]:
     for row in document["hosts"]:
         if not row["in_file"]:
             yield Text(
-                f"{row['name']} is not in Pulumi.{name}.yaml: slipway up -s {name} removes it; if"
+                f"{row['name']} is not in the files of {name}: slipway up -s {name} removes it; if"
                 f" the machine is gone, slipway forget {row['name']} -s {name}",
                 style="yellow",
             )

@@ -14,9 +14,10 @@ from rich.text import Text
 Document = dict[str, Any]
 
 
-def status_table(document: Document) -> RenderableType:
-    """All of `snapshot.take_snapshot`. Prints nothing itself."""
-    parts: list[RenderableType] = [_headline(document), _models(document)]
+def status_table(document: Document, when_silent: str) -> RenderableType:
+    """All of `snapshot.take_snapshot`; `when_silent` is said of an environment whose Nomad does not
+    answer. Prints nothing itself."""
+    parts: list[RenderableType] = [_headline(document, when_silent), _models(document)]
     if document["nodes"]:
         parts += [_nodes(document), _jobs(document), _replicas(document)]
     if document["endpoints"]:
@@ -33,11 +34,11 @@ def status_table(document: Document) -> RenderableType:
     return Group(*parts)
 
 
-def _headline(document: Document) -> Text:
+def _headline(document: Document, when_silent: str) -> Text:
     name, http = document["environment"], document["gateway"]["http"]
     if document["running"]:
         return Text(f"{name}: running   gateway {http}  (OpenAI HTTP, Triton gRPC)", style="bold")
-    return Text(f"{name}: stopped   (slipway start -s {name} brings it back)", style="bold red")
+    return Text(f"{name}: {when_silent}", style="bold red")
 
 
 def _models(document: Document) -> Table:

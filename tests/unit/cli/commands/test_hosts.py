@@ -88,3 +88,18 @@ def test_without_the_operators_key_every_host_says_that_it_cannot_be_asked(
     facts = lifecycle_of(find("hosts")).host_facts(plan)
     assert set(facts) == {"server-0", "worker-0", "edge-0"}
     assert all("ssh.key: " in str(reason) for reason in facts.values())
+
+
+def test_without_the_operators_key_hosts_are_shown_with_the_reason(
+    runner: CliRunner, copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(copied.parent))
+    result = runner.invoke(app, ["hosts", "-s", "hosts", "--json"])
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    jsonschema.validate(document, SCHEMA)
+    assert [row["name"] for row in document["hosts"]] == ["server-0", "worker-0", "edge-0"]
+    assert set(document["unreachable"]) == {"consul", "nomad"}
+    assert all(str(copied.parent) in row["not_reached"]["reason"] for row in document["hosts"])
+    shown = " ".join(runner.invoke(app, ["hosts", "-s", "hosts"]).stdout.split())
+    assert "cannot be read: No such file or directory fix: name a private key" in shown

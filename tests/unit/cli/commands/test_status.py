@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 from slipway.cli.app import app
 from slipway.cli.applied import Applied, from_document
 from slipway.cli.environment import Environment
+from slipway.cli.lifecycle.fleet.lifecycle import FleetLifecycle
 from slipway.cli.platform.snapshot import take_snapshot
 from slipway.cli.views.status_table import status_table
 from tests.unit.cli.addresses import NETWORK
@@ -272,8 +274,19 @@ def test_status_of_a_stopped_environment_is_an_answer_not_a_failure(
     assert "slipway start -s dev" in runner.invoke(app, ["status"]).stdout
 
 
+@pytest.mark.usefixtures("copied")
+def test_the_status_of_a_fleet_that_does_not_answer_names_a_command_for_fleets(
+    runner: CliRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FleetLifecycle, "reaching", lambda *_: nullcontext({}))
+    shown = runner.invoke(app, ["status", "-s", "hosts"])
+    assert shown.exit_code == 0, shown.stderr
+    assert "hosts: Nomad does not answer   (slipway hosts -s hosts shows" in shown.stdout
+    assert "slipway start" not in shown.stdout
+
+
 def rendered(document: dict[str, Any]) -> str:
     console = Console(width=200)
     with console.capture() as captured:
-        console.print(status_table(document))
+        console.print(status_table(document, "stopped"))
     return captured.get()

@@ -105,6 +105,8 @@ def test_a_host_that_only_the_clusters_know_comes_last_unless_it_has_left() -> N
     assert list(found)[-1] == "racks-7"
     assert not found["racks-7"]["in_file"]
     assert found["racks-7"]["consul"]["state"] == "failed"
+    shown = printed(hosts_document(PLAN, view(members=gone), {}))
+    assert f"racks-7 is not in the files of {PLAN.environment}: " in shown
 
 
 def test_without_clusters_the_hosts_still_say_what_they_have() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from slipway.cli.errors import CliError
-from slipway.cli.hosts.forgetting import quorum_without, recorded
+from slipway.cli.hosts.forgetting import must_be_silent, quorum_without, recorded
 from slipway.cli.pulumi.repairs import without_resources
 
 WAY = {"address": "10.0.0.21", "port": 22, "user": "root", "host_key": "k", "jump": None}
@@ -104,3 +105,19 @@ def test_a_server_is_forgotten_only_where_a_majority_of_all_lives_without_it(
     states: tuple[int, ...], remains: bool
 ) -> None:
     assert quorum_without("server-0", servers(*states)) is remains
+
+
+@pytest.mark.parametrize(
+    ("listed_in", "fix"),
+    [
+        ("hosts.yaml", "remove it from hosts.yaml; slipway up -s hosts then drains and removes it"),
+        (None, "slipway up -s hosts drains and removes it"),
+    ],
+)
+def test_a_host_that_answers_is_removed_from_the_file_that_names_it(
+    listed_in: str | None, fix: str
+) -> None:
+    answers: Any = SimpleNamespace(ask=lambda *_, **__: "")
+    with pytest.raises(CliError, match="worker-0 still answers over SSH") as refused:
+        must_be_silent(recorded(STATE, "worker-0", "hosts"), answers, "hosts", listed_in)
+    assert refused.value.fix == fix

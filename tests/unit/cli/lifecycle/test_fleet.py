@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ from slipway.cli.environment import DEV_PASSPHRASE, Environment, find
 from slipway.cli.errors import CliError
 from slipway.cli.lifecycle.fleet import backend, lifecycle
 from slipway.cli.lifecycle.fleet.lifecycle import FleetLifecycle
+from slipway.cli.planning import plan_of
 from slipway.plan.platform import SecurityPlan
 
 INPUTS = SimpleNamespace(
@@ -403,3 +405,26 @@ def test_what_needs_processes_of_this_machine_is_refused_and_changes_nothing(
     assert "machine" in result.stderr
     assert "fix: " in result.stderr
     assert set(fleet.checkout.parent.rglob("*")) == before
+
+
+def test_a_host_that_is_to_be_forgotten_is_named_with_the_file_that_lists_it(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = copied / "Pulumi.hosts.yaml"
+    before = stack.read_text()
+    listed = "hosts: [{name: worker-0, address: 10.77.0.21}], "
+    assert listed in before
+    stack.write_text(before.replace(listed, "") + "  slipway:inventory: machines.yaml\n")
+    (copied / "machines.yaml").write_text(
+        "hosts: [{name: worker-0, address: 10.77.0.21, pool: cpu}]\n"
+    )
+    fleet = FleetLifecycle(environment=find("hosts"))
+    known = json.dumps({"host": "worker-0", "ssh": {}})
+    (delivery,) = of_host("worker-0", "delivery")
+    delivery["inputs"] = {"environment": {"SLIPWAY_DOCUMENT": known}}
+    monkeypatch.setattr(backend, "export", lambda _: exported(delivery))
+    monkeypatch.setattr(
+        FleetLifecycle, "_prepared", lambda *_: nullcontext((SimpleNamespace(), {}))
+    )
+    with pytest.raises(CliError, match=r"^machines\.yaml still names worker-0$"):
+        fleet.forget(plan_of(fleet.environment), "worker-0", sure=False)

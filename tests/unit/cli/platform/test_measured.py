@@ -19,7 +19,7 @@ import yaml
 from slipway.cli.applied import Applied, from_document
 from slipway.cli.errors import CliError
 from slipway.cli.platform.calibration import calibrate
-from slipway.cli.platform.measured import measure
+from slipway.cli.platform.measured import ask, measure
 from slipway.cli.views.comparison_table import comparison_document, comparison_table
 from slipway.config.calibration import load_calibration
 from slipway.config.inputs import load_inputs
@@ -143,6 +143,15 @@ def test_each_model_is_measured_by_the_names_that_its_own_engine_reports() -> No
         ttft_p95_ms=2500.0,
         tpot_p95_ms=20.0,
     )
+
+
+def test_what_to_do_about_a_prometheus_that_does_not_answer_holds_for_every_target() -> None:
+    with prometheus({}) as answered:
+        silent = answered  # its server has ended after this block
+    with pytest.raises(CliError, match="Prometheus of dev does not answer") as refused:
+        ask(silent, load_inputs(ROOT, "dev"), window_s=600)
+    assert refused.value.fix.startswith("slipway status -s dev shows what runs")
+    assert "slipway start" not in refused.value.fix
 
 
 def test_the_document_has_promises_and_measurements() -> None:

@@ -123,8 +123,9 @@ async def test_an_error_instead_of_an_answer_says_why(
 
 
 async def test_a_gateway_that_does_not_listen_is_named() -> None:
-    with pytest.raises(NoAnswerError, match=r"127\.96\.\d+\.9:8080"):
+    with pytest.raises(NoAnswerError, match=r"127\.96\.\d+\.9:8080") as refused:
         await over_http(f"http://{NETWORK}.9:8080")
+    assert "slipway start" not in refused.value.fix
 
 
 async def test_a_proxy_of_the_users_is_not_asked(

@@ -27,6 +27,7 @@ from slipway.cli.machine.checks import Check, operators_machine
 from slipway.cli.machine.preparation import fill_cache
 from slipway.cli.machine.ssh_agent import agent_for
 from slipway.cli.planning import (
+    must_be_valid_now,
     plan_environment,
     plan_for_clients,
     plan_of,
@@ -48,7 +49,7 @@ from slipway.cli.reach.shell import shell_exports
 from slipway.cli.snapshots import kept, restoring
 from slipway.cli.snapshots.kept import Snapshot
 from slipway.config.errors import ConfigError
-from slipway.config.inputs import load_inputs
+from slipway.config.inputs import file_of_host, load_inputs
 from slipway.plan.platform import PlatformPlan, SshPlan
 from toolchain import resolve
 
@@ -74,6 +75,7 @@ class FleetLifecycle:
         with phases.phase("plan", f"Pulumi.{self.environment.name}.yaml and its models"):
             inputs = load_inputs(self.environment.checkout, self.environment.name)
             must_sign_now(inputs)
+            must_be_valid_now(inputs)
             plan = plan_environment(inputs)
             warn_of_certificate(inputs)
         if plan.ssh is not None:  # what the hosts get comes from this machine's cache
@@ -121,6 +123,11 @@ class FleetLifecycle:
         self._reached(plan)
         with self.reaching(plan):
             yield planned(self.environment, plan, operator=self.credentials / "operator")
+
+    @property
+    def when_silent(self) -> str:
+        name = self.environment.name
+        return f"Nomad does not answer   (slipway hosts -s {name} shows what does, and why not)"
 
     def reach(self, plan: PlatformPlan) -> None:
         name, ssh = self.environment.name, self._reached(plan)
@@ -195,12 +202,12 @@ class FleetLifecycle:
         with self._prepared(Phases(), plan) as (pulumi, agent):
             exported = backend.export(pulumi)
             gone = forgetting.recorded(exported, host, name)
-            listed = host in {member.name for member in roster(plan)}
-            if listed and not sure:
-                raise self._is_in_the_file(host)
+            listed_in = self._file_of(host, plan)
+            if listed_in and not sure:
+                raise self._is_in_the_file(host, listed_in)
             with telling(lambda: f"waiting for {host}, which should not answer"):
                 over_ssh = OverSsh(environment=self.environment, agent=agent)
-                forgetting.must_be_silent(gone, over_ssh, name)
+                forgetting.must_be_silent(gone, over_ssh, name, listed_in)
             with clusters(plan, self.credentials) as both:
                 forgetting.must_be_lost(gone, both)
                 if gone.server:
@@ -210,7 +217,7 @@ class FleetLifecycle:
             backend.change_state(pulumi, exported, without_resources(exported, gone.urns))
         for urn in gone.urns:
             say(f"no longer in the state: {urn.rpartition('::')[2]}")
-        say(_then(name, host, listed=listed))
+        say(_then(name, host, listed=listed_in is not None))
 
     def snapshots(self, plan: PlatformPlan) -> Sequence[Snapshot]:
         ssh = self._reached(plan)
@@ -335,10 +342,16 @@ class FleetLifecycle:
             )
         return plan.ssh
 
-    def _is_in_the_file(self, host: str) -> CliError:
+    def _file_of(self, host: str, plan: PlatformPlan) -> str | None:
+        """The file that names the host; None if none does."""
+        if host not in {member.name for member in roster(plan)}:
+            return None
+        return file_of_host(self.environment.checkout, self.environment.name, host)
+
+    def _is_in_the_file(self, host: str, file: str) -> CliError:
         name = self.environment.name
         return CliError(
-            f"Pulumi.{name}.yaml still names {host}",
+            f"{file} still names {host}",
             fix=f"remove it there; or, if the machine is gone for good and another one takes its"
             f" place: slipway forget {host} -s {name} --yes",
             exit_code=WRONG_INPUT,

@@ -44,6 +44,10 @@ class LocalLifecycle:
 
         return nullcontext(require(self.environment))
 
+    @property
+    def when_silent(self) -> str:
+        return f"stopped   (slipway start -s {self.environment.name} brings it back)"
+
     def reach(self, _plan: PlatformPlan) -> None:
         name = self.environment.name
         raise CliError(

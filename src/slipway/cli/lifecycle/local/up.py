@@ -13,7 +13,7 @@ from slipway.cli.lifecycle.local.backend import own_pulumi, prepare_stack
 from slipway.cli.lifecycle.protocol import Report
 from slipway.cli.machine import checks
 from slipway.cli.machine.preparation import fill_cache
-from slipway.cli.planning import plan_environment, warn_of_certificate
+from slipway.cli.planning import must_be_valid_now, plan_environment, warn_of_certificate
 from slipway.cli.platform import agents
 from slipway.cli.platform.nomad import Nomad, allocations_now
 from slipway.cli.platform.readiness import ROUTE_TIMEOUT_S, wait_for_leader, wait_for_models
@@ -39,6 +39,7 @@ def up(environment: Environment) -> Report:
     with phases.phase("plan", f"Pulumi.{environment.name}.yaml and its models"):
         inputs = load_inputs(environment.checkout, environment.name)
         must_sign_now(inputs)
+        must_be_valid_now(inputs)
         plan = plan_environment(inputs)
         warn_of_certificate(inputs)
         before = recorded(environment)
