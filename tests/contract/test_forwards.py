@@ -27,6 +27,7 @@ from slipway.cli.environment import Environment
 from slipway.cli.errors import CliError
 from slipway.cli.machine.ssh_agent import agent_for
 from slipway.cli.reach.lease import reaching
+from slipway.cli.reach.relay import HEAD_START_S
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import PlatformPlan, Server, SshHost, SshPlan
 from slipway.planner.platform import make_plan
@@ -37,6 +38,7 @@ from tests.workers import WORKER
 pytestmark = pytest.mark.timeout(120)
 
 SERVERS = {f"server-{number}": f"127.91.{WORKER}.{10 + number}" for number in range(2)}
+EDGES = {f"edge-{number}": f"127.91.{WORKER}.{20 + number}" for number in range(2)}
 LOCAL = f"127.191.{WORKER}.1"
 WITHIN_S = 30.0
 HANDSHAKE_S = 10.0
@@ -106,7 +108,17 @@ def network(ssh_files: Path, tmp_path: Path) -> Iterator[Network]:
 def planned(ssh: SshPlan) -> PlatformPlan:
     settings = {"known_hosts": "known_hosts", "local_address": LOCAL}
     servers = tuple(Server(name=name, address=address) for name, address in SERVERS.items())
-    return replace(make_plan(hosts_inputs(ssh=settings)), ssh=ssh, servers=servers)
+    room = {"kind": "metal", "memory": "16GiB", "cpu": 8}
+    edges = [{"name": name, "address": f"10.77.0.{30 + k}"} for k, name in enumerate(EDGES)]
+    worker = {"name": "worker-0", "address": "10.77.0.21"}
+    pools = {"cpu": {**room, "hosts": [worker]}, "edge": {**room, "hosts": edges}}
+    plan = make_plan(hosts_inputs(ssh=settings, pools=pools))
+    envoys = tuple(
+        replace(envoy, listener=envoy.listener.at(address))
+        for envoy, address in zip(plan.gateway.envoys, EDGES.values(), strict=True)
+    )
+    gateway = replace(plan.gateway, envoys=envoys)
+    return replace(plan, ssh=ssh, servers=servers, gateway=gateway)
 
 
 def ask(endpoint: Endpoint) -> str:
@@ -183,6 +195,20 @@ def test_a_connection_outlasts_a_server_that_falls_silent(network: Network) -> N
     assert_closed(network)
 
 
+def shown(authority: Authority, name: str, operator: Path, own: Path) -> ssl.SSLContext:
+    """A server's, with a certificate of this name. Writes the operator's files, too."""
+    for folder, files in (
+        (own, authority.issue("server", [name])),
+        (operator, authority.issue("operator")),
+    ):
+        folder.mkdir(parents=True)
+        for file, text in files.items():
+            (folder / file).write_text(text)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own / "cert.pem", own / "key.pem")
+    return context
+
+
 class Led(http.server.BaseHTTPRequestHandler):
     """Answers as an agent of Consul or Nomad does; only server-1 knows a leader."""
 
@@ -202,17 +228,8 @@ class Led(http.server.BaseHTTPRequestHandler):
 def test_a_server_that_knows_a_leader_is_asked_before_one_that_has_yet_to_join(
     network: Network, tmp_path: Path
 ) -> None:
-    authority, name = Authority(), "server.global.nomad"
     operator = network.environment.access / "operator"
-    for folder, files in (
-        (tmp_path / "tls", authority.issue("server", [name])),
-        (operator, authority.issue("operator")),
-    ):
-        folder.mkdir(parents=True)
-        for file, text in files.items():
-            (folder / file).write_text(text)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "tls/cert.pem", tmp_path / "tls/key.pem")
+    context = shown(Authority(), "server.global.nomad", operator, tmp_path / "tls")
     for server, address in SERVERS.items():
         network.apis[server].close()
         made = http.server.ThreadingHTTPServer((address, 4646), Led)
@@ -223,6 +240,59 @@ def test_a_server_that_knows_a_leader_is_asked_before_one_that_has_yet_to_join(
         verify = platform(operator, nomad.server_name)
         answer = httpx.get(f"{nomad.url}/v1/who", verify=verify, timeout=HANDSHAKE_S)
         assert answer.json() == SERVERS["server-1"]
+    assert_closed(network)
+
+
+class Gateway(socketserver.ThreadingTCPServer):
+    """An Envoy of the second edge host; the first has none. `asked` are the requests."""
+
+    allow_reuse_address = daemon_threads = True
+
+    def __init__(self, port: int, context: ssl.SSLContext | None = None) -> None:
+        super().__init__((EDGES["edge-1"], port), Model)
+        self.asked: list[str] = []
+        if context is not None:
+            self.socket = context.wrap_socket(self.socket, server_side=True)
+
+
+class Model(socketserver.StreamRequestHandler):
+    """Greets a client of HTTP/2 and answers one of HTTP/1.1, but not soon."""
+
+    server: Gateway
+
+    def handle(self) -> None:
+        line = self.rfile.readline().decode()
+        if line.startswith("PRI "):
+            self.wfile.write(b"\0\0\0\4\0\0\0\0\0")
+        elif line:
+            self.server.asked.append(line.strip())
+            time.sleep(HEAD_START_S + 0.5)
+            self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nedge-1")
+
+
+def test_another_envoy_is_asked_where_the_first_does_not_run_and_only_once(
+    network: Network,
+) -> None:
+    listener = network.plan.operator.envoys[0].listener
+    gateway = Gateway(listener.port)
+    with running(gateway), reached(network):
+        for _ in range(2):
+            answer = httpx.get(f"{listener.url}/v1/models", timeout=HANDSHAKE_S, trust_env=False)
+            assert answer.text == "edge-1"
+    assert gateway.asked == ["GET /v1/models HTTP/1.1"] * 2
+    assert_closed(network)
+
+
+def test_another_envoy_is_asked_over_tls_too(network: Network, tmp_path: Path) -> None:
+    operator = network.environment.access / "operator"  # with which only servers are looked at
+    context = shown(Authority(), "llm.example.com", operator, tmp_path / "tls")
+    listener = replace(network.plan.operator.envoys[0].listener, scheme="https")
+    gateway = Gateway(listener.port, context)
+    with running(gateway), reached(network):
+        verify = platform(operator, "llm.example.com")
+        answer = httpx.get(f"{listener.url}/v1/models", verify=verify, timeout=HANDSHAKE_S)
+        assert answer.text == "edge-1"
+    assert gateway.asked == ["GET /v1/models HTTP/1.1"]
     assert_closed(network)
 
 

@@ -27,12 +27,13 @@ REFUSED = "refused"  # not this command: `message`, `fix`, and the `pid` of a ke
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Local:
     """An address of this machine, and the "address:port" of each host that answers for it, by this
-    name in its certificate."""
+    name in its certificate. `led` as in forwards.Forward."""
 
     host: str
     port: int
     server_name: str
     targets: tuple[str, ...]
+    led: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +94,7 @@ def _locals(forwards: Sequence[Forward]) -> tuple[Local, ...]:
             port=forward.local.port,
             server_name=forward.local.server_name,
             targets=tuple(target.authority for target in forward.targets),
+            led=forward.led,
         )
         for forward in forwards
     )

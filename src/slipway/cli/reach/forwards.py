@@ -17,10 +17,12 @@ VARIABLE = "SLIPWAY_FORWARDS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forward:
-    """`local` is of the operator's machine; each of `targets` gives the same answers."""
+    """`local` is of the operator's machine; each of `targets` gives the same answers. `led` where
+    they are servers of a cluster, which has a leader."""
 
     local: Endpoint
     targets: tuple[Endpoint, ...]
+    led: bool = False
 
 
 def forwards_of(plan: PlatformPlan, leaving: Sequence[str] = ()) -> tuple[Forward, ...]:
@@ -33,10 +35,15 @@ def _forwards(plan: PlatformPlan, leaving: Sequence[str]) -> Iterator[Forward]:
     seen = plan.operator
     for local, api in ((seen.consul, plan.consul), (seen.nomad, plan.nomad)):
         servers = tuple(api.at(server.address) for server in plan.servers)
-        yield Forward(local=local, targets=servers)
+        yield Forward(local=local, targets=servers, led=True)
     yield Forward(local=seen.prometheus, targets=(plan.monitoring.prometheus,))
-    for local_envoy, envoy in zip(seen.envoys, plan.gateway.envoys, strict=True):
+    # Commands ask the gateway at the first address. The other Envoys' own forwards come later, and
+    # so does what forwards_document says of their listeners.
+    listeners = tuple(envoy.listener for envoy in plan.gateway.envoys)
+    yield Forward(local=seen.envoys[0].listener, targets=listeners)
+    for local_envoy, envoy in zip(seen.envoys[1:], plan.gateway.envoys[1:], strict=True):
         yield Forward(local=local_envoy.listener, targets=(envoy.listener,))
+    for local_envoy, envoy in zip(seen.envoys, plan.gateway.envoys, strict=True):
         yield Forward(local=local_envoy.metrics, targets=(envoy.metrics,))
         yield Forward(local=local_envoy.xds_http, targets=(envoy.xds_http,))
     last, xds = seen.envoys[-1].xds_http, plan.gateway.envoys[-1].xds_http

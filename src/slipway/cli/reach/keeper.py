@@ -39,13 +39,14 @@ from slipway.cli.reach.document import (
 )
 from slipway.cli.reach.leaders import must_know_leader, operators_context
 from slipway.cli.reach.race import AllFailedError, first
-from slipway.cli.reach.relay import CHUNK, Streams, answering, carry
+from slipway.cli.reach.relay import CHUNK, Streams, answering, carry, greeted
 from slipway.cli.reach.session import Session, first_session
 
 AGENT = "SSH_AUTH_SOCK"
 RETRY_S = 1.0
 ENDING_S = 0.5
 LOOK_S = 2.0
+TLS_HANDSHAKE = b"\x16"  # the first byte that a client says
 HEAD_START_S = 0.5  # of a server before the next one is asked for a leader, too
 
 
@@ -180,16 +181,19 @@ class Keeper:
             await carry(near, await asyncio.open_unix_connection(socket))
 
     async def _to_one_that_answers(self, local: Local, near: Streams, said: bytes) -> None:
+        may_be_repeated = local.led or said.startswith(TLS_HANDSHAKE)
+        ask = answering if may_be_repeated else greeted
         while True:
             await self._settled.wait()
             session = self._session
             if session is None:
                 return
-            await self._look_for_a_leader(local, session)
+            if local.led:
+                await self._look_for_a_leader(local, session)
             order = self._order(local)
             sockets = [session.sockets[local.targets[number]] for number in order]
             try:
-                number, answer, far = await answering(said, sockets)
+                number, answer, far = await ask(said, sockets)
             except AllFailedError:
                 if await _ends(session):  # another host may take over
                     continue

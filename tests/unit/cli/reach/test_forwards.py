@@ -56,6 +56,35 @@ def test_the_control_plane_of_a_host_that_leaves_is_forwarded_until_it_is_gone()
     assert (f"10.77.0.32:{xds.port}",) in targets
 
 
+def planned_with_edges() -> PlatformPlan:
+    edges = [{"name": f"edge-{k}", "address": f"10.77.0.3{k}"} for k in range(3)]
+    room = {"kind": "metal", "memory": "16GiB", "cpu": 8}
+    worker = {"name": "worker-0", "address": "10.77.0.21"}
+    pools = {"cpu": {**room, "hosts": [worker]}, "edge": {**room, "hosts": edges}}
+    return make_plan(hosts_inputs(pools=pools))
+
+
+def test_the_gateway_is_asked_through_any_envoy_and_each_one_is_found_by_its_own_address() -> None:
+    plan = planned_with_edges()
+    targets = {each.local: each.targets for each in forwards_of(plan)}
+    first, *others = zip(plan.operator.envoys, plan.gateway.envoys, strict=True)
+    listeners = tuple(envoy.listener for envoy in plan.gateway.envoys)
+    assert len(listeners) == 3
+    assert targets[first[0].listener] == listeners
+    assert targets[first[0].metrics] == (first[1].metrics,)
+    assert targets[first[0].xds_http] == (first[1].xds_http,)
+    ways = json.loads(variables_of(plan)[VARIABLE])["forwards"]
+    for local, envoy in others:
+        assert targets[local.listener] == (envoy.listener,)
+        assert ways[envoy.listener.authority]["at"] == local.listener.authority
+
+
+def test_only_servers_of_clusters_are_asked_for_a_leader() -> None:
+    plan = planned_with_edges()
+    led = {each.local for each in forwards_of(plan) if each.led}
+    assert led == {plan.operator.consul, plan.operator.nomad}
+
+
 def test_nothing_is_forwarded_where_all_hosts_are_this_machine() -> None:
     assert forwards_of(dev_plan()) == ()
     assert variables_of(dev_plan()) == {}
