@@ -43,6 +43,7 @@ class AppliedNode:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
     """Addresses are URLs without a path, except `gateway_grpc` (host:port) and those of nodes.
+    `envoy_metrics` and `xds` have one for each Envoy.
 
     `operator` is the folder of the certificate with which they are asked. `server_names` are the
     names in their certificates, for addresses that lead there through SSH. `tls` says how clients
@@ -52,9 +53,8 @@ class Applied:
     environment: str
     gateway_http: str
     gateway_grpc: str
-    envoy_metrics: str
-    envoys: int
-    xds: str
+    envoy_metrics: tuple[str, ...]
+    xds: tuple[str, ...]
     prometheus: str
     nomad: str
     consul: str
@@ -66,6 +66,10 @@ class Applied:
     operator: Path
     tls: PublicTls | None = None
     server_names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def envoys(self) -> int:
+        return len(self.envoy_metrics)
 
     @property
     def gateway(self) -> dict[str, str]:
@@ -143,14 +147,14 @@ def from_document(
         return _from_version_1(plan, operator)
     if plan.get("operator", {}).get("forwarded"):
         return _as_forwarded(plan, operator, checkout)
-    (envoy, *_), nomad = plan["gateway"]["envoys"], _endpoint(plan["nomad"])
+    envoys, nomad = plan["gateway"]["envoys"], _endpoint(plan["nomad"])
+    metrics = "admin" if version == 2 else "metrics"
     return Applied(
         environment=plan["environment"],
         gateway_http=_endpoint(plan["gateway"]["clients"]).url,
         gateway_grpc=_endpoint(plan["gateway"]["clients"]).authority,
-        envoy_metrics=_endpoint(envoy["admin" if version == 2 else "metrics"]).url,
-        envoys=len(plan["gateway"]["envoys"]),
-        xds=_endpoint(envoy["xds_http"]).url,
+        envoy_metrics=tuple(_endpoint(envoy[metrics]).url for envoy in envoys),
+        xds=tuple(_endpoint(envoy["xds_http"]).url for envoy in envoys),
         prometheus=_endpoint(plan["monitoring"]["prometheus"]).url,
         nomad=nomad.url,
         consul=_endpoint(plan["consul"]).url,
@@ -161,11 +165,11 @@ def from_document(
 
 
 def _as_forwarded(plan: Mapping[str, Any], operator: Path, checkout: Path) -> Applied:
-    """By the addresses of the operator's machine; of several Envoys, the first."""
+    """By the addresses of the operator's machine: the first listener stands for all Envoys."""
     seen = plan["operator"]
-    (envoy, *_) = envoys = seen["envoys"]
-    listener, metrics, xds = (
-        _endpoint(envoy[door]) for door in ("listener", "metrics", "xds_http")
+    listener = _endpoint(seen["envoys"][0]["listener"])
+    metrics, xds = (
+        [_endpoint(envoy[door]) for envoy in seen["envoys"]] for door in ("metrics", "xds_http")
     )
     nomad, consul, prometheus = (
         _endpoint(seen[name]) for name in ("nomad", "consul", "prometheus")
@@ -174,16 +178,15 @@ def _as_forwarded(plan: Mapping[str, Any], operator: Path, checkout: Path) -> Ap
         environment=plan["environment"],
         gateway_http=listener.url,
         gateway_grpc=listener.authority,
-        envoy_metrics=metrics.url,
-        envoys=len(envoys),
-        xds=xds.url,
+        envoy_metrics=tuple(each.url for each in metrics),
+        xds=tuple(each.url for each in xds),
         prometheus=prometheus.url,
         nomad=nomad.url,
         consul=consul.url,
         servers=(nomad.url,),
         operator=operator,
         server_names={
-            each.url: each.server_name for each in (nomad, consul, prometheus, metrics, xds)
+            each.url: each.server_name for each in (nomad, consul, prometheus, *metrics, *xds)
         },
         **_same_everywhere(plan, checkout),
     )
@@ -224,9 +227,8 @@ def _from_version_1(plan: Mapping[str, Any], operator: Path) -> Applied:
         environment=plan["environment"],
         gateway_http=clients.url,
         gateway_grpc=clients.authority,
-        envoy_metrics=_http(gateway["address"], gateway["admin_port"]).url,
-        envoys=1,
-        xds=_http(gateway["address"], gateway["xds_metrics_port"]).url,
+        envoy_metrics=(_http(gateway["address"], gateway["admin_port"]).url,),
+        xds=(_http(gateway["address"], gateway["xds_metrics_port"]).url,),
         prometheus=_http(monitoring["address"], monitoring["port"]).url,
         nomad=first.url,
         consul=_http(first.host, 8500).url,

@@ -41,9 +41,9 @@ def test_a_plan_of_version_1_is_read() -> None:
     applied = from_document(document)
     assert applied.gateway_http == "http://127.77.0.32:8080"
     assert applied.gateway_grpc == "127.77.0.32:8080"
-    assert applied.envoy_metrics == "http://127.77.0.32:9901"
+    assert applied.envoy_metrics == ("http://127.77.0.32:9901",)
     assert applied.envoys == 1
-    assert applied.xds == "http://127.77.0.32:18001"
+    assert applied.xds == ("http://127.77.0.32:18001",)
     assert applied.prometheus == "http://127.77.0.32:9090"
     assert applied.nomad == "http://127.77.0.1:4646"
     assert applied.servers == (applied.nomad,)
@@ -61,4 +61,4 @@ def test_a_plan_of_version_2_is_read_in_which_the_metrics_port_is_called_admin()
     (envoy,) = document["gateway"]["envoys"]
     envoy["admin"] = envoy.pop("metrics")
     applied = from_document(document | {"schema_version": 2})
-    assert applied.envoy_metrics == "http://127.77.0.32:9902"
+    assert applied.envoy_metrics == ("http://127.77.0.32:9902",)

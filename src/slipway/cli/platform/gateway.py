@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,35 +27,43 @@ class Endpoint:
 
 
 def endpoints(applied: Applied) -> list[Endpoint]:
-    """Endpoints as Envoy sees them. Raises httpx.HTTPError."""
-    response = httpx.get(
-        f"{applied.envoy_metrics}/clusters",
-        params={"format": "json"},
-        timeout=TIMEOUT_S,
-        trust_env=False,
-        verify=applied.verified(applied.envoy_metrics),
-    )
-    return list(_endpoints(response.raise_for_status().json()))
+    """Endpoints as the first Envoy that answers sees them. Raises httpx.HTTPError."""
+    _, document = _of_the_first(applied, applied.envoy_metrics, "/clusters?format=json")
+    return list(_endpoints(document))
 
 
 def control_plane(applied: Applied) -> Mapping[str, Any]:
-    """The control plane's /status document. Raises httpx.HTTPError, and CliError for a version that
-    this command does not read."""
-    response = httpx.get(
-        f"{applied.xds}/status",
-        timeout=TIMEOUT_S,
-        trust_env=False,
-        verify=applied.verified(applied.xds),
-    )
-    status: Mapping[str, Any] = response.raise_for_status().json()
+    """The /status document of the first control plane that answers. Raises httpx.HTTPError, and
+    CliError for a version that this command does not read."""
+    address, status = _of_the_first(applied, applied.xds, "/status")
     version = status.get("schema_version")
     if version not in ACCEPTED_STATUS:
         raise CliError(
-            f"{applied.xds}/status answers in schema_version {version}; this command reads"
+            f"{address}/status answers in schema_version {version}; this command reads"
             f" {' and '.join(map(str, ACCEPTED_STATUS))}",
             fix="use the checkout that brought this environment up, or run slipway up here",
         )
     return status
+
+
+def _of_the_first(
+    applied: Applied, addresses: Sequence[str], path: str
+) -> tuple[str, Mapping[str, Any]]:
+    """The first address that answers, because an edge host may be dead, and what it answers.
+    Raises httpx.HTTPError of the last one."""
+    *others, last = addresses
+    for address in others:
+        with suppress(httpx.HTTPError):
+            return address, _answer(applied, address, path)
+    return last, _answer(applied, last, path)
+
+
+def _answer(applied: Applied, address: str, path: str) -> Mapping[str, Any]:
+    response = httpx.get(
+        f"{address}{path}", timeout=TIMEOUT_S, trust_env=False, verify=applied.verified(address)
+    )
+    document: Mapping[str, Any] = response.raise_for_status().json()
+    return document
 
 
 def _endpoints(document: Mapping[str, Any]) -> Iterator[Endpoint]:

@@ -58,7 +58,8 @@ def _missing(applied: Applied) -> str:
     try:
         status = control_plane(applied)
     except httpx.HTTPError as error:
-        return f"the control plane at {applied.xds} ({error or type(error).__name__})"
+        places = ", ".join(applied.xds)
+        return f"the control plane at {places} ({error or type(error).__name__})"
     if not status["envoys"]:
         return "Envoy to connect to the control plane (slipway logs envoy --stderr)"
     return ", ".join(

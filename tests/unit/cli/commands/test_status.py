@@ -206,6 +206,20 @@ def test_a_part_that_does_not_answer_is_named_and_the_rest_is_shown(
     assert "prometheus does not answer" in shown
 
 
+def test_another_envoy_is_asked_where_the_first_does_not_answer(
+    environment: Environment, serve: Serve
+) -> None:
+    serve({**XDS, **ENVOY}, address=f"{NETWORK}.33", port=18001)
+    plan = plan_document(envoy_metrics=f"{NETWORK}.32:18001")
+    (dead,) = plan["gateway"]["envoys"]
+    lives = {name: {**place, "host": f"{NETWORK}.33"} for name, place in dead.items()}
+    plan["gateway"]["envoys"] = [dead, lives]
+    document = take_snapshot(environment, from_document(plan))
+    assert set(document["unreachable"]) == {"nomad", "prometheus"}
+    assert document["models"]["smollm2"]["ready"] is True
+    assert len(document["endpoints"]) == 2
+
+
 FIRST, SECOND = f"http://{NETWORK}.32:9901", f"http://{NETWORK}.33:9901"
 
 
