@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -26,8 +26,10 @@ DEV_PASSPHRASE = "slipway-dev"  # noqa: S105
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 # Folders of .slipway that all environments share. `down` deletes the folder of its environment.
 _SHARED = ("access", "bin", "locks", "pulumi", "state")
+# Say how one environment is reached (reach/forwards.py). In a shell they may be another one's.
+FORWARDED = ("CONSUL_TLS_SERVER_NAME", "NOMAD_TLS_SERVER_NAME", "SLIPWAY_FORWARDS")
 # Set for this program's own interpreter; other interpreters must not inherit them.
-_NOT_FOR_CHILDREN = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+_NOT_FOR_CHILDREN = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", *FORWARDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +218,11 @@ def inherited(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
 def exports(variables: Mapping[str, str]) -> str:
     """The variables as lines for `eval` in a POSIX shell."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
+
+
+def unsets(names: Iterable[str]) -> str:
+    """Lines for `eval` after which a POSIX shell has none of these variables."""
+    return "".join(f"unset {name}\n" for name in names)
 
 
 def _first_on_path(folders: Sequence[Path], path: str) -> str:

@@ -12,6 +12,9 @@ from typer.testing import CliRunner
 from slipway.cli.app import app
 from slipway.cli.environment import Environment, exports, find
 from slipway.cli.errors import CliError
+from slipway.cli.reach.forwards import variables_of
+from slipway.planner.platform import make_plan
+from tests.unit.plan.samples import hosts_inputs
 
 
 def test_the_printed_exports_give_a_shell_the_same_values(
@@ -52,6 +55,15 @@ def test_children_do_not_inherit_this_programs_python_settings(environment: Envi
     assert "VIRTUAL_ENV" not in passed
     assert passed["HOME"] == "/h"
     assert passed["PULUMI_HOME"] == str(environment.pulumi_home)
+
+
+def test_children_do_not_inherit_how_another_environment_is_reached(
+    environment: Environment,
+) -> None:
+    of_a_fleet = variables_of(make_plan(hosts_inputs()))
+    assert len(of_a_fleet) == 3
+    passed = environment.child_environment({**of_a_fleet, "PATH": "/bin"})
+    assert not set(of_a_fleet) & set(passed)
 
 
 def test_the_scratch_folder_is_short_and_of_one_environment_of_one_checkout(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 from typer.testing import CliRunner
 
@@ -29,6 +31,13 @@ def test_the_exports_of_a_fleet_say_where_it_is_forwarded(runner: CliRunner) -> 
     lines = runner.invoke(app, ["env", "-s", "hosts"]).stdout.splitlines()
     assert "export CONSUL_TLS_SERVER_NAME=server.hosts.consul" in lines
     assert any(line.startswith("export SLIPWAY_FORWARDS='{") for line in lines)
-    of_dev = runner.invoke(app, ["env", "-s", "dev"]).stdout
-    assert "FORWARDS" not in of_dev
-    assert "SERVER_NAME" not in of_dev
+
+
+@pytest.mark.usefixtures("copied")
+def test_a_shell_keeps_nothing_of_a_fleet_that_dev_would_be_verified_by(runner: CliRunner) -> None:
+    of_hosts, of_dev = (runner.invoke(app, ["env", "-s", name]).stdout for name in ("hosts", "dev"))
+    script = f"{of_hosts}\n{of_dev}\n/usr/bin/env"
+    done = subprocess.run(["/bin/sh", "-euc", script], capture_output=True, text=True, check=True)
+    names = {line.partition("=")[0] for line in done.stdout.splitlines()}
+    assert "CONSUL_CACERT" in names
+    assert not {"CONSUL_TLS_SERVER_NAME", "NOMAD_TLS_SERVER_NAME", "SLIPWAY_FORWARDS"} & names

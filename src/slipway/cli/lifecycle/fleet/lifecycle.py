@@ -13,7 +13,7 @@ from typing import Any
 
 from slipway.cli.applied import Applied, planned
 from slipway.cli.console import say
-from slipway.cli.environment import Environment, exports
+from slipway.cli.environment import FORWARDED, Environment, exports, unsets
 from slipway.cli.errors import WRONG_INPUT, CliError, InterruptedRunError
 from slipway.cli.hosts import forgetting
 from slipway.cli.hosts.facts import HostFacts, look_at
@@ -266,7 +266,7 @@ class FleetLifecycle:
         return ()
 
     def exports(self) -> str:
-        unset = "".join(f"unset {name}\n" for name in backend.variables_of_dev(self.environment))
+        unset = unsets([*FORWARDED, *backend.variables_of_dev(self.environment)])
         plan, kind = self._plan_of_files(), known_kind(self.environment)
         variables = backend.program_variables(self.environment, kind)
         return unset + exports({**variables, **(variables_of(plan) if plan else {})})

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slipway.cli.environment import Environment, exports
+from slipway.cli.environment import FORWARDED, Environment, exports, unsets
 from slipway.cli.errors import WRONG_INPUT, CliError
 from slipway.cli.lifecycle.local.backend import own_pulumi
 from slipway.cli.pulumi.plugins import known_kind, plugin_variables
@@ -118,7 +118,9 @@ class LocalLifecycle:
 
     def exports(self) -> str:
         kind = known_kind(self.environment)
-        return exports({**self.environment.variables(), **plugin_variables(kind)})
+        return unsets(FORWARDED) + exports(
+            {**self.environment.variables(), **plugin_variables(kind)}
+        )
 
     def pulumi(self) -> Pulumi:
         return own_pulumi(self.environment)
