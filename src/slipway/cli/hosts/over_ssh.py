@@ -10,7 +10,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -18,7 +18,7 @@ from typing import IO, Any
 from components.hosts.delivery import key_scan, way_to
 from slipway.cli.environment import Environment, inherited
 from slipway.cli.errors import CliError
-from slipway.plan.platform import SshPlan
+from slipway.plan.platform import SshHost, SshPlan
 
 COMMAND_VERSION = 1
 RUN, EXAMINE = ("on_host.py", "run"), ("deliver.py", "examine")
@@ -36,15 +36,16 @@ class UnreachableError(HostError):
 
 def known_way(ssh: SshPlan, host: str) -> JsonObject:
     """The way to a host. CliError if its key, or that of the jump host, is not known."""
-    places = [ssh.hosts[host], *([ssh.jump] if ssh.jump else [])]
-    unknown = [place for place in places if not place.host_key]
-    if unknown:
-        addresses = ", ".join(place.address for place in unknown)
-        raise HostError(
-            f"{ssh.known_hosts} has no public key of {addresses}",
-            fix=key_scan(unknown, ssh.known_hosts),
-        )
+    if unknown := _unknown(ssh, [host]):
+        raise _no_key(ssh, unknown)
     return way_to(ssh, host)
+
+
+def must_know_a_way(ssh: SshPlan, hosts: Sequence[str]) -> None:
+    """CliError if the keys are known of none of these hosts, or not that of the jump host."""
+    each = [_unknown(ssh, [host]) for host in hosts]
+    if all(each):
+        raise _no_key(ssh, _unknown(ssh, hosts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +133,20 @@ class OverSsh:
             **self.agent,
             "SLIPWAY_DOCUMENT": json.dumps(document),
         }
+
+
+def _unknown(ssh: SshPlan, hosts: Sequence[str]) -> list[SshHost]:
+    """On the way to these hosts, those without a key."""
+    places = [*(ssh.hosts[host] for host in hosts), *([ssh.jump] if ssh.jump else [])]
+    return [place for place in places if not place.host_key]
+
+
+def _no_key(ssh: SshPlan, unknown: Sequence[SshHost]) -> HostError:
+    addresses = ", ".join(place.address for place in unknown)
+    return HostError(
+        f"{ssh.known_hosts} has no public key of {addresses}",
+        fix=key_scan(unknown, ssh.known_hosts),
+    )
 
 
 def _command(host: str, way: JsonObject, command: str) -> JsonObject:

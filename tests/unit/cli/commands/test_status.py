@@ -288,10 +288,10 @@ def test_status_of_a_stopped_environment_is_an_answer_not_a_failure(
     assert "slipway start -s dev" in runner.invoke(app, ["status"]).stdout
 
 
-@pytest.mark.usefixtures("copied")
 def test_the_status_of_a_fleet_that_does_not_answer_names_a_command_for_fleets(
-    runner: CliRunner, monkeypatch: pytest.MonkeyPatch
+    runner: CliRunner, copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (copied / "known_hosts").write_text("10.77.0.11 ssh-ed25519 AAAAC3Nz\n")
     monkeypatch.setattr(FleetLifecycle, "reaching", lambda *_: nullcontext({}))
     shown = runner.invoke(app, ["status", "-s", "hosts"])
     assert shown.exit_code == 0, shown.stderr

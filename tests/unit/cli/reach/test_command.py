@@ -19,8 +19,13 @@ def test_an_environment_of_this_machine_needs_no_reaching(runner: CliRunner) -> 
 
 
 @pytest.mark.usefixtures("copied")
-def test_hosts_whose_keys_are_not_known_are_named_with_what_to_do(runner: CliRunner) -> None:
-    result = runner.invoke(app, ["reach", "-s", "hosts"])
+@pytest.mark.parametrize(
+    "command", [["reach"], ["status"], ["chat", "sim-a", "hello"], ["logs", "envoy"]], ids=" ".join
+)
+def test_hosts_whose_keys_are_not_known_are_named_with_what_to_do(
+    runner: CliRunner, command: list[str]
+) -> None:
+    result = runner.invoke(app, [*command, "-s", "hosts"])
     assert (result.exit_code, result.stdout) == (1, "")
     assert "known_hosts has no public key of 10.77.0.11" in result.stderr
     assert "ssh-keyscan -t ed25519 10.77.0.11" in result.stderr

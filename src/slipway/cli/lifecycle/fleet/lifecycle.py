@@ -18,7 +18,7 @@ from slipway.cli.errors import WRONG_INPUT, CliError, InterruptedRunError
 from slipway.cli.hosts import forgetting
 from slipway.cli.hosts.facts import HostFacts, look_at
 from slipway.cli.hosts.fitness import host_checks
-from slipway.cli.hosts.over_ssh import OverSsh, known_way
+from slipway.cli.hosts.over_ssh import OverSsh, known_way, must_know_a_way
 from slipway.cli.hosts.roster import member, roster
 from slipway.cli.hosts.unit_logs import show_journal
 from slipway.cli.lifecycle.fleet import backend
@@ -120,7 +120,7 @@ class FleetLifecycle:
     def asked(self) -> Iterator[Applied]:
         """What the files say: what was brought up last is not recorded here."""
         plan = plan_for_clients(self.environment)
-        self._reached(plan)
+        must_know_a_way(self._reached(plan), [server.name for server in plan.servers])
         with self.reaching(plan):
             yield planned(self.environment, plan, operator=self.credentials / "operator")
 
