@@ -340,6 +340,51 @@ def test_a_host_with_another_key_is_not_used(
     assert_closed(network)
 
 
+def test_a_host_that_refuses_to_forward_is_named_with_what_to_do(
+    network: Network, ssh_files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with forbidding(network, ssh_files, tmp_path):
+        with reached(network):
+            assert ask(network.plan.operator.prometheus) == ""
+            assert ask(network.plan.operator.consul) == ""
+        said = capsys.readouterr().err
+    assert "the sshd of server-0 refuses to forward: channel " in said
+    assert "administratively prohibited" in said
+    assert "channels.c" not in said
+    assert "AllowTcpForwarding yes" in said
+    assert_closed(network)
+
+
+def test_a_jump_host_that_refuses_to_forward_is_named_with_what_to_do(
+    network: Network, ssh_files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with forbidding(network, ssh_files, tmp_path) as jump:
+        assert network.plan.ssh is not None
+        network.plan = replace(network.plan, ssh=replace(network.plan.ssh, jump=jump))
+        with reached(network):
+            said = capsys.readouterr().err
+    assert "server-1 cannot be reached over SSH: channel 0: open failed: administ" in said
+    assert f"{jump.address} needs AllowTcpForwarding yes in its sshd_config" in said
+    assert_closed(network)
+
+
+@contextmanager
+def forbidding(network: Network, files: Path, tmp_path: Path) -> Iterator[SshHost]:
+    """The first server's sshd forbids it."""
+    ssh = network.plan.ssh
+    assert ssh is not None
+    address, folder = SERVERS["server-0"], tmp_path / "forbidding"
+    authorized = (tmp_path / "server-0/user.pub").read_text()
+    network.ssh["server-0"].close()
+    folder.mkdir()
+    with ssh_server(files, folder, address, "AllowTcpForwarding no") as made:
+        made.authorized.write_text(authorized)
+        host = replace(ssh.hosts["server-0"], host_key=made.host_key)
+        changed = replace(ssh, hosts={**ssh.hosts, "server-0": host})
+        network.plan = replace(network.plan, ssh=changed)
+        yield host
+
+
 def test_a_second_command_shares_the_forwards_and_outlives_the_first(network: Network) -> None:
     first, second = ExitStack(), ExitStack()
     first.enter_context(reached(network))

@@ -20,6 +20,7 @@ from slipway.plan.platform import PlatformPlan, SshHost, SshPlan
 JOINED = "joined"  # the hello is heard: `pid` of the keeper
 OPEN = "open"  # a host forwards: `host`
 CLOSED = "closed"  # none does: `reasons` by host; it is tried again
+FORBIDDEN = "forbidden"  # to a command that ends: the sshd of `host` forbids it, for this `reason`
 SHARED = "shared"  # the last word to a command that ends while others go on
 REFUSED = "refused"  # not this command: `message`, `fix`, and the `pid` of a keeper that ends
 

@@ -28,6 +28,7 @@ from typing import Any
 
 from slipway.cli.reach.document import (
     CLOSED,
+    FORBIDDEN,
     JOINED,
     OPEN,
     REFUSED,
@@ -125,6 +126,8 @@ class Keeper:
             pass  # it was killed
         finally:
             self._leases.pop(writer, None)
+            if self._session is not None and (reason := self._session.forbids):
+                writer.write(line(state=FORBIDDEN, host=self._session.host, reason=reason))
             if not self._leases:
                 self._over.set()
             else:

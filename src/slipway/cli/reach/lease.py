@@ -21,7 +21,15 @@ from slipway.cli.environment import Environment, inherited
 from slipway.cli.errors import CliError
 from slipway.cli.machine.ssh_agent import SOCKET as AGENT
 from slipway.cli.progress import telling
-from slipway.cli.reach.document import CLOSED, REFUSED, SHARED, Forwarding, forwarding_of, line
+from slipway.cli.reach.document import (
+    CLOSED,
+    FORBIDDEN,
+    REFUSED,
+    SHARED,
+    Forwarding,
+    forwarding_of,
+    line,
+)
 from slipway.cli.reach.forwards import variables_of
 from slipway.plan.platform import PlatformPlan
 
@@ -73,6 +81,15 @@ def say_closed(state: Mapping[str, Any], environment: str) -> None:
     say(f'nothing of "{environment}" can be reached; it is tried again', style="yellow")
 
 
+def say_forbidden(state: Mapping[str, Any]) -> None:
+    say(
+        f"the sshd of {state['host']} refuses to forward: {state['reason']}; set"
+        " AllowTcpForwarding yes in its sshd_config; PermitOpen, if it is set, must list what"
+        " runs on all hosts",
+        style="yellow",
+    )
+
+
 @dataclass(slots=True)
 class Lease:
     connection: socket.socket
@@ -122,6 +139,8 @@ class Lease:
         with suppress(OSError):  # it has ended before, or takes its time
             self.connection.shutdown(socket.SHUT_WR)
             while state := self.next_state():
+                if state["state"] == FORBIDDEN:
+                    say_forbidden(state)
                 shared = state["state"] == SHARED
         self._lines.close()
         self.connection.close()

@@ -16,7 +16,7 @@ from pathlib import Path
 from slipway.cli.machine.children import ended_by
 from slipway.cli.reach.document import Forwarding
 from slipway.cli.reach.race import first
-from slipway.cli.reach.ssh import forwarding, known_hosts
+from slipway.cli.reach.ssh import FORBIDDEN, forwarding, known_hosts, readable
 
 HEAD_START_S = 1.5  # of a host before the next one is tried, too
 
@@ -32,6 +32,13 @@ class Session:
     host: str
     sockets: Mapping[str, Path]
     process: asyncio.subprocess.Process
+    said: Path
+
+    @property
+    def forbids(self) -> str:
+        """What OpenSSH says of a connection that the host's sshd forbids; "" if there is none."""
+        lines = readable(self.said.read_text(errors="replace")).splitlines()
+        return next((line for line in lines if FORBIDDEN in line), "")
 
     async def ended(self) -> None:
         await self.process.wait()
@@ -75,12 +82,15 @@ async def _opened(wanted: Forwarding, name: str, parent: Path, agent: Mapping[st
             start_new_session=True,
             preexec_fn=ended_by(signal.SIGTERM),
         )
-    made = Session(host=name, sockets=sockets, process=process)
+    made = Session(host=name, sockets=sockets, process=process, said=said)
     assert process.stdout is not None  # noqa: S101
     try:
         if await process.stdout.readline():
             return made
-        raise UnreachableError(said.read_text(errors="replace").replace("\r", "").strip())
+        reason = readable(said.read_text(errors="replace"))
+        if wanted.jump is not None and FORBIDDEN in reason:
+            reason += f"; {wanted.jump.address} needs AllowTcpForwarding yes in its sshd_config"
+        raise UnreachableError(reason)
     except BaseException:
         await made.close()
         shutil.rmtree(folder, ignore_errors=True)

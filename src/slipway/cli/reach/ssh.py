@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,11 +13,19 @@ CONNECT_TIMEOUT_S = 10
 # The connection ends when the host has been silent for so long, and another host takes over: both
 # within the ten seconds that Pulumi's providers wait for a TLS handshake.
 SILENCE_S, SILENCES = 1, 4
+REFUSALS = "channels.c:channel_input_open_failure()"
+FORBIDDEN = "administratively prohibited"
+_PLACE = re.compile(rf"^{re.escape(REFUSALS)}:.*?: ", re.MULTILINE)
 
 
 def known_hosts(host: SshHost, jump: SshHost | None) -> str:
     """A file in OpenSSH's format."""
     return "".join(f"{_name(each)} {each.host_key}\n" for each in (host, jump) if each)
+
+
+def readable(said: str) -> str:
+    """What a client says, without the places in its source."""
+    return _PLACE.sub("", said.replace("\r", "")).strip()
 
 
 def forwarding(
@@ -50,7 +59,10 @@ def _options(known: Path) -> list[str]:
             "ConnectTimeout": str(CONNECT_TIMEOUT_S),
             "ControlPath": "none",
             "GlobalKnownHostsFile": "/dev/null",
+            "IgnoreUnknown": "LogVerbose",  # before OpenSSH 8.5
             "LogLevel": "ERROR",
+            # Why a host refuses a connection: with LogLevel INFO its banner would come, too.
+            "LogVerbose": f"{REFUSALS}:*",
             "ServerAliveCountMax": str(SILENCES),
             "ServerAliveInterval": str(SILENCE_S),
             "StrictHostKeyChecking": "yes",
