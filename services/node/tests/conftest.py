@@ -40,7 +40,7 @@ def nomad(cluster: Cluster) -> Iterator[Api]:
     yield api
     for job in api.get("/v1/jobs"):
         api.delete(f"/v1/job/{job['ID']}?purge=true&no_shutdown_delay=true")
-    wait_until("an empty node", lambda: _running(api) or None, 30)
+    wait_until("an empty node", lambda: _running(api) or None, 60)
 
 
 def _running(nomad: Api) -> str:

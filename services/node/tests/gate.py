@@ -154,7 +154,7 @@ def replicas(nomad: Api, spec: str) -> dict[str, str]:
         found.update(begun)
         return ", ".join(each for each, at in begun.items() if not at) or None
 
-    wait_until("their tasks have begun", untold, 10)
+    wait_until("their tasks have begun", untold, 60)
     return found
 
 
@@ -211,7 +211,7 @@ def kill_at_the_first_replica(cluster: Cluster, spec: str) -> None:
     process.stdin.close()
     job = ModelJob("model-m-0", cluster.nomad(cluster.management["nomad"]))
     assert any("makes room" in line for line in process.stdout)
-    wait_until("one is gone", lambda: None if leaving(job.allocations()) else "none yet", 10)
+    wait_until("one is gone", lambda: None if leaving(job.allocations()) else "none yet", 60)
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()

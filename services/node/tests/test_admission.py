@@ -226,7 +226,7 @@ def test_nothing_of_a_removed_host_is_left_in_the_clusters(
     assert all(left_of(nomad, consul).values())
     admitted.succeed("agents.py", "remove", document=admitted.golden(NODE))
     admitted.forget()
-    wait_until("the end", lambda: _listed(nomad, consul), 30)
+    wait_until("the end", lambda: _listed(nomad, consul), 60)
 
 
 def test_a_host_that_died_is_forgotten_and_a_new_one_of_its_name_joins(
@@ -243,7 +243,7 @@ def test_a_host_that_died_is_forgotten_and_a_new_one_of_its_name_joins(
     assert left["tokens"] == []  # it is given new ones
     die(admitted)
     clusters.forget_earlier(nomad, consul, NODE, clusters.Ids(nomad="", consul=""))
-    wait_until("the end", lambda: _listed(nomad, consul), 30)
+    wait_until("the end", lambda: _listed(nomad, consul), 60)
     assert admitted.forget()  # a removal that has nothing to do
     admitted.bring(admitted.introduction())
     code, said = join(admitted)

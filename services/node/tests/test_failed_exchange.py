@@ -21,7 +21,7 @@ from gates.model_job import ModelJob, is_reduced
 from program.http_json import Api
 from program.waiting import wait_until
 
-pytestmark = [pytest.mark.binaries, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.binaries, pytest.mark.timeout(300)]
 
 NETWORK = "127.99.0."
 
@@ -56,7 +56,7 @@ def test_beside_a_set_that_serves_one_that_cannot_start_stands_down_until_its_ne
         assert done.returncode == 1
         assert "Exit Code: 3; the replicas of the previous spec keep serving\n" in done.stderr
         assert is_reduced(ModelJob("model-m-1", nomad).document())
-        wait_until("it has none", lambda: "some" if placed_of(nomad, "1") else None, 10)
+        wait_until("it has none", lambda: "some" if placed_of(nomad, "1") else None, 60)
         assert serving(consul) == sorted(old)
 
 
@@ -69,7 +69,7 @@ def test_a_set_without_another_one_that_serves_is_left_to_come_up(
     done = gate(cluster, "1", min_replicas=1, surge=None, deadline_s=0)
     assert "model m: not ready after 0 s" in done.stderr
     begin.touch()
-    wait_until("answers", lambda: None if serving(consul) else "not yet", 20)
+    wait_until("answers", lambda: None if serving(consul) else "not yet", 60)
 
 
 def test_a_spec_taken_up_again_that_fails_gives_back_to_the_one_that_served(

@@ -18,7 +18,7 @@ from gates.model_job import ModelJob, is_reduced
 from program.http_json import Api
 from program.waiting import wait_until
 
-pytestmark = [pytest.mark.binaries, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.binaries, pytest.mark.timeout(300)]
 
 NETWORK = "127.97.0."
 
@@ -72,12 +72,12 @@ def test_a_spec_taken_up_again_has_the_count_of_the_one_that_serves(
 ) -> None:
     start_old(cluster, nomad, count=2)
     nomad.delete("/v1/job/model-m-0")  # stopped with a count of 2
-    wait_until("it ends", lambda: "serving" if serving(consul) else None, 20)
+    wait_until("it ends", lambda: "serving" if serving(consul) else None, 60)
     nomad.post("/v1/jobs", model_job("1", count=1))
     assert gate(cluster, "1", min_replicas=1).returncode == 0
     nomad.post("/v1/jobs", model_job("0", count=1))
     assert ModelJob("model-m-0", nomad).count() == 2  # as Pulumi has it
-    wait_until("it answers again", lambda: None if len(serving(consul)) == 3 else "not yet", 20)
+    wait_until("it answers again", lambda: None if len(serving(consul)) == 3 else "not yet", 60)
     done = gate(cluster, "0", min_replicas=1, surge=None)
     assert done.returncode == 0, done.stdout + done.stderr
     assert ModelJob("model-m-0", nomad).count() == 1

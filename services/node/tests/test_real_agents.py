@@ -22,7 +22,7 @@ from program.certificate import client_context
 from program.http_json import Api, ApiError
 from program.waiting import wait_until
 
-pytestmark = [pytest.mark.binaries, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.binaries, pytest.mark.timeout(300)]
 
 NETWORK = "127.95.0."
 NOBODY = 65534
@@ -38,7 +38,7 @@ def job(cluster: Cluster) -> Iterator[str]:
     wait_until_passing(consul, JOB)
     yield JOB
     nomad.delete(f"/v1/job/{JOB}?purge=true")
-    wait_until("deregistration", lambda: "listed" if passing(consul, JOB) else None, 20)
+    wait_until("deregistration", lambda: "listed" if passing(consul, JOB) else None, 60)
 
 
 def managers(cluster: Cluster) -> tuple[Api, Api]:
@@ -72,7 +72,7 @@ def collectors(cluster: Cluster) -> list[int]:
 
 def kill_collector(cluster: Cluster) -> None:
     """Kill the only task's log collector: another comes, and the task goes on."""
-    wait_until("one task", lambda: None if len(collectors(cluster)) == 1 else "others end", 20)
+    wait_until("one task", lambda: None if len(collectors(cluster)) == 1 else "others end", 60)
     [killed], [task] = collectors(cluster), tasks(cluster)
     os.kill(killed, signal.SIGKILL)
     wait_until(
@@ -159,7 +159,7 @@ def identity(cluster: Cluster) -> Iterator[str]:
     (task,) = (p for p in tasks(cluster) if names(p, "http.server"))
     yield dict(v.partition("=")[::2] for v in task.environment)["NOMAD_TOKEN"]
     nomad.delete(f"/v1/job/{JOB}?purge=true")
-    wait_until("deregistration", lambda: "listed" if passing(consul, JOB) else None, 20)
+    wait_until("deregistration", lambda: "listed" if passing(consul, JOB) else None, 60)
     for path in paths:
         nomad.delete(f"/v1/var/{path}")
 
@@ -313,9 +313,9 @@ def test_a_killed_agent_comes_back_and_the_task_goes_on(
         came_back = record["pid"] not in (None, before) and record["ready"]
         return None if came_back else str(record)
 
-    wait_until(program, missing, 30)
+    wait_until(program, missing, 60)
     nomad, consul = managers(cluster)
-    wait_until("Nomad has a leader", lambda: refusal(nomad), 30)
+    wait_until("Nomad has a leader", lambda: refusal(nomad), 60)
     wait_until_passing(consul, job)
     assert [p.pid for p in tasks(cluster)] == [task]
 
@@ -337,7 +337,7 @@ def test_a_killed_log_collector_is_replaced_and_the_task_goes_on(
     web = wait_until_passing(consul, job)
     with pytest.raises(urllib.error.HTTPError):
         urllib.request.urlopen(f"http://{web['Address']}:{web['Port']}/written-afterwards")
-    wait_until("the line of the request", lambda: _unlogged(cluster, "/written-afterwards"), 10)
+    wait_until("the line of the request", lambda: _unlogged(cluster, "/written-afterwards"), 60)
 
 
 def _unlogged(cluster: Cluster, text: str) -> str | None:
@@ -351,7 +351,7 @@ def test_the_killed_watcher_of_log_collectors_comes_back(cluster: Cluster) -> No
 
     [killed] = watchers()
     os.kill(killed, signal.SIGKILL)
-    wait_until("another watcher", lambda: "none" if watchers() <= {killed} else None, 10)
+    wait_until("another watcher", lambda: "none" if watchers() <= {killed} else None, 60)
 
 
 def test_start_recovers_from_a_killed_supervisor_and_the_task_goes_on(

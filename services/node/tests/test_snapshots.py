@@ -15,7 +15,7 @@ from program.http_json import Api, ApiError
 from program.waiting import wait_until
 from snapshots import archive, take
 
-pytestmark = [pytest.mark.binaries, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.binaries, pytest.mark.timeout(300)]
 
 NETWORK = "127.103.0."
 JOB = "prometheus"  # its tasks have a role in Consul
@@ -76,7 +76,7 @@ def test_servers_that_lost_their_data_have_it_again_and_tasks_never_stopped(
     )
     token = str(uuid.uuid4())
     made["consul"].put("/v1/acl/token", {"SecretID": token, "Policies": []})
-    wait_until("the task", lambda: not_running(made["nomad"]), 30)
+    wait_until("the task", lambda: not_running(made["nomad"]), 60)
     before = running_tasks(cluster)
     take.take(tmp_path, 3, made, NOON)
 

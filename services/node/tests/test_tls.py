@@ -22,7 +22,7 @@ from program.certificate import FILES, client_context
 from program.http_json import Api, ApiError
 from program.waiting import wait_until
 
-pytestmark = [pytest.mark.binaries, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.binaries, pytest.mark.timeout(300)]
 
 KEYS = "/.well-known/jwks.json"
 JOB = "prometheus"  # whose tasks may log in to Consul
@@ -194,7 +194,7 @@ def test_agents_follow_no_server_with_the_certificate_of_a_node(cluster: Cluster
         def missing() -> str | None:
             return None if refusal in log.read_text()[began:] else "no refusal in its log"
 
-        wait_until("the refusal of the server", missing, 30)
+        wait_until("the refusal of the server", missing, 60)
         with pytest.raises(ApiError):
             consul.get("/v1/catalog/nodes")
     finally:
@@ -206,7 +206,7 @@ def test_agents_follow_no_server_with_the_certificate_of_a_node(cluster: Cluster
         except ApiError as error:
             return str(error)
 
-    wait_until("Consul's client follows the server again", refused, 30)
+    wait_until("Consul's client follows the server again", refused, 60)
 
 
 def test_another_authority_takes_over_in_three_steps_and_the_task_goes_on(

@@ -173,7 +173,7 @@ def shared_memory_names() -> set[str]:
     return {entry.name for entry in Path("/dev/shm").iterdir()}
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 10) -> None:
+def wait_until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "the condition did not come true in time"
