@@ -35,6 +35,7 @@ from tests.live.environments import copy_tree  # noqa: E402
 MODELS = "1000"
 MIB = 1 << 20
 BAR = 1.10
+BARS = {"`up` without a change": 1.15, "`preview` without a change": 1.15}
 
 
 def main() -> int:
@@ -54,7 +55,8 @@ def main() -> int:
     print(f"{measured_on(factor)}, against {options.revision}\n")
     print("| | before | now | ratio | bar |\n|---|---|---|---|---|")
     ratios = [report(quantity, *values) for quantity, values in rows.items()]
-    return 0 if all(ratio <= BAR for ratio in ratios) else 1
+    bars = [bar(quantity) for quantity in rows]
+    return 0 if all(ratio <= most for ratio, most in zip(ratios, bars, strict=True)) else 1
 
 
 @contextmanager
@@ -120,8 +122,12 @@ def report(quantity: str, before: Sequence[float], now: Sequence[float]) -> floa
     """Prints the medians; returns the median of the pairs' ratios."""
     ratio = statistics.median(after / earlier for earlier, after in zip(before, now, strict=True))
     medians = " | ".join(f"{statistics.median(values):.3g}" for values in (before, now))
-    print(f"| {quantity} | {medians} | {ratio:.2f} | {BAR:.2f} |")
+    print(f"| {quantity} | {medians} | {ratio:.2f} | {bar(quantity):.2f} |")
     return ratio
+
+
+def bar(quantity: str) -> float:
+    return BARS.get(quantity, BAR)
 
 
 if __name__ == "__main__":
