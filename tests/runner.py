@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +40,8 @@ Outcome = tuple[Suite, int, str]  # its exit code and last line
 
 def run(suites: Sequence[Suite]) -> bool:
     """Runs all suites and repeats their last lines; returns whether all passed."""
+    # A shell has its background jobs ignore Ctrl-C, and so would every command that a test runs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     outcomes = list(_outcomes(suites))
     results.print()
     for suite, code, line in outcomes:
