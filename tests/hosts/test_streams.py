@@ -163,6 +163,8 @@ def test_without_a_worker_its_endpoints_go_and_its_replicas_come_back_elsewhere(
     until(lambda: healthy(checkout), within_s=60)
     killed, dead = next(iter(WORKERS.items()))
     until(lambda: {*endpoints(checkout)} == {*WORKERS.values()}, within_s=60)
+    # A leader that was elected a moment ago waits five minutes for a node that it never heard of.
+    until(lambda: has_just_reported(checkout, dead), within_s=90)
     with streams(SHARED) as streamed:
         until(lambda: len(streamed.answers) > 8, within_s=30)
         died_s = time.monotonic()
@@ -217,6 +219,12 @@ def replicas_without(checkout: Checkout, dead: str) -> int:
         if each["Service"]["Address"] != dead
     ]
     return len(found)
+
+
+def has_just_reported(checkout: Checkout, worker: str) -> bool:
+    """Whether Nomad's leader has heard of the node within the last second."""
+    client = checkout.ask(f"https://{worker}:{NOMAD}/v1/agent/self")["stats"]["client"]
+    return re.fullmatch(r"[\d.]+[mµn]s", client["last_heartbeat"]) is not None
 
 
 def ready_nodes(checkout: Checkout) -> int:
