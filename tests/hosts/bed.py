@@ -301,7 +301,8 @@ def _first_process(launched: subprocess.Popen[bytes]) -> int:
     while True:
         assert launched.poll() is None, "the host ended before it began"
         for pid in children.read_text().split():
-            with suppress(FileNotFoundError):  # a program that launch.sh ran, and that has ended
+            # It may be a program that launch.sh ran, and that has ended.
+            with suppress(FileNotFoundError, ProcessLookupError):
                 if Path(f"/proc/{pid}/ns/net").readlink() != here:
                     return int(pid)
         assert time.monotonic() < deadline_s
