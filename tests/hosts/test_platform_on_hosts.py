@@ -294,6 +294,7 @@ def test_a_removed_host_is_drained_first_and_no_request_fails(
     assert known(checkout, "worker-0") == NOTHING
 
 
+@pytest.mark.soak
 def test_a_host_that_was_reinstalled_is_admitted_again(checkout: Checkout, hosts: Bed) -> None:
     checkout.put_workers(worker_0=WORKER, worker_1=SECOND_WORKER)
     checkout.slipway("up")
@@ -307,6 +308,7 @@ def test_a_host_that_was_reinstalled_is_admitted_again(checkout: Checkout, hosts
     assert {each["Name"]: each["Status"] for each in nodes}["worker-0"] == "ready"
 
 
+@pytest.mark.soak
 def test_a_host_that_was_admitted_again_leaves_like_any_other(
     checkout: Checkout, hosts: Bed, before: dict[str, str]
 ) -> None:

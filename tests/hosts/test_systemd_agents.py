@@ -376,6 +376,7 @@ def test_what_is_stopped_stays_stopped_and_starts_again(cluster: HostCluster) ->
     assert all(record["ready"] for record in cluster.status(NODE).values())
 
 
+@pytest.mark.soak
 def test_a_removal_that_was_killed_while_it_drained_is_undone_by_the_next_document(
     cluster: HostCluster,
 ) -> None:
