@@ -9,8 +9,11 @@ from slipway.plan.platform import ModelPlan, Node, PlatformPlan
 
 AGENTS = ("consul", "nomad")
 PLATFORM_JOBS = ("envoy", "nomad-autoscaler", "prometheus")
-# Debian package -> the program that a host with a shared address needs of it.
+# Debian package -> the file that a host needs of it: one with a shared address, and one that runs
+# Triton, whose Python backend is linked with the library of the host's Python.
 KEEPALIVED_PACKAGE = {"keepalived": KEEPALIVED}
+PYTHON_PACKAGE = {"libpython3.11": "/usr/lib/x86_64-linux-gnu/libpython3.11.so.1.0"}
+TRITON = "triton"
 
 
 def of_server(plan: PlatformPlan) -> tuple[str, ...]:
@@ -36,8 +39,13 @@ def of_node(plan: PlatformPlan, node: Node) -> tuple[str, ...]:
 def packages(plan: PlatformPlan, node: Node | None) -> dict[str, str]:
     """What is not brought to a node, or to a server (None), but must be there."""
     envoys = {envoy.listener.host for envoy in plan.gateway.envoys}
-    shares = node is not None and node.address in envoys and plan.gateway.shared_address
-    return KEEPALIVED_PACKAGE if shares else {}
+    if node is None:
+        return {}
+    shares = node.address in envoys and plan.gateway.shared_address
+    triton = any(
+        model.pool == node.pool and TRITON in model.replica.environments for model in plan.models
+    )
+    return {**(KEEPALIVED_PACKAGE if shares else {}), **(PYTHON_PACKAGE if triton else {})}
 
 
 def _of_every_host(plan: PlatformPlan) -> Iterator[str]:

@@ -183,5 +183,21 @@ def test_a_host_with_a_shared_address_must_have_keepalived() -> None:
     document = delivery_document(shared, plan.ssh, "edge-0")
     jsonschema.validate(document, SCHEMA)
     assert document["packages"] == {"keepalived": "/usr/sbin/keepalived"}
-    assert "packages" not in delivery_document(shared, plan.ssh, "cpu-0")
+    assert "keepalived" not in delivery_document(shared, plan.ssh, "cpu-0").get("packages", {})
     assert "packages" not in delivery_document(plan, plan.ssh, "edge-0")
+
+
+def test_a_host_that_runs_triton_must_have_the_library_of_its_python() -> None:
+    plan = over_ssh()
+    assert plan.ssh is not None
+    document = delivery_document(plan, plan.ssh, "cpu-0")
+    jsonschema.validate(document, SCHEMA)
+    assert [*document["packages"]] == ["libpython3.11"]
+    simulated = [
+        dataclasses.replace(
+            model, replica=dataclasses.replace(model.replica, environments={"engine_sim": "e"})
+        )
+        for model in plan.models
+    ]
+    without = dataclasses.replace(plan, models=tuple(simulated))
+    assert "packages" not in delivery_document(without, plan.ssh, "cpu-0")

@@ -107,8 +107,11 @@ def test_what_a_host_lacks_is_brought_there_and_runs(hosts: Bed, cache: Path, ag
     assert done.returncode == 0, done.stderr
     host = hosts.hosts[HOST]
     assert host.ssh(f"{FOLDER_ON_HOST}/{TOOL}/greet") == "hello\n"
-    python = f"{FOLDER_ON_HOST}/{PACKAGES}/bin/python"
-    assert host.ssh(f"{python} -c 'import greeting; print(greeting.WORD)'") == "hello\n"
+    for python in ("python", "python3"):
+        greet = (
+            f"{FOLDER_ON_HOST}/{PACKAGES}/bin/{python} -c 'import greeting; print(greeting.WORD)'"
+        )
+        assert host.ssh(greet) == "hello\n"
     assert host.ssh(f"stat -c '%U %a' {FOLDER_ON_HOST}/{TOOL}/greet") == "root 755\n"
     assert "greet-1.0" in done.stdout
 

@@ -41,9 +41,11 @@ def _add_environment(archive: tarfile.TarFile, cache: Path, name: str) -> None:
     _add_text(
         archive, f"{name}/pyvenv.cfg", "home = /usr/bin\ninclude-system-site-packages = false\n"
     )
-    link = tarfile.TarInfo(f"{name}/bin/python")
-    link.type, link.linkname = tarfile.SYMTYPE, SYSTEM_PYTHON
-    archive.addfile(link)
+    # Triton's Python backend takes the packages of the first `python3` on PATH.
+    for command, target in (("python", SYSTEM_PYTHON), ("python3", "python")):
+        link = tarfile.TarInfo(f"{name}/bin/{command}")
+        link.type, link.linkname = tarfile.SYMTYPE, target
+        archive.addfile(link)
 
 
 def _add_text(archive: tarfile.TarFile, name: str, text: str) -> None:

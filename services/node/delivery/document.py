@@ -25,7 +25,7 @@ class Delivery:
     folder: str  # of the host, for all environments
     python: tuple[int, int]  # of the environments among the artifacts
     artifacts: tuple[str, ...]
-    packages: Mapping[str, str] = field(default_factory=dict)  # Debian package -> its program
+    packages: Mapping[str, str] = field(default_factory=dict)  # Debian package -> a file of it
 
 
 def read_delivery(document: JsonObject) -> Delivery:

@@ -25,7 +25,7 @@ date +%s
 place={folder}
 while [ ! -d "$place" ]; do place=$(dirname "$place"); done
 df -P -B 1 "$place" | tail -n 1 | awk '{{print $4}}'
-for program in {programs}; do [ -x "$program" ] && echo "has $program"; done
+for file in {files}; do [ -e "$file" ] && echo "has $file"; done
 cd {folder} 2>/dev/null && ls -d */* */*/* 2>/dev/null
 true
 """
@@ -41,16 +41,16 @@ class Found:
     init: str
     clock_s: int
     free_bytes: int
-    programs: frozenset[str]
+    files: frozenset[str]  # of Debian packages
     artifacts: frozenset[str]
 
 
 def look(connection: Connection, delivery: Delivery) -> Found:
-    look = LOOK.format(folder=delivery.folder, programs=" ".join(delivery.packages.values()))
+    look = LOOK.format(folder=delivery.folder, files=" ".join(delivery.packages.values()))
     lines = (line.strip() for line in connection.run(look).splitlines())
     architecture, glibc, python, init, clock, free, *listed = lines
-    programs = {line.removeprefix("has ") for line in listed if line.startswith("has ")}
-    artifacts = frozenset(listed) - {f"has {program}" for program in programs}
+    files = {line.removeprefix("has ") for line in listed if line.startswith("has ")}
+    artifacts = frozenset(listed) - {f"has {file}" for file in files}
     return Found(
         architecture,
         glibc,
@@ -58,7 +58,7 @@ def look(connection: Connection, delivery: Delivery) -> Found:
         init,
         int(clock),
         int(free),
-        frozenset(programs),
+        frozenset(files),
         artifacts,
     )
 
@@ -90,7 +90,7 @@ def requirements(found: Found, delivery: Delivery) -> list[Requirement]:
         _python(found, delivery),
         _init(found),
         _clock(found),
-        *(_package(found, name, program) for name, program in delivery.packages.items()),
+        *(_package(found, name, file) for name, file in delivery.packages.items()),
     ]
 
 
@@ -171,10 +171,10 @@ def _clock(found: Found) -> Requirement:
     )
 
 
-def _package(found: Found, name: str, program: str) -> Requirement:
-    if program in found.programs:
-        return Requirement(name, program)
-    return Requirement(name, "missing", f"has no {program}", f"apt install {name} there")
+def _package(found: Found, name: str, file: str) -> Requirement:
+    if file in found.files:
+        return Requirement(name, file)
+    return Requirement(name, "missing", f"has no {file}", f"apt install {name} there")
 
 
 def _version(text: str) -> tuple[int, ...]:
