@@ -414,7 +414,8 @@ def test_a_host_that_is_to_be_forgotten_is_named_with_the_file_that_lists_it(
     before = stack.read_text()
     listed = "hosts: [{name: worker-0, address: 10.77.0.21}], "
     assert listed in before
-    stack.write_text(before.replace(listed, "") + "  slipway:inventory: machines.yaml\n")
+    inventory = "config:\n  slipway:inventory: machines.yaml\n"
+    stack.write_text(before.replace(listed, "").replace("config:\n", inventory))
     (copied / "machines.yaml").write_text(
         "hosts: [{name: worker-0, address: 10.77.0.21, pool: cpu}]\n"
     )
