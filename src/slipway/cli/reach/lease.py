@@ -55,9 +55,8 @@ def reaching(
         return
     wanted = forwarding_of(plan, plan.ssh, leaving)
     with held(environment, wanted, agent) if wanted.hosts else nullcontext():
-        yield variables_of(
-            plan, leaving
-        )  # without hosts, Pulumi's program says which keys are missing
+        # Without hosts, Pulumi's program says which keys are missing.
+        yield variables_of(plan, leaving)
 
 
 @contextmanager

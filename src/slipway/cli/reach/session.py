@@ -16,7 +16,7 @@ from pathlib import Path
 from slipway.cli.machine.children import ended_by
 from slipway.cli.reach.document import Forwarding
 from slipway.cli.reach.race import first
-from slipway.cli.reach.ssh import FORBIDDEN, forwarding, known_hosts, readable
+from slipway.cli.reach.ssh import PROHIBITED, forwarding, known_hosts, readable
 
 HEAD_START_S = 1.5  # of a host before the next one is tried, too
 
@@ -38,7 +38,7 @@ class Session:
     def forbids(self) -> str:
         """What OpenSSH says of a connection that the host's sshd forbids; "" if there is none."""
         lines = readable(self.said.read_text(errors="replace")).splitlines()
-        return next((line for line in lines if FORBIDDEN in line), "")
+        return next((line for line in lines if PROHIBITED in line), "")
 
     async def ended(self) -> None:
         await self.process.wait()
@@ -88,7 +88,7 @@ async def _opened(wanted: Forwarding, name: str, parent: Path, agent: Mapping[st
         if await process.stdout.readline():
             return made
         reason = readable(said.read_text(errors="replace"))
-        if wanted.jump is not None and FORBIDDEN in reason:
+        if wanted.jump is not None and PROHIBITED in reason:
             reason += f"; {wanted.jump.address} needs AllowTcpForwarding yes in its sshd_config"
         raise UnreachableError(reason)
     except BaseException:

@@ -14,7 +14,7 @@ CONNECT_TIMEOUT_S = 10
 # within the ten seconds that Pulumi's providers wait for a TLS handshake.
 SILENCE_S, SILENCES = 1, 4
 REFUSALS = "channels.c:channel_input_open_failure()"
-FORBIDDEN = "administratively prohibited"
+PROHIBITED = "administratively prohibited"
 _PLACE = re.compile(rf"^{re.escape(REFUSALS)}:.*?: ", re.MULTILINE)
 
 
