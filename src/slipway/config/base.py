@@ -29,7 +29,9 @@ class Settings(BaseModel):
     """Frozen; unknown keys are refused. EXAMPLE is shown where the user did not write a mapping."""
 
     EXAMPLE: ClassVar[str] = ""
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    # A validator is built when it is first used: most kinds of settings are only parts of another
+    # one's, whose validator includes theirs.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
 class Tagged(Settings):

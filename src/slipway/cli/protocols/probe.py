@@ -33,16 +33,20 @@ class Probe:
 
 
 def ask(applied: Applied, model: AppliedModel, *, max_tokens: int) -> Probe:
-    """One question over each of the model's protocols: OpenAI's first, then Triton's."""
+    """One question over each of the model's protocols: OpenAI's first, then Triton's.
+
+    The first answer has up to `max_tokens`; a few tokens prove that the other protocol streams too.
+    """
     return asyncio.run(_ask(applied, model, max_tokens))
 
 
 async def _ask(applied: Applied, model: AppliedModel, max_tokens: int) -> Probe:
     answers: dict[str, Answer] = {}
     for protocol in model.protocols:
+        length = min(max_tokens, STREAMED_TOKENS) if answers else max_tokens
         try:
             answers[protocol] = await _streamed(
-                _pieces(applied, model.name, protocol, max_tokens=max_tokens)
+                _pieces(applied, model.name, protocol, max_tokens=length)
             )
         except NoAnswerError as error:
             return _probe(model, answers, error=f"{NAMES[protocol]}: {error.message}")
