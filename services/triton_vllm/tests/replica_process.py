@@ -15,6 +15,7 @@ from replica.processes import marked_processes
 
 SERVICE = Path(__file__).resolve().parent.parent
 MODEL, ALIAS = "smollm2", "Small_1.0-b"  # with every character that an alias may contain
+WAIT_S = 120.0  # for an event that comes in seconds, on a machine with much else to do
 GRPC_PORT, HTTP_PORT, METRICS_PORT, OPENAI_PORT = 8001, 8002, 8003, 8000
 
 
@@ -34,7 +35,7 @@ def document(**changes: Any) -> dict[str, Any]:
             "threads": 2,
             "engine_args": {},
         },
-        "load_timeout_s": 30,
+        "load_timeout_s": 120,
         "drain_timeout_s": 30,
         **changes,
     }
@@ -89,7 +90,7 @@ class ReplicaProcess:
             )
         return self
 
-    def wait_for(self, phase: str, timeout_s: float = 30) -> ReplicaProcess:
+    def wait_for(self, phase: str, timeout_s: float = WAIT_S) -> ReplicaProcess:
         wait_until(lambda: phase in self.phases() or self.process.poll() is not None, timeout_s)
         assert phase in self.phases(), (self.folder / "stderr").read_text(errors="replace")[-3000:]
         (file,) = (self.folder / "s").glob("r-*/incarnation")
@@ -131,7 +132,7 @@ class ReplicaProcess:
 
     def stop(self) -> int:
         self.process.terminate()
-        return self.process.wait(30)
+        return self.process.wait(WAIT_S)
 
     def end(self) -> None:
         """Ends what the test left."""
@@ -139,7 +140,7 @@ class ReplicaProcess:
             self.process.kill()
             self.process.wait()
         if self.incarnation:
-            wait_until(self.is_gone, 20)
+            wait_until(self.is_gone)
 
 
 PART_SIGNS = {
@@ -173,7 +174,7 @@ def shared_memory_names() -> set[str]:
     return {entry.name for entry in Path("/dev/shm").iterdir()}
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
+def wait_until(condition: Callable[[], bool], timeout_s: float = WAIT_S) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "the condition did not come true in time"

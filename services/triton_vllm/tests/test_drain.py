@@ -11,6 +11,7 @@ from replica_process import (
     GRPC_PORT,
     MODEL,
     OPENAI_PORT,
+    WAIT_S,
     ReplicaProcess,
     shared_memory_names,
     wait_until,
@@ -42,7 +43,7 @@ def test_streams_in_flight_over_grpc_complete(new_replica: NewReplica) -> None:
             pass
         assert answer.error is None
         assert answer.text == " a" * 75
-    assert replica.process.wait(10) == 0
+    assert replica.process.wait(WAIT_S) == 0
 
 
 def test_streams_in_flight_over_http_complete(new_replica: NewReplica) -> None:
@@ -55,7 +56,7 @@ def test_streams_in_flight_over_http_complete(new_replica: NewReplica) -> None:
         reply.readline()
         replica.process.terminate()
         assert reply.read().endswith(b"data: [DONE]\n\n")
-    assert replica.process.wait(10) == 0
+    assert replica.process.wait(WAIT_S) == 0
 
 
 def test_new_requests_are_answered_until_the_drain_ends(new_replica: NewReplica) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from replica.processes import marked_processes
-from replica_process import GRPC_PORT, ReplicaProcess, shared_memory_names, wait_until
+from replica_process import GRPC_PORT, WAIT_S, ReplicaProcess, shared_memory_names, wait_until
 from triton_stream import Answer, TritonStream, sampling
 
 NewReplica = Callable[..., ReplicaProcess]
@@ -41,7 +41,7 @@ def test_a_killed_part_ends_the_replica_and_leaves_nothing(
     before = replica.shared_memory()
     os.kill(replica.parts()[part], signal.SIGKILL)
 
-    assert replica.process.wait(10) == 1
+    assert replica.process.wait(WAIT_S) == 1
     assert replica.is_gone()
     assert not before & shared_memory_names()
     assert replica.events()[-1]["level"] == "error"
@@ -62,7 +62,7 @@ def test_a_killed_launcher_is_cleaned_up_after_by_the_guard(new_replica: NewRepl
     replica = new_replica().start().wait_for("ready")
     before = replica.shared_memory()
     replica.process.kill()
-    wait_until(replica.is_gone, 10)
+    wait_until(replica.is_gone)
     assert not before & shared_memory_names()
 
 
@@ -70,7 +70,7 @@ def test_a_launcher_killed_while_loading_is_cleaned_up_after_too(new_replica: Ne
     replica = new_replica().start().wait_for("engine_starting")
     wait_until(lambda: "engine" in replica.parts())
     replica.process.kill()
-    wait_until(replica.is_gone, 10)
+    wait_until(replica.is_gone)
 
 
 def test_a_killed_guard_is_replaced_and_the_new_one_guards(new_replica: NewReplica) -> None:
@@ -80,7 +80,7 @@ def test_a_killed_guard_is_replaced_and_the_new_one_guards(new_replica: NewRepli
     wait_until(lambda: replica.parts().get("guard", first) != first)
     assert replica.process.poll() is None
     replica.process.kill()
-    wait_until(replica.is_gone, 10)
+    wait_until(replica.is_gone)
 
 
 def test_a_start_clears_what_launcher_and_guard_left_when_killed_together(
@@ -93,7 +93,7 @@ def test_a_start_clears_what_launcher_and_guard_left_when_killed_together(
     replica.process.wait()
 
     replica.start()
-    wait_until(lambda: replica.phases().count("ready") == 2, 30)
+    wait_until(lambda: replica.phases().count("ready") == 2)
     replica.wait_for("ready")
 
     assert replica.incarnation != old
@@ -131,7 +131,7 @@ def test_a_launcher_killed_on_a_full_disk_is_cleaned_up_after(new_replica: NewRe
     fill_the_disk(replica)
     replica.wait_for("ready")
     replica.process.kill()
-    wait_until(replica.is_gone, 10)
+    wait_until(replica.is_gone)
 
 
 def test_a_part_killed_on_a_full_disk_ends_the_replica(new_replica: NewReplica) -> None:
@@ -139,7 +139,7 @@ def test_a_part_killed_on_a_full_disk_ends_the_replica(new_replica: NewReplica) 
     fill_the_disk(replica)
     replica.wait_for("ready")
     os.kill(replica.parts()["stub"], signal.SIGKILL)
-    assert replica.process.wait(10) == 1
+    assert replica.process.wait(WAIT_S) == 1
     assert replica.is_gone()
 
 
@@ -166,7 +166,7 @@ def test_a_replica_whose_log_collector_died_drains(new_replica: NewReplica) -> N
         while stream.receive(answer):
             pass
     assert answer.text == " a" * 75
-    assert replica.process.wait(10) == 0
+    assert replica.process.wait(WAIT_S) == 0
     assert replica.is_gone()
 
 
@@ -177,7 +177,7 @@ def test_a_stub_that_dies_after_the_log_collector_ends_the_replica(
     replica.collector.kill()
     replica.collector.wait()
     os.kill(replica.parts()["stub"], signal.SIGKILL)
-    assert replica.process.wait(10) == 1
+    assert replica.process.wait(WAIT_S) == 1
     assert replica.is_gone()
 
 
@@ -185,7 +185,7 @@ def test_a_second_launcher_of_the_same_replica_is_refused(new_replica: NewReplic
     replica = new_replica().start().wait_for("ready")
     first, pids = replica.process, set(replica.marked())
     replica.start()
-    assert replica.process.wait(10) == 1
+    assert replica.process.wait(WAIT_S) == 1
     assert "already runs" in replica.events()[-1]["message"]
     replica.process = first
     assert set(replica.marked()) == pids
@@ -196,11 +196,11 @@ def test_two_replicas_on_a_host_do_not_touch_each_others_parts(new_replica: NewR
     other.environment["SLIPWAY_SCRATCH"] = killed.environment["SLIPWAY_SCRATCH"]
     killed.wait_for("ready")
     other.start()
-    wait_until(lambda: other.phases()[-1:] == ["ready"], 30)
+    wait_until(lambda: other.phases()[-1:] == ["ready"])
     with TritonStream(f"{other.address}:{GRPC_PORT}") as stream:
         stream.send("a", stream=True, sampling_parameters=sampling(max_tokens=100))
         os.kill(killed.parts()["stub"], signal.SIGKILL)
-        assert killed.process.wait(10) == 1
+        assert killed.process.wait(WAIT_S) == 1
         answer = Answer()
         while stream.receive(answer):
             pass
@@ -213,7 +213,7 @@ def test_a_dying_engine_is_an_error_in_band_and_ends_the_replica(new_replica: Ne
     with TritonStream(f"{replica.address}:{GRPC_PORT}") as stream:
         answer = stream.ask("die mid-stream", stream=True)
     assert answer.error is not None
-    assert replica.process.wait(10) == 1
+    assert replica.process.wait(WAIT_S) == 1
     assert replica.is_gone()
 
 
@@ -222,7 +222,7 @@ def test_an_engine_that_never_answers_fails_the_load_in_time(new_replica: NewRep
     python = Path(replica.environment["SLIPWAY_ENV_VLLM"]) / "bin/python"
     python.write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
     replica.start()
-    assert replica.process.wait(10) == 1
+    assert replica.process.wait(WAIT_S) == 1
     assert replica.events()[-1]["message"] == "not ready after load_timeout_s=1"
 
 
@@ -247,7 +247,7 @@ def test_a_port_in_use_fails_the_load_in_time_instead_of_being_shared(
     first.start().wait_for("ready")
     second.environment["SLIPWAY_ADDRESS"] = first.address
     second.start()
-    assert second.process.wait(20) == 1
+    assert second.process.wait(WAIT_S) == 1
     assert "Address already in use" in second.events()[-1]["message"]
     assert "engine_starting" not in second.phases()
     assert first.process.poll() is None
