@@ -33,15 +33,26 @@ class Sourced(Settings):
 
 
 class Accelerator(Sourced):
-    """One device. Dense arithmetic, no sparsity; `link_gb_per_s` is total, both directions."""
+    """One device. Dense arithmetic, no sparsity; `link_gb_per_s` is total, both directions.
+
+    `offered_mib` is what programs are offered of the memory, without what the driver keeps, and
+    `offered_source` where it was printed.
+    """
 
     vendor: str
     memory_mib: PositiveInt
+    offered_mib: PositiveInt | None = None
+    offered_source: str | None = None
     bandwidth_gb_per_s: PositiveFloat
     bf16_tflops: PositiveFloat
     fp8_tflops: PositiveFloat | None = None
     link: str
     link_gb_per_s: PositiveFloat | None = None
+
+    @property
+    def usable_mib(self) -> int:
+        """The memory that engines see."""
+        return self.offered_mib or self.memory_mib
 
 
 class Instance(Sourced):

@@ -36,6 +36,7 @@ def test_the_loop_factor_needs_no_environment() -> None:
 # Programs that time nothing, so their figures do not depend on the machine's speed.
 UNTIMED = {
     "machine.py": "prints the loop factor itself",
+    "memory_observed.py": "compares estimates with logs",
     "queueing.py": "compares a formula with a simulation",
     "aiconfigurator/latency_fit.py": "fits constants to recorded rows",
     "aiconfigurator/latency_record.py": "records another tool's estimates",

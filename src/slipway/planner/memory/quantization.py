@@ -23,7 +23,8 @@ class Scheme:
     `packed` are the kinds of matrices it packs; embeddings, logits table, norms, biases, routers
     and vision towers stay at `kept_bytes` a parameter. Products are computed in `activation_bits`.
     On every device, each side of a matrix must be a multiple of `split_multiple`, None where
-    engines pad or accept any; `expert_multiple` is that of experts where it differs.
+    engines pad or accept any; `expert_multiple` is that of experts where it differs. Engines pad
+    an expert's hidden and intermediate sizes on every device to multiples of `expert_padding`.
     """
 
     bits: int
@@ -34,6 +35,7 @@ class Scheme:
     activation_bits: int = 16
     split_multiple: int | None = None
     expert_multiple: int | None = None
+    expert_padding: tuple[int, int] = (1, 1)
     numbers: Literal["float", "integer"] = "float"
 
     @property
@@ -49,8 +51,9 @@ class Scheme:
 # arXiv 2306.00978; the GPTQ checkpoints of AutoGPTQ). fp8, int8: a scale per tensor or channel,
 # which is negligible. fp8-block: a float32 per 128 x 128 block (DeepSeek-V3, arXiv 2412.19437
 # §3.3). nvfp4: an FP8 scale per 16; mxfp4: an 8-bit exponent per 32 (OCP Microscaling 1.0), in
-# gpt-oss for experts only, which vLLM pads. Groups of experts that a slice cuts are halved, down to
-# 32 (vllm/model_executor/layers/quantization/moe_wna16.py).
+# gpt-oss for experts only, which vLLM pads for Marlin's kernels
+# (vllm/model_executor/layers/fused_moe/oracle/mxfp4.py). Groups of experts that a slice cuts are
+# halved, down to 32 (vllm/model_executor/layers/quantization/moe_wna16.py).
 SCHEMES: Mapping[str, Scheme] = MappingProxyType(
     {
         "fp32": Scheme(bits=32, kept_bytes=4, activation_bits=32),
@@ -64,7 +67,13 @@ SCHEMES: Mapping[str, Scheme] = MappingProxyType(
         "awq": Scheme(bits=4, group=128, group_bits=20, split_multiple=128, expert_multiple=32),
         "gptq": Scheme(bits=4, group=128, group_bits=20, split_multiple=128, expert_multiple=32),
         "nvfp4": Scheme(bits=4, group=16, group_bits=8, activation_bits=4, split_multiple=16),
-        "mxfp4": Scheme(bits=4, group=32, group_bits=8, packed=frozenset({"expert"})),
+        "mxfp4": Scheme(
+            bits=4,
+            group=32,
+            group_bits=8,
+            packed=frozenset({"expert"}),
+            expert_padding=(256, 128),
+        ),
     }
 )
 

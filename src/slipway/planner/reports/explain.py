@@ -65,7 +65,7 @@ def _memory(
     if accelerator is not None:
         yield Line(
             quantity=f"memory of one {model.accelerator}",
-            arithmetic=f"{accelerator.memory_mib:,} MiB",
+            arithmetic=f"{accelerator.usable_mib:,} MiB",
             result=_gib(memory.device_bytes),
             source=f"catalog/accelerators.yaml ({_origin(accelerator)})",
         )

@@ -27,6 +27,7 @@ from slipway.planner.memory.quantization import KV_BYTES, SCHEMES, Scheme, weigh
 from slipway.planner.units import GIB, MIB
 
 from .parallelism import expert_slices, kv_heads_per_device, stage_layers
+from .releases import NEWEST, Release
 
 # A vLLM CPU replica (Triton, stub, API server, engine core, worker) of SmolLM2-135M in float32
 # with 1 GiB of KV cache: 4.7 GB of RSS summed, 3.95 GB of PSS (measured 2026-11-21, vLLM 0.32,
@@ -39,13 +40,9 @@ DTYPE_SCHEMES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 KV_BLOCK_TOKENS = 16  # vLLM's block size: a sequence's last block is allocated whole
 ACTIVATION_BYTES = 2
 
-# The sampler's view of one logit: 16 bits, a float32 copy and its probability
-# (vllm/v1/sample/sampler.py).
-LOGIT_BYTES = 2 + 4 + 4
-
-# Context, cuBLAS and allocator, as observed by aiconfigurator 0.8.0 (systems/*.yaml, other_mem)
-# without the 3 GB of safety margin that it adds; here vLLM's utilization leaves that margin.
-RUNTIME_BYTES = 551 * MIB
+# What a start takes outside torch after the context is made (0.13 GiB on an H100,
+# llm-d/llm-d-benchmark#622). The context itself is in the memory that the utilization leaves.
+RUNTIME_BYTES = 133 * MIB
 
 # NCCL's and the custom all-reduce's buffers: observed by aiconfigurator 0.8.0 (systems/*.yaml,
 # nccl_mem) for 2 devices and for more.
@@ -68,7 +65,7 @@ PART_SOURCES: Mapping[str, str] = MappingProxyType(
         "activations": "estimate: widest part of a layer in the largest step, or the sampler",
         "graphs": "estimate: a pool and 4 MiB a layer",
         "communication": "estimate: buffers observed by aiconfigurator 0.8.0",
-        "runtime": "estimate: context observed by aiconfigurator 0.8.0",
+        "runtime": "estimate: cuBLAS and kernels, as logs of vLLM print them",
         "kv_cache": "what is left",
     }
 )
@@ -85,6 +82,7 @@ def device_memory(
     max_batched_tokens: int | None = None,
     utilization: float = 0.9,
     adapters: LoraAdapters | None = None,
+    release: Release = NEWEST,
 ) -> DeviceMemory:
     """The fullest device of a replica.
 
@@ -94,13 +92,13 @@ def device_memory(
     """
     scheme, kv_width = SCHEMES[precision.weights], KV_BYTES[precision.kv]
     tokens = max_batched_tokens or default_batched_tokens(accelerator)
-    device_bytes = accelerator.memory_mib * MIB
+    device_bytes = accelerator.usable_mib * MIB
     usable = math.floor(utilization * device_bytes)
     weights = device_weight_bytes(architecture, scheme, layout)
     activations = activation_bytes(
-        architecture, layout=layout, tokens=tokens, sequences=max_num_seqs
+        architecture, layout=layout, tokens=tokens, sequences=max_num_seqs, release=release
     )
-    graphs = graph_bytes(architecture, layout)
+    graphs = graph_bytes(architecture, layout) if release.counts_graphs else 0
     communication = communication_bytes(layout)
     lora = adapter_bytes(architecture, adapters, layout) if adapters else 0
     cache = usable - weights - activations - graphs - communication - RUNTIME_BYTES - lora
@@ -205,16 +203,22 @@ def in_flight_tokens(layout: Layout, batched_tokens: int) -> int:
 
 
 def activation_bytes(
-    architecture: Architecture, *, layout: Layout, tokens: int, sequences: int
+    architecture: Architecture,
+    *,
+    layout: Layout,
+    tokens: int,
+    sequences: int,
+    release: Release = NEWEST,
 ) -> int:
     """Peak of one step of `tokens` tokens: the widest part of a layer, or the sampler.
 
     A part holds the residual, its input and its output (3 · hidden) beside its inner values, which
-    tensor parallelism divides; layers run one after the other, so one counts.
+    tensor parallelism divides; layers run one after the other, so one counts. The sampler has the
+    logits of every sequence on every device.
     """
     inner = max(_attention_values(architecture, layout), _mlp_values(architecture, layout))
     layer = tokens * ACTIVATION_BYTES * math.ceil(3 * architecture.hidden + inner)
-    return max(layer, sequences * architecture.vocabulary * LOGIT_BYTES)
+    return max(layer, sequences * architecture.vocabulary * release.logit_bytes)
 
 
 def graph_bytes(architecture: Architecture, layout: Layout) -> int:
@@ -288,8 +292,24 @@ def _layer_weights(
         * matrix.parameters
         * _overlap(matrix.layers, stage)
         * scheme.bytes_per_parameter(matrix.kind)
+        * (_expert_padding(architecture, scheme, layout) if matrix.kind == "expert" else 1)
         for matrix in layer_matrices(architecture)
     )
+
+
+def _expert_padding(architecture: Architecture, scheme: Scheme, layout: Layout) -> float:
+    """How many times larger the engine makes an expert, so that its kernels can divide it."""
+    experts = architecture.experts
+    if experts is None:
+        return 1.0
+    slice_size = experts.intermediate / expert_slices(layout)
+    ratios = (
+        math.ceil(size / multiple) * multiple / size
+        for size, multiple in zip(
+            (architecture.hidden, slice_size), scheme.expert_padding, strict=True
+        )
+    )
+    return math.prod(ratios)
 
 
 def _outer_weights(

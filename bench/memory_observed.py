@@ -1,0 +1,249 @@
+"""Compares the planner's memory with what vLLM servers printed at start.
+
+    .venv/bin/python bench/memory_observed.py [--rows]
+
+Prints a markdown table of the errors by class of model, of the rows that are held out and of the
+others; with --rows, every row. Nothing is measured here: the logs are other people's
+(tests/unit/planner/memory/observed.yaml says where from).
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import statistics
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+
+from slipway.config.base import Settings  # noqa: E402
+from slipway.config.catalog import Accelerator, Architecture, Catalog, load_catalog  # noqa: E402
+from slipway.config.document import read_document  # noqa: E402
+from slipway.config.validation import validated  # noqa: E402
+from slipway.plan.figures import DeviceMemory, Layout, Precision  # noqa: E402
+from slipway.planner.engines.vllm.memory import device_memory  # noqa: E402
+from slipway.planner.engines.vllm.precisions import is_quantized  # noqa: E402
+from slipway.planner.engines.vllm.releases import release_of  # noqa: E402
+from slipway.planner.memory.quantization import SCHEMES  # noqa: E402
+from slipway.planner.units import GIB  # noqa: E402
+
+OBSERVED = "tests/unit/planner/memory/observed.yaml"
+Failure = Literal["loading", "profiling", "no_cache", "too_long", "graphs"]
+CLASSES = ("MLA", "MoE", "window", "quantized", "dense")
+
+# vLLM's defaults (vllm/engine/arg_utils.py): max_num_seqs from 70 GiB on, and below or on an A100.
+LARGE_GIB = 70.0
+SEQUENCES, SEQUENCES_ON_LARGE = 256, 1024
+
+
+class ObservedLayout(Settings):
+    tensor: int = 1
+    pipeline: int = 1
+    expert: int = 1
+    data: int = 1
+
+
+class Observed(Settings):
+    """One start of a server. Sizes are GiB of one device, the names are explained in the file."""
+
+    thread: Annotated[str, Field(pattern=r"[\w.-]+/[\w.-]+#\d+")]
+    date: datetime.date
+    engine: Literal["V0", "V1"] = "V1"
+    model: str
+    checkpoint: str | None = None
+    weights: str
+    kv: Literal["bf16", "fp8"] = "bf16"
+    vllm: str
+    device: str
+    layout: ObservedLayout = ObservedLayout()
+    utilization: float | None = None
+    max_len: int | None = None
+    batched_tokens: int | None = None
+    sequences: int | None = None
+    eager: bool = False
+    untied: bool = False
+    device_gib: float | None = None
+    weights_gib: float | None = None
+    activation_gib: float | None = None
+    other_gib: float | None = None
+    graphs_gib: float | None = None
+    cache_gib: float | None = None
+    kv_tokens: int | None = None
+    at_once: float | None = None
+    needed_gib: float | None = None
+    failed: Failure | None = None
+    served: bool = False
+    inferred: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    note: str = ""
+
+    @property
+    def held_out(self) -> bool:
+        """Whether it only judges."""
+        return int(self.thread.rpartition("#")[2]) % 2 == 1
+
+
+class ObservedStarts(Settings):
+    devices: Mapping[str, float]
+    rows: Annotated[tuple[Observed, ...], Field(strict=False)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A start, and the planner's memory of its fullest device."""
+
+    observed: Observed
+    kind: str  # of CLASSES
+    memory: DeviceMemory
+
+    @property
+    def weights_error(self) -> float | None:
+        printed = self.observed.weights_gib
+        return None if printed is None else self.memory.weights_bytes / GIB / printed - 1
+
+    @property
+    def cache_error(self) -> float | None:
+        """Of the memory left for the KV cache, which the tokens are proportional to; None where
+        there was none, or where the settings are not known."""
+        printed = self.observed.cache_gib
+        if printed is None or printed <= 0 or not self._judges_cache:
+            return None
+        return self.memory.kv_cache_bytes / GIB / printed - 1
+
+    @property
+    def cache_error_gib(self) -> float | None:
+        printed = self.observed.cache_gib
+        if printed is None or not self._judges_cache:
+            return None
+        return self.memory.kv_cache_bytes / GIB - printed
+
+    @property
+    def _judges_cache(self) -> bool:
+        return self.observed.engine == "V1" and self.observed.utilization is not None
+
+
+def load_observed(root: Path = ROOT) -> ObservedStarts:
+    document = read_document(root / OBSERVED, source=OBSERVED)
+    return validated(ObservedStarts, document.values, document.origin)
+
+
+def comparisons(starts: ObservedStarts, catalog: Catalog) -> Iterator[Comparison]:
+    """Of the starts whose model and scheme the planner knows."""
+    for observed in starts.rows:
+        architecture = catalog.models.get(observed.model)
+        if architecture is None or observed.weights not in SCHEMES:
+            continue
+        memory = _memory(observed, architecture, starts.devices, catalog.accelerators)
+        kind = class_of(architecture, observed)
+        yield Comparison(observed=observed, kind=kind, memory=memory)
+
+
+def class_of(architecture: Architecture, observed: Observed) -> str:
+    """The one of several classes that is the hardest to plan."""
+    if architecture.latent is not None:
+        return "MLA"
+    if architecture.experts is not None:
+        return "MoE"
+    if architecture.sliding_window is not None:
+        return "window"
+    return "quantized" if is_quantized(observed.weights) else "dense"
+
+
+def _memory(
+    observed: Observed,
+    architecture: Architecture,
+    devices: Mapping[str, float],
+    accelerators: Mapping[str, Accelerator],
+) -> DeviceMemory:
+    gib = observed.device_gib or devices[observed.device]
+    # What matters here is the memory, and whether there is FP8 arithmetic, as on every H100.
+    kind = accelerators[observed.device if observed.device in accelerators else "H100-80"]
+    by_default = SEQUENCES_ON_LARGE if _has_large_defaults(observed.device, gib) else SEQUENCES
+    release = release_of(observed.vllm)
+    graphs = release.counts_graphs and not observed.eager
+    untied = {"tied_embeddings": False} if observed.untied else {}
+    return device_memory(
+        architecture.model_copy(update=untied),
+        kind.model_copy(update={"offered_mib": round(gib * 1024)}),
+        layout=Layout(**observed.layout.model_dump()),
+        precision=Precision(weights=observed.weights, kv=observed.kv),
+        max_len=observed.max_len or architecture.context,
+        max_num_seqs=observed.sequences or by_default,
+        max_batched_tokens=observed.batched_tokens,
+        utilization=observed.utilization or 0.9,
+        release=replace(release, counts_graphs=graphs),
+    )
+
+
+def _has_large_defaults(device: str, gib: float) -> bool:
+    return gib >= LARGE_GIB and not device.startswith("A100")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", action="store_true")
+    starts, catalog = load_observed(), load_catalog(ROOT)
+    found = list(comparisons(starts, catalog))
+    if parser.parse_args().rows:
+        _print_rows(found)
+        return
+    print(f"{len(found)} of {len(starts.rows)} starts are of models that the planner knows.\n")
+    print("| rows | class | weights: rows | median | worst | KV cache: rows | median | worst |")
+    print("|---|---|---|---|---|---|---|---|")
+    for held_out, name in ((True, "held out"), (False, "for adjusting")):
+        half = [each for each in found if each.observed.held_out == held_out]
+        for kind in CLASSES:
+            if of_kind := [each for each in half if each.kind == kind]:
+                print(f"| {name} | {kind} | {_errors(of_kind)} |")
+        print(f"| {name} | all | {_errors(half)} |")
+
+
+def _errors(found: Sequence[Comparison]) -> str:
+    weights = _known(each.weights_error for each in found)
+    cache = _known(each.cache_error for each in found)
+    return " | ".join((*_summary(weights), *_summary(cache)))
+
+
+def _known(errors: Iterable[float | None]) -> list[float]:
+    return [each for each in errors if each is not None]
+
+
+def _summary(errors: Sequence[float]) -> tuple[str, str, str]:
+    """(how many, their median size, the largest with its sign)"""
+    if not errors:
+        return "0", "-", "-"
+    worst = max(errors, key=abs)
+    return str(len(errors)), f"{statistics.median(map(abs, errors)):.1%}", f"{worst:+.1%}"
+
+
+def _print_rows(found: Iterable[Comparison]) -> None:
+    print("| thread | model | device | weights | KV cache | GiB | failed |")
+    print("|---|---|---|---|---|---|---|")
+    for each in found:
+        row = each.observed
+        cells = (
+            row.thread,
+            f"{row.model} {row.weights}",
+            row.device,
+            _signed(each.weights_error, "%"),
+            _signed(each.cache_error, "%"),
+            _signed(each.cache_error_gib, "f"),
+            row.failed or "-",
+        )
+        print(f"| {' | '.join(cells)} |")
+
+
+def _signed(error: float | None, kind: Literal["%", "f"]) -> str:
+    if error is None:
+        return "-"
+    return f"{error:+.1%}" if kind == "%" else f"{error:+.2f}"
+
+
+if __name__ == "__main__":
+    main()
