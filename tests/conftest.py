@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 # Imported here, so that tests/live and tests/host share one platform: in two conftests a fixture
@@ -18,6 +19,10 @@ LIVE = {Path(__file__).parent / folder for folder in ("host", "hosts", "live")}
 # Garbage collection took a twentieth of the time: now it runs seldom, and once at the end instead
 # of pytest's five times, which are for other Pythons.
 gc.set_threshold(100_000, 20, 100)
+
+# No deadline for one example: on a loaded machine it ends tests that pass.
+hypothesis.settings.register_profile("no deadline", deadline=None)
+hypothesis.settings.load_profile("no deadline")
 
 
 def pytest_unconfigure() -> None:

@@ -176,10 +176,13 @@ def test_values_above_a_limit_are_refused_with_the_limit(
     assert problem.fix
 
 
+POSITIVE = TypeAdapter(PositiveFloat)
+
+
 @given(st.floats() | st.integers() | st.just(10**400))
 def test_a_number_that_is_taken_can_be_divided_by_and_multiplied(value: float) -> None:
     try:
-        taken = TypeAdapter(PositiveFloat).validate_python(value)
+        taken = POSITIVE.validate_python(value)
     except ValidationError:
         return
     assert 0 < 1 / taken < INFINITE
