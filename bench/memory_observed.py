@@ -24,11 +24,15 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from slipway.config.base import Settings  # noqa: E402
+from slipway.config.calibration import LayoutSettings  # noqa: E402
 from slipway.config.catalog import Accelerator, Architecture, Catalog, load_catalog  # noqa: E402
 from slipway.config.document import read_document  # noqa: E402
 from slipway.config.validation import validated  # noqa: E402
 from slipway.plan.figures import DeviceMemory, Layout, Precision  # noqa: E402
-from slipway.planner.engines.vllm.memory import device_memory  # noqa: E402
+from slipway.planner.engines.vllm.memory import (  # noqa: E402
+    default_batched_tokens,
+    device_memory,
+)
 from slipway.planner.engines.vllm.precisions import is_quantized  # noqa: E402
 from slipway.planner.engines.vllm.releases import release_of  # noqa: E402
 from slipway.planner.memory.quantization import SCHEMES  # noqa: E402
@@ -38,16 +42,9 @@ OBSERVED = "tests/unit/planner/memory/observed.yaml"
 Failure = Literal["loading", "profiling", "no_cache", "too_long", "graphs"]
 CLASSES = ("MLA", "MoE", "window", "quantized", "dense")
 
-# vLLM's defaults (vllm/engine/arg_utils.py): max_num_seqs from 70 GiB on, and below or on an A100.
-LARGE_GIB = 70.0
-SEQUENCES, SEQUENCES_ON_LARGE = 256, 1024
-
-
-class ObservedLayout(Settings):
-    tensor: int = 1
-    pipeline: int = 1
-    expert: int = 1
-    data: int = 1
+# vLLM's default of max_num_seqs by its default of max_num_batched_tokens: it chooses both by the
+# device (vllm/engine/arg_utils.py).
+SEQUENCES = {2_048: 256, 8_192: 1024, 16_384: 1024}
 
 
 class Observed(Settings):
@@ -62,7 +59,7 @@ class Observed(Settings):
     kv: Literal["bf16", "fp8"] = "bf16"
     vllm: str
     device: str
-    layout: ObservedLayout = ObservedLayout()
+    layout: LayoutSettings = LayoutSettings()
     utilization: float | None = None
     max_len: int | None = None
     batched_tokens: int | None = None
@@ -128,8 +125,8 @@ class Comparison:
         return self.observed.engine == "V1" and self.observed.utilization is not None
 
 
-def load_observed(root: Path = ROOT) -> ObservedStarts:
-    document = read_document(root / OBSERVED, source=OBSERVED)
+def load_observed() -> ObservedStarts:
+    document = read_document(ROOT / OBSERVED, source=OBSERVED)
     return validated(ObservedStarts, document.values, document.origin)
 
 
@@ -140,11 +137,11 @@ def comparisons(starts: ObservedStarts, catalog: Catalog) -> Iterator[Comparison
         if architecture is None or observed.weights not in SCHEMES:
             continue
         memory = _memory(observed, architecture, starts.devices, catalog.accelerators)
-        kind = class_of(architecture, observed)
+        kind = _class_of(architecture, observed)
         yield Comparison(observed=observed, kind=kind, memory=memory)
 
 
-def class_of(architecture: Architecture, observed: Observed) -> str:
+def _class_of(architecture: Architecture, observed: Observed) -> str:
     """The one of several classes that is the hardest to plan."""
     if architecture.latent is not None:
         return "MLA"
@@ -161,28 +158,24 @@ def _memory(
     devices: Mapping[str, float],
     accelerators: Mapping[str, Accelerator],
 ) -> DeviceMemory:
-    gib = observed.device_gib or devices[observed.device]
+    mib = round((observed.device_gib or devices[observed.device]) * 1024)
     # What matters here is the memory, and whether there is FP8 arithmetic, as on every H100.
-    kind = accelerators[observed.device if observed.device in accelerators else "H100-80"]
-    by_default = SEQUENCES_ON_LARGE if _has_large_defaults(observed.device, gib) else SEQUENCES
+    known = accelerators[observed.device if observed.device in accelerators else "H100-80"]
+    device = known.model_copy(update={"memory_mib": mib, "offered_mib": mib})
     release = release_of(observed.vllm)
     graphs = release.counts_graphs and not observed.eager
     untied = {"tied_embeddings": False} if observed.untied else {}
     return device_memory(
         architecture.model_copy(update=untied),
-        kind.model_copy(update={"offered_mib": round(gib * 1024)}),
+        device,
         layout=Layout(**observed.layout.model_dump()),
         precision=Precision(weights=observed.weights, kv=observed.kv),
         max_len=observed.max_len or architecture.context,
-        max_num_seqs=observed.sequences or by_default,
+        max_num_seqs=observed.sequences or SEQUENCES[default_batched_tokens(device)],
         max_batched_tokens=observed.batched_tokens,
         utilization=observed.utilization or 0.9,
         release=replace(release, counts_graphs=graphs),
     )
-
-
-def _has_large_defaults(device: str, gib: float) -> bool:
-    return gib >= LARGE_GIB and not device.startswith("A100")
 
 
 def main() -> None:
@@ -231,18 +224,16 @@ def _print_rows(found: Iterable[Comparison]) -> None:
             row.thread,
             f"{row.model} {row.weights}",
             row.device,
-            _signed(each.weights_error, "%"),
-            _signed(each.cache_error, "%"),
-            _signed(each.cache_error_gib, "f"),
+            _or_dash(each.weights_error, "+.1%"),
+            _or_dash(each.cache_error, "+.1%"),
+            _or_dash(each.cache_error_gib, "+.2f"),
             row.failed or "-",
         )
         print(f"| {' | '.join(cells)} |")
 
 
-def _signed(error: float | None, kind: Literal["%", "f"]) -> str:
-    if error is None:
-        return "-"
-    return f"{error:+.1%}" if kind == "%" else f"{error:+.2f}"
+def _or_dash(error: float | None, form: str) -> str:
+    return "-" if error is None else format(error, form)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from components.certificates import identities
@@ -42,7 +42,6 @@ def public(seed: str, name: str) -> bytes:
     )
 
 
-@settings(deadline=None)
 @given(seed=st.text(min_size=1), name=st.text(min_size=1, max_size=40))
 def test_a_key_depends_on_the_seed_and_on_the_name_only(seed: str, name: str) -> None:
     assert public(seed, name) == public(seed, name)

@@ -222,7 +222,7 @@ def test_an_engine_that_never_answers_fails_the_load_in_time(new_replica: NewRep
     python = Path(replica.environment["SLIPWAY_ENV_VLLM"]) / "bin/python"
     python.write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
     replica.start()
-    assert replica.process.wait(WAIT_S) == 1
+    assert replica.process.wait(10) == 1
     assert replica.events()[-1]["message"] == "not ready after load_timeout_s=1"
 
 
@@ -247,7 +247,7 @@ def test_a_port_in_use_fails_the_load_in_time_instead_of_being_shared(
     first.start().wait_for("ready")
     second.environment["SLIPWAY_ADDRESS"] = first.address
     second.start()
-    assert second.process.wait(WAIT_S) == 1
+    assert second.process.wait(20) == 1
     assert "Address already in use" in second.events()[-1]["message"]
     assert "engine_starting" not in second.phases()
     assert first.process.poll() is None

@@ -50,7 +50,7 @@ class Accelerator(Sourced):
     link_gb_per_s: PositiveFloat | None = None
 
     @property
-    def usable_mib(self) -> int:
+    def device_mib(self) -> int:
         """The memory that engines see."""
         return self.offered_mib or self.memory_mib
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.config.environment import DevSettings, parse_environment
@@ -94,7 +94,6 @@ def test_an_invalid_address_is_refused(first: str, message: str) -> None:
 NAMES = st.sampled_from([f"pool-{letter}" for letter in "abcdefghij"])
 
 
-@settings(deadline=None)
 @given(
     slots=st.dictionaries(NAMES, st.integers(1, 15), min_size=2, max_size=8).filter(
         lambda slots: len(set(slots.values())) == len(slots)

@@ -324,7 +324,7 @@ def test_a_measured_row_gives_dev_its_promise() -> None:
 # Whatever the numbers.
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     rate=st.floats(0.1, 60),
     prompt=st.integers(16, 4000),

@@ -154,7 +154,7 @@ def edits_of_comments() -> st.SearchStrategy[Edit]:
 EDITS = st.one_of(edits_of_models(), edits_of_pools(), edits_of_comments())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(EDITS, min_size=1, max_size=4))
 def test_edits_move_and_roll_only_what_they_name(edits: list[Edit]) -> None:
     files = copy.deepcopy(BASE)

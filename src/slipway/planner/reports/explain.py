@@ -63,11 +63,12 @@ def _memory(
 ) -> Iterator[Line]:
     memory = model.memory
     if accelerator is not None:
+        printed = accelerator.offered_source or _origin(accelerator)
         yield Line(
             quantity=f"memory of one {model.accelerator}",
-            arithmetic=f"{accelerator.usable_mib:,} MiB",
+            arithmetic=f"{accelerator.device_mib:,} MiB",
             result=_gib(memory.device_bytes),
-            source=f"catalog/accelerators.yaml ({_origin(accelerator)})",
+            source=f"catalog/accelerators.yaml ({printed})",
         )
         yield Line(
             quantity="  the engine may use",

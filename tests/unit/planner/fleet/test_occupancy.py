@@ -60,7 +60,7 @@ def test_replicas_over_several_nodes_need_the_nodes_that_their_jobs_ask_for() ->
         _plan((2, 6, 2), nodes=3)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(
         st.tuples(st.sampled_from([1, 2, 4, 8]), st.just(1), st.integers(1, 5)),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from slipway.config.calibration import CalibrationRow, CalibrationSettings
@@ -238,7 +238,6 @@ def test_processors_are_estimated_only_from_a_measurement() -> None:
     assert estimate.tpot_ms.value == pytest.approx(60.6, rel=0.02)
 
 
-@settings(deadline=None)
 @given(
     model=st.sampled_from(["llama-3.1-8b", "qwen3-30b-a3b", "gemma-3-12b"]),
     rate=st.floats(0.01, 50),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.config.catalog import load_catalog
@@ -194,7 +194,6 @@ def test_more_work_never_takes_less_time(
     assert pass_ms(served, few) <= pass_ms(served, many) * 1.0001
 
 
-@settings(deadline=None)  # on a busy machine an example may take any time
 @given(MODELS, st.floats(1, 8192), st.floats(0, 256), st.floats(0, 8192))
 def test_a_prompt_and_a_batch_in_one_step_are_faster_than_in_two(
     model: str, tokens: float, sequences: float, context: float

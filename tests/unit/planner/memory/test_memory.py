@@ -258,10 +258,7 @@ def test_the_parts_of_a_device_add_up_to_what_may_be_used() -> None:
 def test_one_device_holds_all_weights(name: str) -> None:
     model = MODELS[name]
     scheme = SCHEMES[model.published_weights]
-    alone, all_of_them = (
-        device_weight_bytes(model, scheme, Layout()),
-        weight_bytes(model, scheme),
-    )
+    alone, all_of_them = device_weight_bytes(model, scheme, Layout()), weight_bytes(model, scheme)
     if name.startswith("gpt-oss"):
         assert alone > 1.05 * all_of_them, "its experts are padded"
     else:

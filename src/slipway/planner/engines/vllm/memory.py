@@ -92,7 +92,7 @@ def device_memory(
     """
     scheme, kv_width = SCHEMES[precision.weights], KV_BYTES[precision.kv]
     tokens = max_batched_tokens or default_batched_tokens(accelerator)
-    device_bytes = accelerator.usable_mib * MIB
+    device_bytes = accelerator.device_mib * MIB
     usable = math.floor(utilization * device_bytes)
     weights = device_weight_bytes(architecture, scheme, layout)
     activations = activation_bytes(

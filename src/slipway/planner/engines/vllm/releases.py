@@ -37,8 +37,4 @@ NEWEST = RELEASES[-1]
 def release_of(version: str) -> Release:
     """Of a version such as "0.19.1"."""
     major, minor = map(int, version.split(".")[:2])
-    return max((each for each in RELEASES if each.since <= (major, minor)), key=_since)
-
-
-def _since(release: Release) -> tuple[int, int]:
-    return release.since
+    return next(each for each in reversed(RELEASES) if each.since <= (major, minor))
