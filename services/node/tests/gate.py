@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from cluster import FILE_SERVER, Cluster, passing
+from cluster import FILE_SERVER, Cluster
 from gates.model_job import ModelJob, group_of, leaving, placed
 from gates.protocols import SUFFIXES
 from gates.replica_exchange import registered
@@ -134,8 +134,17 @@ def gate(cluster: Cluster, spec: str, **changes: Any) -> subprocess.CompletedPro
 
 def serving(consul: Api) -> list[str]:
     """Allocations that answer by both protocols."""
-    found = [set(registered(passing(consul, f"model-m-all{suffix}"))) for suffix in SUFFIXES]
-    return sorted(set.intersection(*found))
+    return _by_both_protocols(consul, "?passing=1")
+
+
+def announced(consul: Api) -> list[str]:
+    """Allocations that are registered for both protocols, whether they answer or not."""
+    return _by_both_protocols(consul, "")
+
+
+def _by_both_protocols(consul: Api, query: str) -> list[str]:
+    services = [f"/v1/health/service/model-m-all{suffix}{query}" for suffix in SUFFIXES]
+    return sorted(set.intersection(*(set(registered(consul.get(each))) for each in services)))
 
 
 def placed_of(nomad: Api, spec: str) -> list[dict[str, Any]]:
@@ -160,14 +169,17 @@ def replicas(nomad: Api, spec: str) -> dict[str, str]:
 
 @contextmanager
 def fewest_serving(consul: Api) -> Iterator[Callable[[], int]]:
-    """The fewest replicas that answered at any moment of the block, as Consul told."""
-    seen, over = [len(serving(consul))], threading.Event()
+    """The fewest replicas that could be asked at any moment of the block: those that have answered
+    once and are still registered. A check that a loaded machine answers late takes none away."""
+    answered = set(serving(consul))
+    seen, over = [len(answered)], threading.Event()
 
     def watch() -> None:
         index = 0
         while not over.is_set():
-            _, index = consul.watch("/v1/health/service/model-m-all-openai?passing=1", index, 1)
-            seen.append(len(serving(consul)))
+            _, index = consul.watch("/v1/health/service/model-m-all-openai", index, 1)
+            answered.update(serving(consul))
+            seen.append(len(answered.intersection(announced(consul))))
 
     thread = threading.Thread(target=watch)
     thread.start()

@@ -275,8 +275,8 @@ def test_a_slow_download_says_how_much_has_come_and_goes_on_where_it_broke_off(
         if event.get("phase") == "downloading" and "received_bytes" in event
     ]
     size = wheel.stat().st_size
-    assert amounts
-    assert all(0 < received <= size == total for received, total in amounts)
+    assert all(0 <= received <= size == total for received, total in amounts)
+    assert amounts[-1][0] > 0  # the first may be told before a byte has come
     assert [start > 0 for start in registry.starts] == [False, True]
 
 
