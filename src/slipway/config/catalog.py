@@ -99,10 +99,31 @@ class LatentAttention(Settings):
     value_dimensions: PositiveInt = 128
 
 
+class LinearAttention(Settings):
+    """Gated DeltaNet (arXiv 2412.06464): `layers` of the model keep a state instead of a KV cache.
+
+    The other layers, which have attention, are spread evenly, the last layer among them. A
+    sequence's state is a matrix of `key_dimensions` by `value_dimensions` for every value head,
+    `state_bytes` a value, and the last tokens of a `convolution` over queries, keys and values.
+    `gate_rank` is set where the gates are per dimension and of low rank: Kimi Delta Attention
+    (arXiv 2510.26692).
+    """
+
+    layers: Count
+    key_heads: PositiveInt
+    value_heads: PositiveInt
+    key_dimensions: PositiveInt
+    value_dimensions: PositiveInt
+    convolution: PositiveInt = 4  # tokens
+    state_bytes: Literal[2, 4] = 2
+    gate_rank: PositiveInt | None = None
+
+
 class MixtureOfExperts(Settings):
     """A router sends each token to `per_token` of these MLPs; `shared` ones process every token.
 
-    The first `leading_dense_layers` layers have a plain MLP of the architecture's `intermediate`.
+    The first `leading_dense_layers` layers have a plain MLP of the architecture's `intermediate`;
+    of the others, the last of each `every` has experts.
     """
 
     count: PositiveInt
@@ -110,6 +131,44 @@ class MixtureOfExperts(Settings):
     intermediate: PositiveInt  # of one expert
     shared: WholeNumber = 0
     leading_dense_layers: WholeNumber = 0
+    every: PositiveInt = 1
+
+
+# The matrices of a layer that quantization may pack.
+MatrixName = Literal[
+    "query",
+    "key and value",
+    "attention output",
+    "query down",  # of latent attention, as are the next three
+    "query up",
+    "key and value down",
+    "key and value up",
+    "linear attention",
+    "linear attention output",
+    "MLP",
+    "experts",
+    "shared experts",
+]
+
+
+class Unquantized(Settings):
+    """`matrices` that a quantized checkpoint keeps in 16 bits, in these `layers` or in all."""
+
+    matrices: Annotated[tuple[MatrixName, ...], Field(strict=False)]
+    layers: Annotated[tuple[WholeNumber, ...] | None, Field(strict=False)] = None
+
+
+class Checkpoint(Settings):
+    """Weights of an architecture that were published under names of their own.
+
+    `group` is how many weights share a scale, where it is not the scheme's usual number.
+    """
+
+    hub: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+    weights: str
+    group: PositiveInt | None = None
+    unquantized: Annotated[tuple[Unquantized, ...], Field(strict=False)] = ()
+    source: Annotated[str, Field(min_length=1)]
 
 
 # What a layer can have besides RMSNorm, projections without bias and a gated MLP.
@@ -119,8 +178,10 @@ LayerPart = Literal[
     "qk_norm",  # a norm on each head's queries and keys
     "post_norms",  # a norm after attention and MLP too
     "attention_sinks",  # a learned logit per head
+    "attention_gate",  # of each value of attention, from a projection as wide as the queries
     "router_bias",
     "expert_bias",
+    "shared_expert_gate",
     "plain_mlp",  # two matrices: no gate
 ]
 
@@ -131,7 +192,8 @@ class Architecture(Sourced):
 
     `parameters` is the published number; `slipway.planner.memory.parameters` counts from the rest.
     `published_weights` is the scheme (slipway.planner.memory.quantization) of its published
-    weights. `packages` and `hub` list where they are published.
+    weights, with `quantization_group` and `unquantized` as a Checkpoint has them. `packages` and
+    `hub` list where they are published, `checkpoints` what else is.
     """
 
     parameters: Parameters
@@ -149,9 +211,13 @@ class Architecture(Sourced):
     parts: Annotated[tuple[LayerPart, ...], Field(strict=False)] = ()
     sliding_window: SlidingWindow | None = None
     latent: LatentAttention | None = None
+    linear_attention: LinearAttention | None = None
     experts: MixtureOfExperts | None = None
     vision_parameters: Parameters | None = None  # tower and projector
     published_weights: str = "bf16"
+    quantization_group: PositiveInt | None = None
+    unquantized: Annotated[tuple[Unquantized, ...], Field(strict=False)] = ()
+    checkpoints: Annotated[tuple[Checkpoint, ...], Field(strict=False)] = ()
     license: str | None = None
     packages: Annotated[tuple[str, ...], Field(strict=False)] = ()
     hub: Annotated[tuple[str, ...], Field(strict=False)] = ()

@@ -62,22 +62,52 @@ class Precision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SequenceMemory:
+    """What one sequence holds of a device's KV cache, in whole blocks of `block_tokens`.
+
+    Layers with full attention keep a block for all its tokens, layers with a sliding window at most
+    `window_blocks`, and layers with linear attention a state of one size.
+    """
+
+    block_tokens: int
+    full_block_bytes: int  # one block in every layer that keeps all tokens
+    windowed_block_bytes: int = 0  # one block in every windowed layer
+    window_blocks: int = 0
+    state_bytes: int = 0
+
+    def held_bytes(self, tokens: int) -> int:
+        """By a sequence of so many tokens."""
+        blocks = -(-tokens // self.block_tokens)
+        windowed = min(blocks, self.window_blocks) * self.windowed_block_bytes
+        return blocks * self.full_block_bytes + windowed + self.state_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceMemory:
     """Memory of one device of a replica. `kv_cache_bytes` is what is left for the KV cache; it is
-    negative when everything else already exceeds the device."""
+    negative when everything else already exceeds the device. The errors are those of the estimates,
+    in both directions: of the weights, and of all that the engine takes besides."""
 
     device_bytes: int
     usable_bytes: int  # device_bytes x the engine's utilization
     weights_bytes: int
+    weights_error_bytes: int
+    engine_error_bytes: int
     activations_bytes: int  # at the largest step the engine runs
     graphs_bytes: int  # CUDA graphs
     communication_bytes: int  # NCCL and custom all-reduce buffers
     runtime_bytes: int  # context, allocator, kernels
     adapters_bytes: int  # LoRA
     kv_cache_bytes: int
-    kv_bytes_per_token: int  # on this device
-    kv_tokens: int  # tokens the KV cache of the whole replica holds
+    kv_bytes_per_token: int  # on this device, in the layers with attention
+    sequence: SequenceMemory  # while it decodes
+    kv_tokens: int  # tokens the KV cache of the whole replica holds, in sequences of full length
     max_sequences_at_full_length: int
+
+    @property
+    def error_bytes(self) -> int:
+        """By how much the KV cache may be smaller or larger."""
+        return self.weights_error_bytes + self.engine_error_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

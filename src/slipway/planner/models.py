@@ -91,7 +91,7 @@ def plan_model(inputs: PlanInputs, placed: Placed, *, surge_replicas: int) -> Mo
         memory=option.memory,
         parameters=parameters.total,
         active_parameters=parameters.active,
-        sequences_at_mean_length=sequences_at_mean_length(option.memory, demand.load),
+        sequences_at_mean_length=sequences_at_mean_length(option),
         replicas_needed=option.replicas_needed,
         utilization=utilization(demand.load, option.serving, demand.min_replicas),
         serving=option.serving,

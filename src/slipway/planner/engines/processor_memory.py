@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipway.plan.figures import DeviceMemory
+from slipway.plan.figures import DeviceMemory, SequenceMemory
 
 
 def memory_on_processors(
@@ -20,6 +20,8 @@ def memory_on_processors(
         device_bytes=total_bytes,
         usable_bytes=total_bytes,
         weights_bytes=weights_bytes,
+        weights_error_bytes=0,  # the KV cache has the size that is stated, whatever they take
+        engine_error_bytes=0,
         activations_bytes=0,
         graphs_bytes=0,
         communication_bytes=0,
@@ -27,6 +29,7 @@ def memory_on_processors(
         adapters_bytes=adapters_bytes,
         kv_cache_bytes=kv_cache_bytes,
         kv_bytes_per_token=kv_bytes_per_token,
+        sequence=SequenceMemory(block_tokens=1, full_block_bytes=kv_bytes_per_token),
         kv_tokens=kv_tokens,
         max_sequences_at_full_length=kv_tokens // max_len,
     )

@@ -105,12 +105,16 @@ def load_shape(load: Load, replicas: int) -> LoadShape:
     )
 
 
-def sequences_at_mean_length(memory: DeviceMemory, load: Load | None) -> int:
-    """How many requests of mean length a replica's KV cache holds; without a load, of full
-    length."""
-    if load is None:
-        return memory.max_sequences_at_full_length
-    return int(memory.kv_tokens / (load.input_tokens.mean + load.output_tokens.mean))
+def sequences_at_mean_length(option: Option) -> int:
+    """How many requests of mean length a replica runs together: as many as its KV cache holds, and
+    at most max_num_seqs. Without a load, of full length."""
+    demand, memory, load = option.demand, option.memory, option.demand.load
+    held = memory.max_sequences_at_full_length
+    if load is not None:
+        mean = round(load.input_tokens.mean + load.output_tokens.mean)
+        cache = max(0, memory.kv_cache_bytes)
+        held = option.layout.data * (cache // memory.sequence.held_bytes(mean))
+    return min(held, option.layout.data * demand.max_num_seqs)
 
 
 def meets_goal(

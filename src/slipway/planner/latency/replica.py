@@ -66,7 +66,7 @@ def serving_estimate(
     requests = Requests(
         input_tokens=load.input_tokens,
         output_tokens=load.output_tokens,
-        most_sequences=_most_sequences(memory, load, max_num_seqs * layout.data),
+        most_sequences=layout.data * _most_sequences(memory, load, max_num_seqs),
     )
     roofline: Roofline = _no_roofline
     if accelerator is not None:
@@ -90,9 +90,11 @@ def _no_roofline(_: Requests) -> None:
 
 
 def _most_sequences(memory: DeviceMemory, load: LoadShape, max_num_seqs: int) -> float:
-    """A sequence holds its prompt and, on average, half of its output."""
-    held = memory.kv_tokens / (load.input_tokens + load.output_tokens / 2)
-    return max(0.0, min(max_num_seqs, held))
+    """Of one data-parallel group. A sequence holds its prompt and, on average, half of its
+    output."""
+    tokens = load.input_tokens + load.output_tokens // 2
+    held = max(0, memory.kv_cache_bytes) / memory.sequence.held_bytes(tokens)
+    return min(max_num_seqs, held)
 
 
 def _estimate(

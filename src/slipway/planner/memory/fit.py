@@ -8,14 +8,12 @@ from dataclasses import dataclass, replace
 
 from slipway.config.catalog import Accelerator, Architecture
 from slipway.plan.figures import DeviceMemory, Layout, Precision
-from slipway.planner.engines.vllm.memory import (
-    ONE_DEVICE,
-    default_batched_tokens,
-    device_memory,
+from slipway.planner.engines.vllm.kv_cache import (
     in_flight_tokens,
     kv_bytes_per_token,
-    sequence_kv_bytes,
+    sequence_memory,
 )
+from slipway.planner.engines.vllm.memory import ONE_DEVICE, default_batched_tokens, device_memory
 from slipway.planner.engines.vllm.parallelism import DEVICES_PER_NODE, layout_problems
 from slipway.planner.engines.vllm.precisions import (
     dtype_of,
@@ -163,17 +161,11 @@ def longest_sequence(
 ) -> int:
     """The longest sequence in tokens, up to the context, that fits in `cache` bytes of a device."""
 
-    def needed(tokens: int) -> int:
-        return sequence_kv_bytes(
-            architecture,
-            tokens=tokens,
-            bytes_per_value=bytes_per_value,
-            layout=layout,
-            in_flight=in_flight,
-        )
-
+    sequence = sequence_memory(
+        architecture, bytes_per_value=bytes_per_value, layout=layout, in_flight=in_flight
+    )
     lengths = range(1, architecture.context + 1)
-    return bisect_right(lengths, cache, key=needed)
+    return bisect_right(lengths, cache, key=sequence.held_bytes)
 
 
 def _longest(

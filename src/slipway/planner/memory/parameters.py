@@ -6,12 +6,18 @@ checked against transformers on the meta device in tests/unit/planner/memory/tes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
-from slipway.config.catalog import Architecture, LatentAttention, MixtureOfExperts
+from slipway.config.catalog import (
+    Architecture,
+    LatentAttention,
+    LinearAttention,
+    MatrixName,
+    MixtureOfExperts,
+)
 
 # How tensor parallelism divides a matrix: over all devices, over KV heads (replicated once there
 # are more devices than heads), over the devices that share experts, or not at all.
@@ -22,11 +28,11 @@ Kind = Literal["linear", "expert", "kept"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
-    """Parameters of one kind in each of `layers` layers, experts counted together."""
+    """Parameters of one kind in each of `layers`, which ascend; experts are counted together."""
 
     name: str
     parameters: int  # in one layer
-    layers: range
+    layers: Sequence[int]
     division: Division
     kind: Kind
     active: int  # the part of `parameters` used for one token
@@ -77,15 +83,44 @@ def output_parameters(architecture: Architecture) -> int:
 @cache
 def layer_matrices(architecture: Architecture) -> tuple[Matrix, ...]:
     """Every matrix of the layers."""
-    layers = range(architecture.layers)
-    return (
-        *_attention(architecture, layers),
+    layers, recurrent = range(architecture.layers), linear_layers(architecture)
+    attending = tuple(layer for layer in layers if layer not in recurrent)
+    matrices = (
+        *_attention(architecture, attending if recurrent else layers),
+        *_linear_attention(architecture, tuple(sorted(recurrent))),
         *_mlps(architecture, layers),
         _kept("norms", _norms(architecture), layers),
     )
+    return tuple(part for matrix in matrices for part in _by_packing(architecture, matrix))
 
 
-def _attention(architecture: Architecture, layers: range) -> Iterator[Matrix]:
+def linear_layers(architecture: Architecture) -> frozenset[int]:
+    """The layers with linear attention: all but the others, which are spread evenly."""
+    linear, layers = architecture.linear_attention, architecture.layers
+    if linear is None:
+        return frozenset()
+    others = layers - linear.layers
+    attending = {-(-layers * (index + 1) // others) - 1 for index in range(others)}
+    return frozenset(range(layers)) - attending
+
+
+def _by_packing(architecture: Architecture, matrix: Matrix) -> Iterator[Matrix]:
+    """The matrix in the layers where it is quantized, and in those where it is kept."""
+    kept = {
+        layer
+        for each in architecture.unquantized
+        if matrix.name in each.matrices
+        for layer in (matrix.layers if each.layers is None else each.layers)
+    }
+    if not kept:
+        yield matrix
+        return
+    packed = tuple(layer for layer in matrix.layers if layer not in kept)
+    yield replace(matrix, layers=packed)
+    yield replace(matrix, layers=tuple(x for x in matrix.layers if x in kept), kind="kept")
+
+
+def _attention(architecture: Architecture, layers: Sequence[int]) -> Iterator[Matrix]:
     latent = architecture.latent
     if latent is not None:
         yield from _latent_attention(architecture, latent, layers)
@@ -93,20 +128,49 @@ def _attention(architecture: Architecture, layers: range) -> Iterator[Matrix]:
     hidden, parts = architecture.hidden, architecture.parts
     queries = architecture.heads * architecture.head_dim
     keys = architecture.kv_heads * architecture.head_dim
-    yield _linear("query", hidden * queries, layers)
+    gated = 2 if "attention_gate" in parts else 1
+    yield _linear("query", hidden * queries * gated, layers)
     yield _linear("key and value", 2 * hidden * keys, layers, division="kv_heads")
     yield _linear("attention output", queries * hidden, layers)
     yield _kept(
-        "attention biases",
+        "attention biases and norms",
         (queries + 2 * keys) * ("qkv_bias" in parts)
         + hidden * ("output_bias" in parts)
-        + architecture.heads * ("attention_sinks" in parts),
+        + architecture.heads * ("attention_sinks" in parts)
+        + 2 * architecture.head_dim * ("qk_norm" in parts),
         layers,
     )
 
 
+def _linear_attention(architecture: Architecture, layers: Sequence[int]) -> Iterator[Matrix]:
+    """As transformers builds Qwen3-Next and Kimi Linear. What is not a projection stays in 16
+    bits."""
+    linear = architecture.linear_attention
+    if linear is None:
+        return
+    hidden, heads = architecture.hidden, linear.value_heads
+    keys = linear.key_heads * linear.key_dimensions
+    values = heads * linear.value_dimensions
+    yield _linear("linear attention", hidden * (2 * keys + values) + _gates(hidden, linear), layers)
+    yield _linear("linear attention output", values * hidden, layers)
+    decays = heads + (keys if linear.gate_rank else heads)
+    convolution = (2 * keys + values) * linear.convolution
+    yield _kept("states", convolution + decays + linear.value_dimensions, layers)
+
+
+def _gates(hidden: int, linear: LinearAttention) -> int:
+    """Of the step and the decay, one a head, and of the output, one a value; or the last two by a
+    projection down and one up."""
+    values = linear.value_heads * linear.value_dimensions
+    rank = linear.gate_rank
+    if rank is None:
+        return hidden * (2 * linear.value_heads + values)
+    keys = linear.key_heads * linear.key_dimensions
+    return hidden * linear.value_heads + rank * (2 * hidden + keys + values)
+
+
 def _latent_attention(
-    architecture: Architecture, latent: LatentAttention, layers: range
+    architecture: Architecture, latent: LatentAttention, layers: Sequence[int]
 ) -> Iterator[Matrix]:
     """DeepSeek-V2, arXiv 2405.04434 §2.1: both down-projections are on every device."""
     hidden, heads = architecture.hidden, architecture.heads
@@ -130,7 +194,8 @@ def _mlps(architecture: Architecture, layers: range) -> Iterator[Matrix]:
     if experts is None:
         yield _linear("MLP", _mlp(architecture, architecture.intermediate), layers)
         return
-    dense, mixed = layers[: experts.leading_dense_layers], layers[experts.leading_dense_layers :]
+    mixed = layers[experts.leading_dense_layers + experts.every - 1 :: experts.every]
+    dense = tuple(layer for layer in layers if layer not in mixed)
     yield _linear("MLP", _mlp(architecture, architecture.intermediate), dense)
     yield from _mixture(architecture, experts, mixed)
 
@@ -159,7 +224,7 @@ def _mixture(
     )
     yield _linear("shared experts", experts.shared * expert, layers)
     router = experts.count * (hidden + ("router_bias" in parts))
-    yield _kept("router", router, layers)
+    yield _kept("router", router + hidden * ("shared_expert_gate" in parts), layers)
 
 
 def _mlp(architecture: Architecture, intermediate: int) -> int:
@@ -170,11 +235,12 @@ def _mlp(architecture: Architecture, intermediate: int) -> int:
 
 def _norms(architecture: Architecture) -> int:
     blocks = 4 if "post_norms" in architecture.parts else 2
-    heads = 2 * architecture.head_dim * ("qk_norm" in architecture.parts)
-    return blocks * architecture.hidden + heads
+    return blocks * architecture.hidden
 
 
-def _linear(name: str, parameters: int, layers: range, *, division: Division = "tensor") -> Matrix:
+def _linear(
+    name: MatrixName, parameters: int, layers: Sequence[int], *, division: Division = "tensor"
+) -> Matrix:
     return Matrix(
         name=name,
         parameters=parameters,
@@ -185,7 +251,7 @@ def _linear(name: str, parameters: int, layers: range, *, division: Division = "
     )
 
 
-def _kept(name: str, parameters: int, layers: range) -> Matrix:
+def _kept(name: str, parameters: int, layers: Sequence[int]) -> Matrix:
     return Matrix(
         name=name,
         parameters=parameters,

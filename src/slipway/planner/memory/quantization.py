@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -79,6 +79,12 @@ SCHEMES: Mapping[str, Scheme] = MappingProxyType(
 
 # vLLM's --kv-cache-dtype
 KV_BYTES: Mapping[str, int] = MappingProxyType({"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1})
+
+
+def scheme_of(architecture: Architecture, weights: str) -> Scheme:
+    """The scheme with the group that the published weights have."""
+    scheme, group = SCHEMES[weights], architecture.quantization_group
+    return replace(scheme, group=group) if group else scheme
 
 
 def weight_bytes(architecture: Architecture, scheme: Scheme) -> int:

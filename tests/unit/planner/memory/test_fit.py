@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slipway.plan.figures import Layout, Precision
-from slipway.planner.engines.vllm.memory import sequence_kv_bytes
 from slipway.planner.memory.fit import Deployment, Fit, fit, longest_sequence, replica_layout
 from tests.unit.planner.architectures import ACCELERATORS, MODELS
+from tests.unit.planner.memory.sequences import sequence_kv_bytes
 
 GIB = 2**30
 

@@ -12,12 +12,19 @@ from hypothesis import strategies as st
 from slipway.config.catalog import (
     Architecture,
     LatentAttention,
+    LinearAttention,
     MixtureOfExperts,
     SlidingWindow,
 )
 from slipway.plan.figures import DeviceMemory, Layout, Precision
 from slipway.planner.engines.adapter import LoraAdapters
 from slipway.planner.engines.sim.memory import SIM_REPLICA_BYTES, simulated_replica
+from slipway.planner.engines.vllm.kv_cache import (
+    in_flight_tokens,
+    kv_bytes,
+    kv_bytes_per_token,
+    sequence_memory,
+)
 from slipway.planner.engines.vllm.memory import (
     CPU_ENGINE_OVERHEAD_BYTES,
     RUNTIME_BYTES,
@@ -29,13 +36,10 @@ from slipway.planner.engines.vllm.memory import (
     device_memory,
     device_weight_bytes,
     graph_bytes,
-    in_flight_tokens,
-    kv_bytes,
-    kv_bytes_per_token,
-    sequence_kv_bytes,
 )
 from slipway.planner.memory.quantization import SCHEMES, weight_bytes
 from tests.unit.planner.architectures import ACCELERATORS, MODELS, made_up
+from tests.unit.planner.memory.sequences import sequence_kv_bytes
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 PER_LAYER = 2 * 2 * 8 * 2  # bytes of a token in a made-up layer: K and V, 2 heads, 8 values of 2
@@ -565,3 +569,41 @@ def test_a_simulated_replica_holds_neither_weights_nor_cache() -> None:
     assert estimate.usable_bytes == SIM_REPLICA_BYTES
     assert estimate.weights_bytes == 0
     assert estimate.kv_tokens == 40 * GIB // (320 * KIB)
+
+
+# --- linear attention ------------------------------------------------------------------------
+
+
+def _hybrid(**changes: Any) -> Architecture:
+    """Qwen3.5-35B-A3B's attention: 10 of 40 layers have it."""
+    linear = LinearAttention(
+        layers=30,
+        key_heads=16,
+        value_heads=32,
+        key_dimensions=128,
+        value_dimensions=128,
+        state_bytes=4,
+    )
+    values = {"layers": 40, "hidden": 2048, "heads": 16, "kv_heads": 2, "head_dim": 256}
+    return made_up(**values | {"linear_attention": linear} | changes)
+
+
+def test_a_block_of_a_hybrid_is_as_large_as_a_state() -> None:
+    """vllm-project/vllm#49476 printed 36.17 requests of 180,224 tokens in 64.36 GiB with one state
+    of each sequence: 2,096 tokens of 2 x 2 x 256 bytes are the 2 MiB + 48 KiB of a state."""
+    sequence = sequence_memory(_hybrid(), bytes_per_value=1)
+    assert sequence.block_tokens == 2096
+    assert sequence.full_block_bytes == 10 * (2**21 + 48 * KIB)
+    with_one_state = sequence.held_bytes(180_224) - sequence.state_bytes // 2
+    assert 64.36 * GIB / with_one_state == pytest.approx(36.17, abs=0.01)
+
+
+def test_linear_attention_keeps_its_states_whatever_the_length() -> None:
+    sequence = sequence_memory(_hybrid(), bytes_per_value=2)
+    longer = sequence.held_bytes(100 * sequence.block_tokens)
+    assert longer - sequence.held_bytes(sequence.block_tokens) == 99 * sequence.full_block_bytes
+    assert sequence.state_bytes == 2 * 3 * sequence.full_block_bytes
+
+
+def test_layers_with_linear_attention_have_no_cache_for_tokens() -> None:
+    assert kv_bytes_per_token(_hybrid(), bytes_per_value=2) == 10 * 2 * 2 * 256 * 2

@@ -1,15 +1,15 @@
 """Memory of one device of a vLLM replica: weights, KV cache, and what the engine itself needs.
 
-The KV cache of a layer is what vLLM allocates (vllm/v1/kv_cache_interface.py: full attention,
-sliding window, latent attention). A constant that was not measured here names its source in a
-comment. The formulas are checked against known models and against aiconfigurator in
-tests/unit/planner/memory/test_memory.py and test_aiconfigurator_memory.py.
+A constant that was not measured here names its source in a comment. In tests/unit/planner/memory
+the formulas are checked against known models (test_memory.py), against aiconfigurator
+(test_aiconfigurator_memory.py) and against what servers printed (test_observed.py).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 
@@ -23,9 +23,16 @@ from slipway.planner.memory.parameters import (
     layer_matrices,
     output_parameters,
 )
-from slipway.planner.memory.quantization import KV_BYTES, SCHEMES, Scheme, weight_bytes
+from slipway.planner.memory.quantization import (
+    KV_BYTES,
+    SCHEMES,
+    Scheme,
+    scheme_of,
+    weight_bytes,
+)
 from slipway.planner.units import GIB, MIB
 
+from .kv_cache import in_flight_tokens, is_mixed, kv_bytes_per_token, sequence_memory
 from .parallelism import expert_slices, kv_heads_per_device, stage_layers
 from .releases import NEWEST, Release
 
@@ -37,7 +44,6 @@ CPU_ENGINE_OVERHEAD_BYTES = 3 * GIB
 
 DTYPE_SCHEMES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
-KV_BLOCK_TOKENS = 16  # vLLM's block size: a sequence's last block is allocated whole
 ACTIVATION_BYTES = 2
 
 # What a start takes outside torch after the context is made (0.13 GiB on an H100,
@@ -53,6 +59,11 @@ GROUP_BUFFER_BYTES = 392 * MIB
 # known deployments (a 7B model 0.6 GiB, a 70B model 0.8).
 GRAPH_POOL_BYTES = 460 * MIB
 GRAPH_BYTES_PER_LAYER = 4 * MIB
+
+# The largest errors in starts of servers, rounded up (docs/benchmarks/memory.md).
+DENSE_WEIGHTS_ERROR = 0.02
+OTHER_WEIGHTS_ERROR = 0.05
+ENGINE_ERROR = 0.25
 
 ONE_DEVICE = Layout()
 
@@ -90,7 +101,8 @@ def device_memory(
     (vllm/v1/worker/gpu_worker.py, determine_available_memory). `utilization` is vLLM's
     gpu_memory_utilization; `max_batched_tokens` defaults to what vLLM chooses for the device.
     """
-    scheme, kv_width = SCHEMES[precision.weights], KV_BYTES[precision.kv]
+    scheme = scheme_of(architecture, precision.weights)
+    kv_width = KV_BYTES[precision.kv]
     tokens = max_batched_tokens or default_batched_tokens(accelerator)
     device_bytes = accelerator.device_mib * MIB
     usable = math.floor(utilization * device_bytes)
@@ -103,17 +115,18 @@ def device_memory(
     lora = adapter_bytes(architecture, adapters, layout) if adapters else 0
     cache = usable - weights - activations - graphs - communication - RUNTIME_BYTES - lora
     per_token = kv_bytes_per_token(architecture, bytes_per_value=kv_width, layout=layout)
-    sequence = partial(
-        sequence_kv_bytes, architecture, tokens=max_len, bytes_per_value=kv_width, layout=layout
-    )
-    decoding, admitted = sequence(), sequence(in_flight=in_flight_tokens(layout, tokens))
+    sequence_of = partial(sequence_memory, architecture, bytes_per_value=kv_width, layout=layout)
+    sequence, prompt = sequence_of(), sequence_of(in_flight=in_flight_tokens(layout, tokens))
+    decoding, admitted = sequence.held_bytes(max_len), prompt.held_bytes(max_len)
     held = max(0, cache)
-    # With windowed layers a token's share depends on its sequence's length: full length is assumed.
-    held_tokens = held * max_len // decoding if architecture.sliding_window else held // per_token
+    # Where a token's share depends on its sequence's length, full length is assumed, as vLLM does.
+    held_tokens = held * max_len // decoding if is_mixed(architecture) else held // per_token
     return DeviceMemory(
         device_bytes=device_bytes,
         usable_bytes=usable,
         weights_bytes=weights,
+        weights_error_bytes=math.ceil(weights_error(architecture, scheme) * weights),
+        engine_error_bytes=math.ceil(ENGINE_ERROR * (usable - weights - cache)),
         activations_bytes=activations,
         graphs_bytes=graphs,
         communication_bytes=communication,
@@ -121,6 +134,7 @@ def device_memory(
         adapters_bytes=lora,
         kv_cache_bytes=cache,
         kv_bytes_per_token=per_token,
+        sequence=sequence,
         kv_tokens=layout.data * held_tokens,
         max_sequences_at_full_length=layout.data * _sequences_in(held, decoding, admitted),
     )
@@ -146,60 +160,11 @@ def device_weight_bytes(architecture: Architecture, scheme: Scheme, layout: Layo
     )
 
 
-def kv_bytes_per_token(
-    architecture: Architecture, *, bytes_per_value: int, layout: Layout = ONE_DEVICE
-) -> int:
-    """KV cache of one token on one device, every layer counted.
-
-    Grouped-query attention: 2 (K and V) · layers · kv_heads · head_dim · bytes. Under tensor
-    parallelism heads are divided, and replicated once there are more devices than heads.
-    Latent attention (DeepSeek-V2, arXiv 2405.04434 §2.1): layers · (kv_lora_rank + rope) ·
-    bytes, replicated on every device.
-    """
-    layers = math.ceil(architecture.layers / layout.pipeline)
-    return layers * _layer_kv_bytes(architecture, bytes_per_value, layout)
-
-
-def kv_bytes(
-    architecture: Architecture,
-    *,
-    tokens: int,
-    bytes_per_value: int,
-    layout: Layout = ONE_DEVICE,
-) -> int:
-    """KV values of one sequence on one device. Sliding-window layers stop growing at the window."""
-    full, windowed = _attention_layers(architecture, layout)
-    window = architecture.sliding_window
-    layer_tokens = full * tokens + windowed * min(tokens, window.tokens if window else 0)
-    return layer_tokens * _layer_kv_bytes(architecture, bytes_per_value, layout)
-
-
-def sequence_kv_bytes(
-    architecture: Architecture,
-    *,
-    tokens: int,
-    bytes_per_value: int,
-    layout: Layout = ONE_DEVICE,
-    in_flight: int = 1,
-) -> int:
-    """What vLLM allocates for one sequence on one device: whole blocks, in groups of layers.
-
-    A windowed layer holds the window before the `in_flight` tokens of the running steps, and both
-    start anywhere in a block (SlidingWindowSpec in vllm/v1/kv_cache_interface.py). `in_flight` is
-    one token while decoding and `in_flight_tokens` while the prompt is computed.
-    """
-    full, windowed = _grouped_layers(*_attention_layers(architecture, layout))
-    blocks = math.ceil(tokens / KV_BLOCK_TOKENS)
-    window = architecture.sliding_window
-    reach = math.ceil((window.tokens - 1 + in_flight) / KV_BLOCK_TOKENS) + 1 if window else 0
-    per_block = KV_BLOCK_TOKENS * _layer_kv_bytes(architecture, bytes_per_value, layout)
-    return (full * blocks + windowed * min(blocks, reach)) * per_block
-
-
-def in_flight_tokens(layout: Layout, batched_tokens: int) -> int:
-    """Tokens of all steps that vLLM has in flight: one step per pipeline stage, and one in
-    preparation (max_concurrent_batches in vllm/config/vllm.py, with asynchronous scheduling)."""
-    return (layout.pipeline + 1) * batched_tokens
+def weights_error(architecture: Architecture, scheme: Scheme) -> float:
+    """By which share the weights may be smaller or larger. What checkpoints leave unquantized, and
+    how engines pad experts, is not in the architecture."""
+    plain = scheme.bits >= 16 and architecture.experts is None
+    return DENSE_WEIGHTS_ERROR if plain else OTHER_WEIGHTS_ERROR
 
 
 def activation_bytes(
@@ -341,36 +306,9 @@ def _shared_by(matrix: Matrix, architecture: Architecture, layout: Layout) -> fl
     return 1.0
 
 
-def _overlap(one: range, other: range) -> int:
-    return max(0, min(one.stop, other.stop) - max(one.start, other.start))
-
-
-def _layer_kv_bytes(architecture: Architecture, bytes_per_value: int, layout: Layout) -> int:
-    latent = architecture.latent
-    if latent is not None:
-        return (latent.kv_lora_rank + latent.rope_dimensions) * bytes_per_value
-    kv_heads = kv_heads_per_device(architecture, layout.tensor)
-    return 2 * kv_heads * architecture.head_dim * bytes_per_value
-
-
-def _attention_layers(architecture: Architecture, layout: Layout) -> tuple[int, int]:
-    """(full, windowed) layers of the largest pipeline stage."""
-    window = architecture.sliding_window
-    stage = math.ceil(architecture.layers / layout.pipeline)
-    if window is None:
-        return stage, 0
-    full = math.ceil((architecture.layers - window.layers) / layout.pipeline)
-    return full, stage - full
-
-
-def _grouped_layers(full: int, windowed: int) -> tuple[int, int]:
-    """Both kinds rounded up to vLLM's groups of equal size (vllm/v1/core/kv_cache_utils.py): the
-    count of the rarer kind, or of the other kind where the counts are close."""
-    if not full or not windowed:
-        return full, windowed
-    fewer, more = sorted((full, windowed))
-    group = more if more < 1.5 * fewer else fewer
-    return math.ceil(full / group) * group, math.ceil(windowed / group) * group
+def _overlap(layers: Sequence[int], stage: range) -> int:
+    """How many of the ascending `layers` are in the stage."""
+    return bisect_left(layers, stage.stop) - bisect_left(layers, stage.start)
 
 
 def _sequences_in(cache: int, decoding: int, admitted: int) -> int:
