@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 from slipway.config.catalog import Catalog, load_catalog  # noqa: E402
 from slipway.plan.figures import Layout, Precision  # noqa: E402
 from slipway.planner.engines.vllm.kv_cache import kv_bytes  # noqa: E402
-from slipway.planner.engines.vllm.memory import device_memory  # noqa: E402
+from slipway.planner.engines.vllm.memory import device_memory, rotation_bytes  # noqa: E402
 from slipway.planner.memory.quantization import KV_BYTES  # noqa: E402
 from slipway.planner.units import GIB  # noqa: E402
 
@@ -86,7 +86,7 @@ def _planned_gib(
         architecture, tokens=tokens, bytes_per_value=KV_BYTES[row["kv"]], layout=layout
     )
     parts = {
-        "weights": memory.weights_bytes,
+        "weights": memory.weights_bytes - rotation_bytes(architecture),  # theirs has none
         "activations": memory.activations_bytes,
         "kvcache": row["batch"] * sequence,
         "nccl": memory.communication_bytes,

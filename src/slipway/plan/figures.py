@@ -101,8 +101,14 @@ class DeviceMemory:
     kv_cache_bytes: int
     kv_bytes_per_token: int  # on this device, in the layers with attention
     sequence: SequenceMemory  # while it decodes
+    longest_sequence_bytes: int  # of full length, while its prompt is computed
     kv_tokens: int  # tokens the KV cache of the whole replica holds, in sequences of full length
     max_sequences_at_full_length: int
+
+    @property
+    def started_cache_bytes(self) -> int:
+        """The KV cache of a replica that starts: one that may fit has room for one sequence."""
+        return max(self.kv_cache_bytes, self.longest_sequence_bytes)
 
     @property
     def error_bytes(self) -> int:

@@ -293,7 +293,7 @@ def test_a_replica_that_the_model_does_not_allow_is_answered_with_no_and_why(
     """A question that was answered: exit code 1."""
     result = run("fit", "phi-4", "--gpu", "L4", "--quant", "awq", *option)
     assert result.exit_code == 1
-    assert "phi-4 does not fit" in result.stdout
+    assert "phi-4 cannot run" in result.stdout
     assert "why: " in result.stdout
 
 

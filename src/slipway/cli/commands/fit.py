@@ -7,15 +7,12 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
-from slipway.cli.console import print_tables, say, write_json
+from slipway.cli.console import print_tables, write_json
 from slipway.cli.environment import CHECKOUT
 from slipway.cli.errors import FAILED, WRONG_INPUT, CliError
 from slipway.cli.options import Json
-from slipway.cli.views.tables import plain_table
+from slipway.cli.views.fit_table import fit_table, memory_parts
 from slipway.config.catalog import (
     HOW_TO_ADD_A_MODEL,
     Architecture,
@@ -23,17 +20,15 @@ from slipway.config.catalog import (
     load_catalog,
 )
 from slipway.config.errors import suggestion
-from slipway.plan.figures import DeviceMemory, Layout, Precision
+from slipway.plan.figures import Layout, Precision
 from slipway.planner.engines.vllm.memory import PART_SOURCES
 from slipway.planner.engines.vllm.parallelism import DEVICES_PER_NODE
-from slipway.planner.engines.vllm.precisions import engine_problems
 from slipway.planner.memory.fit import Deployment, Fit, fit, replica_layout
-from slipway.planner.memory.parameters import ParameterCount, count
+from slipway.planner.memory.parameters import count
 from slipway.planner.memory.quantization import KV_BYTES, SCHEMES
+from slipway.planner.units import GIB
 
 app = typer.Typer(add_completion=False)
-
-_GIB = 2**30
 
 # Far beyond any replica: a larger number is a typing mistake, and every pipeline stage is computed.
 _MOST_DEVICES = 1024
@@ -63,6 +58,12 @@ def fit_command(
     max_len: Annotated[
         int | None, typer.Option("--max-len", min=1, help="Tokens of the longest sequence.")
     ] = None,
+    max_num_seqs: Annotated[
+        int, typer.Option("--max-num-seqs", min=1, help="Requests decoded together at most.")
+    ] = 256,
+    utilization: Annotated[
+        float, typer.Option("--utilization", min=0.01, max=1, help="Share of the memory to use.")
+    ] = 0.9,
     json: Json = False,
 ) -> None:
     """Say whether a model fits, what remains for requests, and what would fit."""
@@ -80,16 +81,15 @@ def fit_command(
             kv=_known(kv_dtype, KV_BYTES, "--kv-dtype", "slipway"),
         ),
         max_len=max_len,
+        max_num_seqs=max_num_seqs,
+        utilization=utilization,
     )
     answer = fit(architecture, deployment, catalog.accelerators, devices_per_node=per_node)
-    notes = engine_problems(accelerator, catalog.accelerators[accelerator])
     if json:
-        write_json(fit_document(key, architecture, answer) | {"notes": notes})
+        write_json(fit_document(key, architecture, answer))
         return
     print_tables(fit_table(key, architecture, answer))
-    for note in notes:
-        say(f"note: {note}; only memory was checked")
-    if not answer.feasible:
+    if answer.verdict in {"does_not_fit", "cannot_run"}:
         raise typer.Exit(FAILED)
 
 
@@ -107,7 +107,8 @@ def find_model(name: str, known: Mapping[str, Architecture]) -> str:
 
 
 def fit_document(model: str, architecture: Architecture, answer: Fit) -> dict[str, Any]:
-    """The answer for scripts. `kv_bytes_per_token` is the whole model's, sizes are per device."""
+    """The answer for scripts. `kv_bytes_per_token` is the whole model's, sizes are per device, and
+    a band is the lowest and the highest that the error of the estimates allows."""
     deployment, memory = answer.deployment, answer.memory
     parameters = count(architecture)
     return {
@@ -116,6 +117,7 @@ def fit_document(model: str, architecture: Architecture, answer: Fit) -> dict[st
         "count": deployment.layout.devices,
         "layout": dataclasses.asdict(deployment.layout),
         "precision": dataclasses.asdict(deployment.precision),
+        "verdict": answer.verdict,
         "feasible": answer.feasible,
         "reasons": list(answer.reasons),
         "suggestions": list(answer.suggestions),
@@ -123,79 +125,30 @@ def fit_document(model: str, architecture: Architecture, answer: Fit) -> dict[st
         "active_parameters": parameters.active,
         "context": architecture.context,
         "max_len": answer.max_len,
-        "weights_gib_per_gpu": round(memory.weights_bytes / _GIB, 3),
+        "weights_gib_per_gpu": _gib(memory.weights_bytes),
         "kv_bytes_per_token": answer.kv_bytes_per_token,
         "kv_bytes_per_token_per_gpu": memory.kv_bytes_per_token,
         "kv_tokens": answer.kv_tokens,
+        "longest_sequence_bytes_per_gpu": memory.longest_sequence_bytes,
+        "max_num_seqs": deployment.max_num_seqs,
         "max_concurrent_requests": answer.max_concurrent_requests,
-        "memory_gib_per_gpu": {
-            name: round(size / _GIB, 3) for name, size in _parts(memory).items()
+        "memory_gib_per_gpu": {part.key: _gib(part.size_bytes) for part in memory_parts(memory)},
+        "memory_bytes_per_gpu": {part.key: part.size_bytes for part in memory_parts(memory)},
+        "band": {
+            "weights_gib_per_gpu": _band(memory.weights_bytes, memory.weights_error_bytes),
+            "kv_cache_gib_per_gpu": _band(memory.kv_cache_bytes, memory.error_bytes),
         },
         "sources": dict(PART_SOURCES),
+        "notes": [],
     }
 
 
-def fit_table(model: str, architecture: Architecture, answer: Fit) -> RenderableType:
-    """The answer for people. Prints nothing itself."""
-    return Group(_verdict(model, answer), *_reasons(answer), _memory(architecture, answer))
+def _band(size_bytes: int, error_bytes: int) -> list[float]:
+    return [_gib(size_bytes - error_bytes), _gib(size_bytes + error_bytes)]
 
 
-def _verdict(model: str, answer: Fit) -> Text:
-    deployment, layout = answer.deployment, answer.deployment.layout
-    where = f"{layout.devices} x {deployment.accelerator} (tensor {layout.tensor}"
-    where += f", pipeline {layout.pipeline})" if layout.pipeline > 1 else ")"
-    precision = f"{deployment.precision.weights} weights, {deployment.precision.kv} KV"
-    if not answer.feasible:
-        return Text(f"{model} does not fit on {where}, {precision}", style="bold red")
-    return Text(f"{model} fits on {where}, {precision}", style="bold green")
-
-
-def _reasons(answer: Fit) -> list[Text]:
-    why = [Text(f"  why: {reason}") for reason in answer.reasons]
-    return why + [Text(f"  fits with {option}") for option in answer.suggestions]
-
-
-def _memory(architecture: Architecture, answer: Fit) -> Table:
-    table = plain_table()
-    table.add_column("per device")
-    table.add_column("", justify="right", no_wrap=True)
-    table.add_column("from")
-    for name, size in _parts(answer.memory).items():
-        table.add_row(name.replace("_", " "), f"{size / _GIB:.2f} GiB", PART_SOURCES[name])
-    table.add_section()
-    for name, value in _requests(count(architecture), architecture, answer):
-        table.add_row(name, value)
-    return table
-
-
-def _requests(
-    parameters: ParameterCount, architecture: Architecture, answer: Fit
-) -> list[tuple[str, str]]:
-    rows = [("parameters", f"{parameters.total / 1e9:.2f} billion")]
-    if parameters.active != parameters.total:
-        rows.append(("of which active", f"{parameters.active / 1e9:.2f} billion"))
-    rows.append(("KV cache per token, whole model", f"{answer.kv_bytes_per_token / 1024:.1f} KiB"))
-    if not answer.feasible:
-        return rows
-    return [
-        *rows,
-        ("tokens of KV cache", f"{answer.kv_tokens:,}"),
-        ("longest sequence", f"{answer.max_len:,} of {architecture.context:,}"),
-        ("requests of that length at once", f"{answer.max_concurrent_requests:,}"),
-    ]
-
-
-def _parts(memory: DeviceMemory) -> dict[str, int]:
-    return {
-        "device": memory.device_bytes,
-        "usable": memory.usable_bytes,
-        "weights": memory.weights_bytes,
-        "activations": memory.activations_bytes,
-        "graphs": memory.graphs_bytes,
-        "communication": memory.communication_bytes,
-        "runtime": memory.runtime_bytes,
-        "kv_cache": memory.kv_cache_bytes,
-    }
+def _gib(size_bytes: int) -> float:
+    return round(size_bytes / GIB, 3)
 
 
 def _known(name: str, known: Mapping[str, object], option: str, where: str) -> str:

@@ -30,6 +30,7 @@ def memory_on_processors(
         kv_cache_bytes=kv_cache_bytes,
         kv_bytes_per_token=kv_bytes_per_token,
         sequence=SequenceMemory(block_tokens=1, full_block_bytes=kv_bytes_per_token),
+        longest_sequence_bytes=max_len * kv_bytes_per_token,
         kv_tokens=kv_tokens,
         max_sequences_at_full_length=kv_tokens // max_len,
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from slipway.plan.figures import DeviceMemory, Layout
 from slipway.planner.engines.adapter import AcceleratorReplica
+from slipway.planner.memory.verdict import verdict
 from slipway.planner.supply.supply import Supply
 from slipway.planner.units import GIB
 
@@ -15,7 +16,8 @@ from .demand import Demand
 def replica_memory(
     demand: Demand, supply: Supply, layout: Layout
 ) -> DeviceMemory | tuple[str, ...]:
-    """The memory of each device, or every reason why the pool cannot hold the replica."""
+    """The memory of each device, where it fits or may fit, or every reason why the pool cannot hold
+    the replica."""
     memory = demand.engine.device_memory(
         AcceleratorReplica(
             architecture=demand.architecture,
@@ -33,18 +35,23 @@ def replica_memory(
     reasons = (*reasons, *_too_few_devices(demand, supply, layout))
     if reasons or isinstance(memory, tuple):
         return reasons
-    if memory.kv_cache_bytes <= 0:
-        usable, missing = memory.usable_bytes / GIB, -memory.kv_cache_bytes / GIB
+    if verdict(memory) == "does_not_fit":
+        return (_why_not(demand, supply, memory),)
+    return memory
+
+
+def _why_not(demand: Demand, supply: Supply, memory: DeviceMemory) -> str:
+    cache, usable = memory.kv_cache_bytes / GIB, memory.usable_bytes / GIB
+    if cache <= 0:
         return (
             f"weights of {memory.weights_bytes / GIB:.1f} GiB and what the engine needs exceed the"
-            f" {usable:.1f} GiB usable on {supply.accelerator_name} by {missing:.1f} GiB",
+            f" {usable:.1f} GiB usable on {supply.accelerator_name} by {-cache:.1f} GiB"
         )
-    if memory.max_sequences_at_full_length < 1:
-        return (
-            f"the KV cache holds {memory.kv_tokens // layout.data} tokens, less than one sequence"
-            f" of {demand.max_model_len}",
-        )
-    return memory
+    return (
+        f"the KV cache that is left, {cache:.1f} GiB, is less than the"
+        f" {memory.longest_sequence_bytes / GIB:.1f} GiB of one sequence of"
+        f" {demand.max_model_len:,} tokens"
+    )
 
 
 def _too_few_devices(demand: Demand, supply: Supply, layout: Layout) -> Iterator[str]:

@@ -109,12 +109,11 @@ def sequences_at_mean_length(option: Option) -> int:
     """How many requests of mean length a replica runs together: as many as its KV cache holds, and
     at most max_num_seqs. Without a load, of full length."""
     demand, memory, load = option.demand, option.memory, option.demand.load
-    held = memory.max_sequences_at_full_length
+    length = demand.max_model_len
     if load is not None:
-        mean = round(load.input_tokens.mean + load.output_tokens.mean)
-        cache = max(0, memory.kv_cache_bytes)
-        held = option.layout.data * (cache // memory.sequence.held_bytes(mean))
-    return min(held, option.layout.data * demand.max_num_seqs)
+        length = round(load.input_tokens.mean + load.output_tokens.mean)
+    held = memory.started_cache_bytes // memory.sequence.held_bytes(length)
+    return option.layout.data * min(held, demand.max_num_seqs)
 
 
 def meets_goal(

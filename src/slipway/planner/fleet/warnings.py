@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from slipway.config.environment import BudgetSettings
 from slipway.plan.figures import Cost
 from slipway.plan.platform import Pool
+from slipway.planner.memory.verdict import verdict, what_decides
 from slipway.planner.supply.supply import Supply
 
 from .cost import old_price_warnings
@@ -51,6 +52,8 @@ def paid_supplies(supplies: Mapping[str, Supply], pools: Iterable[Pool]) -> list
 def model_warnings(placed: Placed) -> Iterator[str]:
     demand, option = placed.demand, placed.option
     needed = round(option.replicas_needed.value)
+    if verdict(option.memory) == "may_fit":
+        yield f"may fit: {what_decides(option.memory, demand.max_model_len)}"
     if option.meets_goal is False:
         yield from missed_goals(option)
     elif needed > demand.max_replicas:

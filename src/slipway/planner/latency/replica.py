@@ -93,8 +93,7 @@ def _most_sequences(memory: DeviceMemory, load: LoadShape, max_num_seqs: int) ->
     """Of one data-parallel group. A sequence holds its prompt and, on average, half of its
     output."""
     tokens = load.input_tokens + load.output_tokens // 2
-    held = max(0, memory.kv_cache_bytes) / memory.sequence.held_bytes(tokens)
-    return min(max_num_seqs, held)
+    return min(max_num_seqs, memory.started_cache_bytes / memory.sequence.held_bytes(tokens))
 
 
 def _estimate(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from slipway.config.catalog import Accelerator, Architecture
 from slipway.plan.figures import DeviceMemory, Layout, Precision
@@ -18,12 +19,14 @@ from slipway.planner.engines.vllm.parallelism import DEVICES_PER_NODE, layout_pr
 from slipway.planner.engines.vllm.precisions import (
     dtype_of,
     dtype_problems,
+    engine_problems,
     precision_problems,
     published_problems,
 )
 from slipway.planner.units import GIB
 
 from .quantization import KV_BYTES
+from .verdict import Verdict, verdict, what_decides
 
 # The shortest useful length where none is asked for: a prompt and an answer.
 SHORTEST_LENGTH = 2048
@@ -60,21 +63,26 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """`reasons` say why it does not fit; `suggestions` are options that would make it fit.
+    """`reasons` say why it does not fit, or what decides whether it does; `suggestions` are options
+    that would surely make it fit, nearest first.
 
-    Suggestions are nearest first. `kv_bytes_per_token` is that of the whole model; `memory` has one
-    device's share. `max_len` is the longest sequence assumed.
+    `kv_bytes_per_token` is that of the whole model; `memory` has one device's share. `max_len` is
+    the longest sequence assumed. A replica that the engine refuses has no tokens and no requests.
     """
 
     deployment: Deployment
-    feasible: bool
+    verdict: Verdict | Literal["cannot_run"]
     reasons: tuple[str, ...]
     suggestions: tuple[str, ...]
     max_len: int
     kv_bytes_per_token: int
     kv_tokens: int
-    max_concurrent_requests: int  # of max_len tokens each
+    max_concurrent_requests: int  # of max_len tokens each, at most max_num_seqs
     memory: DeviceMemory
+
+    @property
+    def feasible(self) -> bool:
+        return self.verdict == "fits"
 
 
 Change = tuple[str, Deployment]  # options of the command, and the deployment they lead to
@@ -89,7 +97,8 @@ def fit(
 ) -> Fit:
     """Whether one replica fits. `accelerators` come from the catalog."""
     answer = _answer(architecture, deployment, accelerators, devices_per_node)
-    if answer.feasible:
+    unserved = engine_problems(deployment.accelerator, accelerators[deployment.accelerator])
+    if answer.feasible or unserved:
         return answer
     suggestions = _suggestions(architecture, answer, accelerators, devices_per_node)
     return replace(answer, suggestions=tuple(suggestions))
@@ -124,31 +133,60 @@ def _answer(
     accelerators: Mapping[str, Accelerator],
     devices_per_node: int,
 ) -> Fit:
-    accelerator, layout = accelerators[deployment.accelerator], deployment.layout
-    precision = deployment.precision
-    refusals = (
-        *layout_problems(architecture, layout, precision, devices_per_node=devices_per_node),
-        *precision_problems(architecture, accelerator, layout, precision),
-        *published_problems(architecture, precision.weights),
-        *dtype_problems(architecture, precision.weights, dtype_of(precision)),
-    )
-    memory = _memory(architecture, accelerator, deployment, architecture.context)
-    longest = _longest(architecture, accelerator, deployment, memory)
-    length = deployment.max_len or max(SHORTEST_LENGTH, longest)
-    length = min(length, deployment.max_len or architecture.context)
+    accelerator, precision = accelerators[deployment.accelerator], deployment.precision
+    refusals = tuple(_refusals(architecture, deployment, accelerator, devices_per_node))
+    length = deployment.max_len or _sure_length(architecture, accelerator, deployment)
     memory = _memory(architecture, accelerator, deployment, length)
-    reasons = (*refusals, *_length_reasons(architecture, length, longest, memory))
+    found = "cannot_run" if refusals else verdict(memory)
+    runs = found in {"fits", "may_fit"}
     return Fit(
         deployment=deployment,
-        feasible=not reasons,
-        reasons=reasons,
+        verdict=found,
+        reasons=refusals or tuple(_memory_reasons(architecture, accelerator, deployment, memory)),
         suggestions=(),
         max_len=length,
         kv_bytes_per_token=kv_bytes_per_token(architecture, bytes_per_value=KV_BYTES[precision.kv]),
         kv_tokens=0 if refusals else memory.kv_tokens,
-        max_concurrent_requests=0 if reasons else memory.max_sequences_at_full_length,
+        max_concurrent_requests=_at_once(deployment, memory) if runs else 0,
         memory=memory,
     )
+
+
+def _refusals(
+    architecture: Architecture,
+    deployment: Deployment,
+    accelerator: Accelerator,
+    devices_per_node: int,
+) -> Iterator[str]:
+    """Why the engine does not start, whatever the memory."""
+    layout, precision = deployment.layout, deployment.precision
+    unserved = engine_problems(deployment.accelerator, accelerator)
+    if unserved:
+        yield from unserved
+        return
+    yield from layout_problems(architecture, layout, precision, devices_per_node=devices_per_node)
+    yield from precision_problems(architecture, accelerator, layout, precision)
+    yield from published_problems(architecture, precision.weights)
+    yield from dtype_problems(architecture, precision.weights, dtype_of(precision))
+    length, context = deployment.max_len or 0, architecture.context
+    if length > context:
+        yield f"{length:,} tokens are more than the {context:,} it was trained for"
+
+
+def _at_once(deployment: Deployment, memory: DeviceMemory) -> int:
+    """A replica that starts has room for one request at least."""
+    held = max(deployment.layout.data, memory.max_sequences_at_full_length)
+    return min(held, deployment.layout.data * deployment.max_num_seqs)
+
+
+def _sure_length(
+    architecture: Architecture, accelerator: Accelerator, deployment: Deployment
+) -> int:
+    """The longest length that fits whatever the error, and is long enough for an answer."""
+    memory = _memory(architecture, accelerator, deployment, architecture.context)
+    sure = memory.kv_cache_bytes - memory.error_bytes
+    longest = _longest(architecture, accelerator, deployment, sure)
+    return min(architecture.context, max(SHORTEST_LENGTH, longest))
 
 
 def longest_sequence(
@@ -169,15 +207,12 @@ def longest_sequence(
 
 
 def _longest(
-    architecture: Architecture,
-    accelerator: Accelerator,
-    deployment: Deployment,
-    memory: DeviceMemory,
+    architecture: Architecture, accelerator: Accelerator, deployment: Deployment, cache: int
 ) -> int:
     layout = deployment.layout
     return longest_sequence(
         architecture,
-        memory.kv_cache_bytes,
+        cache,
         bytes_per_value=KV_BYTES[deployment.precision.kv],
         layout=layout,
         in_flight=in_flight_tokens(layout, default_batched_tokens(accelerator)),
@@ -198,19 +233,27 @@ def _memory(
     )
 
 
-def _length_reasons(
-    architecture: Architecture, length: int, longest: int, memory: DeviceMemory
+def _memory_reasons(
+    architecture: Architecture,
+    accelerator: Accelerator,
+    deployment: Deployment,
+    memory: DeviceMemory,
 ) -> Iterator[str]:
-    if length > architecture.context:
-        yield f"{length:,} tokens are more than the {architecture.context:,} it was trained for"
-    cache = memory.kv_cache_bytes
-    if cache < 0:
+    """Why it does not fit, or what decides whether it does."""
+    found, cache = verdict(memory), memory.kv_cache_bytes
+    length = deployment.max_len or _sure_length(architecture, accelerator, deployment)
+    if found == "fits":
+        return
+    if found == "may_fit":
+        yield what_decides(memory, length)
+    elif cache < 0:
         engine = memory.usable_bytes - memory.weights_bytes - cache
         yield (
             f"weights take {_gib(memory.weights_bytes)} and the engine {_gib(engine)} of the"
             f" {_gib(memory.usable_bytes)} usable on each device: {_gib(-cache)} short"
         )
-    elif longest < min(length, architecture.context):
+    else:
+        longest = _longest(architecture, accelerator, deployment, cache)
         yield (
             f"the KV cache that is left, {_gib(cache)}, holds one sequence of {longest:,} tokens,"
             f" not of {length:,}"
@@ -285,9 +328,10 @@ def _narrower_kv(deployment: Deployment) -> Iterator[Change]:
 def _shorter(
     architecture: Architecture, refused: Fit, accelerators: Mapping[str, Accelerator]
 ) -> Iterator[Change]:
-    deployment = refused.deployment
+    deployment, memory = refused.deployment, refused.memory
     accelerator = accelerators[deployment.accelerator]
-    longest = _longest(architecture, accelerator, deployment, refused.memory)
+    sure = memory.kv_cache_bytes - memory.error_bytes
+    longest = _longest(architecture, accelerator, deployment, sure)
     if deployment.max_len is not None and longest >= SHORTEST_LENGTH:
         yield f"--max-len {longest}", replace(deployment, max_len=longest)
 

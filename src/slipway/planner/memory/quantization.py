@@ -13,6 +13,9 @@ from slipway.plan.figures import Precision
 
 from .parameters import Kind, count, layer_matrices
 
+# The kernels that engines compute quantized experts with: they differ in the buffers they need.
+ExpertKernel = Literal["triton", "marlin", "deepgemm"]
+
 _ALL_MATRICES: frozenset[Kind] = frozenset({"linear", "expert"})
 
 
@@ -36,6 +39,7 @@ class Scheme:
     split_multiple: int | None = None
     expert_multiple: int | None = None
     expert_padding: tuple[int, int] = (1, 1)
+    expert_kernel: ExpertKernel = "triton"
     numbers: Literal["float", "integer"] = "float"
 
     @property
@@ -61,11 +65,30 @@ SCHEMES: Mapping[str, Scheme] = MappingProxyType(
         "fp16": Scheme(bits=16),
         "fp8": Scheme(bits=8, activation_bits=8),
         "fp8-block": Scheme(
-            bits=8, group=128 * 128, group_bits=32, activation_bits=8, split_multiple=128
+            bits=8,
+            group=128 * 128,
+            group_bits=32,
+            activation_bits=8,
+            split_multiple=128,
+            expert_kernel="deepgemm",
         ),
         "int8": Scheme(bits=8, activation_bits=8, numbers="integer"),
-        "awq": Scheme(bits=4, group=128, group_bits=20, split_multiple=128, expert_multiple=32),
-        "gptq": Scheme(bits=4, group=128, group_bits=20, split_multiple=128, expert_multiple=32),
+        "awq": Scheme(
+            bits=4,
+            group=128,
+            group_bits=20,
+            split_multiple=128,
+            expert_multiple=32,
+            expert_kernel="marlin",
+        ),
+        "gptq": Scheme(
+            bits=4,
+            group=128,
+            group_bits=20,
+            split_multiple=128,
+            expert_multiple=32,
+            expert_kernel="marlin",
+        ),
         "nvfp4": Scheme(bits=4, group=16, group_bits=8, activation_bits=4, split_multiple=16),
         "mxfp4": Scheme(
             bits=4,
@@ -73,6 +96,7 @@ SCHEMES: Mapping[str, Scheme] = MappingProxyType(
             group_bits=8,
             packed=frozenset({"expert"}),
             expert_padding=(256, 128),
+            expert_kernel="marlin",
         ),
     }
 )

@@ -159,7 +159,9 @@ def test_a_cache_that_holds_no_request_sustains_none() -> None:
         load=CHAT,
         goal=NO_GOAL,
         memory=replace(
-            _memory("llama-3.1-8b", "H100-80", Layout(), 256), kv_cache_bytes=1000 * 128 * 1024
+            _memory("llama-3.1-8b", "H100-80", Layout(), 256),
+            kv_cache_bytes=1000 * 128 * 1024,
+            longest_sequence_bytes=1000 * 128 * 1024,
         ),
         max_num_seqs=MAX_NUM_SEQS,
     )

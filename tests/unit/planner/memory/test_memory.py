@@ -37,6 +37,7 @@ from slipway.planner.engines.vllm.memory import (
     device_weight_bytes,
     graph_bytes,
 )
+from slipway.planner.engines.vllm.releases import release_of
 from slipway.planner.memory.quantization import SCHEMES, weight_bytes
 from tests.unit.planner.architectures import ACCELERATORS, MODELS, made_up
 from tests.unit.planner.memory.sequences import sequence_kv_bytes
@@ -345,34 +346,67 @@ def test_fp8_halves_the_kv_cache_of_a_token_and_doubles_the_tokens() -> None:
 
 def test_activations_are_the_widest_part_of_a_layer() -> None:
     """Made-up: residual, input, output of 64; gate and up and their product of 256."""
-    found = activation_bytes(made_up(), layout=Layout(), tokens=8192, sequences=1)
+    found = activation_bytes(made_up(), kernel="marlin", layout=Layout(), tokens=8192, sequences=1)
     assert found == 8192 * 2 * (3 * 64 + 3 * 256)
-    halved = activation_bytes(made_up(), layout=Layout(tensor=2), tokens=8192, sequences=1)
+    halved = activation_bytes(
+        made_up(), kernel="marlin", layout=Layout(tensor=2), tokens=8192, sequences=1
+    )
     assert halved == 8192 * 2 * (3 * 64 + 3 * 128)
 
 
 def test_a_mixture_has_the_activations_of_every_expert_of_a_token() -> None:
     experts = MixtureOfExperts(count=8, per_token=2, intermediate=256, shared=1)
-    found = activation_bytes(made_up(experts=experts), layout=Layout(), tokens=100, sequences=0)
+    found = activation_bytes(
+        made_up(experts=experts), kernel="marlin", layout=Layout(), tokens=100, sequences=0
+    )
     assert found == 100 * 2 * (3 * 64 + 2 * (2 * 256 + 256) + 3 * 256)
 
 
-def test_outputs_of_experts_count_where_they_are_wider() -> None:
-    experts = MixtureOfExperts(count=8, per_token=4, intermediate=16)
-    found = activation_bytes(made_up(experts=experts), layout=Layout(), tokens=100, sequences=0)
-    assert found == 100 * 2 * (3 * 64 + 4 * (64 + 16))
+def test_buffers_of_experts_stay_beside_the_widest_part_of_a_layer() -> None:
+    """By hand: attention of 8 + 2 heads, in and out, is wider than the shared expert."""
+    experts = MixtureOfExperts(count=8, per_token=2, intermediate=16, shared=1)
+    for kernel, per_expert in (("marlin", 64 + 16), ("triton", 64 + 64)):
+        found = activation_bytes(
+            made_up(experts=experts), layout=Layout(), kernel=kernel, tokens=100, sequences=0
+        )
+        assert found == 100 * 2 * (2 * per_expert + 3 * 64 + 160), kernel
+
+
+def test_buffers_of_experts_stay_beside_the_sampler() -> None:
+    experts = MixtureOfExperts(count=8, per_token=2, intermediate=16)
+    options = {"layout": Layout(), "kernel": "triton", "tokens": 100}
+    alone = activation_bytes(made_up(), **options, sequences=512)
+    mixed = activation_bytes(made_up(experts=experts), **options, sequences=512)
+    assert mixed - alone == 100 * 2 * 2 * (64 + 64)
+
+
+def test_deepgemm_rounds_the_tokens_of_every_expert_up_to_its_blocks() -> None:
+    experts = MixtureOfExperts(count=8, per_token=2, intermediate=16)
+    options = {"layout": Layout(), "tokens": 100, "sequences": 0}
+    plain = activation_bytes(made_up(experts=experts), kernel="triton", **options)
+    blocked = activation_bytes(made_up(experts=experts), kernel="deepgemm", **options)
+    assert blocked - plain == 8 * 127 * 2 * (64 + 64)
+
+
+def test_older_releases_of_vllm_free_the_buffers_of_experts() -> None:
+    experts = MixtureOfExperts(count=8, per_token=2, intermediate=16)
+    options = {"layout": Layout(), "kernel": "triton", "tokens": 100, "sequences": 512}
+    older = activation_bytes(made_up(experts=experts), **options, release=release_of("0.17.0"))
+    assert older == 512 * 1000 * 14
 
 
 def test_latent_attention_has_activations_of_its_heads() -> None:
     latent = LatentAttention(
         kv_lora_rank=32, rope_dimensions=64, nope_dimensions=128, value_dimensions=128
     )
-    found = activation_bytes(made_up(latent=latent), layout=Layout(), tokens=100, sequences=0)
+    found = activation_bytes(
+        made_up(latent=latent), kernel="marlin", layout=Layout(), tokens=100, sequences=0
+    )
     assert found == 100 * 2 * (3 * 64 + 8 * (2 * 192 + 2 * 128))
 
 
 def test_many_sequences_make_the_sampler_the_peak() -> None:
-    found = activation_bytes(made_up(), layout=Layout(), tokens=1, sequences=512)
+    found = activation_bytes(made_up(), kernel="marlin", layout=Layout(), tokens=1, sequences=512)
     assert found == 512 * 1000 * 14
 
 
@@ -514,9 +548,11 @@ def test_more_devices_never_need_more_each(
         assert size(architecture, tokens=9999, bytes_per_value=2, layout=wider) <= size(
             architecture, tokens=9999, bytes_per_value=2, layout=layout
         )
-    assert activation_bytes(
-        architecture, layout=wider, tokens=8192, sequences=8
-    ) <= activation_bytes(architecture, layout=layout, tokens=8192, sequences=8)
+    narrow, wide = (
+        activation_bytes(architecture, layout=each, kernel="triton", tokens=8192, sequences=8)
+        for each in (layout, wider)
+    )
+    assert wide <= narrow
 
 
 @given(architecture=architectures, scheme=schemes, tensor=degrees)

@@ -32,6 +32,7 @@ from slipway.planner.memory.quantization import (
 )
 from slipway.planner.units import GIB, MIB
 
+from .activations import ACTIVATION_BYTES, activation_bytes
 from .kv_cache import in_flight_tokens, is_mixed, kv_bytes_per_token, sequence_memory
 from .parallelism import expert_slices, kv_heads_per_device, stage_layers
 from .releases import NEWEST, Release
@@ -43,8 +44,6 @@ from .releases import NEWEST, Release
 CPU_ENGINE_OVERHEAD_BYTES = 3 * GIB
 
 DTYPE_SCHEMES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
-
-ACTIVATION_BYTES = 2
 
 # What a start takes outside torch after the context is made (0.13 GiB on an H100,
 # llm-d/llm-d-benchmark#622). The context itself is in the memory that the utilization leaves.
@@ -60,9 +59,12 @@ GROUP_BUFFER_BYTES = 392 * MIB
 GRAPH_POOL_BYTES = 460 * MIB
 GRAPH_BYTES_PER_LAYER = 4 * MIB
 
-# The largest errors in starts of servers, rounded up (docs/benchmarks/memory.md).
+# Errors of the estimates in starts of servers (docs/benchmarks/memory.md), rounded up: a share, and
+# what small models have besides.
 DENSE_WEIGHTS_ERROR = 0.02
 OTHER_WEIGHTS_ERROR = 0.05
+WEIGHTS_ERROR_BYTES = 32 * MIB
+MOST_WEIGHTS_ERROR = 0.10
 ENGINE_ERROR = 0.25
 
 ONE_DEVICE = Layout()
@@ -72,7 +74,7 @@ PART_SOURCES: Mapping[str, str] = MappingProxyType(
     {
         "device": "catalog/accelerators.yaml",
         "usable": "utilization, vLLM's gpu_memory_utilization",
-        "weights": "exact: counted from catalog/models.yaml",
+        "weights": "estimate: counted from catalog/models.yaml",
         "activations": "estimate: widest part of a layer in the largest step, or the sampler",
         "graphs": "estimate: a pool and 4 MiB a layer",
         "communication": "estimate: buffers observed by aiconfigurator 0.8.0",
@@ -106,9 +108,14 @@ def device_memory(
     tokens = max_batched_tokens or default_batched_tokens(accelerator)
     device_bytes = accelerator.device_mib * MIB
     usable = math.floor(utilization * device_bytes)
-    weights = device_weight_bytes(architecture, scheme, layout)
+    weights = device_weight_bytes(architecture, scheme, layout) + rotation_bytes(architecture)
     activations = activation_bytes(
-        architecture, layout=layout, tokens=tokens, sequences=max_num_seqs, release=release
+        architecture,
+        layout=layout,
+        kernel=scheme.expert_kernel,
+        tokens=tokens,
+        sequences=max_num_seqs,
+        release=release,
     )
     graphs = graph_bytes(architecture, layout) if release.counts_graphs else 0
     communication = communication_bytes(layout)
@@ -125,7 +132,7 @@ def device_memory(
         device_bytes=device_bytes,
         usable_bytes=usable,
         weights_bytes=weights,
-        weights_error_bytes=math.ceil(weights_error(architecture, scheme) * weights),
+        weights_error_bytes=weights_error_bytes(architecture, scheme, weights),
         engine_error_bytes=math.ceil(ENGINE_ERROR * (usable - weights - cache)),
         activations_bytes=activations,
         graphs_bytes=graphs,
@@ -135,6 +142,7 @@ def device_memory(
         kv_cache_bytes=cache,
         kv_bytes_per_token=per_token,
         sequence=sequence,
+        longest_sequence_bytes=admitted,
         kv_tokens=layout.data * held_tokens,
         max_sequences_at_full_length=layout.data * _sequences_in(held, decoding, admitted),
     )
@@ -160,30 +168,24 @@ def device_weight_bytes(architecture: Architecture, scheme: Scheme, layout: Layo
     )
 
 
-def weights_error(architecture: Architecture, scheme: Scheme) -> float:
-    """By which share the weights may be smaller or larger. What checkpoints leave unquantized, and
-    how engines pad experts, is not in the architecture."""
+def rotation_bytes(architecture: Architecture) -> int:
+    """Cosines and sines of every position up to the context, for half of a head's rotated
+    dimensions each (vllm/model_executor/layers/rotary_embedding/base.py). Every device has one
+    table for all its layers, which is in the memory that loading takes."""
+    if architecture.learned_positions is not None:
+        return 0
+    latent = architecture.latent
+    rotated = latent.rope_dimensions if latent else architecture.head_dim
+    return architecture.context * rotated * ACTIVATION_BYTES
+
+
+def weights_error_bytes(architecture: Architecture, scheme: Scheme, weights_bytes: int) -> int:
+    """By how much a device's weights may be smaller or larger. What quantized checkpoints leave in
+    16 bits, and how engines pad experts, differs between checkpoints and releases."""
     plain = scheme.bits >= 16 and architecture.experts is None
-    return DENSE_WEIGHTS_ERROR if plain else OTHER_WEIGHTS_ERROR
-
-
-def activation_bytes(
-    architecture: Architecture,
-    *,
-    layout: Layout,
-    tokens: int,
-    sequences: int,
-    release: Release = NEWEST,
-) -> int:
-    """Peak of one step of `tokens` tokens: the widest part of a layer, or the sampler.
-
-    A part holds the residual, its input and its output (3 · hidden) beside its inner values, which
-    tensor parallelism divides; layers run one after the other, so one counts. The sampler has the
-    logits of every sequence on every device.
-    """
-    inner = max(_attention_values(architecture, layout), _mlp_values(architecture, layout))
-    layer = tokens * ACTIVATION_BYTES * math.ceil(3 * architecture.hidden + inner)
-    return max(layer, sequences * architecture.vocabulary * release.logit_bytes)
+    share = DENSE_WEIGHTS_ERROR if plain else OTHER_WEIGHTS_ERROR
+    error = share * weights_bytes + WEIGHTS_ERROR_BYTES
+    return math.ceil(min(MOST_WEIGHTS_ERROR * weights_bytes, error))
 
 
 def graph_bytes(architecture: Architecture, layout: Layout) -> int:
@@ -314,28 +316,3 @@ def _overlap(layers: Sequence[int], stage: range) -> int:
 def _sequences_in(cache: int, decoding: int, admitted: int) -> int:
     """Sequences that decode together: the last one needs room for its prompt."""
     return 1 + (cache - admitted) // decoding if cache >= admitted else 0
-
-
-def _attention_values(architecture: Architecture, layout: Layout) -> float:
-    """Queries, keys, values and the result, per token."""
-    heads, latent = architecture.heads / layout.tensor, architecture.latent
-    if latent is None:
-        kv_heads = kv_heads_per_device(architecture, layout.tensor)
-        return (2 * heads + 2 * kv_heads) * architecture.head_dim
-    queries = latent.nope_dimensions + latent.rope_dimensions
-    return heads * (2 * queries + 2 * latent.value_dimensions)
-
-
-def _mlp_values(architecture: Architecture, layout: Layout) -> float:
-    """Gate and up projections and their product, per token.
-
-    In a mixture each of the token's experts has them, or its output in place of the first two
-    where that is wider (vllm/model_executor/layers/fused_moe: intermediate caches 1 to 3).
-    """
-    experts = architecture.experts
-    if experts is None:
-        return 3 * architecture.intermediate / layout.tensor
-    slice_ = experts.intermediate / expert_slices(layout)
-    routed = experts.per_token * (max(2 * slice_, architecture.hidden) + slice_)
-    shared = 3 * experts.shared * experts.intermediate / layout.tensor
-    return routed + shared

@@ -11,12 +11,14 @@ class Release:
 
     `logit_bytes` is the sampler's peak for one sequence and one word of the vocabulary.
     `counts_graphs` says whether CUDA graphs are taken from the KV cache, or from the memory that
-    the utilization leaves.
+    the utilization leaves. `keeps_expert_buffers` says whether buffers of experts stay allocated
+    while the sampler runs.
     """
 
     since: tuple[int, int]
     logit_bytes: int
     counts_graphs: bool
+    keeps_expert_buffers: bool = False
 
 
 # A logit in 16 bits, its float32 copy, its probability and a random number (random_sample in
@@ -29,7 +31,7 @@ _SORTED = _IN_PLACE + 4 + 8 + 4 + 4 + 1 + 4
 RELEASES = (
     Release(since=(0, 0), logit_bytes=_SORTED, counts_graphs=False),
     Release(since=(0, 17), logit_bytes=_IN_PLACE, counts_graphs=False),
-    Release(since=(0, 21), logit_bytes=_IN_PLACE, counts_graphs=True),
+    Release(since=(0, 21), logit_bytes=_IN_PLACE, counts_graphs=True, keeps_expert_buffers=True),
 )
 NEWEST = RELEASES[-1]
 
