@@ -36,6 +36,7 @@ from slipway.planner.engines.vllm.memory import (  # noqa: E402
 from slipway.planner.engines.vllm.precisions import is_quantized  # noqa: E402
 from slipway.planner.engines.vllm.releases import release_of  # noqa: E402
 from slipway.planner.memory.quantization import SCHEMES  # noqa: E402
+from slipway.planner.memory.verdict import verdict  # noqa: E402
 from slipway.planner.units import GIB  # noqa: E402
 
 OBSERVED = "tests/unit/planner/memory/observed.yaml"
@@ -103,6 +104,26 @@ class Comparison:
     def weights_error(self) -> float | None:
         printed = self.observed.weights_gib
         return None if printed is None else self.memory.weights_bytes / GIB / printed - 1
+
+    @property
+    def is_inside_band(self) -> bool | None:
+        """Whether the weights that were printed are within the error that the planner states."""
+        printed = self.observed.weights_gib
+        if printed is None:
+            return None
+        return abs(self.memory.weights_bytes - printed * GIB) <= self.memory.weights_error_bytes
+
+    @property
+    def is_judged_failure(self) -> bool:
+        """Whether it failed for lack of the memory that is planned. Before CUDA graphs were taken
+        from the KV cache, they needed what the utilization leaves, which is not."""
+        failed, counts_graphs = self.observed.failed, release_of(self.observed.vllm).counts_graphs
+        return failed is not None and (failed != "graphs" or counts_graphs)
+
+    @property
+    def is_promised(self) -> bool:
+        """Whether the planner says that it fits."""
+        return verdict(self.memory) == "fits"
 
     @property
     def cache_error(self) -> float | None:
@@ -187,20 +208,28 @@ def main() -> None:
         _print_rows(found)
         return
     print(f"{len(found)} of {len(starts.rows)} starts are of models that the planner knows.\n")
-    print("| rows | class | weights: rows | median | worst | KV cache: rows | median | worst |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(
+        "| rows | class | weights: rows | median | worst | KV cache: rows | median | worst |",
+        end="",
+    )
+    print(" failed starts | promised |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for held_out, name in ((True, "held out"), (False, "for adjusting")):
         half = [each for each in found if each.observed.held_out == held_out]
         for kind in CLASSES:
             if of_kind := [each for each in half if each.kind == kind]:
                 print(f"| {name} | {kind} | {_errors(of_kind)} |")
         print(f"| {name} | all | {_errors(half)} |")
+    inside = [each.is_inside_band for each in found if each.is_inside_band is not None]
+    print(f"\n{sum(inside)} of {len(inside)} weights are inside the error that is stated.")
 
 
 def _errors(found: Sequence[Comparison]) -> str:
     weights = _known(each.weights_error for each in found)
     cache = _known(each.cache_error for each in found)
-    return " | ".join((*_summary(weights), *_summary(cache)))
+    failed = [each for each in found if each.is_judged_failure]
+    promised = sum(each.is_promised for each in failed)
+    return " | ".join((*_summary(weights), *_summary(cache), str(len(failed)), str(promised)))
 
 
 def _known(errors: Iterable[float | None]) -> list[float]:
@@ -216,8 +245,8 @@ def _summary(errors: Sequence[float]) -> tuple[str, str, str]:
 
 
 def _print_rows(found: Iterable[Comparison]) -> None:
-    print("| thread | model | device | weights | KV cache | GiB | failed |")
-    print("|---|---|---|---|---|---|---|")
+    print("| thread | model | device | weights | KV cache | GiB | failed | planned |")
+    print("|---|---|---|---|---|---|---|---|")
     for each in found:
         row = each.observed
         cells = (
@@ -228,6 +257,7 @@ def _print_rows(found: Iterable[Comparison]) -> None:
             _or_dash(each.cache_error, "+.1%"),
             _or_dash(each.cache_error_gib, "+.2f"),
             row.failed or "-",
+            verdict(each.memory),
         )
         print(f"| {' | '.join(cells)} |")
 

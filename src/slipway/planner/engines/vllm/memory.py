@@ -132,7 +132,7 @@ def device_memory(
         device_bytes=device_bytes,
         usable_bytes=usable,
         weights_bytes=weights,
-        weights_error_bytes=weights_error_bytes(architecture, scheme, weights),
+        weights_error_bytes=weights_error_bytes(architecture, scheme, layout, weights),
         engine_error_bytes=math.ceil(ENGINE_ERROR * (usable - weights - cache)),
         activations_bytes=activations,
         graphs_bytes=graphs,
@@ -179,12 +179,18 @@ def rotation_bytes(architecture: Architecture) -> int:
     return architecture.context * rotated * ACTIVATION_BYTES
 
 
-def weights_error_bytes(architecture: Architecture, scheme: Scheme, weights_bytes: int) -> int:
-    """By how much a device's weights may be smaller or larger. What quantized checkpoints leave in
-    16 bits, and how engines pad experts, differs between checkpoints and releases."""
+def weights_error_bytes(
+    architecture: Architecture, scheme: Scheme, layout: Layout, weights_bytes: int
+) -> int:
+    """By how much a device's weights may be smaller or larger.
+
+    What quantized checkpoints leave in 16 bits differs between them. Whether experts are padded
+    differs between devices and releases, so all of the padding is in doubt.
+    """
     plain = scheme.bits >= 16 and architecture.experts is None
     share = DENSE_WEIGHTS_ERROR if plain else OTHER_WEIGHTS_ERROR
-    error = share * weights_bytes + WEIGHTS_ERROR_BYTES
+    padding = 1 - 1 / _expert_padding(architecture, scheme, layout)
+    error = max(share, padding) * weights_bytes + WEIGHTS_ERROR_BYTES
     return math.ceil(min(MOST_WEIGHTS_ERROR * weights_bytes, error))
 
 
