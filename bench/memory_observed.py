@@ -126,20 +126,45 @@ class Comparison:
         return verdict(self.memory) == "fits"
 
     @property
-    def cache_error(self) -> float | None:
-        """Of the memory left for the KV cache, which the tokens are proportional to; None where
-        there was none, or where the settings are not known."""
-        printed = self.observed.cache_gib
-        if printed is None or printed <= 0 or not self._judges_cache:
+    def tokens_error(self) -> float | None:
+        """Of the tokens that the KV cache holds, or of its bytes where no tokens were printed; None
+        where there was no cache, or where the settings are not known."""
+        if not self._judges_cache:
             return None
-        return self.memory.kv_cache_bytes / GIB / printed - 1
+        tokens, cache = self._printed_tokens, self.observed.cache_gib
+        if tokens is not None:
+            return self.memory.kv_tokens / tokens - 1
+        if cache is None or cache <= 0:
+            return None
+        return self.memory.kv_cache_bytes / GIB / cache - 1
 
     @property
     def cache_error_gib(self) -> float | None:
-        printed = self.observed.cache_gib
-        if printed is None or not self._judges_cache:
+        printed, tokens = self.observed.cache_gib, self.tokens_error
+        if not self._judges_cache:
             return None
-        return self.memory.kv_cache_bytes / GIB - printed
+        if printed is not None:
+            return self.memory.kv_cache_bytes / GIB - printed
+        if tokens is None:
+            return None
+        return self.memory.kv_cache_bytes / GIB * (1 - 1 / (1 + tokens))
+
+    @property
+    def is_close(self) -> bool | None:
+        """Whether the KV cache is within a quarter of what was printed, or within 2 GiB of it."""
+        tokens, gib = self.tokens_error, self.cache_error_gib
+        if tokens is None or gib is None:
+            return None
+        return abs(tokens) <= 0.25 or abs(gib) <= 2
+
+    @property
+    def _printed_tokens(self) -> float | None:
+        """In sequences of full length: of models whose layers differ, older releases printed
+        something else as the size of the cache."""
+        row = self.observed
+        if row.at_once is not None and row.max_len is not None:
+            return row.at_once * row.max_len
+        return row.kv_tokens
 
     @property
     def _judges_cache(self) -> bool:
@@ -209,10 +234,9 @@ def main() -> None:
         return
     print(f"{len(found)} of {len(starts.rows)} starts are of models that the planner knows.\n")
     print(
-        "| rows | class | weights: rows | median | worst | KV cache: rows | median | worst |",
-        end="",
+        "| rows | class | weights: rows | median | worst | KV tokens: rows | median | worst"
+        " | failed starts | promised |"
     )
-    print(" failed starts | promised |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for held_out, name in ((True, "held out"), (False, "for adjusting")):
         half = [each for each in found if each.observed.held_out == held_out]
@@ -220,13 +244,22 @@ def main() -> None:
             if of_kind := [each for each in half if each.kind == kind]:
                 print(f"| {name} | {kind} | {_errors(of_kind)} |")
         print(f"| {name} | all | {_errors(half)} |")
-    inside = [each.is_inside_band for each in found if each.is_inside_band is not None]
-    print(f"\n{sum(inside)} of {len(inside)} weights are inside the error that is stated.")
+    print(f"\n{_share_of_close([each for each in found if each.observed.held_out])}")
+
+
+def _share_of_close(held_out: Sequence[Comparison]) -> str:
+    near = [abs(error) <= 0.08 for error in _known(each.weights_error for each in held_out)]
+    inside = [each.is_inside_band for each in held_out if each.is_inside_band is not None]
+    close = [each.is_close for each in held_out if each.is_close is not None]
+    return (
+        f"Held out: {sum(near)} of {len(near)} weights are within 8 %, {sum(inside)} inside the"
+        f" error that is stated; {sum(close)} of {len(close)} KV caches are within 25 % or 2 GiB."
+    )
 
 
 def _errors(found: Sequence[Comparison]) -> str:
     weights = _known(each.weights_error for each in found)
-    cache = _known(each.cache_error for each in found)
+    cache = _known(each.tokens_error for each in found)
     failed = [each for each in found if each.is_judged_failure]
     promised = sum(each.is_promised for each in failed)
     return " | ".join((*_summary(weights), *_summary(cache), str(len(failed)), str(promised)))
@@ -245,7 +278,7 @@ def _summary(errors: Sequence[float]) -> tuple[str, str, str]:
 
 
 def _print_rows(found: Iterable[Comparison]) -> None:
-    print("| thread | model | device | weights | KV cache | GiB | failed | planned |")
+    print("| thread | model | device | weights | KV tokens | GiB | failed | planned |")
     print("|---|---|---|---|---|---|---|---|")
     for each in found:
         row = each.observed
@@ -254,7 +287,7 @@ def _print_rows(found: Iterable[Comparison]) -> None:
             f"{row.model} {row.weights}",
             row.device,
             _or_dash(each.weights_error, "+.1%"),
-            _or_dash(each.cache_error, "+.1%"),
+            _or_dash(each.tokens_error, "+.1%"),
             _or_dash(each.cache_error_gib, "+.2f"),
             row.failed or "-",
             verdict(each.memory),

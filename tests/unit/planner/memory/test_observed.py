@@ -72,5 +72,5 @@ def test_weights_of_starts_that_are_held_out_are_within_three_percent() -> None:
 @pytest.mark.parametrize("kind", ["dense", "quantized"])
 def test_kv_caches_that_are_held_out_are_within_eight_percent(kind: str) -> None:
     held_out = [each for each in COMPARISONS if each.observed.held_out and each.kind == kind]
-    errors = [abs(each.cache_error) for each in held_out if each.cache_error is not None]
+    errors = [abs(each.tokens_error) for each in held_out if each.tokens_error is not None]
     assert statistics.median(errors) <= 0.08
