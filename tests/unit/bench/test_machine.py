@@ -37,6 +37,7 @@ def test_the_loop_factor_needs_no_environment() -> None:
 UNTIMED = {
     "machine.py": "prints the loop factor itself",
     "memory_observed.py": "compares estimates with logs",
+    "verdicts.py": "compares two revisions",
     "queueing.py": "compares a formula with a simulation",
     "aiconfigurator/latency_fit.py": "fits constants to recorded rows",
     "aiconfigurator/latency_record.py": "records another tool's estimates",
