@@ -162,11 +162,14 @@ class Checkpoint(Settings):
     """Weights of an architecture that were published under names of their own.
 
     `group` is how many weights share a scale, where it is not the scheme's usual number.
+    `intermediate` is that of the MLPs where they are padded so that more devices can share their
+    groups.
     """
 
     hub: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
     weights: str
     group: PositiveInt | None = None
+    intermediate: PositiveInt | None = None
     unquantized: Annotated[tuple[Unquantized, ...], Field(strict=False)] = ()
     source: Annotated[str, Field(min_length=1)]
 
