@@ -36,7 +36,8 @@ class Accelerator(Sourced):
     """One device. Dense arithmetic, no sparsity; `link_gb_per_s` is total, both directions.
 
     `offered_mib` is what programs are offered of the memory, without what the driver keeps, and
-    `offered_source` where it was printed.
+    `offered_source` where it was printed. `compute_capability` is NVIDIA's name for what a device
+    can do, absent on those of others.
     """
 
     vendor: str
@@ -46,6 +47,7 @@ class Accelerator(Sourced):
     bandwidth_gb_per_s: PositiveFloat
     bf16_tflops: PositiveFloat
     fp8_tflops: PositiveFloat | None = None
+    compute_capability: PositiveFloat | None = None
     link: str
     link_gb_per_s: PositiveFloat | None = None
 

@@ -96,7 +96,7 @@ def fit(
     if answer.feasible or unserved:
         return answer
     suggestions = _suggestions(architecture, answer, accelerators, devices_per_node)
-    return replace(answer, suggestions=tuple(suggestions))
+    return replace(answer, suggestions=tuple(dict.fromkeys(suggestions)))
 
 
 def replica_layout(

@@ -15,6 +15,8 @@ from slipway.planner.engines.vllm.validity import replica_problems
 from tests.unit.planner.architectures import ACCELERATORS, MODELS, made_up
 
 DEVICES_PER_NODE = 8
+TURING = ACCELERATORS["A10G"].model_copy(update={"compute_capability": 7.5})
+DEVICES = ACCELERATORS | {"turing": TURING}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,6 +236,43 @@ CASES = (
         layout=Layout(tensor=4),
     ),
     Case(
+        says="Turing has no bfloat16: vLLM casts weights to float16, which takes as many bytes",
+        model="llama-3.1-8b",
+        accelerator="turing",
+    ),
+    Case(
+        says="Gemma is unstable in float16, so Turing runs it in float32 only",
+        model="gemma-2-9b",
+        accelerator="turing",
+        refused=("it runs in float32 only",),
+    ),
+    Case(
+        says="Gemma in float32 runs on Turing",
+        model="gemma-2-9b",
+        accelerator="turing",
+        weights="fp32",
+        kv="fp32",
+    ),
+    Case(
+        says="mxfp4 does not run on Turing",
+        model="gpt-oss-20b",
+        accelerator="turing",
+        refused=("mxfp4 from compute capability 8.0 on, not on 7.5",),
+    ),
+    Case(
+        says="no kernel reads an FP8 KV cache on Turing",
+        model="llama-3.1-8b",
+        accelerator="turing",
+        kv="fp8",
+        refused=("an FP8 KV cache on compute capability 7.5",),
+    ),
+    Case(
+        says="FlashInfer reads an FP8 KV cache on Ampere",
+        model="llama-3.1-8b",
+        accelerator="A10G",
+        kv="fp8",
+    ),
+    Case(
         says="NVFP4 on Hopper is unpacked, not refused",
         model="llama-3.1-8b",
         weights="nvfp4",
@@ -253,7 +292,7 @@ def test_a_replica_is_refused_for_what_vllm_refuses(case: Case) -> None:
     problems = replica_problems(
         architecture,
         case.accelerator,
-        ACCELERATORS[case.accelerator],
+        DEVICES[case.accelerator],
         layout=case.layout,
         precision=Precision(weights=case.weights or architecture.published_weights, kv=case.kv),
         devices_per_node=DEVICES_PER_NODE,

@@ -21,6 +21,13 @@ from slipway.planner.memory.parameters import layer_matrices
 from slipway.planner.memory.quantization import SCHEMES
 
 ENGINE_VENDORS = {"nvidia", "amd"}  # vendors that the vLLM of services/triton_vllm supports
+# Compute capabilities that vLLM asks for: of bfloat16 (check_if_supports_dtype in
+# vllm/platforms/cuda.py, which casts it to float16 where nothing else is stated), of mxfp4
+# (get_min_capability in vllm/model_executor/layers/quantization/mxfp4.py), of FlashInfer
+# (vllm/v1/attention/backends/flashinfer.py).
+BFLOAT16_CAPABILITY = 8.0
+MXFP4_CAPABILITY = 8.0
+FLASHINFER_CAPABILITY = 8.0
 FP8_BLOCK = 128  # side of the blocks of fp8-block (DeepSeek-V3, arXiv 2412.19437 §3.3)
 FLASHINFER_HEAD_SIZES = frozenset({64, 128, 256, 512})  # vllm/v1/attention/backends/flashinfer.py
 
@@ -86,6 +93,7 @@ def precision_problems(
         *_group_problems(architecture, layout.tensor, precision.weights),
         *_block_problems(architecture, layout.tensor, precision.weights),
         *_cut_block_problems(architecture, accelerator, layout, precision.weights),
+        *_capability_problems(architecture, accelerator, precision.weights),
         *_cache_dtype_problems(precision),
         *_cache_problems(architecture, accelerator, precision.kv),
     )
@@ -155,6 +163,22 @@ def _cut_block_problems(
         )
 
 
+def _capability_problems(
+    architecture: Architecture, accelerator: Accelerator, weights: str
+) -> Iterator[str]:
+    capability = accelerator.compute_capability
+    if capability is None:
+        return
+    if weights == "mxfp4" and capability < MXFP4_CAPABILITY:
+        yield f"vLLM runs mxfp4 from compute capability {MXFP4_CAPABILITY} on, not on {capability}"
+    unstable = "post_norms" in architecture.parts  # in float16, as in dtype_problems
+    if unstable and weights != "fp32" and capability < BFLOAT16_CAPABILITY:
+        yield (
+            f"a device of compute capability {capability} has no bfloat16, and vLLM does not run"
+            " this model in float16: it runs in float32 only"
+        )
+
+
 def _cache_dtype_problems(precision: Precision) -> Iterator[str]:
     """CacheDType in vllm/config/cache.py has no float32: the cache has it as the model's dtype."""
     if precision.kv == "fp32" and precision.weights != "fp32":
@@ -168,6 +192,10 @@ def _cache_problems(architecture: Architecture, accelerator: Accelerator, kv: st
     if kv != "fp8" or accelerator.fp8_tflops is not None:
         return
     lacking = "without FP8 arithmetic no kernel reads an FP8 KV cache"
+    capability = accelerator.compute_capability
+    if capability is not None and capability < FLASHINFER_CAPABILITY:
+        yield f"{lacking} on compute capability {capability}"
+        return
     if architecture.latent is not None:
         yield f"{lacking} of latent attention"
     if "attention_sinks" in architecture.parts:
