@@ -36,7 +36,8 @@ class Accelerator(Sourced):
     """One device. Dense arithmetic, no sparsity; `link_gb_per_s` is total, both directions.
 
     `offered_mib` is what programs are offered of the memory, without what the driver keeps, and
-    `offered_source` where it was printed.
+    `offered_source` where it was printed. `compute_capability` is NVIDIA's name for what a device
+    can do, absent on those of others.
     """
 
     vendor: str
@@ -46,6 +47,7 @@ class Accelerator(Sourced):
     bandwidth_gb_per_s: PositiveFloat
     bf16_tflops: PositiveFloat
     fp8_tflops: PositiveFloat | None = None
+    compute_capability: PositiveFloat | None = None
     link: str
     link_gb_per_s: PositiveFloat | None = None
 
@@ -162,11 +164,14 @@ class Checkpoint(Settings):
     """Weights of an architecture that were published under names of their own.
 
     `group` is how many weights share a scale, where it is not the scheme's usual number.
+    `intermediate` is that of the MLPs where they are padded so that more devices can share their
+    groups.
     """
 
     hub: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
     weights: str
     group: PositiveInt | None = None
+    intermediate: PositiveInt | None = None
     unquantized: Annotated[tuple[Unquantized, ...], Field(strict=False)] = ()
     source: Annotated[str, Field(min_length=1)]
 

@@ -54,6 +54,11 @@ def test_models_and_accelerators_go_by_the_names_people_write() -> None:
     assert all(key == key.lower() for key in CATALOG.models)
 
 
+def test_the_devices_of_nvidia_alone_have_a_compute_capability() -> None:
+    for name, each in CATALOG.accelerators.items():
+        assert (each.compute_capability is not None) == (each.vendor == "nvidia"), name
+
+
 def test_every_accelerator_of_aws_is_in_a_machine() -> None:
     sold = {instance.accelerator for instance in CATALOG.instances.values()}
     assert CATALOG.accelerators.keys() - sold == {"MI300X"}

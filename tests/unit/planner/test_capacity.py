@@ -85,6 +85,30 @@ def test_a_model_that_fits_nowhere_is_refused_with_the_reason(
     assert "models/chat.yaml" in problem.fix
 
 
+@pytest.mark.parametrize("layout", [{}, {"parallel": {"tensor": 3}}])
+def test_a_pool_that_serves_nothing_says_only_that_and_once(layout: dict[str, Any]) -> None:
+    trainium = {"kind": "aws", "instance": "trn1.2xlarge", "nodes": {"min": 0, "max": 4}}
+    message = _problem(fleet(model_file() | layout, pools={"trn": trainium})).message
+    assert message.count("not served here: trn1") == 1
+    assert "TP" not in message
+    assert "divided" not in message
+    both = _model(fleet(pools={"h100": H100, "trn": trainium}))
+    assert _refused(both)["trn"].startswith("not served here: trn1")
+
+
+def test_a_checkpoint_that_is_padded_for_its_groups_is_planned_with_the_padding() -> None:
+    name = "qwen2.5-72b"
+    padded = fleet(
+        model_file(name, engine=engine(name, quantization="awq"), parallel={"tensor": 1})
+    )
+    models = dict(padded.catalog.models)
+    models[name] = models[name].model_copy(update={"checkpoints": ()})
+    unpadded = replace(padded, catalog=replace(padded.catalog, models=models))
+    added = _model(padded).memory.weights_bytes - _model(unpadded).memory.weights_bytes
+    columns = 29_696 - 29_568  # of three matrices in 80 layers, 4 bits and a share of 20 for 128
+    assert added == pytest.approx(80 * 3 * 8192 * columns * (4 + 20 / 128) / 8, abs=1)
+
+
 def test_a_pool_within_the_goal_beats_a_cheaper_one_that_misses_it() -> None:
     quick = model_file(slo={"ttft_p95_ms": 1000, "tpot_p95_ms": 12})
     model = _model(fleet(quick, pools={"h100": H100, "l4": L4}))

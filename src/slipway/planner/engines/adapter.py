@@ -110,6 +110,10 @@ class EngineAdapter(Protocol):
         self, model: Model, architecture: Architecture
     ) -> AcceleratorDemand | list[Problem]: ...
 
+    def accelerator_problems(self, name: str, accelerator: Accelerator) -> tuple[str, ...]:
+        """Why the engine serves no model on this accelerator, whose catalog key is `name`."""
+        ...
+
     def device_memory(self, replica: AcceleratorReplica) -> DeviceMemory | tuple[str, ...]:
         """The memory per device, or every reason why the engine cannot run this replica."""
         ...

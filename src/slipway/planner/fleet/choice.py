@@ -53,6 +53,9 @@ def pool_options(
     demand: Demand, supply: Supply, *, detection_s: float, calibration: Calibration | None
 ) -> tuple[list[Option], tuple[str, ...]]:
     """(what the pool can hold, why it cannot hold the rest)."""
+    unserved = demand.engine.accelerator_problems(supply.accelerator_name, supply.device)
+    if unserved:
+        return [], unserved
     options: list[Option] = []
     reasons: list[str] = []
     layouts = [demand.layout] if demand.layout else tensor_layouts(supply.accelerators_per_node)

@@ -15,14 +15,9 @@ from slipway.planner.engines.vllm.kv_cache import (
     sequence_memory,
 )
 from slipway.planner.engines.vllm.memory import ONE_DEVICE, default_batched_tokens, device_memory
-from slipway.planner.engines.vllm.parallelism import DEVICES_PER_NODE, layout_problems
-from slipway.planner.engines.vllm.precisions import (
-    dtype_of,
-    dtype_problems,
-    engine_problems,
-    precision_problems,
-    published_problems,
-)
+from slipway.planner.engines.vllm.parallelism import DEVICES_PER_NODE
+from slipway.planner.engines.vllm.precisions import engine_problems, published_problems
+from slipway.planner.engines.vllm.validity import replica_problems
 from slipway.planner.units import GIB
 
 from .quantization import KV_BYTES
@@ -101,7 +96,7 @@ def fit(
     if answer.feasible or unserved:
         return answer
     suggestions = _suggestions(architecture, answer, accelerators, devices_per_node)
-    return replace(answer, suggestions=tuple(suggestions))
+    return replace(answer, suggestions=tuple(dict.fromkeys(suggestions)))
 
 
 def replica_layout(
@@ -159,15 +154,14 @@ def _refusals(
     devices_per_node: int,
 ) -> Iterator[str]:
     """Why the engine does not start, whatever the memory."""
-    layout, precision = deployment.layout, deployment.precision
-    unserved = engine_problems(deployment.accelerator, accelerator)
-    if unserved:
-        yield from unserved
-        return
-    yield from layout_problems(architecture, layout, precision, devices_per_node=devices_per_node)
-    yield from precision_problems(architecture, accelerator, layout, precision)
-    yield from published_problems(architecture, precision.weights)
-    yield from dtype_problems(architecture, precision.weights, dtype_of(precision))
+    yield from replica_problems(
+        architecture,
+        deployment.accelerator,
+        accelerator,
+        layout=deployment.layout,
+        precision=deployment.precision,
+        devices_per_node=devices_per_node,
+    )
     length, context = deployment.max_len or 0, architecture.context
     if length > context:
         yield f"{length:,} tokens are more than the {context:,} it was trained for"

@@ -57,7 +57,8 @@ class Scheme:
 # §3.3). nvfp4: an FP8 scale per 16; mxfp4: an 8-bit exponent per 32 (OCP Microscaling 1.0), in
 # gpt-oss for experts only, which vLLM pads for Marlin's kernels
 # (vllm/model_executor/layers/fused_moe/oracle/mxfp4.py). Groups of experts that a slice cuts are
-# halved, down to 32 (vllm/model_executor/layers/quantization/moe_wna16.py).
+# halved, down to 32 (vllm/model_executor/layers/quantization/moe_wna16.py), blocks too
+# (refine_fp8_moe_block_shape in vllm/model_executor/layers/fused_moe/oracle/fp8.py).
 SCHEMES: Mapping[str, Scheme] = MappingProxyType(
     {
         "fp32": Scheme(bits=32, kept_bytes=4, activation_bits=32),
@@ -70,6 +71,7 @@ SCHEMES: Mapping[str, Scheme] = MappingProxyType(
             group_bits=32,
             activation_bits=8,
             split_multiple=128,
+            expert_multiple=32,
             expert_kernel="deepgemm",
         ),
         "int8": Scheme(bits=8, activation_bits=8, numbers="integer"),

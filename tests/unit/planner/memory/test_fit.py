@@ -59,7 +59,7 @@ def test_known_deployments_fit(
         ("llama-3.1-70b", "H100-80", {}, "weights take 131.4 GiB"),
         ("phi-4", "H100-80", {"tensor": 4}, "10 KV heads"),
         ("qwen2.5-7b", "H100-80", {"tensor": 8}, "28 attention heads"),
-        ("qwen2.5-72b", "H100-80", {"tensor": 8, "weights": "awq"}, "group of 128"),
+        ("qwen2.5-72b", "H100-80", {"tensor": 8, "weights": "fp8-block"}, "group of 128"),
         ("qwen2.5-7b", "L4", {"max_len": 65_536}, "65,536 tokens are more than the 32,768"),
         ("llama-3.1-8b", "L4", {"max_len": 65_536}, "holds one sequence of 30,"),
     ],
@@ -99,8 +99,8 @@ def test_a_layout_that_is_refused_has_no_tokens() -> None:
         (
             "qwen2.5-72b",
             "A100-80",
-            {"tensor": 8, "weights": "awq"},
-            ["--count 1", "", "--quant fp8"],
+            {"tensor": 8, "weights": "fp8-block"},
+            ["--count 8 --tp 1 --pp 8", "--quant awq"],
         ),
     ],
 )

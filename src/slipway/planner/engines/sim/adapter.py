@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from slipway.config.artifacts import SIMULATOR_PROFILES, Artifacts
-from slipway.config.catalog import Architecture
+from slipway.config.catalog import Accelerator, Architecture
 from slipway.config.errors import Problem, suggestion
 from slipway.config.model import Model, SimEngine
 from slipway.plan.figures import ColdStart, DeviceMemory, Figure, Layout, Precision
@@ -92,6 +92,9 @@ class SimAdapter:
             fix="use a pool of processors, or engine kind vllm",
         )
         return [problem]
+
+    def accelerator_problems(self, name: str, accelerator: Accelerator) -> tuple[str, ...]:
+        raise NotImplementedError("accelerator_demand refuses it")
 
     def device_memory(self, replica: AcceleratorReplica) -> DeviceMemory | tuple[str, ...]:
         raise NotImplementedError("accelerator_demand refuses it")

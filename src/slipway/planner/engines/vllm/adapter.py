@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from slipway.config.artifacts import Artifacts
-from slipway.config.catalog import Architecture
+from slipway.config.catalog import Accelerator, Architecture
 from slipway.config.errors import Problem
 from slipway.config.model import (
     Model,
@@ -38,14 +38,13 @@ from slipway.planner.engines.vllm.memory import (
     device_memory,
 )
 from slipway.planner.engines.vllm.metrics import METRICS
-from slipway.planner.engines.vllm.parallelism import layout_problems
 from slipway.planner.engines.vllm.precisions import (
     dtype_problems,
     engine_problems,
     is_quantized,
-    precision_problems,
     published_problems,
 )
+from slipway.planner.engines.vllm.validity import replica_problems
 from slipway.planner.supply.supply import MHZ_PER_CORE, Supply
 
 WEIGHTS_VERSION = 1  # of weights.json
@@ -186,18 +185,17 @@ class VllmAdapter:
             ),
         )
 
+    def accelerator_problems(self, name: str, accelerator: Accelerator) -> tuple[str, ...]:
+        return engine_problems(name, accelerator)
+
     def device_memory(self, replica: AcceleratorReplica) -> DeviceMemory | tuple[str, ...]:
-        reasons = (
-            *layout_problems(
-                replica.architecture,
-                replica.layout,
-                replica.precision,
-                devices_per_node=replica.devices_per_node,
-            ),
-            *precision_problems(
-                replica.architecture, replica.accelerator, replica.layout, replica.precision
-            ),
-            *engine_problems(replica.accelerator_name, replica.accelerator),
+        reasons = replica_problems(
+            replica.architecture,
+            replica.accelerator_name,
+            replica.accelerator,
+            layout=replica.layout,
+            precision=replica.precision,
+            devices_per_node=replica.devices_per_node,
         )
         return reasons or _memory_of(replica)
 

@@ -17,6 +17,7 @@ from slipway.config.catalog import Accelerator, Architecture
 from slipway.plan.figures import DeviceMemory, Layout, Precision
 from slipway.planner.engines.adapter import LoraAdapters
 from slipway.planner.engines.processor_memory import memory_on_processors
+from slipway.planner.memory.checkpoints import as_published
 from slipway.planner.memory.parameters import (
     Matrix,
     input_parameters,
@@ -103,6 +104,7 @@ def device_memory(
     (vllm/v1/worker/gpu_worker.py, determine_available_memory). `utilization` is vLLM's
     gpu_memory_utilization; `max_batched_tokens` defaults to what vLLM chooses for the device.
     """
+    architecture = as_published(architecture, precision.weights)
     scheme = scheme_of(architecture, precision.weights)
     kv_width = KV_BYTES[precision.kv]
     tokens = max_batched_tokens or default_batched_tokens(accelerator)

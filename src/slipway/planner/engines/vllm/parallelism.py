@@ -1,4 +1,7 @@
-"""Which layouts vLLM can run a model in, and why others are refused."""
+"""Which layouts vLLM can run a model in, and why others are refused.
+
+The rules are those of vLLM 0.32; each names the file that has it.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +9,29 @@ from collections.abc import Iterator
 
 from slipway.config.catalog import Architecture
 from slipway.plan.figures import Layout, Precision
+from slipway.planner.memory.checkpoints import as_published
 from slipway.planner.memory.quantization import SCHEMES
 
 EXPERT_SIDE = "an expert's intermediate size"
 DEVICES_PER_NODE = 8  # of the servers that models are split in; the same for all clouds and vendors
 
+# DEFAULT_VOCAB_PADDING_SIZE in vllm/model_executor/layers/vocab_parallel_embedding.py
+VOCABULARY_MULTIPLE = 64
+
 
 def layout_problems(
     architecture: Architecture, layout: Layout, precision: Precision, *, devices_per_node: int
 ) -> tuple[str, ...]:
-    """Every reason why vLLM would refuse this layout, or run it over a slow link.
-
-    The rules on heads are those of vllm/config/model.py and vllm/config/parallel.py, the rule on
-    groups is that of vllm/model_executor/layers/quantization (AWQ, GPTQ, block FP8).
-    """
-    return (
-        *_head_problems(architecture, layout.tensor),
-        *_size_problems(architecture, layout, precision),
-        *_expert_problems(architecture, layout),
-        *_stage_problems(architecture, layout.pipeline),
-        *_node_problems(layout, devices_per_node),
+    """Every reason why vLLM would refuse this layout; of one that it runs, why Slipway does not."""
+    published = as_published(architecture, precision.weights)
+    refusals = (
+        *_head_problems(published, layout.tensor),
+        *_vocabulary_problems(published, layout.tensor),
+        *_size_problems(published, layout, precision),
+        *_expert_problems(published, layout),
+        *_stage_problems(published, layout.pipeline),
     )
+    return refusals or tuple(_node_problems(layout, devices_per_node))
 
 
 def stage_layers(layers: int, pipeline: int) -> tuple[range, ...]:
@@ -51,16 +56,37 @@ def expert_slices(layout: Layout) -> int:
 
 
 def _head_problems(architecture: Architecture, tensor: int) -> Iterator[str]:
+    """verify_with_parallel_config in vllm/config/model.py for all heads; for those of keys and
+    values the attention of each model, e.g. vllm/model_executor/models/llama.py; for linear
+    attention gated_delta_net_state_shape in vllm/model_executor/layers/mamba/mamba_utils.py."""
     heads, kv_heads = architecture.heads, architecture.kv_heads
     if heads % tensor:
         yield f"{heads} attention heads cannot be divided by {tensor}"
     if architecture.latent is None and kv_heads % tensor and tensor % kv_heads:
         yield f"{kv_heads} KV heads neither divide nor are divided by {tensor}"
+    linear = architecture.linear_attention
+    if linear is not None and linear.value_heads % tensor:
+        yield f"{linear.value_heads} heads of linear attention cannot be divided by {tensor}"
+
+
+def _vocabulary_problems(architecture: Architecture, tensor: int) -> Iterator[str]:
+    """The token table is padded, then divided (VocabParallelEmbedding in
+    vllm/model_executor/layers/vocab_parallel_embedding.py). LoRA adapters add no tokens to it."""
+    padded = -(-architecture.vocabulary // VOCABULARY_MULTIPLE) * VOCABULARY_MULTIPLE
+    if padded % tensor:
+        yield (
+            f"a vocabulary of {padded:,} (padded to a multiple of {VOCABULARY_MULTIPLE}) cannot be"
+            f" divided by {tensor}"
+        )
 
 
 def _size_problems(
     architecture: Architecture, layout: Layout, precision: Precision
 ) -> Iterator[str]:
+    """vllm/model_executor/layers/linear.py divides the sides of MLPs, and
+    vllm/model_executor/layers/fused_moe/config.py those of experts. Groups that would be cut are
+    refused by vllm/model_executor/layers/quantization (auto_awq.py, utils/fp8_utils.py) and by all
+    kernels for bfloat16 in vllm/model_executor/kernels/linear/mixed_precision (GPTQ)."""
     scheme = SCHEMES[precision.weights]
     for name, size, slices in _split_sizes(architecture, layout):
         multiple = scheme.split_multiple
@@ -78,7 +104,7 @@ def _size_problems(
 def _split_sizes(architecture: Architecture, layout: Layout) -> Iterator[tuple[str, int, int]]:
     """(what is divided, its size, the number of slices) for every divided dimension."""
     experts = architecture.experts
-    if experts is None or experts.leading_dense_layers:
+    if experts is None or experts.leading_dense_layers or experts.every > 1:
         yield "an intermediate size", architecture.intermediate, layout.tensor
     if experts is not None:
         yield EXPERT_SIDE, experts.intermediate, expert_slices(layout)
@@ -88,16 +114,18 @@ def _split_sizes(architecture: Architecture, layout: Layout) -> Iterator[tuple[s
 
 
 def _expert_problems(architecture: Architecture, layout: Layout) -> Iterator[str]:
+    """Each device has whole experts, some of them one more than others (determine_expert_map in
+    vllm/model_executor/layers/fused_moe/expert_map_manager.py)."""
     if layout.expert == 1:
         return
     if architecture.experts is None:
         yield f"expert parallelism over {layout.expert} needs a mixture of experts"
         return
-    devices = layout.tensor * layout.data
+    devices, count = layout.tensor * layout.data, architecture.experts.count
     if devices % layout.expert:
         yield f"{devices} devices (tensor x data) cannot be divided by expert {layout.expert}"
-    if architecture.experts.count % layout.expert:
-        yield f"{architecture.experts.count} experts cannot be divided by {layout.expert}"
+    if count < layout.expert:
+        yield f"{count} experts are too few for {layout.expert} devices to have one each"
 
 
 def _stage_problems(architecture: Architecture, pipeline: int) -> Iterator[str]:
@@ -106,11 +134,14 @@ def _stage_problems(architecture: Architecture, pipeline: int) -> Iterator[str]:
 
 
 def _node_problems(layout: Layout, devices_per_node: int) -> Iterator[str]:
+    """What vLLM could run, but Slipway does not plan: vLLM itself takes any number of devices that
+    its nodes divide (nnodes in vllm/engine/arg_utils.py)."""
     tensor, devices, nodes = layout.tensor, layout.devices, layout.nodes(devices_per_node)
     if tensor > devices_per_node:
         yield (
-            f"a tensor-parallel group of {tensor} does not fit in a node of {devices_per_node}"
-            " devices: split over nodes by pipeline"
+            f"TP {tensor} spans {-(-tensor // devices_per_node)} nodes of {devices_per_node}: vLLM"
+            " would run it, with every layer's all-reduce over the network, but Slipway keeps"
+            " tensor parallelism in a node: split over nodes by pipeline"
         )
     elif devices % nodes:
         yield (
