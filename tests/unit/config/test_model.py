@@ -83,7 +83,7 @@ MISTAKES = {
     ),
     "a key of the other engine": (
         ("max_model_len: 2048", "startup_s: 3"),
-        ("engine.startup_s", 3, "unknown key", "use one of: architecture, dtype"),
+        ("engine.startup_s", 3, "unknown key", "use one of 11, such as"),
     ),
     "an unknown dtype": (
         ("dtype: float32", "dtype: floot32"),
