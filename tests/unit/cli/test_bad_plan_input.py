@@ -232,6 +232,10 @@ UNKNOWN = [
     ("models.phi-4.engine.quantization=fp9", [MODEL, "engine.quantization", '"fp9"', '"fp8"?']),
     ("models.phi-4.engine.quantisation=fp8", [MODEL, "engine.quantisation", '"quantization"?']),
     (
+        "models.phi-4.engine={kind: vllm, architecture: gpt-oss-20b, quantization: bf16}",
+        [MODEL, "engine.quantization", "published in mxfp4", "use mxfp4, or leave the key out"],
+    ),
+    (
         "target=aws2",
         ["the configuration has a mistake", STACK, '"aws2"', "'dev', 'aws' or 'metal'"],
     ),

@@ -89,6 +89,10 @@ MISTAKES = {
         ("dtype: float32", "dtype: floot32"),
         ("engine.dtype", "floot32", "'float32'", 'did you mean "float32"?'),
     ),
+    "two dtypes": (
+        ("dtype: float32", "dtype: float32\n  kv_cache_dtype: bf16"),
+        ("engine", {...}, "dtype and kv_cache_dtype name different dtypes", "name one of them"),
+    ),
     "a cache of no size": (
         ("kv_cache: 1GiB", "kv_cache: 0GiB"),
         ("engine.kv_cache", "0GiB", "at least one byte", "4GiB"),
