@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slipway.cli.views.tables import Column, DividedTable, plain_table
+from slipway.config.base import MOST_REPLICAS
 from slipway.plan.figures import Cost, Figure
 from slipway.plan.platform import ModelPlan, PlatformPlan, Pool
 from slipway.planner.fleet.layouts import describe
@@ -86,9 +87,9 @@ def _replica(model: ModelPlan) -> str:
 
 
 def _replicas(model: ModelPlan) -> str:
-    scaling = model.stable.scaling
-    allowed = f"{scaling.min_replicas}-{scaling.max_replicas}"
-    return f"{model.replicas_needed.value:.0f} of {allowed}"
+    scaling, needed = model.stable.scaling, round(model.replicas_needed.value)
+    count = str(needed) if needed <= MOST_REPLICAS else f">{MOST_REPLICAS}"
+    return f"{count} of {scaling.min_replicas}-{scaling.max_replicas}"
 
 
 def _weights(model: ModelPlan) -> str:
