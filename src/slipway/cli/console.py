@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from typing import Any
@@ -26,13 +27,15 @@ results = Console(highlight=False, soft_wrap=True, emoji=False)
 notes = Notes(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 UNBOUNDED_WIDTH = 160  # of tables in a file or a pipe
+LEAST_WIDTH = 80  # narrower terminals wrap the lines of tables themselves
 
 
 def print_tables(tables: RenderableType) -> None:
-    """Prints tables as a result, in the width of the terminal if there is one."""
-    wide = Console(width=UNBOUNDED_WIDTH, highlight=False, emoji=False)
-    console = results if results.is_terminal else wide
-    console.print(tables, soft_wrap=False)
+    """Prints tables as a result, in the width of the terminal if there is one. In a file or a pipe
+    their width is COLUMNS if that is set."""
+    known = results.is_terminal or os.environ.get("COLUMNS", "").isdigit()
+    width = max(LEAST_WIDTH, results.width) if known else UNBOUNDED_WIDTH
+    Console(width=width, highlight=False, emoji=False).print(tables)
 
 
 def say(text: str, *, style: str | None = None) -> None:

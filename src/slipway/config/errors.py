@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 VALUE_WIDTH = 60  # characters of a value that a problem quotes at most
+_NEAREST = 3  # names that a fix suggests at most
+_FEW = 6  # names that a fix lists completely
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +64,22 @@ def quoted(value: Any) -> str:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """The closest match among `known`, else all of them."""
-    names = sorted(known)
-    near = difflib.get_close_matches(word, names, n=1)
-    if near:
-        return f'did you mean "{near[0]}"?'
+    """What was probably meant: the nearest of the `known` names, whatever their case. Where none is
+    near, a few names are all shown, and of many the three nearest."""
+    names = {name.lower(): name for name in sorted(known)}
+    wanted = word.lower()
     if not names:
         return "there is none to choose from yet"
-    return f"use one of: {', '.join(names)}"
+    close = difflib.get_close_matches(wanted, names, n=1 if wanted in names else _NEAREST)
+    if close:
+        meant = _either([f'"{names[each]}"' for each in close])
+        return f"did you mean {meant}?"
+    if len(names) <= _FEW:
+        return f"use one of: {', '.join(names.values())}"
+    nearest = difflib.get_close_matches(wanted, names, n=_NEAREST, cutoff=0.0)
+    return f"use one of {len(names)}, such as {_either([names[each] for each in nearest])}"
+
+
+def _either(words: Sequence[str]) -> str:
+    """ "a, b or c" """
+    return " or ".join(each for each in (", ".join(words[:-1]), words[-1]) if each)

@@ -50,8 +50,16 @@ Alias = Annotated[
 ]
 # vLLM's names; the planner decides which of them a pool's hardware supports.
 Dtype = Literal["float32", "bfloat16", "float16"]
-Quantization = Literal["fp8", "fp8-block", "int8", "awq", "gptq", "nvfp4", "mxfp4"]
+Quantization = Literal[
+    "fp8", "fp8-block", "int8", "awq", "gptq", "nvfp4", "mxfp4", "bf16", "fp16", "fp32"
+]
 KvCacheDtype = Literal["fp8"]
+# What plans call vLLM's dtypes.
+DTYPE_NAMES: Mapping[Dtype, Quantization] = {
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "float32": "fp32",
+}
 
 
 Requirement = Annotated[
@@ -175,6 +183,7 @@ InJson = BeforeValidator(_json_compatible)
 class VllmEngine(Tagged):
     """vLLM behind Triton. Unset values follow the model's architecture and the pool.
 
+    `quantization: bf16` is none: weights in that dtype. So is a `kv_cache_dtype` of the dtype.
     `architecture` is a key of catalog/models.yaml; without it the source is looked up there.
     `kv_cache` is the memory of the KV cache on a CPU pool; on accelerators `gpu_memory_utilization`
     decides it. `engine_args` are passed to vLLM, which checks them; those that the plan decides are
@@ -194,6 +203,35 @@ class VllmEngine(Tagged):
     kv_cache: SizeBytes = 2**30
     threads: Count | None = None
     engine_args: Annotated[Mapping[str, Any], InJson] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_dtype(cls, values: Any) -> Any:
+        return _with_one_dtype(values) if isinstance(values, Mapping) else values
+
+
+# What leaving the key out means, in words that users of vLLM know.
+_DEFAULTS = {"dtype": "auto", "quantization": "none", "kv_cache_dtype": "auto"}
+_LONG_NAMES = {short: name for name, short in DTYPE_NAMES.items()} | {n: n for n in DTYPE_NAMES}
+
+
+def _with_one_dtype(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The engine's values with vLLM's name for the dtype, whichever key names it."""
+    words = {key: values[key] for key in _DEFAULTS if isinstance(values.get(key), str)}
+    named = {key: _LONG_NAMES[word] for key, word in words.items() if word in _LONG_NAMES}
+    default = {key for key, word in words.items() if word == _DEFAULTS[key]}
+    rest = {key: value for key, value in values.items() if key not in {*named, *default}}
+    if not named:
+        return rest
+    if len(set(named.values())) > 1:
+        raise invalid(
+            f"{' and '.join(named)} name different dtypes",
+            fix="name one of them, or leave them out",
+        )
+    rest["dtype"] = dtype = next(iter(named.values()))
+    if "quantization" in named:
+        rest["quantization"] = DTYPE_NAMES[dtype]
+    return rest
 
 
 class SimEngine(Tagged):

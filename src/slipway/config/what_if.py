@@ -20,12 +20,15 @@ _NAMED = {
     "models": "this environment does not deploy a model of this name",
     "pools": "this environment has no pool of this name",
 }
+# A deployment names either; a change of one replaces the other.
+_ALTERNATIVES = {"pool": "pools", "pools": "pool"}
 _OF_MODELS = {*_OF_DEPLOYMENTS, *ModelSettings.model_fields} - {"name"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A replaced value in the environment's configuration or in a model file."""
+    """A replaced value in the environment's configuration or in a model file. Without a value
+    (None) the key is removed."""
 
     key: tuple[str, ...]  # ("pools", "h100", "nodes", "max")
     value: Any
@@ -33,7 +36,8 @@ class Change:
 
 
 def parse_change(text: str) -> Change:
-    """`pools.h100.nodes.max=4` or `models.chat.parallel.tensor=2`; the value is YAML.
+    """`pools.h100.nodes.max=4` or `models.chat.parallel.tensor=2`; the value is YAML, and nothing
+    removes the key.
 
     Under `models.NAME`, the deployment's keys (pool, pools, replicas, surge) change the
     environment; all others change the model file. Raises ConfigError.
@@ -56,7 +60,7 @@ def parse_change(text: str) -> Change:
 
 
 def changed(values: Mapping[str, Any], changes: Sequence[Change]) -> Mapping[str, Any]:
-    """`values` with every change applied; all other values stay."""
+    """`values` with every change applied; all other values stay, but for alternatives."""
     for change in changes:
         values = _replaced(values, change.key, change.value)
     return values
@@ -121,8 +125,12 @@ def unmatched(values: Mapping[str, Any], changes: Sequence[Change]) -> list[Prob
 
 def _replaced(values: Any, key: tuple[str, ...], value: Any) -> dict[str, Any]:
     old = dict(values) if isinstance(values, Mapping) else {}
-    below = _replaced(old.get(key[0]), key[1:], value) if len(key) > 1 else value
-    return old | {key[0]: below}
+    first, *below = key
+    if below:
+        return old | {first: _replaced(old.get(first), tuple(below), value)}
+    gone = first if value is None else _ALTERNATIVES.get(first)
+    kept = {name: each for name, each in old.items() if name != gone}
+    return kept if value is None else kept | {first: value}
 
 
 def _refused(text: str, message: str, fix: str) -> ConfigError:

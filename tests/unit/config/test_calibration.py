@@ -128,7 +128,7 @@ def test_impossible_measurements_are_refused(tmp_path: Path, row: Any, key: str)
     ("changes", "key", "fix"),
     [
         ({"model": "llama-3.1-8B"}, "rows.0.model", 'did you mean "llama-3.1-8b"?'),
-        ({"accelerator": "H100-8"}, "rows.0.accelerator", 'did you mean "H100-80"?'),
+        ({"accelerator": "H100-8"}, "rows.0.accelerator", 'did you mean "H100-80"'),
     ],
 )
 def test_a_name_that_the_catalog_lacks_is_named(

@@ -145,7 +145,7 @@ MISTAKES = {
     ),
     "an unknown key of the budget": (
         (("budget",), {"usd_per_hours": 9}),
-        ("budget.usd_per_hours", "unknown key", 'did you mean "usd_per_hour"?'),
+        ("budget.usd_per_hours", "unknown key", 'did you mean "usd_per_hour",'),
     ),
 }
 

@@ -83,11 +83,15 @@ MISTAKES = {
     ),
     "a key of the other engine": (
         ("max_model_len: 2048", "startup_s: 3"),
-        ("engine.startup_s", 3, "unknown key", "use one of: architecture, dtype"),
+        ("engine.startup_s", 3, "unknown key", "use one of 11, such as"),
     ),
     "an unknown dtype": (
         ("dtype: float32", "dtype: floot32"),
         ("engine.dtype", "floot32", "'float32'", 'did you mean "float32"?'),
+    ),
+    "two dtypes": (
+        ("dtype: float32", "dtype: float32\n  kv_cache_dtype: bf16"),
+        ("engine", {...}, "dtype and kv_cache_dtype name different dtypes", "name one of them"),
     ),
     "a cache of no size": (
         ("kv_cache: 1GiB", "kv_cache: 0GiB"),

@@ -54,6 +54,32 @@ def test_changes_replace_what_they_name_and_nothing_else() -> None:
     assert values == {"a": {"b": 1, "c": 2}, "d": 3}
 
 
+def test_a_change_without_a_value_removes_the_key() -> None:
+    assert changed({"a": {"b": 1, "c": 2}}, [parse_change("a.b=")]) == {"a": {"c": 2}}
+    assert changed({"a": 1}, [parse_change("b=")]) == {"a": 1}
+    inputs = _inputs("models.phi-4=", "models.gemma-2-9b.slo=")
+    assert "phi-4" not in inputs.models
+    assert inputs.models["gemma-2-9b"].settings.slo.ttft_p95_ms is None
+
+
+def test_a_pool_replaces_the_pools_to_choose_from_and_the_other_way_round() -> None:
+    values = {"models": {"a": {"pools": ["l4", "l40s"], "replicas": 1}, "b": {"pool": "l4"}}}
+    changes = [parse_change("models.a.pool=h100"), parse_change("models.b.pools=[h100]")]
+    assert changed(values, changes) == {
+        "models": {"a": {"replicas": 1, "pool": "h100"}, "b": {"pools": ["h100"]}}
+    }
+
+
+@pytest.mark.parametrize("name", ["bf16", "bfloat16"])
+def test_the_quantization_may_be_none(name: str) -> None:
+    inputs = _inputs(f"models.phi-4.engine.quantization={name}")
+    (phi,) = [model for model in make_plan(inputs).models if model.name == "phi-4"]
+    assert (phi.precision.weights, phi.precision.kv) == ("bf16", "bf16")
+    engine = phi.replica.document["engine"]
+    assert engine["dtype"] == "bfloat16"
+    assert "quantization" not in engine, "vLLM has no name for none"
+
+
 def test_changes_reach_the_environment_and_the_models() -> None:
     inputs = _inputs("pools.h100.nodes.max=7", "models.phi-4.engine.max_num_seqs=5")
     settings = inputs.environment.settings
@@ -81,10 +107,10 @@ def test_a_load_may_be_replaced_by_a_trace(tmp_path: Path) -> None:
         ("pools.h100.nods=1", "slipway:pools.h100.nods", 'did you mean "nodes"?'),
         ("models.phi-4.engine.dtype=fp7", "models.phi-4.engine.dtype", "bfloat16"),
         ("target=aws2", "slipway:target", 'did you mean "aws"?'),
-        ("pools.l40.nodes.max=4", "pools.l40", 'did you mean "l40s"?'),
+        ("pools.l40.nodes.max=4", "pools.l40", 'did you mean "l40s" or "l4"?'),
         ("pools.l5.nodes.max=4", "pools.l5", "use one of: h100, l4, l40s"),
         ("models.phi-5.replicas.max=4", "models.phi-5", 'did you mean "phi-4"?'),
-        ("models.smollm2.slo.ttft_p95_ms=9", "models.smollm2", "use one of: gemma"),
+        ("models.smollm2.slo.ttft_p95_ms=9", "models.smollm2", "use one of 12, such as gemma"),
         ("models.phi-4.replicas.max=1", "slipway:models.phi-4.replicas", "raise max to 3"),
         ("models.phi-4.load.trace=none.jsonl", "models.phi-4.load", "keep `trace`"),
         ("models.phi-4.load={trace: none.jsonl}", "models.phi-4.load.trace", "check the path"),

@@ -109,6 +109,13 @@ def test_a_checkpoint_that_is_padded_for_its_groups_is_planned_with_the_padding(
     assert added == pytest.approx(80 * 3 * 8192 * columns * (4 + 20 / 128) / 8, abs=1)
 
 
+def test_a_reason_that_several_pools_have_is_told_once() -> None:
+    model = model_file("phi-4", engine=engine("phi-4"), parallel={"tensor": 3})
+    message = _problem(fleet(model, pools={"h100": H100, "l40s": L40S})).message
+    assert message.startswith("cannot run chat: h100, l40s: TP3: ")
+    assert message.count("40 attention heads cannot be divided by 3") == 1
+
+
 def test_a_pool_within_the_goal_beats_a_cheaper_one_that_misses_it() -> None:
     quick = model_file(slo={"ttft_p95_ms": 1000, "tpot_p95_ms": 12})
     model = _model(fleet(quick, pools={"h100": H100, "l4": L4}))
@@ -219,7 +226,7 @@ def test_an_instance_without_any_price_asks_for_one() -> None:
 def test_an_unknown_instance_offers_the_nearest() -> None:
     problem = _problem(fleet(pools={"h100": H100 | {"instance": "p5.48xlrge"}}))
     assert problem.key == "slipway:pools.h100.instance"
-    assert problem.fix == 'did you mean "p5.48xlarge"?'
+    assert problem.fix.startswith('did you mean "p5.48xlarge"')
 
 
 def test_a_paid_pool_that_no_model_uses_is_warned_of() -> None:

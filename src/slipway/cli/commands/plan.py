@@ -19,8 +19,10 @@ from slipway.cli.options import DEFAULT_STACK, Json, Stack, in_a_folder
 from slipway.cli.planning import plan_environment
 from slipway.cli.platform.calibration import calibrate as keep_as_calibration
 from slipway.cli.platform.measured import ask
-from slipway.cli.views.capacity_table import capacity_table, differences_table, explain_table
+from slipway.cli.views.capacity_table import capacity_table
 from slipway.cli.views.comparison_table import comparison_document, comparison_table
+from slipway.cli.views.differences_table import differences_table
+from slipway.cli.views.explain_table import explain_table
 from slipway.cli.views.plan_table import plan_table
 from slipway.cli.views.sweep_table import sweep_table
 from slipway.config.environment import FleetSettings
@@ -33,7 +35,7 @@ from slipway.planner.fleet.demand import Demand, plan_demand
 from slipway.planner.fleet.sweep import sweep
 from slipway.planner.latency.calibration import calibration_of
 from slipway.planner.reports.comparison import compare as comparison
-from slipway.planner.reports.differences import differences
+from slipway.planner.reports.differences import differences, new_warnings
 from slipway.planner.reports.explain import explain
 
 app = typer.Typer(add_completion=False)
@@ -43,9 +45,12 @@ WhatIf = Annotated[
     typer.Option(
         "--what-if",
         metavar="KEY=VALUE",
-        help="Show the plan before and after a change, e.g. models.NAME.replicas.max=4. May be"
-        " repeated.",
+        help="Show what a change does to the plan, e.g. models.NAME.replicas.max=4. May be"
+        " repeated; no value removes the key.",
     ),
+]
+Full = Annotated[
+    bool, typer.Option("--full", help="With --what-if: show the whole changed plan as well.")
 ]
 Explained = Annotated[
     str | None, typer.Option("--explain", metavar="MODEL", help="Show the arithmetic line by line.")
@@ -85,6 +90,7 @@ def plan(
     *,
     json: Json = False,
     what_if: WhatIf = None,
+    full: Full = False,
     explain: Explained = None,
     sweep: Swept = None,
     png: Picture = None,
@@ -103,9 +109,11 @@ def plan(
         _show_comparison(environment, inputs, window, json=json, keep=calibrate)
     elif explain is not None:
         _show_arithmetic(inputs, explain, json=json)
+    elif changes:
+        before = _planned(_inputs(environment, []))
+        _show_change(before, _planned(inputs), changes, json=json, full=full)
     else:
-        before = _planned(_inputs(environment, [])) if changes else None
-        _show_plan(inputs, before, changes, json=json)
+        _show_plan(_planned(inputs), json=json)
 
 
 def _one_view(asked: Mapping[str, object]) -> None:
@@ -128,18 +136,27 @@ def _planned(inputs: PlanInputs) -> PlatformPlan:
     return plan_environment(inputs, today=today)
 
 
-def _show_plan(
-    inputs: PlanInputs, before: PlatformPlan | None, changes: Sequence[str], *, json: bool
-) -> None:
-    planned = _planned(inputs)
+def _show_plan(planned: PlatformPlan, *, json: bool) -> None:
     if json:
-        sys.stdout.write(plan_to_json(planned, before=before))
+        sys.stdout.write(plan_to_json(planned))
         return
     if all(pool.hosts for pool in planned.pools):  # names and addresses are known
         print_tables(plan_table(planned))
     print_tables(capacity_table(planned))
-    if before is not None:
-        print_tables(differences_table(changes, differences(before, planned)))
+
+
+def _show_change(
+    before: PlatformPlan, after: PlatformPlan, changes: Sequence[str], *, json: bool, full: bool
+) -> None:
+    if json:
+        sys.stdout.write(plan_to_json(after, before=before))
+        return
+    found = differences(before, after)
+    print_tables(differences_table(changes, found, new_warnings(before, after)))
+    if full:
+        _show_plan(after, json=False)
+    else:
+        say("--full shows the whole plan after the change")
 
 
 def _show_arithmetic(inputs: PlanInputs, name: str, *, json: bool) -> None:

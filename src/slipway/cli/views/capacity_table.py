@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slipway.cli.views.tables import plain_table
+from slipway.cli.views.tables import Column, DividedTable, plain_table
+from slipway.config.base import MOST_REPLICAS
 from slipway.plan.figures import Cost, Figure
 from slipway.plan.platform import ModelPlan, PlatformPlan, Pool
 from slipway.planner.fleet.layouts import describe
-from slipway.planner.reports.differences import Difference
-from slipway.planner.reports.explain import Line
+from slipway.planner.reports.differences import all_warnings
 
 _GIB = 2**30
 _MARKS = {"estimate": "~", "measured": "=", "exact": "", "declared": ""}
@@ -31,87 +31,83 @@ def capacity_table(plan: PlatformPlan) -> RenderableType:
         *([_pools(plan)] if any(pool.accelerator for pool in plan.pools) else ()),
         *_refusals(plan.models),
         Text(_total(plan.cost)),
-        *(Text(f"! {warning}") for warning in _warnings(plan)),
-        *([Text(_LEGEND, style="dim")] if any(model.serving for model in plan.models) else ()),
+        *(Text(f"! {warning}") for warning in all_warnings(plan)),
+        *([Text(_LEGEND.replace("\n", " "), style="dim")] if _has_estimates(plan) else ()),
     )
 
 
-def differences_table(changes: Sequence[str], rows: Iterable[Difference]) -> RenderableType:
-    """Before and after of a --what-if."""
-    found = list(rows)
-    title = f"what if {', '.join(changes)}"
-    if not found:
-        return Text(f"{title}: nothing in the plan changes")
-    table = plain_table(title)
-    for heading in ("", "quantity", "before", "after"):
-        table.add_column(heading, overflow="fold")
-    last = ""
-    for row in found:
-        subject = "" if row.subject == last else row.subject
-        table.add_row(subject, row.quantity, row.before or "-", row.after or "-")
-        last = row.subject
-    return table
+def _has_estimates(plan: PlatformPlan) -> bool:
+    return any(model.serving for model in plan.models)
 
 
-def explain_table(model: str, lines: Iterable[Line]) -> RenderableType:
-    """The arithmetic behind one model."""
-    table = plain_table(f"{model}: the arithmetic")
-    table.add_column("quantity", no_wrap=True)
-    table.add_column("result", justify="right", no_wrap=True)
-    table.add_column("from", overflow="fold", ratio=1)
-    table.add_column("source", overflow="fold", ratio=2, style="dim")
-    for line in lines:
-        table.add_row(line.quantity, line.result, line.arithmetic, line.source)
-    return table
+def _needs(plan: PlatformPlan) -> DividedTable:
+    models = plan.models
+    return DividedTable(
+        f"{plan.environment}: what the models need",
+        _names(models),
+        [
+            Column("pool", [model.pool for model in models], justify="left"),
+            Column("a replica", [_replica(model) for model in models], justify="left"),
+            Column("replicas", [_replicas(model) for model in models]),
+            Column("weights/device", [_weights(model) for model in models]),
+            Column("KV tokens", [f"{model.memory.kv_tokens:,}" for model in models]),
+            Column("requests", [f"{model.sequences_at_mean_length:,}" for model in models]),
+        ],
+    )
 
 
-def _needs(plan: PlatformPlan) -> Table:
-    table = plain_table(f"{plan.environment}: what the models need")
-    table.add_column("model", overflow="fold")
-    table.add_column("pool", overflow="fold")
-    table.add_column("a replica", no_wrap=True)
-    for heading in ("weights/device", "KV tokens", "requests", "replicas"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for model in plan.models:
-        memory, scaling = model.memory, model.stable.scaling
-        table.add_row(
-            model.name,
-            model.pool,
-            _replica(model),
-            f"{memory.weights_bytes / _GIB:.1f} GiB {model.precision.weights}",
-            f"{memory.kv_tokens:,}",
-            f"{model.sequences_at_mean_length:,}",
-            f"{model.replicas_needed.value:.0f} of {scaling.min_replicas}-{scaling.max_replicas}",
-        )
-    return table
+def _promises(plan: PlatformPlan) -> DividedTable:
+    models = plan.models
+    served = [model.serving for model in models]
+    return DividedTable(
+        f"{plan.environment}: what they promise and cost",
+        _names(models),
+        [
+            Column("TTFT ms", [_marked(each.ttft_ms) if each else "-" for each in served]),
+            Column("TPOT ms", [_marked(each.tpot_ms) if each else "-" for each in served]),
+            Column("goal", [_goal(model.meets_goal) for model in models], justify="left"),
+            Column(
+                "used", [f"{model.utilization:.0%}" if model.serving else "-" for model in models]
+            ),
+            Column("startup", [_startup(model) for model in models]),
+            Column("USD/h", [f"{model.cost.usd_per_hour.value:.2f}" for model in models]),
+            Column("USD/Mtok", [_per_million(model.cost) for model in models]),
+        ],
+    )
 
 
-def _promises(plan: PlatformPlan) -> Table:
-    table = plain_table(f"{plan.environment}: what they promise and cost")
-    table.add_column("model", overflow="fold")
-    for heading in ("TTFT ms", "TPOT ms", "startup", "used", "USD/h", "USD/Mtok"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("goal", no_wrap=True)
-    for model in plan.models:
-        cost, serving, start = model.cost, model.serving, model.cold_start.total_s
-        tokens = cost.usd_per_million_output_tokens
-        table.add_row(
-            model.name,
-            _marked(serving.ttft_ms) if serving else "-",
-            _marked(serving.tpot_ms) if serving else "-",
-            f"{_MARKS[start.basis]}{start.value:.0f} s",
-            f"{model.utilization:.0%}" if serving else "-",
-            f"{cost.usd_per_hour.value:.2f}",
-            "-" if tokens is None else f"{tokens.value:.2f}",
-            _goal(model.meets_goal),
-        )
-    return table
+def _names(models: Iterable[ModelPlan]) -> Column:
+    return Column("model", [model.name for model in models], justify="left")
 
 
 def _replica(model: ModelPlan) -> str:
     if not model.accelerator:
         return "processor"
     return f"{model.layout.devices} {model.accelerator} {describe(model.layout)}"
+
+
+def _replicas(model: ModelPlan) -> str:
+    scaling, needed = model.stable.scaling, round(model.replicas_needed.value)
+    count = str(needed) if needed <= MOST_REPLICAS else f">{MOST_REPLICAS}"
+    return f"{count} of {scaling.min_replicas}-{scaling.max_replicas}"
+
+
+def _weights(model: ModelPlan) -> str:
+    return f"{model.memory.weights_bytes / _GIB:.1f} GiB {model.precision.weights}"
+
+
+def _used(model: ModelPlan) -> str:
+    return f"{model.utilization:.0%}" if model.serving else "-"
+
+
+def _startup(model: ModelPlan) -> str:
+    start = model.cold_start.total_s
+    return f"{_MARKS[start.basis]}{start.value:.0f} s"
+
+
+def _per_million(cost: Cost) -> str:
+    tokens = cost.usd_per_million_output_tokens
+    return "-" if tokens is None else f"{tokens.value:.2f}"
 
 
 def _marked(figure: Figure) -> str:
@@ -129,23 +125,28 @@ def _goal(met: bool | None) -> Text:
     return Text("met", style="green") if met else Text("missed", style="red")
 
 
-def _pools(plan: PlatformPlan) -> Table:
-    table = plain_table(f"{plan.environment}: what the pools hold")
-    for heading in ("pool", "nodes", "accelerators"):
-        table.add_column(heading)
-    for heading in ("at minimum", "at maximum", "available", "USD/h"):
-        table.add_column(heading, justify="right")
-    for pool in plan.pools:
-        table.add_row(
-            pool.name,
-            _nodes(pool),
-            f"{pool.accelerators_per_node} {pool.accelerator} a node" if pool.accelerator else "-",
-            str(pool.accelerators_used),
-            str(pool.accelerators_used_at_most),
-            str(pool.accelerators_per_node * pool.nodes_max),
-            f"{pool.usd_per_hour.value:.2f}",
-        )
-    return table
+def _pools(plan: PlatformPlan) -> DividedTable:
+    pools = plan.pools
+    return DividedTable(
+        f"{plan.environment}: what the pools hold",
+        Column("pool", [pool.name for pool in pools], justify="left"),
+        [
+            Column("nodes", [_nodes(pool) for pool in pools], justify="left"),
+            Column("accelerators", [_devices(pool) for pool in pools], justify="left"),
+            Column("at minimum", [str(pool.accelerators_used) for pool in pools]),
+            Column("at maximum", [str(pool.accelerators_used_at_most) for pool in pools]),
+            Column("available", [str(_available(pool)) for pool in pools]),
+            Column("USD/h", [f"{pool.usd_per_hour.value:.2f}" for pool in pools]),
+        ],
+    )
+
+
+def _available(pool: Pool) -> int:
+    return pool.accelerators_per_node * pool.nodes_max
+
+
+def _devices(pool: Pool) -> str:
+    return f"{pool.accelerators_per_node} {pool.accelerator} a node" if pool.accelerator else "-"
 
 
 def _nodes(pool: Pool) -> str:
@@ -159,9 +160,8 @@ def _refusals(models: Iterable[ModelPlan]) -> Iterator[Table]:
     if not rows:
         return
     table = plain_table("pools that were not chosen")
-    table.add_column("model", no_wrap=True)
-    table.add_column("pool", no_wrap=True)
-    table.add_column("why", overflow="fold")
+    for heading in ("model", "pool", "why"):
+        table.add_column(heading, overflow="fold")
     for model, refusal in rows:
         table.add_row(model.name, refusal.pool, "; ".join(refusal.reasons))
     yield table
@@ -176,10 +176,3 @@ def _total(cost: Cost) -> str:
     ]
     dated = f"; prices of {cost.price_date}" if cost.price_date else ""
     return f"cost  {'  '.join(parts)}  (all nodes at the declared load{dated})\n"
-
-
-def _warnings(plan: PlatformPlan) -> Iterator[str]:
-    yield from plan.warnings
-    for model in plan.models:
-        for warning in model.warnings:
-            yield f"{model.name}: {warning}"

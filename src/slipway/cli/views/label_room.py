@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 Boxes = NDArray[np.float64]  # rows of left, bottom, right, top in pixels
 
 # Pixels: margin around a label, largest distance from its point, step of the search, line width.
-_GAP, _FARTHEST, _STEP, _LINE = 3.0, 200.0, 4.0, 2.0
+_GAP, _FARTHEST, _STEP, _LINE = 3.0, 400.0, 4.0, 2.0
 _TINY = 1e-9
 # Below the point first, where a front has the fewest points.
 _ANGLES = np.radians([225, 250, 270, 290, 200, 315, 180, 0, 20, 45, 70, 90, 110, 135, 160, 340])
@@ -27,7 +28,7 @@ class Placed:
 
 @dataclass(slots=True, kw_only=True)
 class LabelRoom:
-    """No label covers `taken`; no line to a label crosses `barred`."""
+    """No label covers `taken`; lines to labels avoid `barred`."""
 
     frame: Boxes
     taken: Boxes
@@ -35,32 +36,47 @@ class LabelRoom:
     marker: float  # radius of the labelled point
 
     def take(self, at: Boxes, width: float, height: float) -> Placed | None:
-        """Takes the nearest free place for a label of this size; None if there is none."""
+        """Takes the nearest free place for a label of this size whose line crosses the least of
+        what is barred; None if there is none."""
         half = np.array([width, height]) / 2 + _GAP
+
+        def crossed(place: Placed) -> int:
+            return self._crossed(boxes_along(*place.leader), at)
+
+        places = list(self._places(at, half))
+        chosen = next((place for place in places if not crossed(place)), None)
+        chosen = chosen or min(places, key=crossed, default=None)
+        if chosen is None:
+            return None
+        label = boxes_around(np.array([chosen.centre]), half)
+        leader = boxes_along(*chosen.leader)
+        self.taken = np.vstack([self.taken, label, leader])
+        self.barred = np.vstack([self.barred, label, leader])
+        return chosen
+
+    def _places(self, at: Boxes, half: Boxes) -> Iterator[Placed]:
+        """All free places, nearest first."""
         reach = boxes_around(at[None], _FARTHEST + 2 * half)
         near = self.taken[_covered(self.taken, reach)]
         for distance in np.arange(2 * self.marker, _FARTHEST, _STEP):
-            ways = _DIRECTIONS * (distance + half)
-            boxes = boxes_around(at + ways, half)
+            boxes = boxes_around(at + _DIRECTIONS * (distance + half), half)
             for index in np.flatnonzero(self._is_inside(boxes) & ~_covered(boxes, near)):
-                centre, way = at + ways[index], ways[index]
-                begin = at + _DIRECTIONS[index] * self.marker
-                end = centre - way * (half / np.maximum(np.abs(way), _TINY)).min()  # at the border
-                leader = boxes_along(begin, end)
-                if not self._crosses(leader, at):
-                    self.taken = np.vstack([self.taken, boxes[index], leader])
-                    self.barred = np.vstack([self.barred, boxes[index], leader])
-                    return Placed(centre=(centre[0], centre[1]), leader=(begin, end))
-        return None
+                way = _DIRECTIONS[index]
+                centre = at + way * (distance + half)
+                begin = at + way * self.marker
+                outwards = way * (distance + half)
+                end = centre - outwards * (half / np.maximum(np.abs(outwards), _TINY)).min()
+                yield Placed(centre=(centre[0], centre[1]), leader=(begin, end))
 
     def _is_inside(self, boxes: Boxes) -> NDArray[np.bool_]:
         within = (boxes[:, :2] >= self.frame[:2]) & (boxes[:, 2:] <= self.frame[2:])
         inside: NDArray[np.bool_] = np.all(within, axis=1)
         return inside
 
-    def _crosses(self, leader: Boxes, at: Boxes) -> bool:
+    def _crossed(self, leader: Boxes, at: Boxes) -> int:
+        """How much of a line covers what is barred, besides what its point is in."""
         own = (self.barred[:, :2] <= at).all(axis=1) & (self.barred[:, 2:] >= at).all(axis=1)
-        return bool(_covered(leader, self.barred[~own]).any())
+        return int(_covered(leader, self.barred[~own]).sum())
 
 
 def boxes_around(centres: Boxes, half: Boxes | float) -> Boxes:

@@ -26,9 +26,8 @@ def plan_table(plan: PlatformPlan) -> RenderableType:
 
 def _pools(plan: PlatformPlan) -> Table:
     table = plain_table(f"{plan.environment}: pools")
-    for heading in ("pool", "nodes"):
-        table.add_column(heading)
-    table.add_column("addresses", no_wrap=True)
+    for heading in ("pool", "nodes", "addresses"):
+        table.add_column(heading, overflow="fold")
     for heading in ("memory/node", "cpu/node", "reserved"):
         table.add_column(heading, justify="right", no_wrap=True)
     for pool in plan.pools:

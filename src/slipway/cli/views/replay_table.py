@@ -25,7 +25,7 @@ def replay_table(result: Mapping[str, Any], changes: Sequence[str]) -> Renderabl
     table = plain_table()
     table.add_column("")
     for fleet in fleets:
-        table.add_column(fleet["name"], justify="right", no_wrap=True)
+        table.add_column(fleet["name"], justify="right", overflow="fold")
     if len(fleets) == 2:
         table.add_column("change", justify="right", no_wrap=True)
     for name, value_of, form in _ROWS:

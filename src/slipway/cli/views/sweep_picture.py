@@ -21,13 +21,17 @@ from slipway.planner.fleet.sweep import Point, Sweep, cheapest_of_others, declar
 from slipway.planner.memory.quantization import KV_BYTES, SCHEMES
 from slipway.planner.memory.quantization import describe as describe_precision
 
-# For all kinds of colour vision: P. Okabe and M. Ito, "Color Universal Design", 2008.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-_DARK, _GREY, _LIGHT, _GOAL = "#333333", "#555555", "#bbbbbb", "#D55E00"
+# For all kinds of colour vision: P. Okabe and M. Ito, "Color Universal Design", 2008, and then
+# P. Tol's muted colours ("Colour Schemes", SRON/EPS/TN/09-002) that differ from those.
+_COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"),
+    *("#332288", "#882255", "#DDCC77", "#999933"),
+)
+_DARK, _GREY, _GOAL = "#333333", "#555555", "#D55E00"
 # By weights, the widest first; the second of a pair is with FP8 KV.
 _MARKERS = (("o", "*"), ("s", "D"), ("^", "v"), ("P", "X"))
 _GROWTH = {"*": 1.5, "D": 0.85}  # to look as large as the others
-_SIZE_INCHES = (11.0, 7.0)
+_SIZE_INCHES = (12.0, 8.0)
 _DOTS_PER_INCH = 130
 _PIXELS = _DOTS_PER_INCH / 72  # of a typographic point
 _FONT_POINTS = 8.5
@@ -37,16 +41,16 @@ _MARKER_POINTS, _SMALL_MARKER_POINTS = 8.0, 3.5
 def picture(found: Sweep) -> Figure:
     """Cost against answer time, both logarithmic; `found` has points.
 
-    Colours are accelerators, shapes precisions. Large points are those that no other one beats,
-    joined by a line for each precision, the declared one's thick; what the table lists is labelled
-    "replicas x layout". Hollow points miss the goal.
+    Colours are accelerators, shapes precisions. Large points are those that the table lists, each
+    labelled "instance, replicas x layout": the declared precision's front, joined by a line, and
+    the cheapest of each other precision. Small points are beaten, hollow ones miss the goal.
     """
     figure = Figure(figsize=_SIZE_INCHES, dpi=_DOTS_PER_INCH, layout="constrained")
     axes = figure.add_subplot()
-    look = _look(_drawn(found))
+    look = _look([*_listed(found), *_beaten(found)])
     _set_axes(axes, found)
-    lines = [*_draw_fronts(axes, found), *_draw_goal(axes, found)]
-    _draw_points(axes, _drawn(found), look)
+    lines = [*_draw_front(axes, found), *_draw_goal(axes, found)]
+    _draw_points(axes, found, look)
     _draw_legend(figure, look, lines)
     figure.draw_without_rendering()  # fixes all positions, which the labels need
     figure.set_layout_engine("none")
@@ -82,7 +86,7 @@ def _position(point: Point) -> tuple[float, float]:
 
 
 def _set_axes(axes: Axes, found: Sweep) -> None:
-    """Limits around the front and the goal; points far away are left out."""
+    """Limits around what the table lists and the goal; beaten points far away are left out."""
     axes.set(
         xscale="log",
         yscale="log",
@@ -96,60 +100,73 @@ def _set_axes(axes: Axes, found: Sweep) -> None:
         axis.set_minor_formatter(NullFormatter())
     axes.grid(visible=True, color="#eeeeee")
     axes.set_axisbelow(True)
-    seconds, costs = zip(*(_position(each) for each in found.points if each.pareto), strict=True)
-    axes.set_xlim(min(seconds) / 1.3, 1.5 * max(*seconds, found.goal_answer_s or 0.0))
-    axes.set_ylim(min(costs) / 1.7, max(costs) * 1.4)
+    seconds, costs = zip(*(_position(each) for each in _listed(found)), strict=True)
+    axes.set_xlim(min(seconds) / 1.7, 1.7 * max(*seconds, found.goal_answer_s or 0.0))
+    axes.set_ylim(min(costs) / 2, max(costs) * 1.5)
 
 
-def _drawn(found: Sweep) -> list[Point]:
-    """Without the many dominated points of precisions other than the declared one."""
-    return [point for point in found.points if point.pareto or point.as_declared]
+def _listed(found: Sweep) -> list[Point]:
+    """What the table lists."""
+    return [*declared_front(found), *cheapest_of_others(found)]
 
 
-def _draw_fronts(axes: Axes, found: Sweep) -> Iterator[Line2D]:
-    """A line for each precision; returns those that the legend explains."""
-    for precision, front in _fronts(found).items():
-        declared = precision == found.declared
-        (line,) = axes.plot(
+def _beaten(found: Sweep) -> list[Point]:
+    """The declared precision's other points. Those of other precisions are too many to draw."""
+    return [point for point in found.points if point.as_declared and not point.pareto]
+
+
+def _draw_front(axes: Axes, found: Sweep) -> Iterator[Line2D]:
+    if front := declared_front(found):
+        yield from axes.plot(
             [point.answer_s for point in front],
             [point.usd_per_hour.value for point in front],
-            color=_DARK if declared else _LIGHT,
-            linewidth=1.8 if declared else 0.8,
-            zorder=2.2 if declared else 2.1,
-            label="not beaten, as declared" if declared else "not beaten, other precision",
+            color=_DARK,
+            linewidth=1.5,
+            zorder=2.2,
+            label="not beaten, as declared",
         )
-        yield line
-
-
-def _fronts(found: Sweep) -> dict[Precision, list[Point]]:
-    fronts: dict[Precision, list[Point]] = {}
-    for point in found.points:
-        if point.pareto:
-            fronts.setdefault(point.precision, []).append(point)
-    return fronts
 
 
 def _draw_goal(axes: Axes, found: Sweep) -> Iterator[Line2D]:
-    if found.goal_answer_s is not None:
-        label = f"TTFT and TPOT at the goal: {found.goal_answer_s:.1f} s"
-        yield axes.axvline(found.goal_answer_s, color=_GOAL, linestyle="--", label=label)
+    if found.goal_answer_s is None:
+        return
+    label = f"TTFT and TPOT at the goal: {found.goal_answer_s:.1f} s"
+    axes.annotate(
+        label,
+        (found.goal_answer_s, 0.99),
+        xycoords=axes.get_xaxis_transform(),
+        xytext=(3.0, 0.0),
+        textcoords="offset points",
+        color=_GOAL,
+        fontsize=_FONT_POINTS,
+        rotation="vertical",
+        verticalalignment="top",
+    )
+    yield axes.axvline(found.goal_answer_s, color=_GOAL, linestyle="--", label=label)
 
 
-def _draw_points(axes: Axes, points: Sequence[Point], look: _Look) -> None:
-    for point in points:
-        colour, marker = look.colours[point.accelerator], look.markers[point.precision]
-        axes.plot(
-            *_position(point),
-            linestyle="none",
-            marker=marker,
-            markersize=(_MARKER_POINTS if point.pareto else _SMALL_MARKER_POINTS)
-            * _GROWTH.get(marker, 1.0),
-            markerfacecolor="none" if point.meets_goal is False else colour,
-            markeredgecolor="black" if point.pareto and point.as_declared else colour,
-            markeredgewidth=0.8,
-            alpha=1.0 if point.pareto else 0.35,
-            zorder=2.3 + point.pareto + point.as_declared / 2,
-        )
+def _draw_points(axes: Axes, found: Sweep, look: _Look) -> None:
+    for point in _beaten(found):
+        _draw_point(axes, point, look, size=_SMALL_MARKER_POINTS, alpha=0.35, zorder=2.1)
+    for point in _listed(found):
+        _draw_point(axes, point, look, size=_MARKER_POINTS, alpha=1.0, zorder=3.0)
+
+
+def _draw_point(
+    axes: Axes, point: Point, look: _Look, *, size: float, alpha: float, zorder: float
+) -> None:
+    colour, marker = look.colours[point.accelerator], look.markers[point.precision]
+    axes.plot(
+        *_position(point),
+        linestyle="none",
+        marker=marker,
+        markersize=size * _GROWTH.get(marker, 1.0),
+        markerfacecolor="none" if point.meets_goal is False else colour,
+        markeredgecolor="black" if point.pareto and point.as_declared else colour,
+        markeredgewidth=0.8,
+        alpha=alpha,
+        zorder=zorder,
+    )
 
 
 def _draw_legend(figure: Figure, look: _Look, lines: Sequence[Line2D]) -> None:
@@ -172,9 +189,11 @@ def _draw_legend(figure: Figure, look: _Look, lines: Sequence[Line2D]) -> None:
             for precision, marker in look.markers.items()
         ),
         entry("points"),
+        entry("in the table: replicas x layout", "o", color=_DARK, markersize=_MARKER_POINTS),
+        entry("  grey label: cheapest of its precision"),
         entry("beaten, as declared", "o", color=_DARK, markersize=_SMALL_MARKER_POINTS),
         entry("misses the goal", "o", color=_DARK, markerfacecolor="none"),
-        *{line.get_label(): line for line in lines}.values(),
+        *lines,
     ]
     legend = figure.legend(handles=handles, loc="outside right upper", frameon=False, fontsize=9)
     for text in legend.get_texts():
@@ -183,11 +202,11 @@ def _draw_legend(figure: Figure, look: _Look, lines: Sequence[Line2D]) -> None:
 
 
 def _draw_labels(axes: Axes, found: Sweep) -> None:
-    """Labels for the points in the table, as far as there is room."""
+    """The instance of every point that the table lists, as far as there is room."""
     room = _room(axes, found)
-    for point in [*declared_front(found), *cheapest_of_others(found)]:
+    for point in _listed(found):
         label = axes.text(
-            *(0, 0, f"{point.replicas} x {describe(point.layout)}"),
+            *(0, 0, f"{point.instance}\n{point.replicas} x {describe(point.layout)}"),
             color="black" if point.as_declared else _GREY,
             fontsize=_FONT_POINTS,
             horizontalalignment="center",
@@ -215,27 +234,33 @@ def _draw_labels(axes: Axes, found: Sweep) -> None:
 
 def _room(axes: Axes, found: Sweep) -> LabelRoom:
     """The room that points and lines leave to the labels."""
-    large = boxes_around(
-        _pixels(axes, [point for point in found.points if point.pareto]),
-        _MARKER_POINTS / 2 * _PIXELS,
-    )
-    small = boxes_around(_pixels(axes, _drawn(found)), _SMALL_MARKER_POINTS / 2 * _PIXELS)
-    lines = [
-        boxes_along(begin, end)
-        for front in _fronts(found).values()
-        for begin, end in pairwise(_pixels(axes, front))
-    ]
+    listed, beaten = _listed(found), _beaten(found)
+    large = boxes_around(_pixels(axes, listed), _MARKER_POINTS / 2 * _PIXELS)
+    small = boxes_around(_pixels(axes, beaten), _SMALL_MARKER_POINTS / 2 * _PIXELS)
+    front = [boxes_along(*ends) for ends in pairwise(_pixels(axes, declared_front(found)))]
     frame = axes.get_window_extent().get_points()
-    if found.goal_answer_s is not None:
-        goal = axes.transData.transform((found.goal_answer_s, 1.0))[0]
-        lines.append(boxes_along(np.array([goal, frame[0, 1]]), np.array([goal, frame[1, 1]])))
+    texts = _texts(axes)
     return LabelRoom(
         frame=frame.ravel(),
-        taken=np.vstack([large, small, *lines]),
-        barred=large,
+        taken=np.vstack([large, small, texts, _goal(axes, found), *front]),
+        barred=np.vstack([large, texts]),
         marker=_MARKER_POINTS / 2 * _PIXELS,
     )
 
 
+def _goal(axes: Axes, found: Sweep) -> Boxes:
+    """The goal's line, if there is a goal."""
+    if found.goal_answer_s is None:
+        return np.empty((0, 4))
+    ((_, low), (_, high)) = axes.get_window_extent().get_points()
+    x = axes.transData.transform((found.goal_answer_s, 1.0))[0]
+    return boxes_along(np.array([x, low]), np.array([x, high]))
+
+
+def _texts(axes: Axes) -> Boxes:
+    extents = [text.get_window_extent().get_points().ravel() for text in axes.texts]
+    return np.array(extents).reshape(-1, 4)
+
+
 def _pixels(axes: Axes, points: Sequence[Point]) -> Boxes:
-    return np.array([axes.transData.transform(_position(point)) for point in points])
+    return np.array([axes.transData.transform(_position(point)) for point in points]).reshape(-1, 2)

@@ -2,55 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import Group, JustifyMethod, RenderableType
+from rich.table import Table
 from rich.text import Text
 
-from slipway.cli.views.tables import plain_table
+from slipway.cli.views.tables import FirstThatFits, plain_table
 from slipway.planner.fleet.layouts import describe
 from slipway.planner.fleet.sweep import Point, Sweep, cheapest_of_others, declared_front
 from slipway.planner.memory.quantization import describe as describe_precision
 
 
 def sweep_table(found: Sweep) -> RenderableType:
-    """The declared precision's front, and the cheapest point of each other precision, marked."""
+    """The declared precision's front, and the cheapest point of each other precision, marked. Where
+    a row does not fit into a line, it has two."""
+    others = cheapest_of_others(found)
+    sections = [declared_front(found), others]
+    return Group(
+        FirstThatFits(
+            _table(found.model, _COLUMNS, sections), _table(found.model, _TWO_LINES, sections)
+        ),
+        *(Text(line) for line in _notes(found, others)),
+    )
+
+
+def _table(
+    model: str, columns: Mapping[str, Callable[[Point], str]], sections: Iterable[Sequence[Point]]
+) -> Table:
     table = plain_table(
-        f"{found.model}: no other configuration is both cheaper and faster than these"
+        f"{model}: no other configuration is both cheaper and faster than these"
         " with at least as many bits"
     )
-    table.add_column("instance", no_wrap=True)
-    table.add_column("a replica", no_wrap=True)
-    table.add_column("weights", no_wrap=True)
-    table.add_column("KV", no_wrap=True)
-    for heading in ("replicas", "USD/h", "USD/Mtok", "TTFT ms", "TPOT ms", "answer s"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("goal")
-    for point in declared_front(found):
-        table.add_row(*_row(point))
-    table.add_section()
-    others = cheapest_of_others(found)
-    for point in others:
-        table.add_row(*_row(point))
-    return Group(table, *(Text(line) for line in _notes(found, others)))
+    for heading in columns:
+        justify: JustifyMethod = "left" if heading in _WORDS else "right"
+        table.add_column(heading, justify=justify, overflow="fold")
+    for points in sections:
+        for point in points:
+            table.add_row(*(cell(point) for cell in columns.values()))
+        table.add_section()
+    return table
 
 
-def _row(point: Point) -> tuple[str, ...]:
-    goal = {None: "-", True: "met", False: "missed"}[point.meets_goal]
-    mark = "" if point.as_declared else "*"
-    return (
-        point.instance,
-        f"{point.layout.devices} {point.accelerator} {describe(point.layout)}",
-        point.precision.weights + mark,
-        point.precision.kv,
-        str(point.replicas),
-        f"{point.usd_per_hour.value:.2f}",
-        f"{point.usd_per_million_output_tokens.value:.2f}",
-        f"~{point.ttft_ms.value:.0f}",
-        f"~{point.tpot_ms.value:.1f}",
-        f"~{point.answer_s:.1f}",
-        goal,
-    )
+def _replica(point: Point) -> str:
+    return f"{point.layout.devices} {point.accelerator} {describe(point.layout)}"
+
+
+def _weights(point: Point) -> str:
+    return point.precision.weights + ("" if point.as_declared else "*")
+
+
+def _goal(point: Point) -> str:
+    return {None: "-", True: "met", False: "missed"}[point.meets_goal]
+
+
+_FIGURES: Mapping[str, Callable[[Point], str]] = {
+    "USD/h": lambda point: f"{point.usd_per_hour.value:.2f}",
+    "USD/\nMtok": lambda point: f"{point.usd_per_million_output_tokens.value:.2f}",
+    "TTFT\nms": lambda point: f"~{point.ttft_ms.value:.0f}",
+    "TPOT\nms": lambda point: f"~{point.tpot_ms.value:.1f}",
+    "answer\ns": lambda point: f"~{point.answer_s:.1f}",
+    "goal": _goal,
+}
+_COLUMNS: Mapping[str, Callable[[Point], str]] = {
+    "instance": lambda point: point.instance,
+    "replicas": lambda point: str(point.replicas),
+    "a replica": _replica,
+    "weights": _weights,
+    "KV": lambda point: point.precision.kv,
+    **_FIGURES,
+}
+_TWO_LINES: Mapping[str, Callable[[Point], str]] = {
+    "instance\n  replicas x replica": lambda point: (
+        f"{point.instance}\n  {point.replicas} x {_replica(point)}"
+    ),
+    "weights\nKV": lambda point: f"{_weights(point)}\n{point.precision.kv}",
+    **_FIGURES,
+}
+_WORDS = {"instance", "a replica", "weights", "KV", "goal", *list(_TWO_LINES)[:2]}
 
 
 def _notes(found: Sweep, others: Sequence[Point]) -> Iterator[str]:

@@ -141,8 +141,28 @@ def missed_goals(option: Option) -> Iterator[str]:
         )
         return
     needed = -(-load.requests_per_s // serving.requests_per_s.value)
-    if needed > option.replicas:
+    if needed <= option.replicas:
+        return
+    if _requests_in_flight(serving, load) < 1:
+        yield f"a single request takes most of the goal: {_against(demand.goal, serving)}"
+    else:
         yield f"needs {needed:.0f} replicas to meet the goal, but {demand.max_replicas} are allowed"
+
+
+def _requests_in_flight(serving: ServingEstimate, load: Load) -> float:
+    """On average in a replica at what it sustains with the goal met (Little's law). Fewer than one
+    means that any second request breaks the goal."""
+    decode_ms = (load.output_tokens.mean - 1) * serving.tpot_ms.value
+    return serving.requests_per_s.value * (serving.ttft_ms.value + decode_ms) / 1000
+
+
+def _against(goal: LatencyGoal, serving: ServingEstimate) -> str:
+    """ "TTFT 226 of 1000 ms, TPOT 59.7 of 60 ms" """
+    times = (
+        ("TTFT", serving.ttft_ms.value, goal.ttft_p95_ms),
+        ("TPOT", serving.tpot_ms.value, goal.tpot_p95_ms),
+    )
+    return ", ".join(f"{name} {ms:.3g} of {most} ms" for name, ms, most in times if most)
 
 
 @lru_cache(maxsize=4096)

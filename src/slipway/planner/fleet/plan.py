@@ -114,12 +114,14 @@ def detection_s(settings: EnvironmentSettings) -> float:
 
 def _nowhere(inputs: PlanInputs, name: str, refused: Iterable[Refusal]) -> Problem:
     key = "pools" if getattr(inputs.environment.settings.models[name], "pools", ()) else "pool"
-    reasons = "; ".join(
-        f"{refusal.pool}: {reason}" for refusal in refused for reason in refusal.reasons
-    )
+    pools: dict[str, list[str]] = {}  # by reason: several often have the same
+    for refusal in refused:
+        for reason in refusal.reasons:
+            pools.setdefault(reason, []).append(refusal.pool)
+    reasons = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in pools.items())
     return inputs.environment.origin.problem(
         ("models", name, key),
-        f"cannot hold a replica of {name}: {reasons}",
+        f"cannot run {name}: {reasons}",
         fix="name a pool with larger or more accelerators, split the model (`parallel`), quantize"
         f" it, or lower max_model_len in {inputs.models[name].origin.source}",
     )

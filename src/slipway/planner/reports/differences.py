@@ -34,6 +34,17 @@ def differences(before: PlatformPlan, after: PlatformPlan) -> tuple[Difference, 
     )
 
 
+def all_warnings(plan: PlatformPlan) -> tuple[str, ...]:
+    """Of the environment, then of its models."""
+    of_models = (f"{model.name}: {warning}" for model in plan.models for warning in model.warnings)
+    return (*plan.warnings, *of_models)
+
+
+def new_warnings(before: PlatformPlan, after: PlatformPlan) -> tuple[str, ...]:
+    known = all_warnings(before)
+    return tuple(warning for warning in all_warnings(after) if warning not in known)
+
+
 def _quantities(plan: PlatformPlan) -> dict[tuple[str, str], str]:
     found = {("environment", name): value for name, value in _environment(plan)}
     for pool in plan.pools:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slipway.config.catalog import Accelerator, Architecture, Sourced
-from slipway.plan.figures import DeviceMemory, Figure
+from slipway.plan.figures import Basis, DeviceMemory, Figure
 from slipway.plan.platform import ModelPlan
 from slipway.planner.engines.vllm.parallelism import kv_heads_per_device
 from slipway.planner.fleet.layouts import describe
@@ -20,12 +20,13 @@ MEMORY_MODEL = "slipway.planner.engines.vllm.memory"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One step: the quantity, the calculation, the result, and the source."""
+    """One step: the quantity, the calculation, the result, how it is known, and the source."""
 
     quantity: str
     arithmetic: str
     result: str
     source: str
+    basis: Basis | None = None  # None where it is plain arithmetic
 
 
 def explain(
@@ -148,6 +149,7 @@ def _serving(model: ModelPlan) -> Iterator[Line]:
             arithmetic="in one replica under its share of the load",
             result=str(serving.concurrency),
             source=serving.tpot_ms.source,
+            basis=serving.tpot_ms.basis,
         )
         yield _figure("prompt tokens", serving.prefill_tokens_per_s)
         yield _figure("output tokens", serving.decode_tokens_per_s)
@@ -185,7 +187,8 @@ def _figure(quantity: str, figure: Figure, *, note: str = "") -> Line:
         quantity=quantity,
         arithmetic=between,
         result=f"{figure.value:,.{digits}f} {figure.unit}",
-        source=f"{figure.basis}: {figure.source}{note}",
+        source=f"{figure.source}{note}",
+        basis=figure.basis,
     )
 
 

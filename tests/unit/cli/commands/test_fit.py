@@ -181,7 +181,11 @@ def test_the_example_of_an_entry_is_one(runner: CliRunner, tmp_path: Any) -> Non
 @pytest.mark.parametrize(
     ("arguments", "message", "fix"),
     [
-        (["qwen2.5-7c", "--gpu", "L4"], "qwen2.5-7c", 'did you mean "qwen2.5-7b"?'),
+        (
+            ["qwen2.5-7c", "--gpu", "L4"],
+            "qwen2.5-7c",
+            'did you mean "qwen2.5-7b", "qwen2.5-72b" or',
+        ),
         (["qwen2.5-7b", "--gpu", "H100"], "--gpu", 'did you mean "H100-80"?'),
         (["phi-4", "--gpu", "L4", "--quant", "fp9"], "--quant", 'did you mean "fp8"?'),
         (["phi-4", "--gpu", "L4", "--kv-dtype", "int2"], "--kv-dtype", "bf16"),

@@ -93,6 +93,23 @@ def test_what_if_shows_before_and_after(runner: CliRunner) -> None:
     assert (before["meets_goal"], after["meets_goal"]) == (True, False)
 
 
+def test_what_if_shows_the_whole_plan_on_request(runner: CliRunner) -> None:
+    change = ("-s", "aws", "--what-if", "models.phi-4.replicas={min: 1, max: 1}")
+    short, full = _plan(runner, *change), _plan(runner, *change, "--full")
+    assert "what the models need" not in short.stdout
+    assert "--full shows the whole plan" in short.stderr
+    assert full.stdout.startswith(short.stdout)
+    assert "what the models need" in full.stdout
+    assert "--full" not in full.stderr
+
+
+def test_what_if_shows_the_warnings_that_are_new(runner: CliRunner) -> None:
+    done = _plan(runner, "-s", "aws", "--what-if", "budget.usd_per_hour=1")
+    assert "nothing in the plan changes" in done.stdout
+    (warning,) = [line for line in done.stdout.splitlines() if line.startswith("! ")]
+    assert warning.endswith("the budget is 1")
+
+
 def test_what_if_without_an_effect_says_so(runner: CliRunner) -> None:
     done = _plan(runner, "-s", "aws", "--what-if", "models.phi-4.replicas.max=4")
     assert "nothing in the plan changes" in done.stdout

@@ -133,7 +133,7 @@ class VllmAdapter:
             "data_parallel_size": layout.data,
             "expert_parallel": layout.expert > 1,
         }
-        stated = {"quantization": engine.quantization, "kv_cache_dtype": engine.kv_cache_dtype}
+        stated = {"quantization": _quantization(engine), "kv_cache_dtype": engine.kv_cache_dtype}
         return EnginePlan(
             service="triton_vllm",
             python="triton",
@@ -240,6 +240,12 @@ def settings_of(model: Model) -> VllmEngine:
     engine = model.settings.engine
     assert isinstance(engine, VllmEngine)  # noqa: S101  (the registry's key)
     return engine
+
+
+def _quantization(engine: VllmEngine) -> str | None:
+    """vLLM's, which knows no name for none."""
+    named = engine.quantization
+    return named if named and is_quantized(named) else None
 
 
 def precision_of(engine: VllmEngine, architecture: Architecture) -> Precision:
