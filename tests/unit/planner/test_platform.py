@@ -221,7 +221,7 @@ ENGINE_MISTAKES: dict[str, tuple[dict[str, Any], str, Any, str, str]] = {
         "engine.architecture",
         "qwen2.5-8b",
         "not in catalog/models.yaml",
-        'did you mean "qwen2.5-7b"?',
+        'did you mean "qwen2.5-7b", ',
     ),
     "a source the catalog does not know": (
         {"source": SMOLLM2["source"] | {"package": "other==1"}},
