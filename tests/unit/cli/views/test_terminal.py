@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from rich.console import RenderableType
 
 from slipway.cli.views.capacity_table import capacity_table
+from slipway.cli.views.comparison_table import comparison_table
 from slipway.cli.views.differences_table import differences_table
 from slipway.cli.views.explain_table import explain_table
 from slipway.cli.views.plan_table import plan_table
@@ -25,6 +26,7 @@ from slipway.config.inputs import PlanInputs, load_inputs
 from slipway.plan.figures import Layout
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.platform import make_plan
+from slipway.planner.reports.comparison import Comparison
 from slipway.planner.reports.differences import differences, new_warnings
 from slipway.planner.reports.explain import Line, explain
 from tests.components.golden import assert_golden_text
@@ -175,3 +177,20 @@ def test_columns_are_divided_into_as_few_parts_of_similar_width_as_have_room() -
     assert divided([10, 10, 10, 10], 39) == [slice(0, 2), slice(2, 4)]
     assert divided([30, 5, 5, 5], 30) == [slice(0, 1), slice(1, 4)]
     assert divided([50, 5], 30) == [slice(0, 1), slice(1, 2)]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_comparison_divides_no_word_and_cuts_no_number(width: int) -> None:
+    quantities = {"replicas": "", "TTFT": "ms", "output tokens/s of a replica": "tokens/s"}
+    rows = [
+        Comparison(
+            model="llama-3-3-70b-instruct",
+            quantity=name,
+            unit=unit,
+            promised=9e4,
+            measured=12_345.6,
+        )
+        for name, unit in quantities.items()
+    ]
+    told = words(shown(comparison_table(rows, window_s=600), width))
+    assert {"llama-3-3-70b-instruct", "9e+04", "1.235e+04", "tokens/s", "0.14", "ratio"} <= told
