@@ -33,9 +33,10 @@ LEAST_WIDTH = 80  # narrower terminals wrap the lines of tables themselves
 def print_tables(tables: RenderableType) -> None:
     """Prints tables as a result, in the width of the terminal if there is one. In a file or a pipe
     their width is COLUMNS if that is set."""
-    known = results.is_terminal or os.environ.get("COLUMNS", "").isdigit()
-    width = max(LEAST_WIDTH, results.width) if known else UNBOUNDED_WIDTH
-    Console(width=width, highlight=False, emoji=False).print(tables)
+    console = Console(highlight=False, emoji=False)
+    known = console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
+    console.width = max(LEAST_WIDTH, console.width) if known else UNBOUNDED_WIDTH
+    console.print(tables)
 
 
 def say(text: str, *, style: str | None = None) -> None:

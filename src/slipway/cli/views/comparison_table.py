@@ -17,15 +17,15 @@ SCHEMA_VERSION = 1
 def comparison_table(rows: Iterable[Comparison], *, window_s: int) -> RenderableType:
     """Prints nothing itself."""
     table = plain_table(f"promised and measured over the last {window_s} s")
-    for heading in ("model", "quantity"):
-        table.add_column(heading, overflow="fold")
+    table.add_column("", overflow="fold")
     for heading in ("promised", "measured", "ratio", ""):
         table.add_column(heading, justify="right", no_wrap=True)
     last = ""
     for row in rows:
+        if row.model != last:
+            table.add_row(row.model)
         table.add_row(
-            "" if row.model == last else row.model,
-            row.quantity,
+            f"  {row.quantity}",
             _number(row.promised, row.unit),
             _number(row.measured, row.unit),
             "-" if row.ratio is None else f"{row.ratio:.2f}",

@@ -129,6 +129,14 @@ def test_explain_shows_the_arithmetic_with_its_sources(runner: CliRunner) -> Non
     assert all(line["source"] for line in lines["lines"])
 
 
+@pytest.mark.parametrize(("columns", "width"), [("100", 100), ("30", 80), (None, 160)])
+def test_a_pipe_has_the_width_of_columns_and_no_colours(columns: str | None, width: int) -> None:
+    runner = CliRunner(env={"COLUMNS": columns, "SLIPWAY_CACHE": "/nonexistent"})
+    text = _plan(runner, "-s", "aws", "--explain", "llama-3-1-8b").stdout
+    assert width - 10 < max(map(len, text.splitlines())) <= width
+    assert "\x1b" not in text
+
+
 def test_a_sweep_prints_the_front_and_writes_a_picture(runner: CliRunner, tmp_path: Path) -> None:
     png = tmp_path / "sweep.png"
     done = _plan(runner, "-s", "aws", "--sweep", "llama-3-1-8b", "--png", str(png))

@@ -1,0 +1,228 @@
+"""Plans, sweeps and calculations made by hand, which no constant of the planner changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from io import StringIO
+
+from rich.console import Console, RenderableType
+
+from slipway.plan.figures import (
+    ColdStart,
+    Cost,
+    Figure,
+    Layout,
+    Precision,
+    Refusal,
+    ServingEstimate,
+)
+from slipway.plan.platform import ModelPlan, NodeRange, PlatformPlan, Pool
+from slipway.planner.fleet.sweep import Point, Sweep
+from slipway.planner.reports.explain import Line
+from tests.unit.plan.samples import GIB, dev_plan
+
+WIDTHS = (80, 100, 160)
+TWO_DEVICES = Layout(tensor=2)
+FP8 = Precision(weights="fp8")
+
+
+def shown(table: RenderableType, width: int) -> str:
+    """As print_tables writes it into a pipe of this width, without blanks at the ends of lines."""
+    written = StringIO()
+    Console(file=written, width=width, highlight=False, emoji=False).print(table)
+    lines = written.getvalue().splitlines()
+    assert all(len(line) <= width for line in lines), max(lines, key=len)
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def figure(value: float, unit: str = "ms", *, error: float | None = 0.25) -> Figure:
+    """An estimate with this relative error, or a declared value."""
+    if error is None:
+        return Figure(value=value, unit=unit, basis="declared", source="a test")
+    low, high = value * (1 - error), value * (1 + error)
+    return Figure(value=value, unit=unit, basis="estimate", source="a test", low=low, high=high)
+
+
+def cost(usd_per_hour: float) -> Cost:
+    return Cost(
+        usd_per_hour=figure(usd_per_hour, "USD/h", error=None),
+        usd_per_month=figure(730 * usd_per_hour, "USD/month", error=None),
+        usd_per_million_output_tokens=figure(usd_per_hour / 12.5, "USD/million tokens", error=None),
+        price_date="2026-11-21",
+    )
+
+
+@cache
+def _processor_model() -> ModelPlan:
+    return dev_plan().models[0]
+
+
+def model(
+    name: str,
+    *,
+    pool: str = "h100",
+    accelerator: str = "H100-80",
+    layout: Layout = TWO_DEVICES,
+    precision: Precision = FP8,
+    kv_tokens: int = 1_218_742,
+    needed: int = 2,
+    ttft_ms: float = 297.4,
+    tpot_ms: float = 12.15,
+    usd_per_hour: float = 19.25,
+    meets_goal: bool | None = True,
+    refused: Mapping[str, str] | None = None,
+    warnings: tuple[str, ...] = (),
+) -> ModelPlan:
+    """The dev environment's first model on accelerators, with other figures."""
+    old = _processor_model()
+    return replace(
+        old,
+        name=name,
+        releases=(replace(old.stable, job_id=f"model-{name}-3f9c1a"),),
+        pool=pool,
+        accelerator=accelerator,
+        layout=layout,
+        precision=precision,
+        memory=replace(old.memory, weights_bytes=14 * GIB, kv_tokens=kv_tokens),
+        sequences_at_mean_length=128,
+        replicas_needed=figure(needed, "replicas"),
+        utilization=0.43,
+        serving=ServingEstimate(
+            concurrency=11,
+            ttft_ms=figure(ttft_ms),
+            tpot_ms=figure(tpot_ms),
+            prefill_tokens_per_s=figure(14_690, "tokens/s"),
+            decode_tokens_per_s=figure(599, "tokens/s"),
+            requests_per_s=figure(5.57, "requests/s"),
+        ),
+        meets_goal=meets_goal,
+        cold_start=ColdStart(parts={}, total_s=figure(425, "s"), cliff_s=None),
+        cost=cost(usd_per_hour),
+        refused=tuple(
+            Refusal(pool=other, reasons=(why,)) for other, why in (refused or {}).items()
+        ),
+        warnings=warnings,
+    )
+
+
+def pool(name: str, accelerator: str, instance: str, usd_per_hour: float) -> Pool:
+    return replace(
+        dev_plan().pools[0],
+        name=name,
+        kind="aws",
+        hosts=(),
+        range=NodeRange(min=2, max=16),
+        accelerator=accelerator,
+        accelerators_per_node=8,
+        accelerators_used=20,
+        accelerators_used_at_most=22,
+        instance=instance,
+        market="on_demand",
+        usd_per_hour=figure(usd_per_hour, "USD/h", error=None),
+    )
+
+
+def plan(*models: ModelPlan) -> PlatformPlan:
+    """Two models on two pools, unless others are given."""
+    return replace(
+        dev_plan(),
+        environment="aws",
+        pools=(
+            pool("h100", "H100-80", "p5.48xlarge", 115.5),
+            pool("l40s", "L40S", "g6e.12xlarge", 62.94),
+        ),
+        models=models
+        or (
+            model("gemma-3-27b", refused={"l40s": "needs 5 replicas to meet the goal, but 2 are"}),
+            model(
+                "llama-3-1-8b",
+                pool="l40s",
+                accelerator="L40S",
+                layout=Layout(),
+                needed=1003,
+                tpot_ms=8.55,
+                meets_goal=False,
+                warnings=("a single request takes most of the goal: TPOT 8.55 of 8.6 ms",),
+            ),
+        ),
+        cost=cost(178.44),
+        warnings=("costs 178.44 USD/h; the budget is 100",),
+    )
+
+
+def point(instance: str, layout: Layout, **changes: object) -> Point:
+    made = Point(
+        instance=instance,
+        accelerator="A100-80",
+        layout=layout,
+        precision=FP8,
+        as_declared=True,
+        replicas=2,
+        usd_per_hour=figure(13.72, "USD/h", error=None),
+        usd_per_million_output_tokens=figure(1.27, "USD/million tokens", error=None),
+        ttft_ms=figure(102.2),
+        tpot_ms=figure(13.74),
+        answer_s=3.53,
+        meets_goal=True,
+        pareto=True,
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def sweep() -> Sweep:
+    awq = Precision(weights="awq", kv="fp8")
+    return Sweep(
+        model="llama-3-1-8b",
+        declared=FP8,
+        goal_answer_s=13.2,
+        points=(
+            point("p4de.24xlarge", Layout()),
+            point(
+                "p6-b200.48xlarge",
+                Layout(tensor=8, pipeline=4),
+                accelerator="RTX-PRO-6000",
+                usd_per_hour=figure(1456, "USD/h", error=None),
+                usd_per_million_output_tokens=figure(142.23, "USD/million tokens", error=None),
+                meets_goal=False,
+            ),
+            point("g6e.xlarge", Layout(), precision=awq, as_declared=False),
+        ),
+        refused=(Refusal(pool="g6.xlarge TP2", reasons=("a test",)),),
+    )
+
+
+def lines() -> tuple[Line, ...]:
+    roofline = "roofline (planner/latency/roofline.py); bars hold 90 % of the held-out passes"
+    memory = "slipway.planner.engines.vllm.memory"
+    return (
+        Line(
+            quantity="parameters",
+            arithmetic="32 layers of 4096, vocabulary 128,256",
+            result="8.03 billion",
+            source="counted from the facts of catalog/models.yaml (config.json, 2026-11-21)",
+        ),
+        Line(quantity="  - activations", arithmetic="", result="0.21 GiB", source=memory),
+        Line(quantity="  - CUDA graphs", arithmetic="", result="0.57 GiB", source=memory),
+        Line(
+            quantity="KV tokens of a replica",
+            arithmetic="32,829,661,184 B / 131,072 B, x 1 (data parallel)",
+            result="250,470",
+            source="vllm/v1/worker/gpu_worker.py, determine_available_memory",
+        ),
+        Line(
+            quantity="TTFT",
+            arithmetic="83.03 to 145.79",
+            result="96.55 ms",
+            source=f"the rest of a step and its own (planner/engines/vllm/queueing.py); {roofline}",
+            basis="estimate",
+        ),
+        Line(
+            quantity="TPOT",
+            arithmetic="14.61 to 24.10",
+            result="18.98 ms",
+            source=roofline,
+            basis="estimate",
+        ),
+    )

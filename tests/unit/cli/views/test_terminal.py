@@ -1,0 +1,196 @@
+"""What `slipway plan` shows in terminals of several widths.
+
+SLIPWAY_UPDATE_GOLDEN=1 renews tests/golden/terminal/; read the difference before you commit it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import RenderableType
+
+from slipway.cli.views.capacity_table import capacity_table
+from slipway.cli.views.comparison_table import comparison_table
+from slipway.cli.views.differences_table import differences_table
+from slipway.cli.views.explain_table import explain_table
+from slipway.cli.views.plan_table import plan_table
+from slipway.cli.views.sweep_table import sweep_table
+from slipway.cli.views.tables import divided
+from slipway.config.inputs import PlanInputs, load_inputs
+from slipway.plan.figures import Layout
+from slipway.plan.platform import PlatformPlan
+from slipway.planner.platform import make_plan
+from slipway.planner.reports.comparison import Comparison
+from slipway.planner.reports.differences import differences, new_warnings
+from slipway.planner.reports.explain import Line, explain
+from tests.components.golden import assert_golden_text
+from tests.unit.cli.views import figures
+from tests.unit.cli.views.figures import WIDTHS, shown
+from tests.unit.plan.samples import ROOT, dev_inputs, hosts_inputs
+
+CHANGE = "models.gemma-3-27b.replicas.max=4"
+
+
+def what_if() -> RenderableType:
+    before = figures.plan(figures.model("gemma-3-27b"))
+    after = figures.plan(
+        figures.model("gemma-3-27b", kv_tokens=436_206, usd_per_hour=38.5, warnings=("a warning",)),
+        figures.model("phi-4"),
+    )
+    return differences_table([CHANGE], differences(before, after), new_warnings(before, after))
+
+
+VIEWS: dict[str, Callable[[], RenderableType]] = {
+    "plan": lambda: capacity_table(figures.plan()),
+    "sweep": lambda: sweep_table(figures.sweep()),
+    "explain": lambda: explain_table("llama-3-1-8b", figures.lines()),
+    "what_if": what_if,
+}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_is_as_reviewed(view: str, width: int) -> None:
+    assert_golden_text(f"terminal/{view}-{width}.txt", shown(VIEWS[view](), width))
+
+
+# Nothing is cut.
+
+names = st.from_regex(r"[a-z][a-z0-9-]{0,61}[a-z0-9]", fullmatch=True)
+amounts = st.floats(min_value=0.01, max_value=99_999)
+
+
+@given(
+    width=st.integers(80, 200),
+    name=names,
+    pool=names,
+    tokens=st.integers(0, 10**10),
+    times_ms=st.tuples(amounts, amounts),
+    usd_per_hour=amounts,
+)
+def test_no_number_of_a_plan_is_cut_at_any_width_and_of_any_length(
+    width: int,
+    name: str,
+    pool: str,
+    tokens: int,
+    times_ms: tuple[float, float],
+    usd_per_hour: float,
+) -> None:
+    ttft_ms, tpot_ms = times_ms
+    made = figures.model(
+        name,
+        pool=pool,
+        kv_tokens=tokens,
+        ttft_ms=ttft_ms,
+        tpot_ms=tpot_ms,
+        usd_per_hour=usd_per_hour,
+        refused={pool: "costs more"},
+    )
+    text = shown(capacity_table(figures.plan(made)), width)
+    assert "…" not in text
+    digits = 0 if ttft_ms >= 10 else 1
+    told = {f"{tokens:,}", f"{usd_per_hour:.2f}", f"{ttft_ms:.{digits}f}", "met", "goal"}
+    assert told <= set(re.findall(r"[\w.,]*\w", text))
+
+
+@given(
+    width=st.integers(80, 200),
+    instance=st.from_regex(r"[a-z][a-z0-9]{1,4}\.[0-9]{1,2}xlarge", fullmatch=True),
+    sizes=st.tuples(st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4])),
+    replicas=st.integers(1, 1000),
+    usd_per_hour=amounts,
+    answer_s=amounts,
+)
+def test_no_number_of_a_sweep_is_cut_at_any_width(
+    width: int,
+    instance: str,
+    sizes: tuple[int, int],
+    replicas: int,
+    usd_per_hour: float,
+    answer_s: float,
+) -> None:
+    made = figures.point(
+        instance,
+        Layout(tensor=sizes[0], pipeline=sizes[1]),
+        replicas=replicas,
+        usd_per_hour=figures.figure(usd_per_hour, "USD/h", error=None),
+        answer_s=answer_s,
+    )
+    text = shown(sweep_table(replace(figures.sweep(), points=(made,))), width)
+    assert "…" not in text
+    told = {instance, str(replicas), f"{usd_per_hour:.2f}", f"~{answer_s:.1f}", "met", "goal"}
+    assert told <= set(text.split())
+
+
+@cache
+def inputs_of(environment: str) -> PlanInputs:
+    own = {"dev": dev_inputs, "hosts": hosts_inputs}
+    return own[environment]() if environment in own else load_inputs(ROOT, environment)
+
+
+@cache
+def planned(environment: str) -> PlatformPlan:
+    return make_plan(inputs_of(environment))
+
+
+def calculations(environment: str) -> Iterator[tuple[str, tuple[Line, ...]]]:
+    catalog = inputs_of(environment).catalog
+    for model in planned(environment).models:
+        accelerator = catalog.accelerators.get(model.accelerator)
+        yield model.name, explain(model, catalog.models[model.architecture], accelerator)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("environment", ["aws", "metal", "dev", "hosts"])
+def test_a_shipped_environment_is_shown_whole(environment: str, width: int) -> None:
+    plan = planned(environment)
+    text = shown(capacity_table(plan), width)
+    if all(pool.hosts for pool in plan.pools):
+        text += shown(plan_table(plan), width)
+    assert "…" not in text
+    for model in plan.models:
+        assert f"{model.memory.kv_tokens:,}" in text
+        assert f"{model.cost.usd_per_hour.value:.2f}" in text
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("environment", ["aws", "metal", "dev"])
+def test_no_word_of_a_calculation_is_divided(environment: str, width: int) -> None:
+    for name, lines in calculations(environment):
+        told = words(shown(explain_table(name, lines), width))
+        for line in lines:
+            assert words(f"{line.arithmetic} {line.result} {line.source}") <= told
+
+
+def words(text: str) -> set[str]:
+    return {word.rstrip(";") for word in text.split()}
+
+
+def test_columns_are_divided_into_as_few_parts_of_similar_width_as_have_room() -> None:
+    assert divided([10, 10, 10, 10], 40) == [slice(0, 4)]
+    assert divided([10, 10, 10, 10], 39) == [slice(0, 2), slice(2, 4)]
+    assert divided([30, 5, 5, 5], 30) == [slice(0, 1), slice(1, 4)]
+    assert divided([50, 5], 30) == [slice(0, 1), slice(1, 2)]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_comparison_divides_no_word_and_cuts_no_number(width: int) -> None:
+    quantities = {"replicas": "", "TTFT": "ms", "output tokens/s of a replica": "tokens/s"}
+    rows = [
+        Comparison(
+            model="llama-3-3-70b-instruct",
+            quantity=name,
+            unit=unit,
+            promised=9e4,
+            measured=12_345.6,
+        )
+        for name, unit in quantities.items()
+    ]
+    told = words(shown(comparison_table(rows, window_s=600), width))
+    assert {"llama-3-3-70b-instruct", "9e+04", "1.235e+04", "tokens/s", "0.14", "ratio"} <= told
