@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -79,12 +80,14 @@ def _verdict(model: str, answer: Fit) -> Text:
     return Text(f"{model} {words} {where}, {precision}", style=style)
 
 
-def _reasons(answer: Fit) -> Iterator[Text]:
-    for reason in answer.reasons:
-        yield Text(f"  why: {reason}")
+def _reasons(answer: Fit) -> Iterator[Padding]:
     surely = "surely " if answer.verdict == "may_fit" else ""
-    for option in answer.suggestions:
-        yield Text(f"  {surely}fits with {option}")
+    said = (
+        *(f"why: {reason}" for reason in answer.reasons),
+        *(f"{surely}fits with {option}" for option in answer.suggestions),
+    )
+    for line in said:
+        yield Padding(Text(line), (0, 0, 0, 2), expand=False)
 
 
 def _memory(memory: DeviceMemory) -> Table:

@@ -25,9 +25,9 @@ def what_decides(memory: DeviceMemory, max_len: int) -> str:
     high = memory.kv_cache_bytes + memory.error_bytes
     return (
         f"{_gib(low)} to {_gib(high)} GiB are left for the KV cache, and one sequence of"
-        f" {max_len:,} tokens takes {_gib(memory.longest_sequence_bytes)}: what decides is the"
-        f" error of the weights, ± {_gib(memory.weights_error_bytes)}, and of what the engine takes"
-        f" besides, ± {_gib(memory.engine_error_bytes)}"
+        f" {max_len:,} tokens takes {_gib(memory.longest_sequence_bytes)} GiB: what decides is the"
+        f" error of the weights (± {_gib(memory.weights_error_bytes)} GiB) and of what the engine"
+        f" takes besides (± {_gib(memory.engine_error_bytes)} GiB)"
     )
 
 

@@ -6,21 +6,27 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from io import StringIO
+from typing import Literal
 
 from rich.console import Console, RenderableType
 
 from slipway.plan.figures import (
     ColdStart,
     Cost,
+    DeviceMemory,
     Figure,
     Layout,
     Precision,
     Refusal,
+    SequenceMemory,
     ServingEstimate,
 )
 from slipway.plan.platform import ModelPlan, NodeRange, PlatformPlan, Pool
 from slipway.planner.fleet.sweep import Point, Sweep
+from slipway.planner.memory.fit import Deployment, Fit
+from slipway.planner.memory.verdict import Verdict, what_decides
 from slipway.planner.reports.explain import Line
+from slipway.planner.units import MIB
 from tests.unit.plan.samples import GIB, dev_plan
 
 WIDTHS = (80, 100, 160)
@@ -225,4 +231,47 @@ def lines() -> tuple[Line, ...]:
             source=roofline,
             basis="estimate",
         ),
+    )
+
+
+def fit_answer(verdict: Verdict | Literal["cannot_run"], cache_gib: float) -> Fit:
+    """A replica on two devices of 80 GiB with so much left for the KV cache."""
+    weights, others = 60 * GIB, (2 * GIB, GIB, GIB // 2, GIB // 8)
+    cache = round(cache_gib * GIB)
+    sequence = SequenceMemory(block_tokens=16, full_block_bytes=5 * MIB)
+    memory = DeviceMemory(
+        device_bytes=79 * GIB,
+        usable_bytes=weights + sum(others) + cache,
+        weights_bytes=weights,
+        weights_error_bytes=2 * GIB,
+        engine_error_bytes=GIB,
+        activations_bytes=others[0],
+        graphs_bytes=others[1],
+        communication_bytes=others[2],
+        runtime_bytes=others[3],
+        adapters_bytes=0,
+        kv_cache_bytes=cache,
+        kv_bytes_per_token=5 * MIB // 16,
+        sequence=sequence,
+        longest_sequence_bytes=sequence.held_bytes(8192),
+        kv_tokens=cache // (5 * MIB // 16),
+        max_sequences_at_full_length=max(0, cache) // sequence.held_bytes(8192),
+    )
+    deployment = Deployment(accelerator="H100-80", layout=Layout(tensor=2), max_len=8192)
+    reasons = {
+        "fits": (),
+        "may_fit": (what_decides(memory, 8192),),
+        "does_not_fit": ("weights take 60.0 GiB and the engine 3.6 GiB: 12.0 GiB short",),
+        "cannot_run": ("7 attention heads cannot be divided by 2",),
+    }
+    return Fit(
+        deployment=deployment,
+        verdict=verdict,
+        reasons=reasons[verdict],
+        suggestions=() if verdict == "fits" else ("--count 4 --tp 4: 457,401 tokens of KV cache",),
+        max_len=8192,
+        kv_bytes_per_token=5 * MIB // 8,
+        kv_tokens=memory.kv_tokens,
+        max_concurrent_requests=max(1, memory.max_sequences_at_full_length),
+        memory=memory,
     )

@@ -19,6 +19,7 @@ from slipway.cli.views.capacity_table import capacity_table
 from slipway.cli.views.comparison_table import comparison_table
 from slipway.cli.views.differences_table import differences_table
 from slipway.cli.views.explain_table import explain_table
+from slipway.cli.views.fit_table import fit_table
 from slipway.cli.views.plan_table import plan_table
 from slipway.cli.views.sweep_table import sweep_table
 from slipway.cli.views.tables import divided
@@ -33,6 +34,7 @@ from tests.components.golden import assert_golden_text
 from tests.unit.cli.views import figures
 from tests.unit.cli.views.figures import WIDTHS, shown
 from tests.unit.plan.samples import ROOT, dev_inputs, hosts_inputs
+from tests.unit.planner.architectures import MODELS
 
 CHANGE = "models.gemma-3-27b.replicas.max=4"
 
@@ -46,11 +48,18 @@ def what_if() -> RenderableType:
     return differences_table([CHANGE], differences(before, after), new_warnings(before, after))
 
 
+LLAMA = MODELS["llama-3.1-70b"]
 VIEWS: dict[str, Callable[[], RenderableType]] = {
     "plan": lambda: capacity_table(figures.plan()),
     "sweep": lambda: sweep_table(figures.sweep()),
     "explain": lambda: explain_table("llama-3-1-8b", figures.lines()),
     "what_if": what_if,
+    "fit": lambda: fit_table("llama-3.1-70b", LLAMA, figures.fit_answer("fits", 12.0)),
+    "may_fit": lambda: fit_table("llama-3.1-70b", LLAMA, figures.fit_answer("may_fit", 4.0)),
+    "does_not_fit": lambda: fit_table(
+        "llama-3.1-70b", LLAMA, figures.fit_answer("does_not_fit", -12)
+    ),
+    "cannot_run": lambda: fit_table("llama-3.1-70b", LLAMA, figures.fit_answer("cannot_run", 12)),
 }
 
 

@@ -140,8 +140,8 @@ def test_a_model_may_fit_where_the_error_decides_about_room_for_an_answer() -> N
     assert not answer.feasible
     assert answer.max_concurrent_requests == 1
     (reason,) = answer.reasons
-    assert "one sequence of 2,048 tokens takes 0.50" in reason
-    assert "error of the weights, ± 1.25" in reason
+    assert "one sequence of 2,048 tokens takes 0.50 GiB" in reason
+    assert "error of the weights (± 1.25 GiB)" in reason
 
 
 def test_a_cache_that_is_surely_too_small_does_not_fit() -> None:
