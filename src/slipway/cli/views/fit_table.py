@@ -65,7 +65,7 @@ def memory_parts(memory: DeviceMemory) -> tuple[MemoryPart, ...]:
 
 def fit_table(model: str, architecture: Architecture, answer: Fit) -> RenderableType:
     """A replica that the engine refuses has no table: its memory would mean nothing."""
-    said = (_verdict(model, answer), *_reasons(answer))
+    said: tuple[RenderableType, ...] = (_verdict(model, answer), *_reasons(answer))
     if answer.verdict == "cannot_run":
         return Group(*said)
     return Group(*said, _memory(answer.memory), _requests(architecture, answer))

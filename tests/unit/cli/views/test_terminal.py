@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -26,6 +27,7 @@ from slipway.cli.views.tables import divided
 from slipway.config.inputs import PlanInputs, load_inputs
 from slipway.plan.figures import Layout
 from slipway.plan.platform import PlatformPlan
+from slipway.planner.memory.verdict import Verdict
 from slipway.planner.platform import make_plan
 from slipway.planner.reports.comparison import Comparison
 from slipway.planner.reports.differences import differences, new_warnings
@@ -48,18 +50,20 @@ def what_if() -> RenderableType:
     return differences_table([CHANGE], differences(before, after), new_warnings(before, after))
 
 
-LLAMA = MODELS["llama-3.1-70b"]
+def fit(verdict: Verdict | Literal["cannot_run"], cache_gib: float) -> RenderableType:
+    model = "llama-3.1-70b"
+    return fit_table(model, MODELS[model], figures.fit_answer(verdict, cache_gib))
+
+
 VIEWS: dict[str, Callable[[], RenderableType]] = {
     "plan": lambda: capacity_table(figures.plan()),
     "sweep": lambda: sweep_table(figures.sweep()),
     "explain": lambda: explain_table("llama-3-1-8b", figures.lines()),
     "what_if": what_if,
-    "fit": lambda: fit_table("llama-3.1-70b", LLAMA, figures.fit_answer("fits", 12.0)),
-    "may_fit": lambda: fit_table("llama-3.1-70b", LLAMA, figures.fit_answer("may_fit", 4.0)),
-    "does_not_fit": lambda: fit_table(
-        "llama-3.1-70b", LLAMA, figures.fit_answer("does_not_fit", -12)
-    ),
-    "cannot_run": lambda: fit_table("llama-3.1-70b", LLAMA, figures.fit_answer("cannot_run", 12)),
+    "fit": lambda: fit("fits", 12.0),
+    "may_fit": lambda: fit("may_fit", 4.0),
+    "does_not_fit": lambda: fit("does_not_fit", -12.0),
+    "cannot_run": lambda: fit("cannot_run", 12.0),
 }
 
 
