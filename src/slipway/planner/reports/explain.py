@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slipway.config.catalog import Accelerator, Architecture, Sourced
-from slipway.plan.figures import Basis, DeviceMemory, Figure
+from slipway.plan.figures import Basis, DeviceMemory, Figure, SequenceMemory
 from slipway.plan.platform import ModelPlan
 from slipway.planner.engines.vllm.parallelism import kv_heads_per_device
 from slipway.planner.fleet.layouts import describe
@@ -16,6 +16,7 @@ from slipway.planner.units import GIB, MIB
 COUNTED = "counted from the facts of catalog/models.yaml"
 ENGINE = "vllm/v1/worker/gpu_worker.py, determine_available_memory"
 MEMORY_MODEL = "slipway.planner.engines.vllm.memory"
+BLOCKS = "whole blocks, in groups of layers (slipway.planner.engines.vllm.kv_cache)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,19 +96,55 @@ def _memory(
         result=_gib(memory.kv_cache_bytes),
         source=ENGINE,
     )
+    yield from _cache(model, architecture)
+
+
+def _cache(model: ModelPlan, architecture: Architecture) -> Iterator[Line]:
+    """What tokens and sequences hold of it."""
+    memory, sequence = model.memory, model.memory.sequence
+    engine, groups = model.replica.document["engine"], f", x {model.layout.data} (data parallel)"
+    longest, most = engine["max_model_len"], engine["max_num_seqs"]
     yield _kv_per_token(model, architecture)
+    mixed = sequence.windowed_block_bytes or sequence.state_bytes
+    if mixed:
+        yield _sequence(f"KV of the longest sequence, {longest:,}", sequence, longest)
+        share = f"{sequence.held_bytes(longest):,} B x {longest:,} tokens"
+    else:
+        share = f"{memory.kv_bytes_per_token:,} B"
     yield Line(
         quantity="KV tokens of a replica",
-        arithmetic=f"{memory.kv_cache_bytes:,} B / {memory.kv_bytes_per_token:,} B,"
-        f" x {model.layout.data} (data parallel)",
+        arithmetic=f"{memory.kv_cache_bytes:,} B / {share}{groups}",
         result=f"{memory.kv_tokens:,}",
-        source="arithmetic; windowed layers stop growing",
+        source="arithmetic",
     )
+    load = model.load
+    length = round(load.input_tokens + load.output_tokens) if load else longest
+    yield _sequence(f"KV of the mean request, {length:,}", sequence, length)
     yield Line(
         quantity="requests it holds at once",
-        arithmetic="tokens / mean request of the declared load",
+        arithmetic=f"{memory.started_cache_bytes:,} B / {sequence.held_bytes(length):,} B, at most"
+        f" {most}{groups}",
         result=f"{model.sequences_at_mean_length:,}",
-        source="load of the model file",
+        source="load, max_num_seqs and max_model_len of the model file",
+    )
+
+
+def _sequence(quantity: str, sequence: SequenceMemory, tokens: int) -> Line:
+    """What one sequence holds of one device's cache."""
+    blocks = -(-tokens // sequence.block_tokens)
+    parts = [
+        f"{blocks:,} blocks of {sequence.block_tokens} tokens x {sequence.full_block_bytes:,} B"
+    ]
+    if sequence.windowed_block_bytes:
+        held = min(blocks, sequence.window_blocks)
+        parts.append(f"{held:,} in the window x {sequence.windowed_block_bytes:,} B")
+    if sequence.state_bytes:
+        parts.append(f"{sequence.state_bytes:,} B of states")
+    return Line(
+        quantity=quantity,
+        arithmetic=" + ".join(parts),
+        result=_gib(sequence.held_bytes(tokens)),
+        source=BLOCKS,
     )
 
 
@@ -124,13 +161,15 @@ def _engine_parts(memory: DeviceMemory) -> tuple[tuple[str, int], ...]:
 def _kv_per_token(model: ModelPlan, architecture: Architecture) -> Line:
     width = KV_BYTES[model.precision.kv]
     latent, layout = architecture.latent, model.layout
-    layers = -(-architecture.layers // layout.pipeline)
     if latent is not None:
+        per_layer = (latent.kv_lora_rank + latent.rope_dimensions) * width
+        layers = model.memory.kv_bytes_per_token // per_layer
         values = f"({latent.kv_lora_rank} + {latent.rope_dimensions})"
         arithmetic = f"{layers} layers x {values} x {width} B, on every device"
         source = "multi-head latent attention, arXiv 2405.04434 §2.1"
     else:
         heads = kv_heads_per_device(architecture, layout.tensor)
+        layers = model.memory.kv_bytes_per_token // (2 * heads * architecture.head_dim * width)
         arithmetic = f"2 x {layers} layers x {heads} KV heads x {architecture.head_dim} x {width} B"
         source = "grouped-query attention, vllm/v1/kv_cache_interface.py"
     return Line(

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import re
+
+import pytest
+
 from slipway.planner.platform import make_plan
 from slipway.planner.reports.differences import differences
 from slipway.planner.reports.explain import Line, explain
@@ -26,6 +30,24 @@ def test_the_kv_arithmetic_is_the_one_of_the_table() -> None:
     line = _lines()["KV of one token on a device"]
     assert line.arithmetic == "2 x 28 layers x 4 KV heads x 128 x 2 B"
     assert line.result == "56.0 KiB"
+
+
+@pytest.mark.parametrize("architecture", ["qwen2.5-7b", "gemma-3-27b", "deepseek-v3"])
+def test_the_arithmetic_of_the_cache_gives_its_results(architecture: str) -> None:
+    changes = {"parallel": {"tensor": 8, "pipeline": 2}} if architecture == "deepseek-v3" else {}
+    lines = _lines(architecture, **changes)
+    tokens = lines["KV tokens of a replica"]
+    cache, share, *length = _numbers(tokens.arithmetic.partition(", x ")[0])
+    assert _numbers(tokens.result) == [cache * (length[0] if length else 1) // share]
+    requests = lines["requests it holds at once"]
+    cache, each, most = _numbers(requests.arithmetic.partition(", x ")[0])
+    assert _numbers(requests.result) == [min(cache // each, most)]
+    (mean,) = (line for name, line in lines.items() if name.startswith("KV of the mean request"))
+    assert mean.result in {f"{each / 2**30:.2f} GiB", f"{each / 2**20:.0f} MiB"}
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", text)]
 
 
 def test_latent_attention_is_explained_as_such() -> None:
