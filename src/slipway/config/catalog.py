@@ -37,7 +37,10 @@ class Accelerator(Sourced):
 
     `offered_mib` is what programs are offered of the memory, without what the driver keeps, and
     `offered_source` where it was printed. `compute_capability` is NVIDIA's name for what a device
-    can do, absent on those of others.
+    can do, absent on those of others. `sustained_bf16_tflops` is what large matrix products reach,
+    which is less than the peak where the power limit lowers the clock, and `sustained_source` where
+    it was measured. `validated` names the measurements that estimates of latency were compared
+    with.
     """
 
     vendor: str
@@ -48,6 +51,9 @@ class Accelerator(Sourced):
     bf16_tflops: PositiveFloat
     fp8_tflops: PositiveFloat | None = None
     compute_capability: PositiveFloat | None = None
+    sustained_bf16_tflops: PositiveFloat | None = None
+    sustained_source: str | None = None
+    validated: str | None = None
     link: str
     link_gb_per_s: PositiveFloat | None = None
 
@@ -58,7 +64,10 @@ class Accelerator(Sourced):
 
 
 class Instance(Sourced):
-    """A machine of a cloud. `usd_per_hour` is on demand in us-east-1, absent when unknown."""
+    """A machine of a cloud. `usd_per_hour` is on demand in us-east-1, absent when unknown.
+
+    `network_sustained_gbps` is set where `network_gbps` is a burst ("up to").
+    """
 
     cloud: str
     vcpus: PositiveInt
@@ -66,6 +75,7 @@ class Instance(Sourced):
     accelerator: str | None = None  # catalog key; absent on instances with processors only
     accelerators: Annotated[int, Field(ge=0, le=MOST_DEVICES)] = 0
     network_gbps: PositiveFloat
+    network_sustained_gbps: PositiveFloat | None = None
     efa_interfaces: WholeNumber
     network_cards: Count
     nvme_gb: WholeNumber

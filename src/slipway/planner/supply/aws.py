@@ -40,6 +40,7 @@ def aws_supply(name: str, pool: AwsPool, catalog: Catalog, origin: Origin) -> Su
         nodes_max=pool.nodes.max,
         market=pool.market,
         network_gbps=instance.network_gbps,
+        network_sustained_gbps=instance.network_sustained_gbps,
         node_usd_per_hour=price(usd_per_hour, declared_price(name, origin) if declared else listed),
         price_date="" if declared else instance.priced_on.isoformat(),
         fabric="efa" if instance.efa_interfaces else "tcp",

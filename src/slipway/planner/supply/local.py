@@ -51,6 +51,7 @@ def local_supplies(
             nodes_max=pool.nodes,
             market=OWNED,
             network_gbps=0.0,
+            network_sustained_gbps=None,
             node_usd_per_hour=price(0.0, NOTHING_BOUGHT),
             price_date="",
             node_memory_bytes=pool.memory or default_bytes,

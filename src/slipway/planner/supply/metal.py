@@ -33,6 +33,7 @@ def metal_supply(name: str, pool: MetalPool, catalog: Catalog, origin: Origin) -
         nodes_max=nodes,
         market=OWNED,
         network_gbps=pool.network_gbps,
+        network_sustained_gbps=None,
         node_usd_per_hour=price(
             pool.usd_per_hour or 0.0, declared_price(name, origin) if declared else FREE
         ),

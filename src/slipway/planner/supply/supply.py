@@ -30,6 +30,7 @@ class Supply:
     nodes_max: int
     market: str
     network_gbps: float
+    network_sustained_gbps: float | None  # where network_gbps is a burst
     node_usd_per_hour: Figure
     price_date: str
     fabric: str = "tcp"  # between nodes
@@ -47,6 +48,11 @@ class Supply:
         """The accelerator of a pool that has accelerators."""
         assert self.accelerator is not None, "a pool of accelerators"  # noqa: S101
         return self.accelerator
+
+    @property
+    def sustained_gbps(self) -> float:
+        """What a node's network carries for long."""
+        return self.network_sustained_gbps or self.network_gbps
 
     @property
     def device_usd_per_hour(self) -> float:
