@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from slipway.config.catalog import Accelerator
 from slipway.config.load import Load
 from slipway.plan.figures import (
     ColdStart,
@@ -19,6 +18,7 @@ from slipway.plan.figures import (
 from slipway.plan.platform import LatencyGoal
 from slipway.planner.engines.adapter import ProcessorEnginePlan
 from slipway.planner.latency.calibration import Calibration
+from slipway.planner.latency.hardware import Hardware, replica_hardware
 from slipway.planner.latency.replica import LoadShape, serving_estimate
 from slipway.planner.memory.quantization import SCHEMES, weight_bytes
 from slipway.planner.supply.supply import Supply
@@ -69,7 +69,7 @@ def make_option(
     def estimate(replicas: int) -> ServingEstimate:
         return _serving(
             demand,
-            supply.device,
+            replica_hardware(supply, layout),
             load=load,
             layout=layout,
             memory=memory,
@@ -168,7 +168,7 @@ def _against(goal: LatencyGoal, serving: ServingEstimate) -> str:
 @lru_cache(maxsize=4096)
 def _serving(
     demand: Demand,
-    accelerator: Accelerator,
+    hardware: Hardware,
     *,
     load: Load,
     layout: Layout,
@@ -176,11 +176,10 @@ def _serving(
     replicas: int,
     calibration: Calibration | None,
 ) -> ServingEstimate:
-    """One of `replicas` under its share of the load; it depends on the accelerator, not on the
-    pool."""
+    """One of `replicas` under its share of the load; it depends on hardware, not on the pool."""
     return serving_estimate(
         demand.architecture,
-        accelerator,
+        hardware,
         layout=layout,
         precision=demand.precision,
         load=load_shape(load, replicas),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from slipway.config.catalog import Accelerator, Architecture
+from slipway.config.catalog import Architecture
 from slipway.plan.figures import (
     Basis,
     DeviceMemory,
@@ -23,16 +23,9 @@ from slipway.planner.engines.vllm.queueing import (
 )
 
 from .calibration import Calibration
+from .error_bars import Band, ErrorBars, error_bars
+from .hardware import Hardware
 from .replica_times import Requests, Roofline, measured_replica, roofline_replica
-
-# Measured pass time over the roofline's: 9 of 10 passes of aiconfigurator 0.8.0's held-out rows lie
-# between these bounds (tests/unit/planner/latency/test_aiconfigurator_latency.py).
-PREFILL_BAND = (0.86, 1.51)
-DECODE_BAND = (0.77, 1.27)
-ROOFLINE = (
-    "roofline (planner/latency/roofline.py); bars hold 90 % of aiconfigurator 0.8.0's held-out"
-    " passes on H100, A100, L40S, H200, B200"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +39,7 @@ class LoadShape:
 
 def serving_estimate(
     architecture: Architecture,
-    accelerator: Accelerator | None,
+    hardware: Hardware | None,
     *,
     layout: Layout,
     precision: Precision,
@@ -61,7 +54,7 @@ def serving_estimate(
     TTFT and TPOT are means; `requests_per_s` meets `goal` at the 95th percentile, and is 0 when
     a single request misses it. A matching calibration row overrides the roofline.
 
-    Raises ValueError if there is neither an accelerator (processors have no roofline) nor a row.
+    Raises ValueError if there is neither hardware (processors have no roofline) nor a row.
     """
     requests = Requests(
         input_tokens=load.input_tokens,
@@ -69,20 +62,22 @@ def serving_estimate(
         most_sequences=layout.data * _most_sequences(memory, load, max_num_seqs),
     )
     roofline: Roofline = _no_roofline
-    if accelerator is not None:
+    if hardware is not None:
         roofline = partial(
-            roofline_replica, architecture, accelerator, layout=layout, precision=precision
+            roofline_replica, architecture, hardware, layout=layout, precision=precision
         )
     measured = None
     if calibration is not None:
+        accelerator = None if hardware is None else hardware.accelerator
         measured = calibration.find(architecture, accelerator, layout=layout, precision=precision)
     if measured is not None:
         replica = measured_replica(measured.measurement, requests, roofline)
-        return _estimate(replica, load, goal, basis="measured", source=measured.source)
+        return _estimate(replica, load, goal, source=measured.source, bars=None)
     estimated = roofline(requests)
-    if estimated is None:
+    if hardware is None or estimated is None:
         raise ValueError("processors have no roofline: the calibration needs a row for them")
-    return _estimate(estimated, load, goal, basis="estimate", source=ROOFLINE)
+    bars = error_bars(hardware, precision.weights)
+    return _estimate(estimated, load, goal, source=bars.source, bars=bars)
 
 
 def _no_roofline(_: Requests) -> None:
@@ -97,15 +92,17 @@ def _most_sequences(memory: DeviceMemory, load: LoadShape, max_num_seqs: int) ->
 
 
 def _estimate(
-    replica: Replica, load: LoadShape, goal: LatencyGoal, *, basis: Basis, source: str
+    replica: Replica, load: LoadShape, goal: LatencyGoal, *, source: str, bars: ErrorBars | None
 ) -> ServingEstimate:
+    """Without `bars` the replica's times were measured."""
+    basis: Basis = "measured" if bars is None else "estimate"
     sustained, limit = _sustained(replica, goal)
     point = replica.under(min(load.requests_per_s, sustained))
     decoding = max(1.0, point.sequences)
-    bars = basis == "estimate"
+    prefill, decode = (None, None) if bars is None else (bars.prefill, bars.decode)
 
-    def figure(value: float, unit: str, how: str, band: tuple[float, float]) -> Figure:
-        low, high = (value * band[0], value * band[1]) if bars else (None, None)
+    def figure(value: float, unit: str, how: str, band: Band | None) -> Figure:
+        low, high = (None, None) if band is None else (value * band[0], value * band[1])
         return Figure(
             value=value, unit=unit, basis=basis, source=f"{how}; {source}", low=low, high=high
         )
@@ -118,45 +115,45 @@ def _estimate(
             "ms",
             "the rest of a step, others' prompts and its own (planner/engines/vllm/queueing.py), "
             f"at {point.requests_per_s:.3g} requests/s of {lengths}",
-            PREFILL_BAND,
+            prefill,
         ),
         tpot_ms=figure(
             point.tpot_ms,
             "ms",
             f"step of {decoding:.0f} sequences and what prompts add to it"
             " (planner/engines/vllm/queueing.py)",
-            DECODE_BAND,
+            decode,
         ),
         prefill_tokens_per_s=figure(
             load.input_tokens / replica.prompt_s,
             "tokens/s",
             f"prompts of {load.input_tokens} tokens, nothing else",
-            _inverse(PREFILL_BAND),
+            _inverse(prefill),
         ),
         decode_tokens_per_s=figure(
             decoding / point.tpot_ms * 1000,
             "tokens/s",
             f"{decoding:.0f} sequences / TPOT",
-            _inverse(DECODE_BAND),
+            _inverse(decode),
         ),
         requests_per_s=Figure(
             value=sustained,
             unit="requests/s",
             basis=basis,
             source=f"of {lengths}, limited by {limit}; {source}",
-            low=_sustained(_at_bar(replica, 1), goal)[0] if bars else None,
-            high=_sustained(_at_bar(replica, 0), goal)[0] if bars else None,
+            low=None if bars is None else _sustained(_at_bar(replica, bars, 1), goal)[0],
+            high=None if bars is None else _sustained(_at_bar(replica, bars, 0), goal)[0],
         ),
     )
 
 
-def _inverse(band: tuple[float, float]) -> tuple[float, float]:
-    return 1 / band[1], 1 / band[0]
+def _inverse(band: Band | None) -> Band | None:
+    return None if band is None else (1 / band[1], 1 / band[0])
 
 
-def _at_bar(replica: Replica, end: int) -> Replica:
+def _at_bar(replica: Replica, bars: ErrorBars, end: int) -> Replica:
     """The replica at the lower (0) or upper (1) end of the error bars."""
-    return replica.slower(prompt=PREFILL_BAND[end], step=DECODE_BAND[end])
+    return replica.slower(prompt=bars.prefill[end], step=bars.decode[end])
 
 
 @lru_cache(maxsize=8192)

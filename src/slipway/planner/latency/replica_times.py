@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from slipway.config.calibration import ServingMeasurement, StepTimes
-from slipway.config.catalog import Accelerator, Architecture
+from slipway.config.catalog import Architecture
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.engines.vllm.queueing import Replica
 
+from .hardware import Hardware
 from .roofline import Pass, decode, machine, pass_ms
 
 BATCHES = (1.0, 4.0, 16.0, 64.0, 256.0)  # step times are interpolated between these
@@ -38,7 +39,7 @@ Roofline = Callable[[Requests], Replica | None]
 @lru_cache(maxsize=8192)
 def roofline_replica(
     architecture: Architecture,
-    accelerator: Accelerator,
+    hardware: Hardware,
     requests: Requests,
     *,
     layout: Layout,
@@ -46,7 +47,7 @@ def roofline_replica(
 ) -> Replica:
     """Each data-parallel rank computes one prompt at a time, stage after stage. While decoding, the
     batch is split into as many parts as there are pipeline stages."""
-    served = machine(architecture, accelerator, layout=layout, precision=precision)
+    served = machine(architecture, hardware, layout=layout, precision=precision)
     most = max(1.0, requests.most_sequences)
     batches = [batch for batch in BATCHES if batch < most]
 

@@ -2,7 +2,8 @@
 
 A layer has the projections of its attention (queries, keys, values, output, or those of MLA),
 attention over the KV cache, an MLP or a mixture of experts, two norms, and two all-reduces where
-devices share it.
+devices share it. A pass goes through every pipeline stage, and so takes the sum of their times and
+of the transfers between them.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from slipway.config.catalog import Accelerator, Architecture, LatentAttention, MixtureOfExperts
+from slipway.config.catalog import Architecture, LatentAttention, MixtureOfExperts
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.engines.vllm.parallelism import expert_slices, kv_heads_per_device
 from slipway.planner.memory.quantization import KV_BYTES
 
+from .hardware import Hardware
 from .kernels import EFFICIENCIES, Efficiencies, Kernels
+
+# Tensors of hidden size that a pipeline stage sends on: hidden states and residual
+# (make_empty_intermediate_tensors_factory in vllm/model_executor/models).
+STAGE_TENSORS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +70,7 @@ class Machine:
 
 def machine(
     architecture: Architecture,
-    accelerator: Accelerator,
+    hardware: Hardware,
     *,
     layout: Layout,
     precision: Precision,
@@ -74,7 +80,7 @@ def machine(
         architecture=architecture,
         layout=layout,
         kv_bytes_per_value=KV_BYTES[precision.kv],
-        kernels=Kernels.of(accelerator, precision.weights, efficiencies),
+        kernels=Kernels.of(hardware, precision.weights, efficiencies),
     )
 
 
@@ -111,7 +117,7 @@ def pass_parts_ms(machine: Machine, work: Pass) -> Mapping[str, float]:
             columns=architecture.vocabulary / layout.tensor,
             depth=hidden,
         ),
-        "pipeline": (layout.pipeline - 1) * kernels.send(hidden * tokens),
+        "pipeline": _stage_transfers(kernels, layout, STAGE_TENSORS * hidden * tokens),
     }
     return {part: 1000 * time for part, time in seconds.items()}
 
@@ -236,6 +242,7 @@ def _experts(kernels: Kernels, architecture: Architecture, layout: Layout, token
         shared = mixture.shared * mixture.intermediate
         seconds += _mlp(kernels, architecture, layout.tensor, shared, local)
     picked = kernels.experts(
+        inputs=tokens / layout.expert,
         rows=tokens * mixture.per_token / layout.expert,
         columns=mixture.intermediate / expert_slices(layout),
         depth=hidden,
@@ -250,6 +257,23 @@ def _experts_all_reduce(kernels: Kernels, layout: Layout, values: float) -> floa
     """The all-reduce after the experts. With data parallelism it spans all ranks: vLLM gathers the
     tokens before and scatters the sums after, which together is a ring over all of them."""
     return kernels.all_reduce(layout.tensor * layout.data, values)
+
+
+def _stage_transfers(kernels: Kernels, layout: Layout, values: float) -> float:
+    """Every stage sends `values` to the next one.
+
+    Each device of a tensor-parallel group sends its part to its peer, and the receivers gather the
+    parts (GroupCoordinator.isend_tensor_dict in vllm/distributed/parallel_state.py). On another
+    node, the parts share its network.
+    """
+    hops = layout.pipeline - 1
+    devices = layout.tensor * layout.pipeline
+    over_nodes = -(-devices // (kernels.devices_per_node or devices)) - 1
+    return (
+        (hops - over_nodes) * kernels.send_to_device(values / layout.tensor)
+        + over_nodes * kernels.send_to_node(values)
+        + hops * kernels.all_gather(layout.tensor, values)
+    )
 
 
 def _touched(mixture: MixtureOfExperts, tokens: float) -> float:

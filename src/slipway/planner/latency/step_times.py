@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slipway.config.calibration import StepTimes
-from slipway.config.catalog import Accelerator, Architecture
+from slipway.config.catalog import Architecture
 from slipway.plan.figures import Layout, Precision
 
 from .calibration import Calibration
+from .hardware import Hardware
 from .roofline import decode, machine, pass_ms, prefill
 
 
@@ -27,7 +28,7 @@ class Operation:
 
 def step_times(
     architecture: Architecture,
-    accelerator: Accelerator | None,
+    hardware: Hardware | None,
     *,
     layout: Layout,
     precision: Precision,
@@ -40,27 +41,28 @@ def step_times(
     The roofline is not a straight line (a mixture of experts reads more weights for more
     sequences), so the constants hold only near `around`. None on processors without a calibration.
     """
+    accelerator = None if hardware is None else hardware.accelerator
     measured = calibration.find(architecture, accelerator, layout=layout, precision=precision)
     if measured is not None and isinstance(measured.measurement, StepTimes):
         return measured.measurement, measured.source
-    if accelerator is None:
+    if hardware is None:
         return None
     source = (
         "roofline (planner/latency/roofline.py), as straight lines around"
         f" {around.sequences:.0f} sequences of {around.context:.0f} tokens"
         f" and prompts of {around.prompt_tokens:.0f}"
     )
-    return _around(architecture, accelerator, layout, precision, around), source
+    return _around(architecture, hardware, layout, precision, around), source
 
 
 def _around(
     architecture: Architecture,
-    accelerator: Accelerator,
+    hardware: Hardware,
     layout: Layout,
     precision: Precision,
     around: Operation,
 ) -> StepTimes:
-    served = machine(architecture, accelerator, layout=layout, precision=precision)
+    served = machine(architecture, hardware, layout=layout, precision=precision)
     sequences, context = max(2.0, around.sequences), around.context
 
     def decode_ms(batch: float, tokens: float) -> float:

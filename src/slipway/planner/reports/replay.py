@@ -11,7 +11,9 @@ from slipway.planner.engines.vllm.arguments import batched_tokens
 from slipway.planner.engines.vllm.memory import default_batched_tokens
 from slipway.planner.fleet.demand import load_of
 from slipway.planner.latency.calibration import calibration_of
+from slipway.planner.latency.hardware import replica_hardware
 from slipway.planner.latency.step_times import Operation, step_times
+from slipway.planner.supply.supplies import plan_hosts
 
 # vLLM's default for a server without a large accelerator, and engine_sim's.
 _SMALL_BATCHED_TOKENS = 2048
@@ -68,9 +70,10 @@ def _profile(inputs: PlanInputs, model: Model, planned: ModelPlan) -> str | Json
     constants = engine_of(model).step_profile(model)
     if constants is not None:
         return constants
+    supply = plan_hosts(inputs).supplies[planned.pool]
     found = step_times(
         inputs.catalog.models[planned.architecture],
-        inputs.catalog.accelerators.get(planned.accelerator),
+        replica_hardware(supply, planned.layout) if planned.accelerator else None,
         layout=planned.layout,
         precision=planned.precision,
         around=_operation(inputs, model, planned),

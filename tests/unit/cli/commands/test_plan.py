@@ -80,14 +80,14 @@ def test_machines_that_are_all_listed_are_shown_by_address(tmp_path: Path) -> No
 
 
 def test_what_if_shows_before_and_after(runner: CliRunner) -> None:
-    change = "models.phi-4.replicas={min: 1, max: 1}"
+    change = "models.qwen3-8b.replicas={min: 1, max: 1}"
     done = _plan(runner, "-s", "aws", "--what-if", change)
     assert done.exit_code == 0
     (goal,) = [line for line in done.stdout.splitlines() if line.split()[:1] == ["goal"]]
     assert goal.split() == ["goal", "met", "missed"]
     document = json.loads(_plan(runner, "-s", "aws", "--what-if", change, "--json").stdout)
     before, after = (
-        next(model for model in plan["models"] if model["name"] == "phi-4")
+        next(model for model in plan["models"] if model["name"] == "qwen3-8b")
         for plan in (document["before"], document)
     )
     assert (before["meets_goal"], after["meets_goal"]) == (True, False)

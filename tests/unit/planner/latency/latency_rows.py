@@ -15,7 +15,8 @@ from slipway.config.catalog import Catalog, load_catalog
 from slipway.plan.figures import Layout, Precision, ServingEstimate
 from slipway.plan.platform import LatencyGoal
 from slipway.planner.engines.vllm.memory import device_memory
-from slipway.planner.latency.kernels import EFFICIENCIES, Efficiencies
+from slipway.planner.latency.hardware import Hardware
+from slipway.planner.latency.kernels import RECORDED, Efficiencies
 from slipway.planner.latency.replica import LoadShape, serving_estimate
 from slipway.planner.latency.roofline import Machine, Pass, decode, machine, pass_ms, prefill
 
@@ -59,15 +60,20 @@ def read_samples() -> list[Sample]:
     return [sample for row in recording()["rows"] for sample in _samples(row)]
 
 
-def machine_of(row: Mapping[str, Any], efficiencies: Efficiencies = EFFICIENCIES) -> Machine:
-    catalog = _catalog()
+def machine_of(row: Mapping[str, Any], efficiencies: Efficiencies = RECORDED) -> Machine:
     return machine(
-        catalog.models[row["model"]],
-        catalog.accelerators[row["accelerator"]],
+        _catalog().models[row["model"]],
+        hardware_of(row),
         layout=_layout(row),
         precision=Precision(weights=row["weights"]),
         efficiencies=efficiencies,
     )
+
+
+def hardware_of(row: Mapping[str, Any]) -> Hardware:
+    """On one node: stages on two nodes send less than 1 % of a row over their network."""
+    name = row["accelerator"]
+    return Hardware(accelerator_name=name, accelerator=_catalog().accelerators[name])
 
 
 def held_out_rows() -> list[Mapping[str, Any]]:
@@ -78,9 +84,9 @@ def of_phase(phase: Phase, samples: Iterable[Sample]) -> list[Sample]:
     return [sample for sample in samples if sample.phase == phase]
 
 
-def relative_error(sample: Sample) -> float:
+def relative_error(sample: Sample, efficiencies: Efficiencies = RECORDED) -> float:
     """(estimate - tool) / tool"""
-    return pass_ms(machine_of(sample.row), sample.work) / sample.ms - 1
+    return pass_ms(machine_of(sample.row, efficiencies), sample.work) / sample.ms - 1
 
 
 def serving_errors(rows: Iterable[Mapping[str, Any]], quantity: str) -> dict[str, float]:
@@ -109,7 +115,7 @@ def _estimate_at(row: Mapping[str, Any]) -> ServingEstimate:
     )
     return serving_estimate(
         architecture,
-        accelerator,
+        hardware_of(row),
         layout=layout,
         precision=precision,
         load=LoadShape(
@@ -125,11 +131,13 @@ def _layout(row: Mapping[str, Any]) -> Layout:
     return Layout(tensor=row["tensor"], pipeline=row["pipeline"], expert=row["expert"])
 
 
-def configuration_errors(samples: Iterable[Sample]) -> dict[str, float]:
+def configuration_errors(
+    samples: Iterable[Sample], efficiencies: Efficiencies = RECORDED
+) -> dict[str, float]:
     """Configuration -> median absolute relative error over its shapes."""
     errors: dict[str, list[float]] = defaultdict(list)
     for sample in samples:
-        errors[configuration(sample.row)].append(abs(relative_error(sample)))
+        errors[configuration(sample.row)].append(abs(relative_error(sample, efficiencies)))
     return {name: median(each) for name, each in errors.items()}
 
 

@@ -16,7 +16,10 @@ from slipway.plan.platform import LatencyGoal
 from slipway.planner.engines.vllm.memory import device_memory
 from slipway.planner.engines.vllm.queueing import Replica
 from slipway.planner.latency.calibration import Calibration, make_calibration
+from slipway.planner.latency.hardware import Hardware, Network
 from slipway.planner.latency.replica import LoadShape, serving_estimate
+from slipway.planner.latency.replica_times import Requests, roofline_replica
+from slipway.planner.latency.roofline import decode, machine, pass_ms, prefill
 from tests.unit.planner.architectures import ACCELERATORS, CATALOG, MODELS
 from tests.unit.planner.latency.simulated_queue import (
     MAX_NUM_SEQS,
@@ -53,7 +56,7 @@ def _estimate(
     layout = layout or Layout()
     return serving_estimate(
         MODELS[model],
-        ACCELERATORS[accelerator],
+        Hardware(accelerator_name=accelerator, accelerator=ACCELERATORS[accelerator]),
         layout=layout,
         precision=Precision(),
         load=load,
@@ -74,6 +77,10 @@ def _calibration(**measurement: Any) -> Calibration:
         **measurement,
     )
     return make_calibration(CalibrationSettings(schema_version=1, rows=(row,)), CATALOG)
+
+
+def _network(gb_per_s: float) -> Network:
+    return Network(devices_per_node=8, gb_per_s=gb_per_s)
 
 
 def _figures(estimate: ServingEstimate) -> list[Any]:
@@ -153,7 +160,7 @@ def test_a_full_kv_cache_limits_the_sequences() -> None:
 def test_a_cache_that_holds_no_request_sustains_none() -> None:
     estimate = serving_estimate(
         MODELS["llama-3.1-8b"],
-        ACCELERATORS["H100-80"],
+        Hardware(accelerator_name="H100-80", accelerator=ACCELERATORS["H100-80"]),
         layout=Layout(),
         precision=Precision(),
         load=CHAT,
@@ -176,6 +183,54 @@ def test_pipeline_stages_and_ranks_take_more_prompts_at_once_and_none_faster() -
         ratio = two.prefill_tokens_per_s.value / one.prefill_tokens_per_s.value
         assert ratio == pytest.approx(2, rel=0.05)
         assert two.requests_per_s.value > 1.5 * one.requests_per_s.value
+
+
+@given(
+    model=st.sampled_from(sorted(MODELS)),
+    accelerator=st.sampled_from(sorted(ACCELERATORS)),
+    tensor=st.sampled_from([1, 2, 4, 8]),
+    pipeline=st.sampled_from([2, 3, 4]),
+    network=st.none() | st.floats(0.1, 400).map(_network),
+    sequences=st.sampled_from([0.001, 1.0]),
+)
+def test_a_pipeline_without_load_takes_at_least_the_sum_of_its_stages(
+    model: str,
+    accelerator: str,
+    tensor: int,
+    pipeline: int,
+    network: Network | None,
+    sequences: float,
+) -> None:
+    """A request passes every stage: what stages divide is throughput."""
+    requests = Requests(input_tokens=2048, output_tokens=256, most_sequences=64)
+    hardware = Hardware(
+        accelerator_name=accelerator, accelerator=ACCELERATORS[accelerator], network=network
+    )
+    layout = Layout(tensor=tensor, pipeline=pipeline)
+    piped = roofline_replica(
+        MODELS[model], hardware, requests, layout=layout, precision=Precision()
+    ).at(sequences)
+    served = machine(MODELS[model], hardware, layout=Layout(tensor=tensor), precision=Precision())
+    assert piped.ttft_ms >= pass_ms(served, prefill(2048)) * 0.9999
+    assert piped.tpot_ms >= pass_ms(served, decode(1, context=requests.context)) * 0.9999
+
+
+@pytest.mark.parametrize("accelerator", sorted(ACCELERATORS))
+def test_an_accelerator_without_comparison_says_so_and_has_wider_bars(accelerator: str) -> None:
+    ttft, compared = _estimate(accelerator=accelerator).ttft_ms, _estimate().ttft_ms
+    assert ttft.low is not None
+    assert ttft.high is not None
+    assert compared.low is not None
+    assert compared.high is not None
+    low, high = ttft.low / ttft.value, ttft.high / ttft.value
+    usual_low, usual_high = compared.low / compared.value, compared.high / compared.value
+    if ACCELERATORS[accelerator].validated is None:
+        assert f"not validated on {accelerator}" in ttft.source
+        assert low < usual_low
+        assert usual_high < high
+    else:
+        assert "not validated" not in ttft.source
+        assert (low, high) == pytest.approx((usual_low, usual_high))
 
 
 def test_a_measured_replica_gives_what_was_measured() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from slipway.config.catalog import load_catalog
 from slipway.plan.figures import Layout, Precision
+from slipway.planner.latency.hardware import Hardware, Network
 from slipway.planner.latency.kernels import Efficiencies, Kernels
 from slipway.planner.latency.roofline import (
     Machine,
@@ -24,7 +25,7 @@ from slipway.planner.memory.parameters import count
 from tests.unit.plan.samples import ROOT
 
 CATALOG = load_catalog(ROOT)
-H100 = CATALOG.accelerators["H100-80"]
+H100 = Hardware(accelerator_name="H100-80", accelerator=CATALOG.accelerators["H100-80"])
 PERFECT = Efficiencies(
     launch_us=0,
     bandwidth=1,
@@ -47,6 +48,14 @@ MODELS = st.sampled_from(sorted(CATALOG.models))
 ACCELERATORS = st.sampled_from(sorted(CATALOG.accelerators))
 
 
+def _hardware(accelerator: str, network: Network | None = None) -> Hardware:
+    return Hardware(
+        accelerator_name=accelerator,
+        accelerator=CATALOG.accelerators[accelerator],
+        network=network,
+    )
+
+
 def _machine(
     model: str = "llama-3.1-8b",
     accelerator: str = "H100-80",
@@ -58,7 +67,7 @@ def _machine(
 ) -> Machine:
     return machine(
         CATALOG.models[model],
-        CATALOG.accelerators[accelerator],
+        _hardware(accelerator),
         layout=layout or Layout(),
         precision=Precision(weights=weights, kv=kv),
         efficiencies=efficiencies or Efficiencies(),
@@ -165,9 +174,114 @@ def test_four_bit_weights_are_read_faster_and_multiplied_no_faster() -> None:
 
 
 def test_8_bit_products_need_a_device_that_has_them() -> None:
-    a100 = CATALOG.accelerators["A100-80"]
+    a100 = _hardware("A100-80")
     assert Kernels.of(a100, "fp8").matrix_rate == Kernels.of(a100, "bf16").matrix_rate
     assert Kernels.of(H100, "fp8").matrix_rate > Kernels.of(H100, "bf16").matrix_rate
+
+
+@given(
+    MODELS,
+    st.sampled_from(
+        sorted(name for name, each in CATALOG.accelerators.items() if each.fp8_tflops is not None)
+    ),
+    st.builds(
+        Layout,
+        tensor=st.sampled_from([1, 2, 4, 8]),
+        pipeline=st.sampled_from([1, 2, 4]),
+        data=st.sampled_from([1, 2]),
+    ),
+    st.sampled_from(["fp8", "fp8-block"]),
+    st.floats(1, 32_000),
+)
+def test_8_bits_never_make_a_prompt_slower_where_the_device_multiplies_them(
+    model: str, accelerator: str, layout: Layout, weights: str, tokens: float
+) -> None:
+    eight, sixteen = (
+        pass_ms(_machine(model, accelerator, layout=layout, weights=each), prefill(tokens))
+        for each in (weights, "bf16")
+    )
+    assert eight <= sixteen * 1.0001
+
+
+def test_a_device_that_throttles_multiplies_no_faster_than_was_measured() -> None:
+    architecture = CATALOG.models["llama-3.1-8b"]
+    weights = count(architecture).total - count(architecture).embeddings
+    for accelerator in ("L4", "MI300X"):
+        device = CATALOG.accelerators[accelerator]
+        assert device.sustained_bf16_tflops is not None
+        parts = pass_parts_ms(_machine(accelerator=accelerator), prefill(8192))
+        reached = 2 * weights * 8192 / (parts["projections"] + parts["mlp"]) * 1e3 / 1e12
+        assert 0.9 * device.sustained_bf16_tflops < reached <= device.sustained_bf16_tflops
+
+
+def test_a_device_that_was_measured_above_the_fitted_share_keeps_the_share() -> None:
+    a10g = CATALOG.accelerators["A10G"]
+    assert a10g.sustained_bf16_tflops is not None
+    assert Kernels.of(_hardware("A10G"), "bf16").matrix_rate == pytest.approx(
+        Efficiencies().matrix * a10g.bf16_tflops * 1e12
+    )
+
+
+def test_two_small_machines_lose_the_time_of_their_ethernet_between_stages() -> None:
+    """Two tensors of 4096 tokens x 4096 values x 2 bytes at the 2.5 Gbit/s that a g6.xlarge
+    sustains, and tens of milliseconds even at its burst of 10."""
+    sent_bytes = 2 * 4096 * 4096 * 2
+    for gbps in (2.5, 10):
+        pair = _hardware("L4", Network(devices_per_node=1, gb_per_s=gbps / 8))
+        served = machine(
+            CATALOG.models["llama-3.1-8b"],
+            pair,
+            layout=Layout(pipeline=2),
+            precision=Precision(),
+        )
+        hop_ms = pass_parts_ms(served, prefill(4096))["pipeline"]
+        assert hop_ms == pytest.approx(1000 * sent_bytes / (gbps / 8 * 1e9), rel=0.01)
+        assert hop_ms > 50
+
+
+def test_only_hops_to_another_node_use_the_network() -> None:
+    def hops_ms(network: Network | None) -> float:
+        served = machine(
+            CATALOG.models["llama-3.1-70b"],
+            _hardware("H100-80", network),
+            layout=Layout(tensor=4, pipeline=4),
+            precision=Precision(),
+        )
+        return pass_parts_ms(served, prefill(4096))["pipeline"]
+
+    network_ms = 1000 * 2 * 8192 * 4096 * 2 / 12.5e9
+    one_node, two_nodes, four_nodes = (
+        hops_ms(None),
+        hops_ms(Network(devices_per_node=8, gb_per_s=12.5)),
+        hops_ms(Network(devices_per_node=4, gb_per_s=12.5)),
+    )
+    assert one_node < 2
+    assert two_nodes - one_node == pytest.approx(network_ms, rel=0.05)
+    assert four_nodes - one_node == pytest.approx(3 * network_ms, rel=0.05)
+
+
+def test_direct_links_carry_stages_faster_than_slots() -> None:
+    def hop_ms(accelerator: str) -> float:
+        served = _machine(accelerator=accelerator, layout=Layout(pipeline=2))
+        return pass_parts_ms(served, prefill(8192))["pipeline"]
+
+    assert hop_ms("H100-80") < hop_ms("L40S") / 10
+
+
+def test_experts_over_two_nodes_wait_for_the_network() -> None:
+    layout = Layout(tensor=8, data=2, expert=16)
+
+    def all_reduce_ms(network: Network | None) -> float:
+        served = machine(
+            CATALOG.models["deepseek-v3"],
+            _hardware("H200", network),
+            layout=layout,
+            precision=Precision(weights="fp8"),
+        )
+        return pass_parts_ms(served, prefill(4096))["all-reduce"]
+
+    ethernet = Network(devices_per_node=8, gb_per_s=12.5)
+    assert all_reduce_ms(ethernet) > 5 * all_reduce_ms(None)
 
 
 def test_pipeline_stages_add_only_their_hops() -> None:
@@ -208,11 +322,15 @@ def test_a_prompt_and_a_batch_in_one_step_are_faster_than_in_two(
 def test_a_device_with_more_of_everything_is_never_slower(
     model: str, tokens: float, sequences: float, context: float, factor: float
 ) -> None:
-    better = H100.model_copy(
-        update={
-            "bandwidth_gb_per_s": H100.bandwidth_gb_per_s * factor,
-            "bf16_tflops": H100.bf16_tflops * factor,
-        }
+    accelerator = H100.accelerator
+    better = replace(
+        H100,
+        accelerator=accelerator.model_copy(
+            update={
+                "bandwidth_gb_per_s": accelerator.bandwidth_gb_per_s * factor,
+                "bf16_tflops": accelerator.bf16_tflops * factor,
+            }
+        ),
     )
     for work in (prefill(tokens), decode(sequences, context=context)):
         times = [

@@ -17,6 +17,7 @@ from slipway.config.what_if import parse_change
 from slipway.plan.figures import Layout, Precision
 from slipway.plan.platform import JsonObject
 from slipway.planner.latency.calibration import Calibration, MeasuredReplica
+from slipway.planner.latency.hardware import Hardware
 from slipway.planner.latency.roofline import decode, machine, pass_ms, prefill
 from slipway.planner.latency.step_times import Operation, step_times
 from slipway.planner.platform import make_plan
@@ -24,7 +25,8 @@ from slipway.planner.reports.replay import replay_fleet
 
 ROOT = Path(__file__).parents[4]
 CATALOG = load_catalog(ROOT)
-LLAMA, H100 = CATALOG.models["llama-3.1-8b"], CATALOG.accelerators["H100-80"]
+LLAMA = CATALOG.models["llama-3.1-8b"]
+H100 = Hardware(accelerator_name="H100-80", accelerator=CATALOG.accelerators["H100-80"])
 AROUND = Operation(prompt_tokens=1024, sequences=32, context=1500)
 
 
@@ -73,7 +75,7 @@ def test_measured_constants_override_the_rooflines() -> None:
     measured = StepTimes(base_ms=1, prefill_token_ms=2, sequence_ms=3, context_token_ms=4)
     row = MeasuredReplica(
         architecture=LLAMA,
-        accelerator=H100,
+        accelerator=H100.accelerator,
         layout=Layout(),
         precision=Precision(),
         measurement=measured,

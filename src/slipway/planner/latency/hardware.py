@@ -1,0 +1,42 @@
+"""The devices that run a replica, and what joins them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slipway.config.catalog import Accelerator
+from slipway.plan.figures import Layout
+from slipway.planner.supply.supply import Supply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """Joins the nodes of a replica. `gb_per_s` is what a node sustains, in each direction."""
+
+    devices_per_node: int  # of the replica
+    gb_per_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """Devices of one kind. `network` is None for a replica on one node, which sends nothing over
+    it."""
+
+    accelerator_name: str  # catalog key
+    accelerator: Accelerator
+    network: Network | None = None
+
+
+def replica_hardware(supply: Supply, layout: Layout) -> Hardware:
+    """What a replica in this layout runs on. Replicas that differ only in a network they do not use
+    have equal hardware, so that estimates of one serve all."""
+    devices_per_node = supply.accelerators_per_node
+    network = None
+    if layout.nodes(devices_per_node) > 1:
+        network = Network(
+            devices_per_node=layout.devices_on_each_node(devices_per_node),
+            gb_per_s=supply.sustained_gbps / 8,
+        )
+    return Hardware(
+        accelerator_name=supply.accelerator_name, accelerator=supply.device, network=network
+    )
