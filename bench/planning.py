@@ -74,6 +74,7 @@ def _model(catalog: Catalog, k: int) -> Model:
     names = sorted(name for name, each in catalog.models.items() if each.parameters < 80e9)
     values: dict[str, Any] = {
         "name": f"model-{k}",
+        "source": {"s3": f"s3://models/model-{k}/", "revision": "1"},
         "engine": {
             "kind": "vllm",
             "architecture": names[k % len(names)],
