@@ -131,6 +131,12 @@ class LinearAttention(Settings):
     gate_rank: PositiveInt | None = None
 
 
+def attending_layers(layers: int, attending: int) -> frozenset[int]:
+    """The layers with attention where it is linear in the others: spread evenly, the last one among
+    them."""
+    return frozenset(-(-layers * (index + 1) // attending) - 1 for index in range(attending))
+
+
 class MixtureOfExperts(Settings):
     """A router sends each token to `per_token` of these MLPs; `shared` ones process every token.
 
@@ -186,7 +192,7 @@ class Checkpoint(Settings):
     source: Annotated[str, Field(min_length=1)]
 
 
-# What a layer can have besides RMSNorm, projections without bias and a gated MLP.
+# What a model can have besides RMSNorm, projections without bias and a gated MLP.
 LayerPart = Literal[
     "qkv_bias",
     "output_bias",
@@ -198,6 +204,10 @@ LayerPart = Literal[
     "expert_bias",
     "shared_expert_gate",
     "plain_mlp",  # two matrices: no gate
+    "mlp_bias",
+    "parallel_mlp",  # beside attention, with one norm before both
+    "norm_bias",  # LayerNorm
+    "logits_bias",
 ]
 
 
@@ -205,13 +215,15 @@ class Architecture(Sourced):
     """The facts that determine a model's memory and arithmetic, with shortened names from
     config.json.
 
-    `parameters` is the published number; `slipway.planner.memory.parameters` counts from the rest.
+    `parameters` is the published number, absent where the facts were read from a config.json;
+    `slipway.planner.memory.parameters` counts from the rest. `published_bytes` are those of all
+    tensors of the checkpoint that a server loads, where they were read from its own files.
     `published_weights` is the scheme (slipway.planner.memory.quantization) of its published
     weights, with `quantization_group` and `unquantized` as a Checkpoint has them. `packages` and
     `hub` list where they are published, `checkpoints` what else is.
     """
 
-    parameters: Parameters
+    parameters: Parameters | None = None
     active_parameters: Parameters | None = None  # parameters per token in a mixture of experts
     layers: Count
     hidden: PositiveInt
@@ -230,6 +242,7 @@ class Architecture(Sourced):
     experts: MixtureOfExperts | None = None
     vision_parameters: Parameters | None = None  # tower and projector
     published_weights: str = "bf16"
+    published_bytes: Parameters | None = None
     quantization_group: PositiveInt | None = None
     unquantized: Annotated[tuple[Unquantized, ...], Field(strict=False)] = ()
     checkpoints: Annotated[tuple[Checkpoint, ...], Field(strict=False)] = ()

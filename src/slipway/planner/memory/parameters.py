@@ -17,6 +17,7 @@ from slipway.config.catalog import (
     LinearAttention,
     MatrixName,
     MixtureOfExperts,
+    attending_layers,
 )
 
 # How tensor parallelism divides a matrix: over all devices, over KV heads (replicated once there
@@ -77,7 +78,8 @@ def input_parameters(architecture: Architecture) -> int:
 
 def output_parameters(architecture: Architecture) -> int:
     """After the layers: the last norm and the logits table, which may be tied."""
-    return token_table(architecture) + architecture.hidden
+    bias = architecture.vocabulary * ("logits_bias" in architecture.parts)
+    return token_table(architecture) + bias + _norm(architecture)
 
 
 @cache
@@ -95,13 +97,11 @@ def layer_matrices(architecture: Architecture) -> tuple[Matrix, ...]:
 
 
 def linear_layers(architecture: Architecture) -> frozenset[int]:
-    """The layers with linear attention: all but the others, which are spread evenly."""
+    """The layers with linear attention."""
     linear, layers = architecture.linear_attention, architecture.layers
     if linear is None:
         return frozenset()
-    others = layers - linear.layers
-    attending = {-(-layers * (index + 1) // others) - 1 for index in range(others)}
-    return frozenset(range(layers)) - attending
+    return frozenset(range(layers)) - attending_layers(layers, layers - linear.layers)
 
 
 def _by_packing(architecture: Architecture, matrix: Matrix) -> Iterator[Matrix]:
@@ -193,6 +193,7 @@ def _mlps(architecture: Architecture, layers: range) -> Iterator[Matrix]:
     experts = architecture.experts
     if experts is None:
         yield _linear("MLP", _mlp(architecture, architecture.intermediate), layers)
+        yield _kept("MLP biases", _mlp_biases(architecture), layers)
         return
     mixed = layers[experts.leading_dense_layers + experts.every - 1 :: experts.every]
     dense = tuple(layer for layer in layers if layer not in mixed)
@@ -233,9 +234,22 @@ def _mlp(architecture: Architecture, intermediate: int) -> int:
     return matrices * architecture.hidden * intermediate
 
 
+def _mlp_biases(architecture: Architecture) -> int:
+    if "mlp_bias" not in architecture.parts:
+        return 0
+    inner = 1 if "plain_mlp" in architecture.parts else 2
+    return inner * architecture.intermediate + architecture.hidden
+
+
 def _norms(architecture: Architecture) -> int:
-    blocks = 4 if "post_norms" in architecture.parts else 2
-    return blocks * architecture.hidden
+    """One before attention and one before the MLP, or one before both; as many after them."""
+    before = 1 if "parallel_mlp" in architecture.parts else 2
+    after = 2 if "post_norms" in architecture.parts else 0
+    return (before + after) * _norm(architecture)
+
+
+def _norm(architecture: Architecture) -> int:
+    return architecture.hidden * (2 if "norm_bias" in architecture.parts else 1)
 
 
 def _linear(

@@ -52,7 +52,9 @@ class Scheme:
 
 
 # awq, gptq: groups of 128 along the input, a 16-bit scale and a 4-bit zero point each (AWQ,
-# arXiv 2306.00978; the GPTQ checkpoints of AutoGPTQ). fp8, int8: a scale per tensor or channel,
+# arXiv 2306.00978; the GPTQ checkpoints of AutoGPTQ). w4a16: compressed-tensors, which has no zero
+# points for symmetric weights (compressed_tensors_wNa16.py in
+# vllm/model_executor/layers/quantization/compressed_tensors/schemes). fp8, int8: a scale per tensor or channel,
 # which is negligible. fp8-block: a float32 per 128 x 128 block (DeepSeek-V3, arXiv 2412.19437
 # §3.3). nvfp4: an FP8 scale per 16; mxfp4: an 8-bit exponent per 32 (OCP Microscaling 1.0), in
 # gpt-oss for experts only, which vLLM pads for Marlin's kernels
@@ -84,6 +86,22 @@ SCHEMES: Mapping[str, Scheme] = MappingProxyType(
             expert_kernel="marlin",
         ),
         "gptq": Scheme(
+            bits=4,
+            group=128,
+            group_bits=20,
+            split_multiple=128,
+            expert_multiple=32,
+            expert_kernel="marlin",
+        ),
+        "w4a16": Scheme(
+            bits=4,
+            group=128,
+            group_bits=16,
+            split_multiple=128,
+            expert_multiple=32,
+            expert_kernel="marlin",
+        ),
+        "w4a16-asym": Scheme(
             bits=4,
             group=128,
             group_bits=20,

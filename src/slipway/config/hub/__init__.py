@@ -1,0 +1,1 @@
+"""Architectures from the config.json of Hugging Face models."""
