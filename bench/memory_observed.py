@@ -27,6 +27,7 @@ from slipway.config.base import Settings  # noqa: E402
 from slipway.config.calibration import LayoutSettings  # noqa: E402
 from slipway.config.catalog import Accelerator, Architecture, Catalog, load_catalog  # noqa: E402
 from slipway.config.document import read_document  # noqa: E402
+from slipway.config.hub.names import find_published  # noqa: E402
 from slipway.config.validation import validated  # noqa: E402
 from slipway.plan.figures import DeviceMemory, Layout, Precision  # noqa: E402
 from slipway.planner.engines.vllm.memory import (  # noqa: E402
@@ -179,15 +180,27 @@ def load_observed() -> ObservedStarts:
 def comparisons(starts: ObservedStarts, catalog: Catalog) -> Iterator[Comparison]:
     """Of the starts whose model and scheme the planner knows."""
     for observed in starts.rows:
-        architecture = catalog.models.get(observed.model)
-        if architecture is None or observed.weights not in SCHEMES:
+        found = _loaded(observed, catalog.models)
+        if found is None or found[1] not in SCHEMES:
             continue
-        memory = _memory(observed, architecture, starts.devices, catalog.accelerators)
-        kind = _class_of(architecture, observed)
+        architecture, weights = found
+        memory = _memory(observed, architecture, weights, starts.devices, catalog.accelerators)
+        kind = _class_of(architecture, weights)
         yield Comparison(observed=observed, kind=kind, memory=memory)
 
 
-def _class_of(architecture: Architecture, observed: Observed) -> str:
+def _loaded(
+    observed: Observed, known: Mapping[str, Architecture]
+) -> tuple[Architecture, str] | None:
+    """What was loaded, and its scheme: the checkpoint's facts, where the catalog has them."""
+    checkpoint = find_published(observed.checkpoint, known) if observed.checkpoint else None
+    if checkpoint is not None:
+        return checkpoint[1], checkpoint[1].published_weights
+    architecture = known.get(observed.model)
+    return None if architecture is None else (architecture, observed.weights)
+
+
+def _class_of(architecture: Architecture, weights: str) -> str:
     """The one of several classes that is the hardest to plan."""
     if architecture.latent is not None:
         return "MLA"
@@ -195,12 +208,13 @@ def _class_of(architecture: Architecture, observed: Observed) -> str:
         return "MoE"
     if architecture.sliding_window is not None:
         return "window"
-    return "quantized" if is_quantized(observed.weights) else "dense"
+    return "quantized" if is_quantized(weights) else "dense"
 
 
 def _memory(
     observed: Observed,
     architecture: Architecture,
+    weights: str,
     devices: Mapping[str, float],
     accelerators: Mapping[str, Accelerator],
 ) -> DeviceMemory:
@@ -215,7 +229,7 @@ def _memory(
         architecture.model_copy(update=untied),
         device,
         layout=Layout(**observed.layout.model_dump()),
-        precision=Precision(weights=observed.weights, kv=observed.kv),
+        precision=Precision(weights=weights, kv=observed.kv),
         max_len=observed.max_len or architecture.context,
         max_num_seqs=observed.sequences or SEQUENCES[default_batched_tokens(device)],
         max_batched_tokens=observed.batched_tokens,

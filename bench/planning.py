@@ -33,6 +33,7 @@ from slipway.config.machine import read_machine  # noqa: E402
 from slipway.config.model import Model, parse_model  # noqa: E402
 from slipway.planner.fleet.demand import Demand, plan_demand  # noqa: E402
 from slipway.planner.fleet.sweep import sweep  # noqa: E402
+from slipway.planner.memory.parameters import count  # noqa: E402
 from slipway.planner.platform import make_plan  # noqa: E402
 
 PLAN_BAR_S, SWEEP_BAR_S = 2.0, 10.0
@@ -71,7 +72,7 @@ def many(catalog: Catalog, models: int, pools: int) -> PlanInputs:
 
 
 def _model(catalog: Catalog, k: int) -> Model:
-    names = sorted(name for name, each in catalog.models.items() if each.parameters < 80e9)
+    names = sorted(name for name, each in catalog.models.items() if count(each).total < 80e9)
     values: dict[str, Any] = {
         "name": f"model-{k}",
         "source": {"s3": f"s3://models/model-{k}/", "revision": "1"},

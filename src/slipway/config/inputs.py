@@ -15,6 +15,7 @@ from .document import Document, Origin, read_document
 from .environment import NAMESPACE, Environment, FleetSettings, parse_environment
 from .errors import ConfigError, Problem, raise_if_any, suggestion
 from .hosts import ListedHost
+from .hub.model_files import named_architectures
 from .inventory import read_inventory
 from .load import Load, TracedLoad
 from .machine import MachineFacts, read_machine
@@ -114,6 +115,8 @@ def load_inputs_without_certificate(
     if chosen is None or problems:
         raise ConfigError(problems)
     models, catalog = deployed_models(chosen, library), load_catalog(root)
+    named = named_architectures(root, models.values(), catalog.models)
+    catalog = replace(catalog, models={**catalog.models, **named})
     measured = calibration_file(root, environment)
     return PlanInputs(
         environment=chosen,

@@ -184,7 +184,9 @@ class VllmEngine(Tagged):
     """vLLM behind Triton. Unset values follow the model's architecture and the pool.
 
     `quantization: bf16` is none: weights in that dtype. So is a `kv_cache_dtype` of the dtype.
-    `architecture` is a key of catalog/models.yaml; without it the source is looked up there.
+    `architecture` is a key of catalog/models.yaml, a name on the hub that it lists, or the path of
+    a config.json, relative to the model file; without it the source is looked up there, and a
+    folder's own config.json is read.
     `kv_cache` is the memory of the KV cache on a CPU pool; on accelerators `gpu_memory_utilization`
     decides it. `engine_args` are passed to vLLM, which checks them; those that the plan decides are
     refused.

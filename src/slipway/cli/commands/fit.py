@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +21,8 @@ from slipway.config.catalog import (
     load_catalog,
 )
 from slipway.config.errors import suggestion
+from slipway.config.hub.names import find_published
+from slipway.config.hub.read import is_model_folder, read_architecture
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.engines.vllm.memory import PART_SOURCES
 from slipway.planner.engines.vllm.parallelism import DEVICES_PER_NODE
@@ -47,7 +50,13 @@ Pipeline = Annotated[
 
 @app.command(name="fit")
 def fit_command(
-    model: Annotated[str, typer.Argument(help="A key of catalog/models.yaml, or a hub name.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="A key of catalog/models.yaml, a name on the hub that it lists, a config.json or"
+            " the folder of one."
+        ),
+    ],
     *,
     gpu: Annotated[str, typer.Option("--gpu", help="A key of catalog/accelerators.yaml.")],
     devices: Devices = None,
@@ -68,8 +77,7 @@ def fit_command(
 ) -> None:
     """Say whether a model fits, what remains for requests, and what would fit."""
     catalog = load_catalog(CHECKOUT)
-    key = find_model(model, catalog.models)
-    architecture = catalog.models[key]
+    key, architecture = find_model(model, catalog.models)
     accelerator = _known(gpu, catalog.accelerators, "--gpu", "catalog/accelerators.yaml")
     weights = architecture.published_weights if quant is None else quant
     per_node = _devices_per_node(catalog, accelerator)
@@ -93,15 +101,22 @@ def fit_command(
         raise typer.Exit(FAILED)
 
 
-def find_model(name: str, known: Mapping[str, Architecture]) -> str:
-    """The catalog key of a model named by key, in any case, or by its name on the hub."""
-    wanted = name.lower()
-    for key, architecture in known.items():
-        if wanted == key or wanted in map(str.lower, architecture.hub):
-            return key
+def find_model(name: str, known: Mapping[str, Architecture]) -> tuple[str, Architecture]:
+    """The model's name and architecture: by its catalog key or its name on the hub, in any case, or
+    from a config.json or a folder that has one. Raises ConfigError for a file that is not counted.
+    """
+    wanted, path = name.lower(), Path(name)
+    if wanted in known:
+        return wanted, known[wanted]
+    if path.suffix == ".json" or is_model_folder(path):
+        return name, read_architecture(path, source=name)
+    published = find_published(name, known)
+    if published is not None:
+        return published
     raise CliError(
         f'catalog/models.yaml has no model "{name}"',
-        fix=f"{suggestion(wanted, known)}; or {HOW_TO_ADD_A_MODEL}",
+        fix=f"{suggestion(wanted, known)}; or give the path of its config.json; or"
+        f" {HOW_TO_ADD_A_MODEL}",
         exit_code=WRONG_INPUT,
     )
 

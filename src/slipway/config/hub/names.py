@@ -8,15 +8,18 @@ from slipway.config.catalog import Architecture, Checkpoint
 
 
 def find_published(name: str, known: Mapping[str, Architecture]) -> tuple[str, Architecture] | None:
-    """The key of the model that is published under `name`, in any case, and its architecture with
-    the facts of these weights."""
+    """What the model that is published under `name`, in any case, is called, and its architecture.
+
+    That is its key in `known`; weights with facts of their own keep their name.
+    """
     wanted = name.lower()
     for key, architecture in known.items():
         if wanted in map(str.lower, (*architecture.packages, *architecture.hub)):
             return key, architecture
         checkpoint = _checkpoint(architecture, wanted)
         if checkpoint is not None:
-            return key, _with(architecture, checkpoint)
+            spelled = next(each for each in checkpoint.hub if each.lower() == wanted)
+            return spelled, as_published(architecture, checkpoint)
     return None
 
 
@@ -26,7 +29,7 @@ def _checkpoint(architecture: Architecture, wanted: str) -> Checkpoint | None:
     )
 
 
-def _with(architecture: Architecture, checkpoint: Checkpoint) -> Architecture:
+def as_published(architecture: Architecture, checkpoint: Checkpoint) -> Architecture:
     """The architecture as these weights have it, whose own are other ones."""
     facts = {
         "published_weights": checkpoint.weights,

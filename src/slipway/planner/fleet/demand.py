@@ -46,9 +46,10 @@ def plan_demand(
     traces: Mapping[str, Load],
 ) -> Demand | list[Problem]:
     """The demand on accelerators, or the contradictions in the model file."""
-    architecture = find_architecture(model, architectures)
-    if isinstance(architecture, Problem):
-        return [architecture]
+    found = find_architecture(model, architectures)
+    if isinstance(found, Problem):
+        return [found]
+    name, architecture = found
     asked = engine_of(model).accelerator_demand(model, architecture)
     if not isinstance(asked, AcceleratorDemand):
         return asked
@@ -57,7 +58,7 @@ def plan_demand(
         deployment,
         architecture,
         load=load_of(model, traces),
-        name=name_of(architecture, architectures),
+        name=name,
         layout=stated_layout(model),
         precision=asked.precision,
         memory=asked.memory,
@@ -71,9 +72,10 @@ def plan_processor_demand(
     traces: Mapping[str, Load],
 ) -> Demand | list[Problem]:
     """The demand on processors, or the contradictions in the model file."""
-    architecture = find_architecture(model, architectures)
-    if isinstance(architecture, Problem):
-        return [architecture]
+    found = find_architecture(model, architectures)
+    if isinstance(found, Problem):
+        return [found]
+    name, architecture = found
     if problems := _ramp_problems(model):
         return problems
     return _demand(
@@ -81,7 +83,7 @@ def plan_processor_demand(
         deployment,
         architecture,
         load=load_of(model, traces),
-        name=name_of(architecture, architectures),
+        name=name,
         layout=Layout(),
         precision=engine_of(model).processor_precision(model),
         memory=MemorySettings(),
@@ -144,10 +146,6 @@ def stated_layout(model: Model) -> Layout | None:
         expert=parallel.expert,
         data=parallel.data,
     )
-
-
-def name_of(architecture: Architecture, architectures: Mapping[str, Architecture]) -> str:
-    return next(name for name, known in architectures.items() if known is architecture)
 
 
 def _ramp_problems(model: Model) -> list[Problem]:

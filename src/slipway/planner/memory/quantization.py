@@ -54,10 +54,10 @@ class Scheme:
 # awq, gptq: groups of 128 along the input, a 16-bit scale and a 4-bit zero point each (AWQ,
 # arXiv 2306.00978; the GPTQ checkpoints of AutoGPTQ). w4a16: compressed-tensors, which has no zero
 # points for symmetric weights (compressed_tensors_wNa16.py in
-# vllm/model_executor/layers/quantization/compressed_tensors/schemes). fp8, int8: a scale per tensor or channel,
-# which is negligible. fp8-block: a float32 per 128 x 128 block (DeepSeek-V3, arXiv 2412.19437
-# §3.3). nvfp4: an FP8 scale per 16; mxfp4: an 8-bit exponent per 32 (OCP Microscaling 1.0), in
-# gpt-oss for experts only, which vLLM pads for Marlin's kernels
+# vllm/model_executor/layers/quantization/compressed_tensors/schemes). fp8, int8: a scale per tensor
+# or channel, which is negligible. fp8-block: a float32 per 128 x 128 block (DeepSeek-V3,
+# arXiv 2412.19437 §3.3). nvfp4: an FP8 scale per 16; mxfp4: an 8-bit exponent per 32 (OCP
+# Microscaling 1.0), in gpt-oss for experts only, which vLLM pads for Marlin's kernels
 # (vllm/model_executor/layers/fused_moe/oracle/mxfp4.py). Groups of experts that a slice cuts are
 # halved, down to 32 (vllm/model_executor/layers/quantization/moe_wna16.py), blocks too
 # (refine_fp8_moe_block_shape in vllm/model_executor/layers/fused_moe/oracle/fp8.py).

@@ -141,8 +141,133 @@ def _qwen_vision(facts: Facts) -> Any:
     return transformers.Qwen2_5_VLForConditionalGeneration(config)
 
 
+def _llama_4(facts: Facts) -> Any:
+    experts = facts["experts"]
+    shape = _shape(facts) | {"intermediate_size": experts["intermediate"]}
+    text = shape | {
+        "intermediate_size_mlp": facts["intermediate"],
+        "num_local_experts": experts["count"],
+        "num_experts_per_tok": experts["per_token"],
+        "interleave_moe_layer_step": experts["every"],
+    }
+    vision = {
+        "hidden_size": 1408,
+        "intermediate_size": 5632,
+        "num_hidden_layers": 34,
+        "image_size": 336,
+        "patch_size": 14,
+        "vision_output_dim": 4096,
+        "projector_input_dim": 4096,
+        "projector_output_dim": 4096,
+    }
+    config = transformers.Llama4Config(text_config=text, vision_config=vision)
+    return transformers.Llama4ForConditionalGeneration(config)
+
+
+def _qwen_3_vision(facts: Facts) -> Any:
+    text = _shape(facts)
+    vision = {"out_hidden_size": facts["hidden"]}
+    if facts["experts"] is None:
+        config = transformers.Qwen3VLConfig(text_config=text, vision_config=vision)
+        return transformers.Qwen3VLForConditionalGeneration(config)
+    mixed = transformers.Qwen3VLMoeConfig(
+        text_config=text | _qwen_experts(facts), vision_config=vision
+    )
+    return transformers.Qwen3VLMoeForConditionalGeneration(mixed)
+
+
+def _qwen_next(facts: Facts) -> Any:
+    values = _shape(facts) | _qwen_experts(facts) | _linear(facts)
+    return _causal(transformers.Qwen3NextConfig(**values))
+
+
+def _qwen_3_5(facts: Facts) -> Any:
+    text, vision = _shape(facts) | _linear(facts), {"out_hidden_size": facts["hidden"]}
+    if facts["experts"] is None:
+        config = transformers.Qwen3_5Config(text_config=text, vision_config=vision)
+        return transformers.Qwen3_5ForConditionalGeneration(config)
+    mixed = transformers.Qwen3_5MoeConfig(
+        text_config=text | _qwen_experts(facts), vision_config=vision
+    )
+    return transformers.Qwen3_5MoeForConditionalGeneration(mixed)
+
+
+def _qwen_experts(facts: Facts) -> Facts:
+    experts = facts["experts"]
+    return {
+        "num_experts": experts["count"],
+        "num_experts_per_tok": experts["per_token"],
+        "moe_intermediate_size": experts["intermediate"],
+        "shared_expert_intermediate_size": experts["shared"] * experts["intermediate"],
+    }
+
+
+def _linear(facts: Facts) -> Facts:
+    linear = facts["linear_attention"]
+    return {
+        "linear_num_key_heads": linear["key_heads"],
+        "linear_num_value_heads": linear["value_heads"],
+        "linear_key_head_dim": linear["key_dimensions"],
+        "linear_value_head_dim": linear["value_dimensions"],
+        "linear_conv_kernel_dim": linear["convolution"],
+    }
+
+
+def _kimi_linear(facts: Facts) -> Any:
+    linear, experts, latent = facts["linear_attention"], facts["experts"], facts["latent"]
+    layers = facts["layers"]
+    attending = {*range(4, layers + 1, 4), layers}  # counted from 1
+    shape = {key: value for key, value in _shape(facts).items() if key != "head_dim"}
+    return _causal(
+        transformers.KimiLinearConfig(
+            **shape,
+            num_local_experts=experts["count"],
+            num_experts_per_tok=experts["per_token"],
+            moe_intermediate_size=experts["intermediate"],
+            n_shared_experts=experts["shared"],
+            first_k_dense_replace=experts["leading_dense_layers"],
+            kv_lora_rank=latent["kv_lora_rank"],
+            linear_attn_config={
+                "full_attn_layers": sorted(attending),
+                "kda_layers": [each for each in range(1, layers + 1) if each not in attending],
+                "head_dim": linear["key_dimensions"],
+                "num_heads": linear["key_heads"],
+                "short_conv_kernel_size": linear["convolution"],
+            },
+        )
+    )
+
+
+def _glm(facts: Facts) -> Any:
+    experts = facts["experts"]
+    return _causal(
+        transformers.Glm4MoeConfig(
+            **_shape(facts),
+            n_routed_experts=experts["count"],
+            num_experts_per_tok=experts["per_token"],
+            moe_intermediate_size=experts["intermediate"],
+            n_shared_experts=experts["shared"],
+            first_k_dense_replace=experts["leading_dense_layers"],
+            attention_bias="qkv_bias" in facts["parts"],
+            use_qk_norm="qk_norm" in facts["parts"],
+        )
+    )
+
+
 # By prefix of the catalog key; the first that matches.
 BUILDERS: dict[str, Callable[[Facts], Any]] = {
+    "llama-4": _llama_4,
+    "codellama": _plain(transformers.LlamaConfig),
+    "qwen3-vl": _qwen_3_vision,
+    "qwen3-next": _qwen_next,
+    "qwen3.5": _qwen_3_5,
+    "qwen3-coder": _qwen_mixture,
+    "kimi-linear": _kimi_linear,
+    "kimi-k2": _deepseek,
+    "glm": _glm,
+    "phi-2": _plain(transformers.PhiConfig),
+    "granite": _plain(transformers.GraniteConfig),
+    "gemma-7b": _plain(transformers.GemmaConfig),
     "smollm2": _plain(transformers.LlamaConfig),
     "llama": _plain(transformers.LlamaConfig),
     "qwen2.5-vl": _qwen_vision,
