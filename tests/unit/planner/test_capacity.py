@@ -198,11 +198,19 @@ def test_a_price_older_than_90_days_is_warned_of(days: int, warned: bool) -> Non
     assert (f"the price of p5.48xlarge is {days} days old" in _all_warnings(plan)) is warned
 
 
+def test_prices_have_their_age_on_the_day_of_planning() -> None:
+    plan = make_plan(fleet(), today=PRICES + datetime.timedelta(days=12))
+    assert [each.price_age_days for each in (plan.cost, plan.models[0].cost)] == [12, 12]
+    undated = make_plan(fleet())
+    assert [each.price_age_days for each in (undated.cost, undated.models[0].cost)] == [None, None]
+
+
 def test_a_declared_price_has_no_age_and_wins() -> None:
     plan = make_plan(
         fleet(pools={"h100": H100 | {"usd_per_hour": 20}}), today=datetime.date(2030, 1, 1)
     )
     assert plan.pools[0].usd_per_hour.value == 20
+    assert plan.cost.price_age_days is None
     assert "days old" not in _all_warnings(plan)
 
 
