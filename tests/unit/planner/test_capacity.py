@@ -16,6 +16,7 @@ from slipway.planner.platform import make_plan
 from tests.unit.plan.samples import dev_inputs
 from tests.unit.planner.fleets import H100, L4, L40S, OWNED, engine, fleet, model_file
 
+FEW = {"requests_per_s": 0.1, "input_tokens": 100, "output_tokens": 20}
 PRICES = datetime.date(2026, 11, 21)  # of the catalog's instances
 
 
@@ -143,6 +144,42 @@ def test_a_model_goes_to_the_next_pool_when_the_cheapest_is_full() -> None:
     plan = make_plan(fleet(*chats, pools=pools))
     assert [model.pool for model in plan.models] == ["l40s", "h100"]
     assert "with one need 2 nodes, but the pool has at most 1" in _refused(plan.models[1])["l40s"]
+
+
+def _beside_a_model_of_two_devices(**pools: Any) -> ModelPlan:
+    """A model that meets its TPOT goal only on 4 devices."""
+    one = model_file(name="one", parallel={"tensor": 2}, load=FEW)
+    quick = model_file(name="quick", slo={"tpot_p95_ms": 9}, load=FEW)
+    on_first = {"one": {"pools": [next(iter(pools))]}}
+    plan = make_plan(fleet(one, quick, pools=pools, deployments=on_first))
+    return next(model for model in plan.models if model.name == "quick")
+
+
+def test_a_layout_that_has_room_is_used_where_the_best_one_has_none() -> None:
+    roomy = _beside_a_model_of_two_devices(l40s=L40S)
+    assert (roomy.layout.tensor, roomy.meets_goal) == (4, True)
+    assert "no room" not in "".join(roomy.warnings)
+    narrow = _beside_a_model_of_two_devices(l40s=L40S | {"nodes": {"max": 1}})
+    assert (narrow.layout.tensor, narrow.meets_goal) == (1, False)
+    assert (
+        "runs as TP1: its pool has no room for a better layout (TP4: 1 replicas with one need 2"
+        " nodes, but the pool has at most 1)"
+    ) in narrow.warnings
+
+
+def test_another_pool_that_meets_the_goal_comes_before_a_layout_that_misses_it() -> None:
+    cheap = L40S | {"nodes": {"max": 1}, "usd_per_hour": 4}
+    model = _beside_a_model_of_two_devices(l40s=cheap, h100=H100)
+    assert (model.pool, model.meets_goal) == ("h100", True)
+    assert _refused(model)["l40s"].startswith("TP4: 1 replicas with one need 2 nodes")
+
+
+def test_of_equally_priced_pools_the_one_of_smaller_nodes_is_used() -> None:
+    """Both cost 6.88 USD/h a device."""
+    small = H100 | {"instance": "p5.4xlarge"}
+    model = _model(fleet(pools={"large": H100, "small": small}))
+    assert (model.pool, model.layout.devices) == ("small", 1)
+    assert "larger nodes" in _refused(model)["large"]
 
 
 def test_minimums_that_no_pool_has_room_for_are_refused() -> None:
