@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+from bisect import bisect_left
 from dataclasses import replace
 from typing import Any
 
@@ -135,6 +136,26 @@ def test_too_few_replicas_allowed_miss_the_goal_and_say_how_many_would_do() -> N
     model = _model(fleet(heavy, replicas={"min": 1, "max": 2}))
     assert model.meets_goal is False
     assert "2 are allowed" in "".join(model.warnings)
+
+
+def _within(ttft_ms: int) -> ModelPlan:
+    chat = model_file(slo={"ttft_p95_ms": ttft_ms}, parallel={"tensor": 1})
+    return _model(fleet(chat, pools={"l40s": L40S}, replicas={"min": 1, "max": 1}))
+
+
+def _sustains(model: ModelPlan) -> float:
+    assert model.serving is not None
+    return model.serving.requests_per_s.value
+
+
+def test_where_the_goal_only_just_holds_no_more_replicas_are_asked_for_than_are_allowed() -> None:
+    just_ms = bisect_left(range(1000), 1, key=lambda ms: bool(_sustains(_within(max(1, ms)))))
+    tight, loose = _within(just_ms), _within(3 * just_ms)
+    assert "a single request takes most of the goal" in "".join(tight.warnings)
+    assert tight.replicas_needed.value == 1
+    assert "any second request" in tight.replicas_needed.source
+    assert _sustains(loose) > 10 * _sustains(tight) > 0
+    assert "single request" not in "".join(loose.warnings)
 
 
 def test_a_model_goes_to_the_next_pool_when_the_cheapest_is_full() -> None:
