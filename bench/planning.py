@@ -129,7 +129,8 @@ def main() -> int:
     size = f"{tried} configurations, {len(found.points)} of which run, in {precisions} precisions"
     bar = f"{SWEEP_BAR_S:.0f} s for {SWEEP_CONFIGURATIONS:,}"
     print(f"| sweep of {size} | {sweep_s:.2f} s | {sweep_cpu_s:.2f} s | {bar} |")
-    return int(plan_s > PLAN_BAR_S or sweep_s > SWEEP_BAR_S or tried < SWEEP_CONFIGURATIONS)
+    slow = sweep_s / tried > SWEEP_BAR_S / SWEEP_CONFIGURATIONS
+    return int(plan_s > PLAN_BAR_S or slow or tried < SWEEP_CONFIGURATIONS)
 
 
 if __name__ == "__main__":

@@ -59,7 +59,8 @@ def test_the_default_model_is_found_by_its_package() -> None:
 
 def test_models_and_accelerators_go_by_the_names_people_write() -> None:
     sold = ("L4", "A10G", "L40S", "A100-40", "A100-80", "H100-80", "H200", "B200", "MI300X")
-    assert {*sold, "RTX-PRO-6000", "trn1", "inf2"} <= CATALOG.accelerators.keys()
+    newer = ("T4", "GH200-96", "GH200-144", "GB200", "B300")
+    assert {*sold, *newer, "RTX-PRO-6000", "trn1", "inf2"} <= CATALOG.accelerators.keys()
     assert {"qwen2.5-7b", "llama-3.1-70b", "phi-4", "deepseek-v3"} <= CATALOG.models.keys()
     assert len(CATALOG.models) >= 24
     assert all(key == key.lower() for key in CATALOG.models)
@@ -72,7 +73,7 @@ def test_the_devices_of_nvidia_alone_have_a_compute_capability() -> None:
 
 def test_every_accelerator_of_aws_is_in_a_machine() -> None:
     sold = {instance.accelerator for instance in CATALOG.instances.values()}
-    assert CATALOG.accelerators.keys() - sold == {"MI300X"}
+    assert CATALOG.accelerators.keys() - sold == {"MI300X", "GH200-96", "GH200-144"}
 
 
 def test_no_two_models_are_published_under_one_name() -> None:

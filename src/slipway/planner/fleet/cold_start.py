@@ -89,8 +89,7 @@ def _node_parts(supply: Supply, weight_bytes: int) -> dict[str, Figure]:
     value, low, high = NODE_BOOT_S
     share, worst_share, best_share = DOWNLOAD_SHARE
     sustained_gbps, burst_gbps = (
-        min(gbps, MOST_DOWNLOAD_GBPS)
-        for gbps in (supply.sustained_gbps, supply.network_gbps)
+        min(gbps, MOST_DOWNLOAD_GBPS) for gbps in (supply.sustained_gbps, supply.network_gbps)
     )
     rate, worst_rate, best_rate = IMAGE_BYTES_PER_S
     return {
