@@ -36,8 +36,8 @@ from slipway.planner.fleet.sweep import sweep  # noqa: E402
 from slipway.planner.memory.parameters import count  # noqa: E402
 from slipway.planner.platform import make_plan  # noqa: E402
 
-PLAN_BAR_S, SWEEP_BAR_S = 2.0, 10.0
-SWEEP_CONFIGURATIONS = 200
+PLAN_BAR_S, SWEEP_BAR_S = 2.0, 1.0
+SWEEP_CONFIGURATIONS = 1_008
 T = TypeVar("T")
 
 
@@ -128,9 +128,10 @@ def main() -> int:
     print(f"| plan of {size} | {plan_s:.2f} s | {plan_cpu_s:.2f} s | {PLAN_BAR_S:.0f} s |")
     precisions = len({point.precision for point in found.points})
     size = f"{tried} configurations, {len(found.points)} of which run, in {precisions} precisions"
-    bar = f"{SWEEP_BAR_S:.0f} s for {SWEEP_CONFIGURATIONS}"
+    bar = f"{SWEEP_BAR_S:.0f} s for {SWEEP_CONFIGURATIONS:,}"
     print(f"| sweep of {size} | {sweep_s:.2f} s | {sweep_cpu_s:.2f} s | {bar} |")
-    return int(plan_s > PLAN_BAR_S or sweep_s > SWEEP_BAR_S or tried < SWEEP_CONFIGURATIONS)
+    slow = sweep_s / tried > SWEEP_BAR_S / SWEEP_CONFIGURATIONS
+    return int(plan_s > PLAN_BAR_S or slow or tried < SWEEP_CONFIGURATIONS)
 
 
 if __name__ == "__main__":

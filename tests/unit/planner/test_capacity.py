@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+from bisect import bisect_left
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from slipway.planner.platform import make_plan
 from tests.unit.plan.samples import dev_inputs
 from tests.unit.planner.fleets import H100, L4, L40S, OWNED, engine, fleet, model_file
 
+FEW = {"requests_per_s": 0.1, "input_tokens": 100, "output_tokens": 20}
 PRICES = datetime.date(2026, 11, 21)  # of the catalog's instances
 
 
@@ -136,6 +138,26 @@ def test_too_few_replicas_allowed_miss_the_goal_and_say_how_many_would_do() -> N
     assert "2 are allowed" in "".join(model.warnings)
 
 
+def _within(ttft_ms: int) -> ModelPlan:
+    chat = model_file(slo={"ttft_p95_ms": ttft_ms}, parallel={"tensor": 1})
+    return _model(fleet(chat, pools={"l40s": L40S}, replicas={"min": 1, "max": 1}))
+
+
+def _sustains(model: ModelPlan) -> float:
+    assert model.serving is not None
+    return model.serving.requests_per_s.value
+
+
+def test_where_the_goal_only_just_holds_no_more_replicas_are_asked_for_than_are_allowed() -> None:
+    just_ms = bisect_left(range(1000), 1, key=lambda ms: bool(_sustains(_within(max(1, ms)))))
+    tight, loose = _within(just_ms), _within(3 * just_ms)
+    assert "a single request takes most of the goal" in "".join(tight.warnings)
+    assert tight.replicas_needed.value == 1
+    assert "any second request" in tight.replicas_needed.source
+    assert _sustains(loose) > 10 * _sustains(tight) > 0
+    assert "single request" not in "".join(loose.warnings)
+
+
 def test_a_model_goes_to_the_next_pool_when_the_cheapest_is_full() -> None:
     pools = {"l40s": L40S | {"nodes": {"max": 1}}, "h100": H100}
     few = {"requests_per_s": 1, "input_tokens": 800, "output_tokens": 200}
@@ -143,6 +165,42 @@ def test_a_model_goes_to_the_next_pool_when_the_cheapest_is_full() -> None:
     plan = make_plan(fleet(*chats, pools=pools))
     assert [model.pool for model in plan.models] == ["l40s", "h100"]
     assert "with one need 2 nodes, but the pool has at most 1" in _refused(plan.models[1])["l40s"]
+
+
+def _beside_a_model_of_two_devices(**pools: Any) -> ModelPlan:
+    """A model that meets its TPOT goal only on 4 devices."""
+    one = model_file(name="one", parallel={"tensor": 2}, load=FEW)
+    quick = model_file(name="quick", slo={"tpot_p95_ms": 9}, load=FEW)
+    on_first = {"one": {"pools": [next(iter(pools))]}}
+    plan = make_plan(fleet(one, quick, pools=pools, deployments=on_first))
+    return next(model for model in plan.models if model.name == "quick")
+
+
+def test_a_layout_that_has_room_is_used_where_the_best_one_has_none() -> None:
+    roomy = _beside_a_model_of_two_devices(l40s=L40S)
+    assert (roomy.layout.tensor, roomy.meets_goal) == (4, True)
+    assert "no room" not in "".join(roomy.warnings)
+    narrow = _beside_a_model_of_two_devices(l40s=L40S | {"nodes": {"max": 1}})
+    assert (narrow.layout.tensor, narrow.meets_goal) == (1, False)
+    assert (
+        "runs as TP1: its pool has no room for a better layout (TP4: 1 replicas with one need 2"
+        " nodes, but the pool has at most 1)"
+    ) in narrow.warnings
+
+
+def test_another_pool_that_meets_the_goal_comes_before_a_layout_that_misses_it() -> None:
+    cheap = L40S | {"nodes": {"max": 1}, "usd_per_hour": 4}
+    model = _beside_a_model_of_two_devices(l40s=cheap, h100=H100)
+    assert (model.pool, model.meets_goal) == ("h100", True)
+    assert _refused(model)["l40s"].startswith("TP4: 1 replicas with one need 2 nodes")
+
+
+def test_of_equally_priced_pools_the_one_of_smaller_nodes_is_used() -> None:
+    """Both cost 6.88 USD/h a device."""
+    small = H100 | {"instance": "p5.4xlarge"}
+    model = _model(fleet(pools={"large": H100, "small": small}))
+    assert (model.pool, model.layout.devices) == ("small", 1)
+    assert "larger nodes" in _refused(model)["large"]
 
 
 def test_minimums_that_no_pool_has_room_for_are_refused() -> None:
@@ -198,11 +256,19 @@ def test_a_price_older_than_90_days_is_warned_of(days: int, warned: bool) -> Non
     assert (f"the price of p5.48xlarge is {days} days old" in _all_warnings(plan)) is warned
 
 
+def test_prices_have_their_age_on_the_day_of_planning() -> None:
+    plan = make_plan(fleet(), today=PRICES + datetime.timedelta(days=12))
+    assert [each.price_age_days for each in (plan.cost, plan.models[0].cost)] == [12, 12]
+    undated = make_plan(fleet())
+    assert [each.price_age_days for each in (undated.cost, undated.models[0].cost)] == [None, None]
+
+
 def test_a_declared_price_has_no_age_and_wins() -> None:
     plan = make_plan(
         fleet(pools={"h100": H100 | {"usd_per_hour": 20}}), today=datetime.date(2030, 1, 1)
     )
     assert plan.pools[0].usd_per_hour.value == 20
+    assert plan.cost.price_age_days is None
     assert "days old" not in _all_warnings(plan)
 
 
@@ -313,7 +379,7 @@ def test_a_long_prompt_that_misses_the_goal_by_itself_is_warned_of() -> None:
         "input_tokens": {"p50": 300, "p95": 7000},
         "output_tokens": 200,
     }
-    slow = model_file(load=load, slo={"ttft_p95_ms": 500})
+    slow = model_file(load=load, slo={"ttft_p95_ms": 800})
     model = _model(fleet(slow, pools={"l4": L4}))
     assert "a prompt of the 95th percentile (7000 tokens)" in "".join(model.warnings)
 

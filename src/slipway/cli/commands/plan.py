@@ -132,8 +132,11 @@ def _inputs(environment: Environment, changes: Iterable[str]) -> PlanInputs:
 
 
 def _planned(inputs: PlanInputs) -> PlatformPlan:
-    today = datetime.datetime.now(tz=datetime.UTC).date()
-    return plan_environment(inputs, today=today)
+    return plan_environment(inputs, today=_today())
+
+
+def _today() -> datetime.date:
+    return datetime.datetime.now(tz=datetime.UTC).date()
 
 
 def _show_plan(planned: PlatformPlan, *, json: bool) -> None:
@@ -192,7 +195,12 @@ def _show_comparison(
 
 
 def _show_sweep(inputs: PlanInputs, name: str, png: Path, *, json: bool) -> None:
-    found = sweep(_demand(inputs, name), inputs.catalog, calibration=calibration_of(inputs))
+    found = sweep(
+        _demand(inputs, name),
+        inputs.catalog,
+        calibration=calibration_of(inputs),
+        today=_today(),
+    )
     if found.points:
         from slipway.cli.views.sweep_picture import picture  # noqa: PLC0415 - slow, and only sweeps draw
 

@@ -1,4 +1,4 @@
-"""Chooses how to run a model: tries every pool and layout it may use, cheapest first."""
+"""Chooses how to run a model: tries every pool and layout that it may use, and ranks them."""
 
 from __future__ import annotations
 
@@ -24,24 +24,35 @@ def options_of(
     detection_s: float,
     calibration: Calibration | None = None,
 ) -> tuple[list[Option], list[Refusal]]:
-    """(the best option of every pool that can hold the model; why others cannot)."""
-
-    best: list[Option] = []
+    """(every layout on every pool that can hold the model; why other pools cannot)."""
+    found: list[Option] = []
     refused: list[Refusal] = []
     for supply in supplies:
         options, reasons = pool_options(
             demand, supply, detection_s=detection_s, calibration=calibration
         )
-        if options:
-            best.append(min(options, key=_rank))
-        else:
+        found += options
+        if not options:
             refused.append(Refusal(pool=supply.pool, reasons=reasons))
-    return best, refused
+    return found, refused
 
 
 def ranked(options: Iterable[Option]) -> list[Option]:
     """Best first."""
     return sorted(options, key=_rank)
+
+
+def best_of_pools(options: Iterable[Option]) -> dict[str, Option]:
+    """The first option of every pool."""
+    best: dict[str, Option] = {}
+    for option in options:
+        best.setdefault(option.supply.pool, option)
+    return best
+
+
+def meets_as_well(option: Option, other: Option) -> bool:
+    """Whether it is no further from the goal."""
+    return _distance(option) <= _distance(other)
 
 
 def refusal(option: Option, chosen: Option) -> Refusal:
@@ -77,12 +88,13 @@ def pool_options(
     return options, tuple(reasons)
 
 
-def _rank(option: Option) -> tuple[float, float, int]:
+def _rank(option: Option) -> tuple[float, float, float, int]:
     """Options that meet the goal first, then those without an estimate, then those that miss it,
-    nearest first; then by cost, then by devices."""
+    nearest first; then by cost, then smaller nodes first, then by devices."""
     return (
         _distance(option),
         option.cost.usd_per_hour.value,
+        option.supply.node_usd_per_hour.value,
         option.layout.devices * option.replicas,
     )
 
@@ -116,4 +128,7 @@ def _drawbacks(option: Option, chosen: Option) -> Iterator[str]:
     elif option.meets_goal is None and chosen.meets_goal:
         yield "promises nothing: its times were not measured"
     elif cost == least:
-        yield f"costs as much as {chosen.supply.pool} but takes more devices or is listed later"
+        yield (
+            f"costs as much as {chosen.supply.pool} but has larger nodes, takes more devices or is"
+            " listed later"
+        )

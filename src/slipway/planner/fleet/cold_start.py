@@ -23,7 +23,8 @@ IMAGE_BYTES = 10e9
 IMAGE_BYTES_PER_S = (150e6, 75e6, 400e6)
 IMAGE_READY_S = 1.8  # A2: the image is on the node
 
-# From an object store: a share of the node's network, not counting the fabric between accelerators.
+# From an object store: a share of what the node's network sustains, and in the best case of what it
+# carries in bursts, not counting the fabric between accelerators.
 DOWNLOAD_SHARE = (0.5, 0.25, 0.9)
 MOST_DOWNLOAD_GBPS = 100.0
 
@@ -87,8 +88,9 @@ def cliff(
 def _node_parts(supply: Supply, weight_bytes: int) -> dict[str, Figure]:
     value, low, high = NODE_BOOT_S
     share, worst_share, best_share = DOWNLOAD_SHARE
-    gbps = min(supply.network_gbps, MOST_DOWNLOAD_GBPS)
-    line = gbps * 1e9 / 8
+    sustained_gbps, burst_gbps = (
+        min(gbps, MOST_DOWNLOAD_GBPS) for gbps in (supply.sustained_gbps, supply.network_gbps)
+    )
     rate, worst_rate, best_rate = IMAGE_BYTES_PER_S
     return {
         "node": _seconds(value, low, high, f"a machine boots and registers: {ASSUMED}"),
@@ -99,12 +101,16 @@ def _node_parts(supply: Supply, weight_bytes: int) -> dict[str, Figure]:
             f"{IMAGE_BYTES / 1e9:.0f} GB / {rate / 1e6:.0f} MB/s: {ASSUMED}",
         ),
         "weights": _seconds(
-            weight_bytes / (line * share),
-            weight_bytes / (line * best_share),
-            weight_bytes / (line * worst_share),
-            f"{weight_bytes / 1e9:.1f} GB over {share:.0%} of {gbps:g} Gbit/s: {ASSUMED}",
+            weight_bytes / (share * _bytes_per_s(sustained_gbps)),
+            weight_bytes / (best_share * _bytes_per_s(burst_gbps)),
+            weight_bytes / (worst_share * _bytes_per_s(sustained_gbps)),
+            f"{weight_bytes / 1e9:.1f} GB over {share:.0%} of {sustained_gbps:g} Gbit/s: {ASSUMED}",
         ),
     }
+
+
+def _bytes_per_s(gbps: float) -> float:
+    return gbps * 1e9 / 8
 
 
 def _ready_parts() -> dict[str, Figure]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
+from dataclasses import replace
 
 from slipway.config.load import Load
 from slipway.plan.figures import Cost, Figure
@@ -31,6 +32,17 @@ def replica_cost(supply: Supply, *, devices: int, replicas: int, load: Load | No
     return make_cost(hourly, source, tokens_per_s=tokens_per_s, price_date=supply.price_date)
 
 
+def nodes_cost(supply: Supply, nodes: int, load: Load) -> Cost:
+    """The cost of whole nodes, whatever the replicas take of them."""
+    node = supply.node_usd_per_hour
+    return make_cost(
+        nodes * node.value,
+        f"{nodes} nodes x {node.value:g} USD/h ({node.source})",
+        tokens_per_s=output_tokens_per_s(load),
+        price_date=supply.price_date,
+    )
+
+
 def make_cost(hourly: float, source: str, *, tokens_per_s: float, price_date: str) -> Cost:
     """`tokens_per_s` is the output tokens/s served at this cost; 0 without a declared load."""
     return Cost(
@@ -56,14 +68,26 @@ def oldest(dates: Iterable[str]) -> str:
     return min((date for date in dates if date), default="")
 
 
+def aged(cost: Cost, today: datetime.date | None) -> Cost:
+    """With the age of its oldest price at `today`."""
+    if today is None or not cost.price_date:
+        return cost
+    return replace(cost, price_age_days=age_days(cost.price_date, today))
+
+
+def age_days(date: str, today: datetime.date) -> int:
+    """The days from an ISO date to `today`."""
+    return (today - datetime.date.fromisoformat(date)).days
+
+
 def old_price_warnings(supplies: Iterable[Supply], today: datetime.date) -> tuple[str, ...]:
     """One warning per instance with an old price."""
     warnings = []
     for supply in {supply.instance: supply for supply in supplies if supply.price_date}.values():
-        age = today - datetime.date.fromisoformat(supply.price_date)
-        if age.days > OLD_PRICE_DAYS:
+        age = age_days(supply.price_date, today)
+        if age > OLD_PRICE_DAYS:
             warnings.append(
-                f"the price of {supply.instance} is {age.days} days old ({supply.price_date}):"
+                f"the price of {supply.instance} is {age} days old ({supply.price_date}):"
                 " check it and update its date in catalog/instances.yaml"
             )
     return tuple(warnings)

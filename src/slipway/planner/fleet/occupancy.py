@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from slipway.plan.figures import Refusal
+from slipway.plan.figures import Layout, Refusal
 from slipway.planner.supply.supply import Supply
 
-from .choice import refusal
+from .choice import best_of_pools, meets_as_well, refusal
+from .layouts import describe
 from .option import Option
 from .packing import pool_placement
 from .placed import Count, Placed, at_load, at_maximum, at_minimum, in_use
+
+Full = dict[str, dict[Layout, str]]  # pool -> layout -> why there is no room for it
 
 
 def nodes_for(supply: Supply, models: Iterable[Placed], replicas: Count) -> int:
@@ -45,13 +49,18 @@ def assign(
 ) -> Placed | tuple[Refusal, ...]:
     """The first option whose pool has room beside the others, or every refusal if none has.
 
-    Room means room for the replicas of the declared load or, if no pool has that, for the minimum.
+    Room means room for the replicas of the declared load or, if nothing has that, for the minimum;
+    a layout that is further from the goal than the best one of its pool is only tried then.
     A pool of processors needs room for every maximum. Where it is the only one, that is checked
     once every model has a pool, so that all models without room are reported together.
     """
-    full: dict[str, Refusal] = {}
+    best = best_of_pools(options)
+    full: Full = defaultdict(dict)
     for replicas in (at_load, at_minimum):
         for option in options:
+            pool = option.supply.pool
+            if replicas is at_load and not meets_as_well(option, best[pool]):
+                continue
             new = Placed(option=option, refused=())
             missing = None
             if option.supply.accelerator is not None:
@@ -59,22 +68,46 @@ def assign(
             elif len(options) > 1:
                 missing = _no_room_on_processors(new, others, gateway_pool)
             if missing is None:
-                rest = [each for each in options if each is not option]
-                beaten = [full.get(each.supply.pool) or refusal(each, option) for each in rest]
-                return Placed(option=option, refused=(*refused, *beaten))
-            full[option.supply.pool] = Refusal(pool=option.supply.pool, reasons=(missing,))
-    return (*refused, *full.values())
+                return replace(
+                    new,
+                    refused=(*refused, *_beaten(option, best, full)),
+                    without_room=tuple(_better_without_room(option, options, full)),
+                )
+            full[pool][option.layout] = missing
+    return (*refused, *(_refusal(pool, reasons) for pool, reasons in full.items()))
+
+
+def _beaten(chosen: Option, best: Mapping[str, Option], full: Full) -> Iterator[Refusal]:
+    """Why the other pools were not chosen."""
+    for pool, option in best.items():
+        if pool != chosen.supply.pool:
+            yield _refusal(pool, full[pool]) if pool in full else refusal(option, chosen)
+
+
+def _better_without_room(chosen: Option, options: Sequence[Option], full: Full) -> Iterator[str]:
+    for option in options:
+        if option is chosen:
+            return
+        if option.supply is chosen.supply:
+            yield full[option.supply.pool][option.layout]
+
+
+def _refusal(pool: str, reasons: Mapping[Layout, str]) -> Refusal:
+    return Refusal(pool=pool, reasons=tuple(reasons.values()))
 
 
 def _no_room(new: Placed, others: Iterable[Placed], replicas: Count) -> str | None:
-    supply = new.option.supply
+    option, supply = new.option, new.option.supply
     beside = in_use(supply, others)
     need, have = nodes_for(supply, [*beside, new], replicas), supply.nodes_max
     if need <= have:
         return None
     names = ", ".join(each.demand.model for each in beside)
     shared = f" with {names}" if names else ""
-    return f"{replicas(new)} replicas{shared} need {need} nodes, but the pool has at most {have}"
+    return (
+        f"{describe(option.layout)}: {replicas(new)} replicas{shared} need {need} nodes, but the"
+        f" pool has at most {have}"
+    )
 
 
 def _no_room_on_processors(new: Placed, others: Sequence[Placed], gateway_pool: str) -> str | None:

@@ -78,7 +78,7 @@ def make_option(
         )
 
     alone = estimate(1)
-    needed = _needed(demand, load, alone.requests_per_s, start.total_s.value)
+    needed = _needed(demand, load, alone, start.total_s.value)
     replicas = min(max(round(needed.value), demand.min_replicas), demand.max_replicas)
     serving = alone if replicas == 1 else estimate(replicas)
     edge = _cliff(demand.goal, load, serving, replicas, detection_s)
@@ -123,7 +123,7 @@ def meets_goal(
 
     `serving.requests_per_s` is what one replica sustains with the goal met at its percentile.
     """
-    if goal.ttft_p95_ms is None and goal.tpot_p95_ms is None:
+    if not _has_goal(goal):
         return None
     return load.requests_per_s <= replicas * serving.requests_per_s.value
 
@@ -147,6 +147,10 @@ def missed_goals(option: Option) -> Iterator[str]:
         yield f"a single request takes most of the goal: {_against(demand.goal, serving)}"
     else:
         yield f"needs {needed:.0f} replicas to meet the goal, but {demand.max_replicas} are allowed"
+
+
+def _has_goal(goal: LatencyGoal) -> bool:
+    return goal.ttft_p95_ms is not None or goal.tpot_p95_ms is not None
 
 
 def _requests_in_flight(serving: ServingEstimate, load: Load) -> float:
@@ -212,14 +216,22 @@ def _without_load(
     )
 
 
-def _needed(demand: Demand, load: Load, per_replica: Figure, startup_s: float) -> Figure:
+def _needed(demand: Demand, load: Load, alone: ServingEstimate, startup_s: float) -> Figure:
+    """No more than are allowed where more are no remedy: a single request takes most of the
+    goal, or more than all of it."""
+    per_replica = alone.requests_per_s
+    why = "misses the goal even with a single request"
     if per_replica.value > 0:
-        return replicas_needed(load.requests_per_s, per_replica, startup_s=startup_s)
+        needed = replicas_needed(load.requests_per_s, per_replica, startup_s=startup_s)
+        second_misses = _has_goal(demand.goal) and _requests_in_flight(alone, load) < 1
+        if needed.value <= demand.max_replicas or not second_misses:
+            return needed
+        why = "misses the goal with any second request"
     return Figure(
         value=demand.max_replicas,
         unit="replicas",
         basis=per_replica.basis,
-        source="replicas.max: a replica misses the goal even with a single request",
+        source=f"replicas.max: a replica {why}",
     )
 
 

@@ -14,10 +14,12 @@ from .option import Option
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """A model and where it runs."""
+    """A model and where it runs. `without_room` are better layouts, which its pool cannot hold
+    beside the other models."""
 
     option: Option
     refused: tuple[Refusal, ...]
+    without_room: tuple[str, ...] = ()
 
     @property
     def demand(self) -> Demand:

@@ -1,4 +1,4 @@
-"""Places every model on the cheapest of its pools that has room."""
+"""Places every model on the cheapest of its pools and layouts that has room."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .option import Option
 from .placed import Placed
 from .processors import processor_option
 
-Choices = tuple[list[Option], list[Refusal]]  # best first; pools that cannot hold the model
+Choices = tuple[list[Option], list[Refusal]]  # all, best first; pools that cannot hold the model
 
 
 def place_models(inputs: PlanInputs, supplies: Mapping[str, Supply]) -> list[Placed]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,10 +20,13 @@ from slipway.planner.memory.quantization import describe as describe_precision
 from slipway.planner.supply.aws import aws_supply
 from slipway.planner.supply.supply import Supply
 
+from .cost import aged, nodes_cost
 from .demand import Demand
 from .feasibility import replica_memory
 from .layouts import describe
+from .occupancy import nodes_for
 from .option import Option, make_option
+from .placed import Placed, at_load
 
 MOST_REPLICAS = 10_000  # a sweep shows what would be needed, not what is allowed
 TENSOR_SIZES = (1, 2, 4, 8)
@@ -37,9 +41,11 @@ NO_GOAL = LatencyGoal(ttft_p95_ms=None, tpot_p95_ms=None)
 class Point:
     """One configuration. `answer_s` is TTFT plus every token of the mean answer.
 
-    `as_declared` is True when the precision is the model file's. `meets_goal` is False where no
-    number of replicas meets the goal; the cost is then that of the load without a goal. `pareto` is
-    set by `with_pareto`.
+    `usd_per_hour` is the price of the `nodes` that must be bought for the replicas, whole ones, as
+    is that of the tokens; `share_usd_per_hour` is the part of it for the devices that the replicas
+    take. `as_declared` is True when the precision is the model file's. `meets_goal` is False where
+    no number of replicas meets the goal; the cost is then that of the load without a goal. `pareto`
+    is set by `with_pareto`.
     """
 
     instance: str
@@ -48,8 +54,12 @@ class Point:
     precision: Precision
     as_declared: bool
     replicas: int
+    nodes: int
     usd_per_hour: Figure
+    share_usd_per_hour: Figure
     usd_per_million_output_tokens: Figure
+    price_date: str  # ISO
+    price_age_days: int | None  # None without a day to compare with
     ttft_ms: Figure
     tpot_ms: Figure
     answer_s: float
@@ -70,10 +80,17 @@ class Sweep:
     refused: tuple[Refusal, ...]
 
 
-def sweep(demand: Demand, catalog: Catalog, *, calibration: Calibration | None = None) -> Sweep:
+def sweep(
+    demand: Demand,
+    catalog: Catalog,
+    *,
+    calibration: Calibration | None = None,
+    today: datetime.date | None = None,
+) -> Sweep:
     """Every priced instance with every tensor and pipeline size in every precision.
 
-    Raises ValueError when the demand has no load: without one there is nothing to compare.
+    Prices have their age at `today`. Raises ValueError when the demand has no load: without one
+    there is nothing to compare.
     """
     if demand.load is None:
         raise ValueError(f"{demand.model} has no load")
@@ -86,7 +103,7 @@ def sweep(demand: Demand, catalog: Catalog, *, calibration: Calibration | None =
             for layout in layouts(supply):
                 made = _option(asked, supply, layout, calibration)
                 if isinstance(made, Option):
-                    points += _points(made, precision, as_declared, demand.load)
+                    points += _points(made, as_declared, demand.load, today)
                 else:
                     name = f"{supply.instance} {describe(layout)}"
                     if not as_declared:
@@ -155,10 +172,10 @@ def with_pareto(points: Sequence[Point]) -> tuple[Point, ...]:
     return tuple(marked)
 
 
-def _rank(point: Point) -> tuple[float, float, int, int]:
-    """By cost, then by time, then more bits first."""
+def _rank(point: Point) -> tuple[float, float, int, int, int]:
+    """By cost, then by time, then more bits first, then smaller instances."""
     weights, kv = _width(point.precision)
-    return point.usd_per_hour.value, point.answer_s, -weights, -kv
+    return point.usd_per_hour.value, point.answer_s, -weights, -kv, -point.nodes
 
 
 def _width(precision: Precision) -> tuple[int, int]:
@@ -201,20 +218,29 @@ def _answer_s(ttft_ms: float, tpot_ms: float, load: Load) -> float:
     return (ttft_ms + (load.output_tokens.mean - 1) * tpot_ms) / 1000
 
 
-def _points(option: Option, precision: Precision, as_declared: bool, load: Load) -> Iterator[Point]:
+def _points(
+    option: Option, as_declared: bool, load: Load, today: datetime.date | None
+) -> Iterator[Point]:
     """One point, or none where there is nothing to compare."""
-    serving, per_million = option.serving, option.cost.usd_per_million_output_tokens
+    serving, supply = option.serving, option.supply
+    nodes = nodes_for(supply, [Placed(option=option, refused=())], at_load)
+    bought = aged(nodes_cost(supply, nodes, load), today)
+    per_million = bought.usd_per_million_output_tokens
     if serving is None or per_million is None:
         return
     yield Point(
-        instance=option.supply.instance,
-        accelerator=option.supply.accelerator_name,
+        instance=supply.instance,
+        accelerator=supply.accelerator_name,
         layout=option.layout,
-        precision=precision,
+        precision=option.demand.precision,
         as_declared=as_declared,
         replicas=option.replicas,
-        usd_per_hour=option.cost.usd_per_hour,
+        nodes=nodes,
+        usd_per_hour=bought.usd_per_hour,
+        share_usd_per_hour=option.cost.usd_per_hour,
         usd_per_million_output_tokens=per_million,
+        price_date=bought.price_date,
+        price_age_days=bought.price_age_days,
         ttft_ms=serving.ttft_ms,
         tpot_ms=serving.tpot_ms,
         answer_s=_answer_s(serving.ttft_ms.value, serving.tpot_ms.value, load),

@@ -13,6 +13,7 @@ from slipway.planner.supply.supply import Supply
 
 from .cost import old_price_warnings
 from .demand import Demand
+from .layouts import describe
 from .occupancy import crowded_warnings
 from .option import missed_goals
 from .placed import Placed
@@ -54,6 +55,11 @@ def model_warnings(placed: Placed) -> Iterator[str]:
     needed = round(option.replicas_needed.value)
     if verdict(option.memory) == "may_fit":
         yield f"may fit: {what_decides(option.memory, demand.max_model_len)}"
+    if placed.without_room:
+        yield (
+            f"runs as {describe(option.layout)}: its pool has no room for a better layout"
+            f" ({'; '.join(placed.without_room)})"
+        )
     if option.meets_goal is False:
         yield from missed_goals(option)
     elif needed > demand.max_replicas:

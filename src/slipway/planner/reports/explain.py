@@ -209,6 +209,8 @@ def _startup(model: ModelPlan) -> Iterator[Line]:
 def _cost(model: ModelPlan) -> Iterator[Line]:
     cost = model.cost
     dated = f"; price of {cost.price_date}" if cost.price_date else ""
+    if cost.price_age_days is not None:
+        dated += f", {cost.price_age_days} days old"
     yield _figure("cost", cost.usd_per_hour, note=dated)
     yield _figure("cost a month", cost.usd_per_month)
     if cost.usd_per_million_output_tokens is not None:

@@ -51,6 +51,16 @@ def test_a_pool_that_grows_waits_for_a_node_its_image_and_its_weights_too() -> N
     assert "assumed" in start.parts["node"].source
 
 
+def test_weights_are_downloaded_at_the_rate_that_lasts_and_at_best_at_that_of_a_burst() -> None:
+    """A g6.xlarge carries 2.5 Gbit/s, and "up to" 10."""
+    weights = cold_start(_supply(instance="g6.xlarge"), weight_bytes=16_000_000_000).parts[
+        "weights"
+    ]
+    assert weights.value == pytest.approx(16 / (0.5 * 2.5 / 8))
+    assert weights.low == pytest.approx(16 / (0.9 * 10 / 8))
+    assert weights.high == pytest.approx(16 / (0.25 * 2.5 / 8))
+
+
 def test_the_cliff_by_hand() -> None:
     """From 10 to 20 requests/s in 100 s (0.1/s²), capacity 15: full after 50 s; 15 x 2 s = 30
     requests may queue, after sqrt(2 x 30 / 0.1) = 24.5 s more."""

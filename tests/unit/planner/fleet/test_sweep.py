@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -45,7 +46,11 @@ def _swept(demand: Demand) -> Sweep:
 
 
 def _point(
-    cost: float, answer_s: float, precision: Precision = BF16, meets_goal: bool | None = None
+    cost: float,
+    answer_s: float,
+    precision: Precision = BF16,
+    meets_goal: bool | None = None,
+    nodes: int = 1,
 ) -> Point:
     figure = Figure(value=cost, unit="USD/h", basis="declared", source="a test")
     return Point(
@@ -55,8 +60,12 @@ def _point(
         precision=precision,
         as_declared=precision == BF16,
         replicas=1,
+        nodes=nodes,
         usd_per_hour=figure,
+        share_usd_per_hour=figure,
         usd_per_million_output_tokens=figure,
+        price_date="",
+        price_age_days=None,
         ttft_ms=figure,
         tpot_ms=figure,
         answer_s=answer_s,
@@ -136,6 +145,44 @@ def test_what_misses_the_goal_is_on_the_front_only_where_everything_misses_it() 
     missed, kept = _point(1, 1, meets_goal=False), _point(2, 2, meets_goal=True)
     assert _front([missed, kept]) == [(2, 2, "bf16")]
     assert _front([missed]) == [(1, 1, "bf16")]
+
+
+def test_of_equally_good_points_the_one_of_smaller_instances_is_on_the_front() -> None:
+    points = with_pareto([_point(8, 1), _point(8, 1, nodes=8)])
+    assert [point.nodes for point in points if point.pareto] == [8]
+
+
+def test_the_price_is_that_of_whole_instances_and_the_share_that_of_the_devices_used() -> None:
+    """A p5.48xlarge of 55.04 USD/h has 8 devices."""
+    found = _swept(_demand())
+    points = {
+        (point.instance, point.layout): point
+        for point in found.points
+        if point.as_declared and point.replicas == 1
+    }
+    alone, eighth = points["p5.4xlarge", Layout()], points["p5.48xlarge", Layout()]
+    assert (alone.nodes, alone.usd_per_hour.value) == (1, 6.88)
+    assert (eighth.nodes, eighth.usd_per_hour.value) == (1, 55.04)
+    assert alone.share_usd_per_hour.value == eighth.share_usd_per_hour.value == 6.88
+    per_token = (each.usd_per_million_output_tokens.value for each in (eighth, alone))
+    assert next(per_token) == pytest.approx(8 * next(per_token))
+    two_nodes = points["p5.48xlarge", Layout(tensor=8, pipeline=2)]
+    assert (two_nodes.nodes, two_nodes.usd_per_hour.value) == (2, pytest.approx(110.08))
+
+
+def test_no_share_costs_more_than_what_must_be_bought_for_it() -> None:
+    for point in _swept(_demand()).points:
+        assert point.share_usd_per_hour.value <= point.usd_per_hour.value * (1 + 1e-9)
+
+
+def test_every_price_has_its_date_and_its_age() -> None:
+    today = datetime.date(2026, 12, 1)
+    found = sweep(_demand(), CATALOG, today=today)
+    for point in found.points:
+        instance = CATALOG.instances[point.instance]
+        assert point.price_date == instance.priced_on.isoformat()
+        assert point.price_age_days == (today - instance.priced_on).days
+    assert {point.price_age_days for point in _swept(_demand()).points} == {None}
 
 
 def test_the_declared_precision_is_tried_first_then_the_published_and_narrower_ones() -> None:
