@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from slipway.config.load import Load
-from slipway.plan.figures import DeviceMemory, Refusal
+from slipway.plan.figures import DeviceMemory, Layout, Refusal
 from slipway.planner.latency.calibration import Calibration
 from slipway.planner.supply.supply import Supply
 
@@ -17,37 +17,47 @@ from .option import Option, make_option, missed_goals
 UNKNOWN = 0.5  # a miss is more than 1: the load over what the replicas sustain
 
 
-def options_of(
+def best_options(
     demand: Demand,
-    supplies: Sequence[Supply],
+    supplies: Iterable[Supply],
     *,
     detection_s: float,
     calibration: Calibration | None = None,
 ) -> tuple[list[Option], list[Refusal]]:
-    """(every layout on every pool that can hold the model; why other pools cannot)."""
+    """(the best option of every pool that can hold the model; why others cannot)."""
     found: list[Option] = []
     refused: list[Refusal] = []
     for supply in supplies:
-        options, reasons = pool_options(
-            demand, supply, detection_s=detection_s, calibration=calibration
-        )
-        found += options
-        if not options:
-            refused.append(Refusal(pool=supply.pool, reasons=reasons))
+        best = _best_option(demand, supply, detection_s=detection_s, calibration=calibration)
+        if isinstance(best, Option):
+            found.append(best)
+        else:
+            refused.append(Refusal(pool=supply.pool, reasons=best))
     return found, refused
+
+
+def every_option(
+    demand: Demand,
+    supplies: Iterable[Supply],
+    *,
+    detection_s: float,
+    calibration: Calibration | None = None,
+) -> list[Option]:
+    """Every layout on every pool that can hold the model."""
+    return [
+        make_option(
+            demand, supply, layout, memory, detection_s=detection_s, calibration=calibration
+        )
+        for supply in supplies
+        if not _unserved(demand, supply)
+        for layout in _layouts(demand, supply)
+        if isinstance(memory := replica_memory(demand, supply, layout), DeviceMemory)
+    ]
 
 
 def ranked(options: Iterable[Option]) -> list[Option]:
     """Best first."""
     return sorted(options, key=_rank)
-
-
-def best_of_pools(options: Iterable[Option]) -> dict[str, Option]:
-    """The first option of every pool."""
-    best: dict[str, Option] = {}
-    for option in options:
-        best.setdefault(option.supply.pool, option)
-    return best
 
 
 def meets_as_well(option: Option, other: Option) -> bool:
@@ -60,32 +70,41 @@ def refusal(option: Option, chosen: Option) -> Refusal:
     return Refusal(pool=option.supply.pool, reasons=tuple(_drawbacks(option, chosen)))
 
 
-def pool_options(
+def _best_option(
     demand: Demand, supply: Supply, *, detection_s: float, calibration: Calibration | None
-) -> tuple[list[Option], tuple[str, ...]]:
-    """(what the pool can hold, why it cannot hold the rest)."""
-    unserved = demand.engine.accelerator_problems(supply.accelerator_name, supply.device)
-    if unserved:
-        return [], unserved
-    options: list[Option] = []
+) -> Option | tuple[str, ...]:
+    """The best layout on the pool, or why it can hold none. Tries none that cannot be better."""
+    if unserved := _unserved(demand, supply):
+        return unserved
+    best: Option | None = None
     reasons: list[str] = []
-    layouts = [demand.layout] if demand.layout else tensor_layouts(supply.accelerators_per_node)
-    for layout in layouts:
+    for layout in _layouts(demand, supply):  # the smallest first
+        if best is not None and _beats_any_of(best, layout):
+            break
         memory = replica_memory(demand, supply, layout)
         if isinstance(memory, DeviceMemory):
-            options.append(
-                make_option(
-                    demand,
-                    supply,
-                    layout,
-                    memory,
-                    detection_s=detection_s,
-                    calibration=calibration,
-                )
+            option = make_option(
+                demand, supply, layout, memory, detection_s=detection_s, calibration=calibration
             )
+            best = option if best is None else min(best, option, key=_rank)
         else:
             reasons += [f"{describe(layout)}: {reason}" for reason in memory]
-    return options, tuple(reasons)
+    return tuple(reasons) if best is None else best
+
+
+def _unserved(demand: Demand, supply: Supply) -> tuple[str, ...]:
+    return demand.engine.accelerator_problems(supply.accelerator_name, supply.device)
+
+
+def _layouts(demand: Demand, supply: Supply) -> Iterable[Layout]:
+    return [demand.layout] if demand.layout else tensor_layouts(supply.accelerators_per_node)
+
+
+def _beats_any_of(option: Option, layout: Layout) -> bool:
+    """Whether no number of replicas in the layout, on the same pool, is better: even the fewest
+    take as many devices as an option that meets the goal."""
+    least_devices = layout.devices * option.demand.min_replicas
+    return _distance(option) == 0 and least_devices >= option.layout.devices * option.replicas
 
 
 def _rank(option: Option) -> tuple[float, float, float, int]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from slipway.plan.figures import Layout, Refusal
 from slipway.planner.supply.supply import Supply
 
-from .choice import best_of_pools, meets_as_well, refusal
+from .choice import meets_as_well, refusal
 from .layouts import describe
 from .option import Option
 from .packing import pool_placement
@@ -40,12 +40,18 @@ def nodes_for(supply: Supply, models: Iterable[Placed], replicas: Count) -> int:
     return nodes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """`best` is one option of every pool that can hold the model, `every` gives those of all its
+    layouts, both best first; `refused` are the other pools."""
+
+    best: Sequence[Option]
+    every: Callable[[], Sequence[Option]]
+    refused: Sequence[Refusal]
+
+
 def assign(
-    options: Sequence[Option],
-    refused: Sequence[Refusal],
-    others: Sequence[Placed],
-    *,
-    gateway_pool: str,
+    choices: Choices, others: Sequence[Placed], *, gateway_pool: str
 ) -> Placed | tuple[Refusal, ...]:
     """The first option whose pool has room beside the others, or every refusal if none has.
 
@@ -54,27 +60,32 @@ def assign(
     A pool of processors needs room for every maximum. Where it is the only one, that is checked
     once every model has a pool, so that all models without room are reported together.
     """
-    best = best_of_pools(options)
+    pools = {option.supply.pool: option for option in choices.best}
+
+    def missing(option: Option, replicas: Count) -> str | None:
+        new = Placed(option=option, refused=())
+        if option.supply.accelerator is not None:
+            return _no_room(new, others, replicas)
+        return _no_room_on_processors(new, others, gateway_pool) if len(pools) > 1 else None
+
+    options = choices.best
+    if options and missing(options[0], at_load):
+        options = choices.every()
     full: Full = defaultdict(dict)
     for replicas in (at_load, at_minimum):
         for option in options:
             pool = option.supply.pool
-            if replicas is at_load and not meets_as_well(option, best[pool]):
+            if replicas is at_load and not meets_as_well(option, pools[pool]):
                 continue
-            new = Placed(option=option, refused=())
-            missing = None
-            if option.supply.accelerator is not None:
-                missing = _no_room(new, others, replicas)
-            elif len(options) > 1:
-                missing = _no_room_on_processors(new, others, gateway_pool)
-            if missing is None:
-                return replace(
-                    new,
-                    refused=(*refused, *_beaten(option, best, full)),
+            reason = missing(option, replicas)
+            if reason is None:
+                return Placed(
+                    option=option,
+                    refused=(*choices.refused, *_beaten(option, pools, full)),
                     without_room=tuple(_better_without_room(option, options, full)),
                 )
-            full[pool][option.layout] = missing
-    return (*refused, *(_refusal(pool, reasons) for pool, reasons in full.items()))
+            full[pool][option.layout] = reason
+    return (*choices.refused, *(_refusal(pool, reasons) for pool, reasons in full.items()))
 
 
 def _beaten(chosen: Option, best: Mapping[str, Option], full: Full) -> Iterator[Refusal]:

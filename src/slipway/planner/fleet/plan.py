@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from slipway.config.environment import EnvironmentSettings
 from slipway.config.errors import Problem, raise_if_any
@@ -13,14 +14,12 @@ from slipway.planner.engines.registry import engine_of
 from slipway.planner.latency.calibration import Calibration, calibration_of
 from slipway.planner.supply.supply import Supply
 
-from .choice import options_of, ranked
+from .choice import best_options, every_option, ranked
 from .demand import Demand, plan_demand, plan_processor_demand
-from .occupancy import assign
+from .occupancy import Choices, assign
 from .option import Option
 from .placed import Placed
 from .processors import processor_option
-
-Choices = tuple[list[Option], list[Refusal]]  # all, best first; pools that cannot hold the model
 
 
 def place_models(inputs: PlanInputs, supplies: Mapping[str, Supply]) -> list[Placed]:
@@ -31,7 +30,7 @@ def place_models(inputs: PlanInputs, supplies: Mapping[str, Supply]) -> list[Pla
     problems: list[Problem] = []
     for name in sorted(inputs.models):
         made = _choices(inputs, supplies, name, calibration)
-        if isinstance(made, tuple):
+        if isinstance(made, Choices):
             choices[name] = made
         else:
             problems += made
@@ -39,7 +38,7 @@ def place_models(inputs: PlanInputs, supplies: Mapping[str, Supply]) -> list[Pla
     placed: list[Placed] = []
     settings = inputs.environment.settings
     for name in sorted(choices, key=lambda name: (len(settings.models[name].candidates), name)):
-        where = assign(*choices[name], placed, gateway_pool=settings.gateway.pool)
+        where = assign(choices[name], placed, gateway_pool=settings.gateway.pool)
         if isinstance(where, Placed):
             placed.append(where)
         else:
@@ -53,26 +52,12 @@ def _choices(
 ) -> Choices | list[Problem]:
     """The options of all pools that the model may run on. A setting that one kind of pool does not
     support is a problem only if no other kind can serve the model."""
-    deployment = inputs.environment.settings.models[name]
-    candidates = [supplies[pool] for pool in deployment.candidates]
-    on_accelerators = [supply for supply in candidates if supply.accelerator is not None]
+    candidates = [supplies[pool] for pool in inputs.environment.settings.models[name].candidates]
+    with_accelerators = [supply for supply in candidates if supply.accelerator is not None]
+    choices, problems = _accelerator_choices(inputs, with_accelerators, name, calibration)
+    ruled_out = len(with_accelerators) if problems else 0  # by the model's own file
     options: list[Option] = []
-    refused: list[Refusal] = []
-    problems: list[Problem] = []
-    in_file: list[Supply] = []  # the pools that the model's own file rules out
-    if on_accelerators:
-        demand = plan_demand(inputs.models[name], deployment, inputs.catalog.models, inputs.traces)
-        if isinstance(demand, Demand):
-            options, refused = options_of(
-                demand,
-                on_accelerators,
-                detection_s=detection_s(inputs.environment.settings),
-                calibration=calibration,
-            )
-        else:
-            problems += demand
-            in_file += on_accelerators
-            refused = [_refused(supply, demand) for supply in on_accelerators]
+    refused = list(choices.refused)
     for supply in candidates:
         if supply.accelerator is None:
             made = _on_processors(inputs, supply, name, calibration)
@@ -80,11 +65,32 @@ def _choices(
                 options.append(made)
             else:
                 problems += made
-                in_file.append(supply)
+                ruled_out += 1
                 refused.append(_refused(supply, made))
-    if not options and len(in_file) == len(candidates):
+    if ruled_out == len(candidates):
         return problems
-    return ranked(options), refused
+    return Choices(
+        best=ranked([*choices.best, *options]),
+        every=lambda: ranked([*choices.every(), *options]),
+        refused=refused,
+    )
+
+
+def _accelerator_choices(
+    inputs: PlanInputs, supplies: Sequence[Supply], name: str, calibration: Calibration
+) -> tuple[Choices, list[Problem]]:
+    """(the options on accelerators, contradictions in the model's file)."""
+    deployment = inputs.environment.settings.models[name]
+    if not supplies:
+        return Choices(best=(), every=tuple, refused=()), []
+    demand = plan_demand(inputs.models[name], deployment, inputs.catalog.models, inputs.traces)
+    if not isinstance(demand, Demand):
+        refused = [_refused(supply, demand) for supply in supplies]
+        return Choices(best=(), every=tuple, refused=refused), demand
+    detected_s = detection_s(inputs.environment.settings)
+    best, refused = best_options(demand, supplies, detection_s=detected_s, calibration=calibration)
+    every = partial(every_option, demand, supplies, detection_s=detected_s, calibration=calibration)
+    return Choices(best=best, every=every, refused=refused), []
 
 
 def _on_processors(
