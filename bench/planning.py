@@ -38,6 +38,7 @@ from slipway.planner.platform import make_plan  # noqa: E402
 
 PLAN_BAR_S, SWEEP_BAR_S = 2.0, 1.0
 SWEEP_CONFIGURATIONS = 1_008
+MAX_MODEL_LEN = 4_096
 T = TypeVar("T")
 
 
@@ -72,14 +73,18 @@ def many(catalog: Catalog, models: int, pools: int) -> PlanInputs:
 
 
 def _model(catalog: Catalog, k: int) -> Model:
-    names = sorted(name for name, each in catalog.models.items() if count(each).total < 80e9)
+    names = sorted(
+        name
+        for name, each in catalog.models.items()
+        if count(each).total < 80e9 and each.context >= MAX_MODEL_LEN
+    )
     values: dict[str, Any] = {
         "name": f"model-{k}",
         "source": {"s3": f"s3://models/model-{k}/", "revision": "1"},
         "engine": {
             "kind": "vllm",
             "architecture": names[k % len(names)],
-            "max_model_len": 4096,
+            "max_model_len": MAX_MODEL_LEN,
             "max_num_seqs": 64,
         },
         "slo": {"ttft_p95_ms": 2000, "tpot_p95_ms": 60},
