@@ -16,6 +16,7 @@ from slipway.plan.figures import (
 )
 from slipway.plan.platform import LatencyGoal
 from slipway.planner.engines.vllm.queueing import (
+    BISECTIONS,
     MOST_PROMPT_SHARE,
     Replica,
     bisected,
@@ -26,6 +27,8 @@ from .calibration import Calibration
 from .error_bars import Band, ErrorBars, error_bars
 from .hardware import Hardware
 from .replica_times import Requests, Roofline, measured_replica, roofline_replica
+
+BAR_BISECTIONS = 8  # an error bar need not be as exact as its figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +144,8 @@ def _estimate(
             unit="requests/s",
             basis=basis,
             source=f"of {lengths}, limited by {limit}; {source}",
-            low=None if bars is None else _sustained(_at_bar(replica, bars, 1), goal)[0],
-            high=None if bars is None else _sustained(_at_bar(replica, bars, 0), goal)[0],
+            low=None if bars is None else _sustained_at_bar(replica, bars, 1, goal),
+            high=None if bars is None else _sustained_at_bar(replica, bars, 0, goal),
         ),
     )
 
@@ -151,20 +154,25 @@ def _inverse(band: Band | None) -> Band | None:
     return None if band is None else (1 / band[1], 1 / band[0])
 
 
-def _at_bar(replica: Replica, bars: ErrorBars, end: int) -> Replica:
-    """The replica at the lower (0) or upper (1) end of the error bars."""
-    return replica.slower(prompt=bars.prefill[end], step=bars.decode[end])
+def _sustained_at_bar(replica: Replica, bars: ErrorBars, end: int, goal: LatencyGoal) -> float:
+    """Requests/s at the lower (0) or upper (1) end of the error bars."""
+    at_bar = replica.slower(prompt=bars.prefill[end], step=bars.decode[end])
+    return _sustained(at_bar, goal, rounds=BAR_BISECTIONS)[0]
 
 
 @lru_cache(maxsize=8192)
-def _sustained(replica: Replica, goal: LatencyGoal) -> tuple[float, str]:
+def _sustained(
+    replica: Replica, goal: LatencyGoal, *, rounds: int = BISECTIONS
+) -> tuple[float, str]:
     """(requests/s that the replica sustains within the goal, what limits it)."""
     if replica.most_sequences < 1:
         return 0.0, "the KV cache, which does not hold one request"
     if alone := _broken(replica, goal, 0.0):
         return 0.0, f"{alone}, which a single request misses"
     kept, too_many = bisected(
-        replica.most_sequences, lambda sequences: _broken(replica, goal, sequences) is None
+        replica.most_sequences,
+        lambda sequences: _broken(replica, goal, sequences) is None,
+        rounds=rounds,
     )
     return replica.at(kept).requests_per_s, _broken(replica, goal, too_many) or ""
 

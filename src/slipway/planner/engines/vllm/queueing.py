@@ -120,15 +120,18 @@ class Replica:
         prompts = sequences / (self.output_tokens * self.prompts_at_once)
         later, none = self.next_prompt_ms, self.step_ms(sequences)
         some = self.prompt_ms + none - self.steps[0][1] - later
+        none2, some2, of_prompts = none**2, some**2, prompts * later
+        of_prompts2 = of_prompts * (2 * some + later)
         without = math.exp(-prompts)  # first guess: all steps have the same length
-        mean, mean2 = _two_moments(prompts, none, some, later, without)
-        for _ in range(WITHOUT_ROUNDS):
+        for remaining in range(WITHOUT_ROUNDS, -1, -1):
+            mean = without * none + (1 - without) * some + of_prompts
+            rho = min(MOST_BUSY, of_prompts / mean)
+            mean2 = (without * none2 + (1 - without) * some2 + of_prompts2) / (1 - rho * rho)
             # The prompts of a step are Poisson-distributed over the length of the step before; with
             # gamma-distributed lengths that is a negative binomial distribution.
-            spread = (prompts / mean) ** 2 * (mean2 - mean**2)
-            if spread > 0:
-                without = (1 + spread / prompts) ** (-(prompts**2) / spread)
-            mean, mean2 = _two_moments(prompts, none, some, later, without)
+            spread = (prompts / mean) ** 2 * (mean2 - mean * mean)
+            if remaining and spread > 0:
+                without = (1 + spread / prompts) ** (-prompts * prompts / spread)
         return Steps(prompts, none, some, later, without, mean, mean2)
 
 
@@ -180,28 +183,19 @@ class OperatingPoint(NamedTuple):
         return mean_ms, mean_ms2 - mean_ms**2
 
 
-def bisected(most: float, keeps: Callable[[float], bool]) -> tuple[float, float]:
+def bisected(
+    most: float, keeps: Callable[[float], bool], *, rounds: int = BISECTIONS
+) -> tuple[float, float]:
     """The largest number of sequences found for which `keeps` holds, and the smallest for which it
     does not; both are at most `most`."""
     low, high = 0.0, 1.0
-    for _ in range(BISECTIONS):  # in the square root: finer for few sequences
+    for _ in range(rounds):  # in the square root: finer for few sequences
         middle = (low + high) / 2
         if keeps(most * middle**2):
             low = middle
         else:
             high = middle
     return most * low**2, most * high**2
-
-
-def _two_moments(
-    prompts: float, none: float, some: float, later: float, without: float
-) -> tuple[float, float]:
-    """Mean and mean square of the steps' lengths, ms and ms^2."""
-    mean = without * none + (1 - without) * some + prompts * later
-    rho = min(MOST_BUSY, prompts / mean * later)
-    mean2 = without * none**2 + (1 - without) * some**2
-    mean2 += later * prompts * (2 * some + later)
-    return mean, mean2 / (1 - rho**2)
 
 
 def sequences_p95(mean: float) -> float:
