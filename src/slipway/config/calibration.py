@@ -19,7 +19,18 @@ from .errors import Problem, raise_if_any, suggestion
 from .validation import validated
 
 WeightScheme = Literal[
-    "fp32", "bf16", "fp16", "fp8", "fp8-block", "int8", "awq", "gptq", "nvfp4", "mxfp4"
+    "fp32",
+    "bf16",
+    "fp16",
+    "fp8",
+    "fp8-block",
+    "int8",
+    "awq",
+    "gptq",
+    "w4a16",
+    "w4a16-asym",
+    "nvfp4",
+    "mxfp4",
 ]
 KvScheme = Literal["fp32", "bf16", "fp16", "fp8"]
 Name = Annotated[str, Field(min_length=1)]

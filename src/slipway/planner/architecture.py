@@ -32,7 +32,7 @@ def find_architecture(model: Model, known: Mapping[str, Architecture]) -> Named 
     return found or model.origin.problem(
         ("engine", "architecture"),
         "is required: catalog/models.yaml does not know this source",
-        fix=f"name the architecture; or {HOW_TO_ADD_A_MODEL}",
+        fix=f"name the architecture, or the path of its config.json; or {HOW_TO_ADD_A_MODEL}",
         value=published,
     )
 

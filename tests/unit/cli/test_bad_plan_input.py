@@ -281,7 +281,7 @@ def test_a_pool_of_an_unknown_accelerator_is_refused() -> None:
         (["--count", "99999999"], ["'--count'", "less than or equal to 1024"]),
         (["--count", "nan"], ["'--count'", "valid integer"]),
         (["--max-len", "0"], ["'--max-len'", "greater than or equal to 1"]),
-        (["--quant", ""], ['--quant: slipway does not know ""', "use one of 10, such as"]),
+        (["--quant", ""], ['--quant: slipway does not know ""', "use one of 12, such as"]),
         (["--gpu", ""], ['catalog/accelerators.yaml does not know ""', "use one of 13, such as"]),
     ],
     ids=" ".join,
@@ -333,7 +333,7 @@ rows:
     ("old", "new", "said"),
     [
         ("schema_version: 1", "schema_version: 2", ["aws.yaml:1: schema_version", "(found 2)"]),
-        ("model: phi-4", "model: phi-5", [":3: rows.0.model", '"phi-5"', 'did you mean "phi-4"?']),
+        ("model: phi-4", "model: phi-5", [":3: rows.0.model", '"phi-5"', 'did you mean "phi-4"']),
         ("2026-11-21", "yesterday", [":7: rows.0.date", '"yesterday"']),
         ("2026-11-21", "2026-13-45", [":7: rows.0.date", '"2026-13-45"', "such as 2026-11-21"]),
         ('"0.14.0"', "0.9", [":8: rows.0.versions.vllm", "(found 0.9)", "put it in quotes"]),

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from pydantic import ValidationError
+
 from slipway.config.catalog import Architecture, LayerPart
 from slipway.config.errors import suggestion
 
@@ -28,6 +30,17 @@ def architecture_of(config: Mapping[str, Any], *, source: str, date: datetime.da
     feature that would be counted wrongly.
     """
     top = Keys(source=source, values=config)
+    try:
+        return _architecture(top, source=source, date=date)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        key = ".".join(map(str, wrong["loc"]))
+        raise top.refusal(
+            key, wrong["msg"].lower(), value=wrong["input"], fix="correct the value"
+        ) from None
+
+
+def _architecture(top: Keys, *, source: str, date: datetime.date) -> Architecture:
     kind, family = _family(top)
     text = _text(top, family)
     _refuse_unsupported(text, family)
@@ -60,14 +73,14 @@ def architecture_of(config: Mapping[str, Any], *, source: str, date: datetime.da
 
 
 def _family(top: Keys) -> tuple[str, Family]:
-    kind = top.get("model_type")
+    kind = top.name("model_type") or ""
     if kind in FAMILIES:
-        return str(kind), FAMILIES[kind]
+        return kind, FAMILIES[kind]
     raise top.refusal(
         "model_type",
         f"is not one of the {len(FAMILIES)} kinds that are counted",
-        value=kind,
-        fix=f"{suggestion(str(kind), FAMILIES)}; docs/planning.md lists them",
+        value=kind or None,
+        fix=f"{suggestion(kind, FAMILIES)}; docs/planning.md lists them",
     )
 
 
@@ -79,7 +92,7 @@ def _text(top: Keys, family: Family) -> Keys:
 
 def _refuse_unsupported(text: Keys, family: Family) -> None:
     for key, supported in family.only.items():
-        if text.get(key) not in {None, supported}:
+        if text.get(key) not in (None, supported):
             raise text.refusal(
                 key,
                 f"is supported only as {str(supported).lower()}",
@@ -103,7 +116,7 @@ def _vision(top: Keys, family: Family, hidden: int) -> int | None:
     """Without a `vision_config` the defaults of its class would be built, which no file means."""
     if family.vision is None:
         return None
-    if not top.values.get("vision_config"):
+    if not top.below("vision_config").values:
         raise top.refusal(
             "vision_config",
             "is required to count the vision tower",
@@ -114,7 +127,7 @@ def _vision(top: Keys, family: Family, hidden: int) -> int | None:
 
 def _dtype(top: Keys, text: Keys) -> str:
     """vLLM loads 32-bit weights in 16 bits (_resolve_auto_dtype in vllm/config/model.py)."""
-    stated = [keys.get(key) for keys in (text, top) for key in ("dtype", "torch_dtype")]
+    stated = [keys.name(key) for keys in (text, top) for key in ("dtype", "torch_dtype")]
     name = next((each for each in stated if each is not None), "bfloat16")
     if name not in DTYPES:
         raise top.refusal(

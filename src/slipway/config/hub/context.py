@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -23,7 +24,12 @@ def context_of(text: Keys, model_type: str) -> int:
     if model_type.startswith("gemma3"):
         return length
     factors = [factor for each in _rotations(text) if (factor := _factor(each)) is not None]
-    return int(length * (factors[-1] if factors else 1))
+    factor = factors[-1] if factors else 1
+    if not 0 < factor < math.inf:
+        raise text.refusal(
+            "rope_scaling.factor", "must be more than 0", value=factor, fix="correct the value"
+        )
+    return int(length * factor)
 
 
 def _rotations(text: Keys) -> Iterator[Mapping[str, Any]]:

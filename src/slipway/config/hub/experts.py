@@ -29,7 +29,7 @@ def after_dense_layers(text: Keys) -> MixtureOfExperts | None:
     """DeepSeek, GLM and Kimi: leading dense layers, and shared experts of an expert's size."""
     if text.optional(*COUNT) is None:
         return None
-    if text.get("moe_layer_freq") not in {None, 1}:
+    if text.get("moe_layer_freq") not in (None, 1):
         raise text.refusal(
             "moe_layer_freq",
             "is not supported: only experts in every layer after the dense ones are counted",
@@ -46,7 +46,7 @@ def after_dense_layers(text: Keys) -> MixtureOfExperts | None:
 
 
 def _leading_dense(text: Keys) -> int:
-    kinds = text.get("mlp_layer_types")
+    kinds = text.names("mlp_layer_types")
     if not kinds:
         return text.number("first_k_dense_replace", least=0)
     dense = kinds.count("dense")
@@ -57,7 +57,7 @@ def _leading_dense(text: Keys) -> int:
             value=kinds,
             fix="use a model whose dense layers are the first",
         )
-    return int(dense)
+    return dense
 
 
 def every_few_layers(text: Keys) -> MixtureOfExperts | None:
@@ -87,7 +87,7 @@ def every_few_layers(text: Keys) -> MixtureOfExperts | None:
 
 def _dense_layers(text: Keys, step: int) -> int:
     """Layers without experts by name, which must be the first."""
-    dense = list(text.get("mlp_only_layers") or ())
+    dense = text.numbers("mlp_only_layers")
     if sorted(dense) != list(range(len(dense))) or (dense and step > 1):
         raise text.refusal(
             "mlp_only_layers",
@@ -102,9 +102,9 @@ def interleaved(text: Keys) -> MixtureOfExperts | None:
     """Llama 4: experts of `intermediate_size` and one shared in the last of every few layers; the
     other layers' MLP has `intermediate_size_mlp`."""
     step = text.number("interleave_moe_layer_step")
-    layers = text.get("moe_layers")
+    layers = text.numbers("moe_layers")
     usual = list(range(step - 1, text.number("num_hidden_layers"), step))
-    if layers is not None and list(layers) != usual:
+    if layers and layers != usual:
         raise text.refusal(
             "moe_layers",
             f"is not every {step}th layer, which is not supported",

@@ -160,7 +160,7 @@ _QWEN3_MOE = Family(
     },
     parts=("qk_norm",),
     switches=ATTENTION_BIAS,
-    # vLLM's own rule for shared experts of these kinds: there are none.
+    # These kinds have no shared experts (vllm/model_executor/models/qwen3_moe.py).
     only={"shared_expert_intermediate_size": 0},
     experts=experts.every_few_layers,
 )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from slipway.config.errors import ConfigError, Problem
+
+T = TypeVar("T", str, int)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,20 @@ class Keys:
             raise self.refusal(key, "must be true or false", value=value, fix="use true or false")
         return bool(value)
 
+    def name(self, key: str) -> str | None:
+        value = self.get(key)
+        if value is not None and not isinstance(value, str):
+            raise self.refusal(key, "must be text", value=value, fix="correct the value")
+        return value
+
+    def names(self, key: str) -> list[str]:
+        """A list of texts; empty where there is none."""
+        return self._list(key, str, "texts")
+
+    def numbers(self, key: str) -> list[int]:
+        """A list of whole numbers; empty where there is none."""
+        return self._list(key, int, "whole numbers")
+
     def below(self, key: str) -> Keys:
         """The mapping under `key`; empty where there is none."""
         value = self.get(key)
@@ -65,6 +81,16 @@ class Keys:
             source=self.source, key=f"{self.section}{key}", message=message, value=value, fix=fix
         )
         return ConfigError([problem])
+
+    def _list(self, key: str, kind: type[T], kinds: str) -> list[T]:
+        value = self.get(key)
+        if value is None:
+            return []
+        if not isinstance(value, list | tuple) or not all(type(each) is kind for each in value):
+            raise self.refusal(
+                key, f"must be a list of {kinds}", value=value, fix="correct the value"
+            )
+        return list(value)
 
     def _spelled(self, spellings: tuple[str, ...]) -> str:
         known = (each for each in spellings if each in self.values)

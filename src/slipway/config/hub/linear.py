@@ -20,7 +20,7 @@ def gated_delta_net(text: Keys) -> LinearAttention | None:
     """Qwen3-Next and Qwen3.5."""
     layers = text.number("num_hidden_layers")
     every = text.optional("full_attention_interval") or 4
-    kinds = text.get("layer_types") or [
+    kinds = text.names("layer_types") or [
         "full_attention" if (layer + 1) % every == 0 else LINEAR for layer in range(layers)
     ]
     attending = [layer for layer, kind in enumerate(kinds) if kind != LINEAR]
@@ -40,8 +40,8 @@ def kimi_delta_attention(text: Keys) -> LinearAttention | None:
     """Kimi Linear, whose own file counts layers from 1. vLLM keeps the state in 32 bits
     (kda_state_dtype in vllm/model_executor/layers/mamba/mamba_utils.py)."""
     own, layers = text.below("linear_attn_config"), text.number("num_hidden_layers")
-    kinds = text.get("layer_types") or ()
-    listed = own.get("full_attn_layers") or ()
+    kinds = text.names("layer_types")
+    listed = own.numbers("full_attn_layers")
     attending = [layer for layer, kind in enumerate(kinds) if kind != LINEAR]
     attending = attending or [layer - 1 for layer in listed]
     heads = own.optional("num_heads") or text.number("linear_num_heads")

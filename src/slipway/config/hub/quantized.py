@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from slipway.config.catalog import Architecture
@@ -44,14 +45,14 @@ def published(architecture: Architecture, top: Keys) -> Published:
 
 def _method(stated: Keys) -> str:
     """ModelOpt's files name their algorithm only."""
-    if stated.get("quant_method") is None and stated.get("quant_algo") is not None:
+    if stated.name("quant_method") is None and stated.name("quant_algo") is not None:
         return "modelopt"
-    return str(stated.get("quant_method")).lower()
+    return str(stated.name("quant_method")).lower()
 
 
 def _fp8(architecture: Architecture, stated: Keys) -> Published:
     """Blocks of 128 x 128, or a scale per tensor or channel."""
-    names = _names(stated, "ignored_layers") or _names(stated, "modules_to_not_convert")
+    names = stated.names("ignored_layers") or stated.names("modules_to_not_convert")
     block = stated.get("weight_block_size")
     if block not in (None, BLOCK):
         raise _unknown(stated, "weight_block_size", f"{BLOCK} or none")
@@ -62,7 +63,7 @@ def _fp8(architecture: Architecture, stated: Keys) -> Published:
 def _awq(architecture: Architecture, stated: Keys) -> Published:
     _expect(stated, "bits", 4)
     _expect(stated, "zero_point", True)
-    names = _names(stated, "modules_to_not_convert")
+    names = stated.names("modules_to_not_convert")
     group = stated.number("group_size")
     return _fields(architecture, stated, "awq", within(names), group=group)
 
@@ -85,10 +86,10 @@ def _mxfp4(architecture: Architecture, _: Keys) -> Published:
 
 def _modelopt(architecture: Architecture, stated: Keys) -> Published:
     algorithms = {"FP8": "fp8", "NVFP4": "nvfp4"}
-    algorithm = str(stated.get("quant_algo")).upper()
+    algorithm = str(stated.name("quant_algo")).upper()
     if algorithm not in algorithms:
         raise _unknown(stated, "quant_algo", " or ".join(algorithms))
-    names = _names(stated, "exclude_modules") or _names(stated, "ignore")
+    names = stated.names("exclude_modules") or stated.names("ignore")
     return _fields(architecture, stated, algorithms[algorithm], by_wildcard(names))
 
 
@@ -101,7 +102,7 @@ def _compressed(architecture: Architecture, stated: Keys) -> Published:
     if group.get("targets") not in (None, ["Linear"]):
         raise _unknown(group, "targets", '["Linear"]')
     weights = group.below("weights")
-    is_kept = by_expression(_names(stated, "ignore"))
+    is_kept = _by_expression(stated)
     kind = (weights.get("type"), weights.get("num_bits"), weights.get("strategy"))
     if kind[:2] == ("float", 8) and weights.get("block_structure") in (None, BLOCK):
         scheme = "fp8-block" if kind[2] == "block" else "fp8"
@@ -120,6 +121,19 @@ def _compressed(architecture: Architecture, stated: Keys) -> Published:
         value=dict(weights.values),
         fix="use weights in 8 bits, in integers of 4 bits by group, or in NVFP4",
     )
+
+
+def _by_expression(stated: Keys) -> Matcher:
+    names = stated.names("ignore")
+    try:
+        return by_expression(names)
+    except re.error as error:
+        raise stated.refusal(
+            "ignore",
+            f"has something that is not a regular expression: {error}",
+            value=names,
+            fix="correct the value",
+        ) from None
 
 
 Method = Callable[[Architecture, Keys], Published]
@@ -157,13 +171,6 @@ def _fields(
         "quantization_group": group,
         "unquantized": unquantized,
     }
-
-
-def _names(stated: Keys, key: str) -> Sequence[str]:
-    names = stated.get(key) or ()
-    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
-        raise stated.refusal(key, "must be a list of names", value=names, fix="correct the value")
-    return names
 
 
 def _expect(stated: Keys, key: str, supported: Any) -> None:

@@ -64,7 +64,7 @@ def qwen3_vl(vision: Keys, text_hidden: int) -> int:
     keys = replace(vision, defaults={**_QWEN3, "deepstack_visual_indexes": (8, 16, 24)})
     merged = keys.number("hidden_size") * keys.number("spatial_merge_size") ** 2
     deep = 2 * merged + _merger(merged, keys.number("out_hidden_size"))
-    return qwen3_5(vision, text_hidden) + len(keys.get("deepstack_visual_indexes")) * deep
+    return qwen3_5(vision, text_hidden) + len(keys.numbers("deepstack_visual_indexes")) * deep
 
 
 def qwen3_5(vision: Keys, _: int) -> int:

@@ -15,7 +15,6 @@ from .keys import Keys
 # Llama 4 computes most layers in chunks, but vLLM keeps all their tokens: it turns the hybrid KV
 # cache off for chunks (VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE in vllm/config/vllm.py).
 KEEPS_ALL_TOKENS = frozenset({"full_attention", "attention", "linear_attention"})
-CHUNKED = "chunked_attention"
 SLIDING = "sliding_attention"
 
 Windows = Callable[[Keys], SlidingWindow | None]
@@ -23,7 +22,7 @@ Windows = Callable[[Keys], SlidingWindow | None]
 
 def no_layer(text: Keys) -> SlidingWindow | None:
     """Of kinds without windows. Raises ConfigError where one is asked for."""
-    if text.get("use_sliding_window"):
+    if text.flag("use_sliding_window"):
         raise text.refusal(
             "use_sliding_window",
             "is not supported for this model_type",
@@ -65,7 +64,7 @@ def upper_layers(text: Keys) -> SlidingWindow | None:
 
 def _listed(text: Keys, by_rule: int) -> int:
     """How many layers `layer_types` gives a window, else the number by rule."""
-    kinds = text.get("layer_types")
+    kinds = text.names("layer_types")
     if not kinds:
         return by_rule
     for kind in kinds:
@@ -76,7 +75,7 @@ def _listed(text: Keys, by_rule: int) -> int:
                 value=kind,
                 fix=f"use a model with {SLIDING} and full_attention only",
             )
-    return int(kinds.count(SLIDING))
+    return kinds.count(SLIDING)
 
 
 def _of(text: Keys, layers: int) -> SlidingWindow | None:

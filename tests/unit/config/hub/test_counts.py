@@ -32,6 +32,11 @@ def test_every_kind_that_can_be_read_is_compared() -> None:
     assert compared | OTHER_NAMES == FAMILIES.keys()
 
 
+def test_every_kind_that_can_be_read_is_in_the_documentation() -> None:
+    text = (ROOT / "docs" / "planning.md").read_text()
+    assert [kind for kind in FAMILIES if f"`{kind}`" not in text] == []
+
+
 @pytest.mark.binaries
 @pytest.mark.parametrize("name", [*TEXT, *VISION])
 def test_transformers_builds_as_many_parameters(name: str) -> None:

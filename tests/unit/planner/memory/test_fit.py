@@ -230,7 +230,7 @@ def test_the_longest_sequence_fits_and_the_next_does_not(
             architecture, tokens=tokens, bytes_per_value=2, layout=layout, in_flight=4096
         )
 
-    assert needed(longest) <= cache
+    assert longest == 0 or needed(longest) <= cache  # states take room before the first token
     assert longest == architecture.context or needed(longest + 1) > cache
 
 

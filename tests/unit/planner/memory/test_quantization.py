@@ -23,6 +23,8 @@ KEPT = 2 * 1000 * 64 + 64 + 4 * 2 * 64  # token and logits table, norms
         ("fp8-block", 1 + 4 / 128**2, 2),
         ("awq", 0.5 + 2.5 / 128, 2),
         ("gptq", 0.5 + 2.5 / 128, 2),
+        ("w4a16", 0.5 + 2 / 128, 2),
+        ("w4a16-asym", 0.5 + 2.5 / 128, 2),
         ("nvfp4", 0.5 + 1 / 16, 2),
         ("mxfp4", 2, 2),  # packs experts only, and here is none
     ],
@@ -35,7 +37,7 @@ def test_linear_layers_are_packed_and_the_rest_is_kept(
 
 
 def test_every_scheme_is_tested_above() -> None:
-    assert len(SCHEMES) == 10
+    assert len(SCHEMES) == 12
 
 
 def test_mxfp4_packs_experts() -> None:
