@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from slipway.config.load import Load
@@ -19,7 +19,12 @@ from slipway.plan.platform import LatencyGoal
 from slipway.planner.engines.adapter import ProcessorEnginePlan
 from slipway.planner.latency.calibration import Calibration
 from slipway.planner.latency.hardware import Hardware, replica_hardware
-from slipway.planner.latency.replica import LoadShape, serving_estimate
+from slipway.planner.latency.replica import (
+    LoadShape,
+    Served,
+    serving_estimate,
+    with_sustained_error,
+)
 from slipway.planner.memory.quantization import SCHEMES, weight_bytes
 from slipway.planner.supply.supply import Supply
 
@@ -68,13 +73,14 @@ def make_option(
 
     def estimate(replicas: int) -> ServingEstimate:
         return _serving(
-            demand,
-            replica_hardware(supply, layout),
-            load=load,
-            layout=layout,
-            memory=memory,
-            replicas=replicas,
-            calibration=calibration,
+            _served(
+                demand,
+                replica_hardware(supply, layout),
+                load=load_shape(load, replicas),
+                layout=layout,
+                memory=memory,
+                calibration=calibration,
+            )
         )
 
     alone = estimate(1)
@@ -93,6 +99,29 @@ def make_option(
         meets_goal=meets_goal(demand.goal, load, serving, replicas),
         cold_start=ColdStart(parts=start.parts, total_s=start.total_s, cliff_s=edge),
         cost=replica_cost(supply, devices=layout.devices, replicas=replicas, load=load),
+    )
+
+
+def with_errors(option: Option, calibration: Calibration) -> Option:
+    """The option with the errors of what a replica sustains, and so of the replicas needed."""
+    demand, load = option.demand, option.demand.load
+    if option.serving is None or load is None or option.supply.accelerator is None:
+        return option
+    served = _served(
+        demand,
+        replica_hardware(option.supply, option.layout),
+        load=load_shape(load, 1),
+        layout=option.layout,
+        memory=option.memory,
+        calibration=calibration,
+    )
+    alone = with_sustained_error(_serving(served), served)
+    low, high = alone.requests_per_s.low, alone.requests_per_s.high
+    sustained = replace(option.serving.requests_per_s, low=low, high=high)
+    return replace(
+        option,
+        serving=replace(option.serving, requests_per_s=sustained),
+        replicas_needed=_needed(demand, load, alone, option.cold_start.total_s.value),
     )
 
 
@@ -170,23 +199,26 @@ def _against(goal: LatencyGoal, serving: ServingEstimate) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _serving(
+def _serving(served: Served) -> ServingEstimate:
+    """The same for all pools whose hardware is the same."""
+    return serving_estimate(served)
+
+
+def _served(
     demand: Demand,
     hardware: Hardware,
     *,
-    load: Load,
+    load: LoadShape,
     layout: Layout,
     memory: DeviceMemory,
-    replicas: int,
     calibration: Calibration | None,
-) -> ServingEstimate:
-    """One of `replicas` under its share of the load; it depends on hardware, not on the pool."""
-    return serving_estimate(
-        demand.architecture,
-        hardware,
+) -> Served:
+    return Served(
+        architecture=demand.architecture,
+        hardware=hardware,
         layout=layout,
         precision=demand.precision,
-        load=load_shape(load, replicas),
+        load=load,
         goal=demand.goal,
         memory=memory,
         max_num_seqs=demand.max_num_seqs,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from slipway.config.environment import EnvironmentSettings
@@ -17,7 +18,7 @@ from slipway.planner.supply.supply import Supply
 from .choice import best_options, every_option, ranked
 from .demand import Demand, plan_demand, plan_processor_demand
 from .occupancy import Choices, assign
-from .option import Option
+from .option import Option, with_errors
 from .placed import Placed
 from .processors import processor_option
 
@@ -40,7 +41,7 @@ def place_models(inputs: PlanInputs, supplies: Mapping[str, Supply]) -> list[Pla
     for name in sorted(choices, key=lambda name: (len(settings.models[name].candidates), name)):
         where = assign(choices[name], placed, gateway_pool=settings.gateway.pool)
         if isinstance(where, Placed):
-            placed.append(where)
+            placed.append(replace(where, option=with_errors(where.option, calibration)))
         else:
             problems.append(_nowhere(inputs, name, where))
     raise_if_any(problems)

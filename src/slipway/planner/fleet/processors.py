@@ -12,7 +12,7 @@ from slipway.plan.figures import Cost, Figure, Layout, ServingEstimate
 from slipway.planner.engines.adapter import ProcessorEnginePlan
 from slipway.planner.engines.registry import engine_of
 from slipway.planner.latency.calibration import Calibration
-from slipway.planner.latency.replica import serving_estimate
+from slipway.planner.latency.replica import Served, serving_estimate
 from slipway.planner.placement import Placement
 from slipway.planner.supply.supply import Supply
 from slipway.planner.units import MIB
@@ -64,15 +64,17 @@ def _measured(
     if load is None or measured is None:
         return None
     return serving_estimate(
-        demand.architecture,
-        None,
-        layout=Layout(),
-        precision=precision,
-        load=load_shape(load, demand.min_replicas),
-        goal=demand.goal,
-        memory=engine.memory,
-        max_num_seqs=demand.max_num_seqs,
-        calibration=calibration,
+        Served(
+            architecture=demand.architecture,
+            hardware=None,
+            layout=Layout(),
+            precision=precision,
+            load=load_shape(load, demand.min_replicas),
+            goal=demand.goal,
+            memory=engine.memory,
+            max_num_seqs=demand.max_num_seqs,
+            calibration=calibration,
+        )
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from slipway.config.catalog import Architecture
@@ -40,64 +40,97 @@ class LoadShape:
     output_tokens: int
 
 
-def serving_estimate(
-    architecture: Architecture,
-    hardware: Hardware | None,
-    *,
-    layout: Layout,
-    precision: Precision,
-    load: LoadShape,
-    goal: LatencyGoal,
-    memory: DeviceMemory,
-    max_num_seqs: int,
-    calibration: Calibration | None = None,
-) -> ServingEstimate:
-    """One replica under `load`, or under what it sustains where the load is higher.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A replica and the requests it answers. Without `hardware` it runs on processors."""
 
-    TTFT and TPOT are means; `requests_per_s` meets `goal` at the 95th percentile, and is 0 when
-    a single request misses it. A matching calibration row overrides the roofline.
+    architecture: Architecture
+    hardware: Hardware | None
+    layout: Layout
+    precision: Precision
+    load: LoadShape
+    goal: LatencyGoal
+    memory: DeviceMemory
+    max_num_seqs: int
+    calibration: Calibration | None = None
+
+
+def serving_estimate(served: Served) -> ServingEstimate:
+    """One replica under its load, or under what it sustains where the load is higher.
+
+    TTFT and TPOT are means; `requests_per_s` meets the goal at the 95th percentile, and is 0 when
+    a single request misses it: `with_sustained_error` adds its error. A matching calibration row
+    overrides the roofline.
 
     Raises ValueError if there is neither hardware (processors have no roofline) nor a row.
     """
-    requests = Requests(
-        input_tokens=load.input_tokens,
-        output_tokens=load.output_tokens,
-        most_sequences=layout.data * _most_sequences(memory, load, max_num_seqs),
+    return _estimate(served.load, served.goal, _times(served))
+
+
+def with_sustained_error(estimate: ServingEstimate, served: Served) -> ServingEstimate:
+    """The estimate with the lowest and the highest number of requests that the replica may sustain
+    within its goal. They take as long as the estimate itself, which most options do without."""
+    times, goal = _times(served), served.goal
+    if times.bars is None:
+        return estimate
+    slowest, fastest = (
+        _sustained(_at_bar(times.replica, times.bars, end), goal, rounds=BAR_BISECTIONS)[0]
+        for end in (1, 0)
     )
+    figure = replace(estimate.requests_per_s, low=slowest, high=fastest)
+    return replace(estimate, requests_per_s=figure)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Times:
+    """A replica's times; without `bars` they were measured."""
+
+    replica: Replica
+    source: str
+    bars: ErrorBars | None
+
+
+def _times(served: Served) -> _Times:
+    requests = Requests(
+        input_tokens=served.load.input_tokens,
+        output_tokens=served.load.output_tokens,
+        most_sequences=served.layout.data * _most_sequences(served),
+    )
+    architecture, hardware, layout = served.architecture, served.hardware, served.layout
+    precision, calibration = served.precision, served.calibration
     roofline: Roofline = _no_roofline
     if hardware is not None:
         roofline = partial(
             roofline_replica, architecture, hardware, layout=layout, precision=precision
         )
-    measured = None
     if calibration is not None:
         accelerator = None if hardware is None else hardware.accelerator
-        measured = calibration.find(architecture, accelerator, layout=layout, precision=precision)
-    if measured is not None:
-        replica = measured_replica(measured.measurement, requests, roofline)
-        return _estimate(replica, load, goal, source=measured.source, bars=None)
+        found = calibration.find(architecture, accelerator, layout=layout, precision=precision)
+        if found is not None:
+            replica = measured_replica(found.measurement, requests, roofline)
+            return _Times(replica=replica, source=found.source, bars=None)
     estimated = roofline(requests)
     if hardware is None or estimated is None:
         raise ValueError("processors have no roofline: the calibration needs a row for them")
     bars = error_bars(hardware, precision.weights)
-    return _estimate(estimated, load, goal, source=bars.source, bars=bars)
+    return _Times(replica=estimated, source=bars.source, bars=bars)
 
 
 def _no_roofline(_: Requests) -> None:
     return None
 
 
-def _most_sequences(memory: DeviceMemory, load: LoadShape, max_num_seqs: int) -> float:
+def _most_sequences(served: Served) -> float:
     """Of one data-parallel group. A sequence holds its prompt and, on average, half of its
     output."""
-    tokens = load.input_tokens + load.output_tokens // 2
-    return min(max_num_seqs, memory.started_cache_bytes / memory.sequence.held_bytes(tokens))
+    memory = served.memory
+    tokens = served.load.input_tokens + served.load.output_tokens // 2
+    held = memory.started_cache_bytes / memory.sequence.held_bytes(tokens)
+    return min(served.max_num_seqs, held)
 
 
-def _estimate(
-    replica: Replica, load: LoadShape, goal: LatencyGoal, *, source: str, bars: ErrorBars | None
-) -> ServingEstimate:
-    """Without `bars` the replica's times were measured."""
+def _estimate(load: LoadShape, goal: LatencyGoal, times: _Times) -> ServingEstimate:
+    replica, source, bars = times.replica, times.source, times.bars
     basis: Basis = "measured" if bars is None else "estimate"
     sustained, limit = _sustained(replica, goal)
     point = replica.under(min(load.requests_per_s, sustained))
@@ -144,8 +177,6 @@ def _estimate(
             unit="requests/s",
             basis=basis,
             source=f"of {lengths}, limited by {limit}; {source}",
-            low=None if bars is None else _sustained_at_bar(replica, bars, 1, goal),
-            high=None if bars is None else _sustained_at_bar(replica, bars, 0, goal),
         ),
     )
 
@@ -154,10 +185,9 @@ def _inverse(band: Band | None) -> Band | None:
     return None if band is None else (1 / band[1], 1 / band[0])
 
 
-def _sustained_at_bar(replica: Replica, bars: ErrorBars, end: int, goal: LatencyGoal) -> float:
-    """Requests/s at the lower (0) or upper (1) end of the error bars."""
-    at_bar = replica.slower(prompt=bars.prefill[end], step=bars.decode[end])
-    return _sustained(at_bar, goal, rounds=BAR_BISECTIONS)[0]
+def _at_bar(replica: Replica, bars: ErrorBars, end: int) -> Replica:
+    """The replica at the lower (0) or upper (1) end of the error bars."""
+    return replica.slower(prompt=bars.prefill[end], step=bars.decode[end])
 
 
 @lru_cache(maxsize=8192)

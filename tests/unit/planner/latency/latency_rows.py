@@ -17,7 +17,7 @@ from slipway.plan.platform import LatencyGoal
 from slipway.planner.engines.vllm.memory import device_memory
 from slipway.planner.latency.hardware import Hardware
 from slipway.planner.latency.kernels import RECORDED, Efficiencies
-from slipway.planner.latency.replica import LoadShape, serving_estimate
+from slipway.planner.latency.replica import LoadShape, Served, serving_estimate
 from slipway.planner.latency.roofline import Machine, Pass, decode, machine, pass_ms, prefill
 
 Phase = Literal["prefill", "decode"]
@@ -113,17 +113,22 @@ def _estimate_at(row: Mapping[str, Any]) -> ServingEstimate:
         max_len=2048,
         max_num_seqs=MAX_NUM_SEQS,
     )
+    cache = MAX_NUM_SEQS * memory.sequence.held_bytes(2048)
     return serving_estimate(
-        architecture,
-        hardware_of(row),
-        layout=layout,
-        precision=precision,
-        load=LoadShape(
-            requests_per_s=row["serving"]["requests_per_s"], input_tokens=1024, output_tokens=256
-        ),
-        goal=LatencyGoal(ttft_p95_ms=None, tpot_p95_ms=None),
-        memory=replace(memory, kv_tokens=2048 * MAX_NUM_SEQS),
-        max_num_seqs=MAX_NUM_SEQS,
+        Served(
+            architecture=architecture,
+            hardware=hardware_of(row),
+            layout=layout,
+            precision=precision,
+            load=LoadShape(
+                requests_per_s=row["serving"]["requests_per_s"],
+                input_tokens=1024,
+                output_tokens=256,
+            ),
+            goal=LatencyGoal(ttft_p95_ms=None, tpot_p95_ms=None),
+            memory=replace(memory, kv_cache_bytes=cache),
+            max_num_seqs=MAX_NUM_SEQS,
+        )
     )
 
 

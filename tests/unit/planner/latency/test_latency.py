@@ -17,7 +17,12 @@ from slipway.planner.engines.vllm.memory import device_memory
 from slipway.planner.engines.vllm.queueing import Replica
 from slipway.planner.latency.calibration import Calibration, make_calibration
 from slipway.planner.latency.hardware import Hardware, Network
-from slipway.planner.latency.replica import LoadShape, serving_estimate
+from slipway.planner.latency.replica import (
+    LoadShape,
+    Served,
+    serving_estimate,
+    with_sustained_error,
+)
 from slipway.planner.latency.replica_times import Requests, roofline_replica
 from slipway.planner.latency.roofline import decode, machine, pass_ms, prefill
 from tests.unit.planner.architectures import ACCELERATORS, CATALOG, MODELS
@@ -54,9 +59,9 @@ def _estimate(
     calibration: Calibration | None = None,
 ) -> ServingEstimate:
     layout = layout or Layout()
-    return serving_estimate(
-        MODELS[model],
-        Hardware(accelerator_name=accelerator, accelerator=ACCELERATORS[accelerator]),
+    served = Served(
+        architecture=MODELS[model],
+        hardware=Hardware(accelerator_name=accelerator, accelerator=ACCELERATORS[accelerator]),
         layout=layout,
         precision=Precision(),
         load=load,
@@ -65,6 +70,7 @@ def _estimate(
         max_num_seqs=max_num_seqs,
         calibration=calibration,
     )
+    return with_sustained_error(serving_estimate(served), served)
 
 
 def _calibration(**measurement: Any) -> Calibration:
@@ -159,18 +165,20 @@ def test_a_full_kv_cache_limits_the_sequences() -> None:
 
 def test_a_cache_that_holds_no_request_sustains_none() -> None:
     estimate = serving_estimate(
-        MODELS["llama-3.1-8b"],
-        Hardware(accelerator_name="H100-80", accelerator=ACCELERATORS["H100-80"]),
-        layout=Layout(),
-        precision=Precision(),
-        load=CHAT,
-        goal=NO_GOAL,
-        memory=replace(
-            _memory("llama-3.1-8b", "H100-80", Layout(), 256),
-            kv_cache_bytes=1000 * 128 * 1024,
-            longest_sequence_bytes=1000 * 128 * 1024,
-        ),
-        max_num_seqs=MAX_NUM_SEQS,
+        Served(
+            architecture=MODELS["llama-3.1-8b"],
+            hardware=Hardware(accelerator_name="H100-80", accelerator=ACCELERATORS["H100-80"]),
+            layout=Layout(),
+            precision=Precision(),
+            load=CHAT,
+            goal=NO_GOAL,
+            memory=replace(
+                _memory("llama-3.1-8b", "H100-80", Layout(), 256),
+                kv_cache_bytes=1000 * 128 * 1024,
+                longest_sequence_bytes=1000 * 128 * 1024,
+            ),
+            max_num_seqs=MAX_NUM_SEQS,
+        )
     )
     assert estimate.requests_per_s.value == 0
     assert "does not hold one request" in estimate.requests_per_s.source
@@ -262,15 +270,17 @@ def test_a_measurement_of_one_layout_says_nothing_of_another() -> None:
 def test_processors_are_estimated_only_from_a_measurement() -> None:
     def on_processors(calibration: Calibration | None) -> ServingEstimate:
         return serving_estimate(
-            MODELS["smollm2-135m"],
-            None,
-            layout=Layout(),
-            precision=Precision(weights="fp32", kv="fp32"),
-            load=LoadShape(requests_per_s=0.5, input_tokens=37, output_tokens=32),
-            goal=NO_GOAL,
-            memory=_memory("smollm2-135m", "L4", Layout(), 8),
-            max_num_seqs=8,
-            calibration=calibration,
+            Served(
+                architecture=MODELS["smollm2-135m"],
+                hardware=None,
+                layout=Layout(),
+                precision=Precision(weights="fp32", kv="fp32"),
+                load=LoadShape(requests_per_s=0.5, input_tokens=37, output_tokens=32),
+                goal=NO_GOAL,
+                memory=_memory("smollm2-135m", "L4", Layout(), 8),
+                max_num_seqs=8,
+                calibration=calibration,
+            )
         )
 
     with pytest.raises(ValueError, match="processors have no roofline"):
