@@ -22,7 +22,8 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 from slipway.config.catalog import Catalog, load_catalog  # noqa: E402
 from slipway.plan.figures import Layout, Precision  # noqa: E402
 from slipway.planner.engines.vllm.kv_cache import kv_bytes  # noqa: E402
-from slipway.planner.engines.vllm.memory import device_memory, rotation_bytes  # noqa: E402
+from slipway.planner.engines.vllm.memory import device_memory  # noqa: E402
+from slipway.planner.engines.vllm.weights import rotation_bytes  # noqa: E402
 from slipway.planner.memory.quantization import KV_BYTES  # noqa: E402
 from slipway.planner.units import GIB  # noqa: E402
 

@@ -24,7 +24,7 @@ from slipway.config.errors import suggestion
 from slipway.config.hub.names import find_published
 from slipway.config.hub.read import is_model_folder, read_architecture
 from slipway.plan.figures import Layout, Precision
-from slipway.planner.engines.vllm.memory import PART_SOURCES
+from slipway.planner.engines.vllm.memory import part_sources
 from slipway.planner.engines.vllm.parallelism import DEVICES_PER_NODE
 from slipway.planner.memory.fit import Deployment, Fit, fit, replica_layout
 from slipway.planner.memory.parameters import count
@@ -153,7 +153,7 @@ def fit_document(model: str, architecture: Architecture, answer: Fit) -> dict[st
             "weights_gib_per_gpu": _band(memory.weights_bytes, memory.weights_error_bytes),
             "kv_cache_gib_per_gpu": _band(memory.kv_cache_bytes, memory.error_bytes),
         },
-        "sources": dict(PART_SOURCES),
+        "sources": dict(part_sources(architecture, deployment.precision.weights)),
         "notes": [],
     }
 

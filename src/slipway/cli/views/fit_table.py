@@ -13,7 +13,7 @@ from rich.text import Text
 from slipway.cli.views.tables import plain_table
 from slipway.config.catalog import Architecture
 from slipway.plan.figures import DeviceMemory
-from slipway.planner.engines.vllm.memory import PART_SOURCES
+from slipway.planner.engines.vllm.memory import part_sources
 from slipway.planner.memory.fit import Fit
 from slipway.planner.memory.parameters import count
 from slipway.planner.units import GIB
@@ -30,7 +30,7 @@ _VERDICTS = {
 class MemoryPart:
     """One line of a device's memory; `sign` says how it enters the KV cache, which is the sum."""
 
-    key: str  # of PART_SOURCES
+    key: str  # of part_sources
     sign: str
     size_bytes: int
     error_bytes: int = 0
@@ -68,7 +68,7 @@ def fit_table(model: str, architecture: Architecture, answer: Fit) -> Renderable
     said: tuple[RenderableType, ...] = (_verdict(model, answer), *_reasons(answer))
     if answer.verdict == "cannot_run":
         return Group(*said)
-    return Group(*said, _memory(answer.memory), _requests(architecture, answer))
+    return Group(*said, _memory(architecture, answer), _requests(architecture, answer))
 
 
 def _verdict(model: str, answer: Fit) -> Text:
@@ -90,16 +90,17 @@ def _reasons(answer: Fit) -> Iterator[Padding]:
         yield Padding(Text(line), (0, 0, 0, 2), expand=False)
 
 
-def _memory(memory: DeviceMemory) -> Table:
+def _memory(architecture: Architecture, answer: Fit) -> Table:
+    sources = part_sources(architecture, answer.deployment.precision.weights)
     table = plain_table()
     table.add_column("per device", no_wrap=True)
     table.add_column("GiB", justify="right", no_wrap=True)
     table.add_column("error", justify="right", no_wrap=True)
     table.add_column("from", overflow="fold")
-    for part in memory_parts(memory):
+    for part in memory_parts(answer.memory):
         name = part.sign + part.key.replace("_", " ").replace("kv", "KV")
         error = f"± {part.error_bytes / GIB:.2f}" if part.error_bytes else ""
-        table.add_row(name, f"{part.size_bytes / GIB:.2f}", error, PART_SOURCES[part.key])
+        table.add_row(name, f"{part.size_bytes / GIB:.2f}", error, sources[part.key])
     return table
 
 

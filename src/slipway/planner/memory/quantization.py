@@ -28,6 +28,7 @@ class Scheme:
     On every device, each side of a matrix must be a multiple of `split_multiple`, None where
     engines pad or accept any; `expert_multiple` is that of experts where it differs. Engines pad
     an expert's hidden and intermediate sizes on every device to multiples of `expert_padding`.
+    Where a group is not fixed, checkpoints have smaller ones than `group` too.
     """
 
     bits: int
@@ -40,6 +41,7 @@ class Scheme:
     expert_multiple: int | None = None
     expert_padding: tuple[int, int] = (1, 1)
     expert_kernel: ExpertKernel = "triton"
+    is_group_fixed: bool = True
     numbers: Literal["float", "integer"] = "float"
 
     @property
@@ -84,6 +86,7 @@ SCHEMES: Mapping[str, Scheme] = MappingProxyType(
             split_multiple=128,
             expert_multiple=32,
             expert_kernel="marlin",
+            is_group_fixed=False,
         ),
         "gptq": Scheme(
             bits=4,
@@ -92,6 +95,7 @@ SCHEMES: Mapping[str, Scheme] = MappingProxyType(
             split_multiple=128,
             expert_multiple=32,
             expert_kernel="marlin",
+            is_group_fixed=False,
         ),
         "w4a16": Scheme(
             bits=4,
@@ -100,6 +104,7 @@ SCHEMES: Mapping[str, Scheme] = MappingProxyType(
             split_multiple=128,
             expert_multiple=32,
             expert_kernel="marlin",
+            is_group_fixed=False,
         ),
         "w4a16-asym": Scheme(
             bits=4,
@@ -108,6 +113,7 @@ SCHEMES: Mapping[str, Scheme] = MappingProxyType(
             split_multiple=128,
             expert_multiple=32,
             expert_kernel="marlin",
+            is_group_fixed=False,
         ),
         "nvfp4": Scheme(bits=4, group=16, group_bits=8, activation_bits=4, split_multiple=16),
         "mxfp4": Scheme(

@@ -122,7 +122,7 @@ def test_a_person_reads_what_remains(runner: CliRunner) -> None:
     assert "68.6 KiB" in result.stdout
     assert "163,840 of 163,840" in result.stdout
     assert "why" not in result.stdout
-    assert "estimate: counted from catalog/models.yaml" in result.stdout
+    assert "estimate: counted from the architecture" in result.stdout
 
 
 @pytest.mark.parametrize("name", ["Qwen2.5-7B", "Qwen/Qwen2.5-7B-Instruct"])

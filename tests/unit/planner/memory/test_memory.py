@@ -34,10 +34,11 @@ from slipway.planner.engines.vllm.memory import (
     cpu_replica,
     default_batched_tokens,
     device_memory,
-    device_weight_bytes,
     graph_bytes,
+    part_sources,
 )
 from slipway.planner.engines.vllm.releases import release_of
+from slipway.planner.engines.vllm.weights import device_weight_bytes, loaded_weights
 from slipway.planner.memory.quantization import SCHEMES, weight_bytes
 from tests.unit.planner.architectures import ACCELERATORS, MODELS, made_up
 from tests.unit.planner.memory.sequences import sequence_kv_bytes
@@ -643,3 +644,35 @@ def test_linear_attention_keeps_its_states_whatever_the_length() -> None:
 
 def test_layers_with_linear_attention_have_no_cache_for_tokens() -> None:
     assert kv_bytes_per_token(_hybrid(), bytes_per_value=2) == 10 * 2 * 2 * 256 * 2
+
+
+# --- bytes of a checkpoint -------------------------------------------------------------------
+
+
+def test_bytes_of_the_checkpoints_own_files_replace_what_is_counted() -> None:
+    llama = MODELS["llama-3.1-8b"]
+    stored = llama.model_copy(update={"published_bytes": 20 * GIB})
+    counted, _ = loaded_weights(llama, "bf16", Layout(tensor=2))
+    read, error = loaded_weights(stored, "bf16", Layout(tensor=2))
+    table = 131_072 * 128 * 2  # of rotations, on every device
+    assert read == pytest.approx(10 * GIB + table, rel=0.001)
+    assert read > counted
+    assert error == 32 * MIB
+    assert part_sources(stored, "bf16")["weights"].startswith("exact")
+
+
+def test_other_weights_than_the_stored_ones_stay_an_estimate() -> None:
+    llama = MODELS["llama-3.1-8b"]
+    stored = llama.model_copy(update={"published_bytes": 20 * GIB})
+    assert loaded_weights(stored, "fp8", Layout()) == loaded_weights(llama, "fp8", Layout())
+    assert part_sources(stored, "fp8")["weights"].startswith("estimate")
+
+
+@given(
+    model=st.sampled_from(sorted(MODELS)),
+    tensor=st.sampled_from([1, 2, 4, 8, 16]),
+    weights=st.sampled_from(sorted(SCHEMES)),
+)
+def test_no_band_is_wider_than_a_tenth(model: str, tensor: int, weights: str) -> None:
+    loaded, error = loaded_weights(MODELS[model], weights, Layout(tensor=tensor))
+    assert 0 < error <= loaded / 10 + 1

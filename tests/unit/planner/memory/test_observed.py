@@ -74,3 +74,29 @@ def test_kv_caches_that_are_held_out_are_within_eight_percent(kind: str) -> None
     held_out = [each for each in COMPARISONS if each.observed.held_out and each.kind == kind]
     errors = [abs(each.tokens_error) for each in held_out if each.tokens_error is not None]
     assert statistics.median(errors) <= 0.08
+
+
+def test_nine_in_ten_weights_that_are_held_out_are_within_eight_percent() -> None:
+    errors = [each.weights_error for each in COMPARISONS if each.observed.held_out]
+    near = [abs(error) <= 0.08 for error in errors if error is not None]
+    assert sum(near) >= 0.9 * len(near)
+
+
+def test_all_weights_but_one_are_inside_the_error_that_is_stated() -> None:
+    """The one is a 4-bit checkpoint whose group and unquantized matrices are not public."""
+    outside = {each.observed.thread for each in COMPARISONS if each.is_inside_band is False}
+    assert outside == {"vllm-project/vllm#29901"}
+
+
+def test_nine_in_ten_kv_caches_that_are_held_out_are_close() -> None:
+    held_out = [each.is_close for each in COMPARISONS if each.observed.held_out]
+    known = [close for close in held_out if close is not None]
+    assert sum(known) >= 0.9 * len(known)
+
+
+def test_starts_that_failed_for_lack_of_memory_are_not_promised() -> None:
+    """Of two the utilization leaves plenty: whether another process used the device is not said."""
+    promised = {
+        each.observed.thread for each in COMPARISONS if each.is_judged_failure and each.is_promised
+    }
+    assert promised == {"vllm-project/vllm#17431", "vllm-project/vllm#18124"}

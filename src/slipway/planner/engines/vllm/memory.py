@@ -8,8 +8,7 @@ the formulas are checked against known models (test_memory.py), against aiconfig
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 
@@ -17,17 +16,10 @@ from slipway.config.catalog import Accelerator, Architecture
 from slipway.plan.figures import DeviceMemory, Layout, Precision
 from slipway.planner.engines.adapter import LoraAdapters
 from slipway.planner.engines.processor_memory import memory_on_processors
-from slipway.planner.memory.checkpoints import as_published
-from slipway.planner.memory.parameters import (
-    Matrix,
-    input_parameters,
-    layer_matrices,
-    output_parameters,
-)
+from slipway.planner.memory.padding import padded
 from slipway.planner.memory.quantization import (
     KV_BYTES,
     SCHEMES,
-    Scheme,
     scheme_of,
     weight_bytes,
 )
@@ -35,8 +27,9 @@ from slipway.planner.units import GIB, MIB
 
 from .activations import ACTIVATION_BYTES, activation_bytes
 from .kv_cache import in_flight_tokens, is_mixed, kv_bytes_per_token, sequence_memory
-from .parallelism import expert_slices, kv_heads_per_device, stage_layers
+from .parallelism import kv_heads_per_device
 from .releases import NEWEST, Release
+from .weights import is_exact, loaded_weights
 
 # A vLLM CPU replica (Triton, stub, API server, engine core, worker) of SmolLM2-135M in float32
 # with 1 GiB of KV cache: 4.7 GB of RSS summed, 3.95 GB of PSS (measured 2026-11-21, vLLM 0.32,
@@ -60,22 +53,15 @@ GROUP_BUFFER_BYTES = 392 * MIB
 GRAPH_POOL_BYTES = 460 * MIB
 GRAPH_BYTES_PER_LAYER = 4 * MIB
 
-# Errors of the estimates in starts of servers (docs/benchmarks/memory.md), rounded up: a share, and
-# what small models have besides.
-DENSE_WEIGHTS_ERROR = 0.02
-OTHER_WEIGHTS_ERROR = 0.05
-WEIGHTS_ERROR_BYTES = 32 * MIB
-MOST_WEIGHTS_ERROR = 0.10
+# Error of the estimates of what the engine takes, in starts of servers (docs/benchmarks/memory.md).
 ENGINE_ERROR = 0.25
 
 ONE_DEVICE = Layout()
 
-# The source of each part of DeviceMemory.
-PART_SOURCES: Mapping[str, str] = MappingProxyType(
+_PART_SOURCES: Mapping[str, str] = MappingProxyType(
     {
         "device": "catalog/accelerators.yaml",
         "usable": "utilization, vLLM's gpu_memory_utilization",
-        "weights": "estimate: counted from catalog/models.yaml",
         "activations": "estimate: widest part of a layer in the largest step, or the sampler",
         "graphs": "estimate: a pool and 4 MiB a layer",
         "communication": "estimate: buffers observed by aiconfigurator 0.8.0",
@@ -83,6 +69,13 @@ PART_SOURCES: Mapping[str, str] = MappingProxyType(
         "kv_cache": "what is left",
     }
 )
+
+
+def part_sources(architecture: Architecture, weights: str) -> Mapping[str, str]:
+    """The source of each part of DeviceMemory, and how it is known."""
+    counted = f"estimate: counted from the architecture ({architecture.source})"
+    stored = "exact: the checkpoint's own files, divided as the matrices are"
+    return {**_PART_SOURCES, "weights": stored if is_exact(architecture, weights) else counted}
 
 
 def device_memory(
@@ -104,13 +97,13 @@ def device_memory(
     (vllm/v1/worker/gpu_worker.py, determine_available_memory). `utilization` is vLLM's
     gpu_memory_utilization; `max_batched_tokens` defaults to what vLLM chooses for the device.
     """
-    architecture = as_published(architecture, precision.weights)
+    architecture = padded(architecture, precision.weights)
     scheme = scheme_of(architecture, precision.weights)
     kv_width = KV_BYTES[precision.kv]
     tokens = max_batched_tokens or default_batched_tokens(accelerator)
     device_bytes = accelerator.device_mib * MIB
     usable = math.floor(utilization * device_bytes)
-    weights = device_weight_bytes(architecture, scheme, layout) + rotation_bytes(architecture)
+    weights, weights_error = loaded_weights(architecture, precision.weights, layout)
     activations = activation_bytes(
         architecture,
         layout=layout,
@@ -134,7 +127,7 @@ def device_memory(
         device_bytes=device_bytes,
         usable_bytes=usable,
         weights_bytes=weights,
-        weights_error_bytes=weights_error_bytes(architecture, scheme, layout, weights),
+        weights_error_bytes=weights_error,
         engine_error_bytes=math.ceil(ENGINE_ERROR * (usable - weights - cache)),
         activations_bytes=activations,
         graphs_bytes=graphs,
@@ -156,44 +149,6 @@ def default_batched_tokens(accelerator: Accelerator) -> int:
     if gib >= 160:
         return 16_384
     return 8_192 if gib >= 70 and accelerator.fp8_tflops else 2_048  # A100 has no FP8
-
-
-def device_weight_bytes(architecture: Architecture, scheme: Scheme, layout: Layout) -> int:
-    """Weights on the fullest device, which is in the pipeline stage with the most."""
-    stages = stage_layers(architecture.layers, layout.pipeline)
-    return max(
-        math.ceil(
-            _layer_weights(architecture, scheme, layout, stage)
-            + _outer_weights(architecture, scheme, layout, stage)
-        )
-        for stage in stages
-    )
-
-
-def rotation_bytes(architecture: Architecture) -> int:
-    """Cosines and sines of every position up to the context, for half of a head's rotated
-    dimensions each (vllm/model_executor/layers/rotary_embedding/base.py). Every device has one
-    table for all its layers, which is in the memory that loading takes."""
-    if architecture.learned_positions is not None:
-        return 0
-    latent = architecture.latent
-    rotated = latent.rope_dimensions if latent else architecture.head_dim
-    return architecture.context * rotated * ACTIVATION_BYTES
-
-
-def weights_error_bytes(
-    architecture: Architecture, scheme: Scheme, layout: Layout, weights_bytes: int
-) -> int:
-    """By how much a device's weights may be smaller or larger.
-
-    What quantized checkpoints leave in 16 bits differs between them. Whether experts are padded
-    differs between devices and releases, so all of the padding is in doubt.
-    """
-    plain = scheme.bits >= 16 and architecture.experts is None
-    share = DENSE_WEIGHTS_ERROR if plain else OTHER_WEIGHTS_ERROR
-    padding = 1 - 1 / _expert_padding(architecture, scheme, layout)
-    error = max(share, padding) * weights_bytes + WEIGHTS_ERROR_BYTES
-    return math.ceil(min(MOST_WEIGHTS_ERROR * weights_bytes, error))
 
 
 def graph_bytes(architecture: Architecture, layout: Layout) -> int:
@@ -257,68 +212,6 @@ def cpu_replica(
         total_bytes=weights + kv_cache_bytes + CPU_ENGINE_OVERHEAD_BYTES + lora,
         max_len=max_len,
     )
-
-
-def _layer_weights(
-    architecture: Architecture, scheme: Scheme, layout: Layout, stage: range
-) -> float:
-    return sum(
-        _shared_by(matrix, architecture, layout)
-        * matrix.parameters
-        * _overlap(matrix.layers, stage)
-        * scheme.bytes_per_parameter(matrix.kind)
-        * (_expert_padding(architecture, scheme, layout) if matrix.kind == "expert" else 1)
-        for matrix in layer_matrices(architecture)
-    )
-
-
-def _expert_padding(architecture: Architecture, scheme: Scheme, layout: Layout) -> float:
-    """How many times larger the engine makes an expert, so that its kernels can divide it."""
-    experts = architecture.experts
-    if experts is None:
-        return 1.0
-    slice_size = experts.intermediate / expert_slices(layout)
-    ratios = (
-        math.ceil(size / multiple) * multiple / size
-        for size, multiple in zip(
-            (architecture.hidden, slice_size), scheme.expert_padding, strict=True
-        )
-    )
-    return math.prod(ratios)
-
-
-def _outer_weights(
-    architecture: Architecture, scheme: Scheme, layout: Layout, stage: range
-) -> float:
-    """Token and logits table, each divided over the tensor-parallel group; a tied one is held
-    once where both ends are on one stage. Vision towers are counted whole."""
-    first, last = stage.start == 0, stage.stop == architecture.layers
-    vision = architecture.vision_parameters or 0
-    table = architecture.vocabulary * architecture.hidden
-    parameters = 0.0
-    if first:
-        parameters += (input_parameters(architecture) - vision) / layout.tensor + vision
-    if last:
-        tied = first and architecture.tied_embeddings
-        parameters += (output_parameters(architecture) - tied * table) / layout.tensor
-    return parameters * scheme.kept_bytes
-
-
-def _shared_by(matrix: Matrix, architecture: Architecture, layout: Layout) -> float:
-    """The share of a matrix that one device holds."""
-    if matrix.division == "tensor":
-        return 1 / layout.tensor
-    if matrix.division == "kv_heads":
-        return kv_heads_per_device(architecture, layout.tensor) / architecture.kv_heads
-    if matrix.division == "experts" and architecture.experts is not None:
-        held = math.ceil(architecture.experts.count / layout.expert)
-        return held / architecture.experts.count / expert_slices(layout)
-    return 1.0
-
-
-def _overlap(layers: Sequence[int], stage: range) -> int:
-    """How many of the ascending `layers` are in the stage."""
-    return bisect_left(layers, stage.stop) - bisect_left(layers, stage.start)
 
 
 def _sequences_in(cache: int, decoding: int, admitted: int) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from slipway.config.catalog import Architecture
 from slipway.plan.figures import Layout, Precision
-from slipway.planner.memory.checkpoints import as_published
+from slipway.planner.memory.padding import padded
 from slipway.planner.memory.quantization import SCHEMES
 
 EXPERT_SIDE = "an expert's intermediate size"
@@ -23,7 +23,7 @@ def layout_problems(
     architecture: Architecture, layout: Layout, precision: Precision, *, devices_per_node: int
 ) -> tuple[str, ...]:
     """Every reason why vLLM would refuse this layout; of one that it runs, why Slipway does not."""
-    published = as_published(architecture, precision.weights)
+    published = padded(architecture, precision.weights)
     refusals = (
         *_head_problems(published, layout.tensor),
         *_vocabulary_problems(published, layout.tensor),

@@ -1,4 +1,4 @@
-"""What published checkpoints change in an architecture."""
+"""MLPs that are padded before they are quantized, so that more devices can share their groups."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ from slipway.config.catalog import Architecture
 
 
 @cache
-def as_published(architecture: Architecture, weights: str) -> Architecture:
-    """The architecture with the MLPs of its published checkpoint in this scheme.
-
-    Some are padded with zeros before they are quantized. Others' checkpoints of the same model may
-    not be.
-    """
+def padded(architecture: Architecture, weights: str) -> Architecture:
+    """The architecture with the MLPs of its published checkpoint in this scheme, which others'
+    checkpoints of the same model may lack."""
     for checkpoint in architecture.checkpoints:
         if checkpoint.weights == weights and checkpoint.intermediate is not None:
             return architecture.model_copy(update={"intermediate": checkpoint.intermediate})
