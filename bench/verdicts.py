@@ -3,8 +3,8 @@
     .venv/bin/python bench/verdicts.py [--from REVISION]
 
 Asks `slipway fit` of both revisions about every model and accelerator that both know, with the
-published weights and sequences of 8,192 tokens, on 1, 2, 4, 5 and 8 devices. Groups what differs by
-what changed and why. Nothing is measured.
+published weights, FP8 and AWQ, and sequences of 8,192 tokens, on 1, 2, 4, 5 and 8 devices. Groups
+what differs by what changed and why. Nothing is measured.
 """
 
 from __future__ import annotations
@@ -39,22 +39,25 @@ from slipway.planner.memory.fit import Deployment, fit
 catalog = load_catalog(Path(sys.argv[1]))
 verdicts = {}
 for model, architecture in catalog.models.items():
-    for name in catalog.accelerators:
-        for tensor in (1, 2, 4, 5, 8):
-            answer = fit(
-                architecture,
-                Deployment(
-                    accelerator=name,
-                    layout=Layout(tensor=tensor),
-                    precision=Precision(weights=architecture.published_weights),
-                    max_len=min(8192, architecture.context),
-                ),
-                catalog.accelerators,
-            )
-            plain = "fits" if answer.feasible else "does_not_fit"
-            found = getattr(answer, "verdict", plain)
-            reason = answer.reasons[0] if answer.reasons else ""
-            verdicts[f"{model} on {tensor} {name}"] = (found, reason)
+    published = architecture.published_weights
+    for weights in dict.fromkeys((published, "fp8", "awq")):
+        title = model if weights == published else f"{model} {weights}"
+        for name in catalog.accelerators:
+            for tensor in (1, 2, 4, 5, 8):
+                answer = fit(
+                    architecture,
+                    Deployment(
+                        accelerator=name,
+                        layout=Layout(tensor=tensor),
+                        precision=Precision(weights=weights),
+                        max_len=min(8192, architecture.context),
+                    ),
+                    catalog.accelerators,
+                )
+                plain = "fits" if answer.feasible else "does_not_fit"
+                found = getattr(answer, "verdict", plain)
+                reason = answer.reasons[0] if answer.reasons else ""
+                verdicts[f"{title} on {tensor} {name}"] = (found, reason)
 json.dump(verdicts, sys.stdout)
 """
 
@@ -94,6 +97,8 @@ def kind_of(reason: str) -> str:
     """The reason without the numbers of its replica."""
     if "are left for the KV cache" in reason:
         return "the error of the estimate decides"
+    if reason.startswith("not served here"):
+        return "needs Neuron's own vLLM, which Slipway does not include"
     return re.sub(r"-?\d[\d,.]*", "N", reason)
 
 

@@ -51,7 +51,7 @@ def _error(architecture: Architecture, scheme: Scheme) -> float:
     """Of weights that are counted, as a share."""
     if not scheme.is_group_fixed and architecture.quantization_group is None:
         return UNKNOWN_GROUP_ERROR
-    plain = scheme.bits >= 16 and architecture.experts is None
+    plain = scheme.bits >= 8 and architecture.experts is None
     return DENSE_WEIGHTS_ERROR if plain else OTHER_WEIGHTS_ERROR
 
 
