@@ -159,6 +159,12 @@ class Comparison:
         return abs(tokens) <= 0.25 or abs(gib) <= 2
 
     @property
+    def is_cache_inside_band(self) -> bool | None:
+        """Whether what was left is within the error that the planner states."""
+        gib = self.cache_error_gib
+        return None if gib is None else abs(gib) * GIB <= self.memory.error_bytes
+
+    @property
     def _printed_tokens(self) -> float | None:
         """In sequences of full length: of models whose layers differ, older releases printed
         something else as the size of the cache."""
@@ -265,9 +271,11 @@ def _share_of_close(held_out: Sequence[Comparison]) -> str:
     near = [abs(error) <= 0.08 for error in _known(each.weights_error for each in held_out)]
     inside = [each.is_inside_band for each in held_out if each.is_inside_band is not None]
     close = [each.is_close for each in held_out if each.is_close is not None]
+    left = [each.is_cache_inside_band for each in held_out if each.is_cache_inside_band is not None]
     return (
         f"Held out: {sum(near)} of {len(near)} weights are within 8 %, {sum(inside)} inside the"
-        f" error that is stated; {sum(close)} of {len(close)} KV caches are within 25 % or 2 GiB."
+        f" error that is stated; {sum(close)} of {len(close)} KV caches are within 25 % or 2 GiB,"
+        f" {sum(left)} of {len(left)} inside the error."
     )
 
 

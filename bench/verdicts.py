@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -29,6 +28,14 @@ from bench.revisions import extract  # noqa: E402
 BEFORE_ERRORS = "26de71a6"
 
 Verdicts = Mapping[str, tuple[str, str]]  # "model on 2 L4" -> (verdict, first reason)
+
+# A part of a reason -> what such reasons have in common.
+KINDS = {
+    "are left for the KV": "the error of the estimate decides",
+    "not served here": "no engine for Neuron",
+    "a vocabulary of": "the vocabulary cannot be divided",
+    "that awq quantizes together": "its checkpoint is padded for its groups",
+}
 
 PROGRAM = """
 import json, sys
@@ -77,9 +84,12 @@ def main() -> None:
             groups[old, new, kind_of(reason or old_reason)].append(row)
     changed = sum(map(len, groups.values()))
     print(f"Against {revision}: {changed} of {len(both)} replicas.\n")
-    print("| before | now | why | replicas |\n|---|---|---|---|")
     for (old, new, why), rows in sorted(groups.items(), key=lambda group: -len(group[1])):
-        print(f"| {words(old)} | {words(new)} | {why} | {'; '.join(by_model(rows))} |")
+        print(f"## {words(old)}, now {words(new)}: {why}\n\n{len(rows)} replicas.\n")
+        print("| model | on |\n|---|---|")
+        for model, places in by_model(rows):
+            print(f"| {model} | {', '.join(places)} |")
+        print()
 
 
 def verdicts_of(checkout: Path) -> Verdicts:
@@ -94,22 +104,17 @@ def verdicts_of(checkout: Path) -> Verdicts:
 
 
 def kind_of(reason: str) -> str:
-    """The reason without the numbers of its replica."""
-    if "are left for the KV cache" in reason:
-        return "the error of the estimate decides"
-    if reason.startswith("not served here"):
-        return "needs Neuron's own vLLM, which Slipway does not include"
-    return re.sub(r"-?\d[\d,.]*", "N", reason)
+    """The reason in general words, else as it is."""
+    return next((kind for part, kind in KINDS.items() if part in reason), reason)
 
 
-def by_model(rows: list[str]) -> Iterator[str]:
-    """ "llama-3.1-8b on 1 L4, 2 L4": the replicas of one model together."""
+def by_model(rows: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """("llama-3.1-8b", ["1 L4", "2 L4"]): the replicas of one model together."""
     places: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         model, _, where = row.partition(" on ")
         places[model].append(where)
-    for model, found in places.items():
-        yield f"{model} on {', '.join(found)}"
+    yield from places.items()
 
 
 def words(verdict: str) -> str:

@@ -51,6 +51,7 @@ class Accelerator(Sourced):
     bf16_tflops: PositiveFloat
     fp8_tflops: PositiveFloat | None = None
     compute_capability: PositiveFloat | None = None
+    devices_per_node: Count | None = None  # of its servers, where no instance has it
     sustained_bf16_tflops: PositiveFloat | None = None
     sustained_source: str | None = None
     validated: str | None = None

@@ -282,7 +282,7 @@ def test_a_pool_of_an_unknown_accelerator_is_refused() -> None:
         (["--count", "nan"], ["'--count'", "valid integer"]),
         (["--max-len", "0"], ["'--max-len'", "greater than or equal to 1"]),
         (["--quant", ""], ['--quant: slipway does not know ""', "use one of 12, such as"]),
-        (["--gpu", ""], ['catalog/accelerators.yaml does not know ""', "use one of 13, such as"]),
+        (["--gpu", ""], ['catalog/accelerators.yaml does not know ""', "use one of 17, such as"]),
     ],
     ids=" ".join,
 )

@@ -68,7 +68,10 @@ def fit_command(
         int | None, typer.Option("--max-len", min=1, help="Tokens of the longest sequence.")
     ] = None,
     max_num_seqs: Annotated[
-        int, typer.Option("--max-num-seqs", min=1, help="Requests decoded together at most.")
+        int,
+        typer.Option(
+            "--max-num-seqs", min=1, max=100_000, help="Requests decoded together at most."
+        ),
     ] = 256,
     utilization: Annotated[
         float, typer.Option("--utilization", min=0.01, max=1, help="Share of the memory to use.")
@@ -180,9 +183,11 @@ def _known(name: str, known: Mapping[str, object], option: str, where: str) -> s
 
 
 def _devices_per_node(catalog: Catalog, accelerator: str) -> int:
-    """Those of the catalog's largest machine with this accelerator."""
+    """Those of the catalog's largest machine with this accelerator, else of the servers it is sold
+    in."""
     found = (item for item in catalog.instances.values() if item.accelerator == accelerator)
-    return max((item.accelerators for item in found), default=DEVICES_PER_NODE)
+    sold = catalog.accelerators[accelerator].devices_per_node or DEVICES_PER_NODE
+    return max((item.accelerators for item in found), default=sold)
 
 
 def _layout(

@@ -44,6 +44,7 @@ def memory_parts(memory: DeviceMemory) -> tuple[MemoryPart, ...]:
         "communication": memory.communication_bytes,
         "runtime": memory.runtime_bytes,
     }
+    share = memory.engine_error_bytes / sum(taken.values()) if any(taken.values()) else 0.0
     return (
         MemoryPart(key="device", sign="", size_bytes=memory.device_bytes),
         MemoryPart(key="usable", sign="", size_bytes=memory.usable_bytes),
@@ -53,7 +54,10 @@ def memory_parts(memory: DeviceMemory) -> tuple[MemoryPart, ...]:
             size_bytes=memory.weights_bytes,
             error_bytes=memory.weights_error_bytes,
         ),
-        *(MemoryPart(key=key, sign="- ", size_bytes=size) for key, size in taken.items()),
+        *(
+            MemoryPart(key=key, sign="- ", size_bytes=size, error_bytes=round(share * size))
+            for key, size in taken.items()
+        ),
         MemoryPart(
             key="kv_cache",
             sign="= ",
@@ -122,13 +126,20 @@ def _request_lines(architecture: Architecture, answer: Fit) -> Iterator[tuple[st
     if answer.verdict == "does_not_fit":
         return
     yield "tokens of KV cache", f"{answer.kv_tokens:,}"
-    yield "longest sequence", f"{answer.max_len:,} of {architecture.context:,}"
-    yield (
-        "KV cache of one such sequence, per device",
-        f"{memory.sequence.held_bytes(answer.max_len) / GIB:.2f} GiB",
-    )
+    yield _length(answer), f"{answer.max_len:,} of {architecture.context:,}"
+    decoding = memory.sequence.held_bytes(answer.max_len)
+    yield "  its KV cache per device", _gib(decoding)
+    if memory.longest_sequence_bytes != decoding:
+        yield "  while its prompt is computed", _gib(memory.longest_sequence_bytes)
     most = answer.deployment.max_num_seqs * answer.deployment.layout.data
-    yield (
-        f"such requests at once (at most {most:,})",
-        f"{answer.max_concurrent_requests:,}",
-    )
+    yield f"such requests at once, at most {most:,}", f"{answer.max_concurrent_requests:,}"
+
+
+def _length(answer: Fit) -> str:
+    if answer.deployment.max_len is not None:
+        return "longest sequence, as asked"
+    return "longest sequence that surely fits" if answer.feasible else "shortest useful sequence"
+
+
+def _gib(size_bytes: int) -> str:
+    return f"{size_bytes / GIB:.2f} GiB"

@@ -54,7 +54,7 @@ def model_warnings(placed: Placed) -> Iterator[str]:
     demand, option = placed.demand, placed.option
     needed = round(option.replicas_needed.value)
     if verdict(option.memory) == "may_fit":
-        yield f"may fit: {what_decides(option.memory, demand.max_model_len)}"
+        yield what_decides(option.memory, demand.max_model_len)
     if placed.without_room:
         yield (
             f"runs as {describe(option.layout)}: its pool has no room for a better layout"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from slipway.config.catalog import Accelerator, Architecture
 from slipway.plan.figures import DeviceMemory, Layout, Precision
@@ -38,6 +37,8 @@ OTHER_WEIGHTS = {
     "int8": ("awq",),
     "awq": ("fp8",),
     "gptq": ("fp8",),
+    "w4a16": ("fp8",),
+    "w4a16-asym": ("fp8",),
     "nvfp4": ("fp8",),
 }
 NARROWEST_KV = "fp8"
@@ -66,7 +67,7 @@ class Fit:
     """
 
     deployment: Deployment
-    verdict: Verdict | Literal["cannot_run"]
+    verdict: Verdict
     reasons: tuple[str, ...]
     suggestions: tuple[str, ...]
     max_len: int
@@ -113,13 +114,18 @@ def replica_layout(
     if devices is None:
         return Layout(tensor=tensor or 1, pipeline=pipeline or 1)
     if tensor is None:
-        tensor = devices // pipeline if pipeline else min(devices, devices_per_node)
+        tensor = devices // pipeline if pipeline else _widest(devices, devices_per_node)
     layout = Layout(tensor=tensor, pipeline=pipeline or max(1, devices // tensor))
     if layout.devices != devices:
         raise ValueError(
             f"{devices} devices are not tensor {layout.tensor} x pipeline {layout.pipeline}"
         )
     return layout
+
+
+def _widest(devices: int, devices_per_node: int) -> int:
+    """The largest group on one node that divides the devices."""
+    return max(size for size in range(1, devices_per_node + 1) if devices % size == 0)
 
 
 def _answer(
@@ -132,12 +138,13 @@ def _answer(
     refusals = tuple(_refusals(architecture, deployment, accelerator, devices_per_node))
     length = deployment.max_len or _sure_length(architecture, accelerator, deployment)
     memory = _memory(architecture, accelerator, deployment, length)
-    found = "cannot_run" if refusals else verdict(memory)
+    found: Verdict = "cannot_run" if refusals else verdict(memory)
     runs = found in {"fits", "may_fit"}
     return Fit(
         deployment=deployment,
         verdict=found,
-        reasons=refusals or tuple(_memory_reasons(architecture, accelerator, deployment, memory)),
+        reasons=refusals
+        or tuple(_memory_reasons(architecture, accelerator, deployment, memory, length)),
         suggestions=(),
         max_len=length,
         kv_bytes_per_token=kv_bytes_per_token(architecture, bytes_per_value=KV_BYTES[precision.kv]),
@@ -232,10 +239,10 @@ def _memory_reasons(
     accelerator: Accelerator,
     deployment: Deployment,
     memory: DeviceMemory,
+    length: int,
 ) -> Iterator[str]:
     """Why it does not fit, or what decides whether it does."""
     found, cache = verdict(memory), memory.kv_cache_bytes
-    length = deployment.max_len or _sure_length(architecture, accelerator, deployment)
     if found == "fits":
         return
     if found == "may_fit":

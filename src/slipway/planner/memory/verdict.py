@@ -7,7 +7,8 @@ from typing import Literal
 from slipway.plan.figures import DeviceMemory
 from slipway.planner.units import GIB
 
-Verdict = Literal["fits", "may_fit", "does_not_fit"]
+# cannot_run: the engine refuses the replica, whatever its memory.
+Verdict = Literal["fits", "may_fit", "does_not_fit", "cannot_run"]
 
 
 def verdict(memory: DeviceMemory) -> Verdict:
@@ -23,11 +24,14 @@ def what_decides(memory: DeviceMemory, max_len: int) -> str:
     """Why a replica may fit, in words."""
     low = memory.kv_cache_bytes - memory.error_bytes
     high = memory.kv_cache_bytes + memory.error_bytes
+    fits = memory.kv_cache_bytes >= memory.longest_sequence_bytes
     return (
-        f"{_gib(low)} to {_gib(high)} GiB are left for the KV cache, and one sequence of"
-        f" {max_len:,} tokens takes {_gib(memory.longest_sequence_bytes)} GiB: what decides is the"
-        f" error of the weights (± {_gib(memory.weights_error_bytes)} GiB) and of what the engine"
-        f" takes besides (± {_gib(memory.engine_error_bytes)} GiB)"
+        f"{'fits' if fits else 'does not fit'} by the estimate, but"
+        f" {'not surely' if fits else 'may'}: {_gib(low)} to {_gib(high)} GiB are left for the KV"
+        f" cache, and a sequence of {max_len:,} tokens takes {_gib(memory.longest_sequence_bytes)}"
+        f" GiB while its prompt is computed. The outcome depends on the errors of the weights"
+        f" (± {_gib(memory.weights_error_bytes)} GiB) and of the engine's own memory"
+        f" (± {_gib(memory.engine_error_bytes)} GiB)"
     )
 
 

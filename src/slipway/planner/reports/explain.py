@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from slipway.config.catalog import Accelerator, Architecture, Sourced
 from slipway.plan.figures import Basis, DeviceMemory, Figure, SequenceMemory
 from slipway.plan.platform import ModelPlan
+from slipway.planner.engines.vllm.memory import part_sources
 from slipway.planner.engines.vllm.parallelism import kv_heads_per_device
 from slipway.planner.fleet.layouts import describe
 from slipway.planner.memory.quantization import KV_BYTES, SCHEMES
@@ -81,9 +82,10 @@ def _memory(
     scheme = SCHEMES[model.precision.weights]
     yield Line(
         quantity="  - weights on it",
-        arithmetic=f"{model.precision.weights}: {scheme.bits} bits, {describe(model.layout)}",
+        arithmetic=f"{model.precision.weights}: {scheme.bits} bits, {describe(model.layout)},"
+        f" ± {_gib(memory.weights_error_bytes)}",
         result=_gib(memory.weights_bytes),
-        source="slipway.planner.memory.quantization",
+        source=part_sources(architecture, model.precision.weights)["weights"],
     )
     for name, size in _engine_parts(memory):
         if size:
@@ -92,7 +94,7 @@ def _memory(
             )
     yield Line(
         quantity="  = KV cache",
-        arithmetic="what is left",
+        arithmetic=f"what is left, ± {_gib(memory.error_bytes)}",
         result=_gib(memory.kv_cache_bytes),
         source=ENGINE,
     )
@@ -120,6 +122,13 @@ def _cache(model: ModelPlan, architecture: Architecture) -> Iterator[Line]:
     load = model.load
     length = round(load.input_tokens + load.output_tokens) if load else longest
     yield _sequence(f"KV of the mean request, {length:,}", sequence, length)
+    if memory.started_cache_bytes > memory.kv_cache_bytes:
+        yield Line(
+            quantity="KV cache assumed, if it starts",
+            arithmetic=f"of one sequence of {longest:,} tokens while its prompt is computed",
+            result=_gib(memory.started_cache_bytes),
+            source="it may fit: the errors decide",
+        )
     yield Line(
         quantity="requests it holds at once",
         arithmetic=f"{memory.started_cache_bytes:,} B / {sequence.held_bytes(length):,} B, at most"

@@ -140,7 +140,7 @@ def test_near_the_edge_a_model_may_fit_and_is_told_what_decides(runner: CliRunne
     result = runner.invoke(app, ["fit", "gpt-oss-120b", "--gpu", "H100-80"])
     assert result.exit_code == 0
     assert "gpt-oss-120b may fit on 1 x H100-80" in result.stdout
-    assert "what decides is the error of the weights" in " ".join(result.stdout.split())
+    assert "The outcome depends on the errors of the weights" in " ".join(result.stdout.split())
     assert "surely fits with --count 2 --tp 2" in result.stdout
     answer = _answer(runner, "gpt-oss-120b", "--gpu", "H100-80")
     assert (answer["verdict"], answer["feasible"]) == ("may_fit", False)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from io import StringIO
-from typing import Literal
 
 from rich.console import Console, RenderableType
 
@@ -238,7 +237,7 @@ def lines() -> tuple[Line, ...]:
     )
 
 
-def fit_answer(verdict: Verdict | Literal["cannot_run"], cache_gib: float) -> Fit:
+def fit_answer(verdict: Verdict, cache_gib: float) -> Fit:
     """A replica on two devices of 80 GiB with so much left for the KV cache."""
     weights, others = 60 * GIB, (2 * GIB, GIB, GIB // 2, GIB // 8)
     cache = round(cache_gib * GIB)

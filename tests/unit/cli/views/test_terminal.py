@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
-from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -50,7 +49,7 @@ def what_if() -> RenderableType:
     return differences_table([CHANGE], differences(before, after), new_warnings(before, after))
 
 
-def fit(verdict: Verdict | Literal["cannot_run"], cache_gib: float) -> RenderableType:
+def fit(verdict: Verdict, cache_gib: float) -> RenderableType:
     model = "llama-3.1-70b"
     return fit_table(model, MODELS[model], figures.fit_answer(verdict, cache_gib))
 

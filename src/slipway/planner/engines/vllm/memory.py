@@ -74,7 +74,7 @@ _PART_SOURCES: Mapping[str, str] = MappingProxyType(
 def part_sources(architecture: Architecture, weights: str) -> Mapping[str, str]:
     """The source of each part of DeviceMemory, and how it is known."""
     counted = f"estimate: counted from the architecture ({architecture.source})"
-    stored = "exact: the checkpoint's own files, divided as the matrices are"
+    stored = "exact in total, read from the checkpoint's files; a device's share is computed"
     return {**_PART_SOURCES, "weights": stored if is_exact(architecture, weights) else counted}
 
 
