@@ -154,8 +154,8 @@ def _show_change(
     if json:
         sys.stdout.write(plan_to_json(after, before=before))
         return
-    found = differences(before, after)
-    print_tables(differences_table(changes, found, new_warnings(before, after)))
+    found, warnings = differences(before, after), new_warnings(before, after)
+    print_tables(differences_table(changes, found, warnings, cost=after.cost))
     if full:
         _show_plan(after, json=False)
     else:

@@ -14,6 +14,7 @@ from slipway.plan.figures import Cost, Figure
 from slipway.plan.platform import ModelPlan, PlatformPlan, Pool
 from slipway.planner.fleet.layouts import describe
 from slipway.planner.reports.differences import all_warnings
+from slipway.planner.reports.price_date import dated
 
 _GIB = 2**30
 _MARKS = {"estimate": "~", "measured": "=", "exact": "", "declared": ""}
@@ -174,5 +175,6 @@ def _total(cost: Cost) -> str:
         f"{cost.usd_per_month.value:,.0f} USD/month",
         *([] if tokens is None else [f"{tokens.value:.2f} USD per million output tokens"]),
     ]
-    dated = f"; prices of {cost.price_date}" if cost.price_date else ""
-    return f"cost  {'  '.join(parts)}  (all nodes at the declared load{dated})\n"
+    oldest = dated(cost.price_date, cost.price_age_days)
+    prices = f"; oldest price of {oldest}" if oldest else ""
+    return f"cost  {'  '.join(parts)}  (all nodes at the declared load{prices})\n"

@@ -20,6 +20,7 @@ from slipway.planner.fleet.layouts import describe
 from slipway.planner.fleet.sweep import Point, Sweep, cheapest_of_others, declared_front
 from slipway.planner.memory.quantization import KV_BYTES, SCHEMES
 from slipway.planner.memory.quantization import describe as describe_precision
+from slipway.planner.reports.price_date import oldest_price
 
 # For all kinds of colour vision: P. Okabe and M. Ito, "Color Universal Design", 2008, and then
 # P. Tol's muted colours ("Colour Schemes", SRON/EPS/TN/09-002) that differ from those.
@@ -42,8 +43,9 @@ def picture(found: Sweep) -> Figure:
     """Cost against answer time, both logarithmic; `found` has points.
 
     Colours are accelerators, shapes precisions. Large points are those that the table lists, each
-    labelled "instance, replicas x layout": the declared precision's front, joined by a line, and
-    the cheapest of each other precision. Small points are beaten, hollow ones miss the goal.
+    labelled "nodes x instance, replicas x layout": the declared precision's front, joined by a
+    line, and the cheapest of each other precision. Small points are beaten, hollow ones miss the
+    goal. The cost is that of whole instances.
     """
     figure = Figure(figsize=_SIZE_INCHES, dpi=_DOTS_PER_INCH, layout="constrained")
     axes = figure.add_subplot()
@@ -86,12 +88,14 @@ def _position(point: Point) -> tuple[float, float]:
 
 
 def _set_axes(axes: Axes, found: Sweep) -> None:
-    """Limits around what the table lists and the goal; beaten points far away are left out."""
+    """Limits around what the table lists and the goal, with room for labels on the left of the
+    front; beaten points far away are left out."""
     axes.set(
         xscale="log",
         yscale="log",
         xlabel="time of a whole answer: TTFT + output tokens x TPOT, in s (estimate)",
-        ylabel="cost of the declared load, in USD per hour (on demand)",
+        ylabel="whole instances to buy for the declared load, in USD per hour on demand\n"
+        f"(oldest price of {oldest_price([*_listed(found), *_beaten(found)])})",
         title=f"{found.model}: cost against latency",
     )
     for axis in (axes.xaxis, axes.yaxis):
@@ -101,7 +105,7 @@ def _set_axes(axes: Axes, found: Sweep) -> None:
     axes.grid(visible=True, color="#eeeeee")
     axes.set_axisbelow(True)
     seconds, costs = zip(*(_position(each) for each in _listed(found)), strict=True)
-    axes.set_xlim(min(seconds) / 1.7, 1.7 * max(*seconds, found.goal_answer_s or 0.0))
+    axes.set_xlim(min(seconds) / 2.2, 1.7 * max(*seconds, found.goal_answer_s or 0.0))
     axes.set_ylim(min(costs) / 2, max(costs) * 1.5)
 
 
@@ -189,7 +193,8 @@ def _draw_legend(figure: Figure, look: _Look, lines: Sequence[Line2D]) -> None:
             for precision, marker in look.markers.items()
         ),
         entry("points"),
-        entry("in the table: replicas x layout", "o", color=_DARK, markersize=_MARKER_POINTS),
+        entry("in the table: nodes x instance,", "o", color=_DARK, markersize=_MARKER_POINTS),
+        entry("  replicas x layout"),
         entry("  grey label: cheapest of its precision"),
         entry("beaten, as declared", "o", color=_DARK, markersize=_SMALL_MARKER_POINTS),
         entry("misses the goal", "o", color=_DARK, markerfacecolor="none"),
@@ -202,11 +207,11 @@ def _draw_legend(figure: Figure, look: _Look, lines: Sequence[Line2D]) -> None:
 
 
 def _draw_labels(axes: Axes, found: Sweep) -> None:
-    """The instance of every point that the table lists, as far as there is room."""
+    """What to buy for every point that the table lists, as far as there is room."""
     room = _room(axes, found)
     for point in _listed(found):
         label = axes.text(
-            *(0, 0, f"{point.instance}\n{point.replicas} x {describe(point.layout)}"),
+            *(0, 0, _label(point)),
             color="black" if point.as_declared else _GREY,
             fontsize=_FONT_POINTS,
             horizontalalignment="center",
@@ -230,6 +235,10 @@ def _draw_labels(axes: Axes, found: Sweep) -> None:
                 zorder=5,
             )
         )
+
+
+def _label(point: Point) -> str:
+    return f"{point.nodes} x {point.instance}\n{point.replicas} x {describe(point.layout)}"
 
 
 def _room(axes: Axes, found: Sweep) -> LabelRoom:

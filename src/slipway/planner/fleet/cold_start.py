@@ -91,6 +91,7 @@ def _node_parts(supply: Supply, weight_bytes: int) -> dict[str, Figure]:
     sustained_gbps, burst_gbps = (
         min(gbps, MOST_DOWNLOAD_GBPS) for gbps in (supply.sustained_gbps, supply.network_gbps)
     )
+    network = _network(sustained_gbps, burst_gbps)
     rate, worst_rate, best_rate = IMAGE_BYTES_PER_S
     return {
         "node": _seconds(value, low, high, f"a machine boots and registers: {ASSUMED}"),
@@ -104,9 +105,15 @@ def _node_parts(supply: Supply, weight_bytes: int) -> dict[str, Figure]:
             weight_bytes / (share * _bytes_per_s(sustained_gbps)),
             weight_bytes / (best_share * _bytes_per_s(burst_gbps)),
             weight_bytes / (worst_share * _bytes_per_s(sustained_gbps)),
-            f"{weight_bytes / 1e9:.1f} GB over {share:.0%} of {sustained_gbps:g} Gbit/s: {ASSUMED}",
+            f"{weight_bytes / 1e9:.1f} GB over {share:.0%} of {network}: {ASSUMED}",
         ),
     }
+
+
+def _network(sustained_gbps: float, burst_gbps: float) -> str:
+    if sustained_gbps == burst_gbps:
+        return f"{sustained_gbps:g} Gbit/s"
+    return f"{sustained_gbps:g} Gbit/s sustained (up to {burst_gbps:g} in bursts)"
 
 
 def _bytes_per_s(gbps: float) -> float:

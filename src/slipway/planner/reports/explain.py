@@ -14,6 +14,8 @@ from slipway.planner.fleet.layouts import describe
 from slipway.planner.memory.quantization import KV_BYTES, SCHEMES
 from slipway.planner.units import GIB, MIB
 
+from .price_date import dated
+
 COUNTED = "counted from the facts of catalog/models.yaml"
 ENGINE = "vllm/v1/worker/gpu_worker.py, determine_available_memory"
 MEMORY_MODEL = "slipway.planner.engines.vllm.memory"
@@ -217,10 +219,8 @@ def _startup(model: ModelPlan) -> Iterator[Line]:
 
 def _cost(model: ModelPlan) -> Iterator[Line]:
     cost = model.cost
-    dated = f"; price of {cost.price_date}" if cost.price_date else ""
-    if cost.price_age_days is not None:
-        dated += f", {cost.price_age_days} days old"
-    yield _figure("cost", cost.usd_per_hour, note=dated)
+    priced = dated(cost.price_date, cost.price_age_days)
+    yield _figure("cost", cost.usd_per_hour, note=f"; price of {priced}" if priced else "")
     yield _figure("cost a month", cost.usd_per_month)
     if cost.usd_per_million_output_tokens is not None:
         yield _figure("cost of output", cost.usd_per_million_output_tokens)

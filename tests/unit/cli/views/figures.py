@@ -56,6 +56,7 @@ def cost(usd_per_hour: float) -> Cost:
         usd_per_month=figure(730 * usd_per_hour, "USD/month", error=None),
         usd_per_million_output_tokens=figure(usd_per_hour / 12.5, "USD/million tokens", error=None),
         price_date="2026-11-21",
+        price_age_days=5,
     )
 
 
@@ -192,11 +193,25 @@ def sweep() -> Sweep:
                 "p6-b200.48xlarge",
                 Layout(tensor=8, pipeline=4),
                 accelerator="RTX-PRO-6000",
+                nodes=8,
                 usd_per_hour=figure(1456, "USD/h", error=None),
+                share_usd_per_hour=figure(1456, "USD/h", error=None),
                 usd_per_million_output_tokens=figure(142.23, "USD/million tokens", error=None),
                 meets_goal=False,
             ),
-            point("g6e.xlarge", Layout(), precision=awq, as_declared=False),
+            point(
+                "g6e.xlarge",
+                Layout(),
+                accelerator="L40S",
+                precision=awq,
+                as_declared=False,
+                nodes=2,
+                usd_per_hour=figure(3.72, "USD/h", error=None),
+                share_usd_per_hour=figure(3.72, "USD/h", error=None),
+                usd_per_million_output_tokens=figure(0.34, "USD/million tokens", error=None),
+                price_date="2026-07-20",
+                price_age_days=129,
+            ),
         ),
         refused=(Refusal(pool="g6.xlarge TP2", reasons=("a test",)),),
     )

@@ -46,7 +46,8 @@ def what_if() -> RenderableType:
         figures.model("gemma-3-27b", kv_tokens=436_206, usd_per_hour=38.5, warnings=("a warning",)),
         figures.model("phi-4"),
     )
-    return differences_table([CHANGE], differences(before, after), new_warnings(before, after))
+    found, warnings = differences(before, after), new_warnings(before, after)
+    return differences_table([CHANGE], found, warnings, cost=after.cost)
 
 
 def fit(verdict: Verdict, cache_gib: float) -> RenderableType:
@@ -115,29 +116,56 @@ def test_no_number_of_a_plan_is_cut_at_any_width_and_of_any_length(
     width=st.integers(80, 200),
     instance=st.from_regex(r"[a-z][a-z0-9]{1,4}\.[0-9]{1,2}xlarge", fullmatch=True),
     sizes=st.tuples(st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4])),
-    replicas=st.integers(1, 1000),
-    usd_per_hour=amounts,
+    counts=st.tuples(st.integers(1, 1000), st.integers(1, 1000)),
+    prices=st.tuples(amounts, amounts),
     answer_s=amounts,
 )
 def test_no_number_of_a_sweep_is_cut_at_any_width(
     width: int,
     instance: str,
     sizes: tuple[int, int],
-    replicas: int,
-    usd_per_hour: float,
+    counts: tuple[int, int],
+    prices: tuple[float, float],
     answer_s: float,
 ) -> None:
     made = figures.point(
         instance,
         Layout(tensor=sizes[0], pipeline=sizes[1]),
-        replicas=replicas,
-        usd_per_hour=figures.figure(usd_per_hour, "USD/h", error=None),
+        nodes=counts[0],
+        replicas=counts[1],
+        usd_per_hour=figures.figure(prices[0], "USD/h", error=None),
+        share_usd_per_hour=figures.figure(prices[1], "USD/h", error=None),
         answer_s=answer_s,
     )
     text = shown(sweep_table(replace(figures.sweep(), points=(made,))), width)
     assert "…" not in text
-    told = {instance, str(replicas), f"{usd_per_hour:.2f}", f"~{answer_s:.1f}", "met", "goal"}
+    assert f"{counts[0]} x {instance} " in text
+    told = {str(counts[1]), *(f"{each:.2f}" for each in prices), f"~{answer_s:.1f}", "met", "goal"}
     assert told <= set(text.split())
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_sweep_tells_the_share_only_of_what_the_replicas_use_in_part(width: int) -> None:
+    whole = figures.figure(13.72, "USD/h", error=None)
+    part = figures.point("p4de.24xlarge", Layout(), replicas=2)
+    full = replace(part, share_usd_per_hour=whole)
+    assert "share" not in shown(sweep_table(replace(figures.sweep(), points=(full,))), width)
+    both = shown(sweep_table(replace(figures.sweep(), points=(part, full))), width)
+    assert both.split().count("3.43") == 1
+    assert "share" in both
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_sweep_tells_the_date_of_the_oldest_price_in_the_table(width: int) -> None:
+    new, old = figures.sweep().points[0], figures.point("g6e.xlarge", Layout())
+    old = replace(old, price_date="2026-07-20", price_age_days=129)
+    unlisted = replace(old, price_date="2025-01-02", price_age_days=693, pareto=False)
+    text = shown(sweep_table(replace(figures.sweep(), points=(new, old, unlisted))), width)
+    assert "The oldest price is of 2026-07-20, 129 days old." in " ".join(text.split())
+
+
+def test_a_sweep_without_a_point_tells_no_price() -> None:
+    assert "price" not in shown(sweep_table(replace(figures.sweep(), points=())), 100)
 
 
 @cache

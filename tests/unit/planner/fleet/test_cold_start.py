@@ -48,6 +48,7 @@ def test_a_pool_that_grows_waits_for_a_node_its_image_and_its_weights_too() -> N
     assert list(start.parts)[:3] == ["node", "image", "weights"]
     # 65.5 GB over half of 100 Gbit/s: the fabric of 3,200 Gbit/s is for other things
     assert start.parts["weights"].value == pytest.approx(65.5 / 6.25)
+    assert "50% of 100 Gbit/s: " in start.parts["weights"].source
     assert "assumed" in start.parts["node"].source
 
 
@@ -59,6 +60,7 @@ def test_weights_are_downloaded_at_the_rate_that_lasts_and_at_best_at_that_of_a_
     assert weights.value == pytest.approx(16 / (0.5 * 2.5 / 8))
     assert weights.low == pytest.approx(16 / (0.9 * 10 / 8))
     assert weights.high == pytest.approx(16 / (0.25 * 2.5 / 8))
+    assert "2.5 Gbit/s sustained (up to 10 in bursts)" in weights.source
 
 
 def test_the_cliff_by_hand() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime
 import re
 
 import pytest
@@ -11,9 +12,11 @@ from tests.unit.plan.samples import dev_inputs
 from tests.unit.planner.fleets import CATALOG, H100, L4, engine, fleet, model_file
 
 
-def _lines(architecture: str = "qwen2.5-7b", **changes: object) -> dict[str, Line]:
+def _lines(
+    architecture: str = "qwen2.5-7b", *, today: datetime.date | None = None, **changes: object
+) -> dict[str, Line]:
     model = model_file(architecture, engine=engine(architecture)) | changes
-    (capacity,) = make_plan(fleet(model)).models
+    (capacity,) = make_plan(fleet(model), today=today).models
     lines = explain(
         capacity, CATALOG.models[architecture], CATALOG.accelerators[capacity.accelerator]
     )
@@ -24,6 +27,14 @@ def test_every_line_has_a_result_and_a_source() -> None:
     lines = _lines()
     assert all(line.result and line.source for line in lines.values())
     assert {"parameters", "  = KV cache", "TTFT", "replicas needed", "cost"} <= lines.keys()
+
+
+def test_a_price_is_explained_with_its_date_and_its_age() -> None:
+    today = datetime.date(2027, 1, 1)
+    dated = re.search(r"; price of (.*), (\d+) days old$", _lines(today=today)["cost"].source)
+    assert dated is not None
+    assert (today - datetime.date.fromisoformat(dated[1])).days == int(dated[2])
+    assert re.search(r"; price of \d{4}-\d\d-\d\d$", _lines()["cost"].source)
 
 
 def test_the_kv_arithmetic_is_the_one_of_the_table() -> None:
