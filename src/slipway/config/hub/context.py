@@ -13,7 +13,18 @@ LENGTH_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_len
 
 # Kinds of rotary embeddings whose `factor` is in max_position_embeddings already
 # (_get_and_verify_max_len in vllm/config/model.py).
-ALREADY_SCALED = frozenset({"default", "mrope", "su", "longrope", "llama3", "yarn"})
+ALREADY_SCALED = frozenset(
+    {
+        "default",
+        "mrope",
+        "su",
+        "longrope",
+        "llama3",
+        "yarn",
+        "deepseek_yarn",
+        "deepseek_llama_scaling",
+    }
+)
 
 
 def context_of(text: Keys, model_type: str) -> int:
