@@ -212,18 +212,29 @@ LayerPart = Literal[
 ]
 
 
+class StatedBytes(Settings):
+    """Bytes of all tensors of a checkpoint that a server loads, and which key of its files says
+    so."""
+
+    size_bytes: Parameters
+    file: str
+    key: str
+
+
 class Architecture(Sourced):
     """The facts that determine a model's memory and arithmetic, with shortened names from
     config.json.
 
-    `parameters` is the published number, absent where the facts were read from a config.json;
-    `slipway.planner.memory.parameters` counts from the rest. `published_bytes` are those of all
-    tensors of the checkpoint that a server loads, where they were read from its own files.
+    `is_read` is set where the facts were read from a config.json, which `source` names: `date` is
+    then that of the file. `parameters` is the published number, absent where nobody published it;
+    `slipway.planner.memory.parameters` counts from the rest. `published_bytes` is set where
+    the checkpoint's own files say them.
     `published_weights` is the scheme (slipway.planner.memory.quantization) of its published
     weights, with `quantization_group` and `unquantized` as a Checkpoint has them. `packages` and
     `hub` list where they are published, `checkpoints` what else is.
     """
 
+    is_read: bool = False
     parameters: Parameters | None = None
     active_parameters: Parameters | None = None  # parameters per token in a mixture of experts
     layers: Count
@@ -243,7 +254,7 @@ class Architecture(Sourced):
     experts: MixtureOfExperts | None = None
     vision_parameters: Parameters | None = None  # tower and projector
     published_weights: str = "bf16"
-    published_bytes: Parameters | None = None
+    published_bytes: StatedBytes | None = None
     quantization_group: PositiveInt | None = None
     unquantized: Annotated[tuple[Unquantized, ...], Field(strict=False)] = ()
     checkpoints: Annotated[tuple[Checkpoint, ...], Field(strict=False)] = ()

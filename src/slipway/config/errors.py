@@ -58,7 +58,8 @@ def quoted(value: Any) -> str:
     """The value as JSON, shortened to VALUE_WIDTH characters."""
     try:
         text = json.dumps(value, default=str, ensure_ascii=False)
-    except ValueError:  # a number of over 4300 digits, or a value that contains itself
+    except (ValueError, RecursionError):
+        # a number of over 4300 digits, or a value that contains itself or is nested too deeply
         return "a value too long to show"
     return text if len(text) <= VALUE_WIDTH else f"{text[: VALUE_WIDTH - 1]}…"
 
@@ -78,6 +79,13 @@ def suggestion(word: str, known: Iterable[str]) -> str:
         return f"use one of: {', '.join(names.values())}"
     nearest = difflib.get_close_matches(wanted, names, n=_NEAREST, cutoff=0.0)
     return f"use one of {len(names)}, such as {_either([names[each] for each in nearest])}"
+
+
+def suggestion_or(word: str, known: Iterable[str], otherwise: str) -> str:
+    """`suggestion`, and what to do where none of the `known` names is meant."""
+    nearest = suggestion(word, known)
+    ends = nearest.endswith("?")
+    return f"{nearest} Otherwise, {otherwise}" if ends else f"{nearest}; or {otherwise}"
 
 
 def _either(words: Sequence[str]) -> str:

@@ -195,7 +195,7 @@ class VllmEngine(Tagged):
     TAG = "vllm"
     EXAMPLE = "{kind: vllm, max_model_len: 8192}"
     kind: Literal["vllm"]
-    architecture: str | None = None
+    architecture: NonEmpty | None = None
     dtype: Dtype | None = None
     quantization: Quantization | None = None
     kv_cache_dtype: KvCacheDtype | None = None
@@ -241,7 +241,7 @@ class SimEngine(Tagged):
 
     TAG = "sim"
     kind: Literal["sim"]
-    architecture: str
+    architecture: NonEmpty
     profile: NonEmpty
     max_model_len: PositiveInt = 8192
     max_num_seqs: PositiveInt = 256

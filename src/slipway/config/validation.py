@@ -75,14 +75,14 @@ def _problems(
 ) -> Iterator[Problem]:
     for error in errors:
         path, owner, wanted = _place(model, error["loc"])
-        message, fix = _words(error, path, owner)
+        message, fix = words(error, path, owner)
         fix = _better_fix(error, wanted) or fix
         missing = error["type"] == "missing"
         value = None if missing or isinstance(error["input"], BaseModel) else error["input"]
         yield origin.problem(path, message, value=value, fix=fix)
 
 
-def _words(error: ErrorDetails, path: KeyPath, owner: type[BaseModel] | None) -> tuple[str, str]:
+def words(error: ErrorDetails, path: KeyPath, owner: type[BaseModel] | None) -> tuple[str, str]:
     """(what is wrong and what is allowed, how to fix it) for one pydantic error."""
     key = str(path[-1]) if path else ""
     if error["type"] == "extra_forbidden":

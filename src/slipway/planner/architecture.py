@@ -4,17 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipway.config.catalog import HOW_TO_ADD_A_MODEL, Architecture
-from slipway.config.errors import Problem, suggestion
-from slipway.config.hub.names import find_published
+from slipway.config.catalog import Architecture
+from slipway.config.errors import Problem
+from slipway.config.hub.names import find_published, how_to_name
 from slipway.config.model import Model, ModelSettings, PackageSource, PathSource
+from slipway.planner.memory.quantization import scheme_of, weight_bytes
 
 Named = tuple[str, Architecture]
 
 
+# Counted weights were within 10 % of those that servers loaded (docs/benchmarks/memory.md). Another
+# sum is that of an altered file or of another model; the number leaves room for tied tables that
+# are stored twice.
+MOST_DIFFERENCE = 0.25
+
+
 def find_architecture(model: Model, known: Mapping[str, Architecture]) -> Named | Problem:
-    """What plans call the architecture, and itself: the one that the engine names, by its key in
-    `known` or by a name on the hub, else that of the source."""
+    """What plans call the architecture, and itself, or why its weights are not believed."""
+    found = _named(model, known)
+    if isinstance(found, Problem):
+        return found
+    return stated_bytes_problem(found[1]) or found
+
+
+def stated_bytes_problem(architecture: Architecture) -> Problem | None:
+    """Refuses a sum of a checkpoint's files that its weights cannot have."""
+    stated = architecture.published_bytes
+    if stated is None:
+        return None
+    counted = weight_bytes(architecture, scheme_of(architecture, architecture.published_weights))
+    if abs(stated.size_bytes - counted) <= MOST_DIFFERENCE * counted:
+        return None
+    return Problem(
+        source=stated.file,
+        key=stated.key,
+        message=f"must be within {MOST_DIFFERENCE:.0%} of {counted}, the bytes of"
+        f" {architecture.published_weights} weights counted from {architecture.source}",
+        value=stated.size_bytes,
+        fix="download the folder again, or give a copy of its config.json alone",
+    )
+
+
+def _named(model: Model, known: Mapping[str, Architecture]) -> Named | Problem:
+    """The one that the engine names, by its key in `known` or by a name on the hub, else that of
+    the source."""
     settings = model.settings
     named, published = settings.engine.architecture, _published_name(settings)
     if published in known:  # with facts of its own: `slipway.config.hub.model_files`
@@ -26,13 +59,13 @@ def find_architecture(model: Model, known: Mapping[str, Architecture]) -> Named 
             ("engine", "architecture"),
             "is not in catalog/models.yaml",
             value=named,
-            fix=f"{suggestion(named, known)}; or {HOW_TO_ADD_A_MODEL}",
+            fix=how_to_name(named, known),
         )
     found = find_published(published, known) if published else None
     return found or model.origin.problem(
         ("engine", "architecture"),
         "is required: catalog/models.yaml does not know this source",
-        fix=f"name the architecture, or the path of its config.json; or {HOW_TO_ADD_A_MODEL}",
+        fix="give a key of catalog/models.yaml, or the path of the model's config.json",
         value=published,
     )
 

@@ -14,16 +14,12 @@ from slipway.cli.environment import CHECKOUT
 from slipway.cli.errors import FAILED, WRONG_INPUT, CliError
 from slipway.cli.options import Json
 from slipway.cli.views.fit_table import fit_table, memory_parts
-from slipway.config.catalog import (
-    HOW_TO_ADD_A_MODEL,
-    Architecture,
-    Catalog,
-    load_catalog,
-)
-from slipway.config.errors import suggestion
-from slipway.config.hub.names import find_published
+from slipway.config.catalog import Architecture, Catalog, load_catalog
+from slipway.config.errors import ConfigError, suggestion
+from slipway.config.hub.names import find_published, how_to_name
 from slipway.config.hub.read import is_model_folder, read_architecture
 from slipway.plan.figures import Layout, Precision
+from slipway.planner.architecture import stated_bytes_problem
 from slipway.planner.engines.vllm.memory import part_sources
 from slipway.planner.engines.vllm.parallelism import DEVICES_PER_NODE
 from slipway.planner.memory.fit import Deployment, Fit, fit, replica_layout
@@ -106,22 +102,40 @@ def fit_command(
 
 def find_model(name: str, known: Mapping[str, Architecture]) -> tuple[str, Architecture]:
     """The model's name and architecture: by its catalog key or its name on the hub, in any case, or
-    from a config.json or a folder that has one. Raises ConfigError for a file that is not counted.
+    from a config.json or a folder that has one. Raises CliError.
     """
     wanted, path = name.lower(), Path(name)
     if wanted in known:
         return wanted, known[wanted]
     if path.suffix == ".json" or is_model_folder(path):
-        return name, read_architecture(path, source=name)
+        return name, _read(path, name)
     published = find_published(name, known)
     if published is not None:
         return published
-    raise CliError(
-        f'catalog/models.yaml has no model "{name}"',
-        fix=f"{suggestion(wanted, known)}; or give the path of its config.json; or"
-        f" {HOW_TO_ADD_A_MODEL}",
-        exit_code=WRONG_INPUT,
-    )
+    message, fix = _unknown(name, path, known)
+    raise CliError(message, fix=fix, exit_code=WRONG_INPUT)
+
+
+def _read(path: Path, name: str) -> Architecture:
+    try:
+        architecture = read_architecture(path, source=name)
+        if problem := stated_bytes_problem(architecture):
+            raise ConfigError([problem])
+    except ConfigError as error:
+        message = f"the model cannot be read\n{error}"  # which has the fix
+        raise CliError(message, fix="", exit_code=WRONG_INPUT) from None
+    return architecture
+
+
+def _unknown(name: str, path: Path, known: Mapping[str, Architecture]) -> tuple[str, str]:
+    """What is wrong with the name of a model, and the fix."""
+    if not name.strip():
+        return "the name is empty", "give a key of catalog/models.yaml, or a path of a config.json"
+    if path.is_dir():
+        return f"{name}: no config.json in this folder", "give the folder that has it"
+    if name.startswith((".", "/", "~")):
+        return f"{name}: there is no such file or folder", "correct the path"
+    return f'catalog/models.yaml has no model "{name}"', how_to_name(name, known)
 
 
 def fit_document(model: str, architecture: Architecture, answer: Fit) -> dict[str, Any]:

@@ -10,12 +10,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from slipway.config.catalog import Architecture, LayerPart
-from slipway.config.errors import suggestion
+from slipway.config.errors import suggestion_or
 
+from .attention import head_dim, kv_heads
 from .context import context_of
 from .families import FAMILIES, Family
 from .keys import Keys
 from .linear import latent_attention
+from .own_keys import in_own_words
 from .quantized import published
 
 TEXT = "text_config"
@@ -30,30 +32,29 @@ def architecture_of(config: Mapping[str, Any], *, source: str, date: datetime.da
     feature that would be counted wrongly.
     """
     top = Keys(source=source, values=config)
-    try:
-        return _architecture(top, source=source, date=date)
-    except ValidationError as error:
-        wrong = error.errors(include_url=False)[0]
-        key = ".".join(map(str, wrong["loc"]))
-        raise top.refusal(
-            key, wrong["msg"].lower(), value=wrong["input"], fix="correct the value"
-        ) from None
-
-
-def _architecture(top: Keys, *, source: str, date: datetime.date) -> Architecture:
     kind, family = _family(top)
     text = _text(top, family)
     _refuse_unsupported(text, family)
-    hidden, heads = text.written("hidden_size"), text.number("num_attention_heads")
+    try:
+        unquantized = _unquantized(top, text, kind, source=source, date=date)
+        facts = {**dict(unquantized), **published(unquantized, top)}
+        return Architecture.model_validate(facts)
+    except ValidationError as error:
+        raise in_own_words(error, text) from None
+
+
+def _unquantized(
+    top: Keys, text: Keys, kind: str, *, source: str, date: datetime.date
+) -> Architecture:
+    family, hidden = FAMILIES[kind], text.written("hidden_size")
     latent = latent_attention(text) if family.latent else None
-    unquantized = Architecture(
+    return Architecture(
+        is_read=True,
         layers=text.written("num_hidden_layers"),
         hidden=hidden,
-        heads=heads,
-        kv_heads=text.optional("num_key_value_heads") or heads,
-        head_dim=latent.value_dimensions
-        if latent
-        else text.optional("head_dim") or hidden // heads,
+        heads=text.number("num_attention_heads"),
+        kv_heads=text.number("num_attention_heads") if latent else kv_heads(text),
+        head_dim=latent.value_dimensions if latent else head_dim(text),
         intermediate=text.number(*family.intermediate),
         vocabulary=text.number("vocab_size"),
         tied_embeddings=_is_tied(top, text),
@@ -69,7 +70,6 @@ def _architecture(top: Keys, *, source: str, date: datetime.date) -> Architectur
         date=date,
         confidence="documented",
     )
-    return unquantized.model_copy(update=published(unquantized, top))
 
 
 def _family(top: Keys) -> tuple[str, Family]:
@@ -78,9 +78,9 @@ def _family(top: Keys) -> tuple[str, Family]:
         return kind, FAMILIES[kind]
     raise top.refusal(
         "model_type",
-        f"is not one of the {len(FAMILIES)} kinds that are counted",
+        "this model_type is not supported" if kind else "is required",
         value=kind or None,
-        fix=f"{suggestion(kind, FAMILIES)}; docs/planning.md lists them",
+        fix=suggestion_or(kind, FAMILIES, "see docs/planning.md, which lists those supported"),
     )
 
 
@@ -95,9 +95,9 @@ def _refuse_unsupported(text: Keys, family: Family) -> None:
         if text.get(key) not in (None, supported):
             raise text.refusal(
                 key,
-                f"is supported only as {str(supported).lower()}",
+                f"must be {str(supported).lower()}",
                 value=text.get(key),
-                fix="use a model that has it so",
+                fix="use another model: other values are not supported",
             )
 
 
@@ -119,7 +119,7 @@ def _vision(top: Keys, family: Family, hidden: int) -> int | None:
     if not top.below("vision_config").values:
         raise top.refusal(
             "vision_config",
-            "is required to count the vision tower",
+            "is required: the vision tower is counted from it",
             fix="add it, or use the text model's own model_type",
         )
     return family.vision(top.below("vision_config"), hidden)

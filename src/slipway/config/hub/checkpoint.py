@@ -2,54 +2,104 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from slipway.config.catalog import StatedBytes
+from slipway.config.validation import words
+
+from .json_file import parse_json, read_json, refused
+from .keys import Keys
+
 INDEX = "model.safetensors.index.json"
+DOWNLOAD = "download the file again"
+ALONE = "model.safetensors"  # a checkpoint in one file, which has no index
 _LENGTH_BYTES = 8  # of the header, little-endian (safetensors' README, "Format")
 _MOST_HEADER_BYTES = 100_000_000  # safetensors' own limit
 _LAYER = re.compile(r"(?:^|\.)layers\.(\d+)\.")
 
 
-def published_bytes(folder: Path, layers: int) -> int | None:
+def published_bytes(folder: Path, layers: int, *, source: str) -> StatedBytes | None:
     """Bytes of the tensors that a server loads; None where the files do not say.
 
     The headers of the folder's .safetensors say each tensor's size; where weights are not here, the
     index says the sum, unless it has tensors that are not loaded. Those are of layers after the
     last, and in `mtp`: layers for predicting several tokens, used by speculative decoding only.
+    `source` is what messages call the folder. Raises ConfigError for a broken file.
     """
-    index = _json(folder / INDEX)
-    names = index.get("weight_map", {}) if index else {}
-    files = {folder / name for name in names.values()} if index else _alone(folder)
-    if files and all(file.is_file() for file in files):
-        tensors = [item for file in files for item in _header(file).items()]
-        return sum(size for name, size in tensors if _is_loaded(name, layers)) or None
-    total = index.get("metadata", {}).get("total_size") if index else None
-    is_whole = bool(names) and all(_is_loaded(name, layers) for name in names)
-    return total if isinstance(total, int) and is_whole else None
+    if not (folder / INDEX).is_file():
+        files = [ALONE] if (folder / ALONE).is_file() else []
+        return _of_headers(folder, files, layers, source)
+    index = read_json(folder / INDEX, str(Path(source) / INDEX))
+    places = index.below("weight_map")
+    files = sorted({places.name(tensor) or "" for tensor in places.values})
+    if files and all((folder / name).is_file() for name in files):
+        return _of_headers(folder, files, layers, source)
+    return _of_index(index, layers)
 
 
-def _alone(folder: Path) -> set[Path]:
-    """A checkpoint in one file, which has no index."""
-    return set(folder.glob("model.safetensors"))
+def _of_headers(folder: Path, files: list[str], layers: int, source: str) -> StatedBytes | None:
+    total = 0
+    for name in files:
+        header = _header(folder / name, str(Path(source) / name))
+        if header is None:
+            return None
+        total += sum(size for tensor, size in header.items() if _is_loaded(tensor, layers))
+    if not total:
+        return None
+    file = files[0] if len(files) == 1 else "*.safetensors"
+    return _stated(Keys(source=str(Path(source) / file), values={}), "data_offsets", total)
 
 
-def _header(file: Path) -> Mapping[str, int]:
-    """Bytes of each tensor; empty where the file is not in this format."""
-    with file.open("rb") as opened:
-        length = int.from_bytes(opened.read(_LENGTH_BYTES), "little")
-        text = opened.read(length) if length <= _MOST_HEADER_BYTES else b""
-    header = _mapping(text)
-    header.pop("__metadata__", None)
-    return {name: _size(tensor.get("data_offsets", (0, 0))) for name, tensor in header.items()}
+def _of_index(index: Keys, layers: int) -> StatedBytes | None:
+    names, metadata = index.below("weight_map").values, index.below("metadata")
+    total = metadata.get("total_size")
+    if total is None or not names or not all(_is_loaded(name, layers) for name in names):
+        return None
+    return _stated(metadata, "total_size", total)
 
 
-def _size(offsets: Iterable[int]) -> int:
-    start, end = offsets
-    return end - start
+def _stated(keys: Keys, key: str, total: Any) -> StatedBytes:
+    """Sums of tensors in parts of a byte are written as fractions, whole ones too."""
+    whole = int(total) if isinstance(total, float) and total.is_integer() else total
+    try:
+        return StatedBytes(size_bytes=whole, file=keys.source, key=f"{keys.section}{key}")
+    except ValidationError as error:
+        message, _ = words(error.errors(include_url=False)[0], (key,), None)
+        raise keys.refusal(key, message, value=total, fix=DOWNLOAD) from None
+
+
+def _header(file: Path, source: str) -> Mapping[str, int] | None:
+    """Bytes of each tensor; None where the file is not in this format, as one that Git LFS has not
+    replaced yet."""
+    try:
+        with file.open("rb") as opened:
+            length = int.from_bytes(opened.read(_LENGTH_BYTES), "little")
+            text = opened.read(length) if length <= _MOST_HEADER_BYTES else None
+    except OSError as error:
+        raise refused(source, f"cannot be read: {error.strerror}", "check the path") from None
+    if text is None:
+        return None
+    if not length or len(text) < length:
+        raise refused(source, "ends within its header")
+    header = parse_json(text, source)
+    return {name: _size(header.below(name)) for name in header.values if name != "__metadata__"}
+
+
+def _size(tensor: Keys) -> int:
+    offsets = tensor.numbers("data_offsets")
+    if len(offsets) != 2 or not 0 <= offsets[0] <= offsets[1]:
+        raise tensor.refusal(
+            "data_offsets",
+            "must be the start and the end of the tensor in bytes",
+            value=tensor.get("data_offsets"),
+            fix=DOWNLOAD,
+        )
+    return offsets[1] - offsets[0]
 
 
 def _is_loaded(name: str, layers: int) -> bool:
@@ -57,15 +107,3 @@ def _is_loaded(name: str, layers: int) -> bool:
         return False
     layer = _LAYER.search(name)
     return layer is None or int(layer[1]) < layers or "vision" in name or "visual" in name
-
-
-def _json(file: Path) -> dict[str, Any]:
-    return _mapping(file.read_bytes()) if file.is_file() else {}
-
-
-def _mapping(text: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}

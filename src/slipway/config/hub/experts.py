@@ -32,7 +32,7 @@ def after_dense_layers(text: Keys) -> MixtureOfExperts | None:
     if text.get("moe_layer_freq") not in (None, 1):
         raise text.refusal(
             "moe_layer_freq",
-            "is not supported: only experts in every layer after the dense ones are counted",
+            "must be 1: experts in every layer after the dense ones",
             value=text.get("moe_layer_freq"),
             fix="use a model with 1",
         )

@@ -32,7 +32,7 @@ class Keys:
         key = self._spelled(spellings)
         value = self.get(key)
         if value is None:
-            raise self.refusal(key, "is required to count the model", fix=f"add `{key}`")
+            raise self.refusal(key, "is required", fix=f"add `{key}`")
         return self._whole(key, value, least)
 
     def optional(self, *spellings: str, least: int = 1) -> int | None:
@@ -44,7 +44,7 @@ class Keys:
     def written(self, key: str) -> int:
         """The number of a key for which no default is taken."""
         if key not in self.values:
-            raise self.refusal(key, "is required to count the model", fix=f"add `{key}`")
+            raise self.refusal(key, "is required", fix=f"add `{key}`")
         return self.number(key)
 
     def flag(self, key: str) -> bool:

@@ -45,17 +45,23 @@ def _of_engine(
     if published is not None:
         return dict([published])
     path = (root / model.origin.source).parent / named
-    if not named.endswith(SUFFIX) and not is_model_folder(path):
+    if not named.endswith(SUFFIX) and not path.is_dir():
         return {}
     if not path.exists():
-        problem = model.origin.problem(
-            ("engine", "architecture"),
-            "there is no such file beside this one",
-            value=named,
-            fix="correct the path, which is relative to the model file",
-        )
-        raise ConfigError([problem])
+        raise _wrong_path(model, "there is no such file beside this one")
+    if path.is_dir() and not is_model_folder(path):
+        raise _wrong_path(model, "no config.json in this folder")
     return {named: read_architecture(path, source=str(Path(model.origin.source).parent / named))}
+
+
+def _wrong_path(model: Model, message: str) -> ConfigError:
+    problem = model.origin.problem(
+        ("engine", "architecture"),
+        message,
+        value=model.settings.engine.architecture,
+        fix="correct the path, which is relative to the model file",
+    )
+    return ConfigError([problem])
 
 
 def _of_source(model: Model, known: Mapping[str, Architecture]) -> dict[str, Architecture]:

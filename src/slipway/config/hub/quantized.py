@@ -28,7 +28,7 @@ Published = dict[str, Any]
 
 def published(architecture: Architecture, top: Keys) -> Published:
     """Empty where the weights are not quantized. Raises ConfigError for a scheme that is not
-    counted."""
+    supported."""
     if not top.get(KEY):
         return {}
     stated = top.below(KEY)
@@ -36,7 +36,7 @@ def published(architecture: Architecture, top: Keys) -> Published:
     if method not in METHODS:
         raise stated.refusal(
             "quant_method",
-            "is not counted",
+            "is not supported",
             value=method,
             fix=f"use weights in one of {', '.join(METHODS)}",
         )
@@ -77,10 +77,15 @@ def _gptq(architecture: Architecture, stated: Keys) -> Published:
     return _fields(architecture, stated, "gptq", within(()), group=group)
 
 
-def _mxfp4(architecture: Architecture, _: Keys) -> Published:
+def _mxfp4(architecture: Architecture, stated: Keys) -> Published:
     """The scheme packs experts only, as gpt-oss does."""
     if architecture.experts is None:
-        return {}
+        raise stated.refusal(
+            "quant_method",
+            "is supported for mixtures of experts only, which this model is not",
+            value=stated.get("quant_method"),
+            fix="use other weights of this model",
+        )
     return {"published_weights": "mxfp4"}
 
 
@@ -117,7 +122,7 @@ def _compressed(architecture: Architecture, stated: Keys) -> Published:
         return _fields(architecture, stated, "nvfp4", is_kept)
     raise weights.refusal(
         "type",
-        "is not counted with these bits, strategy and activations",
+        "is not supported with these bits, strategy and activations",
         value=dict(weights.values),
         fix="use weights in 8 bits, in integers of 4 bits by group, or in NVFP4",
     )
@@ -163,7 +168,7 @@ def _fields(
         matrix, layer = partly.args
         raise stated.refusal(
             "ignore",
-            f"keeps only some modules of the {matrix} of layer {layer}, which is not counted",
+            f"keeps only some modules of the {matrix} of layer {layer}, which is not supported",
             fix="use weights that keep all of them, or none",
         ) from None
     return {
@@ -182,7 +187,7 @@ def _expect(stated: Keys, key: str, supported: Any) -> None:
 def _unknown(stated: Keys, key: str, supported: str) -> Exception:
     return stated.refusal(
         key,
-        f"is counted only as {supported}",
+        f"must be {supported}",
         value=stated.get(key),
         fix="use other weights of this model",
     )

@@ -93,7 +93,7 @@ def siglip(vision: Keys, text_hidden: int) -> int:
     if vision.get("vision_use_head") is not False:
         raise vision.refusal(
             "vision_use_head",
-            "must be false: a head is not counted",
+            "must be false: a head is not supported",
             value=vision.get("vision_use_head"),
             fix="use a model with false, as those of Gemma 3 are",
         )

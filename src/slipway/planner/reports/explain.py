@@ -16,7 +16,6 @@ from slipway.planner.units import GIB, MIB
 
 from .price_date import dated
 
-COUNTED = "counted from the facts of catalog/models.yaml"
 ENGINE = "vllm/v1/worker/gpu_worker.py, determine_available_memory"
 MEMORY_MODEL = "slipway.planner.engines.vllm.memory"
 BLOCKS = "whole blocks, in groups of layers (slipway.planner.engines.vllm.kv_cache)"
@@ -47,20 +46,28 @@ def explain(
 
 
 def _parameters(model: ModelPlan, architecture: Architecture) -> Iterator[Line]:
+    counted, origin = _facts(architecture)
     yield Line(
         quantity="parameters",
         arithmetic=f"{architecture.layers} layers of {architecture.hidden}, vocabulary"
         f" {architecture.vocabulary:,}",
         result=f"{model.parameters / 1e9:.2f} billion",
-        source=f"{COUNTED} ({_origin(architecture)})",
+        source=f"{counted} ({origin})",
     )
     if model.active_parameters != model.parameters:
         yield Line(
             quantity="  of which active",
             arithmetic="the experts a token is routed to",
             result=f"{model.active_parameters / 1e9:.2f} billion",
-            source=COUNTED,
+            source=counted,
         )
+
+
+def _facts(architecture: Architecture) -> tuple[str, str]:
+    """What a number is counted from, and where that is from: nobody has checked a user's file."""
+    if architecture.is_read:
+        return "counted from the model's config.json", f"read from {architecture.source}"
+    return "counted from the facts of catalog/models.yaml", _origin(architecture)
 
 
 def _memory(

@@ -54,6 +54,8 @@ def test_the_dtype_is_the_one_that_vllm_loads(stated: str, read_as: str) -> None
         ({"type": "yarn", "factor": 4.0}, 4096),
         ({"rope_type": "linear", "factor": 4.0}, 16384),
         ({"type": "dynamic", "factor": 2.0}, 8192),
+        ({"rope_type": "deepseek_yarn", "factor": 40.0}, 4096),
+        ({"rope_type": "deepseek_llama_scaling", "factor": 8.0}, 4096),
     ],
 )
 def test_the_context_is_scaled_where_vllm_scales_it(
@@ -117,9 +119,22 @@ def test_states_are_as_wide_as_the_file_says() -> None:
 REFUSED = [
     (LLAMA, {"model_type": "mamba2"}, "model_type", '"mamba2"'),
     (LLAMA, {"model_type": "gemma4"}, "model_type", 'did you mean "gemma'),
-    (LLAMA, {"model_type": "t5"}, "model_type", "kinds that are counted"),
-    (LLAMA, {"model_type": None}, "model_type", "kinds that are counted"),
+    (LLAMA, {"model_type": "t5"}, "model_type", "this model_type is not supported"),
+    (LLAMA, {"model_type": None}, "model_type", "is required"),
     (LLAMA, {"hidden_size": "64"}, "hidden_size", "whole number"),
+    (LLAMA, {"num_hidden_layers": 10**6}, "num_hidden_layers", "must be at most"),
+    (LLAMA, {"vocab_size": 10**9}, "vocab_size", "must be at most 100000000"),
+    (QWEN_MOE, {"num_experts": 10**9}, "num_experts", "must be at most"),
+    (DEEPSEEK, {"v_head_dim": 10**9}, "v_head_dim", "must be at most"),
+    (
+        LLAMA,
+        {"num_attention_heads": 30, "num_key_value_heads": 8, "head_dim": 8},
+        "num_key_value_heads",
+        "must divide num_attention_heads, which is 30",
+    ),
+    (LLAMA, {"num_key_value_heads": 5}, "num_key_value_heads", "must divide"),
+    (LLAMA, {"num_key_value_heads": 16}, "num_key_value_heads", "which is 8"),
+    (LLAMA, {"num_attention_heads": 6}, "hidden_size", "multiple of num_attention_heads"),
     (LLAMA, {"num_hidden_layers": 0}, "num_hidden_layers", "1 or more"),
     (LLAMA, {"tie_word_embeddings": "yes"}, "tie_word_embeddings", "true or false"),
     (LLAMA, {"torch_dtype": "float8"}, "torch_dtype", "float8"),
@@ -133,15 +148,15 @@ REFUSED = [
     (LLAMA, {"use_sliding_window": True}, "use_sliding_window", "not supported"),
     (GEMMA_3, {"layer_types": ["mamba"] * 12}, "layer_types", "mamba"),
     (QWEN_MOE, {"mlp_only_layers": [3]}, "mlp_only_layers", "[3]"),
-    (QWEN_MOE, {"shared_expert_intermediate_size": 32}, "shared_expert_inter", "only as 0"),
+    (QWEN_MOE, {"shared_expert_intermediate_size": 32}, "shared_expert_inter", "must be 0"),
     (QWEN_NEXT, {"shared_expert_intermediate_size": 33}, "shared_expert_inter", "multiple"),
-    (QWEN_NEXT, {"attn_output_gate": False}, "attn_output_gate", "only as true"),
+    (QWEN_NEXT, {"attn_output_gate": False}, "attn_output_gate", "must be true"),
     (QWEN_NEXT, {"layer_types": ["full_attention"] * 2 + ["linear_attention"] * 6}, "", "evenly"),
     (DEEPSEEK, {"moe_layer_freq": 2}, "moe_layer_freq", "(found 2)"),
-    (DEEPSEEK, {"attention_bias": True}, "attention_bias", "only as false"),
+    (DEEPSEEK, {"attention_bias": True}, "attention_bias", "must be false"),
     (DEEPSEEK, {"mlp_layer_types": ["sparse", "dense"]}, "mlp_layer_types", "after the first"),
     (LLAMA_4, {"moe_layers": [0, 1]}, "moe_layers", "every 2th layer"),
-    ({**LLAMA, "model_type": "phi"}, {"qk_layernorm": True}, "qk_layernorm", "only as false"),
+    ({**LLAMA, "model_type": "phi"}, {"qk_layernorm": True}, "qk_layernorm", "must be false"),
     ({**LLAMA, "model_type": "gemma3"}, {}, "vision_config", "required"),
     (
         {**LLAMA, "model_type": "gemma3"},
@@ -170,6 +185,20 @@ def test_no_default_is_taken_for_the_size_of_a_model(key: str) -> None:
     config = {name: value for name, value in LLAMA.items() if name != key}
     with pytest.raises(ConfigError, match=key):
         read(config)
+
+
+def test_heads_that_do_not_divide_the_hidden_size_may_have_a_size_of_their_own() -> None:
+    architecture = read(LLAMA, num_attention_heads=6, head_dim=16)
+    assert (architecture.heads, architecture.head_dim) == (6, 16)
+
+
+def test_a_key_of_the_text_model_is_named_with_its_section() -> None:
+    text = LLAMA | {"vocab_size": 10**9}
+    with pytest.raises(ConfigError, match=r"config.json: text_config\.vocab_size: must be at most"):
+        read(
+            {"model_type": "llama4", "text_config": text | {"intermediate_size_mlp": 256}}
+            | {"vision_config": {"hidden_size": 64}}
+        )
 
 
 JSON = st.recursive(

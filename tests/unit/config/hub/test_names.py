@@ -20,6 +20,7 @@ from tests.unit.planner.architectures import MODELS
 
 FP8 = "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic"
 META = "meta-llama/Llama-3.1-405B-Instruct-FP8"
+ORIGIN = Origin(source="models/chat.yaml")
 CHECKPOINTS = [
     (key, checkpoint) for key, model in MODELS.items() for checkpoint in model.checkpoints
 ]
@@ -28,8 +29,7 @@ CHECKPOINTS = [
 def model(source: dict[str, str] | None = None, architecture: str | None = None) -> Model:
     engine = {"kind": "vllm"} | ({"architecture": architecture} if architecture else {})
     values: dict[str, Any] = {"name": "chat", "engine": engine}
-    origin = Origin(source="models/chat.yaml")
-    return parse_model(values | ({"source": source} if source else {}), origin=origin)
+    return parse_model(values | ({"source": source} if source else {}), origin=ORIGIN)
 
 
 def hub(name: str) -> dict[str, str]:
@@ -129,7 +129,7 @@ def test_a_file_that_is_missing_is_refused_with_its_key(tmp_path: Path) -> None:
     assert (problem.source, problem.key) == ("models/chat.yaml", "engine.architecture")
 
 
-def test_a_file_that_is_not_counted_is_refused_with_its_own_place(tmp_path: Path) -> None:
+def test_a_file_that_is_not_supported_is_refused_with_its_own_place(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "chat.json").write_text(json.dumps(LLAMA | {"model_type": "mamba2"}))
     with pytest.raises(ConfigError) as caught:
@@ -144,3 +144,37 @@ def test_a_file_that_is_not_a_mapping_is_refused(tmp_path: Path, text: str) -> N
     (tmp_path / "models" / "chat.json").write_text(text)
     with pytest.raises(ConfigError, match=r"JSON|mapping"):
         planned(tmp_path, model(hub("nobody/nothing"), "chat.json"))
+
+
+def test_a_folder_without_a_config_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "models" / "chat").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=r"architecture: no config\.json in this folder"):
+        planned(tmp_path, model(hub("nobody/nothing"), "chat"))
+
+
+def test_an_empty_name_is_refused() -> None:
+    with pytest.raises(ConfigError, match="must not be empty"):
+        parse_model({"name": "chat", "engine": {"kind": "vllm", "architecture": ""}}, origin=ORIGIN)
+
+
+@pytest.mark.parametrize(
+    ("name", "suggested"), [("meta-llama/Llama-9", "meta-llama/"), ("llama-3.1-405", "llama-3.1")]
+)
+def test_the_nearest_names_are_of_the_kind_that_was_given(
+    tmp_path: Path, name: str, suggested: str
+) -> None:
+    found = planned(tmp_path, model(hub("nobody/nothing"), name))
+    assert isinstance(found, Problem)
+    assert f'did you mean "{suggested}' in found.fix
+    assert "give the path of its config.json" in found.fix
+    assert ("my-model-8b" in found.fix) == ("/" not in name)
+
+
+def test_a_sum_that_the_weights_cannot_have_is_refused_in_a_plan(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    index = {"metadata": {"total_size": 7}, "weight_map": {"lm_head.weight": "a.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    found = planned(tmp_path, model({"path": str(tmp_path), "revision": "1"}))
+    assert isinstance(found, Problem)
+    assert (found.key, found.value) == ("metadata.total_size", 7)
+    assert found.source.endswith("model.safetensors.index.json")

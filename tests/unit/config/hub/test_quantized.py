@@ -72,6 +72,10 @@ def test_a_scheme_of_compressed_tensors_is_read(
     assert scheme in SCHEMES
 
 
+def test_experts_are_read_in_mxfp4() -> None:
+    assert quantized(QWEN_MOE, quant_method="mxfp4").published_weights == "mxfp4"
+
+
 def test_layers_and_attention_that_are_named_are_kept() -> None:
     names = [f"model.layers.{layer}.self_attn.{name}" for layer in LAYERS for name in ATTENTION]
     names += [f"model.layers.{layer}.mlp.{part}_proj" for layer in (0, 3) for part in PARTS]
@@ -141,6 +145,7 @@ def test_experts_are_kept_in_the_layers_that_are_named() -> None:
 @pytest.mark.parametrize(
     ("stated", "key"),
     [
+        ({"quant_method": "mxfp4"}, "quant_method"),
         ({"quant_method": "bitsandbytes"}, "quant_method"),
         ({"quant_method": "fp8", "weight_block_size": [64, 64]}, "weight_block_size"),
         ({"quant_method": "awq", "bits": 8, "group_size": 128}, "bits"),
@@ -151,7 +156,7 @@ def test_experts_are_kept_in_the_layers_that_are_named() -> None:
         ({"quant_method": "compressed-tensors", "config_groups": {}}, "config_groups"),
     ],
 )
-def test_a_scheme_that_is_not_counted_is_refused(stated: dict[str, Any], key: str) -> None:
+def test_a_scheme_that_is_not_supported_is_refused(stated: dict[str, Any], key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         quantized(LLAMA, **stated)
     assert caught.value.problems[0].key == f"quantization_config.{key}"

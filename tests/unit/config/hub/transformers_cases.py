@@ -66,7 +66,8 @@ TEXT: dict[str, tuple[str, Values]] = {
     "deepseek_v2": ("deepseek_v2", {**LATENT, "q_lora_rank": None, "num_experts_per_tok": 6}),
     "deepseek_v3": ("deepseek_v3", LATENT),
     "kimi_linear": ("kimi_linear", {**KIMI, "num_local_experts": 8}),
-    "glm4_moe": ("glm4_moe", LATENT),
+    # By default a head would be 4096 / 96 wide.
+    "glm4_moe": ("glm4_moe", {**LATENT, "num_attention_heads": 32}),
     "glm4_moe with norms and biases": (
         "glm4_moe",
         {**LATENT, "use_qk_norm": True, "attention_bias": True, "head_dim": 128},

@@ -15,6 +15,7 @@ from slipway.config.catalog import (
     LinearAttention,
     MixtureOfExperts,
     SlidingWindow,
+    StatedBytes,
 )
 from slipway.plan.figures import DeviceMemory, Layout, Precision
 from slipway.planner.engines.adapter import LoraAdapters
@@ -649,9 +650,14 @@ def test_layers_with_linear_attention_have_no_cache_for_tokens() -> None:
 # --- bytes of a checkpoint -------------------------------------------------------------------
 
 
+def _stated(architecture: Architecture, size_bytes: int) -> Architecture:
+    stated = StatedBytes(size_bytes=size_bytes, file="index.json", key="metadata.total_size")
+    return architecture.model_copy(update={"published_bytes": stated})
+
+
 def test_bytes_of_the_checkpoints_own_files_replace_what_is_counted() -> None:
     llama = MODELS["llama-3.1-8b"]
-    stored = llama.model_copy(update={"published_bytes": 20 * GIB})
+    stored = _stated(llama, 20 * GIB)
     counted, _ = loaded_weights(llama, "bf16", Layout(tensor=2))
     read, error = loaded_weights(stored, "bf16", Layout(tensor=2))
     table = 131_072 * 128 * 2  # of rotations, on every device
@@ -663,7 +669,7 @@ def test_bytes_of_the_checkpoints_own_files_replace_what_is_counted() -> None:
 
 def test_other_weights_than_the_stored_ones_stay_an_estimate() -> None:
     llama = MODELS["llama-3.1-8b"]
-    stored = llama.model_copy(update={"published_bytes": 20 * GIB})
+    stored = _stated(llama, 20 * GIB)
     assert loaded_weights(stored, "fp8", Layout()) == loaded_weights(llama, "fp8", Layout())
     assert part_sources(stored, "fp8")["weights"].startswith("estimate")
 

@@ -29,6 +29,18 @@ def test_every_line_has_a_result_and_a_source() -> None:
     assert {"parameters", "  = KV cache", "TTFT", "replicas needed", "cost"} <= lines.keys()
 
 
+def test_facts_that_were_read_from_a_file_are_not_called_checked() -> None:
+    (capacity,) = make_plan(fleet(model_file("qwen2.5-7b", engine=engine("qwen2.5-7b")))).models
+    read = CATALOG.models["qwen2.5-7b"].model_copy(
+        update={"is_read": True, "source": "models/chat/config.json"}
+    )
+    lines = {line.quantity: line.source for line in explain(capacity, read, None)}
+    assert lines["parameters"] == (
+        "counted from the model's config.json (read from models/chat/config.json)"
+    )
+    assert "documented" in _lines()["parameters"].source
+
+
 def test_a_price_is_explained_with_its_date_and_its_age() -> None:
     today = datetime.date(2027, 1, 1)
     dated = re.search(r"; price of (.*), (\d+) days old$", _lines(today=today)["cost"].source)

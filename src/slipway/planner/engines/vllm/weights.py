@@ -38,9 +38,10 @@ def loaded_weights(architecture: Architecture, weights: str, layout: Layout) -> 
     """
     scheme = scheme_of(architecture, weights)
     loaded, share = device_weight_bytes(architecture, scheme, layout), _error(architecture, scheme)
-    if is_exact(architecture, weights):
-        stored, share = architecture.published_bytes or 0, 0.0
-        loaded = math.ceil(loaded * stored / weight_bytes(architecture, scheme))
+    stated = architecture.published_bytes
+    if stated is not None and is_exact(architecture, weights):
+        share = 0.0
+        loaded = math.ceil(loaded * stated.size_bytes / weight_bytes(architecture, scheme))
     loaded += rotation_bytes(architecture)
     padding = 1 - 1 / _expert_padding(architecture, scheme, layout)
     error = max(share, padding) * loaded + WEIGHTS_ERROR_BYTES
