@@ -9,6 +9,7 @@ from slipway.planner.engines.adapter import AcceleratorReplica
 from slipway.planner.memory.verdict import verdict
 from slipway.planner.supply.supply import Supply
 from slipway.planner.units import GIB
+from slipway.planner.wording import counted
 
 from .demand import Demand
 
@@ -58,4 +59,7 @@ def _too_few_devices(demand: Demand, supply: Supply, layout: Layout) -> Iterator
     have = supply.nodes_max * supply.accelerators_per_node
     need = layout.devices * demand.min_replicas
     if need > have:
-        yield f"{demand.min_replicas} replicas need {need} devices, but the pool has at most {have}"
+        yield (
+            f"{counted(demand.min_replicas, 'replica')} would take {counted(need, 'device')}, but"
+            f" the pool has at most {have}"
+        )

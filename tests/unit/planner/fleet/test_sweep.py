@@ -225,7 +225,7 @@ def test_weights_that_are_published_in_few_bits_are_not_quantized_to_as_many(
     assert {each.weights for each in precisions(demand)} == tried
     reasons = {each.pool: each.reasons for each in found.refused if each.pool.endswith("weights")}
     assert list(reasons) == refused
-    assert all("no more bits" in "".join(each) for each in reasons.values())
+    assert all("gains nothing" in "".join(each) for each in reasons.values())
 
 
 def test_every_priced_instance_is_tried() -> None:
