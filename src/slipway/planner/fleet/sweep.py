@@ -34,6 +34,9 @@ PIPELINE_SIZES = (1, 2, 4)
 NARROWER_WEIGHTS = ("fp8", "awq")  # awq stands for gptq too: same bits, same kernels
 KV_WIDTHS = ("bf16", "fp8")
 CATALOG = "catalog/instances.yaml"
+# The share of the time of an answer that a dearer point must save to be on the front. Less is no
+# difference: the estimates themselves are off by more (planner/latency/error_bars.py).
+LEAST_GAIN = 0.05
 NO_GOAL = LatencyGoal(ttft_p95_ms=None, tpot_p95_ms=None)
 
 
@@ -153,7 +156,8 @@ def layouts(supply: Supply) -> Iterator[Layout]:
 
 
 def with_pareto(points: Sequence[Point]) -> tuple[Point, ...]:
-    """Sorted by cost; marks the points that no other beats in both cost and answer time.
+    """Sorted by cost; marks the points that are faster by LEAST_GAIN than every cheaper one that is
+    marked.
 
     A point with fewer bits of weights or KV cache gives other answers, so it never beats one with
     more. Points that miss the goal are marked only if all do.
@@ -165,7 +169,7 @@ def with_pareto(points: Sequence[Point]) -> tuple[Point, ...]:
         weights, kv = _width(point.precision)
         rivals = [s for width, s in fastest.items() if width[0] >= weights and width[1] >= kv]
         comparable = all_miss or point.meets_goal is not False
-        pareto = comparable and point.answer_s < min(rivals, default=math.inf)
+        pareto = comparable and point.answer_s <= (1 - LEAST_GAIN) * min(rivals, default=math.inf)
         if pareto:
             fastest[weights, kv] = point.answer_s
         marked.append(replace(point, pareto=pareto))
