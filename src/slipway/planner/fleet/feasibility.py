@@ -19,7 +19,20 @@ def replica_memory(
 ) -> DeviceMemory | tuple[str, ...]:
     """The memory of each device, where it fits or may fit, or every reason why the pool cannot hold
     the replica."""
-    memory = demand.engine.device_memory(
+    memory = asked_memory(demand, supply, layout)
+    reasons = memory if isinstance(memory, tuple) else ()
+    reasons = (*reasons, *_too_few_devices(demand, supply, layout))
+    if reasons or isinstance(memory, tuple):
+        return reasons
+    if verdict(memory) == "does_not_fit":
+        return (_why_not(demand, supply, memory),)
+    return memory
+
+
+def asked_memory(demand: Demand, supply: Supply, layout: Layout) -> DeviceMemory | tuple[str, ...]:
+    """The memory that the replica asks of each device, whether it fits or not, or every reason why
+    the engine does not run it."""
+    return demand.engine.device_memory(
         AcceleratorReplica(
             architecture=demand.architecture,
             accelerator_name=supply.accelerator_name,
@@ -32,13 +45,6 @@ def replica_memory(
             memory=demand.memory,
         )
     )
-    reasons = memory if isinstance(memory, tuple) else ()
-    reasons = (*reasons, *_too_few_devices(demand, supply, layout))
-    if reasons or isinstance(memory, tuple):
-        return reasons
-    if verdict(memory) == "does_not_fit":
-        return (_why_not(demand, supply, memory),)
-    return memory
 
 
 def _why_not(demand: Demand, supply: Supply, memory: DeviceMemory) -> str:
