@@ -11,7 +11,7 @@ from slipway.planner.supply.supply import Supply
 from slipway.planner.wording import counted
 
 from .choice import meets_as_well, refusal
-from .layouts import describe
+from .layouts import describe_layout
 from .option import Option
 from .packing import pool_placement
 from .placed import Count, Placed, at_load, at_maximum, at_minimum, in_use
@@ -117,7 +117,7 @@ def _no_room(new: Placed, others: Iterable[Placed], replicas: Count) -> str | No
     names = ", ".join(each.demand.model for each in beside)
     shared = f" with {names}" if names else ""
     return (
-        f"{describe(option.layout)}: {counted(replicas(new), 'replica')}{shared} would take"
+        f"{describe_layout(option.layout)}: {counted(replicas(new), 'replica')}{shared} would take"
         f" {counted(need, 'node')}, but the pool has at most {have}"
     )
 

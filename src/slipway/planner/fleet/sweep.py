@@ -15,15 +15,14 @@ from slipway.plan.figures import Figure, Layout, Precision, Refusal
 from slipway.plan.platform import LatencyGoal
 from slipway.planner.engines.vllm.precisions import published_problems
 from slipway.planner.latency.calibration import Calibration
-from slipway.planner.memory.quantization import KV_BYTES, SCHEMES, Scheme
-from slipway.planner.memory.quantization import describe as describe_precision
+from slipway.planner.memory.quantization import KV_BYTES, SCHEMES, Scheme, describe_precision
 from slipway.planner.supply.aws import aws_supply
 from slipway.planner.supply.supply import Supply
 
 from .cost import aged, nodes_cost
 from .demand import Demand
 from .feasibility import replica_memory
-from .layouts import describe
+from .layouts import describe_layout
 from .occupancy import nodes_for
 from .option import Option, make_option
 from .placed import Placed, at_load
@@ -108,7 +107,7 @@ def sweep(
                 if isinstance(made, Option):
                     points += _points(made, as_declared, demand.load, today)
                 else:
-                    name = f"{supply.instance} {describe(layout)}"
+                    name = f"{supply.instance} {describe_layout(layout)}"
                     if not as_declared:
                         name += f", {describe_precision(precision)}"
                     refused.append(Refusal(pool=name, reasons=made))

@@ -14,7 +14,7 @@ from slipway.planner.wording import counted
 
 from .cost import old_price_warnings
 from .demand import Demand
-from .layouts import describe
+from .layouts import describe_layout
 from .occupancy import crowded_warnings
 from .option import missed_goals
 from .placed import Placed
@@ -58,7 +58,7 @@ def model_warnings(placed: Placed) -> Iterator[str]:
         yield what_decides(option.memory, demand.max_model_len)
     if placed.without_room:
         yield (
-            f"runs as {describe(option.layout)}: its pool has no room for a better layout"
+            f"runs as {describe_layout(option.layout)}: its pool has no room for a better layout"
             f" ({'; '.join(placed.without_room)})"
         )
     if option.meets_goal is False:

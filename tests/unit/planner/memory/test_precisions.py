@@ -4,7 +4,7 @@ import pytest
 
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.engines.vllm.precisions import precision_problems
-from slipway.planner.memory.quantization import describe
+from slipway.planner.memory.quantization import describe_precision
 from tests.unit.planner.architectures import ACCELERATORS, MODELS, made_up
 
 
@@ -68,4 +68,4 @@ def test_without_fp8_arithmetic_heads_of_odd_sizes_have_no_fp8_cache() -> None:
 
 
 def test_a_precision_in_words() -> None:
-    assert describe(Precision(weights="fp8", kv="bf16")) == "fp8 weights, bf16 KV"
+    assert describe_precision(Precision(weights="fp8", kv="bf16")) == "fp8 weights, bf16 KV"
