@@ -12,7 +12,14 @@ import yaml
 from .document import Origin, read_value
 from .environment import NAMESPACE, DeploymentSettings, FleetDeploymentSettings
 from .errors import ConfigError, Problem, suggestion
-from .model import ModelSettings
+from .model import (
+    GoalSettings,
+    ModelSettings,
+    ParallelSettings,
+    SimEngine,
+    TimeoutSettings,
+    VllmEngine,
+)
 
 SOURCE = "--what-if"
 _OF_DEPLOYMENTS = {*DeploymentSettings.model_fields, *FleetDeploymentSettings.model_fields}
@@ -23,6 +30,13 @@ _NAMED = {
 # A deployment names either; a change of one replaces the other.
 _ALTERNATIVES = {"pool": "pools", "pools": "pool"}
 _OF_MODELS = {*_OF_DEPLOYMENTS, *ModelSettings.model_fields} - {"name"}
+# Keys of sections that are often written without the section.
+_SECTIONS = {
+    **{key: "engine" for engine in (VllmEngine, SimEngine) for key in engine.model_fields},
+    **dict.fromkeys(ParallelSettings.model_fields, "parallel"),
+    **dict.fromkeys(GoalSettings.model_fields, "slo"),
+    **dict.fromkeys(TimeoutSettings.model_fields, "timeouts"),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +69,15 @@ def parse_change(text: str) -> Change:
     if key[0] != "models" or len(key) < 3 or key[2] in _OF_DEPLOYMENTS:
         return Change(key=key, value=parsed)
     if key[2] not in _OF_MODELS:
-        raise _refused(text, f"{'.'.join(key[:3])}: unknown key", suggestion(key[2], _OF_MODELS))
+        raise _refused(text, f"{'.'.join(key[:3])}: unknown key", _meant(key[2]))
     return Change(key=key[2:], value=parsed, model=key[1])
+
+
+def _meant(key: str) -> str:
+    """The key of a model that was probably meant, below its section if it has one."""
+    if key in _SECTIONS:
+        return f'did you mean "{_SECTIONS[key]}.{key}"?'
+    return suggestion(key, _OF_MODELS)
 
 
 def changed(values: Mapping[str, Any], changes: Sequence[Change]) -> Mapping[str, Any]:

@@ -11,6 +11,7 @@ from .fleet.occupancy import devices, nodes_for
 from .fleet.packing import nodes_in_use, pool_placement
 from .fleet.placed import Count, Placed, at_load, at_maximum, at_minimum, in_use
 from .supply.supply import Supply
+from .wording import counted
 
 
 def plan_pool(supply: Supply, placed: Sequence[Placed], *, holds_gateway: bool) -> Pool:
@@ -48,7 +49,8 @@ def _usd_per_hour(supply: Supply, placed: Sequence[Placed], *, holds_gateway: bo
         value=nodes * node.value,
         unit="USD/h",
         basis="declared",
-        source=f"{nodes} nodes for the declared load x {node.value:g} USD/h ({node.source})",
+        source=f"{counted(nodes, 'node')} for the declared load x {node.value:g} USD/h"
+        f" ({node.source})",
     )
 
 

@@ -76,7 +76,7 @@ def test_the_quantization_may_be_none(name: str) -> None:
     (phi,) = [model for model in make_plan(inputs).models if model.name == "phi-4"]
     assert (phi.precision.weights, phi.precision.kv) == ("bf16", "bf16")
     engine = phi.replica.document["engine"]
-    assert engine["dtype"] == "bfloat16"
+    assert engine["dtype"] == "auto", "vLLM chooses the dtype of the published weights"
     assert "quantization" not in engine, "vLLM has no name for none"
 
 
@@ -150,3 +150,19 @@ def test_a_key_that_neither_a_deployment_nor_a_model_has_gets_the_nearest_of_bot
     with pytest.raises(ConfigError, match=r"models\.phi-4\.replica: unknown key") as caught:
         parse_change("models.phi-4.replica.max=4")
     assert caught.value.problems[0].fix == 'did you mean "replicas"?'
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("quantization", "engine.quantization"),
+        ("profile", "engine.profile"),
+        ("tensor", "parallel.tensor"),
+        ("tpot_p95_ms", "slo.tpot_p95_ms"),
+        ("drain_s", "timeouts.drain_s"),
+    ],
+)
+def test_a_key_without_its_section_gets_the_key_with_it(key: str, meant: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_change(f"models.phi-4.{key}=1")
+    assert caught.value.problems[0].fix == f'did you mean "{meant}"?'

@@ -72,7 +72,7 @@ def test_the_planner_splits_a_model_that_states_no_layout_and_obeys_one_that_doe
 @pytest.mark.parametrize(
     ("architecture", "tensor", "reason"),
     [
-        ("phi-4", 4, "10 KV heads neither divide nor are divided by 4"),
+        ("phi-4", 4, "10 KV heads can be neither divided over nor replicated on 4 devices"),
         ("qwen2.5-7b", 8, "28 attention heads cannot be divided by 8"),
         ("llama-3.1-70b", 1, "exceed the"),
     ],
@@ -135,7 +135,7 @@ def test_too_few_replicas_allowed_miss_the_goal_and_say_how_many_would_do() -> N
     heavy = model_file(load={"requests_per_s": 200, "input_tokens": 800, "output_tokens": 200})
     model = _model(fleet(heavy, replicas={"min": 1, "max": 2}))
     assert model.meets_goal is False
-    assert "2 are allowed" in "".join(model.warnings)
+    assert "replicas.max is 2" in "".join(model.warnings)
 
 
 def _within(ttft_ms: int) -> ModelPlan:
@@ -164,7 +164,10 @@ def test_a_model_goes_to_the_next_pool_when_the_cheapest_is_full() -> None:
     chats = [model_file(name=name, parallel={"tensor": 4}, load=few) for name in ("one", "two")]
     plan = make_plan(fleet(*chats, pools=pools))
     assert [model.pool for model in plan.models] == ["l40s", "h100"]
-    assert "with one need 2 nodes, but the pool has at most 1" in _refused(plan.models[1])["l40s"]
+    assert (
+        "with one would take 2 nodes, but the pool has at most 1"
+        in _refused(plan.models[1])["l40s"]
+    )
 
 
 def _beside_a_model_of_two_devices(**pools: Any) -> ModelPlan:
@@ -183,8 +186,8 @@ def test_a_layout_that_has_room_is_used_where_the_best_one_has_none() -> None:
     narrow = _beside_a_model_of_two_devices(l40s=L40S | {"nodes": {"max": 1}})
     assert (narrow.layout.tensor, narrow.meets_goal) == (1, False)
     assert (
-        "runs as TP1: its pool has no room for a better layout (TP4: 1 replicas with one need 2"
-        " nodes, but the pool has at most 1)"
+        "runs as TP1: its pool has no room for a better layout (TP4: 1 replica with one would"
+        " take 2 nodes, but the pool has at most 1)"
     ) in narrow.warnings
 
 
@@ -192,7 +195,7 @@ def test_another_pool_that_meets_the_goal_comes_before_a_layout_that_misses_it()
     cheap = L40S | {"nodes": {"max": 1}, "usd_per_hour": 4}
     model = _beside_a_model_of_two_devices(l40s=cheap, h100=H100)
     assert (model.pool, model.meets_goal) == ("h100", True)
-    assert _refused(model)["l40s"].startswith("TP4: 1 replicas with one need 2 nodes")
+    assert _refused(model)["l40s"].startswith("TP4: 1 replica with one would take 2 nodes")
 
 
 def test_of_equally_priced_pools_the_one_of_smaller_nodes_is_used() -> None:
@@ -207,7 +210,7 @@ def test_minimums_that_no_pool_has_room_for_are_refused() -> None:
     inputs = fleet(pools={"l4": L4 | {"nodes": {"max": 2}}}, replicas={"min": 3, "max": 3})
     problem = _problem(inputs)
     assert problem.key == "slipway:models.chat.pools"
-    assert "3 replicas need 3 devices, but the pool has at most 2" in problem.message
+    assert "3 replicas would take 3 devices, but the pool has at most 2" in problem.message
 
 
 def test_maximums_beyond_the_pool_are_warned_of() -> None:

@@ -67,7 +67,7 @@ def test_a_model_goes_on_to_accelerators_when_the_processors_are_full() -> None:
     plan = make_plan(fleet(SMALL | {"slo": {}}, pools=pools, replicas={"min": 1, "max": 8}))
     (model,) = plan.models
     assert model.pool == "h100"
-    assert "do not fit" in model.refused[0].reasons[0]
+    assert "no room for 7 replicas" in model.refused[0].reasons[0]
 
 
 def test_the_gateways_pool_keeps_a_node_for_it() -> None:

@@ -46,7 +46,7 @@ WhatIf = Annotated[
         "--what-if",
         metavar="KEY=VALUE",
         help="Show what a change does to the plan, e.g. models.NAME.replicas.max=4. May be"
-        " repeated; no value removes the key.",
+        " repeated; KEY= removes the key.",
     ),
 ]
 Full = Annotated[

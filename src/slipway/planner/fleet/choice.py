@@ -11,7 +11,7 @@ from slipway.planner.supply.supply import Supply
 
 from .demand import Demand
 from .feasibility import replica_memory
-from .layouts import describe, tensor_layouts
+from .layouts import describe_layout, tensor_layouts
 from .option import Option, make_option, missed_goals
 
 UNKNOWN = 0.5  # a miss is more than 1: the load over what the replicas sustain
@@ -88,7 +88,7 @@ def _best_option(
             )
             best = option if best is None else min(best, option, key=_rank)
         else:
-            reasons += [f"{describe(layout)}: {reason}" for reason in memory]
+            reasons += [f"{describe_layout(layout)}: {reason}" for reason in memory]
     return tuple(reasons) if best is None else best
 
 
@@ -141,7 +141,7 @@ def _drawbacks(option: Option, chosen: Option) -> Iterator[str]:
     cost, least = option.cost.usd_per_hour.value, chosen.cost.usd_per_hour.value
     if cost > least:
         yield (
-            f"costs {cost:.2f} USD/h ({option.replicas} x {describe(option.layout)}), not"
+            f"costs {cost:.2f} USD/h ({option.replicas} x {describe_layout(option.layout)}), not"
             f" {least:.2f} as {chosen.supply.pool}"
         )
     elif option.meets_goal is None and chosen.meets_goal:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from slipway.config.load import Load
 from slipway.plan.figures import Cost, Figure
 from slipway.planner.supply.supply import Supply
+from slipway.planner.wording import counted
 
 HOURS_PER_MONTH = 730  # 8,760 hours of a year / 12
 SECONDS_PER_HOUR = 3600
@@ -24,7 +25,7 @@ def replica_cost(supply: Supply, *, devices: int, replicas: int, load: Load | No
     """The cost of one model: its share of the nodes, by devices."""
     node = supply.node_usd_per_hour
     source = (
-        f"{replicas} replicas x {devices} devices x {node.value:g} USD/h /"
+        f"{counted(replicas, 'replica')} x {counted(devices, 'device')} x {node.value:g} USD/h /"
         f" {supply.accelerators_per_node} devices of a node ({node.source})"
     )
     hourly = usd_per_hour(supply, devices=devices, replicas=replicas)
@@ -37,7 +38,7 @@ def nodes_cost(supply: Supply, nodes: int, load: Load) -> Cost:
     node = supply.node_usd_per_hour
     return make_cost(
         nodes * node.value,
-        f"{nodes} nodes x {node.value:g} USD/h ({node.source})",
+        f"{counted(nodes, 'node')} x {node.value:g} USD/h ({node.source})",
         tokens_per_s=output_tokens_per_s(load),
         price_date=supply.price_date,
     )

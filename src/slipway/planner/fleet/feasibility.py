@@ -9,6 +9,7 @@ from slipway.planner.engines.adapter import AcceleratorReplica
 from slipway.planner.memory.verdict import verdict
 from slipway.planner.supply.supply import Supply
 from slipway.planner.units import GIB
+from slipway.planner.wording import counted
 
 from .demand import Demand
 
@@ -18,7 +19,20 @@ def replica_memory(
 ) -> DeviceMemory | tuple[str, ...]:
     """The memory of each device, where it fits or may fit, or every reason why the pool cannot hold
     the replica."""
-    memory = demand.engine.device_memory(
+    memory = asked_memory(demand, supply, layout)
+    reasons = memory if isinstance(memory, tuple) else ()
+    reasons = (*reasons, *_too_few_devices(demand, supply, layout))
+    if reasons or isinstance(memory, tuple):
+        return reasons
+    if verdict(memory) == "does_not_fit":
+        return (_why_not(demand, supply, memory),)
+    return memory
+
+
+def asked_memory(demand: Demand, supply: Supply, layout: Layout) -> DeviceMemory | tuple[str, ...]:
+    """The memory that the replica asks of each device, whether it fits or not, or every reason why
+    the engine does not run it."""
+    return demand.engine.device_memory(
         AcceleratorReplica(
             architecture=demand.architecture,
             accelerator_name=supply.accelerator_name,
@@ -31,13 +45,6 @@ def replica_memory(
             memory=demand.memory,
         )
     )
-    reasons = memory if isinstance(memory, tuple) else ()
-    reasons = (*reasons, *_too_few_devices(demand, supply, layout))
-    if reasons or isinstance(memory, tuple):
-        return reasons
-    if verdict(memory) == "does_not_fit":
-        return (_why_not(demand, supply, memory),)
-    return memory
 
 
 def _why_not(demand: Demand, supply: Supply, memory: DeviceMemory) -> str:
@@ -58,4 +65,7 @@ def _too_few_devices(demand: Demand, supply: Supply, layout: Layout) -> Iterator
     have = supply.nodes_max * supply.accelerators_per_node
     need = layout.devices * demand.min_replicas
     if need > have:
-        yield f"{demand.min_replicas} replicas need {need} devices, but the pool has at most {have}"
+        yield (
+            f"{counted(demand.min_replicas, 'replica')} would take {counted(need, 'device')}, but"
+            f" the pool has at most {have}"
+        )

@@ -15,7 +15,7 @@ def tensor_layouts(devices_per_node: int) -> Iterator[Layout]:
         tensor *= 2
 
 
-def describe(layout: Layout) -> str:
+def describe_layout(layout: Layout) -> str:
     """The layout in vLLM's abbreviations: "TP2 PP2"; sizes of 1 are left out."""
     sizes = {"TP": layout.tensor, "PP": layout.pipeline, "EP": layout.expert, "DP": layout.data}
     return " ".join(f"{name}{size}" for name, size in sizes.items() if size > 1) or "TP1"

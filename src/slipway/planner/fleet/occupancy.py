@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from slipway.plan.figures import Layout, Refusal
 from slipway.planner.supply.supply import Supply
+from slipway.planner.wording import counted
 
 from .choice import meets_as_well, refusal
-from .layouts import describe
+from .layouts import describe_layout
 from .option import Option
 from .packing import pool_placement
 from .placed import Count, Placed, at_load, at_maximum, at_minimum, in_use
@@ -116,8 +117,8 @@ def _no_room(new: Placed, others: Iterable[Placed], replicas: Count) -> str | No
     names = ", ".join(each.demand.model for each in beside)
     shared = f" with {names}" if names else ""
     return (
-        f"{describe(option.layout)}: {replicas(new)} replicas{shared} need {need} nodes, but the"
-        f" pool has at most {have}"
+        f"{describe_layout(option.layout)}: {counted(replicas(new), 'replica')}{shared} would take"
+        f" {counted(need, 'node')}, but the pool has at most {have}"
     )
 
 
@@ -127,7 +128,7 @@ def _no_room_on_processors(new: Placed, others: Sequence[Placed], gateway_pool: 
     unplaced = sum(placement.unplaced.values())
     if not unplaced:
         return None
-    return f"{unplaced} replicas do not fit beside the models already there"
+    return f"no room for {counted(unplaced, 'replica')} beside the models already there"
 
 
 def crowded_warnings(supply: Supply, placed: Iterable[Placed]) -> Iterator[str]:

@@ -175,7 +175,10 @@ def missed_goals(option: Option) -> Iterator[str]:
     if _requests_in_flight(serving, load) < 1:
         yield f"a single request takes most of the goal: {_against(demand.goal, serving)}"
     else:
-        yield f"needs {needed:.0f} replicas to meet the goal, but {demand.max_replicas} are allowed"
+        yield (
+            f"needs {needed:.0f} replicas to meet the goal, but replicas.max is"
+            f" {demand.max_replicas}"
+        )
 
 
 def _has_goal(goal: LatencyGoal) -> bool:
@@ -190,12 +193,13 @@ def _requests_in_flight(serving: ServingEstimate, load: Load) -> float:
 
 
 def _against(goal: LatencyGoal, serving: ServingEstimate) -> str:
-    """ "TTFT 226 of 1000 ms, TPOT 59.7 of 60 ms" """
+    """The part of the goal that a request takes most of: "TPOT 59.7 of 60 ms"."""
     times = (
         ("TTFT", serving.ttft_ms.value, goal.ttft_p95_ms),
         ("TPOT", serving.tpot_ms.value, goal.tpot_p95_ms),
     )
-    return ", ".join(f"{name} {ms:.3g} of {most} ms" for name, ms, most in times if most)
+    _, said = max((ms / most, f"{name} {ms:.3g} of {most} ms") for name, ms, most in times if most)
+    return said
 
 
 @lru_cache(maxsize=4096)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from slipway.config.document import KeyPath
 from slipway.config.environment import EnvironmentSettings
 from slipway.config.errors import Problem, raise_if_any
 from slipway.config.inputs import PlanInputs
@@ -15,12 +16,16 @@ from slipway.planner.engines.registry import engine_of
 from slipway.planner.latency.calibration import Calibration, calibration_of
 from slipway.planner.supply.supply import Supply
 
+from .advice import NO_ROOM, advice
 from .choice import best_options, every_option, ranked
-from .demand import Demand, plan_demand, plan_processor_demand
+from .demand import Demand, Deployment, plan_demand, plan_processor_demand
 from .occupancy import Choices, assign
 from .option import Option, with_errors
 from .placed import Placed
 from .processors import processor_option
+
+# The sections of a model file that decide where the model fits.
+CAUSES = ("parallel", "engine")
 
 
 def place_models(inputs: PlanInputs, supplies: Mapping[str, Supply]) -> list[Placed]:
@@ -42,8 +47,10 @@ def place_models(inputs: PlanInputs, supplies: Mapping[str, Supply]) -> list[Pla
         where = assign(choices[name], placed, gateway_pool=settings.gateway.pool)
         if isinstance(where, Placed):
             placed.append(replace(where, option=with_errors(where.option, calibration)))
+        elif choices[name].best:
+            problems.append(_full(inputs, name, where))
         else:
-            problems.append(_nowhere(inputs, name, where))
+            problems.append(_nowhere(inputs, name, supplies, where))
     raise_if_any(problems)
     return sorted(placed, key=lambda each: each.demand.model)
 
@@ -119,16 +126,41 @@ def detection_s(settings: EnvironmentSettings) -> float:
     return float(scrape.scrape_interval_s + evaluation.evaluation_interval_s)
 
 
-def _nowhere(inputs: PlanInputs, name: str, refused: Iterable[Refusal]) -> Problem:
-    key = "pools" if getattr(inputs.environment.settings.models[name], "pools", ()) else "pool"
+def _nowhere(
+    inputs: PlanInputs, name: str, supplies: Mapping[str, Supply], refused: Iterable[Refusal]
+) -> Problem:
+    """A model that fits on none of its pools; its own file is the cause where it was changed."""
+    model, deployment = inputs.models[name], inputs.environment.settings.models[name]
+    demand = plan_demand(model, deployment, inputs.catalog.models, inputs.traces)
+    assert isinstance(demand, Demand), "its options were tried"  # noqa: S101
+    candidates = (supplies[pool] for pool in deployment.candidates)
+    fix = advice(
+        demand,
+        [supply for supply in candidates if supply.accelerator is not None],
+        model.origin.source,
+    )
+    message = _why_nowhere(name, refused)
+    for key in model.origin.replaced:
+        if key[0] in CAUSES:
+            return model.origin.problem(key, message, fix=fix)
+    return inputs.environment.origin.problem(_pools_key(deployment, name), message, fix=fix)
+
+
+def _full(inputs: PlanInputs, name: str, refused: Iterable[Refusal]) -> Problem:
+    """A model that fits on a pool, but not beside the others."""
+    key = _pools_key(inputs.environment.settings.models[name], name)
+    message = _why_nowhere(name, refused)
+    return inputs.environment.origin.problem(key, message, fix=NO_ROOM)
+
+
+def _pools_key(deployment: Deployment, name: str) -> KeyPath:
+    return "models", name, "pools" if getattr(deployment, "pools", ()) else "pool"
+
+
+def _why_nowhere(name: str, refused: Iterable[Refusal]) -> str:
     pools: dict[str, list[str]] = {}  # by reason: several often have the same
     for refusal in refused:
         for reason in refusal.reasons:
             pools.setdefault(reason, []).append(refusal.pool)
     reasons = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in pools.items())
-    return inputs.environment.origin.problem(
-        ("models", name, key),
-        f"cannot run {name}: {reasons}",
-        fix="name a pool with larger or more accelerators, split the model (`parallel`), quantize"
-        f" it, or lower max_model_len in {inputs.models[name].origin.source}",
-    )
+    return f"cannot run {name}: {reasons}"

@@ -16,6 +16,7 @@ from slipway.planner.latency.replica import Served, serving_estimate
 from slipway.planner.placement import Placement
 from slipway.planner.supply.supply import Supply
 from slipway.planner.units import MIB
+from slipway.planner.wording import counted
 
 from .cost import make_cost, output_tokens_per_s
 from .demand import Demand
@@ -100,7 +101,8 @@ def _cost(supply: Supply, engine: ProcessorEnginePlan, replicas: int, load: Load
     )
     return make_cost(
         replicas * share * node.value,
-        f"{replicas} replicas x {share:.3f} of a node x {node.value:g} USD/h ({node.source})",
+        f"{counted(replicas, 'replica')} x {share:.3f} of a node x {node.value:g} USD/h"
+        f" ({node.source})",
         tokens_per_s=tokens_per_s,
         price_date=supply.price_date,
     )

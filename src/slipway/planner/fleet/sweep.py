@@ -15,15 +15,14 @@ from slipway.plan.figures import Figure, Layout, Precision, Refusal
 from slipway.plan.platform import LatencyGoal
 from slipway.planner.engines.vllm.precisions import published_problems
 from slipway.planner.latency.calibration import Calibration
-from slipway.planner.memory.quantization import KV_BYTES, SCHEMES, Scheme
-from slipway.planner.memory.quantization import describe as describe_precision
+from slipway.planner.memory.quantization import KV_BYTES, SCHEMES, Scheme, describe_precision
 from slipway.planner.supply.aws import aws_supply
 from slipway.planner.supply.supply import Supply
 
 from .cost import aged, nodes_cost
 from .demand import Demand
 from .feasibility import replica_memory
-from .layouts import describe
+from .layouts import describe_layout
 from .occupancy import nodes_for
 from .option import Option, make_option
 from .placed import Placed, at_load
@@ -34,6 +33,9 @@ PIPELINE_SIZES = (1, 2, 4)
 NARROWER_WEIGHTS = ("fp8", "awq")  # awq stands for gptq too: same bits, same kernels
 KV_WIDTHS = ("bf16", "fp8")
 CATALOG = "catalog/instances.yaml"
+# The share of the time of an answer that a dearer point must save to be on the front. Less is no
+# difference: the estimates themselves are off by more (planner/latency/error_bars.py).
+LEAST_GAIN = 0.05
 NO_GOAL = LatencyGoal(ttft_p95_ms=None, tpot_p95_ms=None)
 
 
@@ -105,7 +107,7 @@ def sweep(
                 if isinstance(made, Option):
                     points += _points(made, as_declared, demand.load, today)
                 else:
-                    name = f"{supply.instance} {describe(layout)}"
+                    name = f"{supply.instance} {describe_layout(layout)}"
                     if not as_declared:
                         name += f", {describe_precision(precision)}"
                     refused.append(Refusal(pool=name, reasons=made))
@@ -153,7 +155,8 @@ def layouts(supply: Supply) -> Iterator[Layout]:
 
 
 def with_pareto(points: Sequence[Point]) -> tuple[Point, ...]:
-    """Sorted by cost; marks the points that no other beats in both cost and answer time.
+    """Sorted by cost; marks the points that are faster by LEAST_GAIN than every cheaper one that is
+    marked.
 
     A point with fewer bits of weights or KV cache gives other answers, so it never beats one with
     more. Points that miss the goal are marked only if all do.
@@ -165,7 +168,7 @@ def with_pareto(points: Sequence[Point]) -> tuple[Point, ...]:
         weights, kv = _width(point.precision)
         rivals = [s for width, s in fastest.items() if width[0] >= weights and width[1] >= kv]
         comparable = all_miss or point.meets_goal is not False
-        pareto = comparable and point.answer_s < min(rivals, default=math.inf)
+        pareto = comparable and point.answer_s <= (1 - LEAST_GAIN) * min(rivals, default=math.inf)
         if pareto:
             fastest[weights, kv] = point.answer_s
         marked.append(replace(point, pareto=pareto))

@@ -10,10 +10,11 @@ from slipway.plan.figures import Cost
 from slipway.plan.platform import Pool
 from slipway.planner.memory.verdict import verdict, what_decides
 from slipway.planner.supply.supply import Supply
+from slipway.planner.wording import counted
 
 from .cost import old_price_warnings
 from .demand import Demand
-from .layouts import describe
+from .layouts import describe_layout
 from .occupancy import crowded_warnings
 from .option import missed_goals
 from .placed import Placed
@@ -57,7 +58,7 @@ def model_warnings(placed: Placed) -> Iterator[str]:
         yield what_decides(option.memory, demand.max_model_len)
     if placed.without_room:
         yield (
-            f"runs as {describe(option.layout)}: its pool has no room for a better layout"
+            f"runs as {describe_layout(option.layout)}: its pool has no room for a better layout"
             f" ({'; '.join(placed.without_room)})"
         )
     if option.meets_goal is False:
@@ -66,8 +67,8 @@ def model_warnings(placed: Placed) -> Iterator[str]:
         yield f"meets the goal, but with less headroom than {needed} replicas would give"
     elif needed > demand.min_replicas:
         yield (
-            f"the declared load needs {needed} replicas; {demand.min_replicas} run until the"
-            " autoscaler has started the rest"
+            f"the declared load needs {counted(needed, 'replica')}; {demand.min_replicas} run until"
+            " the autoscaler has started the rest"
         )
     yield from _refused_prompts(demand)
     yield from _long_prompts(placed)

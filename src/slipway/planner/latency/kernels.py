@@ -28,6 +28,10 @@ EIGHT_BIT_SCHEMES = frozenset({"fp8", "fp8-block", "int8", "nvfp4"})
 # GB/s of a x16 slot, both directions together: PCI-SIG's transfer rates.
 PCIE_GB_PER_S = {"PCIe3": 32.0, "PCIe4": 64.0, "PCIe5": 128.0}
 
+# Of one step over a network, besides what it sends: what NCCL reckons with, whatever the network
+# (hwLat of src/graph/tuning.cc in NVIDIA/nccl at b6475625: NET, ring, protocol Simple).
+NETWORK_LATENCY_US = 14.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Efficiencies:
@@ -213,7 +217,8 @@ class Kernels:
     def send_to_node(self, values: float) -> float:
         """What all devices of a node send to those of another one. The network's rate is the
         line's: what protocols take of it is not counted."""
-        return self.all_reduce_launch_s + VALUE_BYTES * values / self.network
+        waiting = self.all_reduce_launch_s + NETWORK_LATENCY_US * 1e-6
+        return waiting + VALUE_BYTES * values / self.network
 
     def _ring_bandwidth(self, devices: int) -> float:
         """Bytes a second from each device to the next. Without direct links the ring shares the

@@ -22,6 +22,7 @@ from slipway.planner.engines.vllm.queueing import (
     bisected,
     sequences_p95,
 )
+from slipway.planner.wording import counted
 
 from .calibration import Calibration
 from .error_bars import Band, ErrorBars, error_bars
@@ -156,7 +157,7 @@ def _estimate(load: LoadShape, goal: LatencyGoal, times: _Times) -> ServingEstim
         tpot_ms=figure(
             point.tpot_ms,
             "ms",
-            f"step of {decoding:.0f} sequences and what prompts add to it"
+            f"step of {counted(round(decoding), 'sequence')} and what prompts add to it"
             " (planner/engines/vllm/queueing.py)",
             decode,
         ),
@@ -169,7 +170,7 @@ def _estimate(load: LoadShape, goal: LatencyGoal, times: _Times) -> ServingEstim
         decode_tokens_per_s=figure(
             decoding / point.tpot_ms * 1000,
             "tokens/s",
-            f"{decoding:.0f} sequences / TPOT",
+            f"{counted(round(decoding), 'sequence')} / TPOT",
             _inverse(decode),
         ),
         requests_per_s=Figure(
@@ -210,7 +211,7 @@ def _sustained(
 def _broken(replica: Replica, goal: LatencyGoal, sequences: float) -> str | None:
     """The first limit broken with `sequences` decoding on average, None if none is."""
     if sequences_p95(sequences) > replica.most_sequences:
-        return f"the {replica.most_sequences:.0f} sequences it holds"
+        return f"the {counted(round(replica.most_sequences), 'sequence')} it holds"
     point = replica.at(sequences)
     if point.requests_per_s * replica.prompt_s > MOST_PROMPT_SHARE:
         return f"{MOST_PROMPT_SHARE:.0%} of the time for prompts"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from slipway.config.calibration import StepTimes
 from slipway.config.catalog import Architecture
 from slipway.plan.figures import Layout, Precision
+from slipway.planner.wording import counted
 
 from .calibration import Calibration
 from .hardware import Hardware
@@ -49,7 +50,7 @@ def step_times(
         return None
     source = (
         "roofline (planner/latency/roofline.py), as straight lines around"
-        f" {around.sequences:.0f} sequences of {around.context:.0f} tokens"
+        f" {counted(round(around.sequences), 'sequence')} of {around.context:.0f} tokens"
         f" and prompts of {around.prompt_tokens:.0f}"
     )
     return _around(architecture, hardware, layout, precision, around), source

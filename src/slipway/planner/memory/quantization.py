@@ -150,6 +150,6 @@ def weight_bytes(architecture: Architecture, scheme: Scheme) -> int:
     return math.ceil(layers + outside * scheme.kept_bytes)
 
 
-def describe(precision: Precision) -> str:
+def describe_precision(precision: Precision) -> str:
     """In words: "fp8 weights, bf16 KV"."""
     return f"{precision.weights} weights, {precision.kv} KV"

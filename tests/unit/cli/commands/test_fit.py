@@ -109,7 +109,7 @@ def test_a_person_reads_why_and_what_would_fit(runner: CliRunner) -> None:
     result = runner.invoke(app, ["fit", "phi-4", "--gpu", "H100-80", "--tp", "4"])
     assert result.exit_code == 1
     assert "phi-4 cannot run on 4 x H100-80 (tensor 4)" in result.stdout
-    assert "why: 10 KV heads neither divide nor are divided by 4" in result.stdout
+    assert "why: 10 KV heads can be neither divided over nor replicated on 4" in result.stdout
     assert "fits with --count 2 --tp 2: " in result.stdout
     assert "requests of that length" not in result.stdout
 

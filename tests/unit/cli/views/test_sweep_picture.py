@@ -19,7 +19,7 @@ from slipway.cli.views.sweep_table import sweep_table
 from slipway.config.environment import FleetSettings
 from slipway.config.inputs import load_inputs
 from slipway.planner.fleet.demand import Demand, plan_demand
-from slipway.planner.fleet.layouts import describe
+from slipway.planner.fleet.layouts import describe_layout
 from slipway.planner.fleet.sweep import Sweep, cheapest_of_others, declared_front, sweep
 from tests.unit.plan.samples import ROOT
 
@@ -92,7 +92,7 @@ def test_every_point_that_the_table_lists_is_named(name: str) -> None:
     names = [text.get_text() for text in drawn(name).axes[0].texts]
     for point in listed:
         bought = f"{point.nodes} x {point.instance}"
-        names.remove(f"{bought}\n{point.replicas} x {describe(point.layout)}")
+        names.remove(f"{bought}\n{point.replicas} x {describe_layout(point.layout)}")
     assert names == [f"TTFT and TPOT at the goal: {found.goal_answer_s:.1f} s"]
 
 

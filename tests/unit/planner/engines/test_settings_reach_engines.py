@@ -96,6 +96,44 @@ def test_a_setting_of_vllm_reaches_accelerators_or_is_refused(key: str) -> None:
     assert after != before if after else problems == {f"engine.{key}"}
 
 
+@pytest.mark.parametrize(
+    ("architecture", "said", "redundant"),
+    [
+        ("llama-3.1-8b", {}, {"quantization": "bf16"}),
+        ("llama-3.1-8b", {}, {"dtype": "bfloat16", "kv_cache_dtype": "bf16"}),
+        ("llama-3.1-8b", {"quantization": "fp8"}, {"dtype": "bf16"}),
+        ("llama-3.1-8b", {"max_model_len": 131_072}, {"gpu_memory_utilization": 0.9}),
+        ("gpt-oss-20b", {}, {"quantization": "mxfp4"}),
+    ],
+)
+def test_stating_what_is_the_default_restarts_no_replica(
+    architecture: str, said: dict[str, Any], redundant: dict[str, Any]
+) -> None:
+    def job(**changes: Any) -> str:
+        file = model_file(engine=engine(architecture, **said, **changes), parallel={"tensor": 1})
+        (model,) = make_plan(fleet(file)).models
+        return model.releases[0].job_id
+
+    assert job(**redundant) == job()
+
+
+def test_a_layout_and_a_length_that_are_chosen_anyway_restart_no_replica() -> None:
+    def job(settings: dict[str, Any], **changes: Any) -> str:
+        (model,) = make_plan(fleet(model_file(engine=settings, **changes))).models
+        return model.releases[0].job_id
+
+    chosen = {key: value for key, value in engine().items() if key != "max_model_len"}
+    stated = chosen | {"max_model_len": 131_072}
+    assert job(stated, parallel={"tensor": 1}) == job(chosen)
+    assert job(stated, parallel={"tensor": 2}) != job(chosen)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_another_dtype_than_the_published_one_reaches_the_engine(dtype: str) -> None:
+    found, _ = outcome(fleet(model_file(engine=engine(dtype=dtype))))
+    assert found[0]["dtype"] == dtype
+
+
 @pytest.mark.parametrize("key", SIM_VALUES)
 def test_a_setting_of_the_simulator_reaches_it_or_is_refused(key: str) -> None:
     before, problems = outcome(on_processors({"engine": SIM}))

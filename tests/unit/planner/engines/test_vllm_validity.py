@@ -100,7 +100,9 @@ CASES = (
         says="TP 16 on nodes of 8 is no mistake of the model, but Slipway does not plan it",
         model="llama-3.1-405b",
         layout=Layout(tensor=16),
-        refused=("TP 16 spans 2 nodes of 8: vLLM would run it",),
+        refused=(
+            "Slipway keeps a tensor-parallel group inside a node of 8 devices: use TP 8 with PP 2",
+        ),
     ),
     Case(
         says="TP 8 and PP 2 on nodes of 8 is the way to span them",
@@ -114,7 +116,7 @@ CASES = (
         layout=Layout(tensor=5),
         refused=(
             "32 attention heads cannot be divided by 5",
-            "8 KV heads neither divide nor are divided by 5",
+            "8 KV heads can be neither divided over nor replicated on 5 devices",
             "a vocabulary of 128,256",
             "an intermediate size of 14336",
         ),
@@ -125,17 +127,23 @@ CASES = (
         layout=Layout(tensor=8),
     ),
     Case(
-        says="mxfp4 packs experts, and a dense model has none",
+        says="a dense model is not quantized to mxfp4 while loading",
         model="llama-3.1-8b",
         weights="mxfp4",
-        refused=("mxfp4 changes nothing: it packs experts only, and this model has none",),
+        refused=("quantizing while loading is not planned",),
     ),
-    Case(says="mxfp4 packs the experts of a mixture", model="mixtral-8x7b", weights="mxfp4"),
+    Case(
+        says="nor is a mixture that is published in bf16",
+        model="mixtral-8x7b",
+        weights="mxfp4",
+        refused=("quantizing while loading is not planned",),
+    ),
+    Case(says="experts that are published in mxfp4 run", model="gpt-oss-20b", weights="mxfp4"),
     Case(
         says="weights that are published in mxfp4 cannot be made FP8",
         model="gpt-oss-20b",
         weights="fp8",
-        refused=("published in mxfp4, which has no more bits than fp8",),
+        refused=("fp8 gains nothing: the model is published in mxfp4",),
     ),
     Case(
         says="a KV cache in float32 belongs to a model in float32",

@@ -56,7 +56,9 @@ def test_replicas_over_several_nodes_need_the_nodes_that_their_jobs_ask_for() ->
     replica = plan.models[0].replica
     assert (replica.nodes, replica.devices) == (2, 6)
     assert plan.pools[0].accelerators_used == 2 * replica.nodes * replica.devices
-    with pytest.raises(ConfigError, match="2 replicas need 4 nodes, but the pool has at most 3"):
+    with pytest.raises(
+        ConfigError, match="2 replicas would take 4 nodes, but the pool has at most 3"
+    ):
         _plan((2, 6, 2), nodes=3)
 
 
@@ -86,7 +88,7 @@ def test_the_gateways_pool_keeps_a_node_for_it_even_if_no_model_runs_there() -> 
     plan = make_plan(fleet(pools=pools, gateway={"pool": "l4"}, **ON_H100))
     l4 = plan.pool("l4")
     assert l4.range == NodeRange(min=1, max=8)
-    assert l4.usd_per_hour.source.startswith("1 nodes for the declared load")
+    assert l4.usd_per_hour.source.startswith("1 node for the declared load")
     without = make_plan(fleet(pools=pools, gateway={"pool": "h100"}, **ON_H100))
     assert plan.usd_per_hour_at_most == pytest.approx(
         without.usd_per_hour_at_most + l4.usd_per_hour.value

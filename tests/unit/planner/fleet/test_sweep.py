@@ -3,7 +3,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import replace
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from slipway.plan.figures import Figure, Layout, Precision
 from slipway.plan.platform import LatencyGoal
 from slipway.planner.fleet.demand import Demand, plan_demand
 from slipway.planner.fleet.sweep import (
+    LEAST_GAIN,
     NO_GOAL,
     Point,
     Sweep,
@@ -103,6 +104,24 @@ def test_a_point_is_on_the_front_when_no_other_is_better_in_one_and_no_worse_in_
         if not any(c <= cost and a <= answer and (c, a) != (cost, answer) for c, a in pairs)
     }
     assert front == expected
+
+
+def test_a_dearer_point_is_on_the_front_where_estimates_can_tell_that_it_is_faster() -> None:
+    points = [_point(1, 1.0), _point(2, 0.96), _point(3, 0.94), _point(4, 0.9)]
+    assert [cost for cost, _, _ in _front(points)] == [1, 3]
+
+
+@given(st.lists(st.tuples(st.integers(1, 99), st.integers(1, 99)), min_size=1, max_size=30))
+def test_each_point_of_the_front_is_faster_than_the_one_before_by_the_least_gain(
+    pairs: list[tuple[int, int]],
+) -> None:
+    front = _front([_point(*pair) for pair in pairs])
+    assert front[0][0] == min(cost for cost, _ in pairs)
+    for (cost, slower, _), (dearer, faster, _) in pairwise(front):
+        assert cost < dearer
+        assert faster <= (1 - LEAST_GAIN) * slower
+    fastest = min(answer for _, answer in pairs)
+    assert (1 - LEAST_GAIN) * front[-1][1] < fastest or front[-1][1] == fastest
 
 
 def test_fewer_bits_never_beat_more_and_more_beat_fewer() -> None:
@@ -225,7 +244,7 @@ def test_weights_that_are_published_in_few_bits_are_not_quantized_to_as_many(
     assert {each.weights for each in precisions(demand)} == tried
     reasons = {each.pool: each.reasons for each in found.refused if each.pool.endswith("weights")}
     assert list(reasons) == refused
-    assert all("no more bits" in "".join(each) for each in reasons.values())
+    assert all("gains nothing" in "".join(each) for each in reasons.values())
 
 
 def test_every_priced_instance_is_tried() -> None:

@@ -260,6 +260,20 @@ def test_only_hops_to_another_node_use_the_network() -> None:
     assert four_nodes - one_node == pytest.approx(3 * network_ms, rel=0.05)
 
 
+def test_each_hop_to_another_node_waits_for_the_network_however_little_it_sends() -> None:
+    def hops_ms(network: Network | None) -> float:
+        served = machine(
+            CATALOG.models["llama-3.1-70b"],
+            _hardware("H100-80", network),
+            layout=Layout(tensor=8, pipeline=4),
+            precision=Precision(),
+        )
+        return pass_parts_ms(served, decode(1, context=1))["pipeline"]
+
+    fast = Network(devices_per_node=8, gb_per_s=1e9)
+    assert hops_ms(fast) - hops_ms(None) == pytest.approx(3 * 0.014, rel=0.05)
+
+
 def test_direct_links_carry_stages_faster_than_slots() -> None:
     def hop_ms(accelerator: str) -> float:
         served = _machine(accelerator=accelerator, layout=Layout(pipeline=2))

@@ -55,7 +55,7 @@ def test_tensor_parallelism_of_known_models(model: str, allowed: list[int]) -> N
 
 def test_a_refusal_names_the_numbers() -> None:
     assert _problems("phi-4", Layout(tensor=4)) == (
-        "10 KV heads neither divide nor are divided by 4",
+        "10 KV heads can be neither divided over nor replicated on 4 devices",
     )
     assert _problems("qwen2.5-7b", Layout(tensor=8)) == (
         "28 attention heads cannot be divided by 8",
@@ -131,7 +131,7 @@ def test_whole_experts_per_device_have_no_cut_groups() -> None:
             "8 experts are too few for 16 devices",
         ),
         ("llama-3.1-8b", Layout(pipeline=40), "32 layers are too few for 40"),
-        ("llama-3.1-405b", Layout(tensor=16), "TP 16 spans 2 nodes of 8"),
+        ("llama-3.1-405b", Layout(tensor=16), "inside a node of 8 devices: use TP 8 with PP 2"),
         ("llama-3.1-8b", Layout(pipeline=9), "9 devices cannot be divided evenly over the 2 nodes"),
         (
             "llama-3.1-70b",

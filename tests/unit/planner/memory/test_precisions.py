@@ -4,7 +4,7 @@ import pytest
 
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.engines.vllm.precisions import precision_problems
-from slipway.planner.memory.quantization import describe
+from slipway.planner.memory.quantization import describe_precision
 from tests.unit.planner.architectures import ACCELERATORS, MODELS, made_up
 
 
@@ -29,7 +29,7 @@ def test_a_usual_model_runs_in_every_precision_everywhere(
 @pytest.mark.parametrize(
     ("model", "tensor", "sizes"),
     [
-        ("smollm2-135m", 1, ["hidden size of 576", "attention of 576 over 1 devices is 576"]),
+        ("smollm2-135m", 1, ["hidden size of 576", "attention of 576 over 1 device is 576"]),
         ("qwen2.5-0.5b", 2, ["attention of 896 over 2 devices is 448"]),
         ("gpt-oss-20b", 1, ["hidden size of 2880"]),
     ],
@@ -68,4 +68,4 @@ def test_without_fp8_arithmetic_heads_of_odd_sizes_have_no_fp8_cache() -> None:
 
 
 def test_a_precision_in_words() -> None:
-    assert describe(Precision(weights="fp8", kv="bf16")) == "fp8 weights, bf16 KV"
+    assert describe_precision(Precision(weights="fp8", kv="bf16")) == "fp8 weights, bf16 KV"

@@ -126,14 +126,17 @@ class VllmAdapter:
         devices = layout.devices_on_each_node(devices_per_node)
         document = {
             **_document(engine, architecture),
-            "dtype": engine.dtype or "auto",
+            "dtype": _dtype(engine, architecture),
             "gpu_memory_utilization": engine.gpu_memory_utilization,
             "tensor_parallel_size": layout.tensor,
             "pipeline_parallel_size": layout.pipeline,
             "data_parallel_size": layout.data,
             "expert_parallel": layout.expert > 1,
         }
-        stated = {"quantization": _quantization(engine), "kv_cache_dtype": engine.kv_cache_dtype}
+        stated = {
+            "quantization": _quantization(engine, architecture),
+            "kv_cache_dtype": engine.kv_cache_dtype,
+        }
         return EnginePlan(
             service="triton_vllm",
             python="triton",
@@ -242,10 +245,24 @@ def settings_of(model: Model) -> VllmEngine:
     return engine
 
 
-def _quantization(engine: VllmEngine) -> str | None:
-    """vLLM's, which knows no name for none."""
+def _dtype(engine: VllmEngine, architecture: Architecture) -> str:
+    """What the replica is told: nothing where vLLM chooses the stated dtype anyway, so that to
+    state it does not restart the replica. That is the dtype of the published weights, but for
+    float32, which vLLM casts down (_resolve_auto_dtype in vllm/config/model.py)."""
+    stated, published = engine.dtype, architecture.published_weights
+    if stated is None or (stated != "float32" and DTYPE_SCHEMES[stated] == published):
+        return "auto"
+    return stated
+
+
+def _quantization(engine: VllmEngine, architecture: Architecture) -> str | None:
+    """What the replica is told: nothing where weights are not quantized, for which vLLM has no
+    name, and nothing that the weights themselves say (get_quant_config in
+    vllm/model_executor/model_loader/weight_utils.py)."""
     named = engine.quantization
-    return named if named and is_quantized(named) else None
+    if named is None or not is_quantized(named) or named == architecture.published_weights:
+        return None
+    return named
 
 
 def precision_of(engine: VllmEngine, architecture: Architecture) -> Precision:

@@ -11,6 +11,7 @@ from slipway.config.catalog import Architecture
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.memory.padding import padded
 from slipway.planner.memory.quantization import SCHEMES
+from slipway.planner.wording import counted
 
 EXPERT_SIDE = "an expert's intermediate size"
 DEVICES_PER_NODE = 8  # of the servers that models are split in; the same for all clouds and vendors
@@ -63,7 +64,7 @@ def _head_problems(architecture: Architecture, tensor: int) -> Iterator[str]:
     if heads % tensor:
         yield f"{heads} attention heads cannot be divided by {tensor}"
     if architecture.latent is None and kv_heads % tensor and tensor % kv_heads:
-        yield f"{kv_heads} KV heads neither divide nor are divided by {tensor}"
+        yield f"{kv_heads} KV heads can be neither divided over nor replicated on {tensor} devices"
     linear = architecture.linear_attention
     if linear is not None and linear.value_heads % tensor:
         yield f"{linear.value_heads} heads of linear attention cannot be divided by {tensor}"
@@ -96,8 +97,8 @@ def _size_problems(
             yield f"{name} of {size} cannot be divided by {slices}"
         elif multiple is not None and size // slices % multiple:
             yield (
-                f"{name} of {size} over {slices} devices is {size // slices}, not a multiple of the"
-                f" group of {multiple} that {precision.weights} quantizes together"
+                f"{name} of {size} over {counted(slices, 'device')} is {size // slices}, not a"
+                f" multiple of the group of {multiple} that {precision.weights} quantizes together"
             )
 
 
@@ -135,13 +136,14 @@ def _stage_problems(architecture: Architecture, pipeline: int) -> Iterator[str]:
 
 def _node_problems(layout: Layout, devices_per_node: int) -> Iterator[str]:
     """What vLLM could run, but Slipway does not plan: vLLM itself takes any number of devices that
-    its nodes divide (nnodes in vllm/engine/arg_utils.py)."""
+    its nodes divide (nnodes in vllm/engine/arg_utils.py). Tensor parallelism over nodes would send
+    every layer's all-reduce over the network."""
     tensor, devices, nodes = layout.tensor, layout.devices, layout.nodes(devices_per_node)
     if tensor > devices_per_node:
+        inside = max(size for size in range(1, devices_per_node + 1) if tensor % size == 0)
         yield (
-            f"TP {tensor} spans {-(-tensor // devices_per_node)} nodes of {devices_per_node}: vLLM"
-            " would run it, with every layer's all-reduce over the network, but Slipway keeps"
-            " tensor parallelism in a node: split over nodes by pipeline"
+            f"Slipway keeps a tensor-parallel group inside a node of {devices_per_node} devices:"
+            f" use TP {inside} with PP {layout.pipeline * tensor // inside}"
         )
     elif devices % nodes:
         yield (

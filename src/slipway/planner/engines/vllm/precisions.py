@@ -17,8 +17,8 @@ from slipway.config.catalog import Accelerator, Architecture
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.engines.vllm.memory import DTYPE_SCHEMES
 from slipway.planner.engines.vllm.parallelism import expert_slices, kv_heads_per_device
-from slipway.planner.memory.parameters import layer_matrices
 from slipway.planner.memory.quantization import SCHEMES
+from slipway.planner.wording import counted
 
 ENGINE_VENDORS = {"nvidia", "amd"}  # vendors that the vLLM of services/triton_vllm supports
 # Compute capabilities that vLLM asks for: of bfloat16 (check_if_supports_dtype in
@@ -42,17 +42,27 @@ def published_problems(architecture: Architecture, weights: str) -> tuple[str, .
 
     vLLM does not quantize weights that are already quantized: it refuses to, or, for mxfp4, loads
     them as published (_verify_quantization in vllm/config/model.py). Other checkpoints with as many
-    bits gain nothing, nor do those in which nothing is packed: mxfp4 leaves all but experts as they
-    are (vllm/model_executor/layers/quantization/mxfp4.py).
+    bits gain nothing.
+
+    MXFP4 is planned as published checkpoints have it: in experts only
+    (vllm/model_executor/layers/quantization/mxfp4.py). Where the checkpoint is plain, vLLM would
+    quantize it while loading, and other layers too (_ONLINE_SHORTHANDS in
+    vllm/config/quantization.py).
     """
-    published, scheme = architecture.published_weights, SCHEMES[weights]
+    published = architecture.published_weights
     is_cast = not is_quantized(weights) and not is_quantized(published)
     if weights == published or is_cast:
         return ()
-    if scheme.bits >= SCHEMES[published].bits:
-        return (f"the model is published in {published}, which has no more bits than {weights}",)
-    if not any(matrix.kind in scheme.packed for matrix in layer_matrices(architecture)):
-        return (f"{weights} changes nothing: it packs experts only, and this model has none",)
+    if SCHEMES[weights].bits >= SCHEMES[published].bits:
+        return (
+            f"{weights} gains nothing: the model is published in {published}, which has as few bits"
+            " or fewer",
+        )
+    if weights == "mxfp4":
+        return (
+            "Slipway plans published MXFP4 checkpoints, which pack experts only; quantizing while"
+            " loading is not planned",
+        )
     return ()
 
 
@@ -116,8 +126,8 @@ def _group_problems(architecture: Architecture, tensor: int, weights: str) -> It
         )
     if attention % tensor == 0 and attention // tensor % group:
         yield (
-            f"attention of {attention} over {tensor} devices is {attention // tensor}, not a"
-            f" multiple of the group of {group} that {weights} quantizes together"
+            f"attention of {attention} over {counted(tensor, 'device')} is"
+            f" {attention // tensor}, not a multiple of the group of {group} that {weights} quantizes together"
         )
 
 

@@ -1,0 +1,71 @@
+"""What to change where none of a model's pools can run it, by the kind of the reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from slipway.plan.figures import DeviceMemory, Layout
+from slipway.planner.supply.supply import Supply
+
+from .demand import Demand
+from .feasibility import asked_memory, replica_memory
+from .layouts import tensor_layouts
+
+NO_ROOM = "add `nodes` to a pool, lower `replicas.min`, or name another pool"
+OTHER_ACCELERATORS = "name a pool with other accelerators"
+
+
+def advice(demand: Demand, supplies: Iterable[Supply], model_file: str) -> str:
+    """The change that helps a model which fits on none of these pools of accelerators."""
+    served = [
+        supply
+        for supply in supplies
+        if not demand.engine.accelerator_problems(supply.accelerator_name, supply.device)
+    ]
+    if not served:
+        return OTHER_ACCELERATORS
+    run = [
+        (supply, layout)
+        for supply, layout in _layouts(demand, served)
+        if _runs(demand, supply, layout)
+    ]
+    if not run:
+        return (
+            f"{OTHER_ACCELERATORS}, or change the precision (`engine.quantization`,"
+            f" `engine.kv_cache_dtype`, `engine.dtype`) in {model_file}"
+        )
+    fitting = [each for each in run if _fits(demand, *each)]
+    refused = demand.layout and not any(_runs(demand, supply, demand.layout) for supply in served)
+    if fitting or refused:
+        sizes = sorted({layout.tensor for _, layout in fitting or run})
+        experts = demand.layout is not None and demand.layout.expert > 1
+        also = ", and tensor x data for `parallel.expert`," if experts else ""
+        return f"use {_either(sizes)} for `parallel.tensor`{also} in {model_file}"
+    return (
+        "name a pool with larger or more accelerators, split the model (`parallel`), quantize it,"
+        f" or lower max_model_len in {model_file}"
+    )
+
+
+def _layouts(demand: Demand, supplies: Iterable[Supply]) -> Iterator[tuple[Supply, Layout]]:
+    """The layout that the model file states, or a single device, in every tensor size."""
+    stated = demand.layout or Layout()
+    for supply in supplies:
+        for tensor in (each.tensor for each in tensor_layouts(supply.accelerators_per_node)):
+            expert = 1 if stated.expert == 1 else tensor * stated.data
+            yield supply, replace(stated, tensor=tensor, expert=expert)
+
+
+def _runs(demand: Demand, supply: Supply, layout: Layout) -> bool:
+    return isinstance(asked_memory(demand, supply, layout), DeviceMemory)
+
+
+def _fits(demand: Demand, supply: Supply, layout: Layout) -> bool:
+    return isinstance(replica_memory(demand, supply, layout), DeviceMemory)
+
+
+def _either(sizes: Sequence[int]) -> str:
+    """ "1, 2 or 4" """
+    *others, last = map(str, sizes)
+    return f"{', '.join(others)} or {last}" if others else last
