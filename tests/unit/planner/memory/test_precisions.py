@@ -29,7 +29,7 @@ def test_a_usual_model_runs_in_every_precision_everywhere(
 @pytest.mark.parametrize(
     ("model", "tensor", "sizes"),
     [
-        ("smollm2-135m", 1, ["hidden size of 576", "attention of 576 over 1 devices is 576"]),
+        ("smollm2-135m", 1, ["hidden size of 576", "attention of 576 over 1 device is 576"]),
         ("qwen2.5-0.5b", 2, ["attention of 896 over 2 devices is 448"]),
         ("gpt-oss-20b", 1, ["hidden size of 2880"]),
     ],

@@ -11,6 +11,7 @@ from slipway.config.catalog import Architecture
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.memory.padding import padded
 from slipway.planner.memory.quantization import SCHEMES
+from slipway.planner.wording import counted
 
 EXPERT_SIDE = "an expert's intermediate size"
 DEVICES_PER_NODE = 8  # of the servers that models are split in; the same for all clouds and vendors
@@ -96,8 +97,8 @@ def _size_problems(
             yield f"{name} of {size} cannot be divided by {slices}"
         elif multiple is not None and size // slices % multiple:
             yield (
-                f"{name} of {size} over {slices} devices is {size // slices}, not a multiple of the"
-                f" group of {multiple} that {precision.weights} quantizes together"
+                f"{name} of {size} over {counted(slices, 'device')} is {size // slices}, not a"
+                f" multiple of the group of {multiple} that {precision.weights} quantizes together"
             )
 
 

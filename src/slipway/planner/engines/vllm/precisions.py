@@ -18,6 +18,7 @@ from slipway.plan.figures import Layout, Precision
 from slipway.planner.engines.vllm.memory import DTYPE_SCHEMES
 from slipway.planner.engines.vllm.parallelism import expert_slices, kv_heads_per_device
 from slipway.planner.memory.quantization import SCHEMES
+from slipway.planner.wording import counted
 
 ENGINE_VENDORS = {"nvidia", "amd"}  # vendors that the vLLM of services/triton_vllm supports
 # Compute capabilities that vLLM asks for: of bfloat16 (check_if_supports_dtype in
@@ -125,8 +126,9 @@ def _group_problems(architecture: Architecture, tensor: int, weights: str) -> It
         )
     if attention % tensor == 0 and attention // tensor % group:
         yield (
-            f"attention of {attention} over {tensor} devices is {attention // tensor}, not a"
-            f" multiple of the group of {group} that {weights} quantizes together"
+            f"attention of {attention} over {counted(tensor, 'device')} is"
+            f" {attention // tensor}, not a multiple of the group of {group} that"
+            f" {weights} quantizes together"
         )
 
 
