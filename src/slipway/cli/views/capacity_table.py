@@ -12,7 +12,7 @@ from slipway.cli.views.tables import Column, DividedTable, plain_table
 from slipway.config.base import MOST_REPLICAS
 from slipway.plan.figures import Cost, Figure
 from slipway.plan.platform import ModelPlan, PlatformPlan, Pool
-from slipway.planner.fleet.layouts import describe
+from slipway.planner.fleet.layouts import describe_layout
 from slipway.planner.reports.differences import all_warnings
 from slipway.planner.reports.price_date import dated
 
@@ -84,7 +84,7 @@ def _names(models: Iterable[ModelPlan]) -> Column:
 def _replica(model: ModelPlan) -> str:
     if not model.accelerator:
         return "processor"
-    return f"{model.layout.devices} {model.accelerator} {describe(model.layout)}"
+    return f"{model.layout.devices} {model.accelerator} {describe_layout(model.layout)}"
 
 
 def _replicas(model: ModelPlan) -> str:
@@ -95,10 +95,6 @@ def _replicas(model: ModelPlan) -> str:
 
 def _weights(model: ModelPlan) -> str:
     return f"{model.memory.weights_bytes / _GIB:.1f} GiB {model.precision.weights}"
-
-
-def _used(model: ModelPlan) -> str:
-    return f"{model.utilization:.0%}" if model.serving else "-"
 
 
 def _startup(model: ModelPlan) -> str:

@@ -16,10 +16,9 @@ from matplotlib.transforms import IdentityTransform
 
 from slipway.cli.views.label_room import Boxes, LabelRoom, boxes_along, boxes_around
 from slipway.plan.figures import Precision
-from slipway.planner.fleet.layouts import describe
+from slipway.planner.fleet.layouts import describe_layout
 from slipway.planner.fleet.sweep import Point, Sweep, cheapest_of_others, declared_front
-from slipway.planner.memory.quantization import KV_BYTES, SCHEMES
-from slipway.planner.memory.quantization import describe as describe_precision
+from slipway.planner.memory.quantization import KV_BYTES, SCHEMES, describe_precision
 from slipway.planner.reports.price_date import oldest_price
 
 # For all kinds of colour vision: P. Okabe and M. Ito, "Color Universal Design", 2008, and then
@@ -136,7 +135,7 @@ def _draw_goal(axes: Axes, found: Sweep) -> Iterator[Line2D]:
         return
     label = f"TTFT and TPOT at the goal: {found.goal_answer_s:.1f} s"
     axes.annotate(
-        label,
+        f"goal: {found.goal_answer_s:.1f} s",
         (found.goal_answer_s, 0.99),
         xycoords=axes.get_xaxis_transform(),
         xytext=(3.0, 0.0),
@@ -238,7 +237,7 @@ def _draw_labels(axes: Axes, found: Sweep) -> None:
 
 
 def _label(point: Point) -> str:
-    return f"{point.nodes} x {point.instance}\n{point.replicas} x {describe(point.layout)}"
+    return f"{point.nodes} x {point.instance}\n{point.replicas} x {describe_layout(point.layout)}"
 
 
 def _room(axes: Axes, found: Sweep) -> LabelRoom:

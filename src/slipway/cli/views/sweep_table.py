@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from slipway.cli.views.tables import FirstThatFits, plain_table
-from slipway.planner.fleet.layouts import describe
+from slipway.planner.fleet.layouts import describe_layout
 from slipway.planner.fleet.sweep import Point, Sweep, cheapest_of_others, declared_front
-from slipway.planner.memory.quantization import describe as describe_precision
+from slipway.planner.memory.quantization import describe_precision
 from slipway.planner.reports.price_date import oldest_price
 
 _Columns = Mapping[str, Callable[[Point], str]]
@@ -78,7 +78,7 @@ def _bought(point: Point) -> str:
 
 
 def _replica(point: Point) -> str:
-    return f"{point.layout.devices} {point.accelerator} {describe(point.layout)}"
+    return f"{point.layout.devices} {point.accelerator} {describe_layout(point.layout)}"
 
 
 def _weights(point: Point) -> str:

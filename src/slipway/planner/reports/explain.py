@@ -10,7 +10,7 @@ from slipway.plan.figures import Basis, DeviceMemory, Figure, SequenceMemory
 from slipway.plan.platform import ModelPlan
 from slipway.planner.engines.vllm.memory import part_sources
 from slipway.planner.engines.vllm.parallelism import kv_heads_per_device
-from slipway.planner.fleet.layouts import describe
+from slipway.planner.fleet.layouts import describe_layout
 from slipway.planner.memory.quantization import KV_BYTES, SCHEMES
 from slipway.planner.units import GIB, MIB
 
@@ -91,8 +91,8 @@ def _memory(
     scheme = SCHEMES[model.precision.weights]
     yield Line(
         quantity="  - weights on it",
-        arithmetic=f"{model.precision.weights}: {scheme.bits} bits, {describe(model.layout)},"
-        f" ± {_gib(memory.weights_error_bytes)}",
+        arithmetic=f"{model.precision.weights}: {scheme.bits} bits,"
+        f" {describe_layout(model.layout)}, ± {_gib(memory.weights_error_bytes)}",
         result=_gib(memory.weights_bytes),
         source=part_sources(architecture, model.precision.weights)["weights"],
     )

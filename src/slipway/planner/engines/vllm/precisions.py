@@ -127,7 +127,8 @@ def _group_problems(architecture: Architecture, tensor: int, weights: str) -> It
     if attention % tensor == 0 and attention // tensor % group:
         yield (
             f"attention of {attention} over {counted(tensor, 'device')} is"
-            f" {attention // tensor}, not a multiple of the group of {group} that {weights} quantizes together"
+            f" {attention // tensor}, not a multiple of the group of {group} that"
+            f" {weights} quantizes together"
         )
 
 
