@@ -117,8 +117,8 @@ def _notes(found: Sweep, listed: Sequence[Point]) -> Iterator[str]:
     missed = sum(point.meets_goal is False for point in found.points)
     yield (
         f"{len(found.points) + len(found.refused)} tried: {front} on the fronts of all precisions,"
-        f" of which {len(listed)} are shown; {missed} miss the goal, {len(found.refused)} cannot run"
-        " the model (--json shows all)"
+        f" of which {len(listed)} are shown; {missed} miss the goal, {len(found.refused)} cannot"
+        " run the model (--json shows all)"
     )
     if listed:
         shares = "; share: what the replicas use of them, in USD/h" if _any_share(listed) else ""
