@@ -95,7 +95,7 @@ def test_nine_in_ten_kv_caches_that_are_held_out_are_close() -> None:
 
 
 def test_starts_that_failed_for_lack_of_memory_are_not_promised() -> None:
-    """Of two the utilization leaves plenty: whether another process used the device is not said."""
+    """Of two the utilization leaves plenty (docs/benchmarks/memory.md says more)."""
     promised = {
         each.observed.thread for each in COMPARISONS if each.is_judged_failure and each.is_promised
     }
