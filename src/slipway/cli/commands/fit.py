@@ -142,7 +142,7 @@ def fit_document(model: str, architecture: Architecture, answer: Fit) -> dict[st
     """The answer for scripts. `kv_bytes_per_token` is the whole model's, sizes are per device, and
     a band is the lowest and the highest that the error of the estimates allows."""
     deployment, memory = answer.deployment, answer.memory
-    parameters = count(architecture)
+    parameters, parts = count(architecture), memory_parts(memory)
     return {
         "model": model,
         "gpu": deployment.accelerator,
@@ -164,8 +164,8 @@ def fit_document(model: str, architecture: Architecture, answer: Fit) -> dict[st
         "longest_sequence_bytes_per_gpu": memory.longest_sequence_bytes,
         "max_num_seqs": deployment.max_num_seqs,
         "max_concurrent_requests": answer.max_concurrent_requests,
-        "memory_gib_per_gpu": {part.key: _gib(part.size_bytes) for part in memory_parts(memory)},
-        "memory_bytes_per_gpu": {part.key: part.size_bytes for part in memory_parts(memory)},
+        "memory_gib_per_gpu": {part.key: _gib(part.size_bytes) for part in parts},
+        "memory_bytes_per_gpu": {part.key: part.size_bytes for part in parts},
         "band": {
             "weights_gib_per_gpu": _band(memory.weights_bytes, memory.weights_error_bytes),
             "kv_cache_gib_per_gpu": _band(memory.kv_cache_bytes, memory.error_bytes),

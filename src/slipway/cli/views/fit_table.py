@@ -16,6 +16,7 @@ from slipway.plan.figures import DeviceMemory
 from slipway.planner.engines.vllm.memory import part_sources
 from slipway.planner.memory.fit import Fit
 from slipway.planner.memory.parameters import count
+from slipway.planner.memory.quantization import describe_precision
 from slipway.planner.units import GIB
 
 _VERDICTS = {
@@ -79,9 +80,8 @@ def _verdict(model: str, answer: Fit) -> Text:
     deployment, layout = answer.deployment, answer.deployment.layout
     where = f"{layout.devices} x {deployment.accelerator} (tensor {layout.tensor}"
     where += f", pipeline {layout.pipeline})" if layout.pipeline > 1 else ")"
-    precision = f"{deployment.precision.weights} weights, {deployment.precision.kv} KV"
     words, style = _VERDICTS[answer.verdict]
-    return Text(f"{model} {words} {where}, {precision}", style=style)
+    return Text(f"{model} {words} {where}, {describe_precision(deployment.precision)}", style=style)
 
 
 def _reasons(answer: Fit) -> Iterator[Padding]:

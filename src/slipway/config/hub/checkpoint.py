@@ -12,11 +12,10 @@ from pydantic import ValidationError
 from slipway.config.catalog import StatedBytes
 from slipway.config.validation import words
 
-from .json_file import parse_json, read_json, refused
+from .json_file import DOWNLOAD, parse_json, read_json, refused
 from .keys import Keys
 
 INDEX = "model.safetensors.index.json"
-DOWNLOAD = "download the file again"
 ALONE = "model.safetensors"  # a checkpoint in one file, which has no index
 _LENGTH_BYTES = 8  # of the header, little-endian (safetensors' README, "Format")
 _MOST_HEADER_BYTES = 100_000_000  # safetensors' own limit

@@ -9,7 +9,7 @@ from slipway.config.errors import ConfigError, Problem
 
 from .keys import Keys
 
-_AGAIN = "download the file again"
+DOWNLOAD = "download the file again"
 
 
 def read_json(file: Path, source: str) -> Keys:
@@ -25,14 +25,14 @@ def parse_json(text: bytes, source: str) -> Keys:
     try:
         values = json.loads(text.decode("utf-8"))
     except ValueError as error:
-        raise refused(source, f"is not JSON: {error}", _AGAIN) from None
+        raise refused(source, f"is not JSON: {error}", DOWNLOAD) from None
     except RecursionError:
-        raise refused(source, "is nested too deeply", _AGAIN) from None
+        raise refused(source, "is nested too deeply", DOWNLOAD) from None
     if not isinstance(values, dict):
-        raise refused(source, "must be a mapping of keys to values", _AGAIN)
+        raise refused(source, "must be a mapping of keys to values", DOWNLOAD)
     return Keys(source=source, values=values)
 
 
-def refused(source: str, message: str, fix: str = _AGAIN) -> ConfigError:
+def refused(source: str, message: str, fix: str = DOWNLOAD) -> ConfigError:
     """The error for a file as a whole."""
     return ConfigError([Problem(source=source, key="", message=message, fix=fix)])

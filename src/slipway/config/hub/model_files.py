@@ -64,12 +64,10 @@ def _wrong_path(model: Model, message: str) -> ConfigError:
     return ConfigError([problem])
 
 
-def _of_source(model: Model, known: Mapping[str, Architecture]) -> dict[str, Architecture]:
+def _of_source(
+    model: Model, known: Mapping[str, Architecture]
+) -> Iterator[tuple[str, Architecture]]:
     """Of the weights: their name on the hub, or the folder, if this machine has it as well."""
-    return dict(_sources(model, known))
-
-
-def _sources(model: Model, known: Mapping[str, Architecture]) -> Iterator[tuple[str, Architecture]]:
     source, named = model.settings.source, model.settings.engine.architecture
     if isinstance(source, HubSource):
         published = find_published(source.hf, known)

@@ -53,6 +53,17 @@ class Scheme:
         return self.bytes_per_weight if kind in self.packed else self.kept_bytes
 
 
+# Integers in groups, with a scale of 16 bits and a zero point of 4.
+_FOUR_BITS = Scheme(
+    bits=4,
+    group=128,
+    group_bits=20,
+    split_multiple=128,
+    expert_multiple=32,
+    expert_kernel="marlin",
+    is_group_fixed=False,
+)
+
 # awq, gptq: groups of 128 along the input, a 16-bit scale and a 4-bit zero point each (AWQ,
 # arXiv 2306.00978; the GPTQ checkpoints of AutoGPTQ). w4a16: compressed-tensors, which has no zero
 # points for symmetric weights (compressed_tensors_wNa16.py in
@@ -79,42 +90,10 @@ SCHEMES: Mapping[str, Scheme] = MappingProxyType(
             expert_kernel="deepgemm",
         ),
         "int8": Scheme(bits=8, activation_bits=8, numbers="integer"),
-        "awq": Scheme(
-            bits=4,
-            group=128,
-            group_bits=20,
-            split_multiple=128,
-            expert_multiple=32,
-            expert_kernel="marlin",
-            is_group_fixed=False,
-        ),
-        "gptq": Scheme(
-            bits=4,
-            group=128,
-            group_bits=20,
-            split_multiple=128,
-            expert_multiple=32,
-            expert_kernel="marlin",
-            is_group_fixed=False,
-        ),
-        "w4a16": Scheme(
-            bits=4,
-            group=128,
-            group_bits=16,
-            split_multiple=128,
-            expert_multiple=32,
-            expert_kernel="marlin",
-            is_group_fixed=False,
-        ),
-        "w4a16-asym": Scheme(
-            bits=4,
-            group=128,
-            group_bits=20,
-            split_multiple=128,
-            expert_multiple=32,
-            expert_kernel="marlin",
-            is_group_fixed=False,
-        ),
+        "awq": _FOUR_BITS,
+        "gptq": _FOUR_BITS,
+        "w4a16": replace(_FOUR_BITS, group_bits=16),
+        "w4a16-asym": _FOUR_BITS,
         "nvfp4": Scheme(bits=4, group=16, group_bits=8, activation_bits=4, split_multiple=16),
         "mxfp4": Scheme(
             bits=4,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slipway.planner.fleet.sweep import Point
+from slipway.planner.wording import counted
 
 
 def dated(price_date: str, age_days: int | None) -> str:
     """ "2026-07-20, 129 days old"; the date alone where its age is not known."""
     if age_days is None:
         return price_date
-    return f"{price_date}, {age_days} day{'' if age_days == 1 else 's'} old"
+    return f"{price_date}, {counted(age_days, 'day')} old"
 
 
 def oldest_price(points: Iterable[Point]) -> str:
