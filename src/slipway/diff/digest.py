@@ -12,6 +12,7 @@ from typing import Any
 
 from slipway.diff.change import Op, Preview, PreviewFormatError, Resource
 from slipway.diff.facts import Facts, of_resource
+from slipway.diff.json_text import no_garbage_collection
 from slipway.diff.reduction import Reduction, cleaner, name_of, type_of
 from slipway.diff.secrets import secret_texts
 
@@ -37,6 +38,7 @@ PREVIEW_FAILED = "preview failed"  # printed after every error, and alone where 
 _STACK = "pulumi:pulumi:Stack"
 
 
+@no_garbage_collection()
 def read_digest(document: Mapping[str, Any]) -> Preview:
     """Raises PreviewFormatError if the document is not a digest, or has an unknown operation: a
     change that is not understood must not look like no change."""

@@ -89,7 +89,9 @@ def _by_identity(items: list[Any]) -> dict[str, Any] | None:
     if not all(isinstance(item, dict) for item in items):
         return None
     for identity in _IDENTITIES:
-        named = {name: item for item in items if isinstance(name := item.get(identity), str)}
+        if not all(identity in item for item in items):
+            continue
+        named = {name: item for item in items if isinstance(name := item[identity], str)}
         if len(named) == len(items) and "" not in named:
             return named
     return None
