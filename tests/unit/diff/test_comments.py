@@ -80,13 +80,13 @@ def test_five_thousand_resources_fit_a_comment_in_two_seconds(
     make: Callable[[int], dict[str, Any]],
 ) -> None:
     text = json.dumps(make(5000))
-    took_s = list[float]()  # at the machine's usual speed
-    # Other work on the machine only adds, so the least of up to five runs is the code's own time.
-    while len(took_s) < 5 and min(took_s, default=math.inf) > 2:
+    took_s = list[float]()
+    # Other work on the same core only adds: the least of up to three runs is the code's own time.
+    while len(took_s) < 3 and min(took_s, default=math.inf) > 2:
         started = time.process_time()
         comment = render(read_digest(read_json(text)), None, STAMP)
-        took_s.append((time.process_time() - started) / max(1, loop_factor()))
-    assert min(took_s) <= 2
+        took_s.append(time.process_time() - started)
+    assert min(took_s) <= 2 or min(took_s) / loop_factor() <= 2  # at the machine's usual speed
     assert len(comment) < GITHUB_LIMIT
     assert len(comment.encode()) <= COMMENT_BYTES
     assert_balanced(comment)

@@ -54,7 +54,7 @@ class Scheme:
 
 
 # Integers in groups, with a scale of 16 bits and a zero point of 4.
-_FOUR_BITS = Scheme(
+_GROUPED_INT4 = Scheme(
     bits=4,
     group=128,
     group_bits=20,
@@ -90,10 +90,10 @@ SCHEMES: Mapping[str, Scheme] = MappingProxyType(
             expert_kernel="deepgemm",
         ),
         "int8": Scheme(bits=8, activation_bits=8, numbers="integer"),
-        "awq": _FOUR_BITS,
-        "gptq": _FOUR_BITS,
-        "w4a16": replace(_FOUR_BITS, group_bits=16),
-        "w4a16-asym": _FOUR_BITS,
+        "awq": _GROUPED_INT4,
+        "gptq": _GROUPED_INT4,
+        "w4a16": replace(_GROUPED_INT4, group_bits=16),
+        "w4a16-asym": _GROUPED_INT4,
         "nvfp4": Scheme(bits=4, group=16, group_bits=8, activation_bits=4, split_multiple=16),
         "mxfp4": Scheme(
             bits=4,
