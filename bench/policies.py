@@ -29,10 +29,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # The project's modules are found through the line above.
 from bench.machine import loop_factor, measured_on  # noqa: E402
-from slipway.cli.environment import Environment, find  # noqa: E402
-from slipway.cli.lifecycle.local.backend import own_pulumi, prepare_stack  # noqa: E402
-from slipway.cli.pulumi.plugins import prepare_plugins  # noqa: E402
-from slipway.cli.pulumi.policy_pack import policy_arguments  # noqa: E402
+from cli.environment import Environment, find  # noqa: E402
+from cli.lifecycle.local.backend import own_pulumi, prepare_stack  # noqa: E402
+from cli.pulumi.plugins import prepare_plugins  # noqa: E402
+from cli.pulumi.policy_pack import policy_arguments  # noqa: E402
 from tests.live.environments import SIMULATED_ENGINE, copy_tree  # noqa: E402
 
 BAR_S = 3.0
@@ -89,7 +89,7 @@ def preview(environment: Environment, arguments: list[str]) -> None:
 
 
 def offline(environment: Environment) -> bytes:
-    command = [sys.executable, "-m", "slipway.cli", "preview", "-s", environment.name]
+    command = [sys.executable, "-m", "cli", "preview", "-s", environment.name]
     paths = [environment.checkout / "src", environment.checkout]
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
     return run([*command, "--offline", "--json"], environment, variables=variables)

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from slipway.cli.console import results
+from cli.console import results
 
 # Lanes. All but the last mostly wait, for replicas and agents; each takes two to seven minutes.
 SERVICES, REPLICAS, AGENTS, SIMULATED = "services", "replicas", "agents", "simulated"

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from slipway.cli.environment import CHECKOUT
-from slipway.cli.progress import ToolchainProgress
+from cli.environment import CHECKOUT
+from cli.progress import ToolchainProgress
 from slipway.config.artifacts import REQUIREMENTS
 from tests.runner import AGENTS, COMPUTING, REPLICAS, SERVICES, SIMULATED, Suite
 from toolchain.pins import tool_pins
@@ -22,7 +22,7 @@ LIVE = "live and not beside"
 ENGINE = "services/triton_vllm"
 ONLY_COMPUTES = ("policies", "services/fleet_replay")
 REAL_ENGINE = "real and not kills"  # tests/live kills the parts of a real engine as well
-TYPED = ("src/slipway", "components", "stacks", "toolchain", "bench")
+TYPED = ("src/slipway", "cli", "components", "stacks", "toolchain", "bench")
 # Each worker has its own addresses: tests/workers.py
 SIDE_BY_SIDE = ("-n", "logical", "--dist", "worksteal")
 FILES_SIDE_BY_SIDE = (

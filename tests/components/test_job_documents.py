@@ -14,13 +14,13 @@ import jsonschema
 import pytest
 import yaml
 
+from cli.platform.measured import REPLICAS
 from components.autoscaling.nomad import POLICY_RULES
 from components.envoy.sidecar import MEBIBYTE
 from components.node_pool.node_document import drain_timeout_s
 from components.nomad.agent_config import MAX_KILL_TIMEOUT_S
 from components.nomad.jobspec import LEFT_DELIMITER, HttpCheck, Job, ScriptCheck, to_json
 from components.serving.nomad_job import model_job, replica_content
-from slipway.cli.platform.measured import REPLICAS
 from slipway.config.inputs import load_inputs
 from slipway.config.model import TimeoutSettings
 from slipway.plan.platform import PlatformPlan

@@ -9,9 +9,9 @@ import jsonschema
 import pytest
 from typer.testing import CliRunner
 
+from cli.app import app
+from cli.planning import plan_environment
 from components.nomad.jobspec import to_json
-from slipway.cli.app import app
-from slipway.cli.planning import plan_environment
 from slipway.config.inputs import load_inputs
 from slipway.plan.platform import PlatformPlan
 from stacks.platform import Platform

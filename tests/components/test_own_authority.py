@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from slipway.cli.environment import Environment
-from slipway.cli.pulumi.offline import offline_preview
+from cli.environment import Environment
+from cli.pulumi.offline import offline_preview
 from slipway.config.inputs import PlanInputs
 from slipway.config.own_authority import read_authorities
 from slipway.plan.document import plan_to_json

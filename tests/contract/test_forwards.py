@@ -21,13 +21,13 @@ import httpx
 import psutil
 import pytest
 
+from cli.certificates import platform
+from cli.environment import Environment
+from cli.errors import CliError
+from cli.machine.ssh_agent import agent_for
+from cli.reach.lease import reaching
+from cli.reach.relay import HEAD_START_S
 from services.node.tests.certificates import Authority
-from slipway.cli.certificates import platform
-from slipway.cli.environment import Environment
-from slipway.cli.errors import CliError
-from slipway.cli.machine.ssh_agent import agent_for
-from slipway.cli.reach.lease import reaching
-from slipway.cli.reach.relay import HEAD_START_S
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import PlatformPlan, Server, SshHost, SshPlan
 from slipway.planner.platform import make_plan

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from slipway.cli.environment import Environment
-from slipway.cli.environment import find as find_environment
-from slipway.cli.lifecycle.local.backend import own_pulumi, prepare_stack
-from slipway.cli.pulumi.offline import offline_preview
-from slipway.cli.pulumi.plugins import prepare_plugins
+from cli.environment import Environment
+from cli.environment import find as find_environment
+from cli.lifecycle.local.backend import own_pulumi, prepare_stack
+from cli.pulumi.offline import offline_preview
+from cli.pulumi.plugins import prepare_plugins
 from stacks.recording import STACK, UNKNOWN
 from tests.binaries import find
 from tests.live.environments import copy_tree

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from slipway.cli.environment import find as find_environment
+from cli.environment import find as find_environment
 from tests.binaries import find
 from tests.live.environments import ROOT, Platform, copy_tree
 from toolchain.settings import default_cache

@@ -20,8 +20,8 @@ import httpx
 import pytest
 import yaml
 
-from slipway.cli import certificates
-from slipway.cli.certificates import PublicTls
+from cli import certificates
+from cli.certificates import PublicTls
 from tests.hosts.bed import Bed
 from tests.live.environments import SIMULATED_ENGINE, copy_tree
 from toolchain.settings import default_cache

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from tenacity import Retrying, stop_after_delay, wait_fixed
 
-from slipway.cli import certificates
+from cli import certificates
 from tests.hosts.bed import Bed
 from tests.hosts.canaries import (
     PLANTED,

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from slipway.cli.certificates import PublicTls
+from cli.certificates import PublicTls
 from tests.hosts.bed import NETWORK, Bed
 from tests.hosts.environment import (
     NAME,

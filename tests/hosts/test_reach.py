@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from slipway.cli.environment import Environment
+from cli.environment import Environment
 from tests.hosts.bed import JUMP, NETWORK, Bed
 from tests.hosts.environment import NAME, Checkout, environment, listed, must_complete
 

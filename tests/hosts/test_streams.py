@@ -14,7 +14,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from slipway.cli import certificates
+from cli import certificates
 from tests.hosts.bed import NETWORK, Bed
 from tests.hosts.environment import Checkout, Streams, environment, listed, must_complete, streams
 

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import yaml
 
-from slipway.cli import certificates
+from cli import certificates
 
 ROOT = Path(__file__).parents[2]
 UP_TIMEOUT_S = 900

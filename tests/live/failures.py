@@ -25,10 +25,10 @@ from typing import Any
 import httpx
 import psutil
 
-from slipway.cli.applied import require
-from slipway.cli.certificates import platform
-from slipway.cli.environment import find
-from slipway.cli.platform.snapshot import take_snapshot
+from cli.applied import require
+from cli.certificates import platform
+from cli.environment import find
+from cli.platform.snapshot import take_snapshot
 from tests.live.environments import Platform
 from tests.live.processes import Process, kinds, processes_of
 from tests.live.shared_memory import unused, used_by

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from slipway.cli.environment import find
+from cli.environment import find
 from tests.live import shared_memory
 from tests.live.environments import Platform
 from tests.live.processes import processes_of

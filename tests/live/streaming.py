@@ -14,7 +14,7 @@ import httpx
 import numpy as np
 import tritonclient.grpc.aio as triton  # type: ignore[import-untyped]
 
-from slipway.cli.certificates import trusted
+from cli.certificates import trusted
 
 # Parameters of a request, unless it has its own.
 DEFAULTS = {"max_tokens": 32, "temperature": 0}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from slipway.cli.certificates import PublicTls
+from cli.certificates import PublicTls
 from tests.hosts.environment import streams
 from tests.live.environments import Platform, copy_tree, deployment, write_environment
 from tests.public_certificates import NAME, Issued, PublicAuthority, put

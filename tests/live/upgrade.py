@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slipway.cli.environment import find
+from cli.environment import find
 from tests.live.environments import Platform, copy_tree, last_json_line
 from tests.live.failures import FLEETING
 from tests.live.footprint import scratch

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from slipway.cli.app import app
+from cli.app import app
 from tests import suites
 from tests.runner import COMPUTING, Suite, run
 from tests.suites import chosen_suites

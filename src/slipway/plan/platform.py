@@ -354,7 +354,7 @@ class OperatorPlan:
 
     Where all hosts are this machine, these are the platform's own endpoints. Elsewhere `forwarded`
     is true: they are loopback addresses of the operator's machine, which commands forward over SSH
-    for as long as they run (slipway.cli.reach).
+    for as long as they run (cli.reach).
     """
 
     consul: Endpoint

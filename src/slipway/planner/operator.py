@@ -26,7 +26,7 @@ def plan_operator(
 ) -> OperatorPlan:
     """The endpoints themselves; where hosts are reached over SSH, loopback addresses for them: the
     first for the clusters, Prometheus and the first Envoy, the following for the other Envoys.
-    The first listener stands for all of them (slipway.cli.reach.forwards).
+    The first listener stands for all of them (cli.reach.forwards).
 
     Certificates do not have these addresses, so their names are verified.
     """

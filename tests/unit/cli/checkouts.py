@@ -37,7 +37,7 @@ def slipway(
 ) -> subprocess.CompletedProcess[str]:
     """Runs the command line of `checkout` as its launcher does, without any cache to begin with."""
     return subprocess.run(
-        [sys.executable, "-P", "-m", "slipway.cli", *arguments],
+        [sys.executable, "-P", "-m", "cli", *arguments],
         cwd=checkout,
         env={
             "PATH": os.environ["PATH"],

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from slipway.cli import environment as environment_module
-from slipway.cli.environment import Environment
+from cli import environment as environment_module
+from cli.environment import Environment
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.checkouts import Edit, copy_checkout, files, replace_text, restore
 

@@ -10,16 +10,16 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from slipway.cli import app as app_module
-from slipway.cli.app import COMMANDS, app
-from slipway.cli.errors import CliError, explained
+from cli import app as app_module
+from cli.app import COMMANDS, app
+from cli.errors import CliError, explained
 from slipway.config.errors import ConfigError, Problem
 from toolchain.errors import CancelledError, ToolchainError
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_summary_of_a_command_is_the_first_line_of_its_help(name: str) -> None:
-    module = importlib.import_module(f"slipway.cli.commands.{name}")
+    module = importlib.import_module(f"cli.commands.{name}")
     command = typer.main.get_command(module.app)
     assert (command.help or "").splitlines()[0] == COMMANDS[name]
 
@@ -33,9 +33,9 @@ def test_every_command_explains_itself(runner: CliRunner, name: str) -> None:
 
 def test_the_list_of_commands_loads_none_of_them(in_new_python: Callable[[str], str]) -> None:
     program = (
-        "import sys; from slipway.cli.app import app; app(['--help'], standalone_mode=False);"
+        "import sys; from cli.app import app; app(['--help'], standalone_mode=False);"
         "sys.exit(any(m in sys.modules for m in"
-        " ('slipway.cli.commands.up', 'httpx', 'pydantic', 'tritonclient', 'psutil',"
+        " ('cli.commands.up', 'httpx', 'pydantic', 'tritonclient', 'psutil',"
         " 'cryptography')))"
     )
     shown = in_new_python(program)
@@ -46,10 +46,10 @@ def test_no_command_loads_cryptography_before_it_has_a_certificate_to_read(
     in_new_python: Callable[[str], str],
 ) -> None:
     program = (
-        "import importlib, sys; from slipway.cli.app import COMMANDS\n"
-        "for name in COMMANDS: importlib.import_module(f'slipway.cli.commands.{name}')\n"
+        "import importlib, sys; from cli.app import COMMANDS\n"
+        "for name in COMMANDS: importlib.import_module(f'cli.commands.{name}')\n"
         "for name in ('local', 'fleet'):\n"
-        "    importlib.import_module(f'slipway.cli.lifecycle.{name}.lifecycle')\n"
+        "    importlib.import_module(f'cli.lifecycle.{name}.lifecycle')\n"
         "sys.exit([name for name in sys.modules if name.startswith('cryptography')] or None)"
     )
     in_new_python(program)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from slipway.cli.applied import from_document, recorded
-from slipway.cli.environment import Environment
+from cli.applied import from_document, recorded
+from cli.environment import Environment
 from tests.unit.cli.documents import plan_document
 
 

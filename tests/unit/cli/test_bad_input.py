@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from slipway.cli.app import app
+from cli.app import app
 from tests.unit.cli.addresses import DEV_NETWORK
 from tests.unit.cli.checkouts import Edit, files, slipway
 from toolchain.requirements import digest

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from slipway.cli.app import app
+from cli.app import app
 from tests.unit.cli.checkouts import Edit, files, slipway
 
 DEV_MODEL = "models/smollm2.yaml"

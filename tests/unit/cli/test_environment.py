@@ -9,10 +9,10 @@ from urllib.parse import quote, unquote, urlsplit
 import pytest
 from typer.testing import CliRunner
 
-from slipway.cli.app import app
-from slipway.cli.environment import Environment, exports, find
-from slipway.cli.errors import CliError
-from slipway.cli.reach.forwards import variables_of
+from cli.app import app
+from cli.environment import Environment, exports, find
+from cli.errors import CliError
+from cli.reach.forwards import variables_of
 from slipway.planner.platform import make_plan
 from tests.unit.plan.samples import hosts_inputs
 

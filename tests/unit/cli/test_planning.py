@@ -6,9 +6,9 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from slipway.cli.app import app
-from slipway.cli.environment import find
-from slipway.cli.planning import plan_for_clients, plan_of
+from cli.app import app
+from cli.environment import find
+from cli.planning import plan_for_clients, plan_of
 from tests.public_certificates import PublicAuthority, issue, put
 
 

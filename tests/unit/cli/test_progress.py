@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from slipway.cli import progress as progress_module
-from slipway.cli.console import say
-from slipway.cli.progress import Phases, ToolchainProgress, clock, telling
+from cli import progress as progress_module
+from cli.console import say
+from cli.progress import Phases, ToolchainProgress, clock, telling
 
 
 def test_phases_keep_their_times_also_when_they_fail() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from slipway.cli.app import app
-from slipway.cli.environment import Environment, find
-from slipway.cli.errors import CliError
-from slipway.cli.targets import must_be_built
+from cli.app import app
+from cli.environment import Environment, find
+from cli.errors import CliError
+from cli.targets import must_be_built
 from stacks.targets import is_built
 from tests.unit.cli.checkouts import ROOT
 
@@ -87,8 +87,8 @@ def test_planning_for_a_target_that_is_built_loads_neither_pulumi_nor_cryptograp
     in_new_python: Callable[[str], str],
 ) -> None:
     program = (
-        "import sys; from slipway.cli.app import app; from slipway.cli.environment import find\n"
-        "from slipway.cli.targets import can_be_built\n"
+        "import sys; from cli.app import app; from cli.environment import find\n"
+        "from cli.targets import can_be_built\n"
         "for stack in ('dev', 'aws'):\n"
         "    app(['plan', '-s', stack, '--json'], standalone_mode=False)\n"
         "    can_be_built(find(stack))\n"

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from slipway.cli.app import app
-from slipway.cli.commands import diff
-from slipway.cli.errors import CliError
-from slipway.cli.pulumi.policy_report import policy_report as ask
+from cli.app import app
+from cli.commands import diff
+from cli.errors import CliError
+from cli.pulumi.policy_report import policy_report as ask
 from slipway.diff.digest import planned_resources
 from slipway.diff.policies import PolicyReport, read_policy_report
 from tests.unit.diff.digests import RECORDINGS, policy_report, recorded

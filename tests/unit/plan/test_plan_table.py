@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from slipway.cli.views.plan_table import plan_table
+from cli.views.plan_table import plan_table
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.platform import make_plan
 from tests.unit.plan.samples import dev_plan

@@ -40,7 +40,7 @@ def checkout(tmp_path: Path) -> Path:
     folder = tmp_path / "checkout"
     (folder / "src/slipway").mkdir(parents=True)
     (folder / "src/slipway/__init__.py").touch()
-    (folder / "src/slipway/cli.py").write_text(PROGRAM)
+    (folder / "cli.py").write_text(PROGRAM)
     shutil.copy2(CHECKOUT / "slipway", folder / "slipway")
     (folder / "toolchain").symlink_to(CHECKOUT / "toolchain")
     put_wheel(folder)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from slipway.cli.app import app
-from slipway.cli.lifecycle.local.lifecycle import LocalLifecycle
-from slipway.cli.planning import plan_environment
+from cli.app import app
+from cli.lifecycle.local.lifecycle import LocalLifecycle
+from cli.planning import plan_environment
 from slipway.config.inputs import load_inputs
 
 

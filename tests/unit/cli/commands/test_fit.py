@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from slipway.cli.app import app
+from cli.app import app
 from slipway.config.catalog import load_catalog
 from tests.unit.plan.samples import ROOT
 

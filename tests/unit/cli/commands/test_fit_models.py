@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from slipway.cli.app import app
+from cli.app import app
 from tests.unit.config.hub.configs import LLAMA
 
 

@@ -9,10 +9,10 @@ import jsonschema
 import pytest
 from typer.testing import CliRunner
 
-from slipway.cli.app import app
-from slipway.cli.environment import find
-from slipway.cli.lifecycle.registry import lifecycle_of
-from slipway.cli.planning import plan_environment
+from cli.app import app
+from cli.environment import find
+from cli.lifecycle.registry import lifecycle_of
+from cli.planning import plan_environment
 from slipway.config.inputs import load_inputs
 from tests.unit.cli.hosts.test_document import SCHEMA
 

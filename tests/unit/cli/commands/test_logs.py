@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from slipway.cli.app import app
+from cli.app import app
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve, Server
 from tests.unit.cli.documents import plan_document
@@ -211,6 +211,6 @@ def test_the_last_line_may_be_unfinished(
 ) -> None:
     platform(replica(0, "11", SERVES))
     parts = [b"one\ntw", b"o\nth", b"ree"]
-    monkeypatch.setattr("slipway.cli.commands.logs.Nomad.log", lambda *_, **__: iter(parts))
+    monkeypatch.setattr("cli.commands.logs.Nomad.log", lambda *_, **__: iter(parts))
     assert runner.invoke(app, ["logs", "smollm2", "-n", "1"]).stdout == "three"
     assert runner.invoke(app, ["logs", "smollm2", "-n", "9"]).stdout == "one\ntwo\nthree"

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
-from slipway.cli.app import app
+from cli.app import app
 from tests.unit.cli.checkouts import copy_checkout, slipway
 
 ROOT = Path(__file__).parents[4]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from slipway.cli.app import app
-from slipway.cli.commands import policies
+from cli.app import app
+from cli.commands import policies
 
 
 @pytest.fixture(autouse=True)

@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from slipway.cli.app import app
-from slipway.cli.commands import preview
-from slipway.cli.environment import Environment
-from slipway.cli.lifecycle.local import preview as local_preview
-from slipway.cli.pulumi.locks import exclusive
-from slipway.cli.pulumi.process import Pulumi
+from cli.app import app
+from cli.commands import preview
+from cli.environment import Environment
+from cli.lifecycle.local import preview as local_preview
+from cli.pulumi.locks import exclusive
+from cli.pulumi.process import Pulumi
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
 from tests.unit.cli.documents import plan_document

@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 from typer.testing import CliRunner
 
-from slipway.cli.commands.replay import Routing, app
-from slipway.cli.errors import WRONG_INPUT, CliError
+from cli.commands.replay import Routing, app
+from cli.errors import WRONG_INPUT, CliError
 
 ROOT = Path(__file__).parents[4]
 DEV = ("--profile", "cpu-smollm2")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from slipway.cli.app import app
+from cli.app import app
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from slipway.cli.app import app
 def test_dev_has_no_snapshots_and_says_what_to_do_instead(
     runner: CliRunner, whole_checkout: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
-    monkeypatch.setattr("slipway.cli.environment.CHECKOUT", whole_checkout)
+    monkeypatch.setattr("cli.environment.CHECKOUT", whole_checkout)
     result = runner.invoke(app, [*command, "-s", "dev"])
     assert result.exit_code == 2
     assert '"dev" has no snapshots' in result.stderr

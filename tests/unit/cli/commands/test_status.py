@@ -9,12 +9,12 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from slipway.cli.app import app
-from slipway.cli.applied import Applied, from_document
-from slipway.cli.environment import Environment
-from slipway.cli.lifecycle.fleet.lifecycle import FleetLifecycle
-from slipway.cli.platform.snapshot import take_snapshot
-from slipway.cli.views.status_table import status_table
+from cli.app import app
+from cli.applied import Applied, from_document
+from cli.environment import Environment
+from cli.lifecycle.fleet.lifecycle import FleetLifecycle
+from cli.platform.snapshot import take_snapshot
+from cli.views.status_table import status_table
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
 from tests.unit.cli.documents import plan_document, status_document

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from slipway.cli import environment as environment_module
-from slipway.cli.app import app
-from slipway.cli.commands.tools import ENVIRONMENTS
+from cli import environment as environment_module
+from cli.app import app
+from cli.commands.tools import ENVIRONMENTS
 from tests.unit.toolchain.stand_ins import files_under, put_go, put_program
 from toolchain.pins import tool_pin
 from toolchain.prepare import environment_folder

@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from slipway.cli.app import app
-from slipway.cli.applied import from_document
-from slipway.cli.environment import Environment
-from slipway.cli.errors import CliError
-from slipway.cli.lifecycle.local import down, up
-from slipway.cli.machine import preparation
-from slipway.cli.planning import plan_environment
-from slipway.cli.progress import Phases
-from slipway.cli.protocols.answer import Answer
-from slipway.cli.protocols.probe import Probe
-from slipway.cli.pulumi.locks import exclusive
-from slipway.cli.pulumi.process import Pulumi
+from cli.app import app
+from cli.applied import from_document
+from cli.environment import Environment
+from cli.errors import CliError
+from cli.lifecycle.local import down, up
+from cli.machine import preparation
+from cli.planning import plan_environment
+from cli.progress import Phases
+from cli.protocols.answer import Answer
+from cli.protocols.probe import Probe
+from cli.pulumi.locks import exclusive
+from cli.pulumi.process import Pulumi
 from slipway.config.inputs import load_inputs
 from slipway.plan.platform import SecurityPlan
 from tests.unit.cli.addresses import NETWORK

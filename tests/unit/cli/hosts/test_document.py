@@ -9,10 +9,10 @@ from typing import Any
 import jsonschema
 from rich.console import Console
 
-from slipway.cli.errors import CliError
-from slipway.cli.hosts.document import ClusterView, hosts_document
-from slipway.cli.hosts.facts import HostFacts
-from slipway.cli.views.hosts_table import hosts_table
+from cli.errors import CliError
+from cli.hosts.document import ClusterView, hosts_document
+from cli.hosts.facts import HostFacts
+from cli.views.hosts_table import hosts_table
 from slipway.plan.platform import PlatformPlan
 from tests.components.platform_plan import platform_plan
 from tests.unit.plan.samples import ROOT

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from slipway.cli.hosts.facts import read, script
+from cli.hosts.facts import read, script
 
 
 def certificate(ends: datetime.datetime) -> str:

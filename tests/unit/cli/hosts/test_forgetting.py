@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from slipway.cli.errors import CliError
-from slipway.cli.hosts.forgetting import must_be_silent, quorum_without, recorded
-from slipway.cli.pulumi.repairs import without_resources
+from cli.errors import CliError
+from cli.hosts.forgetting import must_be_silent, quorum_without, recorded
+from cli.pulumi.repairs import without_resources
 
 WAY = {"address": "10.0.0.21", "port": 22, "user": "root", "host_key": "k", "jump": None}
 PLATFORM = "urn:pulumi:hosts::slipway::slipway:index:Platform$"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from cli.errors import CliError, InterruptedRunError
+from cli.hosts import work
+from cli.platform.nomad import Nomad
 from components.node_pool.node_document import drain_timeout_s
-from slipway.cli.errors import CliError, InterruptedRunError
-from slipway.cli.hosts import work
-from slipway.cli.platform.nomad import Nomad
 from tests.components.platform_plan import platform_plan
 from tests.unit.cli.conftest import Serve, Server
 from tests.unit.cli.hosts.test_document import nomad_node

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from slipway.cli.app import app
-from slipway.cli.environment import DEV_PASSPHRASE, Environment, find
-from slipway.cli.errors import CliError
-from slipway.cli.lifecycle.fleet import backend, lifecycle
-from slipway.cli.lifecycle.fleet.lifecycle import FleetLifecycle
-from slipway.cli.planning import plan_of
+from cli.app import app
+from cli.environment import DEV_PASSPHRASE, Environment, find
+from cli.errors import CliError
+from cli.lifecycle.fleet import backend, lifecycle
+from cli.lifecycle.fleet.lifecycle import FleetLifecycle
+from cli.planning import plan_of
 from slipway.plan.platform import SecurityPlan
 
 INPUTS = SimpleNamespace(

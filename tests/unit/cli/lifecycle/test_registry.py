@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from slipway.cli.environment import Environment, find
-from slipway.cli.errors import CliError
-from slipway.cli.lifecycle.fleet.lifecycle import FleetLifecycle
-from slipway.cli.lifecycle.local.lifecycle import LocalLifecycle
-from slipway.cli.lifecycle.registry import lifecycle_of
+from cli.environment import Environment, find
+from cli.errors import CliError
+from cli.lifecycle.fleet.lifecycle import FleetLifecycle
+from cli.lifecycle.local.lifecycle import LocalLifecycle
+from cli.lifecycle.registry import lifecycle_of
 from slipway.config.errors import ConfigError
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from slipway.cli.errors import CliError
-from slipway.cli.machine.bundles import copy_bundles
+from cli.errors import CliError
+from cli.machine.bundles import copy_bundles
 from slipway.config.artifacts import bundle_digest
 
 

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from slipway.cli.app import app
-from slipway.cli.environment import Environment
-from slipway.cli.errors import CliError
-from slipway.cli.machine import checks
+from cli.app import app
+from cli.environment import Environment
+from cli.errors import CliError
+from cli.machine import checks
 from slipway.config.artifacts import REQUIREMENTS
 from slipway.plan.endpoint import Endpoint
 from tests.unit.cli.addresses import NETWORK
@@ -253,7 +253,7 @@ def test_doctor_shows_each_check_and_fails_when_one_does(
         checks.Check(name="cores", state="ok", detail="2"),
         checks.Check(name="memory", state="warn", detail="low [1]", fix="add some"),
     ]
-    monkeypatch.setattr("slipway.cli.commands.doctor._checks", lambda _: found)
+    monkeypatch.setattr("cli.commands.doctor._checks", lambda _: found)
     result = runner.invoke(app, ["doctor"])
     assert result.exit_code == 0
     assert "low [1]" in result.stdout

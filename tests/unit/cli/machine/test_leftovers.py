@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slipway.cli.environment import Environment
-from slipway.cli.machine.leftovers import PROGRAM, clear_leftovers
+from cli.environment import Environment
+from cli.machine.leftovers import PROGRAM, clear_leftovers
 
 
 def put_program(checkout: Path, text: str) -> Path:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from slipway.cli.machine import checks
-from slipway.cli.machine.memory import PLATFORM_BYTES, available_bytes, newly_needed_bytes
+from cli.machine import checks
+from cli.machine.memory import PLATFORM_BYTES, available_bytes, newly_needed_bytes
 
 GIB = 2**30
 JOB = "model-m-3f9c1a"

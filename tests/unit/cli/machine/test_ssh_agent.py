@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from slipway.cli.errors import CliError
-from slipway.cli.machine.ssh_agent import SOCKET, agent_for
+from cli.errors import CliError
+from cli.machine.ssh_agent import SOCKET, agent_for
 from slipway.plan.platform import SshPlan
 
 needs_openssh = pytest.mark.skipif(

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from slipway.cli.environment import Environment
-from slipway.cli.errors import WRONG_INPUT, explained
-from slipway.cli.machine.weights import prepare_weights
+from cli.environment import Environment
+from cli.errors import WRONG_INPUT, explained
+from cli.machine.weights import prepare_weights
 from slipway.config.artifacts import bundle_files
 from slipway.config.document import read_document
 from slipway.config.model import Model, parse_model

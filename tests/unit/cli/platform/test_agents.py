@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from slipway.cli.applied import from_document, record
-from slipway.cli.environment import Environment
-from slipway.cli.errors import CliError
-from slipway.cli.platform import agents
+from cli.applied import from_document, record
+from cli.environment import Environment
+from cli.errors import CliError
+from cli.platform import agents
 from slipway.plan.platform import PlatformPlan
 from tests.unit.cli.documents import plan_document
 from tests.unit.plan.samples import dev_plan

@@ -16,11 +16,11 @@ import httpx
 import pytest
 import yaml
 
-from slipway.cli.applied import Applied, from_document
-from slipway.cli.errors import CliError
-from slipway.cli.platform.calibration import calibrate
-from slipway.cli.platform.measured import ask, measure
-from slipway.cli.views.comparison_table import comparison_document, comparison_table
+from cli.applied import Applied, from_document
+from cli.errors import CliError
+from cli.platform.calibration import calibrate
+from cli.platform.measured import ask, measure
+from cli.views.comparison_table import comparison_document, comparison_table
 from slipway.config.calibration import load_calibration
 from slipway.config.inputs import load_inputs
 from slipway.planner.engines.adapter import EngineMetrics

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from slipway.cli.applied import from_document
-from slipway.cli.environment import Environment
-from slipway.cli.platform.nomad import allocations_now
+from cli.applied import from_document
+from cli.environment import Environment
+from cli.platform.nomad import allocations_now
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Reply, Serve
 from tests.unit.cli.documents import plan_document

@@ -9,10 +9,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from slipway.cli.applied import from_document
-from slipway.cli.errors import CliError
-from slipway.cli.platform import readiness
-from slipway.cli.platform.nomad import Nomad
+from cli.applied import from_document
+from cli.errors import CliError
+from cli.platform import readiness
+from cli.platform.nomad import Nomad
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
 from tests.unit.cli.documents import (

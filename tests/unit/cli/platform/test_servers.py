@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from slipway.cli.errors import CliError
-from slipway.cli.platform.consul import Consul
-from slipway.cli.platform.servers import must_answer
+from cli.errors import CliError
+from cli.platform.consul import Consul
+from cli.platform.servers import must_answer
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
 

@@ -13,11 +13,11 @@ import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from typer.testing import CliRunner
 
-from slipway.cli.app import app
-from slipway.cli.applied import Applied, from_document
-from slipway.cli.protocols import openai_http, triton_grpc
-from slipway.cli.protocols.answer import Answer, NoAnswerError, Piece, collect
-from slipway.cli.protocols.probe import QUESTION, Probe, ask
+from cli.app import app
+from cli.applied import Applied, from_document
+from cli.protocols import openai_http, triton_grpc
+from cli.protocols.answer import Answer, NoAnswerError, Piece, collect
+from cli.protocols.probe import QUESTION, Probe, ask
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
 from tests.unit.cli.documents import plan_document

@@ -13,12 +13,12 @@ import grpc
 import pytest
 from tritonclient.grpc import service_pb2_grpc
 
-from slipway.cli.applied import from_document
-from slipway.cli.certificates import PublicTls
-from slipway.cli.errors import CliError
-from slipway.cli.protocols import openai_http, triton_grpc
-from slipway.cli.protocols.answer import Answer, NoAnswerError, collect
-from slipway.cli.views.gateway_line import gateway_line
+from cli.applied import from_document
+from cli.certificates import PublicTls
+from cli.errors import CliError
+from cli.protocols import openai_http, triton_grpc
+from cli.protocols.answer import Answer, NoAnswerError, collect
+from cli.views.gateway_line import gateway_line
 from tests.public_certificates import NAME, PublicAuthority, put
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.documents import plan_document

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from slipway.cli.errors import CliError
-from slipway.cli.pulumi.authorities import must_follow, must_sign_now
-from slipway.cli.pulumi.state import StackState
+from cli.errors import CliError
+from cli.pulumi.authorities import must_follow, must_sign_now
+from cli.pulumi.state import StackState
 from slipway.config.errors import ConfigError, Problem
 from slipway.plan.platform import OwnAuthorityPlan, PlatformPlan, SecurityPlan
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from slipway.cli.environment import Environment
-from slipway.cli.errors import CliError
-from slipway.cli.pulumi.locks import clear_stale_locks, exclusive
+from cli.environment import Environment
+from cli.errors import CliError
+from cli.pulumi.locks import clear_stale_locks, exclusive
 
 
 def put_lock(
@@ -122,8 +122,8 @@ def test_a_second_command_on_an_environment_is_refused_and_others_are_not(
 def test_a_killed_command_leaves_no_lock(environment: Environment) -> None:
     program = (
         "import sys, time; from pathlib import Path;"
-        "from slipway.cli.environment import Environment;"
-        "from slipway.cli.pulumi.locks import exclusive\n"
+        "from cli.environment import Environment;"
+        "from cli.pulumi.locks import exclusive\n"
         f"e = Environment(name='dev', checkout=Path({str(environment.checkout)!r}),"
         f" cache=Path({str(environment.cache)!r}))\n"
         "with exclusive(e): print('held', flush=True); time.sleep(60)"

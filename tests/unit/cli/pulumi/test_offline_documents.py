@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from slipway.cli.pulumi.offline_documents import documents
+from cli.pulumi.offline_documents import documents
 from slipway.plan.preview import Resource
 
 JOB = {

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from slipway.cli.environment import Environment
-from slipway.cli.errors import CliError
-from slipway.cli.lifecycle.fleet.backend import users_pulumi
-from slipway.cli.lifecycle.local.backend import own_pulumi
-from slipway.cli.lifecycle.local.lifecycle import LocalLifecycle
-from slipway.cli.pulumi import plugins
-from slipway.cli.pulumi.process import Pulumi
+from cli.environment import Environment
+from cli.errors import CliError
+from cli.lifecycle.fleet.backend import users_pulumi
+from cli.lifecycle.local.backend import own_pulumi
+from cli.lifecycle.local.lifecycle import LocalLifecycle
+from cli.pulumi import plugins
+from cli.pulumi.process import Pulumi
 from tests.unit.toolchain.stand_ins import put_program
 from toolchain.pins import tool_pin
 from toolchain.plugins.install import folders

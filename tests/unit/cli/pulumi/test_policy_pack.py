@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from slipway.cli.environment import Environment
-from slipway.cli.errors import CliError
-from slipway.cli.pulumi import policy_pack
-from slipway.cli.pulumi.policy_pack import policy_arguments
-from slipway.cli.pulumi.state import read_state
+from cli.environment import Environment
+from cli.errors import CliError
+from cli.pulumi import policy_pack
+from cli.pulumi.policy_pack import policy_arguments
+from cli.pulumi.state import read_state
 from tests.unit.cli.pulumi.test_state import put_checkpoint
 from toolchain.prepare import EnvironmentJob
 

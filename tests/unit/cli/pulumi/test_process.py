@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from slipway.cli.console import say
-from slipway.cli.environment import Environment
-from slipway.cli.errors import CliError, InterruptedRunError
-from slipway.cli.lifecycle.local.backend import own_pulumi, prepare_stack
-from slipway.cli.pulumi.plugins import prepare_plugins
-from slipway.cli.pulumi.process import is_news
-from slipway.cli.pulumi.state import read_state
+from cli.console import say
+from cli.environment import Environment
+from cli.errors import CliError, InterruptedRunError
+from cli.lifecycle.local.backend import own_pulumi, prepare_stack
+from cli.pulumi.plugins import prepare_plugins
+from cli.pulumi.process import is_news
+from cli.pulumi.state import read_state
 from tests.unit.cli.checkouts import ROOT
 from tests.unit.cli.pulumi.test_locks import ended_pid, put_lock
 from tests.unit.cli.pulumi.test_state import put_checkpoint
@@ -281,8 +281,8 @@ def test_pulumi_ends_cleanly_when_this_program_is_killed(stand_in: StandIn) -> N
     )
     environment = stand_in.pulumi.environment
     program = (
-        "from pathlib import Path; from slipway.cli.environment import Environment;"
-        "from slipway.cli.lifecycle.local.backend import own_pulumi;"
+        "from pathlib import Path; from cli.environment import Environment;"
+        "from cli.lifecycle.local.backend import own_pulumi;"
         f"e = Environment(name='dev', checkout=Path({str(environment.checkout)!r}),"
         f" cache=Path({str(environment.cache)!r}));"
         f"own_pulumi(e).up(log=Path({str(stand_in.log)!r}))"
@@ -312,8 +312,8 @@ def test_a_silent_pulumi_is_reported(
         say(text)
         told.touch()
 
-    monkeypatch.setattr("slipway.cli.pulumi.process.REPEAT_S", 0.1)
-    monkeypatch.setattr("slipway.cli.pulumi.process.say", tell)
+    monkeypatch.setattr("cli.pulumi.process.REPEAT_S", 0.1)
+    monkeypatch.setattr("cli.pulumi.process.say", tell)
     stand_in.does(f"for _ in $(seq 500); do [ -e '{told}' ] && break; sleep 0.02; done")
     stand_in.pulumi.up(log=stand_in.log)
     assert "pulumi is running" in capsys.readouterr().err
@@ -322,7 +322,7 @@ def test_a_silent_pulumi_is_reported(
 def test_a_line_that_comes_in_pieces_is_judged_as_a_whole(
     stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("slipway.cli.pulumi.process._TICK_S", 0.02)
+    monkeypatch.setattr("cli.pulumi.process._TICK_S", 0.02)
     stand_in.does(
         "printf ' ~  nomad:index:Job envoy refre'; sleep 0.15; echo 'shing (0s)';"
         "printf ' ~  nomad:index:Job xds upd'; sleep 0.15; printf 'ating'"

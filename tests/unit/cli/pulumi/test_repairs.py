@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from slipway.cli.pulumi.repairs import with_jobs_kept
+from cli.pulumi.repairs import with_jobs_kept
 
 
 def test_a_job_taken_back_is_kept_and_its_gate_runs_again() -> None:

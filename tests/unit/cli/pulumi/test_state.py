@@ -3,8 +3,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from slipway.cli.environment import Environment
-from slipway.cli.pulumi.state import forget, read_state
+from cli.environment import Environment
+from cli.pulumi.state import forget, read_state
 
 
 def put_checkpoint(environment: Environment, latest: dict[str, object]) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slipway.cli.pulumi.tracebacks import Tracebacks
+from cli.pulumi.tracebacks import Tracebacks
 
 # As CLI 3.259 prints what a program wrote to standard error.
 PRINTED = """\

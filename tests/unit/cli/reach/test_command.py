@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from typer.testing import CliRunner
 
-from slipway.cli.app import app
+from cli.app import app
 
 
 @pytest.mark.usefixtures("copied")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import jsonschema
 
-from slipway.cli.reach.document import forwarding_of, from_json
-from slipway.cli.reach.forwards import VARIABLE, forwards_of, variables_of
-from slipway.cli.reach.shell import shell_exports
-from slipway.cli.reach.ssh import forwarding, known_hosts
+from cli.reach.document import forwarding_of, from_json
+from cli.reach.forwards import VARIABLE, forwards_of, variables_of
+from cli.reach.shell import shell_exports
+from cli.reach.ssh import forwarding, known_hosts
 from slipway.plan.platform import PlatformPlan, SshHost
 from slipway.planner.platform import make_plan
 from tests.unit.plan.samples import ROOT, dev_plan, hosts_inputs

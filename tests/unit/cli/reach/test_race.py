@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from slipway.cli.reach.race import AllFailedError, first
+from cli.reach.race import AllFailedError, first
 
 LONG_S = 60.0
 

@@ -9,9 +9,9 @@ import json
 import jsonschema
 import pytest
 
-from slipway.cli.errors import CliError
-from slipway.cli.snapshots.kept import Snapshot, chosen, document, read
-from slipway.cli.views.snapshots_table import age
+from cli.errors import CliError
+from cli.snapshots.kept import Snapshot, chosen, document, read
+from cli.views.snapshots_table import age
 from slipway.plan.platform import SnapshotPlan
 from tests.components.platform_plan import platform_plan
 from tests.unit.cli.checkouts import ROOT

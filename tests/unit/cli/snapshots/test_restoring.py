@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from slipway.cli.errors import CliError
-from slipway.cli.platform.clusters import Clusters
-from slipway.cli.platform.consul import Consul
-from slipway.cli.platform.nomad import Nomad
-from slipway.cli.pulumi.host_repairs import of_servers, removals, with_applied_again
-from slipway.cli.snapshots.restoring import Standing, end_the_snapshots_run, to_be_emptied
+from cli.errors import CliError
+from cli.platform.clusters import Clusters
+from cli.platform.consul import Consul
+from cli.platform.nomad import Nomad
+from cli.pulumi.host_repairs import of_servers, removals, with_applied_again
+from cli.snapshots.restoring import Standing, end_the_snapshots_run, to_be_emptied
 from tests.unit.cli.conftest import Serve
 
 PLATFORM = "urn:pulumi:hosts::slipway::slipway:index:Platform$"

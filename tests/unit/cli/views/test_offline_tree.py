@@ -5,8 +5,8 @@ from typing import Any
 
 from rich.console import Console
 
-from slipway.cli.pulumi.offline_documents import documents
-from slipway.cli.views.offline_tree import WIDTH, offline_tree
+from cli.pulumi.offline_documents import documents
+from cli.views.offline_tree import WIDTH, offline_tree
 from slipway.plan.preview import Resource
 
 ROOT_TYPE, JOB = "slipway:index:Platform", "nomad:index/job:Job"

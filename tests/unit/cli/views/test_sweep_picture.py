@@ -13,9 +13,9 @@ import pytest
 from matplotlib.transforms import Bbox
 from rich.console import Console
 
-from slipway.cli.views.label_room import LabelRoom, boxes_around
-from slipway.cli.views.sweep_picture import picture
-from slipway.cli.views.sweep_table import sweep_table
+from cli.views.label_room import LabelRoom, boxes_around
+from cli.views.sweep_picture import picture
+from cli.views.sweep_table import sweep_table
 from slipway.config.environment import FleetSettings
 from slipway.config.inputs import load_inputs
 from slipway.planner.fleet.demand import Demand, plan_demand

@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import RenderableType
 
-from slipway.cli.views.capacity_table import capacity_table
-from slipway.cli.views.comparison_table import comparison_table
-from slipway.cli.views.differences_table import differences_table
-from slipway.cli.views.explain_table import explain_table
-from slipway.cli.views.fit_table import fit_table
-from slipway.cli.views.plan_table import plan_table
-from slipway.cli.views.sweep_table import sweep_table
-from slipway.cli.views.tables import divided
+from cli.views.capacity_table import capacity_table
+from cli.views.comparison_table import comparison_table
+from cli.views.differences_table import differences_table
+from cli.views.explain_table import explain_table
+from cli.views.fit_table import fit_table
+from cli.views.plan_table import plan_table
+from cli.views.sweep_table import sweep_table
+from cli.views.tables import divided
 from slipway.config.inputs import PlanInputs, load_inputs
 from slipway.plan.figures import Layout
 from slipway.plan.platform import PlatformPlan

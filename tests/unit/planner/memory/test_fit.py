@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.cli.views.fit_table import memory_parts
+from cli.views.fit_table import memory_parts
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.memory.fit import Deployment, Fit, fit, longest_sequence, replica_layout
 from tests.unit.planner.architectures import ACCELERATORS, MODELS

@@ -1,0 +1,26 @@
+"""Set up a host again that was reinstalled, or whose credentials have ended."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli.environment import find
+from cli.lifecycle.registry import lifecycle_of
+from cli.options import DEFAULT_STACK, Stack
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def admit(
+    host: Annotated[str, typer.Argument(help="Its name in the environment's file.")],
+    stack: Stack = DEFAULT_STACK,
+) -> None:
+    """Set up a host again that was reinstalled, or whose credentials have ended.
+
+    This is `up`, which takes the host for a new one: it gets its tools and, unless it has joined
+    already, new credentials. Credentials end when a host was off for longer than a day.
+    """
+    lifecycle_of(find(stack)).admit(host)

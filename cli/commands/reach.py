@@ -1,0 +1,23 @@
+"""Keep what runs within reach of other programs: nomad, consul, curl, pulumi."""
+
+from __future__ import annotations
+
+import typer
+
+from cli.environment import find
+from cli.lifecycle.registry import lifecycle_of
+from cli.options import DEFAULT_STACK, Stack
+from cli.planning import plan_of
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def reach(stack: Stack = DEFAULT_STACK) -> None:
+    """Keep what runs within reach of other programs: nomad, consul, curl, pulumi.
+
+    Prints exports for another shell, and forwards over SSH until Ctrl-C. Slipway's own commands do
+    this by themselves, and share the forwards.
+    """
+    environment = find(stack)
+    lifecycle_of(environment).reach(plan_of(environment))

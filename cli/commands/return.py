@@ -1,0 +1,34 @@
+"""Give a drained host work again."""
+
+# ruff: noqa: N999 - modules have the names of their commands
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli.environment import find
+from cli.hosts import work
+from cli.lifecycle.registry import lifecycle_of
+from cli.options import DEFAULT_STACK, Stack
+from cli.planning import plan_of
+from cli.platform.clusters import clusters
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def return_(
+    host: Annotated[str, typer.Argument(help="The host's name in the environment's file.")],
+    stack: Stack = DEFAULT_STACK,
+) -> None:
+    """Give a drained host work again.
+
+    What was moved away stays where it is; new replicas may be placed on the host.
+    """
+    environment = find(stack)
+    lifecycle = lifecycle_of(environment)
+    plan = plan_of(environment)
+    with lifecycle.reaching(plan), clusters(plan, lifecycle.credentials) as both:
+        work.give_work(both.nomad, plan, host)

@@ -1,0 +1,34 @@
+"""Take a snapshot of Consul's and Nomad's states now."""
+
+from __future__ import annotations
+
+import typer
+
+from cli.console import say
+from cli.environment import find
+from cli.lifecycle.registry import lifecycle_of
+from cli.options import DEFAULT_STACK, Stack
+from cli.planning import plan_of
+from cli.platform.clusters import clusters
+from cli.snapshots.kept import host_of
+from cli.snapshots.taking import take
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def snapshot(stack: Stack = DEFAULT_STACK) -> None:
+    """Take a snapshot of Consul's and Nomad's states now.
+
+    Before a risky change; others are taken at the environment's fixed times. The oldest is deleted
+    when there are more than slipway:snapshots.keep.
+    """
+    environment = find(stack)
+    lifecycle = lifecycle_of(environment)
+    plan = plan_of(environment)
+    before = {each.name for each in lifecycle.snapshots(plan)}
+    with lifecycle.reaching(plan), clusters(plan, lifecycle.credentials) as both:
+        take(both.nomad)
+    for each in lifecycle.snapshots(plan):
+        if each.name not in before:
+            say(f"{host_of(plan)} has {each.name}: {sum(each.size_bytes.values())} bytes")

@@ -1,0 +1,34 @@
+"""Run the project's own tests."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli.errors import FAILED
+from cli.options import PASS_THROUGH
+from toolchain.settings import default_cache
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command(context_settings={**PASS_THROUGH, "help_option_names": ["--help"]})
+def test(
+    context: typer.Context,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="Only the linters and the tests that need no binaries.")
+    ] = False,  # noqa: PT028  (a command, not a test)
+) -> None:
+    """Run the project's own tests (takes pytest arguments).
+
+    Paths choose suites: `slipway test tests/unit`, `slipway test services/xds -k delta`.
+    """
+    # Imported here: other commands never load the tests' own code.
+    from tests.runner import run  # noqa: PLC0415
+    from tests.suites import chosen_suites, fast_suites  # noqa: PLC0415
+
+    arguments = context.args
+    suites = fast_suites(arguments) if fast else chosen_suites(arguments, default_cache())
+    if not run(list(suites)):
+        raise typer.Exit(FAILED)

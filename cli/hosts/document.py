@@ -1,0 +1,155 @@
+"""The document of `slipway hosts`: one entry per host, from the clusters and from the hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cli.errors import CliError
+from cli.hosts.facts import HostFacts
+from cli.hosts.roster import Member, roster
+from cli.platform.consul import STATES
+from cli.platform.nomad import newest_by_name
+from slipway.plan.platform import PlatformPlan
+
+SCHEMA_VERSION = 1  # schemas/hosts.schema.json
+NOT_JOINED = "not joined"
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """What the clusters answered, each as its API has it; None where it does not answer, and then
+    `unreachable` has the reason by cluster."""
+
+    consul_members: Sequence[Mapping[str, Any]] | None
+    nomad_servers: Sequence[Mapping[str, Any]] | None
+    nomad_nodes: Sequence[Mapping[str, Any]] | None
+    unreachable: Mapping[str, str] = field(default_factory=dict)
+
+
+def hosts_document(
+    plan: PlatformPlan, view: ClusterView, facts: Mapping[str, HostFacts | CliError]
+) -> JsonObject:
+    """Hosts that only the clusters know come last: they have left the file, but not the
+    clusters."""
+    consul, nomad = _in_consul(view), _in_nomad(view)
+    members = roster(plan)
+    listed = {member.name for member in members}
+    others = {
+        name: entry
+        for name, entry in {**(consul or {}), **(nomad or {})}.items()
+        if name not in listed and entry["state"] != "left"
+    }
+    rows = [_row(member, plan, consul, nomad, facts.get(member.name)) for member in members]
+    rows += [
+        {**_row(_stranger(name, entry), plan, consul, nomad, None), "in_file": False}
+        for name, entry in sorted(others.items())
+    ]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "environment": plan.environment,
+        "hosts": rows,
+        "unreachable": dict(view.unreachable),
+    }
+
+
+def _row(
+    member: Member,
+    plan: PlatformPlan,
+    consul: Mapping[str, JsonObject] | None,
+    nomad: Mapping[str, JsonObject] | None,
+    found: HostFacts | CliError | None,
+) -> JsonObject:
+    agents = {"consul": _agent(consul, member.name), "nomad": _agent(nomad, member.name)}
+    return {
+        "name": member.name,
+        "role": member.role,
+        "pool": member.pool,
+        "address": member.address,
+        "in_file": True,
+        **{
+            name: agent and {key: agent[key] for key in ("state", "version")}
+            for name, agent in agents.items()
+        },
+        "takes_work": (agents["nomad"] or {}).get("takes_work"),
+        "planned_instead": {
+            name: plan.tools[name]
+            for name, agent in agents.items()
+            if agent and agent["version"] not in ("", plan.tools[name])
+        },
+        **_of_host(found),
+    }
+
+
+def _of_host(found: HostFacts | CliError | None) -> JsonObject:
+    """What it says of itself; `not_reached` is why it says nothing, null where it is not asked."""
+    if not isinstance(found, HostFacts):
+        return {
+            "free_bytes": None,
+            "certificate_ends": None,
+            "inactive_units": None,
+            "not_reached": found and {"reason": found.message, "fix": found.fix},
+        }
+    ends = found.certificate_ends
+    return {
+        "free_bytes": found.free_bytes,
+        "certificate_ends": ends.isoformat() if ends else None,
+        "inactive_units": dict(found.inactive_units),
+        "not_reached": None,
+    }
+
+
+def _agent(known: Mapping[str, JsonObject] | None, host: str) -> JsonObject | None:
+    """None where the cluster does not answer."""
+    return None if known is None else known.get(host, {"state": NOT_JOINED, "version": ""})
+
+
+def _in_consul(view: ClusterView) -> dict[str, JsonObject] | None:
+    if view.consul_members is None:
+        return None
+    return {
+        member["Name"]: {
+            "state": STATES.get(member["Status"], "unknown"),
+            "version": member["Tags"].get("build", "").partition(":")[0],
+            "address": member["Addr"],
+        }
+        for member in view.consul_members
+    }
+
+
+def _in_nomad(view: ClusterView) -> dict[str, JsonObject] | None:
+    """Servers by their host's name, which Nomad completes with its region."""
+    if view.nomad_servers is None or view.nomad_nodes is None:
+        return None
+    servers = {
+        member["Name"].rpartition(".")[0]: {
+            "state": member["Status"],
+            "version": member["Tags"].get("build", ""),
+            "address": member["Addr"],
+        }
+        for member in view.nomad_servers
+    }
+    nodes = {
+        name: {
+            "state": node["Status"],
+            "version": node["Version"],
+            "address": node["Address"],
+            "pool": node["NodePool"],
+            "takes_work": _takes_work(node),
+        }
+        for name, node in newest_by_name(dict(node) for node in view.nomad_nodes).items()
+    }
+    return servers | nodes
+
+
+def _takes_work(node: Mapping[str, Any]) -> str:
+    if node["Drain"]:
+        return "draining"
+    return "yes" if node["SchedulingEligibility"] == "eligible" else "no"
+
+
+def _stranger(name: str, entry: Mapping[str, Any]) -> Member:
+    return Member(name=name, role="node", pool=entry.get("pool", ""), address=entry["address"])

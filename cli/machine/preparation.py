@@ -1,0 +1,45 @@
+"""Puts what a plan runs into this machine's cache: tools, environments, code and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cli.console import say
+from cli.environment import Environment
+from cli.machine.bundles import copy_bundles
+from cli.machine.weights import prepare_weights
+from cli.progress import Phases, ToolchainProgress
+from slipway.config.artifacts import REQUIREMENTS
+from slipway.config.inputs import PlanInputs
+from slipway.plan.platform import PlatformPlan
+from toolchain.prepare import EnvironmentJob, Job, ToolJob, prepare
+
+
+def fill_cache(
+    environment: Environment, inputs: PlanInputs, plan: PlatformPlan, phases: Phases
+) -> None:
+    with phases.phase("tools", "binaries and Python environments, in parallel"):
+        prepare(_jobs(environment, plan), environment.cache, ToolchainProgress())
+    with phases.phase("bundles", "the services' code"):
+        for made in copy_bundles(environment.checkout, environment.cache, _bundles(plan)):
+            say(f"  {made}")
+    with phases.phase("weights", "of the models, on this machine"):
+        prepare_weights(environment, plan, inputs.models, ToolchainProgress())
+
+
+def _jobs(environment: Environment, plan: PlatformPlan) -> Iterator[Job]:
+    """The tools and environments of a plan."""
+    for tool in plan.tools:
+        yield ToolJob(name=tool)
+    folders = {plan.node_agent.environment, plan.gateway.xds_environment}
+    for model in plan.models:
+        folders.update(model.replica.environments.values())
+    for name in sorted(folder.rpartition("-")[0] for folder in folders):
+        yield EnvironmentJob(name=name, requirements=environment.checkout / REQUIREMENTS[name])
+
+
+def _bundles(plan: PlatformPlan) -> list[tuple[str, str]]:
+    """(service, bundle) of everything a plan runs."""
+    names = {plan.node_agent.bundle, plan.gateway.xds_bundle}
+    names.update(model.replica.bundle for model in plan.models)
+    return [(name.rpartition("-")[0], name) for name in sorted(names)]

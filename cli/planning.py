@@ -1,0 +1,45 @@
+"""The plan from which an environment is built: the planner's, with the IDs of the rendered jobs."""
+
+from __future__ import annotations
+
+import datetime
+
+from cli.console import say
+from cli.environment import Environment
+from slipway.config.errors import ConfigError, raise_if_any
+from slipway.config.inputs import PlanInputs, load_inputs, load_inputs_without_certificate
+from slipway.plan.platform import PlatformPlan
+from slipway.planner.platform import make_plan
+from stacks.job_ids import with_job_ids
+
+
+def plan_environment(inputs: PlanInputs, *, today: datetime.date | None = None) -> PlatformPlan:
+    """Raises ConfigError like slipway.planner.platform.make_plan."""
+    return with_job_ids(make_plan(inputs, today=today))
+
+
+def must_be_valid_now(inputs: PlanInputs) -> None:
+    """ConfigError if clients would refuse the gateway's certificate now. Whatever does not bring it
+    to them does not need it to be valid."""
+    raise_if_any(inputs.certificate.not_valid if inputs.certificate else ())
+
+
+def warn_of_certificate(inputs: PlanInputs) -> None:
+    """Says that the gateway's certificate expires soon or is not valid now, if so."""
+    for warning in inputs.certificate.warnings if inputs.certificate else ():
+        say(warning, style="yellow")
+
+
+def plan_of(environment: Environment) -> PlatformPlan:
+    """The plan of an environment's files, for whoever does not apply it: the gateway's certificate
+    is not read. Raises ConfigError."""
+    return plan_environment(load_inputs_without_certificate(environment.checkout, environment.name))
+
+
+def plan_for_clients(environment: Environment) -> PlatformPlan:
+    """The same for whoever asks the gateway, with its certificate if that can be used: it says
+    how clients know the gateway. Raises ConfigError for other mistakes in the files."""
+    try:
+        return plan_environment(load_inputs(environment.checkout, environment.name))
+    except ConfigError:
+        return plan_of(environment)

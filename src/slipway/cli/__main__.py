@@ -1,5 +1,0 @@
-"""`python -m slipway.cli`."""
-
-from slipway.cli.app import main
-
-main()
