@@ -8,7 +8,8 @@ from typing import Any
 import pulumi
 
 from components import seeds
-from components.base import HostProgram, Hosts, SlipwayComponent, secret_json
+from components.base import SlipwayComponent
+from components.hosts.program import HostProgram, Hosts, secret_json
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import PlatformPlan
 

@@ -8,7 +8,8 @@ from typing import Any
 import pulumi
 
 from components import naming
-from components.base import HostProgram, SlipwayComponent, secret_json
+from components.base import SlipwayComponent
+from components.hosts.program import HostProgram, secret_json
 from components.hosts.realisation import HostRealisation
 from slipway.plan.platform import PlatformPlan, Server
 

@@ -13,7 +13,7 @@ import pulumi_nomad as nomad
 
 from components import naming
 from components.autoscaling.component import Autoscaler, AutoscalerArgs
-from components.base import Hosts, SlipwayComponent
+from components.base import SlipwayComponent
 from components.certificates import identities
 from components.certificates.component import (
     CertificateAuthority,
@@ -23,6 +23,7 @@ from components.certificates.component import (
 from components.consul.component import ConsulCluster, ConsulClusterArgs
 from components.gateway.certificate_gate import asked_from
 from components.gateway.component import Gateway, GatewayArgs, certificate_gate, routes_gate
+from components.hosts.program import Hosts
 from components.hosts.realisation import HostRealisation
 from components.metrics.component import Monitoring, MonitoringArgs
 from components.node_pool.component import NodePool, NodePoolArgs

@@ -10,10 +10,11 @@ import pulumi
 import pulumi_nomad as nomad
 import pulumi_tls as tls
 
-from components.base import HostProgram, SlipwayComponent, secret_json
+from components.base import SlipwayComponent
 from components.certificates.identities import Identity, authority, operator
 from components.certificates.requests import private_key_pem, request_pem
 from components.certificates.task import variable_items, variable_path
+from components.hosts.program import HostProgram, secret_json
 from components.hosts.realisation import HostRealisation
 from slipway.plan.platform import OwnAuthorityPlan, PlatformPlan
 

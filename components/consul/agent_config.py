@@ -11,7 +11,7 @@ from typing import Any
 
 from components import seeds
 from components.consul import acl
-from components.node_pool.host_document import (
+from components.hosts.document import (
     AUTHORITY_FILE,
     CERTIFICATE_FILE,
     CONFIGURATION_FILE,
@@ -25,7 +25,7 @@ from components.node_pool.host_document import (
     binary,
     host_document,
 )
-from components.node_pool.supervision import Supervision
+from components.hosts.supervision import Supervision
 from slipway.plan.platform import Node, PlatformPlan, Server
 
 NAME = "consul"

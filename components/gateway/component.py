@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_nomad as nomad
 
-from components.base import HostProgram, SlipwayComponent
+from components.base import SlipwayComponent
 from components.certificates import identities
 from components.certificates.component import CertificateAuthority, job_certificate
 from components.gateway import public_certificate
@@ -17,6 +17,7 @@ from components.gateway.certificate_gate import certificate_document
 from components.gateway.jobs import envoy_job, xds_job
 from components.gateway.routes_gate import DEADLINE_S, gate_document
 from components.gateway.shared_address import shared_address_jobs
+from components.hosts.program import HostProgram
 from components.hosts.ssh import NO_SECRETS
 from components.nomad.jobspec import Job, to_json
 from slipway.plan.platform import CertificatePlan, PlatformPlan

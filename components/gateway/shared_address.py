@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.node_pool.supervision import SYSTEM_PYTHON
+from components.hosts.supervision import SYSTEM_PYTHON
 from components.nomad.addresses import interface_of
 from components.nomad.jobspec import LEFT_DELIMITER, RIGHT_DELIMITER, File, Group, Job, Task
 from slipway.plan.endpoint import Endpoint

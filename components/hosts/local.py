@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pulumi
 import pulumi_command as command
 
-from components.base import HostProgram, SlipwayComponent
+from components.base import SlipwayComponent
+from components.hosts.program import HostProgram
 
 
 class LocalHosts:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.base import Hosts
-from components.consul.joining import Joining
-from components.node_pool.supervision import Supervision
+from components.hosts.program import Hosts
+from components.hosts.supervision import Supervision
+from components.joining.protocol import Joining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,11 @@ from typing import Any
 import pulumi
 import pulumi_command as command
 
-from components.base import HostProgram, SlipwayComponent
+from components.base import SlipwayComponent
 from components.hosts.delivery import CACHE, delivery_document, key_scan, run_folder, scratch_folder
 from components.hosts.local import LocalHosts
-from components.node_pool.supervision import SYSTEM_PYTHON
+from components.hosts.program import HostProgram
+from components.hosts.supervision import SYSTEM_PYTHON
 from slipway.plan.platform import PlatformPlan, SshHost, SshPlan
 
 DELIVERY_TIMEOUT_S = 1800  # gigabytes of an engine over a slow line

@@ -12,9 +12,10 @@ from typing import Any
 import pulumi
 
 from components import naming
-from components.base import HostProgram, SlipwayComponent, secret_json
+from components.base import SlipwayComponent
 from components.certificates import identities
 from components.certificates.component import CertificateAuthority
+from components.hosts.program import HostProgram, secret_json
 from components.hosts.realisation import HostRealisation
 from components.node_pool.node_document import (
     drain_timeout_s,

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.consul import agent_config as consul
-from components.consul.joining import Joining
-from components.node_pool.host_document import host_document, secrets_document
-from components.node_pool.supervision import Supervision
+from components.hosts.document import host_document, secrets_document
+from components.hosts.supervision import Supervision
+from components.joining.protocol import Joining
 from components.nomad import agent_config as nomad
 from components.serving.nomad_job import ending_s, replacement_s
 from slipway.plan.platform import ModelPlan, Node, PlatformPlan, Pool

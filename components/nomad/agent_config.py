@@ -12,8 +12,7 @@ from typing import Any
 
 from components import seeds
 from components.consul import acl
-from components.consul.joining import Joining
-from components.node_pool.host_document import (
+from components.hosts.document import (
     AUTHORITY_FILE,
     CERTIFICATE_FILE,
     CERTIFICATE_FOLDER,
@@ -29,7 +28,8 @@ from components.node_pool.host_document import (
     binary,
     host_document,
 )
-from components.node_pool.supervision import Supervision
+from components.hosts.supervision import Supervision
+from components.joining.protocol import Joining
 from components.nomad.addresses import LOOPBACK, interface_of
 from slipway.plan.platform import Node, PlatformPlan, Pool, Server
 

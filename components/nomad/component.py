@@ -10,13 +10,14 @@ from typing import Any
 import pulumi
 
 from components import seeds
-from components.base import HostProgram, SlipwayComponent, secret_json
+from components.base import SlipwayComponent
 from components.consul import acl
-from components.consul.joining import Joining
 from components.consul.task_roles import task_roles
 from components.gossip import replaced_key
+from components.hosts.document import SECRETS_VERSION, secrets_document
+from components.hosts.program import HostProgram, secret_json
 from components.hosts.realisation import HostRealisation
-from components.node_pool.host_document import SECRETS_VERSION, secrets_document
+from components.joining.protocol import Joining
 from components.nomad.agent_config import (
     KEY_PUBLISHER,
     MANAGEMENT,

@@ -7,7 +7,8 @@ from typing import Protocol
 
 import pulumi
 
-from components.base import SlipwayComponent, secret_json
+from components.base import SlipwayComponent
+from components.hosts.program import secret_json
 from slipway.plan.facts import model_facts
 from slipway.plan.platform import ModelPlan, Pool
 

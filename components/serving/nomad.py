@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_nomad as nomad
 
-from components.base import HostProgram, Hosts, SlipwayComponent
+from components.base import SlipwayComponent
+from components.hosts.program import HostProgram, Hosts
 from components.nomad.jobspec import to_json
 from components.serving.nomad_job import DRAIN_MARGIN_S, model_job
 from slipway.plan.platform import ModelPlan, PlatformPlan

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from components.consul.joining import HostTokens
 from components.hosts.local import LocalHosts
 from components.hosts.realisation import HostRealisation
+from components.hosts.supervision import Supervisord
+from components.joining.tokens import HostTokens
 from components.node_pool.component import NodePool
-from components.node_pool.supervision import Supervisord
 from components.serving.consul import ConsulDiscovery
 from components.serving.nomad import NomadScheduler
 from slipway.plan.platform import PlatformPlan

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from components.hosts.introduction import Introduction
 from components.hosts.realisation import HostRealisation
 from components.hosts.ssh import SshHosts
+from components.hosts.supervision import Systemd
+from components.joining.introduction import Introduction
 from components.node_pool.component import NodePool
-from components.node_pool.supervision import Systemd
 from components.serving.consul import ConsulDiscovery
 from components.serving.nomad import NomadScheduler
 from slipway.plan.platform import PlatformPlan

@@ -11,8 +11,8 @@ import pytest
 
 from components.consul import acl
 from components.consul import agent_config as consul
-from components.consul.joining import HostTokens
 from components.consul.task_roles import task_roles
+from components.joining.tokens import HostTokens
 from slipway.plan.platform import PlatformPlan
 from tests.binaries import find
 from tests.components.cluster_plan import cluster_plan

@@ -13,9 +13,9 @@ import pytest
 
 from components.consul import acl
 from components.consul.task_roles import task_roles
-from components.hosts.introduction import LOG_INS, Introduction
+from components.hosts.supervision import Supervisord
+from components.joining.introduction import LOG_INS, Introduction
 from components.node_pool.node_document import node_document, node_secrets
-from components.node_pool.supervision import Supervisord
 from components.nomad import agent_config as nomad
 from components.nomad.agent_config import jwks_url
 from slipway.plan.platform import PlatformPlan, SshHost, SshPlan

@@ -10,9 +10,9 @@ import jsonschema
 import pytest
 
 from components.consul import agent_config as consul
-from components.consul.joining import HostTokens
+from components.hosts.supervision import Supervision, Supervisord, Systemd
+from components.joining.tokens import HostTokens
 from components.node_pool import node_document as nodes
-from components.node_pool.supervision import Supervision, Supervisord, Systemd
 from components.nomad import agent_config as nomad
 from slipway.plan.platform import PlatformPlan
 from tests.components.cluster_plan import cluster_plan, with_more_cpu

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from components.consul import agent_config as consul
-from components.consul.joining import HostTokens
+from components.joining.tokens import HostTokens
 from components.nomad import agent_config as nomad
 from tests.binaries import find
 from tests.components.cluster_plan import cluster_plan

@@ -19,7 +19,7 @@ from components import seeds
 from components.certificates.identities import Identity
 from components.certificates.requests import private_key_pem
 from components.consul import acl
-from components.consul.joining import HostTokens
+from components.joining.tokens import HostTokens
 from components.nomad import agent_config
 from slipway.plan.platform import PlatformPlan
 from stacks.platform import Platform

@@ -11,8 +11,9 @@ import jsonschema
 import pulumi
 import pytest
 
-from components.base import HostProgram, SlipwayComponent
+from components.base import SlipwayComponent
 from components.hosts.delivery import delivery_document
+from components.hosts.program import HostProgram
 from components.hosts.ssh import SshHosts
 from slipway.plan.platform import NodeRange, PlatformPlan, SshHost, SshPlan
 from stacks.recording import Recording

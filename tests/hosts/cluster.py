@@ -24,11 +24,11 @@ import httpx
 from components import seeds
 from components.consul import acl
 from components.consul import agent_config as consul
-from components.consul.joining import HostTokens
 from components.consul.task_roles import task_roles
-from components.node_pool.host_document import secrets_document
+from components.hosts.document import secrets_document
+from components.hosts.supervision import Systemd
+from components.joining.tokens import HostTokens
 from components.node_pool.node_document import node_document, node_secrets
-from components.node_pool.supervision import Systemd
 from components.nomad import agent_config as nomad
 from services.node.tests.certificates import NODE, SERVER, Authority
 from slipway.plan.platform import PlatformPlan

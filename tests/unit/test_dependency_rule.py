@@ -32,6 +32,7 @@ MAY_IMPORT_PULUMI = (
     "components/gossip.py",
     "components/servers.py",
     "components/hosts/local.py",
+    "components/hosts/program.py",
     "components/hosts/ssh.py",
     "components/serving/consul.py",
     "components/serving/nomad.py",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from components.node_pool.host_document import (
+from components.hosts.document import (
     CONSUL_CLIENT,
     CONSUL_SERVER,
     NOMAD_CLIENT,

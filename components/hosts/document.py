@@ -70,7 +70,7 @@ def host_document(
     departure: Mapping[str, Any] | None = None,
     joining: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The document of `agents` on one host. `supervision` comes from node_pool/supervision.py;
+    """The document of `agents` on one host. `supervision` comes from hosts/supervision.py;
     `departure` names the clusters to leave when the host is removed, and `joining` (of a `Joining`)
     how its agents log in."""
     document: dict[str, Any] = {

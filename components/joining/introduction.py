@@ -14,10 +14,10 @@ from typing import Any
 
 from components.consul import agent_config as consul
 from components.consul.acl import CLIENT_POLICY, LogIn
-from components.consul.joining import HostTokens
 from components.hosts.delivery import run_folder, scratch_folder, way_to
+from components.hosts.document import CONSUL_TOKEN
 from components.hosts.ssh import reachable
-from components.node_pool.host_document import CONSUL_TOKEN
+from components.joining.tokens import HostTokens
 from components.nomad import agent_config as nomad
 from slipway.plan.platform import Node, PlatformPlan
 
