@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
+from cli.clusters.both import clusters
 from cli.environment import find
 from cli.hosts import work
 from cli.lifecycle.registry import lifecycle_of
 from cli.options import DEFAULT_STACK, Stack
 from cli.planning import plan_of
-from cli.platform.clusters import clusters
 
 app = typer.Typer(add_completion=False)
 

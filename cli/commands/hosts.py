@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import typer
 
+from cli.clusters.both import Clusters, clusters
 from cli.console import print_tables, write_json
 from cli.environment import find
 from cli.hosts.document import ClusterView, hosts_document
@@ -17,7 +18,6 @@ from cli.lifecycle.registry import lifecycle_of
 from cli.machine.ssh_agent import NoAgentError
 from cli.options import DEFAULT_STACK, Json, Stack
 from cli.planning import plan_of
-from cli.platform.clusters import Clusters, clusters
 from cli.progress import telling
 from cli.views.hosts_table import hosts_table
 from slipway.plan.platform import PlatformPlan

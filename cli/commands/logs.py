@@ -10,14 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from cli.applied import Applied
+from cli.clusters.nomad import Nomad
+from cli.clusters.tasks import fails, has_started, state_of, task_names, telling_task
 from cli.console import say
 from cli.environment import find
 from cli.errors import WRONG_INPUT, CliError
 from cli.lifecycle.registry import lifecycle_of
 from cli.options import DEFAULT_STACK, Stack
 from cli.planning import plan_of
-from cli.platform.nomad import Nomad
-from cli.platform.tasks import fails, has_started, state_of, task_names, telling_task
 
 app = typer.Typer(add_completion=False)
 

@@ -11,14 +11,14 @@ from typing import Annotated
 
 import typer
 
+from cli.calibration import calibrate as keep_as_calibration
+from cli.clusters.measured import ask
 from cli.console import print_tables, say, write_json
 from cli.environment import Environment, find
 from cli.errors import WRONG_INPUT, CliError
 from cli.lifecycle.registry import lifecycle_of
 from cli.options import DEFAULT_STACK, Json, Stack, in_a_folder
 from cli.planning import plan_environment
-from cli.platform.calibration import calibrate as keep_as_calibration
-from cli.platform.measured import ask
 from cli.views.capacity_table import capacity_table
 from cli.views.comparison_table import comparison_document, comparison_table
 from cli.views.differences_table import differences_table

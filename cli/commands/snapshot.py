@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import typer
 
+from cli.clusters.both import clusters
 from cli.console import say
 from cli.environment import find
 from cli.lifecycle.registry import lifecycle_of
 from cli.options import DEFAULT_STACK, Stack
 from cli.planning import plan_of
-from cli.platform.clusters import clusters
 from cli.snapshots.kept import host_of
 from cli.snapshots.taking import take
 

@@ -9,11 +9,11 @@ import typer
 from rich.console import RenderableType
 from rich.live import Live
 
+from cli.clusters.snapshot import take_snapshot
 from cli.console import print_tables, results, write_json
 from cli.environment import find
 from cli.lifecycle.registry import lifecycle_of
 from cli.options import DEFAULT_STACK, Json, Stack
-from cli.platform.snapshot import take_snapshot
 from cli.views.status_table import status_table
 
 app = typer.Typer(add_completion=False)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cli.clusters.consul import STATES
+from cli.clusters.nomad import newest_by_name
 from cli.errors import CliError
 from cli.hosts.facts import HostFacts
 from cli.hosts.roster import Member, roster
-from cli.platform.consul import STATES
-from cli.platform.nomad import newest_by_name
 from slipway.plan.platform import PlatformPlan
 
 SCHEMA_VERSION = 1  # schemas/hosts.schema.json

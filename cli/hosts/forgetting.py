@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cli.clusters.both import Clusters
+from cli.clusters.consul import ALIVE
+from cli.clusters.servers import must_answer
 from cli.errors import WRONG_INPUT, CliError
 from cli.hosts.over_ssh import HostError, OverSsh, UnreachableError
 from cli.hosts.roster import unknown
-from cli.platform.clusters import Clusters
-from cli.platform.consul import ALIVE
-from cli.platform.servers import must_answer
 from cli.pulumi.exported import is_command, name_of, resources_of
 
 # components/naming.py, components/hosts/ssh.py: what runs on a host, and what is brought there.

@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from cli.clusters.nomad import Nomad
+from cli.clusters.servers import must_answer
 from cli.console import say
 from cli.errors import WRONG_INPUT, CliError, InterruptedRunError
 from cli.hosts.roster import roster, unknown
-from cli.platform.nomad import Nomad
-from cli.platform.servers import must_answer
 from cli.progress import REPEAT_S
 from components.node_pool.node_document import drain_timeout_s
 from slipway.plan.platform import PlatformPlan

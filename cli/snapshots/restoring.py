@@ -14,12 +14,12 @@ from pathlib import Path
 
 import httpx
 
+from cli.clusters.both import Clusters, clusters
+from cli.clusters.consul import ALIVE
 from cli.console import say
 from cli.environment import Environment, inherited, token_in
 from cli.errors import WRONG_INPUT, CliError
 from cli.hosts.over_ssh import OverSsh, known_way
-from cli.platform.clusters import Clusters, clusters
-from cli.platform.consul import ALIVE
 from cli.progress import REPEAT_S
 from cli.reach.forwards import variables_of
 from components.consul.acl import SNAPSHOTS_ROLE

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
+from cli.clusters.nomad import ENDED, Nomad
+from cli.clusters.servers import must_answer
 from cli.console import say
 from cli.errors import CliError
-from cli.platform.nomad import ENDED, Nomad
-from cli.platform.servers import must_answer
 from cli.progress import REPEAT_S
 from components.snapshots.job import JOB_ID
 

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 import yaml
 
-from cli.platform.measured import REPLICAS
+from cli.clusters.measured import REPLICAS
 from components.autoscaling.nomad import POLICY_RULES
 from components.envoy.sidecar import MEBIBYTE
 from components.node_pool.node_document import drain_timeout_s

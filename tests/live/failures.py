@@ -27,8 +27,8 @@ import psutil
 
 from cli.applied import require
 from cli.certificates import platform
+from cli.clusters.snapshot import take_snapshot
 from cli.environment import find
-from cli.platform.snapshot import take_snapshot
 from tests.live.environments import Platform
 from tests.live.processes import Process, kinds, processes_of
 from tests.live.shared_memory import unused, used_by

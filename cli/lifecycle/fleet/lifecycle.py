@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.applied import Applied, planned
+from cli.clusters.both import clusters
 from cli.console import say
 from cli.environment import FORWARDED, Environment, exports, unsets
 from cli.errors import WRONG_INPUT, CliError, InterruptedRunError
@@ -33,7 +34,6 @@ from cli.planning import (
     plan_of,
     warn_of_certificate,
 )
-from cli.platform.clusters import clusters
 from cli.progress import Phases, ToolchainProgress, telling
 from cli.pulumi.authorities import must_sign_now
 from cli.pulumi.host_repairs import removals

@@ -9,10 +9,10 @@ import time
 import httpx
 
 from cli.applied import Applied, recorded
+from cli.clusters.nomad import Nomad
 from cli.console import say
 from cli.environment import Environment
-from cli.platform import agents
-from cli.platform.nomad import Nomad
+from cli.lifecycle.local import agents
 from cli.progress import REPEAT_S, Phases
 from cli.pulumi.locks import clear_stale_locks, exclusive
 from cli.pulumi.state import forget

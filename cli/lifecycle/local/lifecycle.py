@@ -110,8 +110,8 @@ class LocalLifecycle:
 
     def plan_checks(self, plan: PlatformPlan) -> Iterable[Check]:
         from cli.applied import recorded
+        from cli.clusters.nomad import allocations_now
         from cli.machine import checks
-        from cli.platform.nomad import allocations_now
 
         allocations = allocations_now(self.environment, recorded(self.environment))
         return [*checks.free_ports(plan, self.environment), checks.memory(plan, allocations)]

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cli.applied import recorded
+from cli.clusters.nomad import cluster_answers
 from cli.console import say
 from cli.environment import Environment
 from cli.lifecycle.local.backend import own_pulumi, prepare_stack
-from cli.platform.nomad import cluster_answers
 from cli.pulumi.locks import exclusive
 from cli.pulumi.state import read_state
 from slipway.plan.platform import PlatformPlan

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from cli.applied import recorded, require
+from cli.clusters.nomad import Nomad
+from cli.clusters.readiness import ROUTE_TIMEOUT_S, wait_for_leader, wait_for_models
 from cli.console import say
 from cli.environment import Environment
-from cli.platform import agents
-from cli.platform.nomad import Nomad
-from cli.platform.readiness import ROUTE_TIMEOUT_S, wait_for_leader, wait_for_models
+from cli.lifecycle.local import agents
 from cli.progress import Phases
 from cli.pulumi.locks import clear_stale_locks, exclusive
 from cli.views.gateway_line import gateway_line

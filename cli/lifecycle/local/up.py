@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from cli.applied import Applied, AppliedModel, record, recorded
+from cli.clusters.nomad import Nomad, allocations_now
+from cli.clusters.readiness import ROUTE_TIMEOUT_S, wait_for_leader, wait_for_models
 from cli.console import say
 from cli.environment import Environment
 from cli.errors import CliError
+from cli.lifecycle.local import agents
 from cli.lifecycle.local.backend import own_pulumi, prepare_stack
 from cli.lifecycle.protocol import Report
 from cli.machine import checks
 from cli.machine.preparation import fill_cache
 from cli.planning import must_be_valid_now, plan_environment, warn_of_certificate
-from cli.platform import agents
-from cli.platform.nomad import Nomad, allocations_now
-from cli.platform.readiness import ROUTE_TIMEOUT_S, wait_for_leader, wait_for_models
 from cli.progress import Phases
 from cli.protocols.probe import QUESTION, STREAMED_TOKENS, Probe, ask
 from cli.pulumi.authorities import must_follow, must_sign_now

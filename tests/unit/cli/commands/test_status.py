@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from cli.app import app
 from cli.applied import Applied, from_document
+from cli.clusters.snapshot import take_snapshot
 from cli.environment import Environment
 from cli.lifecycle.fleet.lifecycle import FleetLifecycle
-from cli.platform.snapshot import take_snapshot
 from cli.views.status_table import status_table
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from cli.clusters.nomad import Nomad
 from cli.errors import CliError, InterruptedRunError
 from cli.hosts import work
-from cli.platform.nomad import Nomad
 from components.node_pool.node_document import drain_timeout_s
 from tests.components.platform_plan import platform_plan
 from tests.unit.cli.conftest import Serve, Server

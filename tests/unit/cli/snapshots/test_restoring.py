@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from cli.clusters.both import Clusters
+from cli.clusters.consul import Consul
+from cli.clusters.nomad import Nomad
 from cli.errors import CliError
-from cli.platform.clusters import Clusters
-from cli.platform.consul import Consul
-from cli.platform.nomad import Nomad
 from cli.pulumi.host_repairs import of_servers, removals, with_applied_again
 from cli.snapshots.restoring import Standing, end_the_snapshots_run, to_be_emptied
 from tests.unit.cli.conftest import Serve

@@ -12,7 +12,7 @@ import pytest
 from cli.applied import from_document, record
 from cli.environment import Environment
 from cli.errors import CliError
-from cli.platform import agents
+from cli.lifecycle.local import agents
 from slipway.plan.platform import PlatformPlan
 from tests.unit.cli.documents import plan_document
 from tests.unit.plan.samples import dev_plan

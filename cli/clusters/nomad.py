@@ -9,8 +9,8 @@ from urllib.parse import quote
 import httpx
 
 from cli.applied import Applied
+from cli.clusters.servers import TIMEOUT_S, Server
 from cli.environment import Environment
-from cli.platform.servers import TIMEOUT_S, Server
 
 NANOSECONDS_PER_S = 1_000_000_000
 ENDED = frozenset({"complete", "failed", "lost"})

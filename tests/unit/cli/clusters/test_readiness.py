@@ -10,9 +10,9 @@ import jsonschema
 import pytest
 
 from cli.applied import from_document
+from cli.clusters import readiness
+from cli.clusters.nomad import Nomad
 from cli.errors import CliError
-from cli.platform import readiness
-from cli.platform.nomad import Nomad
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
 from tests.unit.cli.documents import (

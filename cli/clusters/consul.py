@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from cli.platform.servers import Server
+from cli.clusters.servers import Server
 
 # A member's Status, by Serf's numbers.
 STATES = {0: "none", 1: "alive", 2: "leaving", 3: "left", 4: "failed"}

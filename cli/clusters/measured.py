@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import httpx
 
 from cli.applied import Applied
+from cli.clusters.prometheus import Prometheus
 from cli.errors import CliError
-from cli.platform.prometheus import Prometheus
 from slipway.config.inputs import PlanInputs
 from slipway.planner.engines.adapter import EngineMetrics
 from slipway.planner.engines.registry import engine_of

@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from cli.clusters.consul import Consul
+from cli.clusters.servers import must_answer
 from cli.errors import CliError
-from cli.platform.consul import Consul
-from cli.platform.servers import must_answer
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
 

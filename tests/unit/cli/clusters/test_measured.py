@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from cli.applied import Applied, from_document
+from cli.calibration import calibrate
+from cli.clusters.measured import ask, measure
 from cli.errors import CliError
-from cli.platform.calibration import calibrate
-from cli.platform.measured import ask, measure
 from cli.views.comparison_table import comparison_document, comparison_table
 from slipway.config.calibration import load_calibration
 from slipway.config.inputs import load_inputs

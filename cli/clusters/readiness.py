@@ -10,10 +10,10 @@ import httpx
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from cli.applied import Applied
+from cli.clusters.gateway import control_plane
+from cli.clusters.nomad import Nomad
 from cli.console import say
 from cli.errors import CliError
-from cli.platform.gateway import control_plane
-from cli.platform.nomad import Nomad
 from cli.progress import REPEAT_S
 
 POLL_S = 0.25

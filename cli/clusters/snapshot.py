@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 
 from cli.applied import Applied
+from cli.clusters import gateway, prometheus
+from cli.clusters.nomad import Nomad
 from cli.environment import Environment
-from cli.platform import gateway, prometheus
-from cli.platform.nomad import Nomad
 
 SCHEMA_VERSION = 1
 # The services under which Prometheus finds Envoy's statistics: this version's and the one before.

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from cli.clusters.consul import Consul
+from cli.clusters.nomad import Nomad
 from cli.environment import token_in
-from cli.platform.consul import Consul
-from cli.platform.nomad import Nomad
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import PlatformPlan
 

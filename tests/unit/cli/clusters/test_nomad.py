@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cli.applied import from_document
+from cli.clusters.nomad import allocations_now
 from cli.environment import Environment
-from cli.platform.nomad import allocations_now
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Reply, Serve
 from tests.unit.cli.documents import plan_document

@@ -1,0 +1,1 @@
+"""Clients of the clusters, and of what runs on them."""

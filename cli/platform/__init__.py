@@ -1,1 +1,0 @@
-"""Clients for the parts of a running platform."""
