@@ -1,52 +1,103 @@
-"""Runs suites in parallel lanes, and shows their output one after the other."""
+"""Runs suites in parallel lanes, and shows their output one after the other.
+
+What failed runs once more, alone: a test that passes then is named, to be mended, and the run is
+green.
+"""
 
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from cli.console import results
+from tests.recorder import RECORD_VARIABLE
 
 # Lanes. All but the last mostly wait, for replicas and agents; each takes two to seven minutes.
 SERVICES, REPLICAS, AGENTS, SIMULATED = "services", "replicas", "agents", "simulated"
 COMPUTING = "computing"
 LEFTOVER_TIME = ("nice", "-n", "19")  # of processor time: tests of the waiting lanes have deadlines
-NO_TESTS_COLLECTED = 5  # pytest's exit code
+TESTS_FAILED, NO_TESTS_COLLECTED = 1, 5  # pytest's exit codes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suite:
     """A command that ends with an exit code and a summary as its last line.
 
-    Suites of a `lane` run one after the other, and the lanes in parallel; suites without a lane
-    follow when all lanes have ended, except the one that computes in the time left over.
+    `tests`, paths or node ids, end the command. Suites of a `lane` run one after the other, and
+    the lanes in parallel; suites without a lane follow when all lanes have ended, except the one
+    that computes in the time left over.
     """
 
     name: str
     command: tuple[str, ...]
+    tests: tuple[str, ...] = ()
     folder: Path
     variables: Mapping[str, str] = field(default_factory=dict)
     lane: str = ""
 
 
-Outcome = tuple[Suite, int, str]  # its exit code and last line
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a suite ended; its tests as tests/recorder.py wrote them down, else none."""
+
+    suite: Suite
+    code: int
+    last_line: str
+    passed: tuple[str, ...]
+    failed: tuple[str, ...]
 
 
 def run(suites: Sequence[Suite]) -> bool:
-    """Runs all suites and repeats their last lines; returns whether all passed."""
+    """Runs all suites, and once more what failed, alone; repeats the suites' last lines.
+
+    Returns whether all passed, at once or alone.
+    """
     # A shell has its background jobs ignore Ctrl-C, and so would every command that a test runs.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     outcomes = list(_outcomes(suites))
+    alone = {
+        outcome.suite.name: _alone(outcome)
+        for outcome in outcomes
+        if outcome.code == TESTS_FAILED and outcome.failed
+    }
     results.print()
-    for suite, code, line in outcomes:
-        results.print(f"{suite.name}: {line}", style="red" if code else "green", markup=False)
-    return not any(code for _, code, _ in outcomes)
+    for outcome in outcomes:
+        style = "yellow" if _mended(outcome, alone) else "red" if outcome.code else "green"
+        results.print(f"{outcome.suite.name}: {outcome.last_line}", style=style, markup=False)
+    passed_alone = [test for outcome in alone.values() for test in outcome.passed]
+    if passed_alone:
+        results.print("\npassed only alone:", style="yellow")
+        results.print(*map(_from_here, passed_alone), sep="\n", markup=False)
+    return all(outcome.code == 0 or _mended(outcome, alone) for outcome in outcomes)
+
+
+def _alone(outcome: Outcome) -> Outcome:
+    """Runs the failed tests once more, in one process, up to the first that fails again."""
+    by_file = sorted(outcome.failed, key=lambda test: test.partition("::")[0])
+    suite = outcome.suite
+    one_process = ("-n0",) if any(option.startswith("-n") for option in suite.command) else ()
+    command = (*suite.command, *one_process, "--exitfirst")
+    name = f"{suite.name}, once more, alone"
+    return _run(replace(suite, name=name, command=command, tests=tuple(by_file), lane=""), _show)
+
+
+def _mended(outcome: Outcome, alone: Mapping[str, Outcome]) -> bool:
+    """Whether each failed test has passed alone: neither skipped nor left out."""
+    again = alone.get(outcome.suite.name)
+    return again is not None and again.code == 0 and set(outcome.failed) <= set(again.passed)
+
+
+def _from_here(test: str) -> str:
+    path, _, name = test.partition("::")
+    return f"{os.path.relpath(path)}::{name}"
 
 
 def _outcomes(suites: Sequence[Suite]) -> Iterator[Outcome]:
@@ -95,22 +146,26 @@ def _run(suite: Suite, show: Callable[[str], None]) -> Outcome:
     show(f"── {suite.name}\n")
     last = ""
     nice = LEFTOVER_TIME if suite.lane == COMPUTING else ()
-    with subprocess.Popen(
-        (*nice, *suite.command),
-        cwd=suite.folder,
-        env={**_surroundings(), **suite.variables},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        bufsize=1,
-    ) as process:
-        for line in process.stdout or ():
-            show(line)
-            last = line.strip() or last
+    with TemporaryDirectory() as folder:
+        record = Path(folder) / "tests.json"
+        with subprocess.Popen(
+            (*nice, *suite.command, *suite.tests),
+            cwd=suite.folder,
+            env={**_surroundings(), **suite.variables, RECORD_VARIABLE: str(record)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            bufsize=1,
+        ) as process:
+            for line in process.stdout or ():
+                show(line)
+                last = line.strip() or last
+        tests = json.loads(record.read_text()) if record.exists() else {}
     none_of_these = process.returncode == NO_TESTS_COLLECTED
-    return suite, 0 if none_of_these else process.returncode, last
+    code = 0 if none_of_these else process.returncode
+    return Outcome(suite, code, last, *(tuple(tests.get(key, ())) for key in ("passed", "failed")))
 
 
 def _surroundings() -> dict[str, str]:

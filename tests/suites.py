@@ -15,6 +15,7 @@ from tests.runner import AGENTS, COMPUTING, REPLICAS, SERVICES, SIMULATED, Suite
 from toolchain.pins import tool_pins
 from toolchain.prepare import EnvironmentJob, Job, ToolJob, environment_folder, prepare
 
+RECORDER = Path(__file__).with_name("recorder.py")
 FAST = "not binaries and not live"
 BINARIES = "binaries and not live"
 BESIDE = "live and beside"
@@ -35,15 +36,15 @@ FILES_SIDE_BY_SIDE = (
 
 def fast_suites(arguments: Sequence[str]) -> Iterator[Suite]:
     """The suites that need no binaries and no other environment."""
-    yield _own_suite(*SIDE_BY_SIDE, "-m", FAST, *arguments)
+    paths, options = _split(arguments)
+    yield _own_suite(*SIDE_BY_SIDE, "-m", FAST, *options, tests=paths)
     if not arguments:
         yield from _linters()
 
 
 def chosen_suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
     """All suites, or those chosen by the paths among the pytest arguments."""
-    given = [argument for argument in arguments if _exists(argument)]
-    options = [argument for argument in arguments if argument not in given]
+    given, options = _split(arguments)
     paths = [path for argument in given for path in _of_one_suite(argument)]
     parts = [part for part in _parts() if _chosen(part, paths)]
     own = [path for path in paths if not any(_belongs(path, part) for part in _parts())]
@@ -54,8 +55,7 @@ def chosen_suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
     for part in parts:
         chosen = [_tests(path, part) for path in paths if _belongs(path, part)]
         python = made[_environment(part)] / "bin" / "python"
-        chosen = chosen or [_tests(CHECKOUT / part, part)]
-        yield _part_suite(part, python, cache, *options, *chosen)
+        yield _part_suite(part, python, cache, *options, tests=chosen)
     if ENGINE in parts and not arguments:
         yield _real_engine_suite(made[_environment(ENGINE)] / "bin" / "python", cache)
     if not arguments:
@@ -66,24 +66,26 @@ def chosen_suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
         yield dataclasses.replace(beside, name="tests, live, beside others", lane=SIMULATED)
         yield dataclasses.replace(_own_suite("-m", LIVE), name="tests, live")
     elif own or not paths:
-        yield _own_suite(*options, *own)
+        yield _own_suite(*options, tests=own)
 
 
 def _real_engine_suite(python: Path, cache: Path) -> Suite:
-    suite = _part_suite(ENGINE, python, cache, "-m", REAL_ENGINE, _tests(CHECKOUT / ENGINE, ENGINE))
+    suite = _part_suite(ENGINE, python, cache, "-m", REAL_ENGINE)
     return dataclasses.replace(suite, name=f"{ENGINE}, real", lane="")
 
 
-def _part_suite(part: str, python: Path, cache: Path, *arguments: str) -> Suite:
+def _part_suite(
+    part: str, python: Path, cache: Path, *options: str, tests: Sequence[str] = ()
+) -> Suite:
     """Runs in the part's folder, from which it reads its settings and imports itself."""
     variables = {}
     if part == ENGINE:
         vllm = environment_folder("vllm", CHECKOUT / REQUIREMENTS["vllm"], cache)
         variables = {"SLIPWAY_ENV_VLLM": str(vllm), "SLIPWAY_RUNTIME": str(cache)}
-    command = _pytest(str(python), *arguments)
     return Suite(
         name=part,
-        command=command,
+        command=_pytest(str(python), *options),
+        tests=tuple(tests) or (_tests(CHECKOUT / part, part),),
         folder=CHECKOUT / part,
         variables=variables,
         lane=_lane(part),
@@ -102,8 +104,9 @@ def _tests(path: str | Path, part: str) -> str:
     return str(absolute / "tests" if absolute == CHECKOUT / part else absolute)
 
 
-def _own_suite(*arguments: str) -> Suite:
-    return Suite(name="tests", command=_pytest(sys.executable, *arguments), folder=CHECKOUT)
+def _own_suite(*options: str, tests: Sequence[str] = ()) -> Suite:
+    command = _pytest(sys.executable, *options)
+    return Suite(name="tests", command=command, tests=tuple(tests), folder=CHECKOUT)
 
 
 def _linters() -> Iterator[Suite]:
@@ -153,6 +156,12 @@ def _belongs(path: str, part: str) -> bool:
     return f"{_relative(path)}/".startswith(f"{part}/")
 
 
+def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The paths among pytest's arguments, and its options."""
+    paths = [argument for argument in arguments if _exists(argument)]
+    return paths, [argument for argument in arguments if argument not in paths]
+
+
 def _exists(argument: str) -> bool:
     """Whether an argument is a path, perhaps followed by a test's name."""
     return not argument.startswith("-") and Path(argument.partition("::")[0]).exists()
@@ -162,5 +171,5 @@ def _relative(path: str) -> str:
     return os.path.relpath(Path(path.partition("::")[0]).resolve(), CHECKOUT)
 
 
-def _pytest(python: str, *arguments: str) -> tuple[str, ...]:
-    return (python, "-m", "pytest", *arguments)
+def _pytest(python: str, *options: str) -> tuple[str, ...]:
+    return (python, str(RECORDER), *options)

@@ -23,6 +23,8 @@ def test(
     """Run the project's own tests (takes pytest arguments).
 
     Paths choose suites: `slipway test tests/unit`, `slipway test services/xds -k delta`.
+    A test that failed runs once more, alone, when all have ended; if it passes then, it is named
+    under "passed only alone", and the exit code is 0.
     """
     # Imported here: other commands never load the tests' own code.
     from tests.runner import run  # noqa: PLC0415

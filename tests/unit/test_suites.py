@@ -171,7 +171,7 @@ def test_paths_choose_suites_and_options_go_to_all(
     project: Path, arguments: list[str], expected: dict[str, list[str]]
 ) -> None:
     found = {
-        suite.name: list(suite.command[3:])
+        suite.name: [*suite.command[2:], *suite.tests]
         for suite in chosen_suites(arguments, project / "cache")
         if not suite.name.startswith(("ruff", "mypy"))
     }
@@ -213,5 +213,5 @@ def test_the_policies_are_a_suite_in_their_own_environment(project: Path) -> Non
     for arguments in ([], ["policies"]):
         found = {suite.name: suite for suite in chosen_suites(arguments, project / "cache")}
         assert found["policies"].folder == project / "policies"
-        assert found["policies"].command[-1] == str(project / "policies" / "tests")
+        assert found["policies"].tests == (str(project / "policies" / "tests"),)
     assert set(found) == {"policies"}
