@@ -10,7 +10,7 @@ import pulumi
 from pulumi.runtime.config import get_config_env
 
 from slipway.config.errors import ConfigError, raise_if_any
-from slipway.config.inputs import PlanInputs, load_inputs
+from slipway.inputs import PlanInputs, load_inputs
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.platform import make_plan
 from stacks.job_ids import with_job_ids

@@ -23,11 +23,11 @@ from pydantic import Field
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
+from slipway.architectures.names import find_published  # noqa: E402
 from slipway.config.base import Settings  # noqa: E402
 from slipway.config.calibration import LayoutSettings  # noqa: E402
 from slipway.config.catalog import Accelerator, Architecture, Catalog, load_catalog  # noqa: E402
 from slipway.config.document import read_document  # noqa: E402
-from slipway.config.hub.names import find_published  # noqa: E402
 from slipway.config.validation import validated  # noqa: E402
 from slipway.plan.figures import DeviceMemory, Layout, Precision  # noqa: E402
 from slipway.planner.engines.vllm.memory import (  # noqa: E402

@@ -24,16 +24,16 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # The project's modules are found through the line above.
 from bench.machine import loop_factor, measured_on  # noqa: E402
+from slipway.architectures.parameters import count  # noqa: E402
 from slipway.config.artifacts import read_artifacts  # noqa: E402
 from slipway.config.catalog import Catalog, load_catalog  # noqa: E402
 from slipway.config.document import Origin  # noqa: E402
 from slipway.config.environment import FleetSettings, parse_environment  # noqa: E402
-from slipway.config.inputs import PlanInputs  # noqa: E402
 from slipway.config.machine import read_machine  # noqa: E402
 from slipway.config.model import Model, parse_model  # noqa: E402
+from slipway.inputs import PlanInputs  # noqa: E402
 from slipway.planner.fleet.demand import Demand, plan_demand  # noqa: E402
 from slipway.planner.fleet.sweep import sweep  # noqa: E402
-from slipway.planner.memory.parameters import count  # noqa: E402
 from slipway.planner.platform import make_plan  # noqa: E402
 
 PLAN_BAR_S, SWEEP_BAR_S = 2.0, 1.0

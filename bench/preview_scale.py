@@ -30,14 +30,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 from bench.machine import loop_factor, measured_on  # noqa: E402
 from slipway.config.artifacts import read_artifacts  # noqa: E402
 from slipway.config.catalog import load_catalog  # noqa: E402
-from slipway.config.inputs import (  # noqa: E402
-    PlanInputs,
-    deployed_models,
-    load_environment,
-    load_models,
-)
+from slipway.config.files import deployed_models, load_environment, load_models  # noqa: E402
 from slipway.config.machine import MachineFacts  # noqa: E402
 from slipway.config.ssh import read_host_keys  # noqa: E402
+from slipway.inputs import PlanInputs  # noqa: E402
 from slipway.plan.platform import PlatformPlan  # noqa: E402
 from slipway.planner.platform import make_plan  # noqa: E402
 from stacks.job_ids import with_job_ids  # noqa: E402

@@ -15,7 +15,8 @@ import yaml
 from cli.errors import CliError
 from slipway.config.artifacts import REQUIREMENTS
 from slipway.config.calibration import CalibrationRow, CalibrationSettings, ServingMeasurement
-from slipway.config.inputs import PlanInputs, calibration_file
+from slipway.config.files import calibration_file
+from slipway.inputs import PlanInputs
 from slipway.plan.platform import ModelPlan, PlatformPlan
 from slipway.planner.engines.registry import engine_of
 from slipway.planner.reports.comparison import Measured

@@ -7,7 +7,7 @@ import datetime
 from cli.console import say
 from cli.environment import Environment
 from slipway.config.errors import ConfigError, raise_if_any
-from slipway.config.inputs import PlanInputs, load_inputs, load_inputs_without_certificate
+from slipway.inputs import PlanInputs, load_inputs, load_inputs_without_certificate
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.platform import make_plan
 from stacks.job_ids import with_job_ids

@@ -10,7 +10,7 @@ from cli.errors import WRONG_INPUT, CliError
 from slipway.config.document import read_document
 from slipway.config.environment import NAMESPACE, TARGETS
 from slipway.config.errors import ConfigError
-from slipway.config.inputs import load_environment, stack_file
+from slipway.config.files import load_environment, stack_file
 from stacks.targets import is_built
 
 # Targets whose hosts are processes of this machine. None: the file does not name a target yet.

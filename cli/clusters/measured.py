@@ -9,7 +9,7 @@ import httpx
 from cli.applied import Applied
 from cli.clusters.prometheus import Prometheus
 from cli.errors import CliError
-from slipway.config.inputs import PlanInputs
+from slipway.inputs import PlanInputs
 from slipway.planner.engines.adapter import EngineMetrics
 from slipway.planner.engines.registry import engine_of
 from slipway.planner.reports.comparison import Measured

@@ -17,7 +17,7 @@ from cli.machine import checks
 from cli.options import DEFAULT_STACK, Json, Stack
 from cli.planning import plan_environment, plan_of
 from slipway.config.errors import ConfigError
-from slipway.config.inputs import load_inputs
+from slipway.inputs import load_inputs
 
 app = typer.Typer(add_completion=False)
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}

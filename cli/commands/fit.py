@@ -14,16 +14,16 @@ from cli.environment import CHECKOUT
 from cli.errors import FAILED, WRONG_INPUT, CliError
 from cli.options import Json
 from cli.views.fit_table import fit_table, memory_parts
+from slipway.architectures.names import find_published, how_to_name
+from slipway.architectures.parameters import count
+from slipway.architectures.read import is_model_folder, read_architecture
 from slipway.config.catalog import Architecture, Catalog, load_catalog
 from slipway.config.errors import ConfigError, suggestion
-from slipway.config.hub.names import find_published, how_to_name
-from slipway.config.hub.read import is_model_folder, read_architecture
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.architecture import stated_bytes_problem
 from slipway.planner.engines.vllm.memory import part_sources
 from slipway.planner.engines.vllm.parallelism import DEVICES_PER_NODE
 from slipway.planner.memory.fit import Deployment, Fit, fit, replica_layout
-from slipway.planner.memory.parameters import count
 from slipway.planner.memory.quantization import KV_BYTES, SCHEMES
 from slipway.planner.units import GIB
 

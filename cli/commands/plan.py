@@ -27,8 +27,8 @@ from cli.views.plan_table import plan_table
 from cli.views.sweep_table import sweep_table
 from slipway.config.environment import FleetSettings
 from slipway.config.errors import ConfigError, suggestion
-from slipway.config.inputs import PlanInputs, load_inputs
 from slipway.config.what_if import parse_change
+from slipway.inputs import PlanInputs, load_inputs
 from slipway.plan.document import plan_to_json
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.fleet.demand import Demand, plan_demand

@@ -15,7 +15,7 @@ from cli.pulumi.offline import offline_preview
 from cli.pulumi.policy_pack import make_policy_environment, usd_per_hour_before
 from cli.pulumi.policy_report import run_check
 from cli.targets import LOCAL, can_be_built, target_of
-from slipway.config.inputs import load_inputs
+from slipway.inputs import load_inputs
 from slipway.planner.reports.facts import fleet_facts
 
 app = typer.Typer(add_completion=False)

@@ -20,7 +20,7 @@ from cli.pulumi.plugins import describe, prepare_plugins
 from cli.pulumi.policy_pack import policy_arguments
 from cli.targets import must_be_built
 from cli.views.offline_tree import offline_tree
-from slipway.config.inputs import load_inputs
+from slipway.inputs import load_inputs
 from toolchain import resolve
 
 app = typer.Typer(add_completion=False)

@@ -22,8 +22,8 @@ from cli.planning import plan_environment
 from cli.views.replay_table import draw, replay_table
 from slipway.config.artifacts import SIMULATOR_PROFILES
 from slipway.config.errors import suggestion
-from slipway.config.inputs import PlanInputs, load_inputs
 from slipway.config.what_if import parse_change
+from slipway.inputs import PlanInputs, load_inputs
 from slipway.plan.platform import JsonObject
 from slipway.planner.reports.replay import replay_fleet
 

@@ -10,7 +10,7 @@ from cli.environment import Environment
 from cli.errors import WRONG_INPUT, CliError
 from cli.targets import LOCAL, must_be_built, target_of
 from slipway.config.errors import ConfigError
-from slipway.config.inputs import load_environment
+from slipway.config.files import load_environment
 
 if TYPE_CHECKING:
     from cli.lifecycle.protocol import Lifecycle

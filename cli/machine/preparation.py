@@ -10,7 +10,7 @@ from cli.machine.bundles import copy_bundles
 from cli.machine.weights import prepare_weights
 from cli.progress import Phases, ToolchainProgress
 from slipway.config.artifacts import REQUIREMENTS
-from slipway.config.inputs import PlanInputs
+from slipway.inputs import PlanInputs
 from slipway.plan.platform import PlatformPlan
 from toolchain.prepare import EnvironmentJob, Job, ToolJob, prepare
 

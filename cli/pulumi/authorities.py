@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from cli.errors import WRONG_INPUT, CliError
 from cli.pulumi.state import StackState
 from slipway.config.errors import raise_if_any
-from slipway.config.inputs import PlanInputs
+from slipway.inputs import PlanInputs
 from slipway.plan.platform import OwnAuthorityPlan, PlatformPlan
 
 LEAST_DAYS = 120  # of a new authority: `up` renews what it signs that long before the end

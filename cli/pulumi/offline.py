@@ -15,7 +15,7 @@ from cli.errors import FAILED, WRONG_INPUT, CliError
 from cli.pulumi.offline_documents import documents
 from slipway.config.document import read_document
 from slipway.config.environment import NAMESPACE
-from slipway.config.inputs import stack_file
+from slipway.config.files import stack_file
 from slipway.plan.preview import SECRET, OfflinePreview, Resource
 
 PROGRAM = "stacks.offline"

@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.views.tables import plain_table
+from slipway.architectures.parameters import count
 from slipway.config.catalog import Architecture
 from slipway.plan.figures import DeviceMemory
 from slipway.planner.engines.vllm.memory import part_sources
 from slipway.planner.memory.fit import Fit
-from slipway.planner.memory.parameters import count
 from slipway.planner.memory.quantization import describe_precision
 from slipway.planner.units import GIB
 

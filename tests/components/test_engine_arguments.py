@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from slipway.config.artifacts import REQUIREMENTS
-from slipway.config.inputs import load_inputs
+from slipway.inputs import load_inputs
 from slipway.plan.figures import Layout
 from slipway.plan.platform import ModelPlan
 from slipway.planner.platform import make_plan

@@ -21,8 +21,8 @@ from components.node_pool.node_document import drain_timeout_s
 from components.nomad.agent_config import MAX_KILL_TIMEOUT_S
 from components.nomad.jobspec import LEFT_DELIMITER, HttpCheck, Job, ScriptCheck, to_json
 from components.serving.nomad_job import model_job, replica_content
-from slipway.config.inputs import load_inputs
 from slipway.config.model import TimeoutSettings
+from slipway.inputs import load_inputs
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.fleet.packing import PLATFORM_JOBS
 from slipway.planner.platform import make_plan

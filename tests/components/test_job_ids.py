@@ -19,7 +19,7 @@ from tests.unit.cli.checkouts import copy_checkout
 
 PRINT_JOB_IDS = """
 from pathlib import Path
-from slipway.config.inputs import load_inputs
+from slipway.inputs import load_inputs
 from slipway.planner.platform import make_plan
 from stacks.job_ids import with_job_ids
 print([m.stable.job_id for m in with_job_ids(make_plan(load_inputs(Path.cwd(), "dev"))).models])

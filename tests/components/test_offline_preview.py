@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from cli.app import app
 from cli.planning import plan_environment
 from components.nomad.jobspec import to_json
-from slipway.config.inputs import load_inputs
+from slipway.inputs import load_inputs
 from slipway.plan.platform import PlatformPlan
 from stacks.platform import Platform
 from stacks.targets import load

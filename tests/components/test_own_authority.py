@@ -13,8 +13,8 @@ import yaml
 
 from cli.environment import Environment
 from cli.pulumi.offline import offline_preview
-from slipway.config.inputs import PlanInputs
 from slipway.config.own_authority import read_authorities
+from slipway.inputs import PlanInputs
 from slipway.plan.document import plan_to_json
 from slipway.plan.preview import SECRET as SHOWN
 from slipway.planner.platform import make_plan

@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from slipway.config.inputs import load_inputs
+from slipway.inputs import load_inputs
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import Server
 from slipway.planner.platform import make_plan

@@ -14,7 +14,7 @@ import yaml
 from components.node_pool.node_document import gate_document
 from components.nomad.addresses import IN_FILES
 from components.nomad.jobspec import File, Job
-from slipway.config.inputs import load_inputs
+from slipway.inputs import load_inputs
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.platform import make_plan
 from tests.components.platform_jobs import files, platform_jobs

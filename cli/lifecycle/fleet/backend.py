@@ -33,7 +33,7 @@ from cli.pulumi.process import Pulumi
 from cli.pulumi.repairs import say_kept, with_jobs_kept
 from cli.pulumi.state import StackState, state_of
 from slipway.config.document import read_document
-from slipway.config.inputs import stack_file
+from slipway.config.files import stack_file
 from slipway.plan.platform import PlatformPlan
 
 

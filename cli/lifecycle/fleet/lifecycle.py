@@ -49,7 +49,8 @@ from cli.reach.shell import shell_exports
 from cli.snapshots import kept, restoring
 from cli.snapshots.kept import Snapshot
 from slipway.config.errors import ConfigError
-from slipway.config.inputs import file_of_host, load_inputs
+from slipway.config.files import file_of_host
+from slipway.inputs import load_inputs
 from slipway.plan.platform import PlatformPlan, SshPlan
 from toolchain import resolve
 

@@ -24,7 +24,7 @@ from cli.pulumi.locks import exclusive
 from cli.pulumi.plugins import describe, known_kind, prepare_plugins
 from cli.pulumi.state import read_state
 from cli.views.gateway_line import gateway_line
-from slipway.config.inputs import PlanInputs, load_inputs
+from slipway.inputs import PlanInputs, load_inputs
 from slipway.plan.platform import PlatformPlan
 
 ANSWER_TOKENS = 24

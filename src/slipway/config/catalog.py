@@ -227,7 +227,7 @@ class Architecture(Sourced):
 
     `is_read` is set where the facts were read from a config.json, which `source` names: `date` is
     then that of the file. `parameters` is the published number, absent where nobody published it;
-    `slipway.planner.memory.parameters` counts from the rest. `published_bytes` is set where
+    `slipway.architectures.parameters` counts from the rest. `published_bytes` is set where
     the checkpoint's own files say them.
     `published_weights` is the scheme (slipway.planner.memory.quantization) of its published
     weights, with `quantization_group` and `unquantized` as a Checkpoint has them. `packages` and

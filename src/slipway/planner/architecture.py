@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from slipway.architectures.names import find_published, how_to_name
 from slipway.config.catalog import Architecture
 from slipway.config.errors import Problem
-from slipway.config.hub.names import find_published, how_to_name
 from slipway.config.model import Model, ModelSettings, PackageSource, PathSource
 from slipway.planner.memory.quantization import scheme_of, weight_bytes
 
@@ -50,7 +50,7 @@ def _named(model: Model, known: Mapping[str, Architecture]) -> Named | Problem:
     the source."""
     settings = model.settings
     named, published = settings.engine.architecture, _published_name(settings)
-    if published in known:  # with facts of its own: `slipway.config.hub.model_files`
+    if published in known:  # with facts of its own: `slipway.architectures.model_files`
         return str(published), known[str(published)]
     if named is not None:
         if named in known:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime
 
+from slipway.architectures.parameters import count
 from slipway.config.environment import AutoscalingSettings
-from slipway.config.inputs import PlanInputs
 from slipway.config.load import Load
 from slipway.config.model import Model, ModelSettings
+from slipway.inputs import PlanInputs
 from slipway.plan.digest import digest
 from slipway.plan.platform import (
     STABLE,
@@ -18,7 +19,6 @@ from slipway.plan.platform import (
     ReplicaSpec,
     ScalingSpec,
 )
-from slipway.planner.memory.parameters import count
 
 from .engines.adapter import EnginePlan
 from .engines.registry import engine_of

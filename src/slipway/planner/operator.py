@@ -7,7 +7,7 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 
 from slipway.config.environment import FleetSettings
-from slipway.config.inputs import PlanInputs
+from slipway.inputs import PlanInputs
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import GatewayPlan, OperatorEnvoy, OperatorPlan, PeerNames
 

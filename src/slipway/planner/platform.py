@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from slipway.config.environment import EnvironmentSettings, FleetSettings
 from slipway.config.errors import raise_if_any
-from slipway.config.inputs import PlanInputs
+from slipway.inputs import PlanInputs
 from slipway.plan.endpoint import PLATFORM, Endpoint
 from slipway.plan.figures import Cost
 from slipway.plan.platform import (

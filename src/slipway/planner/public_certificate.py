@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipway.config.inputs import PlanInputs
+from slipway.inputs import PlanInputs
 from slipway.plan.endpoint import SYSTEM, Endpoint
 from slipway.plan.platform import CertificatePlan
 

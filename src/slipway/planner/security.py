@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slipway.config.inputs import PlanInputs
 from slipway.config.security import OwnAuthority
+from slipway.inputs import PlanInputs
 from slipway.plan.platform import OwnAuthorityPlan, SecurityPlan
 
 # What an authority signs is valid for the longest of these that it lives itself. A leaf's time must

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slipway.config.errors import ConfigError, Problem
-from slipway.config.inputs import deployed_models, load_environment, load_models
+from slipway.config.files import deployed_models, load_environment, load_models
 
 ROOT = Path(__file__).parents[3]
 

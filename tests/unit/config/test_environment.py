@@ -7,7 +7,7 @@ import pytest
 
 from slipway.config.environment import parse_environment
 from slipway.config.errors import ConfigError
-from slipway.config.inputs import load_environment
+from slipway.config.files import load_environment
 from tests.unit.config.checkout import ROOT, Checkout
 
 FILE = "Pulumi.dev.yaml"

@@ -6,7 +6,8 @@ import pytest
 
 from slipway.config.environment import DevSettings, FleetSettings, parse_environment
 from slipway.config.errors import ConfigError, Problem
-from slipway.config.inputs import deployed_models, load_environment, load_inputs, load_models
+from slipway.config.files import deployed_models, load_environment, load_models
+from slipway.inputs import load_inputs
 from tests.unit.config.checkout import ROOT
 
 VALUES: dict[str, Any] = {

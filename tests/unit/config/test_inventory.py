@@ -11,7 +11,7 @@ import yaml
 
 from slipway.config.environment import FleetSettings
 from slipway.config.errors import ConfigError, Problem
-from slipway.config.inputs import load_environment
+from slipway.config.files import load_environment
 from slipway.config.pools import MetalPool
 
 CPU = {"kind": "metal", "memory": "64GiB", "cpu": 32}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.config.inputs import load_models
+from slipway.config.files import load_models
 from slipway.config.model import ALIAS, PackageSource
 from tests.unit.config.checkout import ROOT, Checkout
 

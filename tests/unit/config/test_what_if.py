@@ -7,8 +7,9 @@ import pytest
 
 from slipway.config.environment import FleetSettings
 from slipway.config.errors import ConfigError
-from slipway.config.inputs import PlanInputs, load_environment, load_inputs
+from slipway.config.files import load_environment
 from slipway.config.what_if import Change, changed, parse_change
+from slipway.inputs import PlanInputs, load_inputs
 from slipway.planner.platform import make_plan
 from tests.unit.config.checkout import ROOT, Checkout
 

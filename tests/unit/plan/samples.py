@@ -11,8 +11,9 @@ from slipway.config.artifacts import REQUIREMENTS, SERVICES, Artifacts
 from slipway.config.catalog import Catalog, load_catalog
 from slipway.config.document import read_document
 from slipway.config.environment import parse_environment
-from slipway.config.inputs import PlanInputs, deployed_models, load_models
+from slipway.config.files import deployed_models, load_models
 from slipway.config.machine import MachineFacts
+from slipway.inputs import PlanInputs
 from slipway.plan.document import plan_to_json
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.platform import make_plan

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from slipway.config.inputs import load_inputs
+from slipway.inputs import load_inputs
 from slipway.plan import figures, platform
 from slipway.plan.document import plan_to_json
 from slipway.plan.platform import SCHEMA_VERSION, PlatformPlan
@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).with_name("dev_plan.json")
 PROGRAM = """
 import sys
 from pathlib import Path
-from slipway.config.inputs import load_inputs
+from slipway.inputs import load_inputs
 from slipway.plan.document import plan_to_json
 from slipway.planner.platform import make_plan
 for name in sys.argv[2:]:

@@ -8,9 +8,9 @@ from typing import Any
 from slipway.config.catalog import load_catalog
 from slipway.config.document import Origin
 from slipway.config.environment import parse_environment
-from slipway.config.inputs import PlanInputs
 from slipway.config.load import Load
 from slipway.config.model import parse_model
+from slipway.inputs import PlanInputs
 from tests.unit.plan.samples import ARTIFACTS, MACHINE, ROOT
 
 CATALOG = load_catalog(ROOT)

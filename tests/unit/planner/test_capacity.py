@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slipway.config.calibration import CalibrationSettings
 from slipway.config.errors import ConfigError, Problem
-from slipway.config.inputs import PlanInputs
+from slipway.inputs import PlanInputs
 from slipway.plan.platform import ModelPlan, PlatformPlan
 from slipway.planner.platform import make_plan
 from tests.unit.plan.samples import dev_inputs

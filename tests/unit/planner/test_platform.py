@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from slipway.config.document import Origin
 from slipway.config.errors import ConfigError, Problem
-from slipway.config.inputs import PlanInputs
 from slipway.config.machine import MachineFacts
 from slipway.config.model import parse_model
+from slipway.inputs import PlanInputs
 from slipway.plan.platform import ModelPlan, PlatformPlan
 from slipway.planner.models import service_of_all_specs
 from slipway.planner.platform import make_plan

@@ -10,8 +10,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from slipway.config.inputs import PlanInputs
 from slipway.config.public_certificate import PublicCertificate
+from slipway.inputs import PlanInputs
 from slipway.plan.document import plan_to_json
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import CertificatePlan

@@ -9,7 +9,7 @@ from functools import partial
 from slipway.config.document import KeyPath
 from slipway.config.environment import EnvironmentSettings
 from slipway.config.errors import Problem, raise_if_any
-from slipway.config.inputs import PlanInputs
+from slipway.inputs import PlanInputs
 from slipway.plan.figures import Refusal
 from slipway.planner.engines.adapter import ProcessorEnginePlan
 from slipway.planner.engines.registry import engine_of

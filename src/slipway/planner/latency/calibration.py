@@ -13,7 +13,7 @@ from slipway.config.calibration import (
     StepTimes,
 )
 from slipway.config.catalog import Accelerator, Architecture, Catalog
-from slipway.config.inputs import PlanInputs
+from slipway.inputs import PlanInputs
 from slipway.plan.figures import Layout, Precision
 
 

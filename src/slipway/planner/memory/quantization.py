@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
+from slipway.architectures.parameters import Kind, count, layer_matrices
 from slipway.config.catalog import Architecture
 from slipway.plan.figures import Precision
-
-from .parameters import Kind, count, layer_matrices
 
 # The kernels that engines compute quantized experts with: they differ in the buffers they need.
 ExpertKernel = Literal["triton", "marlin", "deepgemm"]

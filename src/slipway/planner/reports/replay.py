@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from slipway.config.errors import ConfigError
-from slipway.config.inputs import PlanInputs
 from slipway.config.model import Model
+from slipway.inputs import PlanInputs
 from slipway.plan.platform import JsonObject, ModelPlan, PlatformPlan
 from slipway.planner.engines.registry import engine_of
 from slipway.planner.engines.vllm.arguments import batched_tokens

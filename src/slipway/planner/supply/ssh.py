@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from slipway.config.environment import FleetSettings, listed_hosts
-from slipway.config.inputs import PlanInputs
+from slipway.inputs import PlanInputs
 from slipway.plan.platform import SshHost, SshPlan
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from slipway.config.environment import DevSettings, FleetSettings
 from slipway.config.errors import Problem, raise_if_any
-from slipway.config.inputs import PlanInputs
 from slipway.config.pools import AwsPool, MetalPool, PoolSettings
+from slipway.inputs import PlanInputs
 from slipway.plan.platform import Server
 
 from .addresses import fleet_servers, lay_out, slot_hint

@@ -22,7 +22,7 @@ from cli.clusters.measured import ask, measure
 from cli.errors import CliError
 from cli.views.comparison_table import comparison_document, comparison_table
 from slipway.config.calibration import load_calibration
-from slipway.config.inputs import load_inputs
+from slipway.inputs import load_inputs
 from slipway.planner.engines.adapter import EngineMetrics
 from slipway.planner.engines.vllm.metrics import METRICS
 from slipway.planner.platform import make_plan

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from cli.app import app
 from cli.lifecycle.local.lifecycle import LocalLifecycle
 from cli.planning import plan_environment
-from slipway.config.inputs import load_inputs
+from slipway.inputs import load_inputs
 
 
 def test_the_checked_plan_has_the_job_ids_by_which_running_replicas_are_known(

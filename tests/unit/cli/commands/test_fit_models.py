@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from cli.app import app
-from tests.unit.config.hub.configs import LLAMA
+from tests.unit.architectures.configs import LLAMA
 
 
 def fit(model: str, *options: str) -> Result:

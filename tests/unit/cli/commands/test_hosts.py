@@ -13,7 +13,7 @@ from cli.app import app
 from cli.environment import find
 from cli.lifecycle.registry import lifecycle_of
 from cli.planning import plan_environment
-from slipway.config.inputs import load_inputs
+from slipway.inputs import load_inputs
 from tests.unit.cli.hosts.test_document import SCHEMA
 
 

@@ -24,7 +24,7 @@ from cli.protocols.answer import Answer
 from cli.protocols.probe import Probe
 from cli.pulumi.locks import exclusive
 from cli.pulumi.process import Pulumi
-from slipway.config.inputs import load_inputs
+from slipway.inputs import load_inputs
 from slipway.plan.platform import SecurityPlan
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.checkouts import ROOT

@@ -212,7 +212,7 @@ def test_the_traceback_of_an_interrupted_program_is_in_the_log_alone(
 WAITING = """
 import runpy, time
 import pulumi
-from slipway.config import inputs
+from slipway import inputs
 
 def wait(*_, **__):
     print("started", flush=True)

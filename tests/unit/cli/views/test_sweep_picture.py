@@ -17,7 +17,7 @@ from cli.views.label_room import LabelRoom, boxes_around
 from cli.views.sweep_picture import picture
 from cli.views.sweep_table import sweep_table
 from slipway.config.environment import FleetSettings
-from slipway.config.inputs import load_inputs
+from slipway.inputs import load_inputs
 from slipway.planner.fleet.demand import Demand, plan_demand
 from slipway.planner.fleet.layouts import describe_layout
 from slipway.planner.fleet.sweep import Sweep, cheapest_of_others, declared_front, sweep

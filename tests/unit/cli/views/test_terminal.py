@@ -23,7 +23,7 @@ from cli.views.fit_table import fit_table
 from cli.views.plan_table import plan_table
 from cli.views.sweep_table import sweep_table
 from cli.views.tables import divided
-from slipway.config.inputs import PlanInputs, load_inputs
+from slipway.inputs import PlanInputs, load_inputs
 from slipway.plan.figures import Layout
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.memory.verdict import Verdict

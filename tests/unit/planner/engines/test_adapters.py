@@ -8,7 +8,7 @@ import re
 import pytest
 
 from slipway.config.artifacts import REQUIREMENTS
-from slipway.config.inputs import load_inputs
+from slipway.inputs import load_inputs
 from slipway.plan.platform import PROTOCOLS
 from slipway.planner.engines.adapter import EnginePlan
 from slipway.planner.engines.registry import ENGINES, engine_of

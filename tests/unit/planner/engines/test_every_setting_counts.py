@@ -16,10 +16,10 @@ from slipway.config.base import Settings, Tagged
 from slipway.config.document import Origin
 from slipway.config.environment import parse_environment
 from slipway.config.errors import ConfigError
-from slipway.config.inputs import PlanInputs
 from slipway.config.load import TracedLoad
 from slipway.config.model import Model, ModelSettings, parse_model
 from slipway.config.trace import read_trace
+from slipway.inputs import PlanInputs
 from slipway.plan.platform import ModelPlan
 from slipway.planner.platform import make_plan
 from tests.unit.plan.samples import dev_inputs

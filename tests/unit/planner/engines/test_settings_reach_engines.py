@@ -11,7 +11,6 @@ import pytest
 
 from slipway.config.document import Origin
 from slipway.config.errors import ConfigError
-from slipway.config.inputs import PlanInputs, load_inputs
 from slipway.config.model import (
     SOURCE_KINDS,
     Engine,
@@ -20,6 +19,7 @@ from slipway.config.model import (
     VllmEngine,
     parse_model,
 )
+from slipway.inputs import PlanInputs, load_inputs
 from slipway.planner.platform import make_plan
 from tests.unit.plan.samples import ROOT, dev_inputs
 from tests.unit.planner.fleets import engine, fleet, model_file

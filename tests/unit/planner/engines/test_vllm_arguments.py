@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from slipway.config.errors import ConfigError, Problem
-from slipway.config.inputs import PlanInputs
+from slipway.inputs import PlanInputs
 from slipway.plan.figures import DeviceMemory
 from slipway.planner.platform import make_plan
 from tests.unit.planner.engines.test_settings_reach_engines import (

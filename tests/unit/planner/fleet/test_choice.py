@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slipway.config.environment import FleetSettings
-from slipway.config.inputs import PlanInputs
+from slipway.inputs import PlanInputs
 from slipway.planner.fleet.choice import best_options, every_option, ranked
 from slipway.planner.fleet.demand import Demand, plan_demand
 from slipway.planner.supply.supplies import plan_hosts

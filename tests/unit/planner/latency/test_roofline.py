@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slipway.architectures.parameters import count
 from slipway.config.catalog import load_catalog
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.latency.hardware import Hardware, Network
@@ -21,7 +22,6 @@ from slipway.planner.latency.roofline import (
     pass_parts_ms,
     prefill,
 )
-from slipway.planner.memory.parameters import count
 from tests.unit.plan.samples import ROOT
 
 CATALOG = load_catalog(ROOT)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from slipway.architectures.parameters import count
 from slipway.config.catalog import Architecture, MixtureOfExperts
-from slipway.planner.memory.parameters import count
 from slipway.planner.memory.quantization import KV_BYTES, SCHEMES, weight_bytes
 from tests.unit.planner.architectures import MODELS, made_up
 

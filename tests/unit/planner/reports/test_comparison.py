@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from slipway.config.inputs import load_inputs
+from slipway.inputs import load_inputs
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.platform import make_plan
 from slipway.planner.reports.comparison import Comparison, Measured, compare

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from slipway.config.inputs import load_inputs
+from slipway.inputs import load_inputs
 from slipway.planner.platform import make_plan
 from slipway.planner.reports.facts import fleet_facts
 from tests.unit.plan.samples import ROOT

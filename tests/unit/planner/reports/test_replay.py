@@ -12,8 +12,8 @@ import pytest
 from slipway.config.calibration import StepTimes
 from slipway.config.catalog import load_catalog
 from slipway.config.errors import ConfigError
-from slipway.config.inputs import load_inputs
 from slipway.config.what_if import parse_change
+from slipway.inputs import load_inputs
 from slipway.plan.figures import Layout, Precision
 from slipway.plan.platform import JsonObject
 from slipway.planner.latency.calibration import Calibration, MeasuredReplica

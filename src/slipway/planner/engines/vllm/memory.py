@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 
+from slipway.architectures.padding import padded
 from slipway.config.catalog import Accelerator, Architecture
 from slipway.plan.figures import DeviceMemory, Layout, Precision
 from slipway.planner.engines.adapter import LoraAdapters
 from slipway.planner.engines.processor_memory import memory_on_processors
-from slipway.planner.memory.padding import padded
 from slipway.planner.memory.quantization import (
     KV_BYTES,
     SCHEMES,

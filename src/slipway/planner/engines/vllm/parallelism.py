@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from slipway.architectures.padding import padded
 from slipway.config.catalog import Architecture
 from slipway.plan.figures import Layout, Precision
-from slipway.planner.memory.padding import padded
 from slipway.planner.memory.quantization import SCHEMES
 from slipway.planner.wording import counted
 

@@ -6,14 +6,14 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from slipway.config.catalog import Architecture
-from slipway.plan.figures import Layout
-from slipway.planner.memory.parameters import (
+from slipway.architectures.parameters import (
     Matrix,
     input_parameters,
     layer_matrices,
     output_parameters,
 )
+from slipway.config.catalog import Architecture
+from slipway.plan.figures import Layout
 from slipway.planner.memory.quantization import Scheme, scheme_of, weight_bytes
 from slipway.planner.units import MIB
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slipway.architectures.parameters import count
 from slipway.config.artifacts import REQUIREMENTS
 from slipway.config.catalog import LatentAttention, MixtureOfExperts
-from slipway.planner.memory.parameters import count
 from tests.unit.plan.samples import ROOT
 from tests.unit.planner.architectures import MODELS, made_up
 from toolchain.prepare import environment_folder

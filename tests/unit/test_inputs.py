@@ -16,15 +16,17 @@ from slipway.config.artifacts import (
 from slipway.config.document import read_document
 from slipway.config.environment import listed_hosts
 from slipway.config.errors import ConfigError
-from slipway.config.inputs import file_of_host, load_inputs, load_inputs_without_certificate
+from slipway.config.files import file_of_host
+from slipway.inputs import load_inputs, load_inputs_without_certificate
 from tests.public_certificates import PublicAuthority, put
 from tests.unit.config.checkout import ROOT, Checkout
 from tests.unit.config.own_authorities import made
 
 
 @pytest.fixture
-def whole(checkout: Checkout) -> Checkout:
+def whole(tmp_path: Path) -> Checkout:
     """A checkout with everything a plan needs."""
+    checkout = Checkout(tmp_path)
     shutil.copytree(ROOT / "catalog", checkout.root / "catalog")
     contents = dict.fromkeys(REQUIREMENTS.values(), "")
     contents |= {f"services/{service}/program.py": "" for service in SERVICES}

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slipway.architectures.checkpoint import published_bytes
+from slipway.architectures.read import read_architecture
 from slipway.config.errors import ConfigError
-from slipway.config.hub.checkpoint import published_bytes
-from slipway.config.hub.read import read_architecture
-from tests.unit.config.hub.configs import LLAMA
+from tests.unit.architectures.configs import LLAMA
 
 SIZES = {"model.embed_tokens.weight": 1000, "model.layers.3.mlp.up_proj.weight": 24}
 NOT_LOADED = {"model.layers.4.mlp.up_proj.weight": 70, "mtp.layers.0.mlp.up_proj.weight": 7}

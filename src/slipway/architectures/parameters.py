@@ -1,7 +1,7 @@
 """Parameters of an architecture, matrix by matrix: their count, quantization and division.
 
 Shapes are those of the architecture's config.json, as transformers builds it; the counts are
-checked against transformers on the meta device in tests/unit/planner/memory/test_parameters.py.
+checked against transformers on the meta device in tests/unit/architectures/test_parameters.py.
 """
 
 from __future__ import annotations

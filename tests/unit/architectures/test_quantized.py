@@ -9,7 +9,7 @@ import pytest
 from slipway.config.catalog import Architecture, Unquantized
 from slipway.config.errors import ConfigError
 from slipway.planner.memory.quantization import SCHEMES
-from tests.unit.config.hub.configs import DEEPSEEK, LLAMA, LLAMA_4, QWEN_MOE, QWEN_NEXT, read
+from tests.unit.architectures.configs import DEEPSEEK, LLAMA, LLAMA_4, QWEN_MOE, QWEN_NEXT, read
 
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
 LAYERS = range(4)

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from slipway.architectures.architecture import architecture_of
+from slipway.architectures.families import FAMILIES
+from slipway.architectures.parameters import count
 from slipway.config.artifacts import REQUIREMENTS
-from slipway.config.hub.architecture import architecture_of
-from slipway.config.hub.families import FAMILIES
-from slipway.planner.memory.parameters import count
+from tests.unit.architectures.transformers_cases import TEXT, VISION
 from tests.unit.config.checkout import ROOT
-from tests.unit.config.hub.transformers_cases import TEXT, VISION
 from toolchain.prepare import environment_folder
 from toolchain.settings import default_cache
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
+from slipway.architectures.architecture import architecture_of
 from slipway.config.catalog import Architecture
-from slipway.config.hub.architecture import architecture_of
 
 DATE = datetime.date(2026, 11, 26)
 

@@ -1,7 +1,7 @@
 """Parameters of vision towers and their projectors, as transformers builds them.
 
 The counts are checked against transformers on the meta device in
-tests/unit/config/hub/test_counts.py.
+tests/unit/architectures/test_counts.py.
 """
 
 from __future__ import annotations

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from slipway.architectures.model_files import named_architectures
+from slipway.architectures.names import find_published
 from slipway.config.document import Origin
 from slipway.config.errors import ConfigError, Problem
-from slipway.config.hub.model_files import named_architectures
-from slipway.config.hub.names import find_published
 from slipway.config.model import Model, parse_model
 from slipway.planner.architecture import find_architecture
 from slipway.planner.memory.quantization import SCHEMES
-from tests.unit.config.hub.configs import LLAMA
+from tests.unit.architectures.configs import LLAMA
 from tests.unit.planner.architectures import MODELS
 
 FP8 = "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic"

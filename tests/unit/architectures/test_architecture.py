@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slipway.architectures.families import FAMILIES
 from slipway.config.catalog import MixtureOfExperts, SlidingWindow, attending_layers
 from slipway.config.errors import ConfigError
-from slipway.config.hub.families import FAMILIES
-from tests.unit.config.hub.configs import DEEPSEEK, LLAMA, LLAMA_4, QWEN_MOE, QWEN_NEXT, read
+from tests.unit.architectures.configs import DEEPSEEK, LLAMA, LLAMA_4, QWEN_MOE, QWEN_NEXT, read
 
 GEMMA_3 = {**LLAMA, "model_type": "gemma3_text", "num_hidden_layers": 12}
 

@@ -1,6 +1,6 @@
 """The kinds of models whose config.json can be read: what each is built of.
 
-A kind is here only if its parameters are counted exactly: tests/unit/config/hub/test_counts.py
+A kind is here only if its parameters are counted exactly: tests/unit/architectures/test_counts.py
 checks them against transformers. `defaults` are those of transformers' configuration classes for
 keys that a file may leave out.
 """

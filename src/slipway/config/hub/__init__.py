@@ -1,1 +1,0 @@
-"""Architectures from the config.json of Hugging Face models."""
