@@ -31,8 +31,8 @@ from slipway.config.trace import read_trace
 from slipway.config.what_if import Change
 
 if TYPE_CHECKING:
-    from slipway.config.own_authority import ReadAuthority
-    from slipway.config.public_certificate import PublicCertificate
+    from slipway.certificates.own_authority import ReadAuthority
+    from slipway.certificates.public_certificate import PublicCertificate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ def _own_authorities(
     if not any(isinstance(each, OwnAuthority) for each in listed):
         return {}
     # Its library takes time to load.
-    from slipway.config.own_authority import read_authorities  # noqa: PLC0415
+    from slipway.certificates.own_authority import read_authorities  # noqa: PLC0415
 
     written = written_values(root, environment.name)
     return read_authorities(root, environment, written=written, decrypted=values or {})
@@ -149,7 +149,7 @@ def _certificate(root: Path, environment: Environment) -> PublicCertificate | No
     if settings is None:
         return None
     # Its library takes time to load.
-    from slipway.config.public_certificate import read_public_certificate  # noqa: PLC0415
+    from slipway.certificates.public_certificate import read_public_certificate  # noqa: PLC0415
 
     now = datetime.datetime.now(datetime.UTC)
     return read_public_certificate(root, settings, environment.origin, now=now)

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from slipway.certificates.public_certificate import PublicCertificate
 from slipway.config.document import Origin
 from slipway.config.environment import DeploymentSettings, ReplicaSettings
 from slipway.config.model import Model, parse_model
-from slipway.config.public_certificate import PublicCertificate
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.platform import make_plan
 from tests.unit.plan.samples import ARTIFACTS, dev_inputs

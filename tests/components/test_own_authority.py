@@ -13,7 +13,7 @@ import yaml
 
 from cli.environment import Environment
 from cli.pulumi.offline import offline_preview
-from slipway.config.own_authority import read_authorities
+from slipway.certificates.own_authority import read_authorities
 from slipway.inputs import PlanInputs
 from slipway.plan.document import plan_to_json
 from slipway.plan.preview import SECRET as SHOWN
@@ -23,7 +23,7 @@ from stacks.recording import SECRET, SIGNATURE, Recording
 from stacks.targets import load
 from tests.components.platform_plan import TOOLS
 from tests.components.recording import record
-from tests.unit.config.own_authorities import Made, intermediate, made
+from tests.unit.certificates.own_authorities import Made, intermediate, made
 from tests.unit.plan.samples import ARTIFACTS, ROOT, dev_inputs
 from toolchain.settings import default_cache
 

@@ -15,7 +15,7 @@ from components.gateway import public_certificate
 from components.gateway.certificate_gate import asked_from, certificate_document
 from components.gateway.shared_address import shared_address_jobs
 from components.nomad.jobspec import to_json
-from slipway.config.public_certificate import PublicCertificate
+from slipway.certificates.public_certificate import PublicCertificate
 from slipway.plan.platform import PlatformPlan
 from stacks.recording import Recording
 from tests.components.golden import assert_golden, assert_golden_text

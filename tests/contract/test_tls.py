@@ -12,7 +12,7 @@ from cryptography.x509.verification import PolicyBuilder, Store
 from tests.contract.authority import AUTHORITY, new_authority, new_key, request, sign, written
 from tests.contract.operations import recorded
 from tests.contract.stack import Stack
-from tests.unit.config.own_authorities import made
+from tests.unit.certificates.own_authorities import made
 from toolchain.plugins.resource import ProviderError
 from toolchain.plugins.tls_certificate import LocallySignedCert, SelfSignedCert
 

@@ -18,7 +18,7 @@ from tenacity import Retrying, stop_after_delay, wait_fixed
 from tests.live.environments import SMALL_MODELS, Platform, copy_tree, write_environment
 from tests.live.processes import processes_of
 from tests.live.streaming import Load
-from tests.unit.config.own_authorities import Made, intermediate
+from tests.unit.certificates.own_authorities import Made, intermediate
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 

@@ -19,8 +19,8 @@ from slipway.config.errors import ConfigError
 from slipway.config.files import file_of_host
 from slipway.inputs import load_inputs, load_inputs_without_certificate
 from tests.public_certificates import PublicAuthority, put
+from tests.unit.certificates.own_authorities import made
 from tests.unit.config.checkout import ROOT, Checkout
-from tests.unit.config.own_authorities import made
 
 
 @pytest.fixture

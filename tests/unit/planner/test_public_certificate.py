@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from slipway.config.public_certificate import PublicCertificate
+from slipway.certificates.public_certificate import PublicCertificate
 from slipway.inputs import PlanInputs
 from slipway.plan.document import plan_to_json
 from slipway.plan.endpoint import Endpoint

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from slipway.config.own_authority import read_authorities
+from slipway.certificates.own_authority import read_authorities
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.platform import make_plan
 from slipway.planner.security import leaf_valid_days
-from tests.unit.config.own_authorities import made
+from tests.unit.certificates.own_authorities import made
 from tests.unit.plan.samples import dev_inputs
 
 OWN = {"cert": "ca.pem", "key": "ca-key.pem"}

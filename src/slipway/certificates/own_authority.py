@@ -14,12 +14,13 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
+from slipway.config.document import KeyPath
+from slipway.config.environment import Environment
+from slipway.config.errors import ConfigError, Problem, raise_if_any
+from slipway.config.security import KEY_PLACES, OwnAuthority
+
 from . import pem
-from .document import KeyPath
-from .environment import Environment
-from .errors import ConfigError, Problem, raise_if_any
 from .pem import PemError
-from .security import KEY_PLACES, OwnAuthority
 from .signing import must_allow, must_sign
 
 PARTS = ("replica", "gateway", "xds", "prometheus", "autoscaler", "operator")

@@ -11,10 +11,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from slipway.certificates.public_certificate import PublicCertificate, read_public_certificate
 from slipway.config.document import Origin
 from slipway.config.errors import ConfigError, Problem
 from slipway.config.gateway import CertificateSettings
-from slipway.config.public_certificate import PublicCertificate, read_public_certificate
 from tests.public_certificates import NAME, Issued, PublicAuthority, issue, put, signed_with
 from tests.unit.config.checkout import Checkout
 
@@ -285,7 +285,8 @@ def test_several_mistakes_come_together(tmp_path: Path) -> None:
     assert len(messages(tmp_path)) == 3
 
 
-def test_a_misspelt_field_is_an_error_of_the_file(checkout: Checkout) -> None:
+def test_a_misspelt_field_is_an_error_of_the_file(tmp_path: Path) -> None:
+    checkout = Checkout(tmp_path)
     checkout.edit(
         "Pulumi.dev.yaml",
         "  slipway:models:",

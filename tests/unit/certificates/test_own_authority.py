@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from slipway.certificates.own_authority import HIDDEN, ReadAuthority, read_authorities
 from slipway.config.errors import ConfigError, Problem
-from slipway.config.own_authority import HIDDEN, ReadAuthority, read_authorities
 from tests.public_certificates import Issued, signed_with
-from tests.unit.config.own_authorities import (
+from tests.unit.certificates.own_authorities import (
     Made,
     intermediate,
     key_usage,

@@ -13,10 +13,11 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from slipway.config.document import Origin
+from slipway.config.errors import ConfigError, Problem, raise_if_any
+from slipway.config.gateway import CertificateSettings
+
 from . import pem
-from .document import Origin
-from .errors import ConfigError, Problem, raise_if_any
-from .gateway import CertificateSettings
 from .pem import PemError
 
 KEY = ("gateway", "certificate")
