@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
@@ -37,7 +37,7 @@ from components.serving.component import (
 )
 from components.snapshots.component import Snapshots, SnapshotsArgs
 from slipway.plan.facts import platform_facts
-from slipway.plan.platform import PlatformPlan
+from slipway.plan.platform import PlatformPlan, Pool
 
 
 class SchedulerOf(Protocol):
@@ -79,98 +79,127 @@ class Platform(SlipwayComponent):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("Platform", name, platform_facts(plan), opts)
-        clients = plan.gateway.clients
-        self.gateway = {"http": clients.url, "grpc": clients.authority}
-        if clients.server_name:
-            self.gateway["server_name"] = clients.server_name
-        hosts = target.hosts(plan)
-        authority = CertificateAuthority(
+        self._plan, self._target, self._hosts = plan, target, target.hosts(plan)
+        self._protected = self.child_options(protect=target.protect)
+        self._authority = CertificateAuthority(
             "authority",
-            CertificateAuthorityArgs(plan=plan, hosts=hosts, own=own_authorities),
-            opts=self.child_options(protect=target.protect),
+            CertificateAuthorityArgs(plan=plan, hosts=self._hosts, own=own_authorities),
+            opts=self._protected,
         )
+        self._consul, self._nomad = self._clusters()
+        self._gate_secrets = gate_secrets(self._nomad.token, self._consul.token)
+        gates = [gate for pool in plan.pools for gate in self._pool(pool).ready]
+        workloads = self._workload_options(gates)
+        gateway_jobs = self._gateway(workloads)
+        self._observation(workloads)
+        routes = self._models(workloads)
+        self._hosts.programs.run(
+            routes_gate(plan, secrets=self._gate_secrets),
+            "routes-acknowledged",
+            self,
+            depends_on=[*gateway_jobs, *routes],
+        )
+        self.register_outputs({"gateway": plan.gateway.clients.url})
+
+    @property
+    def gateway(self) -> dict[str, str]:
+        """Where clients reach the models."""
+        clients = self._plan.gateway.clients
+        name = {"server_name": clients.server_name} if clients.server_name else {}
+        return {"http": clients.url, "grpc": clients.authority, **name}
+
+    def _clusters(self) -> tuple[ConsulCluster, NomadCluster]:
+        """The servers. A host's agents of both share its certificate."""
+        plan = self._plan
         certificates = {
-            server.name: authority.issue(identities.server(plan, server)) for server in plan.servers
+            server.name: self._authority.issue(identities.server(plan, server))
+            for server in plan.servers
         }
-        self._consul = ConsulCluster(
+        consul_cluster = ConsulCluster(
             "consul",
             ConsulClusterArgs(
                 plan=plan,
-                hosts=hosts,
+                hosts=self._hosts,
                 certificates=certificates,
-                operator=authority.operator,
+                operator=self._authority.operator,
             ),
-            opts=self.child_options(protect=target.protect),
+            opts=self._protected,
         )
-        self._nomad = NomadCluster(
+        nomad_cluster = NomadCluster(
             "nomad",
             NomadClusterArgs(
                 plan=plan,
-                hosts=hosts,
-                consul_address=self._consul.address,
-                consul_seed=self._consul.seed,
-                consul_token=self._consul.token,
-                consul_ready=self._consul.ready,
+                hosts=self._hosts,
+                consul_address=consul_cluster.address,
+                consul_seed=consul_cluster.seed,
+                consul_token=consul_cluster.token,
+                consul_ready=consul_cluster.ready,
                 certificates=certificates,
-                authority=authority.pem,
+                authority=self._authority.pem,
             ),
-            opts=self.child_options(protect=target.protect),
+            opts=self._protected,
         )
-        secrets = gate_secrets(self._nomad.token, self._consul.token)
-        pools = [
-            target.node_pool(
-                naming.pool(pool.name),
-                NodePoolArgs(
-                    plan=plan,
-                    pool=pool,
-                    hosts=hosts,
-                    consul_seed=self._consul.seed,
-                    nomad_token=self._nomad.token,
-                    operator_secrets=secrets,
-                    authority=authority,
-                    servers=[*self._consul.ready, *self._nomad.servers],
-                    clusters_ready=[*self._consul.ready, *self._nomad.ready],
-                ),
-                opts=self.child_options(protect=target.protect),
-            )
-            for pool in plan.pools
-        ]
-        workloads = self._workload_options([gate for pool in pools for gate in pool.ready])
-        gateway = Gateway("gateway", GatewayArgs(plan=plan, authority=authority), opts=workloads)
+        return consul_cluster, nomad_cluster
+
+    def _pool(self, pool: Pool) -> NodePool:
+        return self._target.node_pool(
+            naming.pool(pool.name),
+            NodePoolArgs(
+                plan=self._plan,
+                pool=pool,
+                hosts=self._hosts,
+                consul_seed=self._consul.seed,
+                nomad_token=self._nomad.token,
+                operator_secrets=self._gate_secrets,
+                authority=self._authority,
+                servers=[*self._consul.ready, *self._nomad.servers],
+                clusters_ready=[*self._consul.ready, *self._nomad.ready],
+            ),
+            opts=self._protected,
+        )
+
+    def _gateway(self, workloads: pulumi.ResourceOptions) -> Sequence[pulumi.Resource]:
+        """Its jobs, and the gate of the certificate that clients are shown."""
+        plan = self._plan
+        args = GatewayArgs(plan=plan, authority=self._authority)
+        gateway = Gateway("gateway", args, opts=workloads)
         if plan.gateway.certificate:
-            hosts.programs.run(
+            self._hosts.programs.run(
                 certificate_gate(plan),
                 "certificate-shown",
                 self,
                 on=asked_from(plan),
                 depends_on=gateway.jobs,
             )
+        return gateway.jobs
+
+    def _observation(self, workloads: pulumi.ResourceOptions) -> None:
+        """What watches the platform: its load, its counts and its snapshots."""
+        plan, authority = self._plan, self._authority
         Monitoring("monitoring", MonitoringArgs(plan=plan, authority=authority), opts=workloads)
         Autoscaler("autoscaler", AutoscalerArgs(plan=plan, authority=authority), opts=workloads)
         if plan.snapshots:
             snapshots = SnapshotsArgs(plan=plan, snapshots=plan.snapshots, authority=authority)
             Snapshots("snapshots", snapshots, opts=workloads)
-        scheduler = target.scheduler(plan=plan, programs=hosts.programs, gate_secrets=secrets)
-        routes = [
+
+    def _models(self, workloads: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+        """Their routes, each after its model's replicas answer."""
+        scheduler = self._target.scheduler(
+            plan=self._plan, programs=self._hosts.programs, gate_secrets=self._gate_secrets
+        )
+        return [
             ModelService(
                 naming.model(model.name),
                 ModelServiceArgs(
                     model=model,
-                    pool=plan.pool(model.pool),
+                    pool=self._plan.pool(model.pool),
                     scheduler=scheduler,
-                    discovery=target.discovery,
+                    discovery=self._target.discovery,
                 ),
                 opts=workloads,
             ).route
-            for model in plan.models
+            for model in self._plan.models
         ]
-        hosts.programs.run(
-            routes_gate(plan, secrets=secrets),
-            "routes-acknowledged",
-            self,
-            depends_on=[*gateway.jobs, *routes],
-        )
-        self.register_outputs({"gateway": clients.url})
 
     def _workload_options(self, gates: list[pulumi.Resource]) -> pulumi.ResourceOptions:
         waiting = self.child_options(
