@@ -4,7 +4,7 @@
 
 Prints a markdown table of the errors by class of model, of the rows that are held out and of the
 others; with --rows, every row. Nothing is measured here: the logs are other people's
-(tests/unit/planner/memory/observed.yaml says where from).
+(tests/unit/planner/engines/vllm/observed.yaml says where from).
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from slipway.planner.engines.vllm.memory import (  # noqa: E402
 )
 from slipway.planner.engines.vllm.precisions import is_quantized  # noqa: E402
 from slipway.planner.engines.vllm.releases import release_of  # noqa: E402
-from slipway.planner.memory.quantization import SCHEMES  # noqa: E402
-from slipway.planner.memory.verdict import verdict  # noqa: E402
+from slipway.planner.quantization import SCHEMES  # noqa: E402
 from slipway.planner.units import GIB  # noqa: E402
+from slipway.planner.verdict import verdict  # noqa: E402
 
-OBSERVED = "tests/unit/planner/memory/observed.yaml"
+OBSERVED = "tests/unit/planner/engines/vllm/observed.yaml"
 Failure = Literal["loading", "profiling", "no_cache", "too_long", "graphs"]
 CLASSES = ("MLA", "MoE", "window", "quantized", "dense")
 

@@ -3,7 +3,7 @@
     .venv/bin/python bench/queueing.py [--requests 1200] [--seeds 2]
 
 Both have the step times of an H100 with llama-3.1-8b, so what differs is only the arithmetic of the
-queue (src/slipway/planner/engines/vllm/queueing.py). Simulated, not measured.
+queue (src/slipway/planner/engines/vllm/latency/queueing.py). Simulated, not measured.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # The project's modules are found through the line above.
-from slipway.planner.engines.vllm.queueing import sequences_p95  # noqa: E402
-from slipway.planner.latency.replica import LoadShape  # noqa: E402
-from tests.unit.planner.latency.simulated_queue import replica_under, simulate  # noqa: E402
+from slipway.planner.engines.vllm.latency.queueing import sequences_p95  # noqa: E402
+from slipway.planner.engines.vllm.latency.replica import LoadShape  # noqa: E402
+from tests.unit.planner.engines.vllm.latency.simulated_queue import replica_under, simulate  # noqa: E402
 
 LENGTHS = ((256, 64), (512, 16), (1024, 64), (1024, 256), (2048, 512), (4096, 128), (8192, 128))
 PROMPT_SHARES = (0.2, 0.4, 0.5, 0.6, 0.7)

@@ -4,7 +4,8 @@
 
 A pattern search: each constant in turn is raised or lowered by a step as long as that lowers the
 mean |log(estimate / row)| over the tuning rows; then the step is halved. Prints the values to write
-into slipway.planner.latency.kernels: `quantize_bytes` into RECORDED, the others into Efficiencies.
+into slipway.planner.engines.vllm.latency.kernels: `quantize_bytes` into RECORDED, the others into
+Efficiencies.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # The project's modules are found through the line above.
-from slipway.planner.latency.kernels import RECORDED, Efficiencies  # noqa: E402
-from slipway.planner.latency.roofline import pass_ms  # noqa: E402
-from tests.unit.planner.latency.latency_rows import Sample, machine_of, read_samples  # noqa: E402
+from slipway.planner.engines.vllm.latency.kernels import RECORDED, Efficiencies  # noqa: E402
+from slipway.planner.engines.vllm.latency.roofline import pass_ms  # noqa: E402
+from tests.unit.planner.engines.vllm.latency.latency_rows import Sample, machine_of, read_samples  # noqa: E402
 
 STEPS = (0.2, 0.1, 0.05, 0.025)
 # No share of a rate exceeds 1.

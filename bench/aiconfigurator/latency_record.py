@@ -30,7 +30,10 @@ from aiconfigurator.sdk.inference_session import InferenceSession
 from aiconfigurator.sdk.models import get_model
 from aiconfigurator.sdk.perf_database import get_database
 
-OUT = Path(__file__).resolve().parents[2] / "tests/unit/planner/latency/aiconfigurator_latency.json"
+OUT = (
+    Path(__file__).resolve().parents[2]
+    / "tests/unit/planner/engines/vllm/latency/aiconfigurator_latency.json"
+)
 
 # catalog key -> (database, version of vLLM it was measured with, has FP8)
 ACCELERATORS = {

@@ -2,8 +2,8 @@
 
     .venv/bin/python bench/aiconfigurator/latency_table.py
 
-Reads tests/unit/planner/latency/aiconfigurator_latency.json, which latency_record.py writes, and
-does not need aiconfigurator. An error is (estimate - tool) / tool; a configuration's error is the
+Reads tests/unit/planner/engines/vllm/latency/aiconfigurator_latency.json, which latency_record.py
+writes, and does not need aiconfigurator. An error is (estimate - tool) / tool; a configuration's error is the
 median of the absolute errors of its shapes. The tool timed linear layers outside a compiled model,
 where conversions to 8 bits are kernels of their own; all rows but "as planned" count them likewise.
 Exits with 1 over the bar.
@@ -21,12 +21,12 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # The project's modules are found through the line above.
-from slipway.planner.latency.kernels import (  # noqa: E402
+from slipway.planner.engines.vllm.latency.kernels import (  # noqa: E402
     EFFICIENCIES,
     RECORDED,
     Efficiencies,
 )
-from tests.unit.planner.latency.latency_rows import (  # noqa: E402
+from tests.unit.planner.engines.vllm.latency.latency_rows import (  # noqa: E402
     BAR,
     PHASES,
     Phase,

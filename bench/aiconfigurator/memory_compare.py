@@ -24,10 +24,10 @@ from slipway.plan.figures import Layout, Precision  # noqa: E402
 from slipway.planner.engines.vllm.kv_cache import kv_bytes  # noqa: E402
 from slipway.planner.engines.vllm.memory import device_memory  # noqa: E402
 from slipway.planner.engines.vllm.weights import rotation_bytes  # noqa: E402
-from slipway.planner.memory.quantization import KV_BYTES  # noqa: E402
+from slipway.planner.quantization import KV_BYTES  # noqa: E402
 from slipway.planner.units import GIB  # noqa: E402
 
-RECORD = ROOT / "tests/unit/planner/memory/aiconfigurator_memory.json"
+RECORD = ROOT / "tests/unit/planner/engines/vllm/aiconfigurator_memory.json"
 
 
 @dataclass(frozen=True, kw_only=True)

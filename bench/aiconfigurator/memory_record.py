@@ -29,7 +29,10 @@ from aiconfigurator.sdk import common, config
 from aiconfigurator.sdk.backends.factory import get_backend
 from aiconfigurator.sdk.models import get_model
 
-OUT = Path(__file__).resolve().parents[2] / "tests/unit/planner/memory/aiconfigurator_memory.json"
+OUT = (
+    Path(__file__).resolve().parents[2]
+    / "tests/unit/planner/engines/vllm/aiconfigurator_memory.json"
+)
 
 INPUT_TOKENS, OUTPUT_TOKENS, STEP_TOKENS = 4000, 500, 8192
 # catalog key -> systems/<name>.yaml

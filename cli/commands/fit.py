@@ -23,8 +23,8 @@ from slipway.plan.figures import Layout, Precision
 from slipway.planner.architecture import stated_bytes_problem
 from slipway.planner.engines.vllm.memory import part_sources
 from slipway.planner.engines.vllm.parallelism import DEVICES_PER_NODE
-from slipway.planner.memory.fit import Deployment, Fit, fit, replica_layout
-from slipway.planner.memory.quantization import KV_BYTES, SCHEMES
+from slipway.planner.fit import Deployment, Fit, fit, replica_layout
+from slipway.planner.quantization import KV_BYTES, SCHEMES
 from slipway.planner.units import GIB
 
 app = typer.Typer(add_completion=False)

@@ -31,9 +31,9 @@ from slipway.config.what_if import parse_change
 from slipway.inputs import PlanInputs, load_inputs
 from slipway.plan.document import plan_to_json
 from slipway.plan.platform import PlatformPlan
+from slipway.planner.calibration import calibration_of
 from slipway.planner.fleet.demand import Demand, plan_demand
 from slipway.planner.fleet.sweep import sweep
-from slipway.planner.latency.calibration import calibration_of
 from slipway.planner.reports.comparison import compare as comparison
 from slipway.planner.reports.differences import differences, new_warnings
 from slipway.planner.reports.explain import explain

@@ -15,8 +15,8 @@ from slipway.architectures.parameters import count
 from slipway.config.catalog import Architecture
 from slipway.plan.figures import DeviceMemory
 from slipway.planner.engines.vllm.memory import part_sources
-from slipway.planner.memory.fit import Fit
-from slipway.planner.memory.quantization import describe_precision
+from slipway.planner.fit import Fit
+from slipway.planner.quantization import describe_precision
 from slipway.planner.units import GIB
 
 _VERDICTS = {

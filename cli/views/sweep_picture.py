@@ -18,7 +18,7 @@ from cli.views.label_room import Boxes, LabelRoom, boxes_along, boxes_around
 from slipway.plan.figures import Precision
 from slipway.planner.fleet.layouts import describe_layout
 from slipway.planner.fleet.sweep import Point, Sweep, cheapest_of_others, declared_front
-from slipway.planner.memory.quantization import KV_BYTES, SCHEMES, describe_precision
+from slipway.planner.quantization import KV_BYTES, SCHEMES, describe_precision
 from slipway.planner.reports.price_date import oldest_price
 
 # For all kinds of colour vision: P. Okabe and M. Ito, "Color Universal Design", 2008, and then

@@ -11,7 +11,7 @@ from rich.text import Text
 from cli.views.tables import FirstThatFits, plain_table
 from slipway.planner.fleet.layouts import describe_layout
 from slipway.planner.fleet.sweep import Point, Sweep, cheapest_of_others, declared_front
-from slipway.planner.memory.quantization import describe_precision
+from slipway.planner.quantization import describe_precision
 from slipway.planner.reports.price_date import oldest_price
 
 _Columns = Mapping[str, Callable[[Point], str]]

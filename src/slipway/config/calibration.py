@@ -61,7 +61,7 @@ class LayoutSettings(Settings):
 
 
 class PrecisionSettings(Settings):
-    """Names of slipway.planner.memory.quantization."""
+    """Names of slipway.planner.quantization."""
 
     EXAMPLE = "{weights: fp8, kv: bf16}"
     weights: WeightScheme = "bf16"

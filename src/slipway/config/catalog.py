@@ -229,7 +229,7 @@ class Architecture(Sourced):
     then that of the file. `parameters` is the published number, absent where nobody published it;
     `slipway.architectures.parameters` counts from the rest. `published_bytes` is set where
     the checkpoint's own files say them.
-    `published_weights` is the scheme (slipway.planner.memory.quantization) of its published
+    `published_weights` is the scheme (slipway.planner.quantization) of its published
     weights, with `quantization_group` and `unquantized` as a Checkpoint has them. `packages` and
     `hub` list where they are published, `checkpoints` what else is.
     """

@@ -54,7 +54,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Precision:
-    """Names of slipway.planner.memory.quantization: weights "bf16" | "fp16" | "fp32" | "fp8" |
+    """Names of slipway.planner.quantization: weights "bf16" | "fp16" | "fp32" | "fp8" |
     "int8" | "awq" | "gptq" | "nvfp4"..., kv "bf16" | "fp8" | "fp32"."""
 
     weights: str = "bf16"

@@ -8,7 +8,7 @@ from slipway.architectures.names import find_published, how_to_name
 from slipway.config.catalog import Architecture
 from slipway.config.errors import Problem
 from slipway.config.model import Model, ModelSettings, PackageSource, PathSource
-from slipway.planner.memory.quantization import scheme_of, weight_bytes
+from slipway.planner.quantization import scheme_of, weight_bytes
 
 Named = tuple[str, Architecture]
 

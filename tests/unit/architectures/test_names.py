@@ -14,7 +14,7 @@ from slipway.config.document import Origin
 from slipway.config.errors import ConfigError, Problem
 from slipway.config.model import Model, parse_model
 from slipway.planner.architecture import find_architecture
-from slipway.planner.memory.quantization import SCHEMES
+from slipway.planner.quantization import SCHEMES
 from tests.unit.architectures.configs import LLAMA
 from tests.unit.planner.architectures import MODELS
 

@@ -8,7 +8,7 @@ import pytest
 
 from slipway.config.catalog import Architecture, Unquantized
 from slipway.config.errors import ConfigError
-from slipway.planner.memory.quantization import SCHEMES
+from slipway.planner.quantization import SCHEMES
 from tests.unit.architectures.configs import DEEPSEEK, LLAMA, LLAMA_4, QWEN_MOE, QWEN_NEXT, read
 
 ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")

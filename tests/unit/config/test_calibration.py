@@ -15,8 +15,8 @@ from slipway.config.calibration import KvScheme, WeightScheme, load_calibration
 from slipway.config.catalog import load_catalog
 from slipway.config.errors import ConfigError
 from slipway.plan.figures import Layout, Precision
-from slipway.planner.latency.calibration import make_calibration
-from slipway.planner.memory.quantization import KV_BYTES, SCHEMES
+from slipway.planner.calibration import make_calibration
+from slipway.planner.quantization import KV_BYTES, SCHEMES
 from tests.unit.plan.samples import ROOT
 
 CATALOG = load_catalog(ROOT)

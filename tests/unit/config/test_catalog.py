@@ -8,7 +8,7 @@ import pytest
 
 from slipway.config.catalog import load_catalog
 from slipway.config.errors import ConfigError
-from slipway.planner.memory.quantization import SCHEMES
+from slipway.planner.quantization import SCHEMES
 from tests.unit.config.checkout import ROOT
 
 CATALOG = load_catalog(ROOT)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from slipway.config.load import Load
 from slipway.plan.figures import DeviceMemory, Layout, Refusal
-from slipway.planner.latency.calibration import Calibration
+from slipway.planner.calibration import Calibration
 from slipway.planner.supply.supply import Supply
 
 from .demand import Demand

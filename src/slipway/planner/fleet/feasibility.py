@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from slipway.plan.figures import DeviceMemory, Layout
 from slipway.planner.engines.adapter import AcceleratorReplica
-from slipway.planner.memory.verdict import verdict
 from slipway.planner.supply.supply import Supply
 from slipway.planner.units import GIB
+from slipway.planner.verdict import verdict
 from slipway.planner.wording import counted
 
 from .demand import Demand

@@ -16,16 +16,16 @@ from slipway.plan.figures import (
     ServingEstimate,
 )
 from slipway.plan.platform import LatencyGoal
+from slipway.planner.calibration import Calibration
 from slipway.planner.engines.adapter import ProcessorEnginePlan
-from slipway.planner.latency.calibration import Calibration
-from slipway.planner.latency.hardware import Hardware, replica_hardware
-from slipway.planner.latency.replica import (
+from slipway.planner.engines.vllm.latency.replica import (
     LoadShape,
     Served,
     serving_estimate,
     with_sustained_error,
 )
-from slipway.planner.memory.quantization import SCHEMES, weight_bytes
+from slipway.planner.hardware import Hardware, replica_hardware
+from slipway.planner.quantization import SCHEMES, weight_bytes
 from slipway.planner.supply.supply import Supply
 
 from .cold_start import cliff, cold_start

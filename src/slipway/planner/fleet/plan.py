@@ -11,9 +11,9 @@ from slipway.config.environment import EnvironmentSettings
 from slipway.config.errors import Problem, raise_if_any
 from slipway.inputs import PlanInputs
 from slipway.plan.figures import Refusal
+from slipway.planner.calibration import Calibration, calibration_of
 from slipway.planner.engines.adapter import ProcessorEnginePlan
 from slipway.planner.engines.registry import engine_of
-from slipway.planner.latency.calibration import Calibration, calibration_of
 from slipway.planner.supply.supply import Supply
 
 from .advice import NO_ROOM, advice

@@ -9,10 +9,10 @@ from slipway.config.errors import Problem
 from slipway.config.load import Load
 from slipway.config.model import Model
 from slipway.plan.figures import Cost, Figure, Layout, ServingEstimate
+from slipway.planner.calibration import Calibration
 from slipway.planner.engines.adapter import ProcessorEnginePlan
 from slipway.planner.engines.registry import engine_of
-from slipway.planner.latency.calibration import Calibration
-from slipway.planner.latency.replica import Served, serving_estimate
+from slipway.planner.engines.vllm.latency.replica import Served, serving_estimate
 from slipway.planner.placement import Placement
 from slipway.planner.supply.supply import Supply
 from slipway.planner.units import MIB

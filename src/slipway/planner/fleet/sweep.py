@@ -13,9 +13,9 @@ from slipway.config.load import Load
 from slipway.config.pools import AwsPool, NodeRange
 from slipway.plan.figures import Figure, Layout, Precision, Refusal
 from slipway.plan.platform import LatencyGoal
+from slipway.planner.calibration import Calibration
 from slipway.planner.engines.vllm.precisions import published_problems
-from slipway.planner.latency.calibration import Calibration
-from slipway.planner.memory.quantization import KV_BYTES, SCHEMES, Scheme, describe_precision
+from slipway.planner.quantization import KV_BYTES, SCHEMES, Scheme, describe_precision
 from slipway.planner.supply.aws import aws_supply
 from slipway.planner.supply.supply import Supply
 
@@ -34,7 +34,7 @@ NARROWER_WEIGHTS = ("fp8", "awq")  # awq stands for gptq too: same bits, same ke
 KV_WIDTHS = ("bf16", "fp8")
 CATALOG = "catalog/instances.yaml"
 # The share of the time of an answer that a dearer point must save to be on the front. Less is no
-# difference: the estimates themselves are off by more (planner/latency/error_bars.py).
+# difference: the estimates themselves are off by more (planner/engines/vllm/latency/error_bars.py).
 LEAST_GAIN = 0.05
 NO_GOAL = LatencyGoal(ttft_p95_ms=None, tpot_p95_ms=None)
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from slipway.config.environment import BudgetSettings
 from slipway.plan.figures import Cost
 from slipway.plan.platform import Pool
-from slipway.planner.memory.verdict import verdict, what_decides
 from slipway.planner.supply.supply import Supply
+from slipway.planner.verdict import verdict, what_decides
 from slipway.planner.wording import counted
 
 from .cost import old_price_warnings

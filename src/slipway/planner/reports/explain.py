@@ -11,7 +11,7 @@ from slipway.plan.platform import ModelPlan
 from slipway.planner.engines.vllm.memory import part_sources
 from slipway.planner.engines.vllm.parallelism import kv_heads_per_device
 from slipway.planner.fleet.layouts import describe_layout
-from slipway.planner.memory.quantization import KV_BYTES, SCHEMES
+from slipway.planner.quantization import KV_BYTES, SCHEMES
 from slipway.planner.units import GIB, MIB
 
 from .price_date import dated

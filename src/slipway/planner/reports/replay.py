@@ -6,13 +6,13 @@ from slipway.config.errors import ConfigError
 from slipway.config.model import Model
 from slipway.inputs import PlanInputs
 from slipway.plan.platform import JsonObject, ModelPlan, PlatformPlan
+from slipway.planner.calibration import calibration_of
 from slipway.planner.engines.registry import engine_of
 from slipway.planner.engines.vllm.arguments import batched_tokens
+from slipway.planner.engines.vllm.latency.step_times import Operation, step_times
 from slipway.planner.engines.vllm.memory import default_batched_tokens
 from slipway.planner.fleet.demand import load_of
-from slipway.planner.latency.calibration import calibration_of
-from slipway.planner.latency.hardware import replica_hardware
-from slipway.planner.latency.step_times import Operation, step_times
+from slipway.planner.hardware import replica_hardware
 from slipway.planner.supply.supplies import plan_hosts
 
 # vLLM's default for a server without a large accelerator, and engine_sim's.

@@ -21,11 +21,11 @@ from slipway.plan.figures import (
     ServingEstimate,
 )
 from slipway.plan.platform import ModelPlan, NodeRange, PlatformPlan, Pool
+from slipway.planner.fit import Deployment, Fit
 from slipway.planner.fleet.sweep import Point, Sweep
-from slipway.planner.memory.fit import Deployment, Fit
-from slipway.planner.memory.verdict import Verdict, what_decides
 from slipway.planner.reports.explain import Line
 from slipway.planner.units import MIB
+from slipway.planner.verdict import Verdict, what_decides
 from tests.unit.plan.samples import GIB, dev_plan
 
 WIDTHS = (80, 100, 160)
@@ -218,7 +218,9 @@ def sweep() -> Sweep:
 
 
 def lines() -> tuple[Line, ...]:
-    roofline = "roofline (planner/latency/roofline.py); bars hold 90 % of the held-out passes"
+    roofline = (
+        "roofline (planner/engines/vllm/latency/roofline.py); bars hold 90 % of the held-out passes"
+    )
     memory = "slipway.planner.engines.vllm.memory"
     return (
         Line(
@@ -239,7 +241,8 @@ def lines() -> tuple[Line, ...]:
             quantity="TTFT",
             arithmetic="83.03 to 145.79",
             result="96.55 ms",
-            source=f"the rest of a step and its own (planner/engines/vllm/queueing.py); {roofline}",
+            source="the rest of a step and its own (planner/engines/vllm/latency/queueing.py);"
+            f" {roofline}",
             basis="estimate",
         ),
         Line(

@@ -6,7 +6,7 @@ import math
 
 from slipway.config.catalog import Architecture, MixtureOfExperts
 from slipway.plan.figures import Layout
-from slipway.planner.memory.quantization import ExpertKernel
+from slipway.planner.quantization import ExpertKernel
 
 from .parallelism import expert_slices, kv_heads_per_device
 from .releases import NEWEST, Release

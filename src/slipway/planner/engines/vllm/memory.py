@@ -1,7 +1,7 @@
 """Memory of one device of a vLLM replica: weights, KV cache, and what the engine itself needs.
 
-A constant that was not measured here names its source in a comment. In tests/unit/planner/memory
-the formulas are checked against known models (test_memory.py), against aiconfigurator
+A constant that was not measured here names its source in a comment. The formulas are checked
+against known models (test_memory.py in tests/unit/planner/engines/vllm), against aiconfigurator
 (test_aiconfigurator_memory.py) and against what servers printed (test_observed.py).
 """
 
@@ -17,7 +17,7 @@ from slipway.config.catalog import Accelerator, Architecture
 from slipway.plan.figures import DeviceMemory, Layout, Precision
 from slipway.planner.engines.adapter import LoraAdapters
 from slipway.planner.engines.processor_memory import memory_on_processors
-from slipway.planner.memory.quantization import (
+from slipway.planner.quantization import (
     KV_BYTES,
     SCHEMES,
     scheme_of,

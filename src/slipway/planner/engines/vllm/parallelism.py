@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from slipway.architectures.padding import padded
 from slipway.config.catalog import Architecture
 from slipway.plan.figures import Layout, Precision
-from slipway.planner.memory.quantization import SCHEMES
+from slipway.planner.quantization import SCHEMES
 from slipway.planner.wording import counted
 
 EXPERT_SIDE = "an expert's intermediate size"

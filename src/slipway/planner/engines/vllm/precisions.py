@@ -17,7 +17,7 @@ from slipway.config.catalog import Accelerator, Architecture
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.engines.vllm.memory import DTYPE_SCHEMES
 from slipway.planner.engines.vllm.parallelism import expert_slices, kv_heads_per_device
-from slipway.planner.memory.quantization import SCHEMES
+from slipway.planner.quantization import SCHEMES
 from slipway.planner.wording import counted
 
 ENGINE_VENDORS = {"nvidia", "amd"}  # vendors that the vLLM of services/triton_vllm supports

@@ -14,7 +14,7 @@ from slipway.architectures.parameters import (
 )
 from slipway.config.catalog import Architecture
 from slipway.plan.figures import Layout
-from slipway.planner.memory.quantization import Scheme, scheme_of, weight_bytes
+from slipway.planner.quantization import Scheme, scheme_of, weight_bytes
 from slipway.planner.units import MIB
 
 from .activations import ACTIVATION_BYTES

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from bench.memory_observed import Observed, comparisons, load_observed
-from slipway.planner.memory.quantization import SCHEMES
+from slipway.planner.quantization import SCHEMES
 from tests.unit.planner.architectures import CATALOG
 
 STARTS = load_observed()

@@ -4,7 +4,7 @@ import pytest
 
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.engines.vllm.precisions import precision_problems
-from slipway.planner.memory.quantization import describe_precision
+from slipway.planner.quantization import describe_precision
 from tests.unit.planner.architectures import ACCELERATORS, MODELS, made_up
 
 

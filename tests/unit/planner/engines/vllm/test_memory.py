@@ -40,9 +40,9 @@ from slipway.planner.engines.vllm.memory import (
 )
 from slipway.planner.engines.vllm.releases import release_of
 from slipway.planner.engines.vllm.weights import device_weight_bytes, loaded_weights
-from slipway.planner.memory.quantization import SCHEMES, weight_bytes
+from slipway.planner.quantization import SCHEMES, weight_bytes
 from tests.unit.planner.architectures import ACCELERATORS, MODELS, made_up
-from tests.unit.planner.memory.sequences import sequence_kv_bytes
+from tests.unit.planner.engines.vllm.sequences import sequence_kv_bytes
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 PER_LAYER = 2 * 2 * 8 * 2  # bytes of a token in a made-up layer: K and V, 2 heads, 8 values of 2

@@ -14,15 +14,22 @@ from typing import Any, Literal
 from slipway.config.catalog import Catalog, load_catalog
 from slipway.plan.figures import Layout, Precision, ServingEstimate
 from slipway.plan.platform import LatencyGoal
+from slipway.planner.engines.vllm.latency.kernels import RECORDED, Efficiencies
+from slipway.planner.engines.vllm.latency.replica import LoadShape, Served, serving_estimate
+from slipway.planner.engines.vllm.latency.roofline import (
+    Machine,
+    Pass,
+    decode,
+    machine,
+    pass_ms,
+    prefill,
+)
 from slipway.planner.engines.vllm.memory import device_memory
-from slipway.planner.latency.hardware import Hardware
-from slipway.planner.latency.kernels import RECORDED, Efficiencies
-from slipway.planner.latency.replica import LoadShape, Served, serving_estimate
-from slipway.planner.latency.roofline import Machine, Pass, decode, machine, pass_ms, prefill
+from slipway.planner.hardware import Hardware
 
 Phase = Literal["prefill", "decode"]
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[6]
 MAX_NUM_SEQS = 1024
 PHASES: tuple[Phase, ...] = ("prefill", "decode")
 BAR = 0.20  # median error of the held-out configurations

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .hardware import Hardware
+from slipway.planner.hardware import Hardware
+
 from .kernels import eight_bit_tflops
 
 Band = tuple[float, float]
 
 # Measured pass time over the roofline's: 9 of 10 passes of aiconfigurator 0.8.0's held-out rows lie
-# between these bounds (tests/unit/planner/latency/test_aiconfigurator_latency.py). Prompts that are
-# multiplied in 8 bits have a higher upper bound: it holds what their layers take outside a compiled
-# model (kernels.RECORDED), and a checkpoint that took twice the time of 16 bits on a B200
-# (vllm-project/vllm#49723).
+# between these bounds (test_aiconfigurator_latency.py). Prompts that are multiplied in 8 bits have a
+# higher upper bound: it holds what their layers take outside a compiled model (kernels.RECORDED),
+# and a checkpoint that took twice the time of 16 bits on a B200 (vllm-project/vllm#49723).
 PREFILL_BAND: Band = (0.86, 1.51)
 PREFILL_BAND_8BIT: Band = (0.86, 2.0)
 DECODE_BAND: Band = (0.77, 1.27)
@@ -23,7 +23,7 @@ DECODE_BAND: Band = (0.77, 1.27)
 # such measurement is known, and the same factors are used.
 UNVALIDATED: Band = (0.80, 1.68)
 
-ROOFLINE = "roofline (planner/latency/roofline.py)"
+ROOFLINE = "roofline (planner/engines/vllm/latency/roofline.py)"
 HELD_OUT = (
     "bars hold 90 % of aiconfigurator 0.8.0's held-out passes on H100, A100, L40S, H200, B200"
 )

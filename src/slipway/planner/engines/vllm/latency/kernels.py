@@ -15,9 +15,8 @@ import math
 from dataclasses import dataclass, replace
 
 from slipway.config.catalog import Accelerator
-from slipway.planner.memory.quantization import SCHEMES
-
-from .hardware import Hardware
+from slipway.planner.hardware import Hardware
+from slipway.planner.quantization import SCHEMES
 
 VALUE_BYTES = 2  # activations, and the matrices that no scheme packs
 
@@ -38,9 +37,9 @@ class Efficiencies:
     """The share of a device's rates that kernels reach, and their fixed costs.
 
     Fitted by bench/aiconfigurator/latency_fit.py to the tuning rows of
-    tests/unit/planner/latency/aiconfigurator_latency.json and to nothing else, except for the
-    conversions to 8 bits: times of vLLM's kernels on H100, A100 and L40S in the databases of
-    aiconfigurator 0.8.0.
+    tests/unit/planner/engines/vllm/latency/aiconfigurator_latency.json and to nothing else, except
+    for the conversions to 8 bits: times of vLLM's kernels on H100, A100 and L40S in the databases
+    of aiconfigurator 0.8.0.
     """
 
     launch_us: float = 6.5  # of one kernel
@@ -112,7 +111,7 @@ class Kernels:
     def of(
         cls, hardware: Hardware, weights: str, efficiencies: Efficiencies = EFFICIENCIES
     ) -> Kernels:
-        """`weights` is a scheme of slipway.planner.memory.quantization."""
+        """`weights` is a scheme of slipway.planner.quantization."""
         share, scheme = efficiencies, SCHEMES[weights]
         accelerator, network = hardware.accelerator, hardware.network
         bandwidth = accelerator.bandwidth_gb_per_s * 1e9

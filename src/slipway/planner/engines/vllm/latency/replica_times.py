@@ -9,9 +9,9 @@ from functools import lru_cache
 from slipway.config.calibration import ServingMeasurement, StepTimes
 from slipway.config.catalog import Architecture
 from slipway.plan.figures import Layout, Precision
-from slipway.planner.engines.vllm.queueing import Replica
+from slipway.planner.engines.vllm.latency.queueing import Replica
+from slipway.planner.hardware import Hardware
 
-from .hardware import Hardware
 from .roofline import Pass, decode, machine, pass_ms
 
 BATCHES = (1.0, 4.0, 16.0, 64.0, 256.0)  # step times are interpolated between these

@@ -10,10 +10,10 @@ from statistics import median
 
 import pytest
 
-from slipway.planner.latency.error_bars import error_bars
-from slipway.planner.latency.kernels import EFFICIENCIES, RECORDED, Efficiencies
+from slipway.planner.engines.vllm.latency.error_bars import error_bars
+from slipway.planner.engines.vllm.latency.kernels import EFFICIENCIES, RECORDED, Efficiencies
 from tests.unit.planner.architectures import ACCELERATORS
-from tests.unit.planner.latency.latency_rows import (
+from tests.unit.planner.engines.vllm.latency.latency_rows import (
     BAR,
     PHASES,
     Phase,

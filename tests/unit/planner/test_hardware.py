@@ -7,7 +7,7 @@ from dataclasses import replace
 from slipway.config.document import Origin
 from slipway.config.pools import AwsPool, MetalPool, NodeRange
 from slipway.plan.figures import Layout
-from slipway.planner.latency.hardware import Network, replica_hardware
+from slipway.planner.hardware import Network, replica_hardware
 from slipway.planner.supply.aws import aws_supply
 from slipway.planner.supply.metal import metal_supply
 from slipway.planner.supply.supply import Supply

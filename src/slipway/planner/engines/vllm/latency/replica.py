@@ -15,18 +15,18 @@ from slipway.plan.figures import (
     ServingEstimate,
 )
 from slipway.plan.platform import LatencyGoal
-from slipway.planner.engines.vllm.queueing import (
+from slipway.planner.calibration import Calibration
+from slipway.planner.engines.vllm.latency.queueing import (
     BISECTIONS,
     MOST_PROMPT_SHARE,
     Replica,
     bisected,
     sequences_p95,
 )
+from slipway.planner.hardware import Hardware
 from slipway.planner.wording import counted
 
-from .calibration import Calibration
 from .error_bars import Band, ErrorBars, error_bars
-from .hardware import Hardware
 from .replica_times import Requests, Roofline, measured_replica, roofline_replica
 
 BAR_BISECTIONS = 8  # an error bar need not be as exact as its figure
@@ -150,15 +150,15 @@ def _estimate(load: LoadShape, goal: LatencyGoal, times: _Times) -> ServingEstim
         ttft_ms=figure(
             point.ttft_ms,
             "ms",
-            "the rest of a step, others' prompts and its own (planner/engines/vllm/queueing.py), "
-            f"at {point.requests_per_s:.3g} requests/s of {lengths}",
+            "the rest of a step, others' prompts and its own"
+            f" (planner/engines/vllm/latency/queueing.py), at {point.requests_per_s:.3g} requests/s of {lengths}",
             prefill,
         ),
         tpot_ms=figure(
             point.tpot_ms,
             "ms",
             f"step of {counted(round(decoding), 'sequence')} and what prompts add to it"
-            " (planner/engines/vllm/queueing.py)",
+            " (planner/engines/vllm/latency/queueing.py)",
             decode,
         ),
         prefill_tokens_per_s=figure(

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from slipway.architectures.parameters import count
 from slipway.config.catalog import load_catalog
 from slipway.plan.figures import Layout, Precision
-from slipway.planner.latency.hardware import Hardware, Network
-from slipway.planner.latency.kernels import Efficiencies, Kernels
-from slipway.planner.latency.roofline import (
+from slipway.planner.engines.vllm.latency.kernels import Efficiencies, Kernels
+from slipway.planner.engines.vllm.latency.roofline import (
     Machine,
     Pass,
     decode,
@@ -22,6 +21,7 @@ from slipway.planner.latency.roofline import (
     pass_parts_ms,
     prefill,
 )
+from slipway.planner.hardware import Hardware, Network
 from tests.unit.plan.samples import ROOT
 
 CATALOG = load_catalog(ROOT)

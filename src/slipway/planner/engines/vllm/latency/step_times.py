@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from slipway.config.calibration import StepTimes
 from slipway.config.catalog import Architecture
 from slipway.plan.figures import Layout, Precision
+from slipway.planner.calibration import Calibration
+from slipway.planner.hardware import Hardware
 from slipway.planner.wording import counted
 
-from .calibration import Calibration
-from .hardware import Hardware
 from .roofline import decode, machine, pass_ms, prefill
 
 
@@ -49,7 +49,7 @@ def step_times(
     if hardware is None:
         return None
     source = (
-        "roofline (planner/latency/roofline.py), as straight lines around"
+        "roofline (planner/engines/vllm/latency/roofline.py), as straight lines around"
         f" {counted(round(around.sequences), 'sequence')} of {around.context:.0f} tokens"
         f" and prompts of {around.prompt_tokens:.0f}"
     )

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from cli.views.fit_table import memory_parts
 from slipway.plan.figures import Layout, Precision
-from slipway.planner.memory.fit import Deployment, Fit, fit, longest_sequence, replica_layout
+from slipway.planner.fit import Deployment, Fit, fit, longest_sequence, replica_layout
 from tests.unit.planner.architectures import ACCELERATORS, MODELS
-from tests.unit.planner.memory.sequences import sequence_kv_bytes
+from tests.unit.planner.engines.vllm.sequences import sequence_kv_bytes
 
 GIB = 2**30
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from slipway.config.catalog import Architecture, LatentAttention, MixtureOfExperts
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.engines.vllm.parallelism import expert_slices, kv_heads_per_device
-from slipway.planner.memory.quantization import KV_BYTES
+from slipway.planner.hardware import Hardware
+from slipway.planner.quantization import KV_BYTES
 
-from .hardware import Hardware
 from .kernels import EFFICIENCIES, Efficiencies, Kernels
 
 # Tensors of hidden size that a pipeline stage sends on: hidden states and residual

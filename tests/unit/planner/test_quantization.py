@@ -4,7 +4,7 @@ import pytest
 
 from slipway.architectures.parameters import count
 from slipway.config.catalog import Architecture, MixtureOfExperts
-from slipway.planner.memory.quantization import KV_BYTES, SCHEMES, weight_bytes
+from slipway.planner.quantization import KV_BYTES, SCHEMES, weight_bytes
 from tests.unit.planner.architectures import MODELS, made_up
 
 GIB = 2**30

@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 from slipway.config.calibration import CalibrationRow, CalibrationSettings
 from slipway.plan.figures import DeviceMemory, Layout, Precision, ServingEstimate
 from slipway.plan.platform import LatencyGoal
-from slipway.planner.engines.vllm.memory import device_memory
-from slipway.planner.engines.vllm.queueing import Replica
-from slipway.planner.latency.calibration import Calibration, make_calibration
-from slipway.planner.latency.hardware import Hardware, Network
-from slipway.planner.latency.replica import (
+from slipway.planner.calibration import Calibration, make_calibration
+from slipway.planner.engines.vllm.latency.queueing import Replica
+from slipway.planner.engines.vllm.latency.replica import (
     LoadShape,
     Served,
     serving_estimate,
     with_sustained_error,
 )
-from slipway.planner.latency.replica_times import Requests, roofline_replica
-from slipway.planner.latency.roofline import decode, machine, pass_ms, prefill
+from slipway.planner.engines.vllm.latency.replica_times import Requests, roofline_replica
+from slipway.planner.engines.vllm.latency.roofline import decode, machine, pass_ms, prefill
+from slipway.planner.engines.vllm.memory import device_memory
+from slipway.planner.hardware import Hardware, Network
 from tests.unit.planner.architectures import ACCELERATORS, CATALOG, MODELS
-from tests.unit.planner.latency.simulated_queue import (
+from tests.unit.planner.engines.vllm.latency.simulated_queue import (
     MAX_NUM_SEQS,
     STEP_TIMES,
     replica_under,

@@ -8,11 +8,11 @@ import pytest
 
 from slipway.plan.figures import DeviceMemory, Layout
 from slipway.planner.engines.vllm.precisions import ENGINE_VENDORS
+from slipway.planner.fit import Deployment, Fit, fit
 from slipway.planner.fleet.demand import Demand, plan_demand
 from slipway.planner.fleet.feasibility import replica_memory
 from slipway.planner.fleet.layouts import tensor_layouts
 from slipway.planner.fleet.sweep import priced_supplies
-from slipway.planner.memory.fit import Deployment, Fit, fit
 from slipway.planner.supply.supply import Supply
 from tests.unit.planner.fleets import CATALOG, engine, fleet, model_file
 
