@@ -2,10 +2,11 @@
 
     .venv/bin/python bench/aiconfigurator/latency_table.py
 
-Reads tests/unit/planner/engines/vllm/latency/aiconfigurator_latency.json, which latency_record.py
-writes, and does not need aiconfigurator. An error is (estimate - tool) / tool; a configuration's error is the
-median of the absolute errors of its shapes. The tool timed linear layers outside a compiled model,
-where conversions to 8 bits are kernels of their own; all rows but "as planned" count them likewise.
+Reads aiconfigurator_latency.json in tests/unit/planner/engines/vllm/latency, which
+latency_record.py writes, and does not need aiconfigurator itself. An error is
+(estimate - tool) / tool; a configuration's error is the median of the absolute errors of its
+shapes. The tool timed linear layers outside a compiled model, where conversions to 8 bits are
+kernels of their own; all rows but "as planned" count them likewise.
 Exits with 1 over the bar.
 """
 

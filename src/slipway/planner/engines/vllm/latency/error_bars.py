@@ -11,8 +11,8 @@ from .kernels import eight_bit_tflops
 Band = tuple[float, float]
 
 # Measured pass time over the roofline's: 9 of 10 passes of aiconfigurator 0.8.0's held-out rows lie
-# between these bounds (test_aiconfigurator_latency.py). Prompts that are multiplied in 8 bits have a
-# higher upper bound: it holds what their layers take outside a compiled model (kernels.RECORDED),
+# between these bounds (test_aiconfigurator_latency.py). Prompts multiplied in 8 bits have a higher
+# upper bound: it holds what their layers take outside a compiled model (kernels.RECORDED),
 # and a checkpoint that took twice the time of 16 bits on a B200 (vllm-project/vllm#49723).
 PREFILL_BAND: Band = (0.86, 1.51)
 PREFILL_BAND_8BIT: Band = (0.86, 2.0)

@@ -151,7 +151,8 @@ def _estimate(load: LoadShape, goal: LatencyGoal, times: _Times) -> ServingEstim
             point.ttft_ms,
             "ms",
             "the rest of a step, others' prompts and its own"
-            f" (planner/engines/vllm/latency/queueing.py), at {point.requests_per_s:.3g} requests/s of {lengths}",
+            " (planner/engines/vllm/latency/queueing.py),"
+            f" at {point.requests_per_s:.3g} requests/s of {lengths}",
             prefill,
         ),
         tpot_ms=figure(
