@@ -36,6 +36,14 @@ def plan_of(environment: Environment) -> PlatformPlan:
     return plan_environment(load_inputs_without_certificate(environment.checkout, environment.name))
 
 
+def plan_if_valid(environment: Environment) -> PlatformPlan | None:
+    """None where the files are wrong, for commands that these must not prevent."""
+    try:
+        return plan_of(environment)
+    except ConfigError:
+        return None
+
+
 def plan_for_clients(environment: Environment) -> PlatformPlan:
     """The same for whoever asks the gateway, with its certificate if that can be used: it says
     how clients know the gateway. Raises ConfigError for other mistakes in the files."""

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from cli.environment import find
-from cli.lifecycle.registry import lifecycle_of
+from cli.lifecycle.local.refusals import is_this_machine
+from cli.lifecycle.registry import hosts_of
 from cli.options import DEFAULT_STACK, Stack
 
 app = typer.Typer(add_completion=False)
@@ -23,4 +24,7 @@ def admit(
     This is `up`, which takes the host for a new one: it gets its tools and, unless it has joined
     already, new credentials. Credentials end when a host was off for longer than a day.
     """
-    lifecycle_of(find(stack)).admit(host)
+    environment = find(stack)
+    instead = ("slipway up", "brings it to the state in its files")
+    hosts = hosts_of(environment, is_this_machine(environment.name, host, *instead))
+    hosts.admit(host)

@@ -12,7 +12,8 @@ from rich.markup import escape
 from cli.console import results, write_json
 from cli.environment import Environment, find
 from cli.errors import FAILED, CliError
-from cli.lifecycle.registry import lifecycle_of
+from cli.lifecycle.local.refusals import is_this_machine
+from cli.lifecycle.registry import hosts_of, lifecycle_of
 from cli.machine import checks
 from cli.options import DEFAULT_STACK, Json, Stack
 from cli.planning import plan_environment, plan_of
@@ -66,8 +67,9 @@ def _checks(environment: Environment) -> Iterator[checks.Check]:
 
 
 def _checks_of(environment: Environment, host: str) -> Iterable[checks.Check]:
-    plan = plan_of(environment)
-    return lifecycle_of(environment).host_checks(plan, host)
+    instead = ("slipway doctor", "checks it")
+    hosts = hosts_of(environment, is_this_machine(environment.name, host, *instead))
+    return hosts.checks(plan_of(environment), host)
 
 
 def _configuration(environment: Environment, error: CliError | ConfigError) -> checks.Check:

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from cli.environment import find
-from cli.lifecycle.registry import lifecycle_of
+from cli.lifecycle.local.refusals import is_this_machine
+from cli.lifecycle.registry import hosts_of
 from cli.options import DEFAULT_STACK, Stack
 from cli.planning import plan_of
 
@@ -29,6 +30,6 @@ def forget(
     drains it first. A server is forgotten only if the others can still elect a leader.
     """
     environment = find(stack)
-    lifecycle = lifecycle_of(environment)
-    plan = plan_of(environment)
-    lifecycle.forget(plan, host, sure=yes)
+    instead = ("slipway start", "brings back what has died")
+    hosts = hosts_of(environment, is_this_machine(environment.name, host, *instead))
+    hosts.forget(plan_of(environment), host, sure=yes)

@@ -41,7 +41,8 @@ def hosts(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
         clusters(plan, lifecycle.credentials) as both,
     ):
         view = _view(both)
-    document = hosts_document(plan, view, lifecycle.host_facts(plan))
+    facts = lifecycle.hosts.facts(plan) if lifecycle.hosts else {}
+    document = hosts_document(plan, view, facts)
     if json:
         write_json(document)
     else:

@@ -13,8 +13,10 @@ from cli.applied import Applied
 from cli.clusters.nomad import Nomad
 from cli.clusters.tasks import fails, has_started, state_of, task_names, telling_task
 from cli.console import say
-from cli.environment import find
+from cli.environment import Environment, find
 from cli.errors import WRONG_INPUT, CliError
+from cli.hosts.roster import member
+from cli.hosts.unit_logs import show_file
 from cli.lifecycle.registry import lifecycle_of
 from cli.options import DEFAULT_STACK, Stack
 from cli.planning import plan_of
@@ -59,8 +61,7 @@ def logs(
     environment = find(stack)
     if unit is not None:
         _refuse({"--replica": replica, "--task": task, "--stderr": stderr})
-        plan = plan_of(environment)
-        lifecycle_of(environment).show_unit(plan, job, unit, lines=lines, follow=follow)
+        _show_unit(environment, job, unit, lines, follow=follow)
         return
     stream = "stderr" if stderr else "stdout"
     with lifecycle_of(environment).asked() as applied, Nomad.of(environment, applied) as nomad:
@@ -78,6 +79,16 @@ def logs(
             _print([last])
         if lines is None or follow:
             _print(nomad.log(allocation["ID"], shown, stream, follow=follow, offset=offset))
+
+
+def _show_unit(
+    environment: Environment, host: str, unit: str, lines: int | None, *, follow: bool
+) -> None:
+    plan = plan_of(environment)
+    if (machines := lifecycle_of(environment).hosts) is not None:
+        machines.show_unit(plan, host, unit, lines=lines, follow=follow)
+    else:
+        show_file(environment.logs, member(plan, host), unit, lines=lines, follow=follow)
 
 
 def _refuse(options: Mapping[str, object]) -> None:

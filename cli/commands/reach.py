@@ -5,7 +5,8 @@ from __future__ import annotations
 import typer
 
 from cli.environment import find
-from cli.lifecycle.registry import lifecycle_of
+from cli.lifecycle.local.refusals import is_within_reach
+from cli.lifecycle.registry import hosts_of, lifecycle_of
 from cli.options import DEFAULT_STACK, Stack
 from cli.planning import plan_of
 
@@ -20,4 +21,5 @@ def reach(stack: Stack = DEFAULT_STACK) -> None:
     this by themselves, and share the forwards.
     """
     environment = find(stack)
-    lifecycle_of(environment).reach(plan_of(environment))
+    hosts = hosts_of(environment, is_within_reach(environment.name))
+    hosts.reach(plan_of(environment), lifecycle_of(environment).exports())

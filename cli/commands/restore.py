@@ -9,7 +9,8 @@ import typer
 
 from cli.confirmation import must_agree
 from cli.environment import find
-from cli.lifecycle.registry import lifecycle_of
+from cli.lifecycle.local.refusals import takes_no_snapshots
+from cli.lifecycle.registry import hosts_of
 from cli.options import DEFAULT_STACK, Stack
 from cli.planning import plan_of
 from cli.snapshots.kept import chosen
@@ -41,9 +42,8 @@ def restore(
     learned after the snapshot is lost; `slipway up` applies the files again.
     """
     environment = find(stack)
-    lifecycle = lifecycle_of(environment)
-    plan = plan_of(environment)
-    one = chosen(lifecycle.snapshots(plan), snapshot, environment.name)
+    hosts = hosts_of(environment, takes_no_snapshots(environment.name))
+    one = chosen(hosts.snapshots(plan_of(environment)), snapshot, environment.name)
     if not yes:
         old = age(round((datetime.datetime.now(datetime.UTC) - one.taken).total_seconds()))
         forced = " --force" if force else ""
@@ -52,4 +52,4 @@ def restore(
             f'Give the clusters of "{environment.name}" the state of {one.name} ({old} ago)?',
             f"slipway restore -s {environment.name} --snapshot {one.name}{forced} --yes",
         )
-    lifecycle.restore(one, force=force)
+    hosts.restore(one, force=force)

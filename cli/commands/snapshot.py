@@ -7,7 +7,8 @@ import typer
 from cli.clusters.both import clusters
 from cli.console import say
 from cli.environment import find
-from cli.lifecycle.registry import lifecycle_of
+from cli.lifecycle.local.refusals import takes_no_snapshots
+from cli.lifecycle.registry import hosts_of, lifecycle_of
 from cli.options import DEFAULT_STACK, Stack
 from cli.planning import plan_of
 from cli.snapshots.kept import host_of
@@ -24,11 +25,11 @@ def snapshot(stack: Stack = DEFAULT_STACK) -> None:
     when there are more than slipway:snapshots.keep.
     """
     environment = find(stack)
-    lifecycle = lifecycle_of(environment)
-    plan = plan_of(environment)
-    before = {each.name for each in lifecycle.snapshots(plan)}
+    hosts = hosts_of(environment, takes_no_snapshots(environment.name))
+    lifecycle, plan = lifecycle_of(environment), plan_of(environment)
+    before = {each.name for each in hosts.snapshots(plan)}
     with lifecycle.reaching(plan), clusters(plan, lifecycle.credentials) as both:
         take(both.nomad)
-    for each in lifecycle.snapshots(plan):
+    for each in hosts.snapshots(plan):
         if each.name not in before:
             say(f"{host_of(plan)} has {each.name}: {sum(each.size_bytes.values())} bytes")

@@ -8,7 +8,8 @@ import typer
 
 from cli.console import print_tables, write_json
 from cli.environment import find
-from cli.lifecycle.registry import lifecycle_of
+from cli.lifecycle.local.refusals import takes_no_snapshots
+from cli.lifecycle.registry import hosts_of
 from cli.options import DEFAULT_STACK, Json, Stack
 from cli.planning import plan_of
 from cli.snapshots.kept import document
@@ -25,9 +26,9 @@ def snapshots(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
     hold every secret of both clusters.
     """
     environment = find(stack)
-    lifecycle = lifecycle_of(environment)
+    hosts = hosts_of(environment, takes_no_snapshots(environment.name))
     plan = plan_of(environment)
-    kept = lifecycle.snapshots(plan)
+    kept = hosts.snapshots(plan)
     shown = document(plan, kept, datetime.datetime.now(datetime.UTC))
     if json:
         write_json(shown)

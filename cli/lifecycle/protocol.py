@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cli.applied import Applied
-from cli.errors import CliError
-from cli.hosts.facts import HostFacts
 from cli.machine.checks import Check
 from cli.pulumi.process import Pulumi
 from cli.pulumi.state import StackState
-from cli.snapshots.kept import Snapshot
 from slipway.plan.platform import PlatformPlan
+
+if TYPE_CHECKING:
+    from cli.lifecycle.fleet.hosts import HostOperations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,15 @@ class Lifecycle(Protocol):
         """Brings the environment to the state in its files, and waits until every replica serves.
         Models are asked a question where the gateway is on this machine."""
 
+    def start(self) -> None:
+        """Starts again what `stop` ended."""
+
+    def stop(self) -> None:
+        """Ends the processes; everything needed to start them again is kept."""
+
+    def down(self) -> None:
+        """Ends everything, and removes the state of resources that no longer exist."""
+
     @property
     def credentials(self) -> Path:
         """The folder of the operator's certificate and tokens (operator/, tokens/)."""
@@ -52,44 +61,9 @@ class Lifecycle(Protocol):
         """What is said of the environment if its Nomad does not answer: what this means, and which
         command helps."""
 
-    def reach(self, plan: PlatformPlan) -> None:
-        """Keeps what runs within reach of other programs until it is interrupted, and prints the
-        variables with which they ask."""
-
-    def host_facts(self, plan: PlatformPlan) -> Mapping[str, HostFacts | CliError]:
-        """What each host of the plan says of itself, or why it does not; none where hosts are
-        processes of this machine."""
-
-    def host_checks(self, plan: PlatformPlan, host: str) -> Iterable[Check]:
-        """The requirements on one host of the plan, of which nothing needs to run yet."""
-
-    def show_unit(
-        self, plan: PlatformPlan, host: str, unit: str, *, lines: int | None, follow: bool
-    ) -> None:
-        """Prints what an agent of a host has logged."""
-
-    def forget(self, plan: PlatformPlan, host: str, *, sure: bool) -> None:
-        """Removes a host that is gone for good from the state and from the clusters, without asking
-        the host. `sure`: it is, although the files still name it."""
-
-    def admit(self, host: str) -> Report:
-        """`up`, with a host set up and admitted to the clusters as if it were new."""
-
-    def snapshots(self, plan: PlatformPlan) -> Sequence[Snapshot]:
-        """The snapshots that the environment's host keeps, oldest first."""
-
-    def restore(self, snapshot: Snapshot, *, force: bool) -> None:
-        """Sets up servers that have lost their data, and gives both clusters the states of the
-        snapshot. `force`: also where servers still have data."""
-
-    def start(self) -> None:
-        """Starts again what `stop` ended."""
-
-    def stop(self) -> None:
-        """Ends the processes; everything needed to start them again is kept."""
-
-    def down(self) -> None:
-        """Ends everything, and removes the state of resources that no longer exist."""
+    @property
+    def hosts(self) -> HostOperations | None:
+        """The operations on its hosts; None where these are processes of this machine."""
 
     def machine_checks(self) -> Iterable[Check]:
         """The requirements on this machine for any plan."""

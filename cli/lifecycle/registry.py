@@ -1,4 +1,4 @@
-"""Finds the lifecycle of an environment."""
+"""Finds the lifecycle of an environment, and the operations on its hosts."""
 
 # ruff: noqa: PLC0415 - each environment loads only its own lifecycle
 
@@ -13,6 +13,7 @@ from slipway.config.errors import ConfigError
 from slipway.config.files import load_environment
 
 if TYPE_CHECKING:
+    from cli.lifecycle.fleet.hosts import HostOperations
     from cli.lifecycle.protocol import Lifecycle
 
 
@@ -44,3 +45,11 @@ def lifecycle_of(environment: Environment) -> Lifecycle:
     from cli.lifecycle.fleet.lifecycle import FleetLifecycle
 
     return FleetLifecycle(environment=environment)
+
+
+def hosts_of(environment: Environment, refusal: CliError) -> HostOperations:
+    """The operations on hosts that are machines; raises the refusal where they are processes of
+    this one."""
+    if (hosts := lifecycle_of(environment).hosts) is None:
+        raise refusal
+    return hosts

@@ -37,6 +37,8 @@ def test_hosts_of_this_machine_are_shown_although_nothing_runs(
     [
         (["doctor", "--host", "cpu-0"], "processes of this machine"),
         (["forget", "cpu-0", "--yes"], "processes of this machine"),
+        (["admit", "cpu-0"], "processes of this machine"),
+        (["reach"], "every program here reaches it"),
         (["logs", "cpu-0", "consul"], "nothing of cpu-0 has run on this machine yet"),
         (["logs", "cpu-9", "consul"], 'has no host "cpu-9"'),
         (["logs", "cpu-0", "consul", "--replica", "1"], "leave out --replica"),
@@ -85,7 +87,9 @@ def test_without_the_operators_key_every_host_says_that_it_cannot_be_asked(
 ) -> None:
     monkeypatch.setenv("HOME", str(copied.parent))
     plan = plan_environment(load_inputs(copied, "hosts"))
-    facts = lifecycle_of(find("hosts")).host_facts(plan)
+    hosts = lifecycle_of(find("hosts")).hosts
+    assert hosts is not None
+    facts = hosts.facts(plan)
     assert set(facts) == {"server-0", "worker-0", "edge-0"}
     assert all("ssh.key: " in str(reason) for reason in facts.values())
 

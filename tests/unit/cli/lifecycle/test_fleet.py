@@ -16,7 +16,9 @@ from typer.testing import CliRunner
 from cli.app import app
 from cli.environment import DEV_PASSPHRASE, Environment, find
 from cli.errors import CliError
-from cli.lifecycle.fleet import backend, lifecycle
+from cli.lifecycle.fleet import backend, prepared, up
+from cli.lifecycle.fleet import hosts as hosts_module
+from cli.lifecycle.fleet.hosts import HostOperations
 from cli.lifecycle.fleet.lifecycle import FleetLifecycle
 from cli.planning import plan_of
 from slipway.plan.platform import SecurityPlan
@@ -43,8 +45,8 @@ def fleet(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
 @pytest.fixture
 def answers(fleet: Environment, monkeypatch: pytest.MonkeyPatch) -> Answers:
     """Lets a `pulumi` print an answer for each beginning of its arguments, else nothing."""
-    monkeypatch.setattr(lifecycle.resolve, "tools", lambda *_: {})
-    monkeypatch.setattr(lifecycle, "prepare_plugins", lambda _: "registry-only")
+    monkeypatch.setattr(prepared.resolve, "tools", lambda *_: {})
+    monkeypatch.setattr(prepared, "prepare_plugins", lambda _: "registry-only")
     fleet.pulumi_home.mkdir(parents=True)
     fleet.commands.mkdir()
 
@@ -151,8 +153,8 @@ def test_up_of_a_fleet_asks_no_model_and_its_help_says_so(
 ) -> None:
     security = SecurityPlan(authorities=(1,), gossip_key=1)
     plan = SimpleNamespace(models=(), ssh=None, pools=(), security=security)
-    monkeypatch.setattr(lifecycle, "load_inputs", lambda *_: INPUTS)
-    monkeypatch.setattr(lifecycle, "plan_environment", lambda _: plan)
+    monkeypatch.setattr(up, "load_inputs", lambda *_: INPUTS)
+    monkeypatch.setattr(up, "plan_environment", lambda _: plan)
     outputs = '{"gateway": "https://elsewhere"}'
     answers({"stack ls": STACKS, "stack export": exported(), "stack output": outputs})
     result = runner.invoke(app, ["up", "-s", "fleet", "--json"])
@@ -291,8 +293,8 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Any:
     pools = [SimpleNamespace(hosts=[SimpleNamespace(name="worker-1")])]
     security = SecurityPlan(authorities=(1,), gossip_key=1)
     plan = SimpleNamespace(models=(), ssh=None, pools=pools, security=security)
-    monkeypatch.setattr(lifecycle, "load_inputs", lambda *_: INPUTS)
-    monkeypatch.setattr(lifecycle, "plan_environment", lambda _: plan)
+    monkeypatch.setattr(up, "load_inputs", lambda *_: INPUTS)
+    monkeypatch.setattr(up, "plan_environment", lambda _: plan)
     return plan
 
 
@@ -419,13 +421,11 @@ def test_a_host_that_is_to_be_forgotten_is_named_with_the_file_that_lists_it(
     (copied / "machines.yaml").write_text(
         "hosts: [{name: worker-0, address: 10.77.0.21, pool: cpu}]\n"
     )
-    fleet = FleetLifecycle(environment=find("hosts"))
+    machines = HostOperations(environment=find("hosts"))
     known = json.dumps({"host": "worker-0", "ssh": {}})
     (delivery,) = of_host("worker-0", "delivery")
     delivery["inputs"] = {"environment": {"SLIPWAY_DOCUMENT": known}}
     monkeypatch.setattr(backend, "export", lambda _: exported(delivery))
-    monkeypatch.setattr(
-        FleetLifecycle, "_prepared", lambda *_: nullcontext((SimpleNamespace(), {}))
-    )
+    monkeypatch.setattr(hosts_module, "prepared", lambda *_: nullcontext((SimpleNamespace(), {})))
     with pytest.raises(CliError, match=r"^machines\.yaml still names worker-0$"):
-        fleet.forget(plan_of(fleet.environment), "worker-0", sure=False)
+        machines.forget(plan_of(machines.environment), "worker-0", sure=False)
