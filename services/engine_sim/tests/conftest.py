@@ -13,6 +13,9 @@ _SHARED = _TESTS.parents[1] / "testing"  # by the tests of all services
 sys.path[:0] = [str(_TESTS.parent), str(_TESTS), str(_SHARED)]
 
 from engine_sim_process import SimProcess  # noqa: E402 - needs the path above
+from property_tests import without_time_limits  # noqa: E402
+
+without_time_limits()
 
 
 @pytest.fixture(scope="module")

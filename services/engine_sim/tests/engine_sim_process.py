@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
+from hang import HANG_S
 from prometheus_client.parser import text_string_to_metric_families
 
 _SERVICE = Path(__file__).parent.parent
@@ -77,7 +78,7 @@ class SimProcess:
         )
         try:
             if self._wait_for == "end":
-                self.process.wait(15)
+                self.process.wait(HANG_S)
             elif self._wait_for != "nothing":
                 self.wait_for(self.openai + "/health", 200 if self._wait_for == "ready" else None)
         except BaseException:
@@ -111,8 +112,8 @@ class SimProcess:
     def log(self) -> str:
         return Path(self._log.name).read_text("utf-8")
 
-    def wait_for_log(self, text: str, timeout_s: float = 10) -> None:
-        deadline = time.monotonic() + timeout_s
+    def wait_for_log(self, text: str) -> None:
+        deadline = time.monotonic() + HANG_S
         while text not in self.log():
             assert time.monotonic() < deadline, f"{text!r} is not in the log:\n{self.log()}"
             time.sleep(0.02)
@@ -120,9 +121,9 @@ class SimProcess:
     def terminate(self) -> None:
         self.process.send_signal(signal.SIGTERM)
 
-    def wait_for(self, url: str, status: int | None, timeout_s: float = 15) -> None:
+    def wait_for(self, url: str, status: int | None) -> None:
         """Waits until `url` answers with `status`, or with anything if it is None."""
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + HANG_S
         seen: object = "nothing"
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
@@ -148,7 +149,7 @@ class SimProcess:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(url, data, headers or {}, method=method)
         try:
-            with _OPENER.open(request, timeout=20) as response:
+            with _OPENER.open(request, timeout=HANG_S) as response:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -174,8 +175,8 @@ class SimProcess:
                     values[f"{name}{{{reason}}}" if reason else name] = sample.value
         return values
 
-    def wait_for_sample(self, url: str, name: str, value: float, timeout_s: float = 10) -> None:
-        deadline = time.monotonic() + timeout_s
+    def wait_for_sample(self, url: str, name: str, value: float) -> None:
+        deadline = time.monotonic() + HANG_S
         while (seen := self.samples(url)[name]) != value:
             assert time.monotonic() < deadline, f"{name}: wanted {value}, last seen {seen}"
             time.sleep(0.02)

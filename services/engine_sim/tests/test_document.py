@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from engine_sim_process import SimProcess, document
+from hang import HANG_S
 from simulator.document import BadInputError, read_listeners, read_replica
 from simulator.faults import BadFaultError, Faults, parse_json, parse_text
 
@@ -86,7 +87,7 @@ def test_wrong_input_ends_the_process_with_2_and_no_traceback(
         env={**os.environ, **SimProcess().environment()},
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=HANG_S,
         check=False,
     )
     assert ended.returncode == 2

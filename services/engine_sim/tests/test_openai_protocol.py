@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import openai
 import pytest
 from engine_sim_process import SimProcess
+from hang import HANG_S
 from openai.types.chat import ChatCompletionMessageParam
 from simulator.text import answer
 
@@ -16,7 +17,7 @@ from simulator.text import answer
 @pytest.fixture
 async def client(replica: SimProcess) -> AsyncIterator[openai.AsyncOpenAI]:
     async with openai.AsyncOpenAI(
-        base_url=replica.openai + "/v1", api_key="none", max_retries=0, timeout=15
+        base_url=replica.openai + "/v1", api_key="none", max_retries=0, timeout=HANG_S
     ) as client:
         yield client
 

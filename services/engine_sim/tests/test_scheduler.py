@@ -55,7 +55,7 @@ arrivals = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(arrivals=arrivals, seqs=st.integers(1, 5), budget=st.integers(5, 24))
 def test_memory_tokens_and_limits_hold_in_every_step(
     arrivals: list[Arrival], seqs: int, budget: int
@@ -91,7 +91,7 @@ def test_memory_tokens_and_limits_hold_in_every_step(
             assert len(indices) == one.max_tokens
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(prompts=st.lists(prompts, min_size=2, max_size=10))
 def test_first_tokens_come_in_order_of_arrival(prompts: list[tuple[int, ...]]) -> None:
     core = scheduler(seqs=3, budget=8, blocks=200)

@@ -13,6 +13,7 @@ import pytest
 import tritonclient.grpc.aio as triton  # type: ignore[import-untyped]
 from engine_sim_process import SimProcess
 from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
+from hang import HANG_S
 from pings import answered_pings
 from simulator.text import answer
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
@@ -61,7 +62,7 @@ async def answers(client: Any, *requests: dict[str, Any]) -> list[tuple[Any, Any
         for one in requests:
             yield one
 
-    return [pair async for pair in client.stream_infer(sent(), stream_timeout=15)]
+    return [pair async for pair in client.stream_infer(sent(), stream_timeout=HANG_S)]
 
 
 def text(results: list[Any]) -> str:
@@ -102,14 +103,20 @@ async def test_without_stream_there_is_one_response_that_starts_with_the_input(
     assert text([result]).startswith("simulated: ")
 
 
-async def test_requests_on_one_stream_are_answered_in_parallel(client: Any) -> None:
+async def test_requests_on_one_stream_are_answered_in_parallel(
+    client: Any, replica: SimProcess
+) -> None:
     requests = [
         request(
             f"p{n}", model="small", request_id=str(n), stream=True, sampling={"max_tokens": 400}
         )
         for n in range(8)
     ]
-    results = [result for result, error in await answers(client, *requests) if not error]
+    replica.set_faults(hang=True)  # until all have come
+    answered = asyncio.create_task(answers(client, *requests))
+    await asyncio.to_thread(replica.wait_for_sample, replica.openai, "vllm:num_requests_waiting", 8)
+    replica.clear_faults()
+    results = [result for result, error in await answered if not error]
     owners = [result.get_response().id for result in results]
     first_last = owners.index("0") < owners.index("7") < len(owners) - owners[::-1].index("0")
     assert first_last, "the first request was finished before the last one started"

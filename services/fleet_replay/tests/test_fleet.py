@@ -138,7 +138,7 @@ def test_dropped_and_slow_requests_do_not_count_as_goodput() -> None:
     assert report(simulate(fleet, load(1000, 20, output=1)))["goodput_share"] == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     gaps=st.lists(st.integers(0, 4000), min_size=1, max_size=40),
     high=st.integers(1, 4),

@@ -82,7 +82,7 @@ def in_runs(trace: list[Request], limits: Limits) -> Outcome:
 
 
 @pytest.mark.parametrize("other", [one_step_at_a_time, in_runs])
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(trace=traces, limits=limits)
 def test_times_and_counters_are_those_of_the_core(
     other: Callable[[list[Request], Limits], Outcome], trace: list[Request], limits: Limits

@@ -1,0 +1,46 @@
+"""An event loop with a clock of its own, which only waiting moves."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+_Result = TypeVar("_Result")
+
+
+class SimulatedClock(asyncio.SelectorEventLoop):
+    """Waiting takes no time, and what is computed meanwhile moves nothing."""
+
+    def __init__(self) -> None:
+        self._jumping = _Jumping()
+        super().__init__(self._jumping)
+
+    def time(self) -> float:
+        return self._jumping.now_s
+
+
+class _Jumping(selectors.SelectSelector):
+    """Instead of waiting for input it moves the clock to the next timer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None:
+            return super().select()
+        self.now_s += max(0.0, timeout)
+        return super().select(0)
+
+
+def simulated(work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Runs it on a simulated clock."""
+    with asyncio.Runner(loop_factory=SimulatedClock) as runner:
+        return runner.run(work)
+
+
+def now_s() -> float:
+    """Of the simulated clock on which the caller runs."""
+    return asyncio.get_running_loop().time()
