@@ -73,7 +73,7 @@ def _fill(
     step.enter("installing", f"from {requirements.name}")
     _clear(target)
     log = target.parent / f"{target.name}.log"
-    env = _uv_environment(target.parents[1])
+    env = uv_environment(target.parents[1])
     make: list[str | Path] = [uv, "venv", "--no-project", "--python", base_python(), target]
     fill: list[str | Path] = [uv, "pip", "install", "--no-deps", "-r", requirements.absolute()]
     fill += ["--python", target / "bin" / "python"]
@@ -150,7 +150,7 @@ def _uv_version(uv: str) -> str:
     return words[1] if len(words) > 1 else ""
 
 
-def _uv_environment(cache: Path) -> dict[str, str]:
+def uv_environment(cache: Path) -> dict[str, str]:
     env = _plain_environment()
     # Beside the environments, so that uv can link files instead of copying them.
     env.setdefault("UV_CACHE_DIR", str(cache / "downloads" / "uv"))

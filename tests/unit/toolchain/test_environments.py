@@ -96,10 +96,10 @@ def test_pips_index_reaches_uv_unless_uv_has_its_own(
 ) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "https://index.example.test/simple")
     monkeypatch.delenv("UV_DEFAULT_INDEX", raising=False)
-    env = environments._uv_environment(tmp_path)
+    env = environments.uv_environment(tmp_path)
     assert env["UV_DEFAULT_INDEX"] == "https://index.example.test/simple"
     monkeypatch.setenv("UV_DEFAULT_INDEX", "https://uv.example.test/simple")
-    env = environments._uv_environment(tmp_path)
+    env = environments.uv_environment(tmp_path)
     assert env["UV_DEFAULT_INDEX"] == "https://uv.example.test/simple"
 
 

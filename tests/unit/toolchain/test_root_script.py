@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import re
@@ -14,6 +15,7 @@ import pytest
 
 from tests.unit.toolchain.stand_ins import put_program
 from tests.unit.toolchain.wheels import put_wheel
+from toolchain.environments import UV_VERSION
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 60
@@ -47,9 +49,11 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def start(checkout: Path, *arguments: str, **environ: str) -> subprocess.Popen[str]:
+def start(
+    checkout: Path, *arguments: str, python: Path = Path(sys.executable), **environ: str
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, checkout / "slipway", *arguments],
+        [python, checkout / "slipway", *arguments],
         cwd=checkout.parent,
         env={**os.environ, "SLIPWAY_CACHE": str(checkout.parent / "cache"), **environ},
         stdout=subprocess.PIPE,
@@ -134,6 +138,109 @@ class TestTheRootEnvironment:
         assert "Traceback" not in message
 
 
+def other_pythons() -> dict[str, Path]:
+    """The interpreters of this machine that start Slipway without being the pinned one."""
+    found = {}
+    for version in ("3.9", "3.10", "3.12", "3.13", "3.14"):
+        named = [shutil.which(f"python{version}")]
+        versions = Path.home() / ".pyenv/versions"
+        for python in [*named, *sorted(versions.glob(f"{version}.*/bin/python3"))]:
+            if python and runs(python):
+                found[version] = Path(python)
+    return found
+
+
+def runs(python: str | Path) -> bool:
+    return subprocess.run([python, "-c", ""], capture_output=True, check=False).returncode == 0
+
+
+OTHER_PYTHONS = other_pythons()
+
+
+@pytest.mark.skipif(not OTHER_PYTHONS, reason="this machine has no other Python")
+@pytest.mark.parametrize("version", OTHER_PYTHONS)
+@pytest.mark.usefixtures("with_uv")
+def test_another_python_goes_on_in_the_pinned_one(
+    version: str, checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pinned = checkout.parent / "pinned" / "python3.11"
+    pinned.parent.mkdir()
+    pinned.symlink_to(getattr(sys, "_base_executable", sys.executable))
+    monkeypatch.setenv("PATH", f"{pinned.parent}{os.pathsep}{os.environ['PATH']}")
+    cold = start(checkout, "up", python=OTHER_PYTHONS[version])
+    out, progress = cold.communicate(timeout=PATIENCE_S)
+    (environment,) = environments(checkout)
+    assert out.split() == ["1.0", str(environment), f"{checkout}/src:{checkout}", "up"], progress
+    pinned.unlink()  # a warm start needs none
+    warm = start(checkout, "up", python=OTHER_PYTHONS[version])
+    assert warm.communicate(timeout=PATIENCE_S) == (out, "")
+
+
+def test_everything_that_the_script_imports_is_parsed_by_python_3_9(script: ModuleType) -> None:
+    needed = "errors", "environments", "interpreter", "locks", "processes", "progress"
+    for name in (*needed, "requirements", "__init__"):
+        file = CHECKOUT / "toolchain" / f"{name}.py"
+        ast.parse(file.read_text(), feature_version=script.OLDEST)
+    ast.parse((CHECKOUT / "slipway").read_text(), feature_version=(3, 6))
+
+
+class TestAnotherPython:
+    @pytest.fixture(autouse=True)
+    def other(self, checkout: Path, script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sys.version_info", (3, 9, 18))
+        monkeypatch.setenv("PATH", str(checkout.parent / "bin"))
+        monkeypatch.setenv("SLIPWAY_CACHE", str(checkout.parent / "cache"))
+        monkeypatch.setattr("sys.argv", ["slipway", "up", "--json"])
+        monkeypatch.setattr(script.os, "execv", lambda _, arguments: self.went_on.append(arguments))
+        self.went_on: list[list[str]] = []
+
+    def uv(self, checkout: Path, install: str) -> None:
+        """A uv of the pinned version that runs the shell text `install` for `python install`."""
+        version = f'[ "$1" = --version ] && {{ echo "uv {UV_VERSION}"; exit; }}'
+        put_program(checkout.parent / "bin/uv", f"#!/bin/sh\nPATH=/bin\n{version}\n{install}\n")
+
+    def test_passes_over_a_stand_in_that_does_not_run(
+        self, script: ModuleType, checkout: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        put_program(checkout.parent / "bin/python3.11", "#!/bin/sh\nexit 127\n")
+        real = put_program(checkout.parent / "real/python3.11", "#!/bin/sh\nexit 0\n")
+        path = os.pathsep.join([os.environ["PATH"], str(real.parent)])
+        monkeypatch.setenv("PATH", path)
+        script.run_by_the_pinned_python()
+        assert self.went_on == [[str(real), str(CHECKOUT / "slipway"), "up", "--json"]]
+
+    def test_gets_the_pinned_one_from_uv_once(
+        self, script: ModuleType, checkout: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        home = "$UV_PYTHON_INSTALL_DIR/cpython-3.11.14-linux-x86_64-gnu/bin"
+        self.uv(
+            checkout,
+            f'[ "$*" = "python install --no-bin 3.11" ] && [ "$UV_PYTHON_DOWNLOADS" = manual ]'
+            f' && mkdir -p "{home}" && : > "{home}/python3.11"',
+        )
+        script.run_by_the_pinned_python()
+        assert "getting Python 3.11" in capsys.readouterr().err
+        (checkout.parent / "bin/uv").unlink()
+        script.run_by_the_pinned_python()
+        folder = checkout.parent / "cache/python/cpython-3.11.14-linux-x86_64-gnu"
+        python = str(folder / "bin/python3.11")
+        assert [arguments[0] for arguments in self.went_on] == [python, python]
+
+    def test_is_refused_with_a_sentence_where_none_can_be_downloaded(
+        self, script: ModuleType, checkout: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self.uv(checkout, "echo 'error: dns error' >&2; exit 2")
+        with pytest.raises(SystemExit) as exit_:
+            script.run_by_the_pinned_python()
+        assert exit_.value.code == 1
+        message = capsys.readouterr().err
+        assert "Slipway needs Python 3.11, for which its requirements are pinned" in message
+        assert message.endswith(
+            "fix: install Python 3.11 beside it and run: python3.11 slipway …\n"
+        )
+        assert self.went_on == []
+
+
 @pytest.fixture
 def script() -> ModuleType:
     loader = SourceFileLoader("root_script", str(CHECKOUT / "slipway"))
@@ -153,8 +260,8 @@ def script() -> ModuleType:
             lambda: SimpleNamespace(machine="aarch64"),
             "runs on Linux x86-64; this is linux aarch64",
         ),
-        ("sys.version_info", (3, 10, 13), r"needs Python 3\.11, .*\n.*python3\.11 slipway"),
-        ("sys.version_info", (3, 12, 1), r"needs Python 3\.11, .*\n.*python3\.11 slipway"),
+        ("sys.version_info", (3, 8, 18), r"needs Python 3\.11, .*\n.*python3\.11 slipway"),
+        ("sys.version_info", (3, 6, 15), r"needs Python 3\.11, .*\n.*python3\.11 slipway"),
         ("os.confstr", lambda _: "glibc 2.31", r"glibc 2\.35 or newer.*has glibc 2\.31"),
         ("os.confstr", lambda _: None, "has an unknown C library"),
     ],
