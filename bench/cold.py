@@ -1,4 +1,5 @@
-"""`slipway up` with empty caches, as a markdown table: its time and its longest silence.
+"""`slipway up` with empty caches, as a markdown table: its time, its longest silence, and the size
+of the cache afterwards.
 
     python3 bench/cold.py CACHE [-s ENVIRONMENT]
 
@@ -25,8 +26,8 @@ sys.path.insert(0, str(ROOT))
 
 from bench.machine import loop_factor, measured_on  # noqa: E402
 
-GIB = 1 << 30
-BAR_S, SILENCE_BAR_S = 25 * 60, 20
+GB = 1_000_000_000
+BAR_S, SILENCE_BAR_S, CACHE_BAR_GB = 25 * 60, 20, 7
 
 
 class Watch:
@@ -69,7 +70,8 @@ def main() -> None:
         *((f"  phase {name}", f"{spent:.0f} s", "") for name, spent in result["phases"].items()),
         ("longest silence on the terminal", f"{watch.longest_s:.0f} s", f"{SILENCE_BAR_S} s"),
         ("processor time, all children", f"{(used.ru_utime + used.ru_stime) / 60:.1f} min", ""),
-        ("cache afterwards", f"{size(cache) / GIB:.0f} GiB", ""),
+        ("cache afterwards", f"{size(cache) / GB:.1f} GB", f"{CACHE_BAR_GB} GB"),
+        *((f"  {name}", f"{taken / GB:.1f} GB", "") for name, taken in parts(cache)),
     ]
     print(f"{measured_on(before)}, {'root' if os.geteuid() == 0 else 'ordinary user'}\n")
     print("| | measured | bar |\n|---|---|---|")
@@ -106,6 +108,14 @@ def up(stack: str, cache: Path, watch: Watch) -> dict[str, Any]:
 def size(folder: Path) -> int:
     """Bytes on the disk; a file with several hard links counts once."""
     return int(subprocess.check_output(["du", "-sk", str(folder)]).split()[0]) * 1024
+
+
+def parts(cache: Path) -> list[tuple[str, int]]:
+    """The folders of the cache with what each adds; what several share counts in the first."""
+    folders = sorted(each for each in cache.iterdir() if each.is_dir())
+    printed = subprocess.check_output(["du", "-sk", *map(str, folders)], text=True)
+    taken = (line.split("\t", 1) for line in printed.splitlines())
+    return [(Path(folder).name, int(kib) * 1024) for kib, folder in taken]
 
 
 if __name__ == "__main__":

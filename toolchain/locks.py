@@ -24,9 +24,7 @@ def exclusive(path: Path, step: Step) -> Iterator[int]:
     last of them is gone, even if this process was killed, so that no other run cleans up or builds
     beside an orphan that is still writing.
     """
-    with explained(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = _opened(path)
     try:
         if not _acquired(descriptor):
             elsewhere = f"{path.stem} is being made"  # by this run or another one
@@ -37,6 +35,22 @@ def exclusive(path: Path, step: Step) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def exclusive_now(path: Path) -> Iterator[bool]:
+    """Holds the lock file unless somebody else does; yields whether it does."""
+    descriptor = _opened(path)
+    try:
+        yield _acquired(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    with explained(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _acquired(descriptor: int) -> bool:

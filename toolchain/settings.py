@@ -5,6 +5,7 @@ SLIPWAY_TOOL_SOURCES      which sources, in which order: path,archive,wheel,modu
 SLIPWAY_MIRROR            base address that serves the vendors' archives under their own file names
 SLIPWAY_MIRROR_CHECKSUMS  file of `<sha256>  <file name>` lines (the form of the vendors' own
                           checksum files); by default <config>/slipway/checksums.txt
+SLIPWAY_KEEP_BUILDS       not empty: `up` leaves what builds have left in the cache
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Settings:
     mirror: str | None = None
     checksums: Mapping[str, str] = field(default_factory=dict)
     path: str = ""
+    keep_builds: bool = False
 
     @classmethod
     def read(cls, cache: Path, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -40,6 +42,7 @@ class Settings:
             mirror=environ.get("SLIPWAY_MIRROR", "").rstrip("/") or None,
             checksums=_checksums(environ),
             path=environ.get("PATH", os.defpath),
+            keep_builds=bool(environ.get("SLIPWAY_KEEP_BUILDS")),
         )
 
 

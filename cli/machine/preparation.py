@@ -12,7 +12,9 @@ from cli.progress import Phases, ToolchainProgress
 from slipway.config.artifacts import REQUIREMENTS
 from slipway.inputs import PlanInputs
 from slipway.plan.platform import PlatformPlan
+from toolchain.leftovers import has_build_leftovers, remove_build_leftovers
 from toolchain.prepare import EnvironmentJob, Job, ToolJob, prepare
+from toolchain.settings import Settings
 
 
 def fill_cache(
@@ -25,6 +27,14 @@ def fill_cache(
             say(f"  {made}")
     with phases.phase("weights", "of the models, on this machine"):
         prepare_weights(environment, plan, inputs.models, ToolchainProgress())
+
+
+def empty_cache(environment: Environment, phases: Phases) -> None:
+    """Removes what builds have left there, unless the user keeps it."""
+    settings = Settings.read(environment.cache)
+    if has_build_leftovers(settings):
+        with phases.phase("cache", "removing what builds left"):
+            remove_build_leftovers(settings)
 
 
 def _jobs(environment: Environment, plan: PlatformPlan) -> Iterator[Job]:

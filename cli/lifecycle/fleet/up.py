@@ -14,7 +14,7 @@ from cli.lifecycle.fleet import backend
 from cli.lifecycle.fleet.access import reaching
 from cli.lifecycle.fleet.prepared import log_of, through, tools
 from cli.lifecycle.protocol import Report
-from cli.machine.preparation import fill_cache
+from cli.machine.preparation import empty_cache, fill_cache
 from cli.planning import must_be_valid_now, plan_environment, warn_of_certificate
 from cli.progress import Phases
 from cli.pulumi.authorities import must_sign_now
@@ -48,6 +48,7 @@ def up(environment: Environment, *, admitted_again: Sequence[str] = ()) -> Repor
         ):
             through(way, pulumi).up(log=log_of(environment))
         outputs = _outputs(pulumi)
+        empty_cache(environment, phases)
     for name, value in outputs.items():
         say(f"{name}  {json.dumps(value)}")
     say(f'"{environment.name}" is up in {phases.elapsed_s:.1f} s')

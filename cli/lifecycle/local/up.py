@@ -15,7 +15,7 @@ from cli.lifecycle.local import agents
 from cli.lifecycle.local.backend import own_pulumi, prepare_stack
 from cli.lifecycle.protocol import Report
 from cli.machine import checks
-from cli.machine.preparation import fill_cache
+from cli.machine.preparation import empty_cache, fill_cache
 from cli.planning import must_be_valid_now, plan_environment, warn_of_certificate
 from cli.progress import Phases
 from cli.protocols.probe import QUESTION, STREAMED_TOKENS, Probe, ask
@@ -53,6 +53,8 @@ def up(environment: Environment) -> Report:
             probes = [
                 ask(applied, model, max_tokens=_length(applied, model)) for model in applied.models
             ]
+        if all(probe.ready for probe in probes):
+            empty_cache(environment, phases)
     document = _report(applied, probes, phases)
     _show(document, probes)
     return Report(document=document, ready=all(probe.ready for probe in probes))

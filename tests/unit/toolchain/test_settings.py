@@ -33,7 +33,7 @@ def test_an_unknown_source_is_wrong_input(tmp_path: Path) -> None:
 def test_the_manual_names_every_setting() -> None:
     manual = (HERE.parent / "docs" / "tools.md").read_text()
     settings = set(re.findall(r"SLIPWAY_\w+", str(settings_module.__doc__)))
-    assert len(settings) == 4
+    assert len(settings) == 5
     assert settings - set(re.findall(r"SLIPWAY_\w+", manual)) == set()
 
 

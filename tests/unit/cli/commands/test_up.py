@@ -100,6 +100,21 @@ def test_up_fails_when_a_model_does_not_answer_and_still_reports(
     assert "sim-a: no answer: OpenAI: HTTP 503" in result.stderr
 
 
+@pytest.mark.parametrize("answers", [True, False])
+def test_up_empties_the_cache_of_what_builds_left_once_every_model_answers(
+    runner: CliRunner,
+    environment: Environment,
+    brought_up: Callable[[dict[str, Probe]], None],
+    answers: bool,
+) -> None:
+    (environment.cache / "go/mod").mkdir(parents=True)
+    silent = Probe(model="sim-a", openai=None, grpc=None, error="HTTP 503")
+    brought_up({"smollm2": READY, "sim-a": READY if answers else silent})
+    result = runner.invoke(app, ["up", "--json"])
+    assert ("cache" in json.loads(result.stdout)["phases"]) is answers
+    assert (environment.cache / "go/mod").exists() is not answers
+
+
 def test_up_does_not_run_beside_another_command(
     runner: CliRunner,
     environment: Environment,
