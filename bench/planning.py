@@ -28,7 +28,8 @@ from slipway.architectures.parameters import count  # noqa: E402
 from slipway.config.artifacts import read_artifacts  # noqa: E402
 from slipway.config.catalog import Catalog, load_catalog  # noqa: E402
 from slipway.config.document import Origin  # noqa: E402
-from slipway.config.environment import FleetSettings, parse_environment  # noqa: E402
+from slipway.config.environment import parse_environment  # noqa: E402
+from slipway.config.fleet import FleetSettings  # noqa: E402
 from slipway.config.machine import read_machine  # noqa: E402
 from slipway.config.model import Model, parse_model  # noqa: E402
 from slipway.inputs import PlanInputs  # noqa: E402

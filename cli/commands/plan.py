@@ -25,8 +25,8 @@ from cli.views.differences_table import differences_table
 from cli.views.explain_table import explain_table
 from cli.views.plan_table import plan_table
 from cli.views.sweep_table import sweep_table
-from slipway.config.environment import FleetSettings
 from slipway.config.errors import ConfigError, suggestion
+from slipway.config.fleet import FleetSettings
 from slipway.config.what_if import parse_change
 from slipway.inputs import PlanInputs, load_inputs
 from slipway.plan.document import plan_to_json

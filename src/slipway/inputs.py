@@ -12,7 +12,7 @@ from slipway.architectures.model_files import named_architectures
 from slipway.config.artifacts import Artifacts, read_artifacts
 from slipway.config.calibration import CalibrationSettings, load_calibration
 from slipway.config.catalog import Catalog, load_catalog
-from slipway.config.environment import Environment, FleetSettings
+from slipway.config.environment import Environment
 from slipway.config.errors import ConfigError, Problem, raise_if_any
 from slipway.config.files import (
     calibration_file,
@@ -22,6 +22,7 @@ from slipway.config.files import (
     load_models,
     written_values,
 )
+from slipway.config.fleet import FleetSettings
 from slipway.config.load import Load, TracedLoad
 from slipway.config.machine import MachineFacts, read_machine
 from slipway.config.model import Model

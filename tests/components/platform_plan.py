@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from slipway.certificates.public_certificate import PublicCertificate
+from slipway.config.dev import DeploymentSettings
 from slipway.config.document import Origin
-from slipway.config.environment import DeploymentSettings, ReplicaSettings
 from slipway.config.model import Model, parse_model
+from slipway.config.settings import ReplicaSettings
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.platform import make_plan
 from tests.unit.plan.samples import ARTIFACTS, dev_inputs

@@ -14,7 +14,6 @@ from slipway.config.artifacts import (
     TOOL_PINS,
 )
 from slipway.config.document import read_document
-from slipway.config.environment import listed_hosts
 from slipway.config.errors import ConfigError
 from slipway.config.files import file_of_host
 from slipway.inputs import load_inputs, load_inputs_without_certificate
@@ -112,7 +111,7 @@ def test_pulumis_program_reads_the_inventory_too(whole: Checkout) -> None:
     from_file = load_inputs(whole.root, "own")
     from_pulumi = load_inputs(whole.root, "own", values=texts)
     assert from_pulumi.environment.settings == from_file.environment.settings
-    listed = listed_hosts(from_pulumi.environment.settings)
+    listed = from_pulumi.environment.settings.hosts
     assert [host.name for host in listed] == ["rack1", "rack2", "rack3"]
     assert file_of_host(whole.root, "own", "rack2") == "hosts.yaml"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import math
 import re
 import sys
@@ -88,6 +89,14 @@ def matching(pattern: str, *, allowed: str, example: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _ipv4_address(text: str) -> str:
+    try:
+        return str(ipaddress.IPv4Address(text))
+    except ValueError:
+        raise invalid("is not an IPv4 address", fix="write it like 10.50.0.13") from None
+
+
+Ipv4 = Annotated[str, AfterValidator(_ipv4_address)]
 SizeBytes = Annotated[int, BeforeValidator(parse_size)]
 PositiveInt = Annotated[int, Field(ge=1, le=100_000_000)]
 Count = Annotated[int, Field(ge=1, le=MOST_NODES)]  # of nodes, cores, layers

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from .document import Document, Origin, read_document
-from .environment import NAMESPACE, Environment, FleetSettings, parse_environment
+from .environment import NAMESPACE, Environment, parse_environment
 from .errors import ConfigError, Problem, raise_if_any, suggestion
 from .hosts import ListedHost
 from .inventory import read_inventory
+from .metal import MetalSettings
 from .model import Model, parse_model
 from .what_if import Change, blamed, changed, of_environment, of_model, unmatched
 
@@ -28,7 +29,7 @@ def file_of_host(root: Path, environment: str, host: str) -> str:
     """The file in which somebody has to change a host that is listed: the inventory or the stack
     file. Raises ConfigError."""
     settings = load_environment(root, environment).settings
-    inventory = settings.inventory if isinstance(settings, FleetSettings) else None
+    inventory = settings.inventory if isinstance(settings, MetalSettings) else None
     if inventory is not None:
         listed = read_inventory(root / inventory, source=inventory)
         if any(each.host.name == host for each in listed):

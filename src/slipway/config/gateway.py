@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from .base import ResourceName, Settings
-from .pools import ipv4_address
+from .base import Ipv4, ResourceName, Settings
 
 
 class CertificateSettings(Settings):
@@ -30,5 +29,5 @@ class GatewaySettings(Settings):
     EXAMPLE = "{pool: edge, port: 8080}"
     pool: ResourceName = "edge"
     port: Annotated[int, Field(ge=1024, le=65535)] = 8080
-    address: Annotated[str, AfterValidator(ipv4_address)] | None = None
+    address: Ipv4 | None = None
     certificate: CertificateSettings | None = None

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
+
+from .base import MOST_DEVICES, Ipv4, ResourceName, Settings
 from .document import KeyPath, Origin
 from .errors import Problem, suggestion
-from .pools import HostSettings, MetalPool, PoolSettings
-from .ssh import SshSettings
+from .ssh import HostSshSettings, SshSettings
 
 SERVER_NAME = re.compile(r"server-\d+")
 # OpenSSH's server ends a connection after 6 attempts, and each key of an agent may be one.
 MOST_KEYS = 5
+
+
+class HostSettings(Settings):
+    """A machine. `ssh` is what differs from slipway:ssh there; `accelerators`, where it is stated,
+    must be what its pool says of every node."""
+
+    EXAMPLE = "{name: rack1-3, address: 10.50.0.13}"
+    name: ResourceName
+    address: Ipv4
+    accelerators: Annotated[int, Field(ge=0, le=MOST_DEVICES)] | None = None
+    ssh: HostSshSettings = HostSshSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +49,10 @@ class ListedHost:
         return self.origin.problem((*self.path, *key), message, fix=fix, value=value)
 
 
-def unplaced(listed: Iterable[ListedHost], pools: Mapping[str, PoolSettings]) -> Iterator[Problem]:
-    """Hosts of pools that do not exist, or that are not made of listed machines."""
-    owned = {name for name, pool in pools.items() if isinstance(pool, MetalPool)}
+def unplaced(
+    listed: Iterable[ListedHost], owned: Collection[str], pools: Collection[str]
+) -> Iterator[Problem]:
+    """Hosts of pools that do not exist, or that are not made of `owned` machines."""
     for each in listed:
         if each.pool is not None and each.pool not in owned:
             wrong = (
@@ -50,9 +64,10 @@ def unplaced(listed: Iterable[ListedHost], pools: Mapping[str, PoolSettings]) ->
 
 
 def host_problems(
-    listed: Iterable[ListedHost], pools: Mapping[str, PoolSettings], cidr: str
+    listed: Iterable[ListedHost], accelerators: Mapping[str, int], cidr: str
 ) -> Iterator[Problem]:
-    """Hosts outside the network, those that are listed twice, and those unlike their pool."""
+    """Hosts outside the network, those that are listed twice, and those unlike their pool, whose
+    nodes have so many `accelerators` each."""
     network = ipaddress.IPv4Network(cidr)
     owners: dict[str, str] = {}
     for each in listed:
@@ -74,15 +89,14 @@ def host_problems(
             yield each.problem(
                 ("name",), "is named like a server", value=host.name, fix="rename the host"
             )
-        yield from _other_accelerators(each, pools)
+        yield from _other_accelerators(each, accelerators)
 
 
-def _other_accelerators(each: ListedHost, pools: Mapping[str, PoolSettings]) -> Iterator[Problem]:
-    pool = None if each.pool is None else pools[each.pool]
-    expected = pool.accelerators_per_node if isinstance(pool, MetalPool) else 0
+def _other_accelerators(each: ListedHost, accelerators: Mapping[str, int]) -> Iterator[Problem]:
+    expected = 0 if each.pool is None else accelerators[each.pool]
     if each.host.accelerators in (None, expected):
         return
-    where = "servers have" if pool is None else f"slipway:pools.{each.pool} says"
+    where = "servers have" if each.pool is None else f"slipway:pools.{each.pool} says"
     yield each.problem(
         ("accelerators",),
         f"differs from what {where}, which is {expected}",

@@ -10,8 +10,7 @@ from pydantic import Field
 from .base import ResourceName, Settings
 from .document import read_document
 from .errors import raise_if_any
-from .hosts import ListedHost
-from .pools import HostSettings
+from .hosts import HostSettings, ListedHost
 from .validation import validated
 
 

@@ -9,9 +9,11 @@ from typing import Any
 
 import yaml
 
+from .dev import DeploymentSettings
 from .document import Origin, read_value
-from .environment import NAMESPACE, DeploymentSettings, FleetDeploymentSettings
+from .environment import NAMESPACE
 from .errors import ConfigError, Problem, suggestion
+from .fleet import FleetDeploymentSettings
 from .model import (
     GoalSettings,
     ModelSettings,

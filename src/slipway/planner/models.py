@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime
 
 from slipway.architectures.parameters import count
-from slipway.config.environment import AutoscalingSettings
 from slipway.config.load import Load
 from slipway.config.model import Model, ModelSettings
+from slipway.config.settings import AutoscalingSettings, Deployment
 from slipway.inputs import PlanInputs
 from slipway.plan.digest import digest
 from slipway.plan.platform import (
@@ -23,7 +23,6 @@ from slipway.plan.platform import (
 from .engines.adapter import EnginePlan
 from .engines.registry import engine_of
 from .fleet.cost import aged
-from .fleet.demand import Deployment
 from .fleet.option import Option, sequences_at_mean_length
 from .fleet.placed import Placed
 from .fleet.replicas import utilization

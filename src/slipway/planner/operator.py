@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import replace
 from ipaddress import IPv4Address
 
-from slipway.config.environment import FleetSettings
+from slipway.config.fleet import FleetSettings
 from slipway.inputs import PlanInputs
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import GatewayPlan, OperatorEnvoy, OperatorPlan, PeerNames

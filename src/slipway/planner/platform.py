@@ -6,8 +6,9 @@ import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from slipway.config.environment import EnvironmentSettings, FleetSettings
 from slipway.config.errors import raise_if_any
+from slipway.config.fleet import FleetSettings
+from slipway.config.settings import EnvironmentSettings
 from slipway.inputs import PlanInputs
 from slipway.plan.endpoint import PLATFORM, Endpoint
 from slipway.plan.figures import Cost

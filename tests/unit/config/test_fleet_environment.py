@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from slipway.config.environment import DevSettings, FleetSettings, parse_environment
+from slipway.config.dev import DevSettings
+from slipway.config.environment import parse_environment
 from slipway.config.errors import ConfigError, Problem
 from slipway.config.files import deployed_models, load_environment, load_models
+from slipway.config.fleet import FleetSettings
 from slipway.inputs import load_inputs
 from tests.unit.config.checkout import ROOT
 

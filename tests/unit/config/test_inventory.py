@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from slipway.config.environment import FleetSettings
 from slipway.config.errors import ConfigError, Problem
 from slipway.config.files import load_environment
-from slipway.config.pools import MetalPool
+from slipway.config.metal import MetalPool, MetalSettings
 
 CPU = {"kind": "metal", "memory": "64GiB", "cpu": 32}
 VALUES: dict[str, Any] = {
@@ -38,13 +37,13 @@ def write(root: Path, hosts: Any, **changes: Any) -> None:
     (root / "hosts.yaml").write_text(yaml.safe_dump(hosts))
 
 
-def settings_of(root: Path) -> FleetSettings:
+def settings_of(root: Path) -> MetalSettings:
     settings = load_environment(root, "own").settings
-    assert isinstance(settings, FleetSettings)
+    assert isinstance(settings, MetalSettings)
     return settings
 
 
-def hosts_of(settings: FleetSettings, pool: str) -> dict[str, str]:
+def hosts_of(settings: MetalSettings, pool: str) -> dict[str, str]:
     found = settings.pools[pool]
     assert isinstance(found, MetalPool)
     return {host.name: host.address for host in found.hosts}

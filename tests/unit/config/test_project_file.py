@@ -7,9 +7,10 @@ import re
 import pytest
 import yaml
 
+from slipway.config.aws import AwsPool
 from slipway.config.base import Tagged
-from slipway.config.environment import DevSettings
-from slipway.config.pools import AwsPool, LocalPool, MetalPool
+from slipway.config.dev import DevSettings, LocalPool
+from slipway.config.metal import MetalPool
 from tests.unit.config.checkout import ROOT
 
 KEYS = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())["config"]

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from slipway.config.environment import FleetSettings
 from slipway.config.errors import ConfigError
 from slipway.config.files import load_environment
+from slipway.config.fleet import FleetSettings
 from slipway.config.what_if import Change, changed, parse_change
 from slipway.inputs import PlanInputs, load_inputs
 from slipway.planner.platform import make_plan

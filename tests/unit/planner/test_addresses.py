@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.config.environment import DevSettings, parse_environment
+from slipway.config.dev import DevSettings
+from slipway.config.environment import parse_environment
 from slipway.config.errors import ConfigError
 from slipway.planner.platform import make_plan
 from slipway.planner.supply.addresses import FIRST_PORT, LAST_PORT, Layout, lay_out

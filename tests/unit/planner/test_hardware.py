@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from slipway.config.aws import AwsPool, NodeRange
 from slipway.config.document import Origin
-from slipway.config.pools import AwsPool, MetalPool, NodeRange
+from slipway.config.metal import MetalPool
 from slipway.plan.figures import Layout
 from slipway.planner.hardware import Network, replica_hardware
 from slipway.planner.supply.aws import aws_supply

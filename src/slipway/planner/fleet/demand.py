@@ -6,17 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from slipway.config.catalog import Architecture
-from slipway.config.environment import DeploymentSettings, FleetDeploymentSettings
 from slipway.config.errors import Problem
 from slipway.config.load import DeclaredLoad, Load, declared_load
 from slipway.config.model import Model
+from slipway.config.settings import Deployment
 from slipway.plan.figures import Layout, Precision
 from slipway.plan.platform import LatencyGoal
 from slipway.planner.architecture import context_problems, find_architecture
 from slipway.planner.engines.adapter import AcceleratorDemand, EngineAdapter, MemorySettings
 from slipway.planner.engines.registry import engine_of
-
-Deployment = DeploymentSettings | FleetDeploymentSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 from slipway.config.document import KeyPath
-from slipway.config.environment import EnvironmentSettings
 from slipway.config.errors import Problem, raise_if_any
+from slipway.config.settings import Deployment, EnvironmentSettings
 from slipway.inputs import PlanInputs
 from slipway.plan.figures import Refusal
 from slipway.planner.calibration import Calibration, calibration_of
@@ -18,7 +18,7 @@ from slipway.planner.supply.supply import Supply
 
 from .advice import NO_ROOM, advice
 from .choice import best_options, every_option, ranked
-from .demand import Demand, Deployment, plan_demand, plan_processor_demand
+from .demand import Demand, plan_demand, plan_processor_demand
 from .occupancy import Choices, assign
 from .option import Option, with_errors
 from .placed import Placed

@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from slipway.config.aws import AwsPool, NodeRange
 from slipway.config.catalog import Catalog
 from slipway.config.document import Origin
 from slipway.config.load import Load
-from slipway.config.pools import AwsPool, NodeRange
 from slipway.plan.figures import Figure, Layout, Precision, Refusal
 from slipway.plan.platform import LatencyGoal
 from slipway.planner.calibration import Calibration

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Iterator, Mapping
 
-from slipway.config.environment import BudgetSettings
+from slipway.config.settings import BudgetSettings
 from slipway.plan.figures import Cost
 from slipway.plan.platform import Pool
 from slipway.planner.supply.supply import Supply

@@ -7,14 +7,14 @@ slot 1 + i.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
 
+from slipway.config.dev import ADDRESSES_PER_POOL, DevSettings, LocalPool
 from slipway.config.document import Origin
-from slipway.config.environment import DevSettings, FleetSettings
 from slipway.config.errors import Problem
-from slipway.config.pools import ADDRESSES_PER_POOL, LocalPool
+from slipway.config.hosts import HostSettings
 from slipway.plan.platform import Node, Server
 
 UNKNOWN_ADDRESS = ""
@@ -52,11 +52,11 @@ def lay_out(settings: DevSettings, origin: Origin) -> Layout:
     return Layout(servers=servers, nodes=nodes, problems=tuple(problems))
 
 
-def fleet_servers(settings: FleetSettings) -> tuple[Server, ...]:
+def fleet_servers(count: int, listed: Sequence[HostSettings]) -> tuple[Server, ...]:
     """The listed hosts; without a list, servers on hosts that are not known before they exist."""
-    if not settings.server_hosts:
-        return _servers(settings.servers, lambda _: UNKNOWN_ADDRESS)
-    return tuple(Server(name=host.name, address=host.address) for host in settings.server_hosts)
+    if not listed:
+        return _servers(count, lambda _: UNKNOWN_ADDRESS)
+    return tuple(Server(name=host.name, address=host.address) for host in listed)
 
 
 def _servers(count: int, address: Callable[[int], str]) -> tuple[Server, ...]:

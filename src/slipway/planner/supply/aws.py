@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from slipway.config.aws import AwsPool
 from slipway.config.catalog import Catalog
 from slipway.config.document import Origin
 from slipway.config.errors import Problem
-from slipway.config.pools import AwsPool
 from slipway.planner.units import GIB
 
 from .local import AGENT_BYTES, AGENTS_PER_HOST, MACHINE_RESERVE_BYTES

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from slipway.config.dev import DevSettings
 from slipway.config.document import Origin
-from slipway.config.environment import DevSettings
 from slipway.config.errors import Problem
 from slipway.config.machine import MachineFacts
 from slipway.plan.platform import Node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from slipway.config.catalog import Catalog
 from slipway.config.document import Origin
 from slipway.config.errors import Problem
-from slipway.config.pools import MetalPool
+from slipway.config.metal import MetalPool
 from slipway.plan.platform import Node
 
 from .addresses import FIRST_PORT, LAST_PORT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slipway.config.environment import FleetSettings, listed_hosts
+from slipway.config.fleet import FleetSettings
 from slipway.inputs import PlanInputs
 from slipway.plan.platform import SshHost, SshPlan
 
@@ -15,7 +15,7 @@ def plan_ssh(inputs: PlanInputs) -> SshPlan | None:
     if not isinstance(settings, FleetSettings) or settings.ssh is None:
         return None
     ssh = settings.ssh
-    listed = listed_hosts(settings)
+    listed = settings.hosts
     hosts = {
         host.name: _place(host.address, host.ssh.port or ssh.port, host.ssh.user or ssh.user, keys)
         for host in listed

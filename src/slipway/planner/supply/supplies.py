@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from slipway.config.environment import DevSettings, FleetSettings
+from slipway.config.aws import AwsSettings
+from slipway.config.dev import DevSettings
 from slipway.config.errors import Problem, raise_if_any
-from slipway.config.pools import AwsPool, MetalPool, PoolSettings
+from slipway.config.hosts import HostSettings
+from slipway.config.metal import MetalSettings
 from slipway.inputs import PlanInputs
 from slipway.plan.platform import Server
 
@@ -29,13 +31,31 @@ class Hosts:
 def plan_hosts(inputs: PlanInputs) -> Hosts:
     """Raises ConfigError with the problems of every pool."""
     settings, origin = inputs.environment.settings, inputs.environment.origin
-    if isinstance(settings, FleetSettings):
-        return Hosts(
-            servers=fleet_servers(settings),
-            supplies=_supplies(inputs, settings.pools),
-            on_one_machine=False,
-        )
-    assert isinstance(settings, DevSettings)  # noqa: S101  (there is no third kind)
+    if isinstance(settings, DevSettings):
+        return _on_this_machine(inputs, settings)
+    listed: Sequence[HostSettings] = ()
+    made: dict[str, Supply | Problem]
+    if isinstance(settings, MetalSettings):
+        listed = settings.server_hosts
+        made = {
+            name: metal_supply(name, pool, inputs.catalog, origin)
+            for name, pool in settings.owned.items()
+        }
+    else:
+        assert isinstance(settings, AwsSettings)  # noqa: S101  (there is no fourth target)
+        made = {
+            name: aws_supply(name, pool, inputs.catalog, origin)
+            for name, pool in settings.bought.items()
+        }
+    return Hosts(
+        servers=fleet_servers(settings.servers, listed),
+        supplies=_supplies(made, settings.gateway.pool),
+        on_one_machine=False,
+    )
+
+
+def _on_this_machine(inputs: PlanInputs, settings: DevSettings) -> Hosts:
+    origin = inputs.environment.origin
     layout = lay_out(settings, origin)
     raise_if_any(layout.problems)
     supplies, problems = local_supplies(settings, layout.nodes, inputs.machine, origin)
@@ -48,24 +68,14 @@ def plan_hosts(inputs: PlanInputs) -> Hosts:
     )
 
 
-def _supplies(inputs: PlanInputs, pools: Mapping[str, PoolSettings]) -> dict[str, Supply]:
-    """What pools on other machines offer."""
-    catalog, origin = inputs.catalog, inputs.environment.origin
-    gateway = inputs.environment.settings.gateway.pool
-    supplies: dict[str, Supply] = {}
-    problems: list[Problem] = []
-    for name, pool in sorted(pools.items()):
-        if isinstance(pool, AwsPool):
-            made = aws_supply(name, pool, catalog, origin)
-        else:
-            assert isinstance(pool, MetalPool)  # noqa: S101  (local pools are those of dev)
-            made = metal_supply(name, pool, catalog, origin)
-        if isinstance(made, Problem):
-            problems.append(made)
-        else:
-            supplies[name] = _with_a_node_for_the_gateway(made) if name == gateway else made
-    raise_if_any(problems)
-    return supplies
+def _supplies(made: Mapping[str, Supply | Problem], gateway: str) -> dict[str, Supply]:
+    """What the pools offer, by name. Raises ConfigError with the problems of all."""
+    raise_if_any([each for each in made.values() if isinstance(each, Problem)])
+    return {
+        name: _with_a_node_for_the_gateway(supply) if name == gateway else supply
+        for name, supply in sorted(made.items())
+        if isinstance(supply, Supply)
+    }
 
 
 def _with_a_node_for_the_gateway(supply: Supply) -> Supply:

@@ -16,7 +16,7 @@ from rich.console import Console
 from cli.views.label_room import LabelRoom, boxes_around
 from cli.views.sweep_picture import picture
 from cli.views.sweep_table import sweep_table
-from slipway.config.environment import FleetSettings
+from slipway.config.fleet import FleetSettings
 from slipway.inputs import load_inputs
 from slipway.planner.fleet.demand import Demand, plan_demand
 from slipway.planner.fleet.layouts import describe_layout

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slipway.config.environment import FleetSettings
+from slipway.config.fleet import FleetSettings
 from slipway.inputs import PlanInputs
 from slipway.planner.fleet.choice import best_options, every_option, ranked
 from slipway.planner.fleet.demand import Demand, plan_demand

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from slipway.config.environment import FleetSettings
+from slipway.config.fleet import FleetSettings
 from slipway.plan.figures import DeviceMemory, Layout
 from slipway.planner.fleet.demand import Demand, plan_demand
 from slipway.planner.fleet.feasibility import replica_memory

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slipway.config.environment import FleetSettings
+from slipway.config.fleet import FleetSettings
 from slipway.plan.figures import Figure, Layout, Precision
 from slipway.plan.platform import LatencyGoal
 from slipway.planner.fleet.demand import Demand, plan_demand
