@@ -79,16 +79,21 @@ class Document:
 
 def read_document(path: Path, *, source: str) -> Document:
     """Read a YAML mapping. Raises ConfigError if the file is missing or broken or repeats a key."""
+    return parse_document(read_text(path, source=source), source=source)
+
+
+def read_text(path: Path, *, source: str) -> str:
+    """Raises ConfigError if the file is missing or is no text."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise _whole_file(source, f"cannot be read: {error.strerror}", "check the path") from None
     except UnicodeDecodeError:
         raise _whole_file(source, "is not UTF-8 text", "save it as UTF-8") from None
-    return _parse(text, source)
 
 
-def _parse(text: str, source: str) -> Document:
+def parse_document(text: str, *, source: str) -> Document:
+    """A YAML mapping. Raises ConfigError if it is broken or repeats a key."""
     loader = _LOADER(text)
     walk = _Walk(source)
     try:
