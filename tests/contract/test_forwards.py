@@ -35,7 +35,7 @@ from tests.contract.sshd import PORT, ssh_server
 from tests.unit.plan.samples import hosts_inputs
 from tests.workers import WORKER
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.binaries, pytest.mark.timeout(300)]
 
 SERVERS = {f"server-{number}": f"127.91.{WORKER}.{10 + number}" for number in range(2)}
 EDGES = {f"edge-{number}": f"127.91.{WORKER}.{20 + number}" for number in range(2)}
