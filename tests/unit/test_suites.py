@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from cli.app import app
 from tests import suites
-from tests.runner import COMPUTING, Suite, run
-from tests.suites import chosen_suites
+from tests.runner import COMPUTING, REPLICAS, SERVICES, Suite, run
+from tests.suites import BESIDE, BINARIES, FAST, LIVE, chosen_suites
 
 TEST = "def test_{}():\n    pass\n"
 
@@ -53,19 +53,27 @@ def closing_lines(output: str) -> dict[str, str]:
 
 
 def test_everything_is_linted_and_every_suite_runs_in_its_own_environment(
-    runner: CliRunner, project: Path
+    project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = runner.invoke(app, ["test"])
-    assert result.exit_code == 0, result.output
-    lines = closing_lines(result.stdout)
+    environments = project / "environments"
+    monkeypatch.setattr(
+        suites, "prepare", lambda jobs, *_: {job.name: environments / job.name for job in jobs}
+    )
+    found = {suite.name: suite for suite in chosen_suites([], project / "cache")}
     linters = {"ruff check", "ruff format", "mypy"}
-    own = {"tests", "tests, with binaries", "tests, live, beside others", "tests, live"}
-    assert set(lines) == linters | {"services/xds"} | own
-    assert "no issues" in lines["mypy"]
-    assert "1 passed" in lines["services/xds"]
-    assert "1 passed" in lines["tests"]
-    assert "1 deselected" in lines["tests, with binaries"]
-    assert "1 deselected" in lines["tests, live"]
+    own = {
+        "tests": FAST,
+        "tests, with binaries": BINARIES,
+        "tests, live, beside others": BESIDE,
+        "tests, live": LIVE,
+    }
+    assert found.keys() == linters | {"services/xds"} | own.keys()
+    assert found["mypy"].command == (sys.executable, "-m", "mypy", "tests")
+    assert found["services/xds"].command[0] == str(environments / "xds-test" / "bin" / "python")
+    assert found["services/xds"].folder == project / "services" / "xds"
+    for name, marked in own.items():
+        assert found[name].command[0] == sys.executable
+        assert found[name].command[-2:] == ("-m", marked)
 
 
 def test_the_real_engine_is_part_of_everything_and_its_environment_is_known(
@@ -84,57 +92,25 @@ def test_the_real_engine_is_part_of_everything_and_its_environment_is_known(
     assert [suite.variables for suite in chosen] == [real.variables]
 
 
-MEETING = """
-import pathlib
-import time
-
-MINE, OTHER = (pathlib.Path({folder!r}) / name for name in {names!r})
-
-
-def test_meets_the_other():
-    MINE.touch()
-    deadline_s = time.monotonic() + 20
-    while not OTHER.exists():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
-"""
+def meeting(name: str, other: str, folder: Path, lane: str = "") -> Suite:
+    """Passes only if the other runs at the same time."""
+    wait = f"for i in $(seq 6000); do [ -e {other} ] && exit 0; sleep 0.01; done; exit 1"
+    command = ("sh", "-c", f"echo {name} runs; touch {name}; {wait}")
+    return Suite(name=name, command=command, folder=folder, lane=lane)
 
 
 def test_suites_that_mostly_wait_run_beside_each_other_and_are_shown_one_after_the_other(
-    runner: CliRunner, project: Path
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for names in (("node", "triton_vllm"), ("triton_vllm", "node")):
-        tests = project / "services" / names[0] / "tests"
-        tests.mkdir(parents=True)
-        for file in ("requirements-test.txt", "requirements-vllm.txt"):
-            (tests.parent / file).write_text("")
-        (tests.parent / "pytest.ini").write_text("[pytest]\n")
-        (tests / "test_meeting.py").write_text(MEETING.format(folder=str(project), names=names))
-    result = runner.invoke(app, ["test", "services/node", "services/triton_vllm"])
-    assert result.exit_code == 0, result.output
-    lines = [line for line in result.stdout.splitlines() if "── " in line or "1 passed" in line]
-    assert lines[0] == "── services/node"
-    assert lines[1].startswith("==")
-    assert lines[2] == "── services/triton_vllm"
-    assert lines[3].startswith("==")
+    assert run(
+        [meeting("one", "two", tmp_path, SERVICES), meeting("two", "one", tmp_path, REPLICAS)]
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:4] == ["── one", "one runs", "── two", "two runs"]
 
 
 def test_what_only_computes_runs_beside_what_runs_alone(tmp_path: Path) -> None:
-    meet = (
-        "touch {mine}; for i in $(seq 2000); do [ -e {other} ] && exit 0; sleep 0.01; done; exit 1"
-    )
-    computing = Suite(
-        name="computing",
-        command=("sh", "-c", meet.format(mine="one", other="two")),
-        folder=tmp_path,
-        lane=COMPUTING,
-    )
-    alone = Suite(
-        name="alone",
-        command=("sh", "-c", meet.format(mine="two", other="one")),
-        folder=tmp_path,
-    )
-    assert run([computing, alone])
+    assert run([meeting("one", "two", tmp_path, COMPUTING), meeting("two", "one", tmp_path)])
 
 
 @pytest.mark.parametrize(
