@@ -32,9 +32,7 @@ def replace_text(path: Path, old: str, new: str) -> int:
     return text[: text.index(old)].count("\n") + 1
 
 
-def slipway(
-    checkout: Path, *arguments: str, cache: Path | None = None
-) -> subprocess.CompletedProcess[str]:
+def slipway(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs the command line of `checkout` as its launcher does, without any cache to begin with."""
     return subprocess.run(
         [sys.executable, "-P", "-m", "cli", *arguments],
@@ -43,7 +41,7 @@ def slipway(
             "PATH": os.environ["PATH"],
             "HOME": str(checkout.parent),
             "PYTHONPATH": f"{checkout / 'src'}{os.pathsep}{checkout}",
-            "SLIPWAY_CACHE": str(cache or checkout.parent / "cache"),
+            "SLIPWAY_CACHE": str(checkout.parent / "cache"),
             "PYTHONDONTWRITEBYTECODE": "1",  # what it needs was copied
         },
         capture_output=True,
@@ -70,7 +68,7 @@ def restore(checkout: Path, before: Mapping[str, bytes]) -> None:
         if entry.is_symlink() or not (entry.is_dir() or entry.path in before):
             Path(entry).unlink()
         elif entry.is_dir() and entry.path not in folders:
-            Path(entry).rmdir()
+            shutil.rmtree(entry)  # only byte code is left in it
     now = files(checkout)
     for path, content in before.items():
         if now.get(path) != content:

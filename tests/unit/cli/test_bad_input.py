@@ -140,16 +140,15 @@ INVENTORY_MISTAKES = [
 
 
 @pytest.mark.parametrize(("host", "said"), INVENTORY_MISTAKES)
-@pytest.mark.parametrize("command", ["plan", "preview", "up"])
 def test_a_mistake_in_an_inventory_is_explained_and_changes_nothing(
-    copied: Path, edit: Edit, runner: CliRunner, command: str, host: str, said: list[str]
+    copied: Path, edit: Edit, runner: CliRunner, host: str, said: list[str]
 ) -> None:
     edit(
         "Pulumi.hosts.yaml", "  slipway:pools:", "  slipway:inventory: hosts.yaml\n  slipway:pools:"
     )
     (copied / "hosts.yaml").write_text(f"hosts:\n  - {host}\n")
     before = files(copied)
-    done = runner.invoke(app, [command, "-s", "hosts"])
+    done = runner.invoke(app, ["up", "-s", "hosts"])
     assert done.exit_code == 2, done.output
     assert [text for text in said if text not in done.stderr] == [], done.stderr
     assert "fix: " in done.stderr
@@ -160,24 +159,28 @@ def test_a_mistake_in_an_inventory_is_explained_and_changes_nothing(
 
 @pytest.mark.parametrize("command", ["plan", "preview", "up"])
 def test_every_command_that_reads_the_files_refuses_a_mistake(
-    whole_checkout: Path, edit: Edit, command: str
+    copied: Path, edit: Edit, runner: CliRunner, command: str
 ) -> None:
     edit(STACK, "pool: cpu", "pool: cpus")
-    before = files(whole_checkout)
-    done = slipway(whole_checkout, command)
-    assert done.returncode == 2, done.stderr
+    before = files(copied)
+    done = runner.invoke(app, [command])
+    assert done.exit_code == 2, done.output
     assert "slipway:models.smollm2.pool" in done.stderr
     assert "nothing was changed" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
-    assert files(whole_checkout) == before
+    assert files(copied) == before
 
 
 def test_the_mistakes_of_several_files_come_at_once(whole_checkout: Path, edit: Edit) -> None:
     edit(STACK, "pool: cpu", "pool: cpus")
     edit(MODEL, "max_model_len: 2048", "max_model_len: many")
-    done = slipway(whole_checkout, "plan")
+    before = files(whole_checkout)
+    done = slipway(whole_checkout, "up")
     assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert files(whole_checkout) == before
     assert "2 mistakes" in done.stderr
     assert "slipway:models.smollm2.pool" in done.stderr
     assert "engine.max_model_len" in done.stderr
@@ -212,15 +215,20 @@ def test_a_port_that_another_program_has_is_named_with_its_owner(whole_checkout:
 
 @pytest.mark.parametrize("command", ["up", "preview"])
 def test_a_cache_that_cannot_be_written_is_named(
-    whole_checkout: Path, unwritable: Path, command: str
+    copied: Path,
+    unwritable: Path,
+    runner: CliRunner,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
 ) -> None:
-    before = files(whole_checkout)
-    done = slipway(whole_checkout, command, cache=unwritable)
-    assert done.returncode == 1, done.stderr
+    monkeypatch.setenv("SLIPWAY_CACHE", str(unwritable))
+    before = files(copied)
+    done = runner.invoke(app, [command])
+    assert done.exit_code == 1, done.output
     assert str(unwritable) in done.stderr
     assert "fix: " in done.stderr
     assert "Traceback" not in done.stderr
-    assert files(whole_checkout) == before
+    assert files(copied) == before
 
 
 def test_the_launcher_says_so_when_it_cannot_make_its_environment(
