@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from slipway.inputs import load_inputs
 from slipway.plan.platform import ModelPlan, ReplicaSpec
+from slipway.planner.platform import make_plan
 from stacks.job_ids import with_job_ids
 from tests.components.platform_plan import platform_plan
 from tests.unit.cli.checkouts import copy_checkout
@@ -49,7 +51,8 @@ def job_ids(checkout: Path) -> str:
 def test_a_comment_in_a_renderer_rolls_no_replica_and_another_rendering_does(
     checkout: Path,
 ) -> None:
-    before = job_ids(checkout)
+    plan = with_job_ids(make_plan(load_inputs(checkout, "dev")))
+    before = f"{[model.stable.job_id for model in plan.models]}\n"
     assert before.startswith("['model-smollm2-")
     for renderer in RENDERERS:
         path = checkout / renderer

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import re
 import sys
@@ -86,9 +85,11 @@ def without_secrets(value: Any) -> Any:
 # The tree
 
 
-@pytest.mark.parametrize("preview", [False, True])
-def test_the_tree_has_the_shape_that_state_files_rely_on(plan: PlatformPlan, preview: bool) -> None:
-    assert_golden("platform/tree.json", sorted(paths(registered(plan, preview=preview))))
+def test_the_tree_has_the_shape_that_state_files_rely_on(
+    recording: Recording, previewed: Recording
+) -> None:
+    assert_golden("platform/tree.json", sorted(paths(recording)))
+    assert_golden("platform/tree.json", sorted(paths(previewed)))
 
 
 def test_everything_hangs_below_the_platform(recording: Recording) -> None:
@@ -104,12 +105,11 @@ def test_only_components_have_children_and_their_tokens_are_slipways(recording: 
         assert re.fullmatch(r"slipway:index:[A-Z][A-Za-z]+", found.type)
 
 
-@pytest.mark.parametrize("preview", [False, True])
-def test_every_component_registers_its_outputs(plan: PlatformPlan, preview: bool) -> None:
-    recording = registered(plan, preview=preview)
-    components = {found.name for found in recording.of_type(COMPONENT)}
-    assert len(components) == 11
-    assert recording.finished >= components
+def test_every_component_registers_its_outputs(recording: Recording, previewed: Recording) -> None:
+    for made in (recording, previewed):
+        components = {found.name for found in made.of_type(COMPONENT)}
+        assert len(components) == 11
+        assert made.finished >= components
 
 
 def test_a_model_is_three_resources_in_a_component(recording: Recording) -> None:
@@ -149,7 +149,8 @@ def test_a_platform_job_starts_with_its_certificate(recording: Recording) -> Non
 def test_names_and_inputs_do_not_come_from_positions() -> None:
     plan = platform_plan(simulated=("a", "b", "c"))
     ordered = registered(plan)
-    for turn in itertools.permutations(plan.models):
+    # Each model at another position, before and after others than it was.
+    for turn in (plan.models[::-1], plan.models[2:] + plan.models[:2]):
         shuffled = registered(dataclasses.replace(plan, models=turn))
         assert paths(shuffled) == paths(ordered)
         assert {path: found.inputs for path, found in by_path(shuffled).items()} == {
