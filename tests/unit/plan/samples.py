@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from slipway.config.document import read_document
 from slipway.config.environment import parse_environment
 from slipway.config.files import deployed_models, load_models
 from slipway.config.machine import MachineFacts
+from slipway.config.model import Model
 from slipway.inputs import PlanInputs
 from slipway.plan.document import plan_to_json
 from slipway.plan.platform import PlatformPlan
@@ -51,17 +53,24 @@ def _inputs(
     environment = parse_environment(values, name=name, source=source)
     return PlanInputs(
         environment=environment,
-        models=deployed_models(environment, load_models(ROOT, "models")),
+        models=deployed_models(environment, library()),
         catalog=catalog(),
         artifacts=artifacts,
         machine=machine,
     )
 
 
+# This checkout's, read once: most tests want both and none changes them.
+
+
 @functools.cache
 def catalog() -> Catalog:
-    """This checkout's, read once: most tests want it and none changes it."""
     return load_catalog(ROOT)
+
+
+@functools.cache
+def library() -> Mapping[str, Model]:
+    return load_models(ROOT, "models")
 
 
 def dev_plan(**changes: Any) -> PlatformPlan:

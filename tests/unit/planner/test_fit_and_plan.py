@@ -50,7 +50,8 @@ def _answer(demand: Demand, supply: Supply, layout: Layout) -> Fit:
             max_num_seqs=demand.max_num_seqs,
             utilization=SHARE,
         ),
-        CATALOG.accelerators,
+        # Without others to suggest.
+        {supply.accelerator_name: CATALOG.accelerators[supply.accelerator_name]},
         devices_per_node=supply.accelerators_per_node,
     )
 

@@ -52,10 +52,10 @@ def planned(files: dict[str, Any]) -> PlatformPlan:
 
 def as_read(document: dict[str, Any], files: dict[str, Any]) -> Any:
     """The document as it is read from its file, with a comment at each of `comments`."""
-    lines = yaml.safe_dump(document).splitlines()
+    lines = yaml.dump(document, Dumper=yaml.CSafeDumper).splitlines()
     for position in files.get("comments", ()):
         lines.insert(position % (len(lines) + 1), "# a comment: of a person")
-    return yaml.safe_load("\n".join(lines))
+    return yaml.load("\n".join(lines), yaml.CSafeLoader)
 
 
 def edits_of_models() -> st.SearchStrategy[Edit]:

@@ -9,7 +9,6 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from cli.app import app
-from tests.unit.cli.checkouts import copy_checkout, slipway
 
 ROOT = Path(__file__).parents[4]
 SCHEMA = json.loads((ROOT / "schemas/plan.schema.json").read_text())
@@ -53,12 +52,10 @@ def test_dev_shows_where_things_run_and_what_they_need(runner: CliRunner) -> Non
     assert "dev: what the models need" in done.stdout
 
 
-def test_machines_that_are_all_listed_are_shown_by_address(tmp_path: Path) -> None:
-    checkout = tmp_path / "checkout"
-    copy_checkout(checkout)
+def test_machines_that_are_all_listed_are_shown_by_address(runner: CliRunner, copied: Path) -> None:
     hosts = [{"name": f"rack{k}", "address": f"10.50.0.{k}"} for k in (11, 12)]
     accelerators = {"kind": "metal", "accelerator": "L40S", "accelerators_per_node": 8}
-    (checkout / "Pulumi.listed.yaml").write_text(
+    (copied / "Pulumi.listed.yaml").write_text(
         yaml.safe_dump(
             {
                 "config": {
@@ -73,8 +70,8 @@ def test_machines_that_are_all_listed_are_shown_by_address(tmp_path: Path) -> No
             }
         )
     )
-    done = slipway(checkout, "plan", "-s", "listed")
-    assert done.returncode == 0, done.stderr
+    done = _plan(runner, "-s", "listed")
+    assert done.exit_code == 0, done.stderr
     (row,) = [line.split() for line in done.stdout.splitlines() if "10.50.0.11-12" in line]
     assert row == ["l40s", "2", "metal", "10.50.0.11-12", "-", "-", "-"]
 

@@ -115,7 +115,7 @@ def model(
 
 def pool(name: str, accelerator: str, instance: str, usd_per_hour: float) -> Pool:
     return replace(
-        dev_plan().pools[0],
+        shared_plan().pools[0],
         name=name,
         kind="aws",
         hosts=(),
@@ -130,10 +130,13 @@ def pool(name: str, accelerator: str, instance: str, usd_per_hour: float) -> Poo
     )
 
 
+shared_plan = cache(dev_plan)
+
+
 def plan(*models: ModelPlan) -> PlatformPlan:
     """Two models on two pools, unless others are given."""
     return replace(
-        dev_plan(),
+        shared_plan(),
         environment="aws",
         pools=(
             pool("h100", "H100-80", "p5.48xlarge", 115.5),
