@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from slipway.planner.fleet.sweep import Point
 from slipway.planner.wording import counted
+
+if TYPE_CHECKING:
+    from slipway.planner.fleet.sweep import Point
 
 
 def dated(price_date: str, age_days: int | None) -> str:
