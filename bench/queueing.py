@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # The project's modules are found through the line above.
+from slipway.planner.engines.adapter import LoadShape  # noqa: E402
 from slipway.planner.engines.vllm.latency.queueing import sequences_p95  # noqa: E402
-from slipway.planner.engines.vllm.latency.replica import LoadShape  # noqa: E402
 from tests.unit.planner.engines.vllm.latency.simulated_queue import replica_under, simulate  # noqa: E402
 
 LENGTHS = ((256, 64), (512, 16), (1024, 64), (1024, 256), (2048, 512), (4096, 128), (8192, 128))

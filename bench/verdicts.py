@@ -42,7 +42,10 @@ import json, sys
 from pathlib import Path
 from slipway.config.catalog import load_catalog
 from slipway.plan.figures import Layout, Precision
-from slipway.planner.fit import Deployment, fit
+try:
+    from slipway.planner.fit import Deployment, fit
+except ImportError:  # an older revision
+    from slipway.planner.memory.fit import Deployment, fit
 catalog = load_catalog(Path(sys.argv[1]))
 verdicts = {}
 for model, architecture in catalog.models.items():

@@ -21,9 +21,9 @@ from slipway.config.catalog import Architecture, Catalog, load_catalog
 from slipway.config.errors import ConfigError, suggestion
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.architecture import stated_bytes_problem
-from slipway.planner.engines.vllm.memory import part_sources
-from slipway.planner.engines.vllm.parallelism import DEVICES_PER_NODE
+from slipway.planner.engines.registry import ENGINES
 from slipway.planner.fit import Deployment, Fit, fit, replica_layout
+from slipway.planner.hardware import DEVICES_PER_NODE
 from slipway.planner.quantization import KV_BYTES, SCHEMES
 from slipway.planner.units import GIB
 
@@ -143,6 +143,7 @@ def fit_document(model: str, architecture: Architecture, answer: Fit) -> dict[st
     a band is the lowest and the highest that the error of the estimates allows."""
     deployment, memory = answer.deployment, answer.memory
     parameters, parts = count(architecture), memory_parts(memory)
+    sources = ENGINES[deployment.engine].memory_sources(architecture, deployment.precision.weights)
     return {
         "model": model,
         "gpu": deployment.accelerator,
@@ -170,7 +171,7 @@ def fit_document(model: str, architecture: Architecture, answer: Fit) -> dict[st
             "weights_gib_per_gpu": _band(memory.weights_bytes, memory.weights_error_bytes),
             "kv_cache_gib_per_gpu": _band(memory.kv_cache_bytes, memory.error_bytes),
         },
-        "sources": dict(part_sources(architecture, deployment.precision.weights)),
+        "sources": dict(sources.parts),
         "notes": [],
     }
 

@@ -14,7 +14,7 @@ from cli.views.tables import plain_table
 from slipway.architectures.parameters import count
 from slipway.config.catalog import Architecture
 from slipway.plan.figures import DeviceMemory
-from slipway.planner.engines.vllm.memory import part_sources
+from slipway.planner.engines.registry import ENGINES
 from slipway.planner.fit import Fit
 from slipway.planner.quantization import describe_precision
 from slipway.planner.units import GIB
@@ -31,7 +31,7 @@ _VERDICTS = {
 class MemoryPart:
     """One line of a device's memory; `sign` says how it enters the KV cache, which is the sum."""
 
-    key: str  # of part_sources
+    key: str  # of MemorySources.parts
     sign: str
     size_bytes: int
     error_bytes: int = 0
@@ -95,7 +95,9 @@ def _reasons(answer: Fit) -> Iterator[Padding]:
 
 
 def _memory(architecture: Architecture, answer: Fit) -> Table:
-    sources = part_sources(architecture, answer.deployment.precision.weights)
+    deployment = answer.deployment
+    engine = ENGINES[deployment.engine]
+    sources = engine.memory_sources(architecture, deployment.precision.weights).parts
     table = plain_table()
     table.add_column("per device", no_wrap=True)
     table.add_column("GiB", justify="right", no_wrap=True)

@@ -96,5 +96,35 @@ def test_only_components_stacks_and_the_program_import_pulumi() -> None:
     assert wrong == []
 
 
+def resolved_imports(path: Path) -> Iterator[str]:
+    """Those that are written relative to a package of src/ too."""
+    yield from imports(path)
+    package = path.relative_to(ROOT / "src").with_suffix("").parts
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            yield ".".join([*package[: -node.level], *filter(None, [node.module])])
+
+
+def test_only_the_registry_imports_the_folder_of_an_engine() -> None:
+    folder = ROOT / "src/slipway/planner/engines"
+    engines = {path.parent.name for path in folder.glob("*/adapter.py")}
+    found = {
+        (str(path.relative_to(ROOT / "src/slipway/planner")), engine)
+        for path in python_files("src")
+        for module in resolved_imports(path)
+        for engine in engines
+        if within(module, f"slipway.planner.engines.{engine}")
+        and not path.is_relative_to(folder / engine)
+    }
+    assert found == {("engines/registry.py", engine) for engine in engines}
+    assert not any(
+        within(module, f"slipway.planner.engines.{engine}")
+        for above in ("cli", "components", "stacks")
+        for path in python_files(above)
+        for module in imports(path)
+        for engine in engines
+    )
+
+
 def test_the_rule_sees_imports_at_all() -> None:
     assert "slipway.plan.platform" in imports(ROOT / "components/serving/nomad_job.py")

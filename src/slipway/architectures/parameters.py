@@ -104,6 +104,11 @@ def linear_layers(architecture: Architecture) -> frozenset[int]:
     return frozenset(range(layers)) - attending_layers(layers, layers - linear.layers)
 
 
+def kv_heads_per_device(architecture: Architecture, tensor: int) -> int:
+    """KV heads are divided, and replicated once there are more devices than heads."""
+    return max(1, -(-architecture.kv_heads // tensor))
+
+
 def _by_packing(architecture: Architecture, matrix: Matrix) -> Iterator[Matrix]:
     """The matrix in the layers where it is quantized, and in those where it is kept."""
     kept = {

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from slipway.config.catalog import Accelerator, Architecture
+from slipway.config.model import VllmEngine
 from slipway.plan.figures import DeviceMemory, Layout, Precision
-from slipway.planner.engines.vllm.kv_cache import (
-    in_flight_tokens,
-    kv_bytes_per_token,
-    sequence_memory,
-)
-from slipway.planner.engines.vllm.memory import ONE_DEVICE, default_batched_tokens, device_memory
-from slipway.planner.engines.vllm.parallelism import DEVICES_PER_NODE
-from slipway.planner.engines.vllm.precisions import engine_problems, published_problems
-from slipway.planner.engines.vllm.validity import replica_problems
+from slipway.planner.engines.adapter import AcceleratorReplica, EngineAdapter, MemorySettings
+from slipway.planner.engines.registry import ENGINES
+from slipway.planner.hardware import DEVICES_PER_NODE
 from slipway.planner.units import GIB
 
-from .quantization import KV_BYTES
 from .verdict import Verdict, verdict, what_decides
 
 # The shortest useful length where none is asked for: a prompt and an answer.
 SHORTEST_LENGTH = 2048
 
 BF16 = Precision()
+ONE_DEVICE = Layout()
 REPLICA_SIZES = (1, 2, 4, 8, 16, 32, 64)  # devices
 # Schemes to try instead: wider ones where a scheme's groups cannot be split.
 OTHER_WEIGHTS = {
@@ -50,6 +44,7 @@ class Deployment:
     the model's context."""
 
     accelerator: str  # catalog key
+    engine: str = VllmEngine.TAG
     layout: Layout = ONE_DEVICE
     precision: Precision = BF16
     max_len: int | None = None
@@ -93,7 +88,9 @@ def fit(
 ) -> Fit:
     """Whether one replica fits. `accelerators` come from the catalog."""
     answer = _answer(architecture, deployment, accelerators, devices_per_node)
-    unserved = engine_problems(deployment.accelerator, accelerators[deployment.accelerator])
+    unserved = ENGINES[deployment.engine].accelerator_problems(
+        deployment.accelerator, accelerators[deployment.accelerator]
+    )
     if answer.feasible or unserved:
         return answer
     suggestions = _suggestions(architecture, answer, accelerators, devices_per_node)
@@ -134,42 +131,51 @@ def _answer(
     accelerators: Mapping[str, Accelerator],
     devices_per_node: int,
 ) -> Fit:
-    accelerator, precision = accelerators[deployment.accelerator], deployment.precision
-    refusals = tuple(_refusals(architecture, deployment, accelerator, devices_per_node))
-    length = deployment.max_len or _sure_length(architecture, accelerator, deployment)
-    memory = _memory(architecture, accelerator, deployment, length)
+    engine = ENGINES[deployment.engine]
+    replica = _replica(architecture, deployment, accelerators, devices_per_node)
+    refusals = tuple(_refusals(engine, replica, deployment.max_len or 0))
+    length = deployment.max_len or _sure_length(engine, replica)
+    replica = replace(replica, max_model_len=length)
+    memory = engine.device_memory(replica)
+    whole_model = engine.device_memory(replace(replica, layout=ONE_DEVICE))
     found: Verdict = "cannot_run" if refusals else verdict(memory)
     runs = found in {"fits", "may_fit"}
     return Fit(
         deployment=deployment,
         verdict=found,
-        reasons=refusals
-        or tuple(_memory_reasons(architecture, accelerator, deployment, memory, length)),
+        reasons=refusals or tuple(_memory_reasons(engine, replica, memory)),
         suggestions=(),
         max_len=length,
-        kv_bytes_per_token=kv_bytes_per_token(architecture, bytes_per_value=KV_BYTES[precision.kv]),
+        kv_bytes_per_token=whole_model.kv_bytes_per_token,
         kv_tokens=0 if refusals else memory.kv_tokens,
         max_concurrent_requests=_at_once(deployment, memory) if runs else 0,
         memory=memory,
     )
 
 
-def _refusals(
+def _replica(
     architecture: Architecture,
     deployment: Deployment,
-    accelerator: Accelerator,
+    accelerators: Mapping[str, Accelerator],
     devices_per_node: int,
-) -> Iterator[str]:
-    """Why the engine does not start, whatever the memory."""
-    yield from replica_problems(
-        architecture,
-        deployment.accelerator,
-        accelerator,
+) -> AcceleratorReplica:
+    return AcceleratorReplica(
+        architecture=architecture,
+        accelerator_name=deployment.accelerator,
+        accelerator=accelerators[deployment.accelerator],
+        devices_per_node=devices_per_node,
         layout=deployment.layout,
         precision=deployment.precision,
-        devices_per_node=devices_per_node,
+        max_model_len=deployment.max_len or architecture.context,
+        max_num_seqs=deployment.max_num_seqs,
+        memory=MemorySettings(utilization=deployment.utilization),
     )
-    length, context = deployment.max_len or 0, architecture.context
+
+
+def _refusals(engine: EngineAdapter, replica: AcceleratorReplica, length: int) -> Iterator[str]:
+    """Why the engine does not start, whatever the memory."""
+    yield from engine.replica_problems(replica)
+    context = replica.architecture.context
     if length > context:
         yield f"{length:,} tokens are more than the {context:,} it was trained for"
 
@@ -180,84 +186,33 @@ def _at_once(deployment: Deployment, memory: DeviceMemory) -> int:
     return min(held, deployment.layout.data * deployment.max_num_seqs)
 
 
-def _sure_length(
-    architecture: Architecture, accelerator: Accelerator, deployment: Deployment
-) -> int:
+def _sure_length(engine: EngineAdapter, replica: AcceleratorReplica) -> int:
     """The longest length that fits whatever the error, and is long enough for an answer."""
-    memory = _memory(architecture, accelerator, deployment, architecture.context)
-    sure = memory.kv_cache_bytes - memory.error_bytes
-    longest = _longest(architecture, accelerator, deployment, sure)
-    return min(architecture.context, max(SHORTEST_LENGTH, longest))
-
-
-def longest_sequence(
-    architecture: Architecture,
-    cache: int,
-    *,
-    bytes_per_value: int,
-    layout: Layout,
-    in_flight: int,
-) -> int:
-    """The longest sequence in tokens, up to the context, that fits in `cache` bytes of a device."""
-
-    sequence = sequence_memory(
-        architecture, bytes_per_value=bytes_per_value, layout=layout, in_flight=in_flight
-    )
-    lengths = range(1, architecture.context + 1)
-    return bisect_right(lengths, cache, key=sequence.held_bytes)
-
-
-def _longest(
-    architecture: Architecture, accelerator: Accelerator, deployment: Deployment, cache: int
-) -> int:
-    layout = deployment.layout
-    return longest_sequence(
-        architecture,
-        cache,
-        bytes_per_value=KV_BYTES[deployment.precision.kv],
-        layout=layout,
-        in_flight=in_flight_tokens(layout, default_batched_tokens(accelerator)),
-    )
-
-
-def _memory(
-    architecture: Architecture, accelerator: Accelerator, deployment: Deployment, length: int
-) -> DeviceMemory:
-    return device_memory(
-        architecture,
-        accelerator,
-        layout=deployment.layout,
-        precision=deployment.precision,
-        max_len=length,
-        max_num_seqs=deployment.max_num_seqs,
-        utilization=deployment.utilization,
-    )
+    memory = engine.device_memory(replica)
+    longest = engine.longest_sequence(replica, memory.kv_cache_bytes - memory.error_bytes)
+    return min(replica.architecture.context, max(SHORTEST_LENGTH, longest))
 
 
 def _memory_reasons(
-    architecture: Architecture,
-    accelerator: Accelerator,
-    deployment: Deployment,
-    memory: DeviceMemory,
-    length: int,
+    engine: EngineAdapter, replica: AcceleratorReplica, memory: DeviceMemory
 ) -> Iterator[str]:
     """Why it does not fit, or what decides whether it does."""
     found, cache = verdict(memory), memory.kv_cache_bytes
     if found == "fits":
         return
     if found == "may_fit":
-        yield what_decides(memory, length)
+        yield what_decides(memory, replica.max_model_len)
     elif cache < 0:
-        engine = memory.usable_bytes - memory.weights_bytes - cache
+        taken = memory.usable_bytes - memory.weights_bytes - cache
         yield (
-            f"weights take {_gib(memory.weights_bytes)} and the engine {_gib(engine)} of the"
+            f"weights take {_gib(memory.weights_bytes)} and the engine {_gib(taken)} of the"
             f" {_gib(memory.usable_bytes)} usable on each device: {_gib(-cache)} short"
         )
     else:
-        longest = _longest(architecture, accelerator, deployment, cache)
+        longest = engine.longest_sequence(replica, cache)
         yield (
             f"the KV cache that is left, {_gib(cache)}, holds one sequence of {longest:,} tokens,"
-            f" not of {length:,}"
+            f" not of {replica.max_model_len:,}"
         )
 
 
@@ -274,7 +229,7 @@ def _suggestions(
         _pipelined(deployment),
         *([change] for change in _other_weights(architecture, deployment)),
         _narrower_kv(deployment),
-        _shorter(architecture, refused, accelerators),
+        _shorter(refused, _replica(architecture, deployment, accelerators, devices_per_node)),
         _larger_devices(deployment, accelerators),
     )
     for kind in kinds:
@@ -313,7 +268,7 @@ def _options(layout: Layout) -> str:
 def _other_weights(architecture: Architecture, deployment: Deployment) -> Iterator[Change]:
     precision = deployment.precision
     others = OTHER_WEIGHTS.get(precision.weights, ())
-    if published_problems(architecture, precision.weights):
+    if ENGINES[deployment.engine].weights_problems(architecture, precision.weights):
         others = (architecture.published_weights,)
     for scheme in others:
         changed = replace(precision, weights=scheme)
@@ -326,13 +281,10 @@ def _narrower_kv(deployment: Deployment) -> Iterator[Change]:
         yield f"--kv-dtype {NARROWEST_KV}", replace(deployment, precision=narrower)
 
 
-def _shorter(
-    architecture: Architecture, refused: Fit, accelerators: Mapping[str, Accelerator]
-) -> Iterator[Change]:
+def _shorter(refused: Fit, replica: AcceleratorReplica) -> Iterator[Change]:
     deployment, memory = refused.deployment, refused.memory
-    accelerator = accelerators[deployment.accelerator]
     sure = memory.kv_cache_bytes - memory.error_bytes
-    longest = _longest(architecture, accelerator, deployment, sure)
+    longest = ENGINES[deployment.engine].longest_sequence(replica, sure)
     if deployment.max_len is not None and longest >= SHORTEST_LENGTH:
         yield f"--max-len {longest}", replace(deployment, max_len=longest)
 

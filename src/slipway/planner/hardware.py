@@ -8,6 +8,8 @@ from slipway.config.catalog import Accelerator
 from slipway.plan.figures import Layout
 from slipway.planner.supply.supply import Supply
 
+DEVICES_PER_NODE = 8  # of the servers that models are split in; the same for all clouds and vendors
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:

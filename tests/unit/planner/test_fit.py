@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from cli.views.fit_table import memory_parts
 from slipway.plan.figures import Layout, Precision
-from slipway.planner.fit import Deployment, Fit, fit, longest_sequence, replica_layout
+from slipway.planner.fit import Deployment, Fit, fit, replica_layout
 from tests.unit.planner.architectures import ACCELERATORS, MODELS
-from tests.unit.planner.engines.vllm.sequences import sequence_kv_bytes
 
 GIB = 2**30
 
@@ -210,28 +209,6 @@ def test_numbers_that_contradict_each_other_are_refused(said: tuple[int | None, 
     devices, tensor, pipeline = said
     with pytest.raises(ValueError, match=f"{devices} devices are not"):
         replica_layout(devices=devices, tensor=tensor, pipeline=pipeline)
-
-
-@given(
-    model=st.sampled_from(sorted(MODELS)),
-    cache=st.integers(0, 200 * GIB),
-    tensor=st.sampled_from([1, 2, 4]),
-)
-def test_the_longest_sequence_fits_and_the_next_does_not(
-    model: str, cache: int, tensor: int
-) -> None:
-    architecture, layout = MODELS[model], Layout(tensor=tensor)
-    longest = longest_sequence(
-        architecture, cache, bytes_per_value=2, layout=layout, in_flight=4096
-    )
-
-    def needed(tokens: int) -> int:
-        return sequence_kv_bytes(
-            architecture, tokens=tokens, bytes_per_value=2, layout=layout, in_flight=4096
-        )
-
-    assert longest == 0 or needed(longest) <= cache  # states take room before the first token
-    assert longest == architecture.context or needed(longest + 1) > cache
 
 
 @given(

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from slipway.config.artifacts import Artifacts
+from slipway.config.calibration import StepTimes
 from slipway.config.catalog import Accelerator, Architecture
 from slipway.config.errors import Problem
 from slipway.config.model import Model, ModelSettings
-from slipway.plan.figures import ColdStart, DeviceMemory, Layout, Precision
-from slipway.plan.platform import JsonObject, WeightsSpec
+from slipway.plan.figures import ColdStart, DeviceMemory, Layout, Precision, ServingEstimate
+from slipway.plan.platform import JsonObject, LatencyGoal, WeightsSpec
+from slipway.planner.calibration import Calibration
+from slipway.planner.hardware import Hardware
 from slipway.planner.supply.supply import Supply
 
 
@@ -90,11 +93,85 @@ class EngineMetrics:
     tpot: str  # histogram
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadShape:
+    """The load of one replica. Lengths are those of the mean request."""
+
+    requests_per_s: float
+    input_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A replica and the requests it answers. Without `hardware` it runs on processors."""
+
+    architecture: Architecture
+    hardware: Hardware | None
+    layout: Layout
+    precision: Precision
+    load: LoadShape
+    goal: LatencyGoal
+    memory: DeviceMemory
+    max_num_seqs: int
+    calibration: Calibration | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """The operating point at which the constants are taken."""
+
+    prompt_tokens: float  # computed in one step
+    sequences: float  # sequences decoding together
+    context: float  # tokens of each of them
+
+
+class Latency(Protocol):
+    """An engine's times: measured where the calibration has a matching row, else estimated."""
+
+    def serving_estimate(self, served: Served) -> ServingEstimate:
+        """One replica under its load, or under what it sustains where the load is higher.
+
+        TTFT and TPOT are means; `requests_per_s` meets the goal at the 95th percentile, and is 0
+        when a single request misses it. Raises ValueError for processors without a measurement.
+        """
+        ...
+
+    def with_sustained_error(self, estimate: ServingEstimate, served: Served) -> ServingEstimate:
+        """The estimate with the error of `requests_per_s`."""
+        ...
+
+    def step_times(
+        self,
+        architecture: Architecture,
+        hardware: Hardware | None,
+        *,
+        layout: Layout,
+        precision: Precision,
+        around: Operation,
+        calibration: Calibration,
+    ) -> tuple[StepTimes, str] | None:
+        """The times of a step as the simulator has them, and their source; None on processors
+        without a measurement."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySources:
+    """Where the figures of DeviceMemory are from, for people."""
+
+    parts: Mapping[str, str]  # by the name of the part
+    engine: str  # what the engine itself takes
+    kv_cache: str
+    sequences: str  # what one of them holds of the cache
+
+
 class EngineAdapter(Protocol):
     """One engine. Methods that can refuse return problems, each with a key and a fix."""
 
     simulated: bool  # its times are constants, so nothing it does is a measurement
     metrics: EngineMetrics
+    latency: Latency
     # Python environments of its replicas, and the package that gives each its version
     environments: Mapping[str, str]
 
@@ -114,8 +191,27 @@ class EngineAdapter(Protocol):
         """Why the engine serves no model on this accelerator, whose catalog key is `name`."""
         ...
 
-    def device_memory(self, replica: AcceleratorReplica) -> DeviceMemory | tuple[str, ...]:
-        """The memory per device, or every reason why the engine cannot run this replica."""
+    def weights_problems(self, architecture: Architecture, weights: str) -> tuple[str, ...]:
+        """Why the model's weights cannot be in this scheme, or gain nothing from it."""
+        ...
+
+    def replica_problems(self, replica: AcceleratorReplica) -> tuple[str, ...]:
+        """Every reason why the engine cannot run this replica, whatever its memory."""
+        ...
+
+    def device_memory(self, replica: AcceleratorReplica) -> DeviceMemory:
+        """The memory of the fullest device."""
+        ...
+
+    def longest_sequence(self, replica: AcceleratorReplica, cache_bytes: int) -> int:
+        """Tokens of the longest sequence, up to the context, that fits in so much of a device's KV
+        cache."""
+        ...
+
+    def memory_sources(self, architecture: Architecture, weights: str) -> MemorySources: ...
+
+    def batched_tokens(self, model: Model, accelerator: Accelerator | None, sequences: int) -> int:
+        """The most tokens of one step of a replica that decodes so many sequences together."""
         ...
 
     def processor_precision(self, model: Model) -> Precision: ...

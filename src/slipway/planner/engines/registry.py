@@ -11,8 +11,9 @@ from .adapter import EngineAdapter
 from .sim.adapter import SimAdapter
 from .vllm.adapter import VllmAdapter
 
+_VLLM = VllmAdapter()
 ENGINES: Mapping[str, EngineAdapter] = MappingProxyType(
-    {VllmEngine.TAG: VllmAdapter(), SimEngine.TAG: SimAdapter()}
+    {VllmEngine.TAG: _VLLM, SimEngine.TAG: SimAdapter(simulates=_VLLM)}
 )
 
 

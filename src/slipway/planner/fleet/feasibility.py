@@ -32,19 +32,18 @@ def replica_memory(
 def asked_memory(demand: Demand, supply: Supply, layout: Layout) -> DeviceMemory | tuple[str, ...]:
     """The memory that the replica asks of each device, whether it fits or not, or every reason why
     the engine does not run it."""
-    return demand.engine.device_memory(
-        AcceleratorReplica(
-            architecture=demand.architecture,
-            accelerator_name=supply.accelerator_name,
-            accelerator=supply.device,
-            devices_per_node=supply.accelerators_per_node,
-            layout=layout,
-            precision=demand.precision,
-            max_model_len=demand.max_model_len,
-            max_num_seqs=demand.max_num_seqs,
-            memory=demand.memory,
-        )
+    replica = AcceleratorReplica(
+        architecture=demand.architecture,
+        accelerator_name=supply.accelerator_name,
+        accelerator=supply.device,
+        devices_per_node=supply.accelerators_per_node,
+        layout=layout,
+        precision=demand.precision,
+        max_model_len=demand.max_model_len,
+        max_num_seqs=demand.max_num_seqs,
+        memory=demand.memory,
     )
+    return demand.engine.replica_problems(replica) or demand.engine.device_memory(replica)
 
 
 def _why_not(demand: Demand, supply: Supply, memory: DeviceMemory) -> str:

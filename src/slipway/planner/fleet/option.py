@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from slipway.config.load import Load
 from slipway.plan.figures import (
@@ -17,13 +16,7 @@ from slipway.plan.figures import (
 )
 from slipway.plan.platform import LatencyGoal
 from slipway.planner.calibration import Calibration
-from slipway.planner.engines.adapter import ProcessorEnginePlan
-from slipway.planner.engines.vllm.latency.replica import (
-    LoadShape,
-    Served,
-    serving_estimate,
-    with_sustained_error,
-)
+from slipway.planner.engines.adapter import LoadShape, ProcessorEnginePlan, Served
 from slipway.planner.hardware import Hardware, replica_hardware
 from slipway.planner.quantization import SCHEMES, weight_bytes
 from slipway.planner.supply.supply import Supply
@@ -71,8 +64,10 @@ def make_option(
     if load is None:
         return _without_load(demand, supply, layout, memory, start)
 
+    latency = demand.engine.latency
+
     def estimate(replicas: int) -> ServingEstimate:
-        return _serving(
+        return latency.serving_estimate(
             _served(
                 demand,
                 replica_hardware(supply, layout),
@@ -115,7 +110,8 @@ def with_errors(option: Option, calibration: Calibration) -> Option:
         memory=option.memory,
         calibration=calibration,
     )
-    alone = with_sustained_error(_serving(served), served)
+    latency = demand.engine.latency
+    alone = latency.with_sustained_error(latency.serving_estimate(served), served)
     low, high = alone.requests_per_s.low, alone.requests_per_s.high
     sustained = replace(option.serving.requests_per_s, low=low, high=high)
     return replace(
@@ -200,12 +196,6 @@ def _against(goal: LatencyGoal, serving: ServingEstimate) -> str:
     )
     _, said = max((ms / most, f"{name} {ms:.3g} of {most} ms") for name, ms, most in times if most)
     return said
-
-
-@lru_cache(maxsize=4096)
-def _serving(served: Served) -> ServingEstimate:
-    """The same for all pools whose hardware is the same."""
-    return serving_estimate(served)
 
 
 def _served(

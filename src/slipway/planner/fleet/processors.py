@@ -10,9 +10,8 @@ from slipway.config.load import Load
 from slipway.config.model import Model
 from slipway.plan.figures import Cost, Figure, Layout, ServingEstimate
 from slipway.planner.calibration import Calibration
-from slipway.planner.engines.adapter import ProcessorEnginePlan
+from slipway.planner.engines.adapter import ProcessorEnginePlan, Served
 from slipway.planner.engines.registry import engine_of
-from slipway.planner.engines.vllm.latency.replica import Served, serving_estimate
 from slipway.planner.placement import Placement
 from slipway.planner.supply.supply import Supply
 from slipway.planner.units import MIB
@@ -64,7 +63,7 @@ def _measured(
     measured = calibration.find(demand.architecture, None, layout=Layout(), precision=precision)
     if load is None or measured is None:
         return None
-    return serving_estimate(
+    return demand.engine.latency.serving_estimate(
         Served(
             architecture=demand.architecture,
             hardware=None,

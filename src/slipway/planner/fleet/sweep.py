@@ -14,7 +14,6 @@ from slipway.config.load import Load
 from slipway.plan.figures import Figure, Layout, Precision, Refusal
 from slipway.plan.platform import LatencyGoal
 from slipway.planner.calibration import Calibration
-from slipway.planner.engines.vllm.precisions import published_problems
 from slipway.planner.quantization import KV_BYTES, SCHEMES, Scheme, describe_precision
 from slipway.planner.supply.aws import aws_supply
 from slipway.planner.supply.supply import Supply
@@ -124,7 +123,8 @@ def precisions(demand: Demand) -> tuple[Precision, ...]:
     """The declared precision first, then the published weights and narrower ones, each with a KV
     cache of 16 and of 8 bits. Precisions that differ in name only (fp16, bf16) count once."""
     architecture = demand.architecture
-    narrower = [each for each in NARROWER_WEIGHTS if not published_problems(architecture, each)]
+    refused = demand.engine.weights_problems
+    narrower = [each for each in NARROWER_WEIGHTS if not refused(architecture, each)]
     weights = [architecture.published_weights, *narrower]
     distinct: dict[tuple[Scheme, int], Precision] = {}
     for precision in (
@@ -188,7 +188,7 @@ def _width(precision: Precision) -> tuple[int, int]:
 
 def _refused_weights(demand: Demand) -> Iterator[Refusal]:
     for weights in NARROWER_WEIGHTS:
-        reasons = published_problems(demand.architecture, weights)
+        reasons = demand.engine.weights_problems(demand.architecture, weights)
         if reasons:
             yield Refusal(pool=f"{weights} weights", reasons=reasons)
 

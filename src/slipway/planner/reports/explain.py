@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from slipway.architectures.parameters import kv_heads_per_device
 from slipway.config.catalog import Accelerator, Architecture, Sourced
 from slipway.plan.figures import Basis, DeviceMemory, Figure, SequenceMemory
 from slipway.plan.platform import ModelPlan
-from slipway.planner.engines.vllm.memory import part_sources
-from slipway.planner.engines.vllm.parallelism import kv_heads_per_device
+from slipway.planner.engines.registry import ENGINES
 from slipway.planner.fleet.layouts import describe_layout
 from slipway.planner.quantization import KV_BYTES, SCHEMES
 from slipway.planner.units import GIB, MIB
 
 from .price_date import dated
-
-ENGINE = "vllm/v1/worker/gpu_worker.py, determine_available_memory"
-MEMORY_MODEL = "slipway.planner.engines.vllm.memory"
-BLOCKS = "whole blocks, in groups of layers (slipway.planner.engines.vllm.kv_cache)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +69,8 @@ def _facts(architecture: Architecture) -> tuple[str, str]:
 def _memory(
     model: ModelPlan, architecture: Architecture, accelerator: Accelerator | None
 ) -> Iterator[Line]:
-    memory = model.memory
+    memory, engine = model.memory, ENGINES[model.replica.document["engine"]["kind"]]
+    sources = engine.memory_sources(architecture, model.precision.weights)
     if accelerator is not None:
         printed = accelerator.offered_source or _origin(accelerator)
         yield Line(
@@ -94,23 +91,23 @@ def _memory(
         arithmetic=f"{model.precision.weights}: {scheme.bits} bits,"
         f" {describe_layout(model.layout)}, ± {_gib(memory.weights_error_bytes)}",
         result=_gib(memory.weights_bytes),
-        source=part_sources(architecture, model.precision.weights)["weights"],
+        source=sources.parts["weights"],
     )
     for name, size in _engine_parts(memory):
         if size:
             yield Line(
-                quantity=f"  - {name}", arithmetic="", result=_gib(size), source=MEMORY_MODEL
+                quantity=f"  - {name}", arithmetic="", result=_gib(size), source=sources.engine
             )
     yield Line(
         quantity="  = KV cache",
         arithmetic=f"what is left, ± {_gib(memory.error_bytes)}",
         result=_gib(memory.kv_cache_bytes),
-        source=ENGINE,
+        source=sources.kv_cache,
     )
-    yield from _cache(model, architecture)
+    yield from _cache(model, architecture, sources.sequences)
 
 
-def _cache(model: ModelPlan, architecture: Architecture) -> Iterator[Line]:
+def _cache(model: ModelPlan, architecture: Architecture, blocks: str) -> Iterator[Line]:
     """What tokens and sequences hold of it."""
     memory, sequence = model.memory, model.memory.sequence
     engine, groups = model.replica.document["engine"], f", x {model.layout.data} (data parallel)"
@@ -118,7 +115,7 @@ def _cache(model: ModelPlan, architecture: Architecture) -> Iterator[Line]:
     yield _kv_per_token(model, architecture)
     mixed = sequence.windowed_block_bytes or sequence.state_bytes
     if mixed:
-        yield _sequence(f"KV of the longest sequence, {longest:,}", sequence, longest)
+        yield _sequence(f"KV of the longest sequence, {longest:,}", sequence, longest, blocks)
         share = f"{sequence.held_bytes(longest):,} B x {longest:,} tokens"
     else:
         share = f"{memory.kv_bytes_per_token:,} B"
@@ -130,7 +127,7 @@ def _cache(model: ModelPlan, architecture: Architecture) -> Iterator[Line]:
     )
     load = model.load
     length = round(load.input_tokens + load.output_tokens) if load else longest
-    yield _sequence(f"KV of the mean request, {length:,}", sequence, length)
+    yield _sequence(f"KV of the mean request, {length:,}", sequence, length, blocks)
     if memory.started_cache_bytes > memory.kv_cache_bytes:
         yield Line(
             quantity="KV cache assumed, if it starts",
@@ -147,7 +144,7 @@ def _cache(model: ModelPlan, architecture: Architecture) -> Iterator[Line]:
     )
 
 
-def _sequence(quantity: str, sequence: SequenceMemory, tokens: int) -> Line:
+def _sequence(quantity: str, sequence: SequenceMemory, tokens: int, source: str) -> Line:
     """What one sequence holds of one device's cache."""
     blocks = -(-tokens // sequence.block_tokens)
     parts = [
@@ -162,7 +159,7 @@ def _sequence(quantity: str, sequence: SequenceMemory, tokens: int) -> Line:
         quantity=quantity,
         arithmetic=" + ".join(parts),
         result=_gib(sequence.held_bytes(tokens)),
-        source=BLOCKS,
+        source=source,
     )
 
 

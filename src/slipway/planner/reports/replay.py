@@ -7,16 +7,11 @@ from slipway.config.model import Model
 from slipway.inputs import PlanInputs
 from slipway.plan.platform import JsonObject, ModelPlan, PlatformPlan
 from slipway.planner.calibration import calibration_of
+from slipway.planner.engines.adapter import Operation
 from slipway.planner.engines.registry import engine_of
-from slipway.planner.engines.vllm.arguments import batched_tokens
-from slipway.planner.engines.vllm.latency.step_times import Operation, step_times
-from slipway.planner.engines.vllm.memory import default_batched_tokens
 from slipway.planner.fleet.demand import load_of
 from slipway.planner.hardware import replica_hardware
 from slipway.planner.supply.supplies import plan_hosts
-
-# vLLM's default for a server without a large accelerator, and engine_sim's.
-_SMALL_BATCHED_TOKENS = 2048
 
 
 def replay_fleet(
@@ -71,7 +66,7 @@ def _profile(inputs: PlanInputs, model: Model, planned: ModelPlan) -> str | Json
     if constants is not None:
         return constants
     supply = plan_hosts(inputs).supplies[planned.pool]
-    found = step_times(
+    found = engine_of(model).latency.step_times(
         inputs.catalog.models[planned.architecture],
         replica_hardware(supply, planned.layout) if planned.accelerator else None,
         layout=planned.layout,
@@ -109,14 +104,9 @@ def _operation(inputs: PlanInputs, model: Model, planned: ModelPlan) -> Operatio
 
 
 def _batched_tokens(inputs: PlanInputs, model: Model, planned: ModelPlan) -> int:
-    """vLLM's max_num_batched_tokens, as stated or by default."""
-    engine = model.settings.engine
-    stated = batched_tokens(engine)
-    if stated is not None:
-        return stated
     accelerator = inputs.catalog.accelerators.get(planned.accelerator)
-    default = default_batched_tokens(accelerator) if accelerator else _SMALL_BATCHED_TOKENS
-    return max(default, engine.max_num_seqs * planned.layout.data)
+    sequences = model.settings.engine.max_num_seqs * planned.layout.data
+    return engine_of(model).batched_tokens(model, accelerator, sequences)
 
 
 def _usd_per_hour(planned: ModelPlan) -> float | None:

@@ -17,8 +17,9 @@ from slipway.inputs import load_inputs
 from slipway.plan.figures import Layout, Precision
 from slipway.plan.platform import JsonObject
 from slipway.planner.calibration import Calibration, MeasuredReplica
+from slipway.planner.engines.adapter import Operation
 from slipway.planner.engines.vllm.latency.roofline import decode, machine, pass_ms, prefill
-from slipway.planner.engines.vllm.latency.step_times import Operation, step_times
+from slipway.planner.engines.vllm.latency.step_times import step_times
 from slipway.planner.hardware import Hardware
 from slipway.planner.platform import make_plan
 from slipway.planner.reports.replay import replay_fleet

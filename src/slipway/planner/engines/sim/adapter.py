@@ -12,14 +12,15 @@ from slipway.plan.figures import ColdStart, DeviceMemory, Figure, Layout, Precis
 from slipway.planner.engines.adapter import (
     AcceleratorDemand,
     AcceleratorReplica,
+    EngineAdapter,
     EnginePlan,
+    MemorySources,
     ProcessorEnginePlan,
     license_of,
 )
 from slipway.planner.engines.kv_cache import cache_problems
 from slipway.planner.engines.sim.arguments import argument_problems
 from slipway.planner.engines.sim.memory import simulated_replica
-from slipway.planner.engines.vllm.metrics import METRICS
 from slipway.planner.supply.supply import Supply
 
 CPU_MHZ = 100
@@ -28,9 +29,15 @@ PROTOCOLS = ("http", "grpc")  # those of the engine that it simulates
 
 
 class SimAdapter:
+    """Simulates an engine: it reports that engine's metrics, and serves as that one does."""
+
     simulated = True
-    metrics = METRICS  # it reports under vLLM's names
     environments = ENVIRONMENTS
+
+    def __init__(self, simulates: EngineAdapter) -> None:
+        self._simulates = simulates
+        self.metrics = simulates.metrics
+        self.latency = simulates.latency
 
     def on_processors(
         self, model: Model, architecture: Architecture, _supply: Supply, artifacts: Artifacts
@@ -96,8 +103,23 @@ class SimAdapter:
     def accelerator_problems(self, name: str, accelerator: Accelerator) -> tuple[str, ...]:
         raise NotImplementedError("accelerator_demand refuses it")
 
-    def device_memory(self, replica: AcceleratorReplica) -> DeviceMemory | tuple[str, ...]:
+    def weights_problems(self, architecture: Architecture, weights: str) -> tuple[str, ...]:
         raise NotImplementedError("accelerator_demand refuses it")
+
+    def replica_problems(self, replica: AcceleratorReplica) -> tuple[str, ...]:
+        raise NotImplementedError("accelerator_demand refuses it")
+
+    def device_memory(self, replica: AcceleratorReplica) -> DeviceMemory:
+        raise NotImplementedError("accelerator_demand refuses it")
+
+    def longest_sequence(self, replica: AcceleratorReplica, cache_bytes: int) -> int:
+        raise NotImplementedError("accelerator_demand refuses it")
+
+    def memory_sources(self, architecture: Architecture, weights: str) -> MemorySources:
+        return self._simulates.memory_sources(architecture, weights)
+
+    def batched_tokens(self, model: Model, accelerator: Accelerator | None, sequences: int) -> int:
+        return self._simulates.batched_tokens(model, accelerator, sequences)
 
     def processor_precision(self, _model: Model) -> Precision:
         return Precision(weights="fp32", kv="fp32")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
+from slipway.architectures.parameters import kv_heads_per_device
 from slipway.config.catalog import Architecture, MixtureOfExperts
 from slipway.plan.figures import Layout
 from slipway.planner.quantization import ExpertKernel
 
-from .parallelism import expert_slices, kv_heads_per_device
+from .parallelism import expert_slices
 from .releases import NEWEST, Release
 
 ACTIVATION_BYTES = 2

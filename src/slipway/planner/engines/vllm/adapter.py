@@ -21,7 +21,9 @@ from slipway.planner.engines.adapter import (
     AcceleratorDemand,
     AcceleratorReplica,
     EnginePlan,
+    Latency,
     MemorySettings,
+    MemorySources,
     ProcessorEnginePlan,
     license_of,
 )
@@ -31,11 +33,17 @@ from slipway.planner.engines.vllm.arguments import (
     batched_tokens,
     lora_adapters,
 )
+from slipway.planner.engines.vllm.kv_cache import in_flight_tokens, longest_sequence
+from slipway.planner.engines.vllm.latency.replica import serving_estimate, with_sustained_error
+from slipway.planner.engines.vllm.latency.step_times import step_times
 from slipway.planner.engines.vllm.memory import (
     CPU_ENGINE_OVERHEAD_BYTES,
     DTYPE_SCHEMES,
+    SMALL_BATCHED_TOKENS,
     cpu_replica,
+    default_batched_tokens,
     device_memory,
+    memory_sources,
 )
 from slipway.planner.engines.vllm.metrics import METRICS
 from slipway.planner.engines.vllm.precisions import (
@@ -45,6 +53,7 @@ from slipway.planner.engines.vllm.precisions import (
     published_problems,
 )
 from slipway.planner.engines.vllm.validity import replica_problems
+from slipway.planner.quantization import KV_BYTES
 from slipway.planner.supply.supply import MHZ_PER_CORE, Supply
 
 WEIGHTS_VERSION = 1  # of weights.json
@@ -72,9 +81,17 @@ ENVIRONMENTS: Mapping[str, str] = {"triton": "nvidia-pytriton", "vllm": "vllm-cp
 PROTOCOLS = ("http", "grpc")  # vLLM's API server and Triton's
 
 
+class VllmLatency:
+    # Cached, because it is the same for all pools whose hardware is the same.
+    serving_estimate = staticmethod(lru_cache(maxsize=4096)(serving_estimate))
+    with_sustained_error = staticmethod(with_sustained_error)
+    step_times = staticmethod(step_times)
+
+
 class VllmAdapter:
     simulated = False
     metrics = METRICS
+    latency: Latency = VllmLatency()
     environments = ENVIRONMENTS
 
     def on_processors(
@@ -191,8 +208,11 @@ class VllmAdapter:
     def accelerator_problems(self, name: str, accelerator: Accelerator) -> tuple[str, ...]:
         return engine_problems(name, accelerator)
 
-    def device_memory(self, replica: AcceleratorReplica) -> DeviceMemory | tuple[str, ...]:
-        reasons = replica_problems(
+    def weights_problems(self, architecture: Architecture, weights: str) -> tuple[str, ...]:
+        return published_problems(architecture, weights)
+
+    def replica_problems(self, replica: AcceleratorReplica) -> tuple[str, ...]:
+        return replica_problems(
             replica.architecture,
             replica.accelerator_name,
             replica.accelerator,
@@ -200,7 +220,31 @@ class VllmAdapter:
             precision=replica.precision,
             devices_per_node=replica.devices_per_node,
         )
-        return reasons or _memory_of(replica)
+
+    def device_memory(self, replica: AcceleratorReplica) -> DeviceMemory:
+        return _memory_of(replica)
+
+    def longest_sequence(self, replica: AcceleratorReplica, cache_bytes: int) -> int:
+        layout, stated = replica.layout, replica.memory.max_batched_tokens
+        return longest_sequence(
+            replica.architecture,
+            cache_bytes,
+            bytes_per_value=KV_BYTES[replica.precision.kv],
+            layout=layout,
+            in_flight=in_flight_tokens(
+                layout, stated or default_batched_tokens(replica.accelerator)
+            ),
+        )
+
+    def memory_sources(self, architecture: Architecture, weights: str) -> MemorySources:
+        return memory_sources(architecture, weights)
+
+    def batched_tokens(self, model: Model, accelerator: Accelerator | None, sequences: int) -> int:
+        stated = batched_tokens(model.settings.engine)
+        if stated is not None:
+            return stated
+        default = default_batched_tokens(accelerator) if accelerator else SMALL_BATCHED_TOKENS
+        return max(default, sequences)
 
     def processor_precision(self, model: Model) -> Precision:
         dtype = DTYPE_SCHEMES[settings_of(model).dtype or CPU_DTYPE]

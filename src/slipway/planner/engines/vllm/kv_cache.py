@@ -7,11 +7,11 @@ latent attention and states of linear attention (MambaSpec there).
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 
+from slipway.architectures.parameters import kv_heads_per_device
 from slipway.config.catalog import Architecture, LinearAttention
 from slipway.plan.figures import Layout, SequenceMemory
-
-from .parallelism import kv_heads_per_device
 
 BLOCK_TOKENS = 16  # vLLM's block size: a sequence's last block is allocated whole
 ONE_DEVICE = Layout()
@@ -76,6 +76,22 @@ def sequence_memory(
         window_blocks=math.ceil(reach / block_tokens) + 1 if window else 0,
         state_bytes=linear * STATES * block_bytes,
     )
+
+
+def longest_sequence(
+    architecture: Architecture,
+    cache: int,
+    *,
+    bytes_per_value: int,
+    layout: Layout,
+    in_flight: int,
+) -> int:
+    """The longest sequence in tokens, up to the context, that fits in `cache` bytes of a device."""
+    sequence = sequence_memory(
+        architecture, bytes_per_value=bytes_per_value, layout=layout, in_flight=in_flight
+    )
+    lengths = range(1, architecture.context + 1)
+    return bisect_right(lengths, cache, key=sequence.held_bytes)
 
 
 def in_flight_tokens(layout: Layout, batched_tokens: int) -> int:

@@ -13,9 +13,10 @@ from functools import partial
 from types import MappingProxyType
 
 from slipway.architectures.padding import padded
+from slipway.architectures.parameters import kv_heads_per_device
 from slipway.config.catalog import Accelerator, Architecture
 from slipway.plan.figures import DeviceMemory, Layout, Precision
-from slipway.planner.engines.adapter import LoraAdapters
+from slipway.planner.engines.adapter import LoraAdapters, MemorySources
 from slipway.planner.engines.processor_memory import memory_on_processors
 from slipway.planner.quantization import (
     KV_BYTES,
@@ -27,7 +28,6 @@ from slipway.planner.units import GIB, MIB
 
 from .activations import ACTIVATION_BYTES, activation_bytes
 from .kv_cache import in_flight_tokens, is_mixed, kv_bytes_per_token, sequence_memory
-from .parallelism import kv_heads_per_device
 from .releases import NEWEST, Release
 from .weights import is_exact, loaded_weights
 
@@ -71,11 +71,15 @@ _PART_SOURCES: Mapping[str, str] = MappingProxyType(
 )
 
 
-def part_sources(architecture: Architecture, weights: str) -> Mapping[str, str]:
-    """The source of each part of DeviceMemory, and how it is known."""
+def memory_sources(architecture: Architecture, weights: str) -> MemorySources:
     counted = f"estimate: counted from the architecture ({architecture.source})"
     stored = "exact in total, read from the checkpoint's files; a device's share is computed"
-    return {**_PART_SOURCES, "weights": stored if is_exact(architecture, weights) else counted}
+    return MemorySources(
+        parts={**_PART_SOURCES, "weights": stored if is_exact(architecture, weights) else counted},
+        engine="slipway.planner.engines.vllm.memory",
+        kv_cache="vllm/v1/worker/gpu_worker.py, determine_available_memory",
+        sequences="whole blocks, in groups of layers (slipway.planner.engines.vllm.kv_cache)",
+    )
 
 
 def device_memory(
@@ -143,12 +147,17 @@ def device_memory(
     )
 
 
+# vLLM's max_num_batched_tokens for a server without a large accelerator, and engine_sim's.
+SMALL_BATCHED_TOKENS = 2048
+
+
 def default_batched_tokens(accelerator: Accelerator) -> int:
     """vLLM's max_num_batched_tokens for a server on this device (vllm/engine/arg_utils.py)."""
     gib = accelerator.memory_mib / 1024
     if gib >= 160:
         return 16_384
-    return 8_192 if gib >= 70 and accelerator.fp8_tflops else 2_048  # A100 has no FP8
+    is_large = gib >= 70 and accelerator.fp8_tflops  # A100 has no FP8
+    return 8_192 if is_large else SMALL_BATCHED_TOKENS
 
 
 def graph_bytes(architecture: Architecture, layout: Layout) -> int:

@@ -14,7 +14,7 @@ from slipway.planner.quantization import SCHEMES
 from slipway.planner.wording import counted
 
 EXPERT_SIDE = "an expert's intermediate size"
-DEVICES_PER_NODE = 8  # of the servers that models are split in; the same for all clouds and vendors
+
 
 # DEFAULT_VOCAB_PADDING_SIZE in vllm/model_executor/layers/vocab_parallel_embedding.py
 VOCABULARY_MULTIPLE = 64
@@ -43,11 +43,6 @@ def stage_layers(layers: int, pipeline: int) -> tuple[range, ...]:
         counts[-2 - index] += 1
     ends = [sum(counts[: index + 1]) for index in range(pipeline)]
     return tuple(range(end - size, end) for end, size in zip(ends, counts, strict=True))
-
-
-def kv_heads_per_device(architecture: Architecture, tensor: int) -> int:
-    """KV heads are divided, and replicated once there are more devices than heads."""
-    return max(1, -(-architecture.kv_heads // tensor))
 
 
 def expert_slices(layout: Layout) -> int:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from slipway.architectures.parameters import kv_heads_per_device
 from slipway.config.catalog import Accelerator, Architecture
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.engines.vllm.memory import DTYPE_SCHEMES
-from slipway.planner.engines.vllm.parallelism import expert_slices, kv_heads_per_device
+from slipway.planner.engines.vllm.parallelism import expert_slices
 from slipway.planner.quantization import SCHEMES
 from slipway.planner.wording import counted
 

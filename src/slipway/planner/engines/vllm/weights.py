@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from slipway.architectures.parameters import (
     Matrix,
     input_parameters,
+    kv_heads_per_device,
     layer_matrices,
     output_parameters,
 )
@@ -18,7 +19,7 @@ from slipway.planner.quantization import Scheme, scheme_of, weight_bytes
 from slipway.planner.units import MIB
 
 from .activations import ACTIVATION_BYTES
-from .parallelism import expert_slices, kv_heads_per_device, stage_layers
+from .parallelism import expert_slices, stage_layers
 
 # Errors of the weights in starts of servers (docs/benchmarks/memory.md), rounded up: a share, and
 # what small models have besides.

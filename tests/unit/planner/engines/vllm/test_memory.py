@@ -24,6 +24,7 @@ from slipway.planner.engines.vllm.kv_cache import (
     in_flight_tokens,
     kv_bytes,
     kv_bytes_per_token,
+    longest_sequence,
     sequence_memory,
 )
 from slipway.planner.engines.vllm.memory import (
@@ -36,7 +37,7 @@ from slipway.planner.engines.vllm.memory import (
     default_batched_tokens,
     device_memory,
     graph_bytes,
-    part_sources,
+    memory_sources,
 )
 from slipway.planner.engines.vllm.releases import release_of
 from slipway.planner.engines.vllm.weights import device_weight_bytes, loaded_weights
@@ -664,14 +665,14 @@ def test_bytes_of_the_checkpoints_own_files_replace_what_is_counted() -> None:
     assert read == pytest.approx(10 * GIB + table, rel=0.001)
     assert read > counted
     assert error == 32 * MIB
-    assert part_sources(stored, "bf16")["weights"].startswith("exact")
+    assert memory_sources(stored, "bf16").parts["weights"].startswith("exact")
 
 
 def test_other_weights_than_the_stored_ones_stay_an_estimate() -> None:
     llama = MODELS["llama-3.1-8b"]
     stored = _stated(llama, 20 * GIB)
     assert loaded_weights(stored, "fp8", Layout()) == loaded_weights(llama, "fp8", Layout())
-    assert part_sources(stored, "fp8")["weights"].startswith("estimate")
+    assert memory_sources(stored, "fp8").parts["weights"].startswith("estimate")
 
 
 @given(
@@ -682,3 +683,25 @@ def test_other_weights_than_the_stored_ones_stay_an_estimate() -> None:
 def test_no_band_is_wider_than_a_tenth(model: str, tensor: int, weights: str) -> None:
     loaded, error = loaded_weights(MODELS[model], weights, Layout(tensor=tensor))
     assert 0 < error <= loaded / 10 + 1
+
+
+@given(
+    model=st.sampled_from(sorted(MODELS)),
+    cache=st.integers(0, 200 * GIB),
+    tensor=st.sampled_from([1, 2, 4]),
+)
+def test_the_longest_sequence_fits_and_the_next_does_not(
+    model: str, cache: int, tensor: int
+) -> None:
+    architecture, layout = MODELS[model], Layout(tensor=tensor)
+    longest = longest_sequence(
+        architecture, cache, bytes_per_value=2, layout=layout, in_flight=4096
+    )
+
+    def needed(tokens: int) -> int:
+        return sequence_kv_bytes(
+            architecture, tokens=tokens, bytes_per_value=2, layout=layout, in_flight=4096
+        )
+
+    assert longest == 0 or needed(longest) <= cache  # states take room before the first token
+    assert longest == architecture.context or needed(longest + 1) > cache

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slipway.architectures.parameters import kv_heads_per_device
 from slipway.config.catalog import LatentAttention, MixtureOfExperts
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.engines.vllm.parallelism import (
     expert_slices,
-    kv_heads_per_device,
     layout_problems,
     stage_layers,
 )

@@ -5,17 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
-from slipway.config.catalog import Architecture
 from slipway.plan.figures import (
     Basis,
-    DeviceMemory,
     Figure,
-    Layout,
-    Precision,
     ServingEstimate,
 )
 from slipway.plan.platform import LatencyGoal
-from slipway.planner.calibration import Calibration
+from slipway.planner.engines.adapter import LoadShape, Served
 from slipway.planner.engines.vllm.latency.queueing import (
     BISECTIONS,
     MOST_PROMPT_SHARE,
@@ -23,37 +19,12 @@ from slipway.planner.engines.vllm.latency.queueing import (
     bisected,
     sequences_p95,
 )
-from slipway.planner.hardware import Hardware
 from slipway.planner.wording import counted
 
 from .error_bars import Band, ErrorBars, error_bars
 from .replica_times import Requests, Roofline, measured_replica, roofline_replica
 
 BAR_BISECTIONS = 8  # an error bar need not be as exact as its figure
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadShape:
-    """The load of one replica. Lengths are those of the mean request."""
-
-    requests_per_s: float
-    input_tokens: int
-    output_tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
-    """A replica and the requests it answers. Without `hardware` it runs on processors."""
-
-    architecture: Architecture
-    hardware: Hardware | None
-    layout: Layout
-    precision: Precision
-    load: LoadShape
-    goal: LatencyGoal
-    memory: DeviceMemory
-    max_num_seqs: int
-    calibration: Calibration | None = None
 
 
 def serving_estimate(served: Served) -> ServingEstimate:

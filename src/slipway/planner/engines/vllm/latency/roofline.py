@@ -12,9 +12,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from slipway.architectures.parameters import kv_heads_per_device
 from slipway.config.catalog import Architecture, LatentAttention, MixtureOfExperts
 from slipway.plan.figures import Layout, Precision
-from slipway.planner.engines.vllm.parallelism import expert_slices, kv_heads_per_device
+from slipway.planner.engines.vllm.parallelism import expert_slices
 from slipway.planner.hardware import Hardware
 from slipway.planner.quantization import KV_BYTES
 

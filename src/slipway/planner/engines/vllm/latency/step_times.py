@@ -6,25 +6,15 @@ step = max(base, prefill_token x prompt tokens) + sequence x decoding sequences
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from slipway.config.calibration import StepTimes
 from slipway.config.catalog import Architecture
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.calibration import Calibration
+from slipway.planner.engines.adapter import Operation
 from slipway.planner.hardware import Hardware
 from slipway.planner.wording import counted
 
 from .roofline import decode, machine, pass_ms, prefill
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    """The operating point at which the constants are taken."""
-
-    prompt_tokens: float  # computed in one step
-    sequences: float  # sequences decoding together
-    context: float  # tokens of each of them
 
 
 def step_times(

@@ -14,8 +14,9 @@ from typing import Any, Literal
 from slipway.config.catalog import Catalog, load_catalog
 from slipway.plan.figures import Layout, Precision, ServingEstimate
 from slipway.plan.platform import LatencyGoal
+from slipway.planner.engines.adapter import LoadShape, Served
 from slipway.planner.engines.vllm.latency.kernels import RECORDED, Efficiencies
-from slipway.planner.engines.vllm.latency.replica import LoadShape, Served, serving_estimate
+from slipway.planner.engines.vllm.latency.replica import serving_estimate
 from slipway.planner.engines.vllm.latency.roofline import (
     Machine,
     Pass,

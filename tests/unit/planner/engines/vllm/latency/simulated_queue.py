@@ -13,8 +13,8 @@ from statistics import fmean, quantiles
 from typing import Any
 
 from slipway.config.calibration import StepTimes
+from slipway.planner.engines.adapter import LoadShape
 from slipway.planner.engines.vllm.latency.queueing import Replica
-from slipway.planner.engines.vllm.latency.replica import LoadShape
 from slipway.planner.engines.vllm.latency.replica_times import Requests, measured_replica
 from tests.unit.plan.samples import ROOT
 

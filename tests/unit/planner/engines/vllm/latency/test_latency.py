@@ -14,13 +14,9 @@ from slipway.config.calibration import CalibrationRow, CalibrationSettings
 from slipway.plan.figures import DeviceMemory, Layout, Precision, ServingEstimate
 from slipway.plan.platform import LatencyGoal
 from slipway.planner.calibration import Calibration, make_calibration
+from slipway.planner.engines.adapter import LoadShape, Served
 from slipway.planner.engines.vllm.latency.queueing import Replica
-from slipway.planner.engines.vllm.latency.replica import (
-    LoadShape,
-    Served,
-    serving_estimate,
-    with_sustained_error,
-)
+from slipway.planner.engines.vllm.latency.replica import serving_estimate, with_sustained_error
 from slipway.planner.engines.vllm.latency.replica_times import Requests, roofline_replica
 from slipway.planner.engines.vllm.latency.roofline import decode, machine, pass_ms, prefill
 from slipway.planner.engines.vllm.memory import device_memory
