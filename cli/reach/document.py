@@ -16,6 +16,8 @@ from typing import Any
 from cli.reach.forwards import Forward, forwards_of
 from slipway.plan.platform import PlatformPlan, SshHost, SshPlan
 
+HEAD_START_S = 1.5
+
 # States that a keeper reports.
 JOINED = "joined"  # the hello is heard: `pid` of the keeper
 OPEN = "open"  # a host forwards: `host`
@@ -39,12 +41,14 @@ class Local:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forwarding:
-    """`hosts` by name: each can forward everything."""
+    """`hosts` by name: each can forward everything. `head_start_s` is that of a host, or of a
+    server, before the next one is tried, too."""
 
     environment: str
     hosts: Mapping[str, SshHost]
     jump: SshHost | None
     locals: tuple[Local, ...]
+    head_start_s: float
 
     @property
     def digest(self) -> str:
@@ -68,6 +72,7 @@ def forwarding_of(plan: PlatformPlan, ssh: SshPlan, leaving: Sequence[str] = ())
         hosts={name: host for name, host in servers.items() if entered and host.host_key},
         jump=ssh.jump,
         locals=_locals(forwards_of(plan, leaving)),
+        head_start_s=HEAD_START_S,
     )
 
 
@@ -81,6 +86,7 @@ def from_json(text: str) -> Forwarding:
         locals=tuple(
             Local(**{**each, "targets": tuple(each["targets"])}) for each in document["locals"]
         ),
+        head_start_s=document["head_start_s"],
     )
 
 

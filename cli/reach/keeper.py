@@ -48,7 +48,7 @@ RETRY_S = 1.0
 ENDING_S = 0.5
 LOOK_S = 2.0
 TLS_HANDSHAKE = b"\x16"  # the first byte that a client says
-HEAD_START_S = 0.5  # of a server before the next one is asked for a leader, too
+LEADER_HEAD_START_S = 0.5  # of a server before the next one is asked for a leader, too
 
 
 class Keeper:
@@ -196,7 +196,7 @@ class Keeper:
             order = self._order(local)
             sockets = [session.sockets[local.targets[number]] for number in order]
             try:
-                number, answer, far = await ask(said, sockets)
+                number, answer, far = await ask(said, sockets, self._wanted.head_start_s)
             except AllFailedError:
                 if await _ends(session):  # another host may take over
                     continue
@@ -225,7 +225,7 @@ class Keeper:
                 for socket in sockets
             ]
             with suppress(AllFailedError):
-                number, _ = await first(attempts, _nothing, head_start_s=HEAD_START_S)
+                number, _ = await first(attempts, _nothing, head_start_s=LEADER_HEAD_START_S)
                 self._answered[local] = order[number]
             self._looked_s[local] = time.monotonic()
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from cli.reach.race import first
 
 CHUNK = 1 << 16
-HEAD_START_S = 1.5  # of a server before the next one is asked, too
 ANSWER_S = 15.0
 # What a client of HTTP/2 says first, and what every Envoy answers at once: no request is in it.
 GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
@@ -18,7 +17,9 @@ GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def answering(said: bytes, sockets: Sequence[Path]) -> tuple[int, bytes, Streams]:
+async def answering(
+    said: bytes, sockets: Sequence[Path], head_start_s: float
+) -> tuple[int, bytes, Streams]:
     """The first of these that answers: its number, the answer, and the connection. Raises
     AllFailedError.
 
@@ -27,14 +28,16 @@ async def answering(said: bytes, sockets: Sequence[Path]) -> tuple[int, bytes, S
     has done anything yet that another one must not do again.
     """
     attempts = [functools.partial(_answer, said, socket) for socket in sockets]
-    number, (answer, streams) = await first(attempts, _discard, head_start_s=HEAD_START_S)
+    number, (answer, streams) = await first(attempts, _discard, head_start_s=head_start_s)
     return number, answer, streams
 
 
-async def greeted(said: bytes, sockets: Sequence[Path]) -> tuple[int, bytes, Streams]:
+async def greeted(
+    said: bytes, sockets: Sequence[Path], head_start_s: float
+) -> tuple[int, bytes, Streams]:
     """Like `answering`, of Envoys without TLS, where `said` may be a request: it takes its time,
     and is sent only to the one that has answered a greeting. There is no answer yet."""
-    number, _, streams = await answering(GREETING, sockets)
+    number, _, streams = await answering(GREETING, sockets, head_start_s)
     streams[1].close()
     reader, writer = await asyncio.open_unix_connection(sockets[number])
     writer.write(said)

@@ -18,8 +18,6 @@ from cli.reach.document import Forwarding
 from cli.reach.race import first
 from cli.reach.ssh import PROHIBITED, forwarding, known_hosts, readable
 
-HEAD_START_S = 1.5  # of a host before the next one is tried, too
-
 
 class UnreachableError(Exception):
     """The host does not forward; says what OpenSSH says."""
@@ -60,7 +58,7 @@ async def first_session(
     """A session through the first of these hosts that answers. Raises AllFailedError, with an
     UnreachableError of each."""
     attempts = [functools.partial(_opened, wanted, name, folder, agent) for name in names]
-    _, session = await first(attempts, Session.close, head_start_s=HEAD_START_S)
+    _, session = await first(attempts, Session.close, head_start_s=wanted.head_start_s)
     return session
 
 

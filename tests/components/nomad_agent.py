@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,10 +13,9 @@ from pathlib import Path
 import httpx
 
 from tests.binaries import find
+from tests.waiting import HANG_S, until
 
 ADDRESS = "127.98.0.1"
-START_DEADLINE_S = 60.0
-HTTP_TIMEOUT_S = 20.0
 
 
 @contextmanager
@@ -39,7 +37,7 @@ def running(
     finally:
         process.send_signal(signal.SIGINT)
         try:
-            process.wait(timeout=20)
+            process.wait(timeout=HANG_S)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -49,18 +47,17 @@ def wait_for(
     client: httpx.Client, path: str, process: subprocess.Popen[bytes], log: Path
 ) -> httpx.Response:
     """The first good answer of a GET that says something. Fails with the end of the log."""
-    deadline = time.monotonic() + START_DEADLINE_S
-    while time.monotonic() < deadline and process.poll() is None:
+
+    def answer() -> httpx.Response | None:
+        code = process.poll()
+        assert code is None, f"exit {code}:\n{log.read_text()[-3000:]}"
         try:
             response = client.get(path)
         except httpx.TransportError:
-            response = None
-        if response is not None and response.is_success and response.text != '""':
-            return response
-        time.sleep(0.1)
-    raise AssertionError(
-        f"{path} has no answer (exit {process.poll()}):\n{log.read_text()[-3000:]}"
-    )
+            return None
+        return response if response.is_success and response.text != '""' else None
+
+    return until(answer, f"an answer of {path}", log=log)
 
 
 @contextmanager
@@ -88,7 +85,7 @@ def nomad_agent(folder: Path, pools: list[str]) -> Iterator[httpx.Client]:
     base = f"http://{ADDRESS}:4646"
     with (
         running(command, log) as process,
-        httpx.Client(base_url=base, timeout=HTTP_TIMEOUT_S, trust_env=False) as client,
+        httpx.Client(base_url=base, timeout=HANG_S, trust_env=False) as client,
     ):
         wait_for(client, "/v1/status/leader", process, log)
         for pool in pools:

@@ -29,6 +29,7 @@ from tests.components.nomad_agent import ADDRESS, nomad_agent, running, wait_for
 from tests.components.platform_jobs import NAMES, files, platform_jobs
 from tests.components.platform_plan import platform_plan
 from tests.components.test_public_certificate import SAMPLE
+from tests.waiting import HANG_S
 
 pytestmark = [pytest.mark.binaries]
 
@@ -261,8 +262,8 @@ def test_the_autoscaler_scales_a_model_to_the_answer_of_its_query(
 
 def scaled(nomad: httpx.Client, job: Job, *, count: int) -> bool:
     """Whether the job gets this count, told by Nomad as soon as it changes."""
-    index, deadline = 0, time.monotonic() + 40
-    while time.monotonic() < deadline:
+    index, deadline_s = 0, time.monotonic() + HANG_S
+    while time.monotonic() < deadline_s:
         response = nomad.get(f"/v1/job/{job.id}", params={"index": index, "wait": "5s"})
         if response.json()["TaskGroups"][0]["Count"] == count:
             return True

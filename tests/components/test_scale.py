@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 
+from bench import preview_scale
 from bench.preview_scale import Names, read, register, write_environment
 from slipway.planner.platform import make_plan
+from tests.counting import calls_during
 
 RESOURCES_PER_MODEL = 4  # the component, its job, its gate, its route
+FEW, MORE, MANY = 4, 8, 12
 
 
-def resources_and_cpu_s(folder: Path, models: int) -> tuple[int, float]:
-    """CPU time of this process: other work on the machine does not count."""
+def resources_and_calls(folder: Path, models: int) -> tuple[int, int]:
     folder.mkdir()
     write_environment(folder, models)
-    started = time.process_time()
     names = Names()
-    register(make_plan(read(folder)), names)
-    return len(names.registered), time.process_time() - started
+    calls = calls_during(lambda: register(make_plan(read(folder)), names))
+    return len(names.registered), calls
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_hundred_models_are_a_hundred_times_the_resources_of_one_in_seconds(
-    tmp_path: Path,
+def test_the_next_models_are_as_much_work_as_the_ones_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, _ = resources_and_cpu_s(tmp_path / "one", 1)
-    hundred, cpu_s = resources_and_cpu_s(tmp_path / "hundred", 100)
-    assert hundred - one == 99 * RESOURCES_PER_MODEL
-    assert cpu_s < 12, "a thousand models would take minutes"
+    monkeypatch.setattr(preview_scale, "NODES_PER_POOL", 1)  # they are work, too
+    monkeypatch.setattr(preview_scale, "POOLS", 1)
+    resources_and_calls(tmp_path / "first", 1)  # what is done once is done
+    counts = [resources_and_calls(tmp_path / f"{count}", count) for count in (FEW, MORE, MANY)]
+    (few, calls), (more, more_calls), (many, most_calls) = counts
+    assert many - more == more - few == (MORE - FEW) * RESOURCES_PER_MODEL
+    assert most_calls - more_calls == pytest.approx(more_calls - calls, rel=0.02)

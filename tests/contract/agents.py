@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -13,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import HANG_S, until
 from tests.workers import WORKER
 
 CONSUL_ADDRESS = f"127.91.{WORKER}.1"
 NOMAD_ADDRESS = f"127.91.{WORKER}.2"
 MANAGEMENT_TOKEN = "7d5a1b1e-0000-4000-8000-00000000c0de"
-START_DEADLINE_S = 40.0
 # Asking clouds for metadata costs seconds, and stops the client where AWS_CA_BUNDLE is set.
 CLOUD_FINGERPRINTS = "env_aws,env_azure,env_digitalocean,env_gce,cni,vault,consul"
 
@@ -36,7 +35,7 @@ class Agent:
         data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         headers = {self.token_header: self.token}
         request = urllib.request.Request(self.address + path, data, headers, method=method)
-        with urllib.request.urlopen(request, timeout=10) as response:
+        with urllib.request.urlopen(request, timeout=HANG_S) as response:
             content = response.read()
         return json.loads(content) if content.strip() else None
 
@@ -59,21 +58,20 @@ def _running(command: list[str], folder: Path) -> Iterator[subprocess.Popen[byte
     finally:
         process.send_signal(signal.SIGINT)
         try:
-            process.wait(timeout=20)
+            process.wait(timeout=HANG_S)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 
 def _wait_until_ready(agent: Agent, path: str, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + START_DEADLINE_S
-    while True:
+    def ready() -> bool:
         assert process.poll() is None, f"the agent of {agent.address} has ended"
-        assert time.monotonic() < deadline, f"{agent.address} is not ready"
         with suppress(OSError):
-            if agent.call("GET", path):
-                return
-        time.sleep(0.1)
+            return bool(agent.call("GET", path))
+        return False
+
+    until(ready, f"{path} of {agent.address}")
 
 
 @contextmanager
@@ -140,4 +138,4 @@ def _unmount_below(folder: Path) -> None:
     mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
     for mount in (mount.replace("\\040", " ") for mount in mounts):
         if mount.startswith(f"{folder}/"):
-            subprocess.run(["umount", mount], check=False, timeout=10)
+            subprocess.run(["umount", mount], check=False, timeout=HANG_S)

@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import tarfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.hosts.packages import archive_with
+from tests.waiting import HANG_S, until
 from tests.workers import WORKER
 
 HOST_ADDRESS = f"127.91.{WORKER}.4"
 JUMP_ADDRESS = f"127.91.{WORKER}.5"
 PORT = 2222
 NEEDED = re.compile(r"\./usr/(sbin/sshd$|lib/.*\.so)")
-START_DEADLINE_S = 20.0
 PACKAGES = ("openssh-server",)  # the same archive as for tests/hosts
 # Started by root, sshd wants an unprivileged user and a folder, which only its own mounts have.
 START = """
@@ -89,7 +88,7 @@ def ssh_server(files: Path, folder: Path, address: str, *settings: str) -> Itera
     """A server that root can log in to, with one key; ends with the block."""
     for name, kind in (("host", "ed25519"), ("other", "ecdsa"), ("user", "ed25519")):
         key = ["ssh-keygen", "-q", "-t", kind, "-N", "", "-C", name, "-f", str(folder / name)]
-        subprocess.run(key, check=True, timeout=10)
+        subprocess.run(key, check=True, timeout=HANG_S)
     config = folder / "sshd_config"
     config.write_text(
         "\n".join(
@@ -118,11 +117,8 @@ def ssh_server(files: Path, folder: Path, address: str, *settings: str) -> Itera
     with log.open("wb") as written:
         process = subprocess.Popen(command, env=environment, stdout=written, stderr=written)
     try:
-        deadline = time.monotonic() + START_DEADLINE_S
-        while not _answers(address):
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.02)
+        until(lambda: process.poll() is not None or _answers(address), address, log=log)
+        assert process.poll() is None, log.read_text()
         yield SshServer(
             address=address,
             host_key=(folder / "host.pub").read_text().strip(),
@@ -133,12 +129,12 @@ def ssh_server(files: Path, folder: Path, address: str, *settings: str) -> Itera
         )
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=HANG_S)
 
 
 def _answers(address: str) -> bool:
     try:
-        with socket.create_connection((address, PORT), timeout=1) as connection:
+        with socket.create_connection((address, PORT), timeout=HANG_S) as connection:
             return connection.recv(4) == b"SSH-"
     except OSError:
         return False

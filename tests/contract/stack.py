@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-COMMAND_TIMEOUT_S = 90
+COMMAND_HANG_S = 240
 PASSPHRASE = "contract"
 
 
@@ -94,7 +94,7 @@ class Stack:
             capture_output=True,
             text=True,
             check=False,
-            timeout=COMMAND_TIMEOUT_S,
+            timeout=COMMAND_HANG_S,
         )
 
     def up(self, *options: str) -> Outcome:

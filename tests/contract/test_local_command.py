@@ -3,12 +3,12 @@
 import re
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.contract.stack import COMMAND_TIMEOUT_S, Stack
+from tests.contract.stack import Stack
+from tests.waiting import HANG_S, until
 
 pytestmark = pytest.mark.binaries
 
@@ -130,16 +130,13 @@ def test_an_interrupted_update_ends_the_whole_process_group(stack: Stack, tmp_pa
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + COMMAND_TIMEOUT_S / 2
-    while not pids.exists():
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: process.poll() is not None or pids.exists())
+    assert process.poll() is None
     running = [int(pid) for pid in pids.read_text().split()]
     assert len(running) == 2
     assert all(_exists(pid) for pid in running)
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=30) != 0
+    assert process.wait(HANG_S) != 0
     assert not any(_exists(pid) for pid in running)
 
 

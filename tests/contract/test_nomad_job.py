@@ -10,6 +10,7 @@ import pytest
 from tests.contract.agents import MANAGEMENT_TOKEN, Agent
 from tests.contract.jobs import sleeper
 from tests.contract.stack import Stack
+from tests.waiting import HANG_S
 
 pytestmark = pytest.mark.binaries
 
@@ -106,7 +107,7 @@ def _stand_down(nomad: Agent, job_id: str) -> None:
 
 
 def _wait_for_status(nomad: Agent, job_id: str, status: str) -> dict[str, Any]:
-    deadline_s = time.monotonic() + 20
+    deadline_s = time.monotonic() + HANG_S
     while True:
         job: dict[str, Any] = nomad.call("GET", f"/v1/job/{job_id}")
         if job["Status"] == status:

@@ -17,6 +17,7 @@ from tests.contract.authority import written
 from tests.contract.operations import idle_operation, recorded
 from tests.contract.sshd import SshServer
 from tests.contract.stack import Stack
+from tests.waiting import until
 from toolchain.plugins.remote_command import RemoteCommand
 from toolchain.plugins.resource import ProviderError
 
@@ -246,16 +247,14 @@ def test_large_input_and_output_pass_each_other(host: SshServer) -> None:
 
 
 def test_an_interrupt_ends_the_waiting_and_not_the_program(host: SshServer, tmp_path: Path) -> None:
-    done, cancelled = tmp_path / "done", threading.Event()
+    end, done, cancelled = tmp_path / "end", tmp_path / "done", threading.Event()
     operation = replace(idle_operation(), cancelled=cancelled, log=lambda _: cancelled.set())
     inputs = {
         "connection": host.connection(),
-        "create": f"echo started; sleep 1; touch {done}",
+        "create": f"echo started; while ! [ -e {end} ]; do sleep 0.05; done; touch {done}",
     }
     with pytest.raises(ProviderError, match="interrupted"):
         RemoteCommand().create(inputs, operation)
     assert not done.exists()
-    deadline = time.monotonic() + 10
-    while not done.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    end.touch()
+    assert until(done.exists)

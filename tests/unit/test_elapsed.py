@@ -16,18 +16,6 @@ NOT_MENDED_YET: tuple[str, ...] = (
     "services/node/tests",
     "services/triton_vllm/tests",
     "services/xds/tests",
-    "policies/tests/test_pack.py",
-    "tests/components/nomad_agent.py",
-    "tests/components/test_jobs_on_nomad.py",
-    "tests/components/test_metrics_access.py",
-    "tests/components/test_scale.py",
-    "tests/contract/agents.py",
-    "tests/contract/sshd.py",
-    "tests/contract/test_forwards.py",
-    "tests/contract/test_language_host.py",
-    "tests/contract/test_local_command.py",
-    "tests/contract/test_nomad_job.py",
-    "tests/contract/test_remote_command.py",
     "tests/hosts/bed.py",
     "tests/hosts/cluster.py",
     "tests/hosts/environment.py",
@@ -48,17 +36,6 @@ NOT_MENDED_YET: tuple[str, ...] = (
     "tests/live/test_own_authority.py",
     "tests/live/test_platform.py",
     "tests/live/test_public_certificate.py",
-    "tests/unit/cli/clusters/test_readiness.py",
-    "tests/unit/cli/protocols/test_protocols.py",
-    "tests/unit/cli/protocols/test_public_tls.py",
-    "tests/unit/cli/pulumi/test_plugins.py",
-    "tests/unit/cli/pulumi/test_process.py",
-    "tests/unit/cli/test_progress.py",
-    "tests/unit/diff/test_comments.py",
-    "tests/unit/test_envoy_bootstrap.py",
-    "tests/unit/toolchain/test_fork_server.py",
-    "tests/unit/toolchain/test_prepare.py",
-    "tests/unit/toolchain/test_two_runs.py",
 )
 
 
@@ -333,7 +310,6 @@ def test_the_files_of_all_suites_are_read() -> None:
     files = {str(file.relative_to(CHECKOUT)) for file in files_of_tests(CHECKOUT)}
     assert {
         "tests/conftest.py",
-        "policies/tests/test_pack.py",
         "tests/unit/test_elapsed.py",
     } < files
     for suite in (CHECKOUT / "services").glob("*/tests"):

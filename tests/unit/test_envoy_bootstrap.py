@@ -16,6 +16,7 @@ from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import EnvoyPlan
 from slipway.planner.peers import peer_names
 from tests.components.issued import certificate_files
+from tests.waiting import HANG_S
 
 
 def _at(port: int) -> Endpoint:
@@ -58,7 +59,7 @@ def test_a_real_envoy_accepts_it(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=HANG_S,
         check=False,
     )
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.toolchain.stand_ins import build_of, pin, put_go
 from tests.unit.toolchain.wheels import put_wheel
+from tests.waiting import HANG_S
 from toolchain import prepare as preparation
 from toolchain import processes, progress
 from toolchain.errors import ToolchainError
@@ -98,7 +99,7 @@ def test_the_first_failure_cancels_the_rest_and_is_raised() -> None:
             step.tick()
 
     def fails(_step: Step) -> None:
-        started.wait(10)
+        started.wait(HANG_S)
         raise ToolchainError("the anvil broke", fix="buy another")
 
     with pytest.raises(ToolchainError, match="the anvil broke"):

@@ -15,10 +15,10 @@ import pytest
 
 from tests.unit.toolchain.stand_ins import put_program
 from tests.unit.toolchain.wheels import put_wheel
+from tests.waiting import HANG_S
 from toolchain.environments import UV_VERSION
 
 CHECKOUT = Path(__file__).resolve().parents[3]
-PATIENCE_S = 60
 PROGRAM = """
 import nail, os, sys
 print(nail.VERSION, sys.prefix, os.environ["PYTHONPATH"], *sys.argv[1:])
@@ -74,25 +74,25 @@ def environments(checkout: Path) -> list[Path]:
 @pytest.mark.usefixtures("with_uv")
 class TestTheRootEnvironment:
     def test_is_made_once_and_runs_the_program_with_its_arguments(self, checkout: Path) -> None:
-        out, progress = start(checkout, "up", "--json").communicate(timeout=PATIENCE_S)
+        out, progress = start(checkout, "up", "--json").communicate(timeout=HANG_S)
         (environment,) = environments(checkout)
         path = f"{checkout}/src:{checkout}"
         assert out.split() == ["1.0", str(environment), path, "up", "--json"]
         assert "creating the root Python environment" in progress
-        again, silence = start(checkout, "up", "--json").communicate(timeout=PATIENCE_S)
+        again, silence = start(checkout, "up", "--json").communicate(timeout=HANG_S)
         assert (again, silence) == (out, "")
 
     def test_is_what_dot_venv_points_at_and_follows_the_requirements(self, checkout: Path) -> None:
-        start(checkout).communicate(timeout=PATIENCE_S)
+        start(checkout).communicate(timeout=HANG_S)
         first = (checkout / ".venv").resolve()
         put_wheel(checkout, version="2.0")
-        out, _ = start(checkout).communicate(timeout=PATIENCE_S)
+        out, _ = start(checkout).communicate(timeout=HANG_S)
         assert out.split()[0] == "2.0"
         assert {first, (checkout / ".venv").resolve()} == set(environments(checkout))
 
     def test_is_made_by_one_of_two_commands_at_once(self, checkout: Path) -> None:
         runs = [start(checkout) for _ in range(2)]
-        results = [run.communicate(timeout=PATIENCE_S) for run in runs]
+        results = [run.communicate(timeout=HANG_S) for run in runs]
         assert [run.returncode for run in runs] == [0, 0]
         assert results[0][0] == results[1][0]
         assert sum("from requirements.txt" in progress for _, progress in results) == 1
@@ -106,19 +106,19 @@ class TestTheRootEnvironment:
         killed = start(checkout, PATH=path)
         assert began.read_text() == "began\n"
         killed.kill()
-        killed.communicate(timeout=PATIENCE_S)
+        killed.communicate(timeout=HANG_S)
         assert not (checkout / ".venv").is_symlink()
 
         again = start(checkout)
         wait_for(again, "waiting")  # the orphaned installation still writes there
         gate.touch()
-        out, _ = again.communicate(timeout=PATIENCE_S)
+        out, _ = again.communicate(timeout=HANG_S)
         assert out.split()[:2] == ["1.0", str(environments(checkout)[0])]
 
     def test_does_not_take_the_place_of_a_users_own(self, checkout: Path) -> None:
         (checkout / ".venv").mkdir()
         run = start(checkout)
-        _, message = run.communicate(timeout=PATIENCE_S)
+        _, message = run.communicate(timeout=HANG_S)
         assert run.returncode == 1
         assert "fix: move it away" in message
         assert (checkout / ".venv").is_dir()
@@ -126,13 +126,13 @@ class TestTheRootEnvironment:
     def test_a_module_in_the_current_folder_is_not_imported(self, checkout: Path) -> None:
         (checkout.parent / "nail.py").write_text("raise SystemExit('the wrong nail')\n")
         run = start(checkout)
-        run.communicate(timeout=PATIENCE_S)
+        run.communicate(timeout=HANG_S)
         assert run.returncode == 0
 
     def test_an_unwritable_cache_says_what_to_set(self, checkout: Path) -> None:
         (checkout.parent / "file").touch()
         run = start(checkout, SLIPWAY_CACHE=str(checkout.parent / "file"))
-        _, message = run.communicate(timeout=PATIENCE_S)
+        _, message = run.communicate(timeout=HANG_S)
         assert run.returncode == 1
         assert "set SLIPWAY_CACHE to a folder" in message
         assert "Traceback" not in message
@@ -168,12 +168,12 @@ def test_another_python_goes_on_in_the_pinned_one(
     pinned.symlink_to(getattr(sys, "_base_executable", sys.executable))
     monkeypatch.setenv("PATH", f"{pinned.parent}{os.pathsep}{os.environ['PATH']}")
     cold = start(checkout, "up", python=OTHER_PYTHONS[version])
-    out, progress = cold.communicate(timeout=PATIENCE_S)
+    out, progress = cold.communicate(timeout=HANG_S)
     (environment,) = environments(checkout)
     assert out.split() == ["1.0", str(environment), f"{checkout}/src:{checkout}", "up"], progress
     pinned.unlink()  # a warm start needs none
     warm = start(checkout, "up", python=OTHER_PYTHONS[version])
-    assert warm.communicate(timeout=PATIENCE_S) == (out, "")
+    assert warm.communicate(timeout=HANG_S) == (out, "")
 
 
 def test_everything_that_the_script_imports_is_parsed_by_python_3_9(script: ModuleType) -> None:

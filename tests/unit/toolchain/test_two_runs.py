@@ -24,9 +24,9 @@ from tests.unit.toolchain.stand_ins import (
     sha256,
     zip_of,
 )
+from tests.waiting import HANG_S
 
 CHECKOUT = Path(__file__).resolve().parents[3]
-PATIENCE_S = 20
 
 
 def start(work: Path, **environ: str) -> subprocess.Popen[str]:
@@ -49,7 +49,7 @@ def start(work: Path, **environ: str) -> subprocess.Popen[str]:
 
 def wait_for_state(run: subprocess.Popen[str], state: str) -> None:
     """Reads the run's progress up to `state`; a watchdog ends a run that never gets there."""
-    watchdog = threading.Timer(PATIENCE_S, run.kill)
+    watchdog = threading.Timer(HANG_S, run.kill)
     watchdog.start()
     assert run.stderr is not None
     seen = []
@@ -93,8 +93,8 @@ def test_two_runs_at_once_build_once_and_the_second_says_that_it_waits(
     second = start(tmp_path)
     wait_for_state(second, "waiting")
     gated_go.let_go_on()
-    first_out, _ = first.communicate(timeout=PATIENCE_S)
-    second_out, second_progress = second.communicate(timeout=PATIENCE_S)
+    first_out, _ = first.communicate(timeout=HANG_S)
+    second_out, second_progress = second.communicate(timeout=HANG_S)
     path = tmp_path / "cache/tools/bin/hammer-1.2.3/hammer"
     assert first_out.split() == ["built", str(path)]
     assert second_out.split() == ["cached", str(path)]
@@ -107,7 +107,7 @@ def test_a_killed_run_leaves_no_tool_and_the_next_one_waits_for_its_orphan_and_c
     first = start(tmp_path)
     gated_go.wait_until_building()
     first.send_signal(signal.SIGKILL)
-    first.communicate(timeout=PATIENCE_S)
+    first.communicate(timeout=HANG_S)
     assert not (tmp_path / "cache/tools/bin").exists()
 
     second = start(tmp_path)
@@ -115,7 +115,7 @@ def test_a_killed_run_leaves_no_tool_and_the_next_one_waits_for_its_orphan_and_c
     gated_go.let_go_on()
     gated_go.wait_until_building()
     gated_go.let_go_on()
-    out, _ = second.communicate(timeout=PATIENCE_S)
+    out, _ = second.communicate(timeout=HANG_S)
     assert out.split()[0] == "built"
     left = files_under(tmp_path / "cache/tools")
     assert {Path(name).name for name in left} == {"hammer", "provenance.json"}
@@ -127,7 +127,7 @@ def test_an_interrupted_run_ends_its_build_and_leaves_no_tool(
     run = start(tmp_path)
     gated_go.wait_until_building()
     run.send_signal(signal.SIGINT)
-    run.communicate(timeout=PATIENCE_S)
+    run.communicate(timeout=HANG_S)
     assert run.returncode != 0
     assert files_under(tmp_path / "cache") == set()
     with pytest.raises(OSError, match="No such device or address"):
@@ -150,7 +150,7 @@ def test_a_full_disk_is_named_and_leaves_nothing_half_installed(
     tmp_path: Path, small_disk: Path, archive_server: ArchiveServer
 ) -> None:
     run = start(tmp_path, **served(archive_server, tmp_path))
-    out, _ = run.communicate(timeout=PATIENCE_S)
+    out, _ = run.communicate(timeout=HANG_S)
     assert run.returncode == 1
     assert "no space left while writing" in out
     assert files_under(small_disk) == set()
@@ -162,7 +162,7 @@ def test_a_file_size_limit_is_named_and_leaves_nothing_half_installed(
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     run = start(tmp_path, **served(archive_server, tmp_path))
     resource.prlimit(run.pid, resource.RLIMIT_FSIZE, (1 << 20, hard))
-    out, _ = run.communicate(timeout=PATIENCE_S)
+    out, _ = run.communicate(timeout=HANG_S)
     assert run.returncode == 1
     assert "no space left while writing" in out
     assert files_under(tmp_path / "cache") == set()

@@ -21,6 +21,7 @@ from cli.protocols.probe import QUESTION, Probe, ask
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Serve
 from tests.unit.cli.documents import plan_document
+from tests.waiting import HANG_S
 
 CHAT = "POST /v1/chat/completions"
 GRPC_ADDRESS = f"{NETWORK}.3:8001"
@@ -227,7 +228,7 @@ async def test_an_error_in_the_stream_is_reported() -> None:
 
 async def test_a_triton_server_that_does_not_listen_is_named() -> None:
     with pytest.raises(NoAnswerError, match=r"127\.96\.\d+\.3:8001"):
-        await over_grpc(timeout_s=5)
+        await over_grpc(timeout_s=HANG_S)
 
 
 def test_chatml_has_instructions_only_where_there_are_some() -> None:

@@ -23,6 +23,7 @@ from tests.public_certificates import NAME, PublicAuthority, put
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.documents import plan_document
 from tests.unit.cli.protocols.test_protocols import ANSWER, Triton
+from tests.waiting import HANG_S
 
 AUTHORITY = PublicAuthority()
 HTTPS = (f"{NETWORK}.5", 8443)
@@ -73,7 +74,7 @@ async def over_grpc(folder: Path, tls: PublicTls) -> Answer:
     await server.start()
     try:
         pieces = triton_grpc.stream_chat(
-            GRPCS, "smollm2", "hello", max_tokens=8, timeout_s=10, tls=tls
+            GRPCS, "smollm2", "hello", max_tokens=8, timeout_s=HANG_S, tls=tls
         )
         return await collect(pieces)
     finally:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
+import fcntl
 import os
 import shutil
 import sys
@@ -22,6 +22,7 @@ from cli.lifecycle.local.lifecycle import LocalLifecycle
 from cli.pulumi import plugins
 from cli.pulumi.process import Pulumi
 from tests.unit.toolchain.stand_ins import put_program
+from tests.waiting import HANG_S
 from toolchain.pins import tool_pin
 from toolchain.plugins.install import folders
 from toolchain.progress import Step, silent
@@ -244,17 +245,26 @@ def test_commands_at_once_place_one_whole_pulumi_on_another_file_system(
     put_release(tmp_path / "bin", None)
     get_from_path(environment, tmp_path / "bin")
     copies: list[Path] = []
-    second = threading.Barrier(2)
+    lock, other_began = fcntl.flock, threading.Event()
+
+    def lock_and_tell(descriptor: int, operation: int) -> None:
+        try:
+            lock(descriptor, operation)
+        except BlockingIOError:
+            other_began.set()
+            raise
 
     def copy(source: Path, target: Path) -> None:
         copies.append(target)
+        if len(copies) > 1:
+            other_began.set()
         shutil.copyfile(source, target)
-        with contextlib.suppress(threading.BrokenBarrierError):
-            second.wait(0.2)  # for another command to begin with a copy
+        assert other_began.wait(HANG_S)
         shutil.copystat(source, target)
 
     monkeypatch.setattr(Path, "hardlink_to", _fails_with(errno.EXDEV))
     monkeypatch.setattr(plugins.shutil, "copy2", copy)
+    monkeypatch.setattr(fcntl, "flock", lock_and_tell)
     with ThreadPoolExecutor() as pool:
         both = [pool.submit(plugins.prepare_plugins, environment) for _ in range(2)]
         assert [each.result() for each in both] == ["registry-only"] * 2

@@ -26,6 +26,7 @@ from cli.pulumi.state import read_state
 from tests.unit.cli.checkouts import ROOT
 from tests.unit.cli.pulumi.test_locks import ended_pid, put_lock
 from tests.unit.cli.pulumi.test_state import put_checkpoint
+from tests.waiting import HANG_S, until
 from toolchain.plugins.install import folders
 from toolchain.settings import default_cache
 
@@ -232,7 +233,7 @@ def test_the_program_ends_at_an_interrupt_without_a_traceback_in_a_preview_too()
         assert program.stdout is not None
         assert program.stdout.readline() == b"started\n"
         program.send_signal(signal.SIGINT)
-        _, said = program.communicate(timeout=30)
+        _, said = program.communicate(timeout=HANG_S)
     assert (program.returncode, said) == (-signal.SIGINT, b"")
 
 
@@ -294,10 +295,7 @@ def test_pulumi_ends_cleanly_when_this_program_is_killed(stand_in: StandIn) -> N
 
 
 def wait_for_line(line: str, log: Path) -> None:
-    deadline_s = time.monotonic() + 30
-    while line not in (log.read_text() if log.exists() else ""):
-        assert time.monotonic() < deadline_s, f"{line!r} never came"
-        time.sleep(0.02)
+    until(lambda: log.exists() and line in log.read_text(), line, log=log)
 
 
 def test_a_silent_pulumi_is_reported(

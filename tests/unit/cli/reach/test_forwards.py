@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jsonschema
 
+from cli.reach import document, ssh
 from cli.reach.document import forwarding_of, from_json
 from cli.reach.forwards import VARIABLE, forwards_of, variables_of
 from cli.reach.shell import shell_exports
@@ -166,3 +167,7 @@ def test_a_shell_reads_the_tokens_from_their_files(tmp_path: Path) -> None:
     assert "a secret" not in text
     assert f"export NOMAD_TOKEN=\"$(cat '{folder}/tokens/nomad')\"\n" in text
     assert f"export NOMAD_ADDR=https://{planned().operator.nomad.authority}\n" in text
+
+
+def test_another_host_takes_over_before_providers_give_up_a_tls_handshake() -> None:
+    assert ssh.SILENCE_S * ssh.SILENCES + document.HEAD_START_S < 10
