@@ -10,8 +10,12 @@ from typing import Any, TypeVar
 _Result = TypeVar("_Result")
 
 
+# Of the loop: who waits for less than a clock can tell would otherwise wait for ever.
+_TURN_S = 1e-9
+
+
 class SimulatedClock(asyncio.SelectorEventLoop):
-    """Waiting takes no time, and what is computed meanwhile moves nothing."""
+    """Waiting takes no time, and a turn of the loop a nanosecond."""
 
     def __init__(self) -> None:
         self._jumping = _Jumping()
@@ -31,7 +35,7 @@ class _Jumping(selectors.SelectSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
             return super().select()
-        self.now_s += max(0.0, timeout)
+        self.now_s += max(_TURN_S, timeout)
         return super().select(0)
 
 

@@ -15,7 +15,6 @@ CHECKOUT = Path(__file__).parents[2]
 NOT_MENDED_YET: tuple[str, ...] = (
     "services/node/tests",
     "services/triton_vllm/tests",
-    "services/xds/tests",
     "tests/hosts/bed.py",
     "tests/hosts/cluster.py",
     "tests/hosts/environment.py",

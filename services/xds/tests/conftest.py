@@ -11,3 +11,7 @@ _TESTS = Path(__file__).parent
 _SERVICE = _TESTS.parent
 sys.path[:] = [path for path in sys.path if Path(path).resolve() != _SERVICE]
 sys.path += [str(_TESTS), str(_SERVICE), str(_SERVICE.parent / "testing")]
+
+from property_tests import without_time_limits  # noqa: E402 - needs the path above
+
+without_time_limits()

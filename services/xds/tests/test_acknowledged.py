@@ -86,7 +86,7 @@ def test_routes_taken_back_before_an_answer_are_not_the_old_ones_again() -> None
     """The answer may still come, and then the Envoy has the new ones."""
     moving = Moving()
     moving.client.publish(OLD)
-    moving.client.wait(6)  # longer than an answer may take
+    moving.client.after(6)  # longer than an answer may take
     assert moving.routes() is None
 
     moving.client.ack(moving.sent)

@@ -56,8 +56,8 @@ def test_a_swap_adds_then_moves_then_removes(client: ScriptedClient) -> None:
     assert content(routes) == {"r": "to new"}
 
     assert client.ack(routes) == []
-    assert client.wait(ROUTED_REQUEST_S - 0.1) == []  # a request may be on its way to it
-    (removal,) = client.wait(0.1)
+    assert client.after(ROUTED_REQUEST_S - 0.1) == []  # a request may be on its way to it
+    (removal,) = client.after(0.1)
     assert (removal.resource_type, removal.removed) == (CLUSTER, ("old",))
 
     (endpoints_removal,) = client.ack(removal)
@@ -69,7 +69,7 @@ def test_routes_wait_for_the_acknowledgement_of_their_clusters(client: ScriptedC
     client.publish(NEW)
     client.ask(ENDPOINTS, "new")
 
-    assert client.wait(1) == []
+    assert client.after(1) == []
     assert ROUTE not in kinds(client.inbox)
 
 
@@ -128,12 +128,12 @@ def test_a_cluster_stays_while_the_routes_that_leave_it_are_not_acknowledged(
     (routes,) = client.ack(cluster)
 
     client.reject(routes)
-    assert client.wait(1) == []
-    (again,) = client.wait(10)
+    assert client.after(1) == []
+    (again,) = client.after(10)
     assert content(again) == {"r": "to new"}
 
     assert client.ack(again) == []
-    assert [send.removed for send in client.wait(ROUTED_REQUEST_S)] == [("old",)]
+    assert [send.removed for send in client.after(ROUTED_REQUEST_S)] == [("old",)]
 
 
 def test_a_returning_client_keeps_an_unknown_cluster_until_its_routes_are_known() -> None:
@@ -147,7 +147,7 @@ def test_a_returning_client_keeps_an_unknown_cluster_until_its_routes_are_known(
 
     (routes,) = client.ask(ROUTE, "r", versions={"r": OLD.version(ROUTE, "r") or ""})
     assert client.ack(routes) == []
-    assert [send.removed for send in client.wait(ROUTED_REQUEST_S)] == [("old",)]
+    assert [send.removed for send in client.after(ROUTED_REQUEST_S)] == [("old",)]
 
 
 def test_a_client_that_never_asks_for_routes_is_told_of_removals_after_a_while() -> None:
@@ -158,6 +158,6 @@ def test_a_client_that_never_asks_for_routes_is_told_of_removals_after_a_while()
     client.publish(NEW)
     client.ack_all()
 
-    (removal,) = client.wait(6)
+    (removal,) = client.after(6)
 
     assert removal.removed == ("old",)

@@ -62,7 +62,7 @@ def test_a_rejected_version_is_tried_again_ever_more_rarely(client: ScriptedClie
     client.reject(send)
     attempts = []
     for _ in range(1000):
-        for retry in client.wait(1):
+        for retry in client.after(1):
             attempts.append(client.now_s)
             client.reject(retry)
 
@@ -89,7 +89,7 @@ def test_the_one_bad_resource_of_many_is_found_and_the_others_are_applied(
     assert [culprit for culprit in culprits if culprit] == ["c17"]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(count=st.integers(1, 40), data=st.data())
 def test_any_set_of_bad_resources_is_found(count: int, data: st.DataObject) -> None:
     names = [f"c{number}" for number in range(count)]
@@ -112,7 +112,7 @@ def test_routes_do_not_move_to_a_cluster_that_was_rejected(client: ScriptedClien
     client.ask(ROUTE, "r")
 
     assert client.reject(cluster) == []
-    assert client.wait(1) == []
+    assert client.after(1) == []
 
 
 def test_routes_move_to_a_cluster_whose_older_version_is_in_use(client: ScriptedClient) -> None:
@@ -133,9 +133,9 @@ def test_a_silent_client_is_reported_and_not_waited_for(client: ScriptedClient) 
     client.publish(snapshot(clusters={"a": "1"}))
     client.ask(CLUSTER)
 
-    assert client.wait(4) == []
+    assert client.after(4) == []
     assert client.events == []
-    client.wait(2)
+    client.after(2)
 
     (event,) = client.events
     assert isinstance(event, Silent)
@@ -146,7 +146,7 @@ def test_a_silent_client_is_reported_and_not_waited_for(client: ScriptedClient) 
 def test_a_late_acknowledgement_counts(client: ScriptedClient) -> None:
     client.publish(snapshot(clusters={"a": "1"}))
     (send,) = client.ask(CLUSTER)
-    client.wait(6)
+    client.after(6)
 
     client.ack(send)
 

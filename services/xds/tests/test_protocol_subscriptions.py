@@ -22,7 +22,7 @@ def client() -> ScriptedClient:
 
 def test_nothing_is_sent_before_the_first_snapshot(client: ScriptedClient) -> None:
     assert client.ask(CLUSTER) == []
-    assert client.wait(60) == []
+    assert client.after(60) == []
 
     (send,) = client.publish(snapshot(clusters={"a": "1"}))
 

@@ -53,6 +53,20 @@ def test_resources_are_as_reviewed(name: str, document: dict[str, Any]) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
+def test_a_dead_host_is_asked_and_waited_for_no_longer_than_5_s() -> None:
+    cluster = clusters((FAR,))["model-far-1-openai"]
+    (check,) = cluster["health_checks"]
+    checked_s = seconds(check["interval"]) + seconds(check["timeout"])
+    assert check["unhealthy_threshold"] * checked_s <= 5
+    (options,) = cluster["typed_extension_protocol_options"].values()
+    pings = options["auto_config"]["http2_protocol_options"]["connection_keepalive"]
+    assert 1.15 * seconds(pings["interval"]) + seconds(pings["timeout"]) <= 5
+
+
+def seconds(duration: str) -> float:
+    return float(duration.removesuffix("s"))
+
+
 def test_the_gateway_speaks_tls_to_replicas_as_to_its_control_plane() -> None:
     name = "replica.metal.slipway"
     assert transport_socket(name) == gateway_transport_socket(name)

@@ -5,8 +5,15 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from support.death import take_for_dead
 from support.fake_replica import FakeReplica
 from support.gateway import Gateway, gateway
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy this machine is, nothing that lives is taken for dead."""
+    take_for_dead(monkeypatch)
 
 
 @pytest.fixture(name="gateway")

@@ -14,6 +14,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from hang import HANG_S
 from support.bootstrap import own_der
 from support.gateway import GATEWAY, Gateway, gateway
 from support.issued import Certificates
@@ -54,7 +55,7 @@ async def send(gateway: Gateway, request: str) -> tuple[int, str]:
     )
     writer.write(request.encode())
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(HANG_S):
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             ends = re.search(r"content-length: (\d+)", head)
             body = await (reader.readexactly(int(ends[1])) if ends else reader.readuntil(b"0\r\n"))
@@ -317,7 +318,7 @@ async def test_an_envoy_with_all_its_connections_in_use_can_be_observed(
         answers = functools.partial(_gateway_says, 200, started, client)
         await eventually(answers, "the client has the only connection")
         second, writer = await asyncio.open_connection(ADDRESS, started.address.port)
-        assert await asyncio.wait_for(second.read(), 5) == b"", "it is closed"
+        assert await asyncio.wait_for(second.read(), HANG_S) == b"", "it is closed"
         writer.close()
 
         assert await _still_answers(started, client)

@@ -5,12 +5,8 @@ died."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
-import time
-from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,123 +15,35 @@ import grpc
 import pytest
 import tritonclient.grpc.aio as triton
 from control_plane.routing import Endpoint
-from support.fake_replica import FakeReplica
-from support.gateway import Gateway, gateway
-from support.issued import Certificates
-from support.load import WORKERS, load
-from support.proxies import FAR, NAME, proxy
-from support.remote_hosts import RemoteHost, remote_hosts
+from support.death import take_for_dead
+from support.load import load
+from support.proxies import FAR, proxy
+from support.sites import OPENAI, Site, begun, site, streamed, whole
 from support.waiting import eventually, free_port
 
 pytestmark = pytest.mark.binaries
 
-OPENAI, TRITON = "model-tiny-1-openai", "model-tiny-1-grpc"
-OUT_WITHIN_S = 5.0
+# Of the platform 1 s and 2.5 s (bench/service_times.py): hosts may be as slow as this one may be.
+UNCHECKED_S, SILENT_S = 5, 10
 LOST = ["cut off", "503 replica_lost", "StatusCode.INTERNAL"]
 OF_BLUE = ["data: blue data: [DONE]", "200 blue"]
 WHOLE = ["data: green data: [DONE]", "200 green", "green"]
 
 
-@dataclass(frozen=True)
-class Hosted:
-    """A replica on a host of its own, behind its proxy."""
-
-    host: RemoteHost
-    replica: FakeReplica
-    proxy: asyncio.subprocess.Process
-
-    def endpoint(self, cluster: str, *, healthy: bool = True) -> Endpoint:
-        port = self.replica.http_port if cluster == OPENAI else self.replica.grpc_port
-        return Endpoint(self.host.address, port, healthy)
-
-
-@dataclass(frozen=True)
-class Site:
-    """A gateway and two replicas that it may use."""
-
-    gateway: Gateway
-    blue: Hosted
-    green: Hosted
-
-    @property
-    def url(self) -> str:
-        return f"{self.gateway.url}/v1/completions"
-
-    async def use(self, *used: Hosted, known: tuple[Hosted, ...] = ()) -> None:
-        """Those that are known and not used are unhealthy, as Consul would say."""
-        members = {
-            cluster: tuple(each.endpoint(cluster, healthy=each in used) for each in {*used, *known})
-            for cluster in (OPENAI, TRITON)
-        }
-        await self.gateway.apply_table((FAR,), members)
-
-    async def has(self, healthy: int) -> bool:
-        """Whether both clusters have so many replicas that may be used."""
-        counts = [
-            await self.gateway.stat(f"cluster.{cluster}.membership_healthy")
-            for cluster in (OPENAI, TRITON)
-        ]
-        return counts == [healthy, healthy]
-
-    async def stat(self, name: str) -> int:
-        return await self.gateway.stat(f"cluster.{OPENAI}.{name}") or 0
-
-    async def stat_is(self, name: str, value: int) -> bool:
-        return await self.stat(name) == value
-
-    async def passed(self, checks: int) -> bool:
-        return await self.stat("health_check.success") >= checks
+@pytest.fixture
+def _hosts_die(monkeypatch: pytest.MonkeyPatch) -> None:
+    take_for_dead(monkeypatch, unchecked_s=UNCHECKED_S, silent_s=SILENT_S)
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    issued = Certificates(tmp_path / "certificates")
-    async with (
-        remote_hosts(2) as (first, second),
-        hosted(tmp_path, issued, first, "blue") as blue,
-        hosted(tmp_path, issued, second, "green") as green,
-        gateway(tmp_path, certificates=issued) as started,
-    ):
-        site = Site(started, blue, green)
-        await site.use(blue, green)
-        await eventually(lambda: site.has(2), "both are checked")
-        yield site
+def _checks_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    take_for_dead(monkeypatch, unchecked_s=1)
 
 
-@contextlib.asynccontextmanager
-async def hosted(
-    folder: Path, issued: Certificates, host: RemoteHost, marker: str
-) -> AsyncIterator[Hosted]:
-    certificate = issued.issue(marker, NAME, host.address)
-    async with (
-        FakeReplica(marker, address="127.0.0.1") as replica,
-        host.forwards(replica.http_port),
-        host.forwards(replica.grpc_port),
-        proxy(
-            folder / marker,
-            certificate,
-            http=replica.http_port,
-            grpc=replica.grpc_port,
-            address=host.address,
-            host=host.command(),
-        ) as process,
-    ):
-        yield Hosted(host, replica, process)
-
-
-async def streamed(client: aiohttp.ClientSession, url: str) -> str:
-    async with client.post(url, json={"model": "tiny", "stream": True}) as response:
-        try:
-            return " ".join((await response.text()).split())
-        except aiohttp.ClientPayloadError:
-            return "cut off"
-
-
-async def whole(client: aiohttp.ClientSession, url: str) -> str:
-    body = {"model": "tiny", "held": True}
-    async with client.post(url, json=body) as response:
-        answer = await response.json()
-        return f"{response.status} {answer.get('marker') or answer['error']['code']}"
+@pytest.fixture(name="site")
+async def _site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with site(tmp_path) as found:
+        yield found
 
 
 async def over_grpc(stub: Any, over: asyncio.Event) -> str:
@@ -152,6 +60,7 @@ async def over_grpc(stub: Any, over: asyncio.Event) -> str:
     return " ".join(markers)
 
 
+@pytest.mark.usefixtures("_hosts_die")
 async def test_what_waits_for_a_dead_host_ends_with_an_error_and_nothing_else_is_lost(
     site: Site, client: aiohttp.ClientSession
 ) -> None:
@@ -172,60 +81,84 @@ async def test_what_waits_for_a_dead_host_ends_with_an_error_and_nothing_else_is
         await site.use(*both)
 
         site.blue.host.disconnect()
-        async with asyncio.timeout(OUT_WITHIN_S):
-            lost = await asyncio.gather(*asked[site.blue])
+        lost = await asyncio.gather(*asked[site.blue])
         site.green.replica.release.set()
 
         assert lost == LOST
         assert await asyncio.gather(*asked[site.green]) == WHOLE
-    begun = [len(each.replica.requests) for each in both]
-    assert begun == [2, 2], "no generation has begun twice"
+    assert [len(each.replica.requests) for each in both] == [2, 2], "no generation has begun twice"
 
 
-async def test_a_dead_host_gets_no_request_after_5_s_until_it_is_back(site: Site) -> None:
+@pytest.mark.usefixtures("_hosts_die")
+async def test_a_dead_host_gets_no_request_until_it_is_back(site: Site) -> None:
+    site.blue.host.disconnect()
+    await eventually(lambda: site.has(1), "the host is out")
+    before = await site.asked(site.blue)
     async with load(site.gateway.url, "tiny") as outcomes:
-        await eventually(lambda: {*outcomes} == {"blue", "green"}, "both answer")
-        died_s = time.monotonic()
-        site.blue.host.disconnect()
-        await eventually(lambda: site.has(1), "the host is out", within_s=OUT_WITHIN_S)
-        await asyncio.sleep(max(0.0, died_s + OUT_WITHIN_S - time.monotonic()))
-        before = Counter(outcomes)
-        await eventually(lambda: outcomes["green"] > before["green"] + 500, "the other one answers")
-        assert {*(Counter(outcomes) - before)} == {"green"}
+        await eventually(lambda: outcomes["green"] > 500, "the other one answers")
+        assert {*outcomes} == {"green"}
+        assert await site.asked(site.blue) == before
 
         site.blue.host.connect()
-        await eventually(lambda: outcomes["blue"] > before["blue"], "the host is used again")
-    lost = outcomes["HTTP 503"]
-    assert {*outcomes} <= {"blue", "green", "HTTP 503"}
-    assert lost <= WORKERS, "those that were on the host when it died"
+        await eventually(lambda: outcomes["blue"] > 0, "the host is used again")
+    assert {*outcomes} == {"blue", "green"}
 
 
-@pytest.mark.parametrize(("who", "pause_s"), [("proxies", 2), ("gateway", 6)])
-async def test_a_pause_shorter_than_a_death_ends_no_request(
-    site: Site, client: aiohttp.ClientSession, who: str, pause_s: float
+@pytest.mark.usefixtures("_checks_are_short")
+async def test_one_check_without_an_answer_takes_nothing_out(
+    site: Site, client: aiohttp.ClientSession
 ) -> None:
-    """Of a busy host, and of the gateway's own, whose clock goes on meanwhile."""
-    sides = (site.blue, site.green)
-    paused = [each.proxy for each in sides] if who == "proxies" else [site.gateway.envoy]
+    """A host may pause for a moment."""
     asked = [
         asyncio.create_task(ask(client, site.url)) for ask in (streamed, whole) for _ in range(4)
     ]
-    await eventually(lambda: sum(len(each.replica.requests) for each in sides) == 8, "all begun")
+    await eventually(lambda: begun(site) == 8, "all have begun")
 
-    for process in paused:
-        process.send_signal(signal.SIGSTOP)
-    await asyncio.sleep(pause_s)
-    for process in paused:
-        process.send_signal(signal.SIGCONT)
-    checks = await site.stat("health_check.success")
-    await eventually(lambda: site.passed(checks + 4), "two more checks of each pass")
+    async def tolerated() -> bool:
+        """Whether the first check that failed was seen, and nothing was out."""
+        await eventually(lambda: site.has(2), "both are in use")
+        before = await site.stat("health_check.failure")
+        site.blue.proxy.send_signal(signal.SIGSTOP)
+        while (seen := await failed_and_used(site))[0] == before:
+            await asyncio.sleep(0.01)
+        site.blue.proxy.send_signal(signal.SIGCONT)
+        return seen == (before + 1, 2)
 
-    assert await site.has(2)
-    for each in sides:
+    await eventually(tolerated, "one check fails, and both stay in use")
+    for each in (site.blue, site.green):
         each.replica.release.set()
     assert {*await asyncio.gather(*asked)} <= {*WHOLE, *OF_BLUE}
 
 
+async def failed_and_used(site: Site) -> tuple[int, int]:
+    """Checks that failed and replicas in use, at one moment."""
+    names = (f"cluster.{OPENAI}.health_check.failure", f"cluster.{OPENAI}.membership_healthy")
+    lines = await site.gateway.admin(f"/stats?filter=^({'|'.join(names)})$")
+    values = dict(line.split(": ") for line in lines.splitlines())
+    failed, used = (int(values[name]) for name in names)
+    return failed, used
+
+
+@pytest.mark.usefixtures("_hosts_die")
+async def test_a_pause_of_the_gateway_ends_no_request(
+    site: Site, client: aiohttp.ClientSession
+) -> None:
+    """Its clock goes on meanwhile, and answers have come that it has not read."""
+    asked = [
+        asyncio.create_task(ask(client, site.url)) for ask in (streamed, whole) for _ in range(4)
+    ]
+    await eventually(lambda: begun(site) == 8, "all have begun")
+
+    site.gateway.envoy.send_signal(signal.SIGSTOP)
+    for each in (site.blue, site.green):
+        each.replica.release.set()
+    await asyncio.sleep(SILENT_S + 2)  # longer than from one ping to the end of its connection
+    site.gateway.envoy.send_signal(signal.SIGCONT)
+
+    assert {*await asyncio.gather(*asked)} <= {*WHOLE, *OF_BLUE}
+
+
+@pytest.mark.usefixtures("_hosts_die")
 async def test_a_replica_that_reads_and_answers_nothing_stays_in_use(
     tmp_path: Path, site: Site, client: aiohttp.ClientSession
 ) -> None:
@@ -256,7 +189,7 @@ async def test_a_replica_that_reads_and_answers_nothing_stays_in_use(
         asked = asyncio.create_task(client.post(site.url, json=body))
         await eventually(lambda: site.stat_is("upstream_rq_active", 1), "the request is there")
         checks = await site.stat("health_check.success")
-        await eventually(lambda: site.passed(checks + 6), "six checks in six seconds pass")
+        await eventually(lambda: site.passed(checks + SILENT_S + 2), "a check a second passes")
 
         assert not asked.done()
         assert await site.stat("membership_healthy") == 1
@@ -274,8 +207,7 @@ async def test_a_new_endpoint_gets_requests_once_it_has_passed_a_check(site: Sit
             before = outcomes["green"]
             await eventually(
                 lambda n=before: outcomes["green"] > n,  # type: ignore[misc]
-                "the new one answers soon after it is acknowledged",
-                within_s=0.5,
+                "the new one answers",
             )
             await site.use(site.blue)
     assert {*outcomes} == {"blue", "green"}
@@ -290,12 +222,12 @@ async def test_an_endpoint_whose_host_was_never_reached_gets_no_request(site: Si
     assert {*outcomes} == {"blue"}
 
 
-async def test_with_every_host_dead_a_request_is_refused_at_once(
+@pytest.mark.usefixtures("_checks_are_short")
+async def test_with_every_host_dead_a_request_is_refused(
     site: Site, client: aiohttp.ClientSession
 ) -> None:
     for side in (site.blue, site.green):
         side.host.disconnect()
-    await eventually(lambda: site.has(0), "both are out", within_s=OUT_WITHIN_S)
+    await eventually(lambda: site.has(0), "both are out")
 
-    async with asyncio.timeout(1):
-        assert await whole(client, site.url) == "503 no_healthy_replica"
+    assert await whole(client, site.url) == "503 no_healthy_replica"

@@ -70,4 +70,8 @@ async def test_a_dead_replica_is_ejected_unless_it_is_the_only_one(
             assert response.status == (200 if living else 503)
 
     name = "cluster.model-tiny-1-openai.outlier_detection.ejections_active"
-    assert await gateway.stat(name) == ejected
+
+    async def known() -> bool:
+        return await gateway.stat(name) == ejected
+
+    await eventually(known, f"{ejected} are ejected")

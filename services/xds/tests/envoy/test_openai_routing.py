@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import aiohttp
@@ -96,9 +97,11 @@ async def test_only_a_stream_has_a_limit_for_its_silence(
     whole = asyncio.create_task(client.post(url, json=body, headers=headers))
     await eventually(lambda: bool(blue.requests), "the replica has the request")
 
-    stream = await client.post(url, json={"model": "tiny", "stream": True})
-    with pytest.raises(aiohttp.ClientPayloadError):
-        await stream.read()
+    # On a busy machine its silence may begin before its first token.
+    with contextlib.suppress(aiohttp.ClientPayloadError):
+        async with client.post(url, json={"model": "tiny", "stream": True}) as stream:
+            assert b"[DONE]" not in await stream.read()
+    assert await gateway.stat("http.gateway.downstream_rq_idle_timeout") == 1
     assert not whole.done()
     blue.release.set()
     async with await whole as response:

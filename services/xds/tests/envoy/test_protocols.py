@@ -11,6 +11,7 @@ import aiohttp
 import grpc
 import pytest
 import tritonclient.grpc.aio as triton
+from hang import HANG_S
 from support.fake_replica import FakeReplica
 from support.gateway import Gateway, route
 from tritonclient.utils import InferenceServerException
@@ -142,4 +143,4 @@ async def test_a_protocol_that_a_model_gives_up_leaves_envoy_and_streams_end_wel
     assert (await post(client, gateway, "tiny"))[0] == 404
     assert await infer(gateway, "tiny") == "blue"
     blue.release.set()
-    assert await asyncio.wait_for(stream.read(), 5) == b"data: [DONE]\n\n"
+    assert await asyncio.wait_for(stream.read(), HANG_S) == b"data: [DONE]\n\n"

@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 import tritonclient.grpc.aio as triton
+from hang import HANG_S
 from support.bootstrap import certificates, own_der, public_secret
 from support.fake_replica import FakeReplica
 from support.gateway import Gateway, gateway, route
@@ -189,7 +190,7 @@ async def test_streams_go_on_while_the_certificate_is_replaced(
         assert (await anext(answers))[1] is None
         answers.cancel()
     blue.release.set()
-    endings = [await asyncio.wait_for(stream.read(), 5) for stream in streams]
+    endings = [await asyncio.wait_for(stream.read(), HANG_S) for stream in streams]
 
     assert endings == [b"data: [DONE]\n\n"] * ROTATIONS
     assert gateway.envoy.pid == process

@@ -15,6 +15,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from hang import HANG_S
 from support.consul import Consul, consul
 from support.fake_replica import FakeReplica
 from support.load import load
@@ -28,6 +29,7 @@ PROGRAM = ROOT / "services/node/routes_acknowledged.py"
 GATE_SCHEMA = json.loads((ROOT / "schemas/routes-gate.schema.json").read_text(encoding="utf-8"))
 ANSWER_SCHEMA = json.loads((ROOT / "schemas/acknowledged.schema.json").read_text(encoding="utf-8"))
 OLD, NEW = "model-tiny-1", "model-tiny-2"
+GIVEN_DEADLINE_S = 3  # of a gate that gives up
 MOVED = {**ROUTE, "backends": [{"service": NEW}]}
 
 
@@ -43,11 +45,11 @@ class Gate:
 
     async def ended(self) -> tuple[int | None, str]:
         """Its exit code, and what it said to its user."""
-        _, said = await asyncio.wait_for(self.process.communicate(), 20)
+        _, said = await asyncio.wait_for(self.process.communicate(), HANG_S)
         return self.process.returncode, said.decode()
 
 
-async def gate(agent: Consul, *, deadline_s: int = 15) -> Gate:
+async def gate(agent: Consul, *, deadline_s: int = 300) -> Gate:
     document = {
         "schema_version": 1,
         "consul": agent.url,
@@ -110,7 +112,7 @@ async def test_a_frozen_control_plane_keeps_the_gate_shut_and_the_next_run_conti
         platform.control_plane.send_signal(signal.SIGSTOP)
         try:
             await platform.consul.put_route(MOVED)
-            code, said = await (await gate(platform.consul, deadline_s=3)).ended()
+            code, said = await (await gate(platform.consul, deadline_s=GIVEN_DEADLINE_S)).ended()
             patient = await gate(platform.consul)
             assert (await platform.complete())[1]["marker"] == "blue"
             assert not patient.open
@@ -118,7 +120,7 @@ async def test_a_frozen_control_plane_keeps_the_gate_shut_and_the_next_run_conti
             platform.control_plane.send_signal(signal.SIGCONT)
 
         assert code == 1
-        assert "routes: gave up after 3 s: " in said
+        assert f"routes: gave up after {GIVEN_DEADLINE_S} s: " in said
         assert f":{platform.http_port}/acknowledged: timed out" in said
         assert "Nothing was removed" in said
         assert await patient.ended() == (0, "")

@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 import pytest
 import tritonclient.grpc.aio as triton
+from hang import HANG_S
 from support.fake_replica import FakeReplica
 from support.gateway import Gateway, route
 from tritonclient.utils import InferenceServerException
@@ -58,13 +59,13 @@ async def test_a_stream_stays_open_for_many_requests(client: Any, tiny: FakeRepl
     answers = aiter(client.stream_infer(requests()))
     for number in range(20):
         await questions.put(str(number))
-        result, error = await asyncio.wait_for(anext(answers), 5)
+        result, error = await asyncio.wait_for(anext(answers), HANG_S)
         assert (error, result.get_response().id) == (None, str(number))
     assert tiny.in_flight == 1
 
     await questions.put(None)
     with pytest.raises(StopAsyncIteration):
-        await asyncio.wait_for(anext(answers), 5)
+        await asyncio.wait_for(anext(answers), HANG_S)
 
 
 async def test_unary_methods_are_routed_by_model_name(client: Any, tiny: FakeReplica) -> None:

@@ -74,5 +74,5 @@ async def consul(folder: Path, *, http_port: int | None = None) -> AsyncIterator
         aiohttp.ClientSession() as session,
     ):
         agent = Consul(session, f"http://{CONSUL_ADDRESS}:{ports['http']}")
-        await eventually(agent.has_leader, "Consul has a leader", within_s=20)
+        await eventually(agent.has_leader, "Consul has a leader")
         yield agent

@@ -99,7 +99,7 @@ async def started(folder: Path, agent: Consul) -> AsyncIterator[Platform]:
             session,
             program,
         )
-        await eventually(lambda: _connected(platform), "Envoy connects", within_s=20)
+        await eventually(lambda: _connected(platform), "Envoy connects")
         yield platform
 
 

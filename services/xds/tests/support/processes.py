@@ -7,12 +7,14 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+from hang import HANG_S
+
 
 @contextlib.asynccontextmanager
 async def running(
     *command: str, log: Path, folder: Path | None = None, environment: dict[str, str] | None = None
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Ended on exit: politely first, by force after 5 s. A test that is killed leaves none."""
+    """Ended on exit: politely first, by force if it hangs. A test that is killed leaves none."""
     command = ("setpriv", "--pdeathsig", "KILL", *command)
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
@@ -24,7 +26,7 @@ async def running(
         if process.returncode is None:
             process.terminate()
             try:
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(HANG_S):
                     await process.wait()
             except TimeoutError:
                 process.kill()

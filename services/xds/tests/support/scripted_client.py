@@ -80,7 +80,8 @@ class ScriptedClient:
         request = Request(resource_type=send.resource_type, nonce=send.nonce, error=detail)
         return self._take(self.stream.on_request(request, self.now_s))
 
-    def wait(self, seconds: float) -> list[Send]:
+    def after(self, seconds: float) -> list[Send]:
+        """What it is sent once so much time has passed, on a clock of its own."""
         self.now_s += seconds
         return self._take(self.stream.on_tick(self.now_s))
 

@@ -8,20 +8,20 @@ import inspect
 import socket
 from collections.abc import Awaitable, Callable
 
+from hang import HANG_S
+
 ADDRESS = "127.94.0.2"
 _PORTS = iter(range(20_000, 32_000))
 
 
-async def eventually(
-    condition: Callable[[], bool | Awaitable[bool]], what: str, *, within_s: float = 10.0
-) -> None:
-    """Returns once the condition holds; fails with `what` when it does not in time."""
+async def eventually(condition: Callable[[], bool | Awaitable[bool]], what: str) -> None:
+    """Returns once the condition holds; fails with `what` if it never does."""
     try:
-        async with asyncio.timeout(within_s):
+        async with asyncio.timeout(HANG_S):
             while not await _holds(condition):
                 await asyncio.sleep(0.005)
     except TimeoutError:
-        raise AssertionError(f"not within {within_s} s: {what}") from None
+        raise AssertionError(f"not even after {HANG_S:g} s: {what}") from None
 
 
 async def _holds(condition: Callable[[], bool | Awaitable[bool]]) -> bool:
