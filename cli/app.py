@@ -42,7 +42,7 @@ COMMANDS: Mapping[str, str] = {
     "down": "End the environment and remove its state.",
     "tools": "Show each tool with its version, source and path.",
     "doctor": "Check whether this machine is ready, and say what to do.",
-    "env": "Print exports for plain pulumi commands.",
+    "env": "Print exports for plain pulumi, nomad and consul commands.",
     "test": "Run the project's own tests (takes pytest arguments).",
 }
 

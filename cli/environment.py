@@ -28,8 +28,16 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _SHARED = ("access", "bin", "locks", "pulumi", "state")
 # Say how one environment is reached (reach/forwards.py). In a shell they may be another one's.
 FORWARDED = ("CONSUL_TLS_SERVER_NAME", "NOMAD_TLS_SERVER_NAME", "SLIPWAY_FORWARDS")
+# Say where a person's shell asks the clusters (reach/shell.py), and with which rights.
+ASKED_BY_HAND = (
+    "CONSUL_HTTP_ADDR",
+    "CONSUL_HTTP_TOKEN",
+    "CONSUL_HTTP_TOKEN_FILE",
+    "NOMAD_ADDR",
+    "NOMAD_TOKEN",
+)
 # Set for this program's own interpreter; other interpreters must not inherit them.
-_NOT_FOR_CHILDREN = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", *FORWARDED)
+_NOT_FOR_CHILDREN = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", *FORWARDED, *ASKED_BY_HAND)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +90,12 @@ class Environment:
     def cached_pulumi(self) -> Path:
         pin = tool_pin("pulumi")
         return self.cache / "tools" / "bin" / f"pulumi-{pin.version}" / "pulumi"
+
+    @property
+    def cluster_tools(self) -> tuple[Path, ...]:
+        """The folders of `consul` and `nomad` in the cache."""
+        pins = (tool_pin(name) for name in ("consul", "nomad"))
+        return tuple(self.cache / "tools/bin" / f"{pin.name}-{pin.version}" for pin in pins)
 
     @property
     def commands(self) -> Path:
@@ -146,7 +160,7 @@ class Environment:
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             # The program's packages: src/slipway, components, stacks.
             "PYTHONPATH": os.pathsep.join([str(self.checkout / "src"), str(self.checkout)]),
-            "PATH": _first_on_path([self.commands, *plugins], environ.get("PATH", os.defpath)),
+            "PATH": first_on_path([self.commands, *plugins], environ.get("PATH", os.defpath)),
         }
 
     def child_environment(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -225,7 +239,7 @@ def unsets(names: Iterable[str]) -> str:
     return "".join(f"unset {name}\n" for name in names)
 
 
-def _first_on_path(folders: Sequence[Path], path: str) -> str:
+def first_on_path(folders: Sequence[Path], path: str) -> str:
     first = [str(folder) for folder in folders]
     others = [part for part in path.split(os.pathsep) if part and part not in first]
     return os.pathsep.join([*first, *others])

@@ -73,7 +73,7 @@ class Lifecycle(Protocol):
 
     def exports(self) -> str:
         """Lines for `eval` in a POSIX shell, after which plain `pulumi` commands work on the
-        environment."""
+        environment, and `nomad` and `consul` where it runs on this machine."""
 
     def pulumi(self) -> Pulumi:
         """Pulumi with the environment's backend and secrets provider."""

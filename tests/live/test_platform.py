@@ -204,6 +204,33 @@ def test_a_plain_pulumi_up_with_the_printed_exports_changes_nothing(platform: Pl
     assert "unchanged" in done.stdout
 
 
+def test_nomad_and_consul_answer_by_hand_with_the_printed_exports(platform: Platform) -> None:
+    envoy = platform.nomad("job/envoy/allocations")[0]["ID"]
+    command = f"""
+        eval "$(./slipway env -s {platform.name})"
+        nomad status
+        nomad node status
+        nomad alloc logs -task envoy {envoy}
+        nomad alloc logs -stderr -task envoy {envoy}
+        nomad alloc fs {envoy}
+        consul members
+        consul catalog services
+        consul kv get -keys slipway/
+    """
+    done = subprocess.run(
+        ["sh", "-ec", command],
+        cwd=platform.checkout,
+        env=platform.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for named in ("model-smollm2", "cpu-0", "server-0", "envoy", "alive"):
+        assert named in done.stdout
+    assert not any(platform.token(api) in done.stdout for api in ("nomad", "consul"))
+
+
 def test_status_shows_every_replica_and_endpoint(platform: Platform) -> None:
     status = platform.status()
     assert status["schema_version"] == 1

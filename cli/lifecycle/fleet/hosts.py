@@ -61,7 +61,8 @@ class HostOperations:
             agent_for(ssh) as agent,
             held(self.environment, forwarding_of(plan, ssh), agent) as lease,
         ):
-            theirs = shell_exports(plan, self.environment.access)
+            asked = plan.operator
+            theirs = shell_exports(asked.consul.url, asked.nomad.url, self.environment.access)
             sys.stdout.write(pulumis + exports(agent) + theirs)
             sys.stdout.flush()
             say(f'"{name}" is within reach until Ctrl-C; the lines above are for another shell')

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.applied import Applied, planned
-from cli.environment import FORWARDED, Environment, exports, unsets
+from cli.environment import (
+    ASKED_BY_HAND,
+    FORWARDED,
+    Environment,
+    exports,
+    first_on_path,
+    unsets,
+)
 from cli.errors import WRONG_INPUT, CliError
 from cli.hosts.over_ssh import must_know_a_way
 from cli.lifecycle.fleet import access, backend
@@ -85,9 +92,10 @@ class FleetLifecycle:
         return ()
 
     def exports(self) -> str:
-        unset = unsets([*FORWARDED, *backend.variables_of_dev(self.environment)])
+        unset = unsets([*FORWARDED, *ASKED_BY_HAND, *backend.variables_of_dev(self.environment)])
         plan, kind = plan_if_valid(self.environment), known_kind(self.environment)
         variables = backend.program_variables(self.environment, kind)
+        variables["PATH"] = first_on_path(self.environment.cluster_tools, variables["PATH"])
         return unset + exports({**variables, **(variables_of(plan) if plan else {})})
 
     def pulumi(self) -> Pulumi:

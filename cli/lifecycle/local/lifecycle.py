@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.environment import FORWARDED, Environment, exports, unsets
+from cli.environment import (
+    ASKED_BY_HAND,
+    FORWARDED,
+    Environment,
+    exports,
+    first_on_path,
+    unsets,
+)
 from cli.lifecycle.local.backend import own_pulumi
 from cli.pulumi.plugins import known_kind, plugin_variables
 from cli.pulumi.process import Pulumi
@@ -83,10 +90,18 @@ class LocalLifecycle:
         return [*checks.free_ports(plan, self.environment), checks.memory(plan, allocations)]
 
     def exports(self) -> str:
-        kind = known_kind(self.environment)
-        return unsets(FORWARDED) + exports(
-            {**self.environment.variables(), **plugin_variables(kind)}
+        from cli.applied import recorded
+        from cli.reach.shell import shell_exports
+
+        variables = self.environment.variables()
+        path = first_on_path(self.environment.cluster_tools, variables["PATH"])
+        kind, applied = known_kind(self.environment), recorded(self.environment)
+        lines = unsets([*FORWARDED, *ASKED_BY_HAND]) + exports(
+            {**variables, "PATH": path, **plugin_variables(kind)}
         )
+        if applied is None:  # nothing runs, and there are no tokens
+            return lines
+        return lines + shell_exports(applied.consul, applied.nomad, self.credentials)
 
     def pulumi(self) -> Pulumi:
         return own_pulumi(self.environment)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import subprocess
 from pathlib import Path
@@ -10,11 +11,16 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.app import app
-from cli.environment import Environment, exports, find
+from cli.environment import ASKED_BY_HAND, Environment, exports, find
 from cli.errors import CliError
 from cli.reach.forwards import variables_of
 from slipway.planner.platform import make_plan
+from tests.unit.cli.addresses import NETWORK
+from tests.unit.cli.documents import plan_document
+from tests.unit.cli.protocols.test_protocols import put_plan
 from tests.unit.plan.samples import hosts_inputs
+from tests.unit.toolchain.stand_ins import put_program
+from toolchain.pins import tool_pin
 
 
 def test_the_printed_exports_give_a_shell_the_same_values(
@@ -33,6 +39,54 @@ def test_the_printed_exports_give_a_shell_the_same_values(
         str(checkout / ".slipway" / "pulumi"),
         f"file://{quote(str(checkout))}/.slipway/state",
     ]
+
+
+def test_nothing_is_said_of_clusters_before_they_run(runner: CliRunner, checkout: Path) -> None:
+    printed = runner.invoke(app, ["env"]).stdout
+    assert "unset NOMAD_TOKEN\n" in printed
+    assert not re.findall(r"export (?:NOMAD_ADDR|NOMAD_TOKEN|CONSUL_HTTP_\w+)", printed)
+
+
+def test_a_shell_asks_the_clusters_with_the_operators_tokens_and_none_is_printed(
+    runner: CliRunner, checkout: Path, environment: Environment
+) -> None:
+    put_plan(checkout, plan_document())
+    tokens = environment.run / "tokens"
+    tokens.mkdir()
+    for api in ("consul", "nomad"):
+        (tokens / api).write_text(f"the-token-of-{api}\n")
+        tool = f"{api}-{tool_pin(api).version}/{api}"
+        put_program(environment.cache / "tools/bin" / tool, f"#!/bin/sh\necho {api} asks\n")
+    printed = runner.invoke(app, ["env"]).stdout
+    assert "the-token-of" not in printed
+    asked = (
+        'echo "$CONSUL_HTTP_ADDR" "$(cat "$CONSUL_HTTP_TOKEN_FILE")" "$CONSUL_CACERT";'
+        ' echo "$NOMAD_ADDR" "$NOMAD_TOKEN" "$NOMAD_CLIENT_CERT" "$NOMAD_CLIENT_KEY";'
+        ' consul; nomad; echo "${CONSUL_HTTP_TOKEN-none}"'
+    )
+    another = {"CONSUL_HTTP_TOKEN": "another's", "PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        ["/bin/sh", "-ec", f"{printed}\n{asked}"],
+        env=another,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    operator = environment.run / "operator"
+    assert done.stdout.splitlines() == [
+        f"http://{NETWORK}.2:8500 the-token-of-consul {operator}/ca.pem",
+        f"http://{NETWORK}.2:4646 the-token-of-nomad {operator}/cert.pem {operator}/key.pem",
+        "consul asks",
+        "nomad asks",
+        "none",
+    ]
+
+
+def test_children_do_not_inherit_what_a_shell_asks_the_clusters_with(
+    environment: Environment,
+) -> None:
+    passed = environment.child_environment(dict.fromkeys(ASKED_BY_HAND, "a shell's"))
+    assert not {*ASKED_BY_HAND} & set(passed)
 
 
 def test_exports_survive_quotes_and_spaces() -> None:

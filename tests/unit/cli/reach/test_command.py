@@ -39,6 +39,16 @@ def test_the_exports_of_a_fleet_say_where_it_is_forwarded(runner: CliRunner) -> 
 
 
 @pytest.mark.usefixtures("copied")
+def test_the_exports_of_a_fleet_are_for_pulumi_and_say_what_brings_nomad_within_reach(
+    runner: CliRunner,
+) -> None:
+    result = runner.invoke(app, ["env", "-s", "hosts"])
+    assert "export NOMAD_ADDR" not in result.stdout
+    assert "slipway reach -s hosts" in result.stderr
+    assert "reach" not in result.stdout
+
+
+@pytest.mark.usefixtures("copied")
 def test_a_shell_keeps_nothing_of_a_fleet_that_dev_would_be_verified_by(runner: CliRunner) -> None:
     of_hosts, of_dev = (runner.invoke(app, ["env", "-s", name]).stdout for name in ("hosts", "dev"))
     script = f"{of_hosts}\n{of_dev}\n/usr/bin/env"

@@ -163,7 +163,8 @@ def test_a_shell_reads_the_tokens_from_their_files(tmp_path: Path) -> None:
     folder = tmp_path / "a folder"
     (folder / "tokens").mkdir(parents=True)
     (folder / "tokens/nomad").write_text("a secret")
-    text = shell_exports(planned(), folder)
+    asked = planned().operator
+    text = shell_exports(asked.consul.url, asked.nomad.url, folder)
     assert "a secret" not in text
     assert f"export NOMAD_TOKEN=\"$(cat '{folder}/tokens/nomad')\"\n" in text
     assert f"export NOMAD_ADDR=https://{planned().operator.nomad.authority}\n" in text
