@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -11,14 +11,19 @@ from cli.applied import Applied
 from cli.clusters import gateway, prometheus
 from cli.clusters.nomad import Nomad
 from cli.environment import Environment
+from cli.hosts.cluster_view import ClusterView
+from cli.hosts.document import applied_rows
+from cli.hosts.troubles import Fixes, Trouble, troubles
+
+JsonList = Sequence[Mapping[str, Any]]
 
 SCHEMA_VERSION = 1
 # The services under which Prometheus finds Envoy's statistics: this version's and the one before.
 ENVOY_METRICS = ("envoy-metrics", "envoy-admin")
 
 
-def take_snapshot(environment: Environment, applied: Applied) -> dict[str, Any]:
-    """The document of `slipway status --json`.
+def take_snapshot(environment: Environment, applied: Applied, fixes: Fixes) -> dict[str, Any]:
+    """The document of `slipway status --json`. `fixes` are what mends a host of this environment.
 
     A part that does not answer leaves its list empty and its reason in `unreachable`.
     """
@@ -35,6 +40,7 @@ def take_snapshot(environment: Environment, applied: Applied) -> dict[str, Any]:
 
     with Nomad.of(environment, applied) as nomad:
         nodes = ask("nomad", nomad.nodes, [])
+        servers = ask("nomad", nomad.server_members, [])
         jobs = ask("nomad", nomad.jobs, [])
         allocations = ask("nomad", nomad.allocations, [])
     states = ask("xds", lambda: gateway.control_plane(applied)["models"], {})
@@ -62,9 +68,19 @@ def take_snapshot(environment: Environment, applied: Applied) -> dict[str, Any]:
             {"service": t.service, "address": t.address, "up": t.up, "error": t.error}
             for t in targets
         ],
+        "troubles": [
+            trouble.document
+            for trouble in _troubles(applied, nodes, servers, fixes)
+            if "nomad" not in unreachable
+        ],
         "autoscaler_blind": _blind(targets, unreachable, envoys=applied.envoys),
         "unreachable": unreachable,
     }
+
+
+def _troubles(applied: Applied, nodes: JsonList, servers: JsonList, fixes: Fixes) -> list[Trouble]:
+    view = ClusterView(consul_members=None, nomad_servers=servers, nomad_nodes=nodes)
+    return troubles(applied.environment, applied_rows(applied, view), fixes)
 
 
 def _blind(

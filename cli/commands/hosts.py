@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
 
-import httpx
 import typer
 
-from cli.clusters.both import Clusters, clusters
+from cli.clusters.both import clusters
 from cli.console import print_tables, write_json
 from cli.environment import find
-from cli.hosts.document import ClusterView, hosts_document
+from cli.hosts.cluster_view import view_of
+from cli.hosts.document import hosts_document
 from cli.lifecycle.protocol import Lifecycle
 from cli.lifecycle.registry import lifecycle_of
 from cli.machine.ssh_agent import NoAgentError
@@ -30,7 +29,8 @@ def hosts(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
     """Show each host: what the clusters say of it, and what it has.
 
     Asks Consul and Nomad, and every host over SSH if it is a machine of its own. What does not
-    answer is shown with the reason.
+    answer is shown with the reason, and what is down or has not joined with the command that mends
+    it. The exit code is 0 whatever is found.
     """
     environment = find(stack)
     lifecycle = lifecycle_of(environment)
@@ -40,9 +40,9 @@ def hosts(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
         telling(lambda: "asking Consul and Nomad"),
         clusters(plan, lifecycle.credentials) as both,
     ):
-        view = _view(both)
+        view = view_of(both)
     facts = lifecycle.hosts.facts(plan) if lifecycle.hosts else {}
-    document = hosts_document(plan, view, facts)
+    document = hosts_document(plan, view, facts, lifecycle.host_fixes)
     if json:
         write_json(document)
     else:
@@ -57,23 +57,3 @@ def _within_reach(lifecycle: Lifecycle, plan: PlatformPlan) -> Iterator[None]:
         with suppress(NoAgentError):
             opened.enter_context(lifecycle.reaching(plan))
         yield
-
-
-def _view(both: Clusters) -> ClusterView:
-    unreachable: dict[str, str] = {}
-
-    def ask(cluster: str, question: Callable[[], Any]) -> Any:
-        if cluster in unreachable:
-            return None
-        try:
-            return question()
-        except httpx.HTTPError as error:
-            unreachable[cluster] = str(error) or type(error).__name__
-            return None
-
-    return ClusterView(
-        consul_members=ask("consul", both.consul.members),
-        nomad_servers=ask("nomad", both.nomad.server_members),
-        nomad_nodes=ask("nomad", both.nomad.nodes),
-        unreachable=unreachable,
-    )

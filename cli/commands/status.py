@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import RenderableType
@@ -26,16 +26,23 @@ def status(
     json: Json = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Update it until Ctrl-C.")] = False,
 ) -> None:
-    """Show nodes, jobs, replicas, endpoints and metrics targets."""
+    """Show nodes, jobs, replicas, endpoints and metrics targets.
+
+    Hosts that are down or have not joined are named with the command that mends them. The exit code
+    is 0 whatever is found.
+    """
     environment = find(stack)
     lifecycle = lifecycle_of(environment)
 
+    def snapshot() -> dict[str, Any]:
+        return take_snapshot(environment, applied, lifecycle.host_fixes)
+
     def table() -> RenderableType:
-        return status_table(take_snapshot(environment, applied), lifecycle.when_silent)
+        return status_table(snapshot(), lifecycle.when_silent)
 
     with lifecycle.asked() as applied:
         if json:
-            write_json(take_snapshot(environment, applied))
+            write_json(snapshot())
             return
         if not watch:
             print_tables(table())

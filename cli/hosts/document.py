@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
+from cli.applied import Applied
 from cli.clusters.consul import STATES
 from cli.clusters.nomad import newest_by_name
 from cli.errors import CliError
+from cli.hosts.cluster_view import ClusterView
 from cli.hosts.facts import HostFacts
 from cli.hosts.roster import Member, roster
+from cli.hosts.troubles import NOT_JOINED, Fixes, troubles
 from slipway.plan.platform import PlatformPlan
 
 SCHEMA_VERSION = 1  # schemas/hosts.schema.json
-NOT_JOINED = "not joined"
 
 JsonObject = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterView:
-    """What the clusters answered, each as its API has it; None where it does not answer, and then
-    `unreachable` has the reason by cluster."""
-
-    consul_members: Sequence[Mapping[str, Any]] | None
-    nomad_servers: Sequence[Mapping[str, Any]] | None
-    nomad_nodes: Sequence[Mapping[str, Any]] | None
-    unreachable: Mapping[str, str] = field(default_factory=dict)
-
-
 def hosts_document(
-    plan: PlatformPlan, view: ClusterView, facts: Mapping[str, HostFacts | CliError]
+    plan: PlatformPlan,
+    view: ClusterView,
+    facts: Mapping[str, HostFacts | CliError],
+    fixes: Fixes,
 ) -> JsonObject:
+    """`facts` are what the hosts say of themselves, and `fixes` what mends them."""
+    rows = host_rows(plan, view, facts)
+    found = troubles(plan.environment, rows, fixes)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "environment": plan.environment,
+        "hosts": rows,
+        "troubles": [trouble.document for trouble in found],
+        "unreachable": dict(view.unreachable),
+    }
+
+
+def host_rows(
+    plan: PlatformPlan, view: ClusterView, facts: Mapping[str, HostFacts | CliError]
+) -> list[JsonObject]:
     """Hosts that only the clusters know come last: they have left the file, but not the
     clusters."""
     consul, nomad = _in_consul(view), _in_nomad(view)
@@ -43,17 +51,30 @@ def hosts_document(
         for name, entry in {**(consul or {}), **(nomad or {})}.items()
         if name not in listed and entry["state"] != "left"
     }
-    rows = [_row(member, plan, consul, nomad, facts.get(member.name)) for member in members]
-    rows += [
+    strangers = [
         {**_row(_stranger(name, entry), plan, consul, nomad, None), "in_file": False}
         for name, entry in sorted(others.items())
     ]
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "environment": plan.environment,
-        "hosts": rows,
-        "unreachable": dict(view.unreachable),
-    }
+    rows = [_row(member, plan, consul, nomad, facts.get(member.name)) for member in members]
+    return rows + strangers
+
+
+def applied_rows(applied: Applied, view: ClusterView) -> list[JsonObject]:
+    """What the clusters say of the hosts of what was brought up: its nodes, and the servers that
+    Nomad knows."""
+    consul, nomad = _in_consul(view), _in_nomad(view)
+    servers = [server["Name"].rpartition(".")[0] for server in view.nomad_servers or ()]
+    names = [*servers, *(node.name for node in applied.nodes)]
+    return [
+        {
+            "name": name,
+            "in_file": True,
+            "consul": _agent(consul, name),
+            "nomad": _agent(nomad, name),
+            "takes_work": ((nomad or {}).get(name) or {}).get("takes_work"),
+        }
+        for name in names
+    ]
 
 
 def _row(

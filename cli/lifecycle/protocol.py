@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cli.applied import Applied
+from cli.hosts.troubles import Fixes
 from cli.machine.checks import Check
 from cli.pulumi.process import Pulumi
 from cli.pulumi.state import StackState
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """The result of `up`; `document` is for scripts. `ready` is False if a model that was asked a
-    question did not answer."""
+    question did not answer, or a host of the files is down or has not joined."""
 
     document: dict[str, Any]
     ready: bool
@@ -64,6 +65,10 @@ class Lifecycle(Protocol):
     @property
     def hosts(self) -> HostOperations | None:
         """The operations on its hosts; None where these are processes of this machine."""
+
+    @property
+    def host_fixes(self) -> Fixes:
+        """What mends a host that is down or has not joined."""
 
     def machine_checks(self) -> Iterable[Check]:
         """The requirements on this machine for any plan."""

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cli.views.tables import plain_table
+from cli.views.trouble_line import trouble_line
 
 GIB = 2**30
 UNKNOWN = "?"
@@ -88,6 +89,7 @@ def _remarks(document: dict[str, Any]) -> Iterator[Text]:
     failures = [row["not_reached"] for row in document["hosts"] if row["not_reached"]]
     for reason, fix in dict.fromkeys((each["reason"], each["fix"]) for each in failures):
         yield Text(f"{reason}\n    fix: {fix}" if fix else reason, style="yellow")
+    yield from (trouble_line(trouble) for trouble in document["troubles"])
     for row in document["hosts"]:
         if not row["in_file"]:
             yield Text(

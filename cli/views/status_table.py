@@ -11,6 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from cli.views.trouble_line import trouble_line
+
 Document = dict[str, Any]
 
 
@@ -27,6 +29,7 @@ def status_table(document: Document, when_silent: str) -> RenderableType:
     if document["running"] and (reason := document["autoscaler_blind"]):
         text = f"the autoscaler cannot see the load, so all counts stay as they are: {reason}"
         parts.append(Text(text, style="yellow"))
+    parts += [trouble_line(trouble) for trouble in document["troubles"]]
     parts += [
         Text(f"{part} does not answer: {reason}", style="yellow")
         for part, reason in document["unreachable"].items()

@@ -64,13 +64,20 @@ class Checkout:
 
     def ask(self, url: str) -> Any:
         """Consul's and Nomad's APIs as the operator."""
+        return self._request("GET", url).json()
+
+    def put_to(self, url: str) -> None:
+        self._request("PUT", url)
+
+    def _request(self, method: str, url: str) -> httpx.Response:
         access = self.folder / ".slipway/access" / NAME
         tokens = {
             f"X-{system.title()}-Token": (access / "tokens" / system).read_text()
             for system in ("consul", "nomad")
         }
         operator = certificates.platform(access / "operator")
-        return httpx.get(url, headers=tokens, verify=operator, timeout=5).raise_for_status().json()
+        answer = httpx.request(method, url, headers=tokens, verify=operator, timeout=5)
+        return answer.raise_for_status()
 
     @contextmanager
     def running(

@@ -238,10 +238,59 @@ def test_a_host_that_lives_is_not_forgotten(platform: Checkout) -> None:
     assert rows(platform)["worker-1"]["nomad"]["state"] == "ready"
 
 
-def test_a_dead_host_is_forgotten_and_the_platform_goes_on_without_it(
+def test_a_dead_worker_is_named_with_the_fix_by_every_command_that_looks(
     platform: Checkout, hosts: Bed
 ) -> None:
     hosts.hosts.pop("worker-1").end()
+    until_it_is("failed", "down", platform=platform, host="worker-1")
+    fix = f"slipway forget worker-1 -s {NAME} --yes"
+    must_name(platform, "worker-1", "is down", fix)
+
+
+def test_a_worker_that_has_not_joined_is_named_with_the_fix_too(platform: Checkout) -> None:
+    (node,) = (
+        each
+        for each in platform.ask(f"https://{SERVERS['server-1']}:4646/v1/nodes")
+        if each["Name"] == "worker-1"
+    )
+    platform.put_to(f"https://{SERVERS['server-1']}:4646/v1/node/{node['ID']}/purge")
+    platform.put_to(f"https://{SERVERS['server-1']}:8501/v1/agent/force-leave/worker-1?prune")
+    until_it_is("not joined", "not joined", platform=platform, host="worker-1")
+    must_name(platform, "worker-1", "has not joined", f"slipway admit worker-1 -s {NAME}")
+
+
+def until_it_is(consul: str, nomad: str, *, platform: Checkout, host: str) -> None:
+    for attempt in Retrying(
+        stop=stop_after_delay(400),  # a new leader of Nomad waits five minutes for its nodes
+        wait=wait_fixed(5),
+        retry=retry_if_exception_type(AssertionError),
+        reraise=True,
+    ):
+        with attempt:
+            assert states(platform, host) == [consul, nomad]
+
+
+def must_name(platform: Checkout, host: str, what: str, fix: str) -> None:
+    """`hosts` and `status` answer, `up` changes nothing and fails; each names the one host."""
+    for command, code in (("hosts", 0), ("status", 0), ("up", 1)):
+        done = platform.slipway(command, "--json", check=False)
+        assert done.returncode == code, done.stdout + done.stderr
+        (trouble,) = json.loads(done.stdout)["troubles"]
+        assert trouble["host"] == host
+        assert what in trouble["what"]
+        assert fix in trouble["fix"]
+        if command == "up":
+            assert platform.changed() == set()
+            assert f"{host} {what}" in "".join(done.stderr.splitlines()[-2:]), "as the last block"
+            return
+        shown = " ".join(platform.slipway(command).stdout.split())
+        assert f"{host} {what}" in shown
+        assert fix in shown
+
+
+def test_a_dead_host_is_forgotten_and_the_platform_goes_on_without_it(
+    platform: Checkout,
+) -> None:
     found = rows(platform)
     assert "cannot be reached over SSH" in found["worker-1"]["not_reached"]["reason"]
     assert found["worker-0"]["not_reached"] is None

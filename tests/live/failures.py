@@ -29,6 +29,7 @@ from cli.applied import require
 from cli.certificates import platform
 from cli.clusters.snapshot import take_snapshot
 from cli.environment import find
+from cli.hosts.troubles import HERE
 from tests.live.environments import Platform
 from tests.live.processes import Process, kinds, processes_of
 from tests.live.shared_memory import unused, used_by
@@ -137,7 +138,7 @@ class Watched:
         return processes_of(self.run, self._environment.scratch)
 
     def status(self) -> dict[str, Any]:
-        return take_snapshot(self._environment, self._applied)
+        return take_snapshot(self._environment, self._applied, HERE)
 
     def strength(self) -> Strength:
         return Strength.of(self)

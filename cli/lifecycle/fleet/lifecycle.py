@@ -21,6 +21,7 @@ from cli.environment import (
 )
 from cli.errors import WRONG_INPUT, CliError
 from cli.hosts.over_ssh import must_know_a_way
+from cli.hosts.troubles import MACHINES, Fixes
 from cli.lifecycle.fleet import access, backend
 from cli.machine.checks import Check, operators_machine
 from cli.planning import plan_for_clients, plan_if_valid
@@ -84,6 +85,10 @@ class FleetLifecycle:
         from cli.lifecycle.fleet.hosts import HostOperations
 
         return HostOperations(environment=self.environment)
+
+    @property
+    def host_fixes(self) -> Fixes:
+        return MACHINES
 
     def machine_checks(self) -> Iterable[Check]:
         return operators_machine(self.environment)

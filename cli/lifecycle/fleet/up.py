@@ -10,6 +10,8 @@ from typing import Any
 from cli.console import say
 from cli.environment import Environment
 from cli.errors import CliError, InterruptedRunError
+from cli.hosts.after_update import lasting_troubles
+from cli.hosts.troubles import MACHINES, say_all
 from cli.lifecycle.fleet import backend
 from cli.lifecycle.fleet.access import reaching
 from cli.lifecycle.fleet.prepared import log_of, through, tools
@@ -47,6 +49,8 @@ def up(environment: Environment, *, admitted_again: Sequence[str] = ()) -> Repor
             _hosts_left_named(pulumi, plan),
         ):
             through(way, pulumi).up(log=log_of(environment))
+            # Machines that register themselves are known to nobody before.
+            found = lasting_troubles(plan, environment.access, MACHINES) if plan.ssh else []
         outputs = _outputs(pulumi)
         empty_cache(environment, phases)
     for name, value in outputs.items():
@@ -56,8 +60,10 @@ def up(environment: Environment, *, admitted_again: Sequence[str] = ()) -> Repor
         "outputs": outputs,
         "seconds": round(phases.elapsed_s, 2),
         "phases": phases.seconds,
+        "troubles": [trouble.document for trouble in found],
     }
-    return Report(document=document, ready=True)
+    say_all(found)
+    return Report(document=document, ready=not any(trouble.absent for trouble in found))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from cli.environment import (
     first_on_path,
     unsets,
 )
+from cli.hosts.troubles import HERE, Fixes
 from cli.lifecycle.local.backend import own_pulumi
 from cli.pulumi.plugins import known_kind, plugin_variables
 from cli.pulumi.process import Pulumi
@@ -75,6 +76,10 @@ class LocalLifecycle:
     @property
     def hosts(self) -> None:
         return None
+
+    @property
+    def host_fixes(self) -> Fixes:
+        return HERE
 
     def machine_checks(self) -> Iterable[Check]:
         from cli.machine import checks

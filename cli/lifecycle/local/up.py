@@ -11,6 +11,8 @@ from cli.clusters.readiness import ROUTE_TIMEOUT_S, wait_for_leader, wait_for_mo
 from cli.console import say
 from cli.environment import Environment
 from cli.errors import CliError
+from cli.hosts.after_update import lasting_troubles
+from cli.hosts.troubles import HERE, say_all
 from cli.lifecycle.local import agents
 from cli.lifecycle.local.backend import own_pulumi, prepare_stack
 from cli.lifecycle.protocol import Report
@@ -53,11 +55,16 @@ def up(environment: Environment) -> Report:
             probes = [
                 ask(applied, model, max_tokens=_length(applied, model)) for model in applied.models
             ]
-        if all(probe.ready for probe in probes):
+        found = lasting_troubles(plan, environment.run, HERE)
+        ready = all(probe.ready for probe in probes)
+        if ready:
             empty_cache(environment, phases)
     document = _report(applied, probes, phases)
+    document["troubles"] = [trouble.document for trouble in found]
     _show(document, probes)
-    return Report(document=document, ready=all(probe.ready for probe in probes))
+    say_all(found)
+    ready = ready and not any(trouble.absent for trouble in found)
+    return Report(document=document, ready=ready)
 
 
 def _bring_up(

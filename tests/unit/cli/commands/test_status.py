@@ -13,6 +13,7 @@ from cli.app import app
 from cli.applied import Applied, from_document
 from cli.clusters.snapshot import take_snapshot
 from cli.environment import Environment
+from cli.hosts.troubles import HERE, MACHINES
 from cli.lifecycle.fleet.lifecycle import FleetLifecycle
 from cli.views.status_table import status_table
 from tests.unit.cli.addresses import NETWORK
@@ -30,9 +31,13 @@ NOMAD = {
                 "Address": f"{NETWORK}.16",
                 "Status": "ready",
                 "SchedulingEligibility": "eligible",
+                "Drain": False,
+                "Version": "1.11.3",
+                "CreateIndex": 1,
             }
         ],
     ),
+    "GET /v1/agent/members": (200, {"Members": []}),
     "GET /v1/jobs": (
         200,
         [
@@ -152,7 +157,7 @@ def applied(serve: Serve) -> Applied:
 
 
 def test_the_document_has_what_every_part_knows(environment: Environment, applied: Applied) -> None:
-    document = take_snapshot(environment, applied)
+    document = take_snapshot(environment, applied, HERE)
     assert document["running"] is True
     assert document["unreachable"] == {}
     assert document["models"] == {
@@ -180,7 +185,7 @@ def test_the_document_has_what_every_part_knows(environment: Environment, applie
 def test_the_table_shows_every_part_and_takes_no_text_for_markup(
     environment: Environment, applied: Applied
 ) -> None:
-    document = take_snapshot(environment, applied)
+    document = take_snapshot(environment, applied, HERE)
     shown = rendered(document)
     for text in (
         "envoy.envoy[0]",
@@ -193,11 +198,34 @@ def test_the_table_shows_every_part_and_takes_no_text_for_markup(
         assert text in shown
 
 
+def test_a_node_that_is_down_and_one_that_has_not_joined_are_named_with_what_mends_them(
+    environment: Environment, serve: Serve
+) -> None:
+    _, (node,) = NOMAD["GET /v1/nodes"]
+    down = {"GET /v1/nodes": (200, [{**node, "Status": "down"}])}
+    server = {"Name": "server-2.global", "Addr": "", "Status": "failed", "Tags": {}}
+    members = {"GET /v1/agent/members": (200, {"Members": [server]})}
+    serve({**NOMAD, **down, **members}, address=f"{NETWORK}.2", port=4646)
+    plan = plan_document()
+    nodes = [{"name": f"cpu-{k}", "pool": "cpu", "address": f"{NETWORK}.{16 + k}"} for k in (0, 1)]
+    plan["pools"] = [{"name": "cpu", "hosts": nodes}]
+    document = take_snapshot(environment, from_document(plan), MACHINES)
+    name = document["environment"]
+    assert [(each["host"], each["what"]) for each in document["troubles"]] == [
+        ("server-2", "is down: Nomad does not hear it"),
+        ("cpu-0", "is down: Nomad does not hear it"),
+        ("cpu-1", "has not joined: Nomad does not hear it"),
+    ]
+    shown = " ".join(rendered(document).split())
+    assert f"slipway forget cpu-0 -s {name} --yes" in shown
+    assert f"slipway admit cpu-1 -s {name}" in shown
+
+
 def test_a_part_that_does_not_answer_is_named_and_the_rest_is_shown(
     environment: Environment, serve: Serve
 ) -> None:
     serve({**XDS}, address=f"{NETWORK}.32", port=18001)
-    document = take_snapshot(environment, from_document(plan_document()))
+    document = take_snapshot(environment, from_document(plan_document()), HERE)
     assert document["running"] is False
     assert set(document["unreachable"]) == {"nomad", "envoy", "prometheus"}
     assert document["models"]["smollm2"]["ready"] is True
@@ -214,7 +242,7 @@ def test_another_envoy_is_asked_where_the_first_does_not_answer(
     (dead,) = plan["gateway"]["envoys"]
     lives = {name: {**place, "host": f"{NETWORK}.33"} for name, place in dead.items()}
     plan["gateway"]["envoys"] = [dead, lives]
-    document = take_snapshot(environment, from_document(plan))
+    document = take_snapshot(environment, from_document(plan), HERE)
     assert set(document["unreachable"]) == {"nomad", "prometheus"}
     assert document["models"]["smollm2"]["ready"] is True
     assert len(document["endpoints"]) == 2
@@ -260,7 +288,7 @@ def test_the_autoscaler_is_blind_without_the_statistics_of_every_envoy(
     serve(replies, address=f"{NETWORK}.32", port=9090)
     document = plan_document()
     document["gateway"]["envoys"] *= envoys
-    snapshot = take_snapshot(environment, from_document(document))
+    snapshot = take_snapshot(environment, from_document(document), HERE)
     said = f"Prometheus cannot read Envoy's statistics: {reason}" if reason else ""
     assert snapshot["autoscaler_blind"] == said
     line = f"the autoscaler cannot see the load, so all counts stay as they are: {said}"
@@ -271,7 +299,7 @@ def test_the_autoscaler_is_blind_while_prometheus_does_not_answer(
     environment: Environment, serve: Serve
 ) -> None:
     serve(NOMAD, address=f"{NETWORK}.2", port=4646)
-    snapshot = take_snapshot(environment, from_document(plan_document()))
+    snapshot = take_snapshot(environment, from_document(plan_document()), HERE)
     assert snapshot["autoscaler_blind"].startswith("Prometheus does not answer: ")
     assert "the autoscaler cannot see the load" in rendered(snapshot)
     stopped = {**snapshot, "running": False}

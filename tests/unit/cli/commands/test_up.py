@@ -16,6 +16,7 @@ from cli.app import app
 from cli.applied import from_document
 from cli.environment import Environment
 from cli.errors import CliError
+from cli.hosts.troubles import Trouble
 from cli.lifecycle.local import down, up
 from cli.machine import preparation
 from cli.planning import plan_environment
@@ -45,7 +46,7 @@ READY = Probe(model="smollm2", openai=PARIS, grpc=PARIS)
 def brought_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Probe]], None]:
     """Makes `up` meet a good machine and a finished update; the probes are given."""
 
-    def prepare(probes: dict[str, Probe]) -> None:
+    def prepare(probes: dict[str, Probe], *absent: Trouble) -> None:
         applied = from_document(plan_document())
         monkeypatch.setattr(up.checks, "machine", lambda _: [])
         monkeypatch.setattr(up.checks, "free_ports", lambda *_: [])
@@ -56,6 +57,7 @@ def brought_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Probe]], 
         monkeypatch.setattr(up, "plan_environment", lambda _: None)
         monkeypatch.setattr(up, "_bring_up", lambda *_: applied)
         monkeypatch.setattr(up, "wait_for_models", lambda *_, **__: None)
+        monkeypatch.setattr(up, "lasting_troubles", lambda *_: list(absent))
         monkeypatch.setattr(up, "ask", lambda _applied, model, **_: probes[model.name])
 
     return prepare
@@ -70,7 +72,15 @@ def test_up_for_scripts_ends_with_one_line_of_json_and_nothing_else(
     assert result.exit_code == 0, result.stderr
     assert len(result.stdout.splitlines()) == 1
     report = json.loads(result.stdout)
-    assert set(report) == {"gateway", "models", "answer", "ttft_ms", "seconds", "phases"}
+    assert set(report) == {
+        "gateway",
+        "models",
+        "answer",
+        "ttft_ms",
+        "seconds",
+        "phases",
+        "troubles",
+    }
     assert report["gateway"] == {"http": f"http://{NETWORK}.32:8080", "grpc": f"{NETWORK}.32:8080"}
     assert report["models"] == {"sim-a": {"ready": True}, "smollm2": {"ready": True}}
     assert report["answer"] == "Paris."
@@ -98,6 +108,23 @@ def test_up_fails_when_a_model_does_not_answer_and_still_reports(
     assert result.exit_code == 1
     assert json.loads(result.stdout)["models"]["sim-a"] == {"ready": False}
     assert "sim-a: no answer: OpenAI: HTTP 503" in result.stderr
+
+
+@pytest.mark.parametrize(("absent", "code"), [(True, 1), (False, 0)])
+def test_up_names_the_hosts_it_was_done_without_and_fails_unless_an_operator_drained_them(
+    runner: CliRunner,
+    checkout: Path,
+    brought_up: Callable[..., None],
+    absent: bool,
+    code: int,
+) -> None:
+    trouble = Trouble(host="cpu-1", what="is away", fix="slipway x cpu-1", absent=absent)
+    brought_up({"smollm2": READY, "sim-a": READY}, trouble)
+    result = runner.invoke(app, ["up", "--json"])
+    assert result.exit_code == code
+    (told,) = json.loads(result.stdout)["troubles"]
+    assert told == {"host": "cpu-1", "what": "is away", "fix": "slipway x cpu-1"}
+    assert result.stderr.rstrip().endswith("cpu-1 is away\n    fix: slipway x cpu-1")
 
 
 @pytest.mark.parametrize("answers", [True, False])

@@ -10,8 +10,10 @@ import jsonschema
 from rich.console import Console
 
 from cli.errors import CliError
-from cli.hosts.document import ClusterView, hosts_document
+from cli.hosts.cluster_view import ClusterView
+from cli.hosts.document import hosts_document
 from cli.hosts.facts import HostFacts
+from cli.hosts.troubles import MACHINES
 from cli.views.hosts_table import hosts_table
 from slipway.plan.platform import PlatformPlan
 from tests.components.platform_plan import platform_plan
@@ -65,7 +67,7 @@ def view(*nodes: dict[str, Any], members: list[dict[str, Any]] | None = None) ->
 
 
 def rows(view: ClusterView, plan: PlatformPlan = PLAN, **facts: Any) -> dict[str, dict[str, Any]]:
-    document = hosts_document(plan, view, facts)
+    document = hosts_document(plan, view, facts, MACHINES)
     jsonschema.validate(document, SCHEMA)
     return {row["name"]: row for row in document["hosts"]}
 
@@ -105,7 +107,7 @@ def test_a_host_that_only_the_clusters_know_comes_last_unless_it_has_left() -> N
     assert list(found)[-1] == "racks-7"
     assert not found["racks-7"]["in_file"]
     assert found["racks-7"]["consul"]["state"] == "failed"
-    shown = printed(hosts_document(PLAN, view(members=gone), {}))
+    shown = printed(hosts_document(PLAN, view(members=gone), {}, MACHINES))
     assert f"racks-7 is not in the files of {PLAN.environment}: " in shown
 
 
@@ -117,7 +119,7 @@ def test_without_clusters_the_hosts_still_say_what_they_have() -> None:
         unreachable={"consul": "refused", "nomad": "refused"},
     )
     error = CliError("cpu-1 (10.0.0.9) cannot be reached over SSH: no route", fix="start cpu-1")
-    document = hosts_document(PLAN, silent, {"cpu-0": FACTS, "cpu-1": error})
+    document = hosts_document(PLAN, silent, {"cpu-0": FACTS, "cpu-1": error}, MACHINES)
     jsonschema.validate(document, SCHEMA)
     found = {row["name"]: row for row in document["hosts"]}
     assert found["cpu-0"]["consul"] is None
@@ -133,7 +135,9 @@ def test_the_table_marks_what_needs_a_look() -> None:
     facts = HostFacts(
         free_bytes=2**30, certificate_ends=None, inactive_units={"nomad": "activating"}
     )
-    document = hosts_document(PLAN, view(nomad_node("cpu-0", Version="1.10.0")), {"cpu-0": facts})
+    document = hosts_document(
+        PLAN, view(nomad_node("cpu-0", Version="1.10.0")), {"cpu-0": facts}, MACHINES
+    )
     shown = printed(document)
     assert f"nomad 1.10.0 (plan: {PLAN.tools['nomad']})" in shown
     assert "nomad activating" in shown

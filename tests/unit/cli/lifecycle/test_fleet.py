@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from cli.app import app
 from cli.environment import DEV_PASSPHRASE, Environment, find
 from cli.errors import CliError
+from cli.hosts.troubles import Trouble
 from cli.lifecycle.fleet import backend, prepared, up
 from cli.lifecycle.fleet import hosts as hosts_module
 from cli.lifecycle.fleet.hosts import HostOperations
@@ -164,6 +165,26 @@ def test_up_of_a_fleet_asks_no_model_and_its_help_says_so(
     shown = " ".join(runner.invoke(app, ["up", "--help"]).stdout.split())
     assert "wait until every replica serves" in shown
     assert "Where the gateway is on this machine" in shown
+
+
+def test_up_of_a_fleet_names_a_host_it_was_done_without_and_fails(
+    fleet: Environment,
+    answers: Answers,
+    runner: CliRunner,
+    planned: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    away = Trouble(host="worker-1", what="is down", fix="power it on", absent=True)
+    planned.ssh = object()
+    monkeypatch.setattr(up, "reaching", lambda *_: nullcontext({}))
+    monkeypatch.setattr(up, "fill_cache", lambda *_: None)
+    monkeypatch.setattr(up.backend, "leaving", lambda *_: [])
+    monkeypatch.setattr(up, "lasting_troubles", lambda *_: [away])
+    answers({"stack ls": STACKS, "stack export": exported(), "stack output": "{}"})
+    result = runner.invoke(app, ["up", "-s", "fleet", "--json"])
+    assert result.exit_code == 1, result.stderr
+    assert json.loads(result.stdout)["troubles"] == [away.document]
+    assert result.stderr.rstrip().endswith("worker-1 is down\n    fix: power it on")
 
 
 def test_down_destroys_and_then_removes_the_empty_stack_never_by_force(

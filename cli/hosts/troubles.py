@@ -1,0 +1,97 @@
+"""Hosts that are down, have not joined or take no work, and the command that mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cli.console import say
+
+Row = Mapping[str, Any]  # of schemas/hosts.schema.json
+
+# Consul's and Nomad's words for an agent that they do not hear.
+SILENT = {"failed", "left", "down", "disconnected"}
+NOT_JOINED = "not joined"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixes:
+    """What mends a host, with {host} and {environment} to be filled in."""
+
+    down: str
+    silent: str
+    not_joined: str
+
+
+HERE = Fixes(
+    down="slipway start -s {environment} brings it back",
+    silent="slipway start -s {environment} brings it back",
+    not_joined="slipway up -s {environment} lets it join",
+)
+MACHINES = Fixes(
+    down="power it on; if it is gone for good: slipway forget {host} -s {environment} --yes, then"
+    " slipway up -s {environment} (docs/operations/replace-a-host.md)",
+    silent="slipway hosts -s {environment} shows which unit does not run; slipway logs {host}"
+    " {agent} -s {environment} says why",
+    not_joined="slipway admit {host} -s {environment}; if it is new in the files: slipway up -s"
+    " {environment}",
+)
+RETURN = "slipway return {host} -s {environment} gives it work again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """`absent`: the platform does without the host; else an operator has taken its work away."""
+
+    host: str
+    what: str
+    fix: str
+    absent: bool
+
+    @property
+    def document(self) -> dict[str, str]:
+        return {key: value for key, value in asdict(self).items() if key != "absent"}
+
+    @property
+    def line(self) -> str:
+        return f"{self.host} {self.what}\n    fix: {self.fix}"
+
+
+def troubles(environment: str, rows: Iterable[Row], fixes: Fixes) -> list[Trouble]:
+    """Of the hosts that the files name; those that they do not name are leaving."""
+    found = (_trouble(environment, row, fixes) for row in rows if row["in_file"])
+    return [trouble for trouble in found if trouble is not None]
+
+
+def say_all(found: Iterable[Trouble]) -> None:
+    for trouble in found:
+        say(trouble.line, style="red" if trouble.absent else "yellow")
+
+
+def _trouble(environment: str, row: Row, fixes: Fixes) -> Trouble | None:
+    states = {name: row[name]["state"] for name in ("consul", "nomad") if row[name]}
+    silent = [cluster for cluster, state in states.items() if state in SILENT]
+    unknown = [cluster for cluster, state in states.items() if state == NOT_JOINED]
+    agent = next(iter((*silent, *unknown)), "")
+
+    def trouble(what: str, fix: str, *, absent: bool = True) -> Trouble:
+        command = fix.format(host=row["name"], environment=environment, agent=agent)
+        return Trouble(host=row["name"], what=what, fix=command, absent=absent)
+
+    if agent and len(silent) + len(unknown) < len(states):
+        return trouble(f"is there only in part: {agent.title()} does not hear it", fixes.silent)
+    if silent:
+        return trouble(f"is down: {_none_of(states)} it", fixes.down)
+    if unknown:
+        return trouble(f"has not joined: {_none_of(states)} it", fixes.not_joined)
+    if row["takes_work"] == "draining":
+        return trouble("is being drained: it takes no work", RETURN, absent=False)
+    if row["takes_work"] == "no":
+        return trouble("was drained: it takes no work", RETURN, absent=False)
+    return None
+
+
+def _none_of(clusters: Iterable[str]) -> str:
+    first, *others = (cluster.title() for cluster in clusters)
+    return f"neither {first} nor {others[0]} hears" if others else f"{first} does not hear"
