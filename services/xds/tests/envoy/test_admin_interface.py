@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import json
 import re
 import ssl
@@ -72,22 +73,22 @@ async def test_its_pages_are_those_that_these_tests_know(gateway: Gateway) -> No
     assert found.keys() >= READABLE | SECRET
 
 
-@pytest.mark.parametrize("method", METHODS)
 async def test_no_other_page_is_reached_with_any_method(
-    gateway: Gateway, client: aiohttp.ClientSession, method: str
+    gateway: Gateway, client: aiohttp.ClientSession
 ) -> None:
     refused = (await pages(gateway)).keys() - READABLE
     assert refused >= MUTATING | SECRET
+    asked = list(itertools.product(METHODS, refused))
     before = await forwarded(gateway)
 
     answers = {}
-    for path in refused:
+    for method, path in asked:
         async with client.request(
             method, f"{gateway.metrics_url}{path}", ssl=gateway.reader
         ) as response:
-            answers[path] = response.status
+            answers[method, path] = response.status
 
-    assert answers == dict.fromkeys(refused, 404)
+    assert answers == dict.fromkeys(asked, 404)
     assert await forwarded(gateway) == before
     assert await _still_answers(gateway, client)
 
@@ -109,18 +110,18 @@ async def test_the_three_pages_for_reading_answer(
     assert await read("/ready") == "LIVE\n"
 
 
-@pytest.mark.parametrize("path", sorted(READABLE))
-@pytest.mark.parametrize("method", [method for method in METHODS if method != "GET"])
-async def test_they_can_only_be_read(
-    gateway: Gateway, client: aiohttp.ClientSession, path: str, method: str
-) -> None:
+async def test_they_can_only_be_read(gateway: Gateway, client: aiohttp.ClientSession) -> None:
+    asked = [(method, path) for method in METHODS if method != "GET" for path in READABLE]
     before = await forwarded(gateway)
 
-    async with client.request(
-        method, f"{gateway.metrics_url}{path}?usedonly", ssl=gateway.reader
-    ) as response:
-        assert (response.status, response.headers["Allow"]) == (405, "GET")
+    answers = {}
+    for method, path in asked:
+        async with client.request(
+            method, f"{gateway.metrics_url}{path}?usedonly", ssl=gateway.reader
+        ) as response:
+            answers[method, path] = (response.status, response.headers["Allow"])
 
+    assert answers == dict.fromkeys(asked, (405, "GET"))
     assert await forwarded(gateway) == before
 
 
@@ -153,16 +154,17 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("line", "headers", "status"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED]
-)
 async def test_no_spelling_of_a_request_reaches_another_page(
-    gateway: Gateway, client: aiohttp.ClientSession, line: str, headers: str, status: int
+    gateway: Gateway, client: aiohttp.ClientSession
 ) -> None:
     before = await forwarded(gateway)
 
-    assert (await send(gateway, f"{line}\r\n{headers}{HOST}\r\n"))[0] == status
+    answers = {
+        what: (await send(gateway, f"{line}\r\n{headers}{HOST}\r\n"))[0]
+        for what, line, headers, _ in REFUSED
+    }
 
+    assert answers == {what: status for what, _, _, status in REFUSED}
     assert await forwarded(gateway) == before
     assert await _still_answers(gateway, client)
 
@@ -178,16 +180,14 @@ IGNORED = {
 }
 
 
-@pytest.mark.parametrize("headers", IGNORED.values(), ids=IGNORED.keys())
-async def test_headers_do_not_change_what_a_request_asks_for(
-    gateway: Gateway, headers: str
-) -> None:
-    before = await forwarded(gateway)
+async def test_headers_do_not_change_what_a_request_asks_for(gateway: Gateway) -> None:
+    for what, headers in IGNORED.items():
+        before = await forwarded(gateway)
 
-    status, body = await send(gateway, f"GET /ready HTTP/1.1\r\nHost: a\r\n{headers}\r\n")
+        status, body = await send(gateway, f"GET /ready HTTP/1.1\r\nHost: a\r\n{headers}\r\n")
 
-    assert (status, "LIVE" in body) == (200, True)
-    assert await forwarded(gateway) == before + 1
+        assert (status, "LIVE" in body) == (200, True), what
+        assert await forwarded(gateway) == before + 1, what
     assert await gateway.admin("/stats?filter=cluster.admin.other") == ""
 
 
@@ -204,26 +204,25 @@ async def test_a_request_inside_the_body_of_another_is_not_one(
     assert await _still_answers(gateway, client)
 
 
-@pytest.mark.parametrize(
-    ("who", "dns_name", "address", "answered"),
-    [
-        ("Prometheus", "prometheus.test.slipway", "", True),
-        ("the operator", "operator.test.slipway", "", True),
-        ("the node itself", "client.global.nomad", ADDRESS, True),
-        ("another node", "client.global.nomad", "127.94.0.3", False),
-        ("a replica's node", "replica.test.slipway", "127.94.0.3", False),
-        ("Prometheus of another environment", "prometheus.dev.slipway", "", False),
-        ("a certificate without a name", "", "", False),
-    ],
-)
-async def test_only_those_who_have_to_read_it_may(
-    gateway: Gateway, who: str, dns_name: str, address: str, *, answered: bool
-) -> None:
-    shown = gateway.certificates.issue(who, dns_name, address)
+# Who asks: a name and an address in its certificate, and the status of the answer.
+READERS = {
+    "Prometheus": ("prometheus.test.slipway", "", 200),
+    "the operator": ("operator.test.slipway", "", 200),
+    "the node itself": ("client.global.nomad", ADDRESS, 200),
+    "another node": ("client.global.nomad", "127.94.0.3", None),
+    "a replica's node": ("replica.test.slipway", "127.94.0.3", None),
+    "Prometheus of another environment": ("prometheus.dev.slipway", "", None),
+    "a certificate without a name": ("", "", None),
+}
 
-    status = await _asked(gateway, gateway.certificates.client(shown))
 
-    assert status == (200 if answered else None)
+async def test_only_those_who_have_to_read_it_may(gateway: Gateway) -> None:
+    answers = {}
+    for who, (dns_name, address, _) in READERS.items():
+        shown = gateway.certificates.issue(who, dns_name, address)
+        answers[who] = await _asked(gateway, gateway.certificates.client(shown))
+
+    assert answers == {who: status for who, (_, _, status) in READERS.items()}
 
 
 async def test_strangers_and_plain_text_are_refused(gateway: Gateway, tmp_path: Path) -> None:

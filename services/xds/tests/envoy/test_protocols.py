@@ -76,42 +76,39 @@ async def test_envoy_has_no_cluster_and_no_route_of_the_other_protocol(gateway: 
 
 
 @pytest.mark.usefixtures("one_of_each")
-@pytest.mark.parametrize("name", ["tensor", "array"])
-@pytest.mark.parametrize("stream", [False, True])
 async def test_http_to_a_grpc_model_is_404_in_openais_form_and_says_why(
-    gateway: Gateway, client: aiohttp.ClientSession, name: str, stream: bool
+    gateway: Gateway, client: aiohttp.ClientSession
 ) -> None:
-    message = f"the model '{name}' is served over Triton's gRPC API only, not over the OpenAI API"
-    expected = {
-        "error": {
-            "message": message,
-            "type": "invalid_request_error",
-            "param": "model",
-            "code": "protocol_not_served",
+    for name in ("tensor", "array"):
+        message = f"the model '{name}' is served over Triton's gRPC API only, not over the OpenAI"
+        expected = {
+            "error": {
+                "message": f"{message} API",
+                "type": "invalid_request_error",
+                "param": "model",
+                "code": "protocol_not_served",
+            }
         }
-    }
-
-    assert await post(client, gateway, name, stream=stream) == (404, expected)
-    async with client.get(f"{gateway.url}/v1/models/{name}") as response:
-        assert (response.status, await response.json()) == (404, expected)
+        for stream in (False, True):
+            assert await post(client, gateway, name, stream=stream) == (404, expected)
+        async with client.get(f"{gateway.url}/v1/models/{name}") as response:
+            assert (response.status, await response.json()) == (404, expected)
 
 
 @pytest.mark.usefixtures("one_of_each")
-@pytest.mark.parametrize("name", ["web", "page"])
-async def test_grpc_to_an_http_model_is_unimplemented_and_says_why(
-    gateway: Gateway, name: str
-) -> None:
-    message = f"the model '{name}' is served over the OpenAI API only, not over Triton's gRPC API"
-
-    with pytest.raises(InferenceServerException) as unary:
-        await infer(gateway, name)
-    assert (unary.value.status(), unary.value.message()) == ("StatusCode.UNIMPLEMENTED", message)
-    with pytest.raises(grpc.aio.AioRpcError) as stream:
-        await _stream(gateway, name)
-    assert (stream.value.code(), stream.value.details()) == (
-        grpc.StatusCode.UNIMPLEMENTED,
-        message,
-    )
+async def test_grpc_to_an_http_model_is_unimplemented_and_says_why(gateway: Gateway) -> None:
+    for name in ("web", "page"):
+        message = f"the model '{name}' is served over the OpenAI API only, not over Triton's gRPC"
+        told = f"{message} API"
+        with pytest.raises(InferenceServerException) as unary:
+            await infer(gateway, name)
+        assert (unary.value.status(), unary.value.message()) == ("StatusCode.UNIMPLEMENTED", told)
+        with pytest.raises(grpc.aio.AioRpcError) as stream:
+            await _stream(gateway, name)
+        assert (stream.value.code(), stream.value.details()) == (
+            grpc.StatusCode.UNIMPLEMENTED,
+            told,
+        )
 
 
 @pytest.mark.usefixtures("one_of_each")

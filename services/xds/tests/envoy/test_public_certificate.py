@@ -90,23 +90,21 @@ def showing(gateway: Gateway, public: Public, fingerprint: str) -> Callable[[], 
     return check
 
 
-@pytest.mark.parametrize("protocol", ["h2", "http/1.1"])
-async def test_both_versions_of_http_are_negotiated(
-    gateway: Gateway, public: Public, protocol: str
+async def test_both_versions_of_http_are_negotiated_and_h2_is_preferred(
+    gateway: Gateway, public: Public
 ) -> None:
-    context = public.trusted()
-    context.set_alpn_protocols([protocol])
+    for offered, selected in (
+        (["h2"], "h2"),
+        (["http/1.1"], "http/1.1"),
+        (["http/1.1", "h2"], "h2"),
+    ):
+        context = public.trusted()
+        context.set_alpn_protocols(offered)
 
-    connection = await connect(gateway, context)
+        connection = await connect(gateway, context)
 
-    assert connection.selected_alpn_protocol() == protocol
-    assert connection.version() == "TLSv1.3"
-
-
-async def test_h2_is_preferred(gateway: Gateway, public: Public) -> None:
-    context = public.trusted()
-    context.set_alpn_protocols(["http/1.1", "h2"])
-    assert (await connect(gateway, context)).selected_alpn_protocol() == "h2"
+        assert connection.selected_alpn_protocol() == selected
+        assert connection.version() == "TLSv1.3"
 
 
 async def test_tls_1_2_is_the_oldest_version(gateway: Gateway, public: Public) -> None:
