@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pulumi
 import pytest
 import yaml
 
+import stacks.offline
 from cli.environment import Environment
 from cli.pulumi.offline import offline_preview
 from slipway.certificates.own_authority import read_authorities
@@ -167,28 +171,51 @@ def test_in_its_last_year_certificates_are_shorter_and_do_not_follow_the_days(
     assert hours == [year, half, half, least]
 
 
-@pytest.mark.parametrize(
-    ("key", "configured"),
-    [
-        ({"key": "ca-key.pem"}, {}),
-        ({"key_variable": "CA_KEY"}, {}),
-        ({"key_secret": "pki:ca-key"}, {"pki:ca-key": {"secure": "v1:not-readable"}}),
-    ],
-    ids=["file", "variable", "secret"],
-)
-def test_an_offline_preview_needs_no_key_and_shows_none_even_if_the_authority_has_expired(
-    tmp_path: Path, key: Mapping[str, str], configured: Mapping[str, Any]
-) -> None:
+def assert_shows_no_key(folder: Path, key: Mapping[str, str], **configured: Any) -> None:
+    """An offline preview needs none, even of an authority that has expired."""
     for each in ROOT.iterdir():
         if not each.name.startswith((".", "Pulumi.dev")):
-            (tmp_path / each.name).symlink_to(each)
+            (folder / each.name).symlink_to(each)
     own = made(days=-1)
-    own.write(tmp_path)
+    own.write(folder)
     document = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text())
     entry = {"cert": "ca.pem", **key}
     document["config"] |= {"slipway:security": {"authorities": [entry]}, **configured}
-    (tmp_path / "Pulumi.dev.yaml").write_text(yaml.safe_dump(document))
-    preview = offline_preview(Environment(name="dev", checkout=tmp_path, cache=default_cache()))
+    (folder / "Pulumi.dev.yaml").write_text(yaml.safe_dump(document))
+    preview = offline_preview(Environment(name="dev", checkout=folder, cache=default_cache()))
     leaves = [found["inputs"] for found in preview["resources"] if found["type"] == LEAF]
     assert {(leaf["caCertPem"], leaf["caPrivateKeyPem"]) for leaf in leaves} == {(own.pem, SHOWN)}
     assert lines(own.key_pem)[1] not in json.dumps(preview)
+
+
+def test_an_offline_preview_shows_no_key_of_a_file(tmp_path: Path) -> None:
+    assert_shows_no_key(tmp_path, {"key": "ca-key.pem"})
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Offline previews do not start a Python of their own, which takes a second."""
+
+    def run(_: object, **given: Any) -> SimpleNamespace:
+        for name, value in given["env"].items():
+            monkeypatch.setenv(name, value)
+        resources = stacks.offline.run(json.loads(given["input"]))
+        return SimpleNamespace(returncode=0, stdout=json.dumps(resources))
+
+    monkeypatch.setenv("PULUMI_CONFIG", "{}")
+    monkeypatch.setattr(subprocess, "run", run)
+    yield
+    pulumi.runtime.set_all_config({}, [])
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.usefixtures("in_this_process")
+def test_an_offline_preview_needs_no_key_of_a_variable(tmp_path: Path) -> None:
+    assert_shows_no_key(tmp_path, {"key_variable": "CA_KEY"})
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.usefixtures("in_this_process")
+def test_an_offline_preview_needs_no_key_of_the_configuration(tmp_path: Path) -> None:
+    secret = {"pki:ca-key": {"secure": "v1:not-readable"}}
+    assert_shows_no_key(tmp_path, {"key_secret": "pki:ca-key"}, **secret)

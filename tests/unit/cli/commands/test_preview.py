@@ -173,21 +173,13 @@ def files(folder: Path) -> set[Path]:
 def test_an_offline_preview_runs_the_program_and_writes_nothing(
     runner: CliRunner, offline: Path, previewed: list[list[str]]
 ) -> None:
+    """The program gets the configuration as Pulumi hands it over, and no secret."""
     before = files(offline.parent)
     result = runner.invoke(app, ["preview", "--offline", "--json"])
     assert result.exit_code == 0, result.output
-    (one,) = json.loads(result.stdout)["resources"]
-    assert (one["type"], one["name"], one["parent"]) == ("command:local:Command", "one", "")
-    assert previewed == []
-    assert files(offline.parent) == before
-
-
-def test_the_program_gets_the_configuration_as_pulumi_hands_it_over_and_no_secret(
-    runner: CliRunner, offline: Path
-) -> None:
-    result = runner.invoke(app, ["preview", "--offline", "--json"])
     assert "canary" not in result.output
     (one,) = json.loads(result.stdout)["resources"]
+    assert (one["type"], one["name"], one["parent"]) == ("command:local:Command", "one", "")
     assert one["inputs"]["stdin"] == "[secret]"
     assert json.loads(one["inputs"]["environment"]["CONFIGURATION"]) == {
         "slipway:target": "dev",
@@ -196,6 +188,8 @@ def test_the_program_gets_the_configuration_as_pulumi_hands_it_over_and_no_secre
         "slipway:deep": '{"list": [{"token": "[secret]"}]}',
         "aws:key": "[secret]",
     }
+    assert previewed == []
+    assert files(offline.parent) == before
 
 
 def test_the_program_gets_nothing_of_the_callers_environment(
