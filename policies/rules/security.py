@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from rules.facts import (
-    UNKNOWN,
-    Unevaluable,
     flag_or_none,
-    items,
     mapping,
     mappings,
     require,
@@ -19,7 +15,6 @@ from rules.facts import (
     text_or_none,
 )
 from rules.jobs import job_of, tasks
-from rules.network import INSTANCE, LAUNCH_TEMPLATE
 from rules.rule import (
     ALWAYS,
     COMMAND,
@@ -30,13 +25,6 @@ from rules.rule import (
     SHARED,
     Resource,
     rule,
-)
-
-IAM_POLICIES = (
-    "aws:iam/policy:Policy",
-    "aws:iam/rolePolicy:RolePolicy",
-    "aws:iam/userPolicy:UserPolicy",
-    "aws:iam/groupPolicy:GroupPolicy",
 )
 
 # Credentials that are recognised anywhere, by the prefixes that their issuers document.
@@ -124,67 +112,6 @@ def secret_in_command(command: Resource) -> Iterator[str]:
         value = text_or_none(environment, name) or ""
         if _holds_secret(value) or (_SECRET_NAME.search(name) and _is_literal(value)):
             yield f"has a secret in its environment ({name})"
-
-
-@rule(
-    INSTANCE,
-    LAUNCH_TEMPLATE,
-    severity=ALWAYS,
-    why="With IMDSv1 any request a service can be tricked into sending reads the node's"
-    " credentials.",
-    fix="Set `metadataOptions: {httpTokens: required}`.",
-)
-def imds_v1(node: Resource) -> Iterator[str]:
-    """Nodes answer IMDSv2 only"""
-    options = mapping(node.props, "metadataOptions")
-    if text_or_none(options, "httpEndpoint") == "disabled":
-        return
-    if text_or_none(options, "httpTokens") != "required":
-        yield "answers IMDSv1"
-
-
-@rule(
-    *IAM_POLICIES,
-    severity=ALWAYS,
-    why="A node with such a permission hands the whole account, or a whole service of it, to"
-    " whoever gets in.",
-    fix="Name the actions, and the resources by ARN.",
-)
-def wildcard_iam(policy: Resource) -> Iterator[str]:
-    """No IAM policy allows everything"""
-    for statement in _statements(policy.props):
-        if text_or_none(statement, "Effect") != "Allow":
-            continue
-        actions = _one_or_many(statement, "Action")
-        if "NotAction" in statement:
-            yield "allows all actions but some (NotAction)"
-        elif "*" in actions:
-            yield "allows every action (*)"
-        elif "*" in _one_or_many(statement, "Resource"):
-            for action in actions:
-                if action.endswith(":*"):
-                    yield f"allows {action} on every resource"
-
-
-def _statements(props: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    given = props.get("policy")
-    if given is UNKNOWN or given is None:
-        raise Unevaluable("policy is not known at preview")
-    document = given
-    if isinstance(given, str):
-        try:
-            document = json.loads(given)
-        except ValueError:
-            raise Unevaluable("policy is not JSON") from None
-    if not isinstance(document, Mapping):
-        raise Unevaluable("policy is not a JSON object")
-    statements = document.get("Statement")
-    yield from [statements] if isinstance(statements, Mapping) else mappings(document, "Statement")
-
-
-def _one_or_many(statement: Mapping[str, Any], key: str) -> list[str]:
-    value = statement.get(key)
-    return [value] if isinstance(value, str) else [str(each) for each in items(statement, key)]
 
 
 @rule(

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rules import data, network, security
 from rules.facts import UNKNOWN
 from rules.rule import (
     COMMAND,
@@ -209,65 +208,8 @@ def job(changes: Changes) -> Resource:
 UNKNOWN_JOB = ({"props.jobspec": UNKNOWN}, HCL, {"props.jobspec": MISSING})
 
 
-def aws(type_: str, base: Mapping[str, Any]) -> Build:
-    return resource(type_, "thing", base)
-
-
-STATEMENT: Mapping[str, Any] = {
-    "Effect": "Allow",
-    "Action": ["s3:GetObject"],
-    "Resource": "arn:aws:s3:::weights/*",
-}
-
-
-def iam(changes: Changes) -> Resource:
-    """Paths lead into the policy's one statement; "policy" replaces the whole document."""
-    statement = changed(STATEMENT, {path: v for path, v in changes.items() if path != "policy"})
-    document = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
-    props = {"policy": changes.get("policy", document)}
-    return Resource(
-        type=security.IAM_POLICIES[0], name="node", props=props, settings=SETTINGS, protect=True
-    )
-
-
-instance = aws(
-    network.INSTANCE,
-    {
-        "metadataOptions": {"httpTokens": "required"},
-        "rootBlockDevice": {"encrypted": True},
-        "associatePublicIpAddress": False,
-    },
-)
-template = aws(
-    network.LAUNCH_TEMPLATE,
-    {
-        "metadataOptions": {"httpTokens": "required"},
-        "blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"encrypted": "true"}}],
-        "networkInterfaces": [{"associatePublicIpAddress": "false"}],
-    },
-)
-security_group = aws(
-    network.SECURITY_GROUP, {"ingress": [{"fromPort": 443, "cidrBlocks": ["10.0.0.0/8"]}]}
-)
-group_rule = aws(network.SECURITY_GROUP_RULE, {"type": "ingress", "cidrBlocks": ["10.0.0.0/8"]})
-ingress_rule = aws(network.INGRESS_RULE, {"cidrIpv4": "10.0.0.0/8"})
-balancer = aws(network.LOAD_BALANCER, {"internal": True})
-listener = aws(network.LISTENER, {"protocol": "HTTPS", "defaultActions": [{"type": "forward"}]})
-volume = aws(data.VOLUME, {"encrypted": True})
-bucket = aws(data.BUCKET, {"forceDestroy": False})
-bucket_access = aws(
-    data.PUBLIC_ACCESS,
-    {
-        "blockPublicAcls": True,
-        "blockPublicPolicy": True,
-        "ignorePublicAcls": True,
-        "restrictPublicBuckets": True,
-    },
-)
-
 NO_LOAD: Changes = {"load": None, "capacity.meets_goal": None, "capacity.replicas_needed": None}
 CPU_MODEL: Changes = {"replica.accelerators": 0, "capacity": MISSING}
-REDIRECT = [{"type": "redirect", "redirect": {"protocol": "HTTPS"}}]
 
 # Several resources may share a rule: one case each.
 CASES: Mapping[str, Sequence[Case]] = {
@@ -471,35 +413,6 @@ CASES: Mapping[str, Sequence[Case]] = {
         )
     ],
     # Network
-    "public-ingress": [
-        Case(
-            build=security_group,
-            violating=[
-                {"ingress.0.cidrBlocks": ["10.0.0.0/8", "0.0.0.0/0"]},
-                {"ingress.0.ipv6CidrBlocks": ["::/0"]},
-            ],
-            passing=[{"ingress": MISSING}],
-            unknown=[{"ingress": UNKNOWN}, {"ingress.0.cidrBlocks": [UNKNOWN]}],
-        ),
-        Case(
-            build=group_rule,
-            violating=[{"cidrBlocks": ["0.0.0.0/0"]}],
-            passing=[{"type": "egress", "cidrBlocks": ["0.0.0.0/0"]}],
-            unknown=[{"type": UNKNOWN}, {"cidrBlocks": UNKNOWN}],
-        ),
-        Case(
-            build=ingress_rule,
-            violating=[{"cidrIpv4": "0.0.0.0/0"}, {"cidrIpv6": "::/0"}],
-            unknown=[{"cidrIpv4": UNKNOWN}],
-        ),
-    ],
-    "public-load-balancer": [
-        Case(
-            build=balancer,
-            violating=[{"internal": False}, {"internal": MISSING}],
-            unknown=[{"internal": UNKNOWN}],
-        )
-    ],
     "public-gateway": [
         Case(
             build=gateway,
@@ -507,27 +420,6 @@ CASES: Mapping[str, Sequence[Case]] = {
             passing=[{"address": "127.77.0.32"}],
             unknown=[{"address": UNKNOWN}, {"address": "gateway.example"}],
         )
-    ],
-    "plain-listener": [
-        Case(
-            build=listener,
-            violating=[{"protocol": "HTTP"}, {"protocol": MISSING}, {"protocol": "TCP"}],
-            passing=[{"protocol": "HTTP", "defaultActions": REDIRECT}],
-            unknown=[{"protocol": UNKNOWN}, {"defaultActions": UNKNOWN}],
-        )
-    ],
-    "public-node": [
-        Case(
-            build=instance,
-            violating=[{"associatePublicIpAddress": True}],
-            unknown=[{"associatePublicIpAddress": UNKNOWN}],
-        ),
-        Case(
-            build=template,
-            violating=[{"networkInterfaces.0.associatePublicIpAddress": "true"}],
-            passing=[{"networkInterfaces": MISSING}],
-            unknown=[{"networkInterfaces": UNKNOWN}],
-        ),
     ],
     "listens-everywhere": [
         Case(
@@ -584,35 +476,6 @@ CASES: Mapping[str, Sequence[Case]] = {
             ],
             passing=[{"stdin": CANARY}, {"environment.TOKEN": "/run/token"}],
             unknown=[{"create": UNKNOWN}, {"environment.SLIPWAY_DOCUMENT": UNKNOWN}],
-        )
-    ],
-    "imds-v1": [
-        Case(
-            build=instance,
-            violating=[{"metadataOptions": MISSING}, {"metadataOptions.httpTokens": "optional"}],
-            passing=[{"metadataOptions": {"httpEndpoint": "disabled"}}],
-            unknown=[{"metadataOptions": UNKNOWN}],
-        ),
-        Case(
-            build=template,
-            violating=[{"metadataOptions": MISSING}],
-            unknown=[{"metadataOptions.httpTokens": UNKNOWN}],
-        ),
-    ],
-    "wildcard-iam": [
-        Case(
-            build=iam,
-            violating=[
-                {"Action": "*"},
-                {"Action": ["s3:*"], "Resource": "*"},
-                {"Action": MISSING, "NotAction": ["iam:*"]},
-            ],
-            passing=[
-                {"Effect": "Deny", "Action": "*", "Resource": "*"},
-                {"Action": ["s3:*"]},
-                {"policy": {"Statement": dict(STATEMENT)}},
-            ],
-            unknown=[{"policy": UNKNOWN}, {"policy": "no JSON"}, {"policy": "[]"}],
         )
     ],
     "wildcard-nomad-policy": [
@@ -770,51 +633,8 @@ CASES: Mapping[str, Sequence[Case]] = {
         )
     ],
     # Data
-    "unencrypted-volume": [
-        Case(
-            build=volume,
-            violating=[{"encrypted": False}, {"encrypted": MISSING}],
-            unknown=[{"encrypted": UNKNOWN}],
-        ),
-        Case(
-            build=instance,
-            violating=[{"rootBlockDevice": MISSING}, {"ebsBlockDevices": [{"encrypted": False}]}],
-            passing=[{"ebsBlockDevices": [{"encrypted": True}]}],
-            unknown=[{"rootBlockDevice": UNKNOWN}],
-        ),
-        Case(
-            build=template,
-            violating=[
-                {"blockDeviceMappings": MISSING},
-                {"blockDeviceMappings.0.ebs.encrypted": "false"},
-            ],
-            unknown=[{"blockDeviceMappings": UNKNOWN}],
-        ),
-    ],
     "unprotected": [
         Case(build=pool, violating=[{"protect": False}], unknown=[{"protect": None}]),
         Case(build=cluster, violating=[{"protect": False}], unknown=[{"protect": None}]),
-        Case(build=bucket, violating=[{"protect": False}], unknown=[{"protect": None}]),
-    ],
-    "force-destroy": [
-        Case(
-            build=bucket,
-            violating=[{"forceDestroy": True}],
-            passing=[{"forceDestroy": MISSING}],
-            unknown=[{"forceDestroy": UNKNOWN}],
-        )
-    ],
-    "public-bucket": [
-        Case(
-            build=bucket,
-            violating=[{"acl": "public-read"}, {"acl": "authenticated-read"}],
-            passing=[{"acl": "private"}],
-            unknown=[{"acl": UNKNOWN}],
-        ),
-        Case(
-            build=bucket_access,
-            violating=[{"blockPublicPolicy": False}, {"ignorePublicAcls": MISSING}],
-            unknown=[{"blockPublicAcls": UNKNOWN}],
-        ),
     ],
 }
