@@ -26,8 +26,8 @@ sys.path.insert(0, str(ROOT))
 
 from bench.machine import loop_factor, measured_on  # noqa: E402
 
-GB = 1_000_000_000
-BAR_S, SILENCE_BAR_S, CACHE_BAR_GB = 25 * 60, 20, 7
+GIB = 1 << 30
+BAR_S, SILENCE_BAR_S, CACHE_BAR_GIB = 25 * 60, 20, 7
 
 
 class Watch:
@@ -70,8 +70,8 @@ def main() -> None:
         *((f"  phase {name}", f"{spent:.0f} s", "") for name, spent in result["phases"].items()),
         ("longest silence on the terminal", f"{watch.longest_s:.0f} s", f"{SILENCE_BAR_S} s"),
         ("processor time, all children", f"{(used.ru_utime + used.ru_stime) / 60:.1f} min", ""),
-        ("cache afterwards", f"{size(cache) / GB:.1f} GB", f"{CACHE_BAR_GB} GB"),
-        *((f"  {name}", f"{taken / GB:.1f} GB", "") for name, taken in parts(cache)),
+        ("cache afterwards", f"{size(cache) / GIB:.1f} GiB", f"{CACHE_BAR_GIB} GiB"),
+        *((f"  {name}", f"{taken / GIB:.1f} GiB", "") for name, taken in parts(cache)),
     ]
     print(f"{measured_on(before)}, {'root' if os.geteuid() == 0 else 'ordinary user'}\n")
     print("| | measured | bar |\n|---|---|---|")
