@@ -2,7 +2,9 @@
 
 It has the structure of vLLM with workers: an API server, an engine and a worker in processes of
 their own, a resource tracker, segments in shared memory, a named semaphore, and an engine that
-outlives its server. A prompt is answered with its own words, one per token.
+outlives its server. A prompt is answered with its own words, one per token. Where a prompt
+says `hold`, a stream stops after its first token, and a whole answer does not begin, until it is
+released.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ class Api:
     def __init__(self, names: list[str]) -> None:
         self.names = names
         self.running = 0
+        self.held = asyncio.Semaphore(0)
 
     def application(self) -> web.Application:
         application = web.Application()
@@ -52,6 +55,7 @@ class Api:
                 web.get("/metrics", self.metrics),
                 web.post("/v1/completions", self.completions),
                 web.post("/detokenize", self.detokenize),
+                web.post("/release", self.release),
             ]
         )
         return application
@@ -70,6 +74,11 @@ class Api:
         (token,) = (await request.json())["tokens"]
         return web.json_response({"prompt": f"<{token}>"})
 
+    async def release(self, _request: web.Request) -> web.Response:
+        """One stream that is held goes on."""
+        self.held.release()
+        return web.Response()
+
     async def completions(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         if body["model"] not in self.names:
@@ -85,6 +94,8 @@ class Api:
             self.running -= 1
 
     async def answer(self, body: dict[str, Any]) -> web.Response:
+        if "hold" in body["prompt"]:
+            await self.held.acquire()
         tokens = answer_tokens(body)
         await asyncio.sleep(TOKEN_INTERVAL_S * len(tokens))
         indexes = range(body.get("n", 1))
@@ -96,6 +107,8 @@ class Api:
         await reply.prepare(request)
         tokens = answer_tokens(body)
         for position, token in enumerate(tokens):
+            if position == 1 and "hold" in body["prompt"]:
+                await self.held.acquire()
             if position == 2 and "die mid-stream" in body["prompt"]:
                 os._exit(1)
             if position == 2 and "break off mid-stream" in body["prompt"]:
@@ -164,7 +177,7 @@ def main() -> None:
     started = context.Event()
     process = context.Process(target=engine, args=(started,))
     process.start()
-    if not started.wait(30):
+    if not started.wait(300):
         raise SystemExit("the engine did not start")
     api = Api(arguments.served_model_name)
     # A client that leaves cancels its handler, as it aborts a request in vLLM.

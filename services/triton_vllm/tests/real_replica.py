@@ -55,7 +55,7 @@ def real_replica(**engine_args: str) -> Iterator[ReplicaProcess]:
     }
     process.document["engine"]["engine_args"] |= engine_args
     try:
-        yield process.start().wait_for("ready", 600)
+        yield process.start().wait_for("ready")
     finally:
         process.end()
         shutil.rmtree(folder)

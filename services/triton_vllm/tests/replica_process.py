@@ -7,15 +7,17 @@ import os
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from hang import HANG_S
 from replica.processes import marked_processes
 
 SERVICE = Path(__file__).resolve().parent.parent
 MODEL, ALIAS = "smollm2", "Small_1.0-b"  # with every character that an alias may contain
-WAIT_S = 120.0  # for an event that comes in seconds, on a machine with much else to do
+REPLICA_HANG_S = 2 * HANG_S  # its processes start and end one after the other
 GRPC_PORT, HTTP_PORT, METRICS_PORT, OPENAI_PORT = 8001, 8002, 8003, 8000
 
 
@@ -35,8 +37,8 @@ def document(**changes: Any) -> dict[str, Any]:
             "threads": 2,
             "engine_args": {},
         },
-        "load_timeout_s": 120,
-        "drain_timeout_s": 30,
+        "load_timeout_s": 3600,
+        "drain_timeout_s": 3600,
         **changes,
     }
 
@@ -90,8 +92,8 @@ class ReplicaProcess:
             )
         return self
 
-    def wait_for(self, phase: str, timeout_s: float = WAIT_S) -> ReplicaProcess:
-        wait_until(lambda: phase in self.phases() or self.process.poll() is not None, timeout_s)
+    def wait_for(self, phase: str) -> ReplicaProcess:
+        wait_until(lambda: phase in self.phases() or self.process.poll() is not None)
         assert phase in self.phases(), (self.folder / "stderr").read_text(errors="replace")[-3000:]
         (file,) = (self.folder / "s").glob("r-*/incarnation")
         self.incarnation = file.read_text(encoding="utf-8")
@@ -130,9 +132,16 @@ class ReplicaProcess:
         left = [*self.marked(), *(self.folder / "s").glob("r-*")]
         return not left and triton_folders() <= self.folders_before
 
+    def release(self, streams: int = 1) -> None:
+        """Lets so many streams of the fake engine go on whose prompts say `hold`."""
+        for _ in range(streams):
+            url = f"http://{self.address}:{OPENAI_PORT}/release"
+            with urllib.request.urlopen(url, b"", timeout=HANG_S):
+                pass
+
     def stop(self) -> int:
         self.process.terminate()
-        return self.process.wait(WAIT_S)
+        return self.process.wait(REPLICA_HANG_S)
 
     def end(self) -> None:
         """Ends what the test left."""
@@ -174,8 +183,8 @@ def shared_memory_names() -> set[str]:
     return {entry.name for entry in Path("/dev/shm").iterdir()}
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float = WAIT_S) -> None:
-    deadline = time.monotonic() + timeout_s
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + REPLICA_HANG_S
     while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
+        assert time.monotonic() < deadline, "the condition never came true"
         time.sleep(0.02)

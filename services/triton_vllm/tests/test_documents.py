@@ -14,7 +14,7 @@ from replica.engine import engine_command, engine_environment
 from replica.errors import InputError
 from replica.settings import Settings, read_settings
 from replica_process import ALIAS as SMALL
-from replica_process import SERVICE, WAIT_S, ReplicaProcess, document
+from replica_process import REPLICA_HANG_S, SERVICE, ReplicaProcess, document
 
 SCHEMAS = Path(__file__).resolve().parents[3] / "schemas"
 BEFORE = Path(__file__).parent / "documents_of_before"
@@ -335,7 +335,7 @@ def test_a_wrong_environment_is_refused_by_name(variable: str, value: str, messa
 def test_the_launcher_ends_with_2_for_wrong_input_without_a_traceback(short_folder: Path) -> None:
     replica = ReplicaProcess(short_folder, "127.92.0.4")
     replica.document["engine"]["engine_args"] = {"port": 1}
-    assert replica.start().process.wait(WAIT_S) == 2
+    assert replica.start().process.wait(REPLICA_HANG_S) == 2
     assert "engine_args.port" in replica.events()[-1]["message"]
     assert (short_folder / "stderr").read_text() == ""
 
@@ -343,7 +343,7 @@ def test_the_launcher_ends_with_2_for_wrong_input_without_a_traceback(short_fold
 def test_a_scratch_folder_too_long_for_sockets_is_refused(short_folder: Path) -> None:
     replica = ReplicaProcess(short_folder, "127.92.0.4")
     replica.environment["SLIPWAY_SCRATCH"] = str(short_folder / ("x" * 60))
-    assert replica.start().process.wait(WAIT_S) == 2
+    assert replica.start().process.wait(REPLICA_HANG_S) == 2
     assert "SLIPWAY_SCRATCH is too long" in replica.events()[-1]["message"]
 
 

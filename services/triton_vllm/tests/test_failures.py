@@ -11,7 +11,13 @@ from pathlib import Path
 
 import pytest
 from replica.processes import marked_processes
-from replica_process import GRPC_PORT, WAIT_S, ReplicaProcess, shared_memory_names, wait_until
+from replica_process import (
+    GRPC_PORT,
+    REPLICA_HANG_S,
+    ReplicaProcess,
+    shared_memory_names,
+    wait_until,
+)
 from triton_stream import Answer, TritonStream, sampling
 
 NewReplica = Callable[..., ReplicaProcess]
@@ -41,7 +47,7 @@ def test_a_killed_part_ends_the_replica_and_leaves_nothing(
     before = replica.shared_memory()
     os.kill(replica.parts()[part], signal.SIGKILL)
 
-    assert replica.process.wait(WAIT_S) == 1
+    assert replica.process.wait(REPLICA_HANG_S) == 1
     assert replica.is_gone()
     assert not before & shared_memory_names()
     assert replica.events()[-1]["level"] == "error"
@@ -139,7 +145,7 @@ def test_a_part_killed_on_a_full_disk_ends_the_replica(new_replica: NewReplica) 
     fill_the_disk(replica)
     replica.wait_for("ready")
     os.kill(replica.parts()["stub"], signal.SIGKILL)
-    assert replica.process.wait(WAIT_S) == 1
+    assert replica.process.wait(REPLICA_HANG_S) == 1
     assert replica.is_gone()
 
 
@@ -157,16 +163,17 @@ def test_shared_memory_is_noted_again_once_the_disk_has_room(new_replica: NewRep
 def test_a_replica_whose_log_collector_died_drains(new_replica: NewReplica) -> None:
     replica = new_replica().start_collected().wait_for("ready")
     with TritonStream(f"{replica.address}:{GRPC_PORT}") as stream:
-        stream.send("a", stream=True, sampling_parameters=sampling(max_tokens=75))
+        stream.send("hold", stream=True, sampling_parameters=sampling(max_tokens=75))
         answer = Answer()
         stream.receive(answer)
         replica.collector.kill()
         replica.collector.wait()
         replica.process.terminate()
+        replica.release()
         while stream.receive(answer):
             pass
-    assert answer.text == " a" * 75
-    assert replica.process.wait(WAIT_S) == 0
+    assert answer.text == " hold" * 75
+    assert replica.process.wait(REPLICA_HANG_S) == 0
     assert replica.is_gone()
 
 
@@ -177,7 +184,7 @@ def test_a_stub_that_dies_after_the_log_collector_ends_the_replica(
     replica.collector.kill()
     replica.collector.wait()
     os.kill(replica.parts()["stub"], signal.SIGKILL)
-    assert replica.process.wait(WAIT_S) == 1
+    assert replica.process.wait(REPLICA_HANG_S) == 1
     assert replica.is_gone()
 
 
@@ -185,7 +192,7 @@ def test_a_second_launcher_of_the_same_replica_is_refused(new_replica: NewReplic
     replica = new_replica().start().wait_for("ready")
     first, pids = replica.process, set(replica.marked())
     replica.start()
-    assert replica.process.wait(WAIT_S) == 1
+    assert replica.process.wait(REPLICA_HANG_S) == 1
     assert "already runs" in replica.events()[-1]["message"]
     replica.process = first
     assert set(replica.marked()) == pids
@@ -198,13 +205,14 @@ def test_two_replicas_on_a_host_do_not_touch_each_others_parts(new_replica: NewR
     other.start()
     wait_until(lambda: other.phases()[-1:] == ["ready"])
     with TritonStream(f"{other.address}:{GRPC_PORT}") as stream:
-        stream.send("a", stream=True, sampling_parameters=sampling(max_tokens=100))
+        stream.send("hold", stream=True, sampling_parameters=sampling(max_tokens=100))
         os.kill(killed.parts()["stub"], signal.SIGKILL)
-        assert killed.process.wait(WAIT_S) == 1
+        assert killed.process.wait(REPLICA_HANG_S) == 1
+        other.release()
         answer = Answer()
         while stream.receive(answer):
             pass
-    assert answer.text == " a" * 100
+    assert answer.text == " hold" * 100
     assert other.stop() == 0
 
 
@@ -213,16 +221,18 @@ def test_a_dying_engine_is_an_error_in_band_and_ends_the_replica(new_replica: Ne
     with TritonStream(f"{replica.address}:{GRPC_PORT}") as stream:
         answer = stream.ask("die mid-stream", stream=True)
     assert answer.error is not None
-    assert replica.process.wait(WAIT_S) == 1
+    assert replica.process.wait(REPLICA_HANG_S) == 1
     assert replica.is_gone()
 
 
-def test_an_engine_that_never_answers_fails_the_load_in_time(new_replica: NewReplica) -> None:
+def test_an_engine_that_never_answers_fails_the_load_at_its_time_limit(
+    new_replica: NewReplica,
+) -> None:
     replica = new_replica(load_timeout_s=1)
     python = Path(replica.environment["SLIPWAY_ENV_VLLM"]) / "bin/python"
-    python.write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
+    python.write_text("#!/bin/sh\nexec sleep 3600\n", encoding="utf-8")
     replica.start()
-    assert replica.process.wait(10) == 1
+    assert replica.process.wait(REPLICA_HANG_S) == 1
     assert replica.events()[-1]["message"] == "not ready after load_timeout_s=1"
 
 
@@ -240,14 +250,14 @@ def test_a_replica_waits_for_ports_that_another_one_still_drains_on(
     assert second.stop() == 0
 
 
-def test_a_port_in_use_fails_the_load_in_time_instead_of_being_shared(
+def test_a_port_in_use_fails_the_load_at_its_time_limit_instead_of_being_shared(
     new_replica: NewReplica,
 ) -> None:
     first, second = new_replica(), new_replica(load_timeout_s=1)
     first.start().wait_for("ready")
     second.environment["SLIPWAY_ADDRESS"] = first.address
     second.start()
-    assert second.process.wait(20) == 1
+    assert second.process.wait(REPLICA_HANG_S) == 1
     assert "Address already in use" in second.events()[-1]["message"]
     assert "engine_starting" not in second.phases()
     assert first.process.poll() is None

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from real_replica import real_replica
-from replica_process import ReplicaProcess, shared_memory_names, wait_until
+from replica_process import REPLICA_HANG_S, ReplicaProcess, shared_memory_names, wait_until
 
 pytestmark = [pytest.mark.real, pytest.mark.kills, pytest.mark.timeout(900)]
 
@@ -35,8 +35,8 @@ def _kill(replica: ReplicaProcess, part: str) -> None:
         pid = next(p for name, p in replica.parts().items() if part in name)
     killed_at = time.monotonic()
     os.kill(pid, signal.SIGKILL)
-    replica.process.wait(30)
-    wait_until(replica.is_gone, 30)
+    replica.process.wait(REPLICA_HANG_S)
+    wait_until(replica.is_gone)
     print(f"{part}: everything gone {time.monotonic() - killed_at:.2f} s after SIGKILL")
     assert replica.process.returncode == (-9 if part == "launcher" else 1)
     assert not made & shared_memory_names()

@@ -13,11 +13,13 @@ from typing import Any
 
 import psutil
 import pytest
+from hang import HANG_S
 from real_replica import real_replica
 from replica_process import (
     ALIAS,
     GRPC_PORT,
     OPENAI_PORT,
+    REPLICA_HANG_S,
     ReplicaProcess,
     shared_memory_names,
     wait_until,
@@ -48,7 +50,7 @@ def openai(replica: ReplicaProcess, path: str, body: dict[str, Any]) -> dict[str
 
 def engine_in_flight(replica: ReplicaProcess) -> int:
     url = f"http://{replica.address}:{OPENAI_PORT}/metrics"
-    with urllib.request.urlopen(url, timeout=30) as page:
+    with urllib.request.urlopen(url, timeout=HANG_S) as page:
         values = re.findall(
             r"^vllm:num_requests_(?:running|waiting)\{.*\} (\S+)$", page.read().decode(), re.M
         )
@@ -127,7 +129,7 @@ def test_a_cancelled_stream_leaves_the_engine_idle(replica: ReplicaProcess) -> N
         wait_until(lambda: engine_in_flight(replica) == 1)
         cancelled_at = time.monotonic()
         stream.client.stop_stream(cancel_requests=True)
-        wait_until(lambda: engine_in_flight(replica) == 0, 5)
+        wait_until(lambda: engine_in_flight(replica) == 0)
         print(f"engine idle {time.monotonic() - cancelled_at:.2f} s after the cancellation")
 
 
@@ -173,11 +175,11 @@ def test_sigterm_lets_both_protocols_finish_their_streams(replica: ReplicaProces
         stream.receive(answer)
         events.readline()
         replica.process.terminate()
-        while stream.receive(answer, 120):
+        while stream.receive(answer):
             pass
         assert events.read().endswith(b"data: [DONE]\n\n")
     assert answer.error is None
     assert len(answer.responses) == 60
-    assert replica.process.wait(60) == 0
+    assert replica.process.wait(REPLICA_HANG_S) == 0
     assert not made & shared_memory_names()
     print(*replica.events()[-4:], sep="\n")

