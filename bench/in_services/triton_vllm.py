@@ -42,7 +42,7 @@ def cancelled(replica: ReplicaProcess, url: str, *, streamed: bool) -> None:
         until(lambda: in_flight(replica, METRICS_PORT) == 0)
     kind = "stream" if streamed else "whole answer"
     row(f"a cancelled {kind} leaves the engine", left_s, bar_s=0.5)
-    row("and Triton's count", time.monotonic() - began_s, bar_s=0.5)
+    row(f"a cancelled {kind} leaves Triton's count", time.monotonic() - began_s, bar_s=0.5)
 
 
 def until(condition: Callable[[], bool]) -> None:
