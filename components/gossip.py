@@ -34,7 +34,7 @@ def replaced_key(
     if generation == 1:
         return []
     program = HostProgram(
-        bundle=plan.node_agent.bundle,
+        bundle=plan.operator.bundle,
         script="rotate_gossip.py",
         document={
             "schema_version": SCHEMA_VERSION,

@@ -1,4 +1,4 @@
-"""Commands on hosts, by the programs of services/node that speak SSH.
+"""Commands on hosts, by the programs of services/operator that speak SSH.
 
 `way` is the part of their documents that says how a host is reached (components/hosts/delivery.py).
 `agent` are the variables with which an ssh-agent is found (machine/ssh_agent.py).
@@ -123,7 +123,7 @@ class OverSsh:
 
     def _arguments(self, program: str, action: str) -> list[str]:
         # Standard library only, so this program's own interpreter will do.
-        path = self.environment.checkout / "services" / "node" / program
+        path = self.environment.checkout / "services" / "operator" / program
         return [sys.executable, "-B", str(path), action]
 
     def _variables(self, document: JsonObject) -> dict[str, str]:

@@ -50,6 +50,6 @@ def _jobs(environment: Environment, plan: PlatformPlan) -> Iterator[Job]:
 
 def _bundles(plan: PlatformPlan) -> list[tuple[str, str]]:
     """(service, bundle) of everything a plan runs."""
-    names = {plan.node_agent.bundle, plan.gateway.xds_bundle}
+    names = {plan.node_agent.bundle, plan.operator.bundle, plan.gateway.xds_bundle}
     names.update(model.replica.bundle for model in plan.models)
     return [(name.rpartition("-")[0], name) for name in sorted(names)]

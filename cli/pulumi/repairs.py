@@ -79,7 +79,7 @@ def _independent(resource: JsonObject, urns: Collection[str]) -> JsonObject:
 
 
 def leaving_hosts(environment: Environment) -> Iterable[str]:
-    """Hosts whose removal did not finish (services/node/host/lifecycle.py)."""
+    """Hosts whose removal did not finish (services/host/host/lifecycle.py)."""
     return (path.parent.name for path in (environment.run / "nodes").glob("*/leaving"))
 
 

@@ -1,4 +1,4 @@
-"""The snapshots that one host of the environment keeps (services/node/snapshots)."""
+"""The snapshots that one host of the environment keeps (services/host/snapshots)."""
 
 from __future__ import annotations
 

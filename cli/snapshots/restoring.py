@@ -1,5 +1,5 @@
 """What a restore does besides Pulumi: it decides whether servers are lost, runs the program of
-services/node that restores, and waits until everybody is back."""
+services/operator that restores, and waits until everybody is back."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def empty(ssh: SshPlan, over_ssh: OverSsh, removals: Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restorer:
-    """Runs services/node/restore_snapshot.py on this machine, as the operator."""
+    """Runs services/operator/restore_snapshot.py on this machine, as the operator."""
 
     environment: Environment
     plan: PlatformPlan
@@ -109,7 +109,7 @@ class Restorer:
         self._run("apply", {"schema_version": SECRETS_VERSION, **tokens})
 
     def _run(self, action: str, secrets: Mapping[str, object] | None = None) -> None:
-        program = self.environment.checkout / "services" / "node" / "restore_snapshot.py"
+        program = self.environment.checkout / "services" / "operator" / "restore_snapshot.py"
         # Standard library only, so this program's own interpreter will do.
         done = subprocess.run(
             [sys.executable, "-B", str(program), action],

@@ -95,7 +95,7 @@ class CertificateAuthority(SlipwayComponent):
         certificate = self.issue(operator(args.plan))
         self.operator = args.hosts.programs.run(
             HostProgram(
-                bundle=args.plan.node_agent.bundle,
+                bundle=args.plan.operator.bundle,
                 script="operator_access.py",
                 document={"schema_version": OPERATOR_SCHEMA_VERSION},
                 secrets=secret_json(certificate.apply(_operator_secrets)),

@@ -1,4 +1,4 @@
-"""Consul's ACLs as documents for services/node/consul_acl.py (schemas/consul-acl.schema.json).
+"""Consul's ACLs as documents for services/operator/consul_acl.py (schemas/consul-acl.schema.json).
 
 The default is to deny. Each agent has its own token. Nomad's services and tasks get theirs by
 workload identity: a service may only register itself, a task has the permissions of its job's role,

@@ -64,7 +64,7 @@ def client_agent(plan: PlatformPlan, node: Node) -> AgentDocument:
         **_common(plan, node.name, node.address),
         "retry_join": [server.address for server in plan.servers],
         # A restart keeps the node's services in the catalog: leaving would remove every endpoint of
-        # the node from Envoy. services/node removes a node that is deleted.
+        # the node from Envoy. services/host removes a node that is deleted.
         "leave_on_terminate": False,
         "skip_leave_on_interrupt": True,
     }

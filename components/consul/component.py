@@ -74,7 +74,7 @@ class ConsulCluster(SlipwayComponent):
         )
         permissions = hosts.programs.run(
             HostProgram(
-                bundle=plan.node_agent.bundle,
+                bundle=plan.operator.bundle,
                 script="consul_acl.py",
                 document=acl.acl_document(
                     self.address,

@@ -120,7 +120,7 @@ def routes_gate(plan: PlatformPlan, *, secrets: pulumi.Output[str]) -> HostProgr
     route that moves changes the document, so the gate runs again.
     """
     return HostProgram(
-        bundle=plan.node_agent.bundle,
+        bundle=plan.operator.bundle,
         script="routes_acknowledged.py",
         document=gate_document(plan),
         secrets=secrets,

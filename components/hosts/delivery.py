@@ -57,7 +57,7 @@ def key_scan(hosts: Iterable[SshHost], known_hosts: str) -> str:
 
 
 def way_to(ssh: SshPlan, host: str) -> dict[str, Any]:
-    """The part of a document that says how a host is reached: services/node/delivery/ssh.py."""
+    """The part of a document that says how a host is reached: services/operator/delivery/ssh.py."""
     return {
         **dataclasses.asdict(ssh.hosts[host]),
         "jump": dataclasses.asdict(ssh.jump) if ssh.jump else None,

@@ -1,4 +1,4 @@
-"""The document of a host's agents, which services/node applies (schemas/node.schema.json).
+"""The document of a host's agents, which services/host applies (schemas/node.schema.json).
 
 Paths on the machine are placeholders that the host fills in: @run@, @cache@, @scratch@, and
 @agent@, the agent's own folder. In the secrets, @token@ is the token of Consul for which

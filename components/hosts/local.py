@@ -46,8 +46,7 @@ class LocalHosts:
 
     def preparation(
         self,
-        host: str,  # noqa: ARG002
-        bundle: str,  # noqa: ARG002  (this machine has them all)
+        host: str,  # noqa: ARG002  (this machine has everything)
         parent: SlipwayComponent,  # noqa: ARG002
     ) -> Sequence[pulumi.Resource]:
         return ()

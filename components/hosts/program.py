@@ -1,4 +1,5 @@
-"""Runs of services/node's programs, and who runs them: on a host, or beside the operator."""
+"""Runs of programs, and who runs them: services/host on a host, services/operator beside the
+operator."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ from components.base import SlipwayComponent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostProgram:
-    """A run of one of services/node's programs.
+    """A run of a program of services/host or services/operator.
 
     `document` is known at preview and contains no secret. `secrets` (of `secret_json`) reach the
     program through standard input. A change of `inputs_of_others` also makes the program run again.
     """
 
-    bundle: str  # the folder of services/node's code in the cache's bundles/
+    bundle: str  # the folder of the service's code in the cache's bundles/
     script: str  # "agents.py"
     document: Mapping[str, Any]
     secrets: pulumi.Output[str]
@@ -59,10 +60,8 @@ class Hosts(Protocol):
         """Register the run as a child of `parent`. `on` is a host's name; "" is the operator's
         machine."""
 
-    def preparation(
-        self, host: str, bundle: str, parent: SlipwayComponent
-    ) -> Sequence[pulumi.Resource]:
-        """What makes a host able to run programs of this bundle."""
+    def preparation(self, host: str, parent: SlipwayComponent) -> Sequence[pulumi.Resource]:
+        """What makes a host able to run programs."""
 
 
 def secret_json(values: pulumi.Output[Mapping[str, Any]]) -> pulumi.Output[str]:

@@ -52,7 +52,7 @@ class SshHosts:
             delete=self._command(program, "remove") if program.removes else None,
             stdin=program.secrets,
             opts=parent.child_options(
-                depends_on=[*self.preparation(on, program.bundle, parent), *depends_on],
+                depends_on=[*self.preparation(on, parent), *depends_on],
                 custom_timeouts=program.custom_timeouts,
                 protect=program.protect,
             ),
@@ -71,13 +71,11 @@ class SshHosts:
         script = f"{CACHE}/bundles/{program.bundle}/{program.script}"
         return f"{settings} exec {SYSTEM_PYTHON} {script} {action}"
 
-    def preparation(
-        self, host: str, bundle: str, parent: SlipwayComponent
-    ) -> Sequence[pulumi.Resource]:
+    def preparation(self, host: str, parent: SlipwayComponent) -> Sequence[pulumi.Resource]:
         if host not in self._deliveries:
             self._deliveries[host] = self._operator.run(
                 HostProgram(
-                    bundle=bundle,
+                    bundle=self._plan.operator.bundle,
                     script="deliver.py",
                     document=delivery_document(self._plan, self._ssh, host),
                     secrets=self._no_secrets,

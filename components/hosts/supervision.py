@@ -30,7 +30,7 @@ class Supervision(Protocol):
     ) -> dict[str, Any]: ...
 
     def python(self, node_agent: NodeAgentPlan) -> str:
-        """The interpreter of services/node's programs on a host."""
+        """The interpreter of services/host's programs on a host."""
 
 
 class Supervisord:

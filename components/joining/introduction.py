@@ -1,8 +1,8 @@
 """Hosts that are introduced: each joins with a token that Nomad signs for this one node.
 
-The operator's admission (services/node/admit.py) brings the token to the host. There the agents log
-in to Consul with it, and the Nomad client introduces itself; then it is deleted. No document lists
-the hosts, so one that is added or removed changes nothing of the others.
+The operator's admission (services/operator/admit.py) brings the token to the host. There the agents
+log in to Consul with it, and the Nomad client introduces itself; then it is deleted. No document
+lists the hosts, so one that is added or removed changes nothing of the others.
 """
 
 from __future__ import annotations

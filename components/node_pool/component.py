@@ -55,7 +55,7 @@ class NodePool(SlipwayComponent):
 
     A node that has its tokens already does not wait until permissions are set up in Nomad: its
     Consul agent starts meanwhile, and its Nomad client waits by itself
-    (services/node/host/prerequisites.py). One that must be admitted does.
+    (services/host/host/prerequisites.py). One that must be admitted does.
 
     Attribute: `ready` (for the pool's jobs to depend on).
     """
@@ -86,7 +86,7 @@ class NodePool(SlipwayComponent):
             )
         gate = hosts.programs.run(
             HostProgram(
-                bundle=plan.node_agent.bundle,
+                bundle=plan.operator.bundle,
                 script="nomad_nodes.py",
                 document=gate_document(plan, pool),
                 secrets=secret_json(pulumi.Output.secret(args.nomad_token).apply(operator_secrets)),
@@ -108,10 +108,9 @@ class NodePool(SlipwayComponent):
         document = args.hosts.joining.admission(args.plan, node)
         if document is None:
             return []
-        bundle = args.plan.node_agent.bundle
         admission = args.hosts.programs.run(
             HostProgram(
-                bundle=bundle,
+                bundle=args.plan.operator.bundle,
                 script="admit.py",
                 document=document,
                 secrets=args.operator_secrets,
@@ -121,7 +120,7 @@ class NodePool(SlipwayComponent):
             depends_on=[
                 *args.clusters_ready,
                 *before,
-                *args.hosts.programs.preparation(node.name, bundle, self),
+                *args.hosts.programs.preparation(node.name, self),
             ],
         )
         return [admission]
@@ -141,7 +140,7 @@ def _agents(
         script="agents.py",
         document=document,
         secrets=secret_json(known.apply(secrets)),
-        # A removal may wait for two consecutive drains (services/node/host/departure.py).
+        # A removal may wait for two consecutive drains (services/host/host/departure.py).
         timeout_s=START_TIMEOUT_S + 2 * drain_timeout_s(plan, args.pool),
     )
 

@@ -87,7 +87,7 @@ def client_agent(
 ) -> AgentDocument:
     configuration = {
         **_common(plan, node.name, node.address),
-        "leave_on_interrupt": True,  # and drains: services/node/host/self_drain.py
+        "leave_on_interrupt": True,  # and drains: services/host/host/self_drain.py
         "client": {
             "enabled": True,
             "drain_on_shutdown": {"deadline": f"{drain_timeout_s}s"},

@@ -89,7 +89,7 @@ class NomadCluster(SlipwayComponent):
         )
         bootstrap = hosts.programs.run(
             HostProgram(
-                bundle=plan.node_agent.bundle,
+                bundle=plan.operator.bundle,
                 script="nomad_acl.py",
                 document=acl_document(self.address),
                 secrets=secret_json(self.token.apply(operator_secrets)),
@@ -101,7 +101,7 @@ class NomadCluster(SlipwayComponent):
         )
         workloads = hosts.programs.run(
             HostProgram(
-                bundle=plan.node_agent.bundle,
+                bundle=plan.operator.bundle,
                 script="consul_acl.py",
                 document=acl.workload_document(
                     args.consul_address,
@@ -125,7 +125,7 @@ class NomadCluster(SlipwayComponent):
 
 
 def acl_document(address: str) -> dict[str, object]:
-    """The document for services/node/nomad_acl.py (schemas/nomad-acl.schema.json)."""
+    """The document for services/operator/nomad_acl.py (schemas/nomad-acl.schema.json)."""
     return {
         "schema_version": ACL_SCHEMA_VERSION,
         "address": address,

@@ -46,7 +46,7 @@ class NomadScheduler:
         self, model: ModelPlan, name: str, parent: SlipwayComponent, job: pulumi.Resource
     ) -> pulumi.Resource:
         program = HostProgram(
-            bundle=self.plan.node_agent.bundle,
+            bundle=self.plan.operator.bundle,
             script="model_ready.py",
             document=_gate_document(self.plan, model),
             secrets=self.gate_secrets,
@@ -57,7 +57,7 @@ class NomadScheduler:
 
 
 def _gate_document(plan: PlatformPlan, model: ModelPlan) -> dict[str, object]:
-    """The document for services/node/model_ready.py (schemas/model-gate.schema.json)."""
+    """The document for services/operator/model_ready.py (schemas/model-gate.schema.json)."""
     release = model.stable
     return {
         "schema_version": GATE_SCHEMA_VERSION,

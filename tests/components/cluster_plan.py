@@ -72,12 +72,13 @@ def cluster_plan(*, servers: int = 1) -> PlatformPlan:
         ),
         snapshots=None,
         node_agent=NodeAgentPlan(
-            bundle="node-0123456789ab",
+            bundle="host-0123456789ab",
             environment="node-ba9876543210",
             supervisor=_at("127.77.0.1", 9001),
         ),
         ssh=None,
         operator=OperatorPlan(
+            bundle="operator-ab0123456789",
             consul=_secured("127.77.0.1", 8501),
             nomad=_secured("127.77.0.1", 4646),
             prometheus=_at(EDGE, 9090),

@@ -13,14 +13,14 @@ ROOT = Path(__file__).parents[2]
 SERVICES = ROOT / "services"
 SCHEMA_OF = {
     "engine_sim/tests/documents_of_before/replica.json": "replica",
-    "node/tests/documents_of_before/consul-acl.json": "consul-acl",
-    "node/tests/documents_of_before/consul-workloads.json": "consul-acl",
-    "node/tests/documents_of_before/cpu-0.json": "node",
-    "node/tests/documents_of_before/model-sim-ready.json": "model-gate",
-    "node/tests/documents_of_before/nomad-acl.json": "nomad-acl",
-    "node/tests/documents_of_before/pool-cpu-ready.json": "pool-gate",
-    "node/tests/documents_of_before/server-0-consul.json": "node",
-    "node/tests/documents_of_before/server-0-nomad.json": "node",
+    "program/tests/documents_of_before/consul-acl.json": "consul-acl",
+    "program/tests/documents_of_before/consul-workloads.json": "consul-acl",
+    "program/tests/documents_of_before/cpu-0.json": "node",
+    "program/tests/documents_of_before/model-sim-ready.json": "model-gate",
+    "program/tests/documents_of_before/nomad-acl.json": "nomad-acl",
+    "program/tests/documents_of_before/pool-cpu-ready.json": "pool-gate",
+    "program/tests/documents_of_before/server-0-consul.json": "node",
+    "program/tests/documents_of_before/server-0-nomad.json": "node",
     "triton_vllm/tests/documents_of_before/replica.json": "replica",
 }
 
@@ -51,12 +51,12 @@ def test_a_document_of_before_follows_todays_schema(path: str, name: str) -> Non
 @pytest.mark.parametrize(
     ("path", "newer"),
     [
-        ("node/tests/documents_of_before/model-sim-ready.json", {"protocols": ["http"]}),
-        ("node/tests/documents_of_before/model-sim-ready.json", {"release": "stable"}),
-        ("node/tests/documents_of_before/model-sim-ready.json", {"envoys": 1}),
-        ("node/tests/documents_of_before/pool-cpu-ready.json", {"count": 2}),
-        ("node/tests/documents_of_before/pool-cpu-ready.json", {"schema_version": 2}),
-        ("node/tests/documents_of_before/pool-cpu-ready.json", {"schema_version": 3}),
+        ("program/tests/documents_of_before/model-sim-ready.json", {"protocols": ["http"]}),
+        ("program/tests/documents_of_before/model-sim-ready.json", {"release": "stable"}),
+        ("program/tests/documents_of_before/model-sim-ready.json", {"envoys": 1}),
+        ("program/tests/documents_of_before/pool-cpu-ready.json", {"count": 2}),
+        ("program/tests/documents_of_before/pool-cpu-ready.json", {"schema_version": 2}),
+        ("program/tests/documents_of_before/pool-cpu-ready.json", {"schema_version": 3}),
     ],
 )
 def test_a_document_mixes_no_versions(path: str, newer: dict[str, Any]) -> None:
@@ -65,7 +65,7 @@ def test_a_document_mixes_no_versions(path: str, newer: dict[str, Any]) -> None:
 
 
 def test_only_a_node_of_version_3_says_how_its_agents_take_up_a_certificate() -> None:
-    node = document("node/tests/documents_of_before/cpu-0.json")
+    node = document("program/tests/documents_of_before/cpu-0.json")
     node["agents"][1]["renewal"] = "restart"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(node, schema("node"))

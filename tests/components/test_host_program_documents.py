@@ -1,4 +1,4 @@
-"""Every document for services/node and its secrets, validated against their schema."""
+"""Every document for services/host and services/operator and its secrets, against their schema."""
 
 from __future__ import annotations
 

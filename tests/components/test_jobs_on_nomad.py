@@ -33,7 +33,7 @@ from tests.waiting import HANG_S
 
 pytestmark = [pytest.mark.binaries]
 
-CHECK = Path(__file__).parents[2] / "services" / "node" / "scaling_policies.py"
+CHECK = Path(__file__).parents[2] / "services" / "host" / "scaling_policies.py"
 AUTOSCALER_ADDRESS, PROMETHEUS_ADDRESS = "127.98.0.3", "127.98.0.4"
 # Nomad checks it against the tasks' kill timeouts, and drops it where there are no deployments.
 TLS_JOBS = ("envoy", "xds")

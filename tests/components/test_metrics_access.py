@@ -24,7 +24,7 @@ from components.certificates.identities import Identity
 from components.metrics.prometheus import JOB_ID as PROMETHEUS
 from components.metrics.prometheus import prometheus_job
 from components.nomad.jobspec import Task
-from services.node.tests.certificates import Authority, own_der
+from services.program.tests.certificates import Authority, own_der
 from tests.binaries import find
 from tests.components.nomad_agent import running, wait_for
 from tests.components.platform_jobs import CERTIFICATE

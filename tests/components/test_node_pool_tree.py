@@ -233,7 +233,7 @@ def test_the_keys_of_hosts_and_of_the_authority_reach_nothing_but_their_own_inpu
 
 
 def test_programs_run_out_of_the_bundle_of_the_plan(recording: Recording) -> None:
-    program = 'exec "$SLIPWAY_PYTHON" "$SLIPWAY_CACHE/bundles/node-0123456789ab/agents.py"'
+    program = 'exec "$SLIPWAY_PYTHON" "$SLIPWAY_CACHE/bundles/host-0123456789ab/agents.py"'
     assert recording["node-cpu-0"].text("create") == f"{program} apply"
     assert recording["node-cpu-0"].text("delete") == f"{program} remove"
     assert "delete" not in recording["pool-cpu-ready"].inputs

@@ -47,7 +47,7 @@ def ran(plan: PlatformPlan, *on: str) -> Recording:
         parent, hosts = SlipwayComponent("Platform", "platform", {}), SshHosts(plan)
         for number, host in enumerate(on):
             program = HostProgram(
-                bundle="node-1",
+                bundle="host-1",
                 script="agents.py",
                 document={"host": host, "it's": "quoted"},
                 secrets=pulumi.Output.secret("a secret"),
@@ -88,7 +88,7 @@ def test_the_document_is_part_of_the_command_and_the_secrets_are_not() -> None:
     variables = dict(word.split("=", 1) for word in words if word.startswith("SLIPWAY_"))
     assert json.loads(variables["SLIPWAY_DOCUMENT"]) == {"host": "cpu-0", "it's": "quoted"}
     assert variables["SLIPWAY_RUN"] == "/var/lib/slipway/dev"
-    assert words[-3:] == ["/usr/bin/python3", "/opt/slipway/bundles/node-1/agents.py", "apply"]
+    assert words[-3:] == ["/usr/bin/python3", "/opt/slipway/bundles/host-1/agents.py", "apply"]
     assert found.text("delete").endswith(" remove")
     assert found.is_secret("stdin")
     assert "a secret" not in found.text("create")
@@ -114,11 +114,13 @@ def kinds(host: str) -> set[str]:
 
 
 def test_a_server_gets_its_agents_and_nothing_of_models_or_the_gateway() -> None:
-    assert kinds("server-0") == {"consul", "nomad", "node"}
+    assert kinds("server-0") == {"consul", "nomad", "host", "node"}
 
 
 def test_a_node_gets_what_its_pools_models_run_from() -> None:
-    assert {"consul", "nomad", "node", "triton_vllm", "vllm", "engine_sim"} <= kinds("cpu-0")
+    assert {"consul", "nomad", "host", "node", "triton_vllm", "vllm", "engine_sim"} <= kinds(
+        "cpu-0"
+    )
     assert "envoy" not in kinds("cpu-0")
     assert [name for name in artifacts("cpu-0") if name.startswith("weights/smollm2-")]
 

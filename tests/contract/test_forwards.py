@@ -27,7 +27,7 @@ from cli.errors import CliError
 from cli.machine.ssh_agent import agent_for
 from cli.reach import document
 from cli.reach.lease import reaching
-from services.node.tests.certificates import Authority
+from services.program.tests.certificates import Authority
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import PlatformPlan, Server, SshHost, SshPlan
 from slipway.planner.platform import make_plan

@@ -97,7 +97,7 @@ def _stop(nomad: Agent, job_id: str) -> None:
 
 
 def _stand_down(nomad: Agent, job_id: str) -> None:
-    """As ModelJob.reduce_to(0) of services/node/model_job.py does."""
+    """As ModelJob.reduce_to(0) of services/operator/gates/model_job.py does."""
     job = nomad.call("GET", f"/v1/job/{job_id}")
     (group,) = job["TaskGroups"]
     off = {**group["Scaling"], "Enabled": False, "Min": 0, "Policy": {"slipway_before": "{}"}}
@@ -236,7 +236,7 @@ def test_a_job_stood_down_by_its_gate_is_registered_again_and_then_is_not_drift(
     stack: Stack, nomad: Agent, deploy: Callable[..., None]
 ) -> None:
     """Nomad calls a job without allocations dead. The gate of a change that failed has left it so
-    (services/node/model_ready.py), and the gate of the next `up` gives it its count."""
+    (services/operator/model_ready.py), and the gate of the next `up` gives it its count."""
     deploy(stack, sleeper("stood-down"), rerun_if_dead=True)
     assert stack.up().ok
     _stand_down(nomad, "stood-down")

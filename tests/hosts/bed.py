@@ -60,7 +60,8 @@ class Host:
         """Copies a file or the content of a folder into a folder of the host: readable by all, and
         without Python's caches."""
         folder, what = (source, ".") if source.is_dir() else (source.parent, source.name)
-        pack = ["tar", "--create", "--owner=0", "--group=0", "--mode=a+rX", "--exclude=__pycache__"]
+        pack = ["tar", "--create", "--dereference", "--owner=0", "--group=0", "--mode=a+rX"]
+        pack.append("--exclude=__pycache__")
         with subprocess.Popen(
             [*pack, f"--directory={folder}", what], stdout=subprocess.PIPE
         ) as tar:

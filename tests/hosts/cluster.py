@@ -30,12 +30,12 @@ from components.hosts.supervision import Systemd
 from components.joining.tokens import HostTokens
 from components.node_pool.node_document import node_document, node_secrets
 from components.nomad import agent_config as nomad
-from services.node.tests.certificates import NODE, SERVER, Authority
+from services.program.tests.certificates import NODE, SERVER, Authority
 from slipway.plan.platform import PlatformPlan
 from tests.components.cluster_plan import cluster_plan
 from tests.hosts.bed import NETWORK, Host
 
-CODE = Path(__file__).parents[2] / "services/node"
+SERVICES = Path(__file__).parents[2] / "services"
 RUN, CACHE, SCRATCH = "/var/lib/slipway/dev", "/opt/slipway", "/run/slipway/dev"
 ADDRESSES = {"server-0": f"{NETWORK}.11", "cpu-0": f"{NETWORK}.21"}
 # The addresses of the plan.
@@ -73,7 +73,7 @@ class HostCluster:
         bundle = f"{CACHE}/bundles/{self.plan.node_agent.bundle}"
 
         def place_on(host: Host) -> None:
-            host.put(CODE, bundle)
+            host.put(SERVICES / "host", bundle)
             for tool, version in self.plan.tools.items():
                 host.put(tools[tool], f"{CACHE}/tools/bin/{tool}-{version}")
 
@@ -155,7 +155,7 @@ class HostCluster:
         """Runs a program of the operator's machine."""
         versions = {"schema_version": 1}
         done = subprocess.run(
-            [sys.executable, "-B", str(CODE / script), "apply"],
+            [sys.executable, "-B", str(SERVICES / "operator" / script), "apply"],
             input=json.dumps(versions | secrets),
             env={
                 "SLIPWAY_RUN": str(self.operator),

@@ -18,7 +18,7 @@ from toolchain.settings import default_cache
 pytestmark = pytest.mark.hosts
 
 ROOT = Path(__file__).parents[2]
-CODE = ROOT / "services" / "node"
+CODE = ROOT / "services" / "operator"
 FOLDER_ON_HOST = "/opt/slipway"
 HOST = "worker-0"
 UNREACHABLE = 3  # deliver.py's exit code for a host on which no command could run

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
-from services.node.tests.certificates import own_der
+from services.program.tests.certificates import own_der
 from tests.hosts.bed import Bed, Host
 from tests.hosts.cluster import ADDRESSES, RUN, SCRATCH, HostCluster
 from toolchain.settings import default_cache

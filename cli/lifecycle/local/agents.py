@@ -1,4 +1,4 @@
-"""The agents of this machine's hosts, through the program of services/node that supervises them."""
+"""The agents of this machine's hosts, through the program of services/host that supervises them."""
 
 from __future__ import annotations
 
@@ -119,4 +119,4 @@ def _program(environment: Environment, applied: Applied | None) -> Path:
         bundle = environment.cache / "bundles" / applied.node_bundle / PROGRAM
         if bundle.is_file():
             return bundle
-    return environment.checkout / "services" / "node" / PROGRAM
+    return environment.checkout / "services" / "host" / PROGRAM

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import ConfigError, Problem
+from .imports import imported_modules
 
 DIGEST_LENGTH = 12
 
-SERVICES = ("engine_sim", "node", "triton_vllm", "xds")
+SERVICES = ("engine_sim", "host", "operator", "triton_vllm", "xds")
+SHARED = "program"  # the package that services share; their folders have a link to it
 
 # For the services that replicas run, the files that run on nodes; relative to the service's folder.
 ENTRYPOINTS = {"engine_sim": "engine_sim.py", "triton_vllm": "launcher.py"}
@@ -22,7 +24,7 @@ ENTRYPOINTS = {"engine_sim": "engine_sim.py", "triton_vllm": "launcher.py"}
 # name of a Python environment -> its fully pinned requirements
 REQUIREMENTS = {
     "engine_sim": "services/engine_sim/requirements.txt",
-    "node": "services/node/requirements.txt",
+    "node": "services/host/requirements.txt",
     "triton": "services/triton_vllm/requirements-triton.txt",
     "vllm": "services/triton_vllm/requirements-vllm.txt",
     "xds": "services/xds/requirements.txt",
@@ -77,16 +79,19 @@ def read_artifacts(root: Path) -> Artifacts:
 def bundle_files(root: Path, service: str) -> list[Path]:
     """The files of services/<service> that run on nodes, as sorted relative paths.
 
-    Left out: tests, READMEs, requirements, caches and dotfiles. The bundle's digest covers exactly
-    these.
+    Left out: tests, READMEs, requirements, caches and dotfiles; and of the package that services
+    share, the modules that this one does not import. The bundle's digest covers exactly these.
     """
     folder = root / "services" / service
     found: list[Path] = []
-    for place, folders, names in os.walk(folder):
+    for place, folders, names in os.walk(folder):  # which follows no links
         folders[:] = [each for each in folders if _runs_on_nodes(each)]
         files = (Path(place, each) for each in names if not each.startswith(_SKIPPED_PREFIXES))
-        found += [path for path in files if path.is_file()]
-    return sorted((path.relative_to(folder) for path in found), key=Path.as_posix)
+        found += [path.relative_to(folder) for path in files if path.is_file()]
+    if (folder / SHARED).exists():
+        programs = [path for path in found if path.suffix == ".py"]
+        found += imported_modules(folder, SHARED, programs)
+    return sorted(found, key=Path.as_posix)
 
 
 def bundle_digest(root: Path, service: str) -> str:
@@ -114,7 +119,7 @@ def requirements_digest(root: Path, environment: str) -> str:
 
 
 def _wanted_paths() -> list[str]:
-    services = [f"services/{service}" for service in SERVICES]
+    services = [f"services/{service}" for service in (*SERVICES, SHARED)]
     programs = [f"services/{service}/{program}" for service, program in ENTRYPOINTS.items()]
     files = [*REQUIREMENTS.values(), TOOL_PINS, SIMULATOR_PROFILES]
     return [*services, *programs, *files]

@@ -294,7 +294,8 @@ class SnapshotPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAgentPlan:
-    """The program that supervises a host's agents: its code and its Python environment."""
+    """The programs that run on hosts, first of all the one that supervises a host's agents: their
+    code and their Python environment."""
 
     bundle: str
     environment: str
@@ -350,13 +351,15 @@ class OperatorEnvoy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorPlan:
-    """Where the operator's machine finds what it asks: commands, gates and Pulumi's providers.
+    """What the operator's machine runs beside Pulumi, and where its commands, gates and providers
+    find what they ask.
 
     Where all hosts are this machine, these are the platform's own endpoints. Elsewhere `forwarded`
     is true: they are loopback addresses of the operator's machine, which commands forward over SSH
     for as long as they run (cli.reach).
     """
 
+    bundle: str  # the code of gates, admission, permissions and delivery
     consul: Endpoint
     nomad: Endpoint
     prometheus: Endpoint

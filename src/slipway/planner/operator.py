@@ -1,4 +1,4 @@
-"""Where the operator's machine finds what it asks."""
+"""What the operator's machine runs, and where it finds what it asks."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ def plan_operator(
 
     Certificates do not have these addresses, so their names are verified.
     """
-    first = _first_address(inputs)
+    first, bundle = _first_address(inputs), inputs.artifacts.bundles["operator"]
     if first is None:
         return OperatorPlan(
+            bundle=bundle,
             consul=consul,
             nomad=nomad,
             prometheus=prometheus,
@@ -45,6 +46,7 @@ def plan_operator(
     environment = inputs.environment.name
     addresses = [str(first + number) for number in range(len(gateway.envoys))]
     return OperatorPlan(
+        bundle=bundle,
         consul=replace(consul, host=str(first), server_name=f"server.{environment}.consul"),
         nomad=replace(nomad, host=str(first), server_name=NOMAD_SERVERS),
         prometheus=replace(prometheus, host=str(first), server_name=peers.prometheus),

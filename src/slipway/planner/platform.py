@@ -113,7 +113,7 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
         ),
         snapshots=_snapshots(settings, gateway_address),
         node_agent=NodeAgentPlan(
-            bundle=artifacts.bundles["node"],
+            bundle=artifacts.bundles["host"],
             environment=artifacts.environments["node"],
             supervisor=_http(first_server.address, SUPERVISOR_PORT),
         ),

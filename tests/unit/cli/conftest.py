@@ -34,8 +34,8 @@ def runner() -> CliRunner:
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The checkout that commands work on: one environment, dev, never brought up."""
     root = tmp_path / "a checkout"
-    (root / "services" / "node").mkdir(parents=True)
-    (root / "services" / "node" / "requirements.txt").write_text("supervisor==4.3.0\n")
+    (root / "services" / "host").mkdir(parents=True)
+    (root / "services" / "host" / "requirements.txt").write_text("supervisor==4.3.0\n")
     (root / "requirements.txt").write_text("")
     (root / "stacks" / "targets").mkdir(parents=True)
     (root / "stacks" / "targets" / "dev.py").touch()

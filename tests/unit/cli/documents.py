@@ -39,7 +39,7 @@ def plan_document(
         "servers": [{"name": "server-0", "address": f"{NETWORK}.2"}],
         "pools": [],
         "models": [model_document("sim-a", "sim"), model_document("smollm2", "vllm", "small")],
-        "node_agent": {"bundle": "node-aaaaaaaaaaaa", "environment": "node-bbbbbbbbbbbb"},
+        "node_agent": {"bundle": "host-aaaaaaaaaaaa", "environment": "node-bbbbbbbbbbbb"},
     }
 
 

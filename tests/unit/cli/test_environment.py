@@ -174,8 +174,8 @@ def test_a_name_that_would_share_a_folder_with_all_environments_is_refused(
 
 def test_the_state_is_found_in_folders_whose_names_mean_something_in_a_url(tmp_path: Path) -> None:
     checkout = tmp_path / "c# 100%2F?" / "ü"
-    (checkout / "services" / "node").mkdir(parents=True)
-    (checkout / "services" / "node" / "requirements.txt").touch()
+    (checkout / "services" / "host").mkdir(parents=True)
+    (checkout / "services" / "host" / "requirements.txt").touch()
     environment = Environment(name="dev", checkout=checkout, cache=tmp_path)
     url = urlsplit(environment.variables()["PULUMI_BACKEND_URL"])
     assert (url.scheme, url.query, url.fragment) == ("file", "", "")

@@ -1,4 +1,4 @@
-"""The gate before old jobs go (services/node), asking a real control plane with a real Envoy."""
+"""The gate before old jobs go (services/operator): a real control plane with a real Envoy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from support.waiting import ADDRESS, eventually
 pytestmark = pytest.mark.binaries
 
 ROOT = Path(__file__).parents[4]
-PROGRAM = ROOT / "services/node/routes_acknowledged.py"
+PROGRAM = ROOT / "services/operator/routes_acknowledged.py"
 GATE_SCHEMA = json.loads((ROOT / "schemas/routes-gate.schema.json").read_text(encoding="utf-8"))
 ANSWER_SCHEMA = json.loads((ROOT / "schemas/acknowledged.schema.json").read_text(encoding="utf-8"))
 OLD, NEW = "model-tiny-1", "model-tiny-2"

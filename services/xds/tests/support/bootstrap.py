@@ -83,12 +83,12 @@ def gateway_transport_socket(server_name: str) -> dict[str, Any]:
 
 def certificates() -> Any:
     """An authority that signs what a test asks for."""
-    return _module("services.node.tests.certificates").Authority()
+    return _module("services.program.tests.certificates").Authority()
 
 
 def own_der(pem: str) -> bytes:
     """The certificate of a file in DER, without the authorities above it that follow."""
-    return bytes(_module("services.node.tests.certificates").own_der(pem))
+    return bytes(_module("services.program.tests.certificates").own_der(pem))
 
 
 def _rendered(text: str, variables: Mapping[str, str]) -> str:

@@ -25,7 +25,7 @@ class Certificates:
         files = (by or self.authority).issue(
             name, [dns_name] if dns_name else [], [address] if address else [], **options
         )
-        for file, content in files.items():  # as services/node replaces them
+        for file, content in files.items():  # as services/host replaces them
             (folder / f".{file}").write_text(content, encoding="utf-8")
             (folder / f".{file}").replace(folder / file)
         return folder

@@ -162,14 +162,16 @@ def test_a_plans_tools_environments_and_bundles_are_what_is_prepared(
     )
     plan: Any = SimpleNamespace(
         tools={"nomad": "1.11.3", "envoy": "1.40.0"},
-        node_agent=SimpleNamespace(environment="node-4", bundle="node-5"),
+        node_agent=SimpleNamespace(environment="node-4", bundle="host-5"),
+        operator=SimpleNamespace(bundle="operator-8"),
         gateway=SimpleNamespace(xds_environment="xds-6", xds_bundle="xds-7"),
         models=(SimpleNamespace(replica=replica),),
     )
     jobs = [job.name for job in preparation._jobs(environment, plan)]
     assert jobs == ["nomad", "envoy", "node", "triton", "vllm", "xds"]
     assert preparation._bundles(plan) == [
-        ("node", "node-5"),
+        ("host", "host-5"),
+        ("operator", "operator-8"),
         ("triton_vllm", "triton_vllm-3"),
         ("xds", "xds-7"),
     ]
@@ -253,7 +255,7 @@ def test_files_are_changed_when_they_make_another_plan(tmp_path: Path) -> None:
 
 @pytest.fixture
 def stopped_agents(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Notes the call of services/node instead of making it."""
+    """Notes the call of services/host instead of making it."""
     calls: list[str] = []
     monkeypatch.setattr(down.agents, "stop", lambda *_: calls.append("stop"))
     return calls

@@ -29,7 +29,7 @@ def test_agents_are_started_by_the_program_that_was_applied(
     environment: Environment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     applied = from_document(plan_document())
-    put_node_program(environment.checkout / "services" / "node", code=1)
+    put_node_program(environment.checkout / "services" / "host", code=1)
     put_node_program(environment.cache / "bundles" / applied.node_bundle, code=0)
     agents.start(environment, applied)
     assert f"start {environment.run}" in capsys.readouterr().err
@@ -48,14 +48,14 @@ def test_an_up_that_was_interrupted_before_its_first_agent_has_nothing_to_start(
 def test_agents_are_stopped_without_a_cache_and_without_a_record(
     environment: Environment, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    put_node_program(environment.checkout / "services" / "node", code=0)
+    put_node_program(environment.checkout / "services" / "host", code=0)
     agents.stop(environment, None)
     agents.stop(environment, from_document(plan_document()))
     assert capsys.readouterr().err.count("stop ") == 2
 
 
 def test_agents_that_do_not_start_are_a_failure_of_the_machine(environment: Environment) -> None:
-    put_node_program(environment.checkout / "services" / "node", code=1)
+    put_node_program(environment.checkout / "services" / "host", code=1)
     with pytest.raises(CliError, match="did not start") as failed:
         agents.start(environment, None)
     assert failed.value.exit_code == 1

@@ -1,0 +1,1 @@
+"""Restores the clusters of servers that have lost their data."""

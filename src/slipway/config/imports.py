@@ -1,0 +1,37 @@
+"""Which modules of a package Python files import, read from their text: parsing them all would take
+a third of the time of `slipway plan`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+_NAME = re.compile(r"\w+")
+
+
+def imported_modules(folder: Path, package: str, files: Iterable[Path]) -> set[Path]:
+    """The modules of `folder`/`package` that `files` import, and that those import. All paths are
+    relative to `folder`."""
+    # As ruff formats them: one module a statement, its names in a line or in parentheses.
+    statement = re.compile(
+        rf"^[ \t]*(?:from|import) ({package}(?:\.\w+)*)(?: import (\([^)]*\)|[^\n]*))?$",
+        re.MULTILINE,
+    )
+    found: set[Path] = set()
+    unread = list(files)
+    while unread:
+        text = (folder / unread.pop()).read_text(encoding="utf-8")
+        named = {path for match in statement.finditer(text) for path in _named(*match.groups(""))}
+        new = {path for path in named - found if (folder / path).is_file()}
+        found |= new
+        unread += new
+    return found
+
+
+def _named(module: str, names: str) -> Iterator[Path]:
+    """Where a statement's modules would be: its names may be modules, or something in one."""
+    path = Path(*module.split("."))
+    yield from (parent / "__init__.py" for parent in (path, *path.parents[:-1]))
+    yield path.with_suffix(".py")
+    yield from ((path / name).with_suffix(".py") for name in _NAME.findall(names))
