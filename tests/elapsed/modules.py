@@ -168,7 +168,10 @@ def parsed(file: Path) -> Module:
 
 
 def roots_of(file: Path) -> tuple[Path, ...]:
-    """The file's folder and those above it in the project, with their `src`."""
-    checkout = Path(__file__).parents[2]
+    """The file's folder and those above it in the project, with their `src`, and with the test
+    support of the package that a service shares."""
+    checkout, inside = Path(__file__).parents[2], ("src", "program/tests")
     folders = [folder for folder in file.parents if folder.is_relative_to(checkout)]
-    return tuple(each for folder in folders for each in (folder, folder / "src"))
+    return tuple(
+        each for folder in folders for each in (folder, *(folder / name for name in inside))
+    )

@@ -13,7 +13,9 @@ from tests.elapsed.refused import files_of_tests, refused_in
 CHECKOUT = Path(__file__).parents[2]
 # These still do; nothing is added here.
 NOT_MENDED_YET: tuple[str, ...] = (
-    "services/node/tests",
+    "services/host/tests",
+    "services/operator/tests",
+    "services/program/tests",
     "tests/hosts/bed.py",
     "tests/hosts/cluster.py",
     "tests/hosts/environment.py",

@@ -31,7 +31,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (service / "requirements-test.txt").write_text("")
     (service / "pytest.ini").write_text("[pytest]\n")
     (service / "tests" / "test_hub.py").write_text(TEST.format("hub"))
-    (tmp_path / "services" / "node").mkdir()
+    (tmp_path / "services" / "host").mkdir()
     (tmp_path / "pytest.ini").write_text(
         "[pytest]\ntestpaths = tests\nmarkers =\n  live\n  beside\n"
     )

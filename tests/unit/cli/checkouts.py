@@ -19,7 +19,8 @@ Edit = Callable[[str, str, str], int]
 
 def copy_checkout(folder: Path) -> None:
     """Without the tests, in a network of its own."""
-    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    unused = shutil.ignore_patterns(*LEFT_OUT)
+    shutil.copytree(ROOT, folder, symlinks=True, ignore=unused)
     stack = folder / "Pulumi.dev.yaml"
     stack.write_text(stack.read_text().replace("127.77.0.", f"{DEV_NETWORK}."))
 
@@ -54,7 +55,7 @@ def slipway(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 def files(checkout: Path) -> dict[str, bytes]:
     """Everything in the checkout and beside it, except byte code."""
     entries = _tree(str(checkout.parent))
-    return {entry.path: Path(entry).read_bytes() for entry in entries if entry.is_file()}
+    return {entry.path: _content(entry) for entry in entries if not _is_folder(entry)}
 
 
 def restore(checkout: Path, before: Mapping[str, bytes]) -> None:
@@ -65,21 +66,31 @@ def restore(checkout: Path, before: Mapping[str, bytes]) -> None:
         for parent in (folder, *folder.parents)
     }
     for entry in list(_tree(str(checkout.parent))):
-        if entry.is_symlink() or not (entry.is_dir() or entry.path in before):
+        if _is_folder(entry):
+            if entry.path not in folders:
+                shutil.rmtree(entry)  # only byte code is left in it
+        elif before.get(entry.path) != _content(entry):
             Path(entry).unlink()
-        elif entry.is_dir() and entry.path not in folders:
-            shutil.rmtree(entry)  # only byte code is left in it
-    now = files(checkout)
     for path, content in before.items():
-        if now.get(path) != content:
+        if not os.path.lexists(path):
             Path(path).write_bytes(content)
+
+
+def _content(entry: os.DirEntry[str]) -> bytes:
+    """Of a link, where it leads."""
+    path = Path(entry)
+    return os.fsencode(path.readlink()) if entry.is_symlink() else path.read_bytes()
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False)
 
 
 def _tree(folder: str) -> Iterator[os.DirEntry[str]]:
     """Every path below, a folder after what is in it. Without byte code."""
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
+            if _is_folder(entry):
                 if entry.name == "__pycache__":
                     continue
                 yield from _tree(entry.path)
