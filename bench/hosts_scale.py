@@ -1,9 +1,11 @@
 """The time of the Pulumi program for an environment of many hosts, as a markdown table.
 
     .venv/bin/python bench/hosts_scale.py [--hosts 1000]
+    .venv/bin/python bench/hosts_scale.py --from REVISION [--pairs 5] [--bar QUANTITY=RATIO ...]
 
 As bench/preview_scale.py, for owned machines. Then lists one host more, and names the resources
-that differ: those of the new host, and few others. Exits with 1 over a bar.
+that differ: those of the new host, and few others. With --from, compares time and memory with
+those of an earlier revision of this repository instead. Exits with 1 over a bar.
 """
 
 from __future__ import annotations
@@ -11,7 +13,11 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -21,10 +27,13 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # The project's modules are found through the line above.
 from bench.machine import loop_factor, measured_on  # noqa: E402
+from bench.pairs import add_arguments, compare, number  # noqa: E402
 from bench.preview_scale import ENGINE, Stopwatch, report, run  # noqa: E402
+from bench.revisions import extract  # noqa: E402
 from stacks.recording import Recording, Registration  # noqa: E402
 
 BAR_S, BAR_MB = 15.0, 600.0
+QUANTITIES = {"program": "the whole program, s", "peak": "peak RSS, MB"}
 SERVERS = 3
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGp1c3QgYSBrZXkgdGhhdCBpcyBvZiBubyBob3N0"
 
@@ -46,7 +55,13 @@ def main() -> int:
     stopwatch.lap("start of Python, imports")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hosts", type=int, default=1000)
-    count: int = parser.parse_args().hosts
+    parser.add_argument("--from", dest="revision")
+    add_arguments(parser, QUANTITIES)
+    options = parser.parse_args()
+    return against(options) if options.revision else alone(options.hosts, stopwatch)
+
+
+def alone(count: int, stopwatch: Stopwatch) -> int:
     before = loop_factor()
     first = Digests()
     run(lambda root: write_environment(root, count), stopwatch, into=first)
@@ -60,6 +75,29 @@ def main() -> int:
     changed = sorted(name for name, now in first.digests.items() if second.digests.get(name) != now)
     print(f"\none host more: adds {', '.join(added)}; changes {', '.join(changed) or 'nothing'}")
     return code
+
+
+def against(options: argparse.Namespace) -> int:
+    with tempfile.TemporaryDirectory(prefix="slw-") as folder:
+        before = Path(folder, "before")
+        extract(options.revision, before)
+        subprocess.run([before / "slipway", "plan"], check=True, capture_output=True)  # makes .venv
+        return compare(options, before, ROOT, partial(measured, options.hosts), QUANTITIES)
+
+
+def measured(count: int, side: Path) -> Mapping[str, float]:
+    """By this benchmark of a checkout's own."""
+    table = subprocess.run(
+        [side / ".venv/bin/python", "bench/hosts_scale.py", "--hosts", str(count)],
+        cwd=side,
+        check=False,  # 1 where a bar of its own is missed: here the ratio counts
+        capture_output=True,
+        text=True,
+    ).stdout
+    return {
+        "program": number(table, r"the whole program \| ([\d.]+) s"),
+        "peak": number(table, r"peak RSS \| ([\d.]+) MB"),
+    }
 
 
 def write_environment(root: Path, count: int) -> None:
