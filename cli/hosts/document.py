@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cli.applied import Applied
 from cli.clusters.consul import STATES
 from cli.clusters.nomad import newest_by_name
 from cli.errors import CliError
 from cli.hosts.cluster_view import ClusterView
-from cli.hosts.facts import HostFacts
 from cli.hosts.roster import Member, roster
 from cli.hosts.troubles import NOT_JOINED, Fixes, troubles
 from slipway.plan.platform import PlatformPlan
+
+if TYPE_CHECKING:  # `up` needs no SSH to show what the clusters say
+    from cli.hosts.facts import HostFacts
 
 SCHEMA_VERSION = 1  # schemas/hosts.schema.json
 
@@ -107,7 +109,7 @@ def _row(
 
 def _of_host(found: HostFacts | CliError | None) -> JsonObject:
     """What it says of itself; `not_reached` is why it says nothing, null where it is not asked."""
-    if not isinstance(found, HostFacts):
+    if found is None or isinstance(found, CliError):
         return {
             "free_bytes": None,
             "certificate_ends": None,
