@@ -23,7 +23,7 @@ Kind = Literal["official", "registry-only"]
 
 DESCRIPTION: dict[Kind, str] = {
     "official": "official provider plugins, downloaded by Pulumi",
-    "registry-only": "registry-only provider plugins of this checkout (README: Provider plugins)",
+    "registry-only": "registry-only provider plugins of this checkout (docs/tools.md)",
 }
 LANGUAGE_HOST = "pulumi-language-python"
 _NO_DOWNLOAD = {
