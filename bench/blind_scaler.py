@@ -39,7 +39,6 @@ from tests.live.streaming import Load  # noqa: E402
 MODEL = "sim-a"
 STREAMS_PER_PROTOCOL = 16
 SLOW = {"slipway_fault": "slow=10"}
-SCALING_S = 120
 Blinding = Callable[[Platform], AbstractContextManager[None]]
 WAYS: dict[str, Blinding] = {
     "Prometheus stopped": prometheus_stopped,
@@ -90,7 +89,7 @@ async def under_load(
         parameters=SLOW,
     )
     async with load:
-        await asyncio.to_thread(wait_for_count, platform, job, 2, timeout_s=SCALING_S)
+        await asyncio.to_thread(wait_for_count, platform, job, 2)
         with blinded(platform):
             await asyncio.to_thread(wait_until_blind, platform)
             counts = await asyncio.to_thread(counts_over, platform, job, seconds)

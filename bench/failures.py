@@ -39,6 +39,8 @@ from tests.live.failures import (  # noqa: E402
 from toolchain.settings import default_cache  # noqa: E402
 
 TWO_OF_EACH = {**MODELS, REAL: deployment(2, 2)}
+# Of kills that Nomad or a guard recovers from; a real replica loads longer.
+FIRST_ANSWER_S, FULL_STRENGTH_S = 5, 60
 HEADINGS = ("killed", "first answer", "full strength", "failed of requests", "left over")
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +13,10 @@ import yaml
 
 from tests.live.environments import Platform
 from tests.live.processes import processes_of
+from tests.waiting import until
 
-LOOK_S = 1.0
-NOTICED_S = 60  # a scrape that times out, and the next one
-LONGEST_WATCH_S = 30  # Nomad adds a sixteenth to it
+LOOK_S = 1.0  # the status can only be polled
+GIVEN_WATCH_S = 20  # to Nomad, which adds a sixteenth to it
 CLOSED_PORT = 1
 
 
@@ -56,29 +56,20 @@ def envoy_not_scraped(platform: Platform) -> Iterator[None]:
         os.kill(pid, signal.SIGHUP)
 
 
-def wait_until_blind(platform: Platform, *, timeout_s: float = NOTICED_S) -> str:
-    """What `slipway status` says about it. AssertionError if it says nothing in time."""
-    deadline_s = time.monotonic() + timeout_s
-    while not (reason := str(platform.status()["autoscaler_blind"])):
-        assert time.monotonic() < deadline_s, "status does not show that the autoscaler is blind"
-        time.sleep(LOOK_S)  # the status can only be polled
-    return reason
+def wait_until_blind(platform: Platform) -> str:
+    """What `slipway status` says about it."""
+    return until(lambda: str(platform.status()["autoscaler_blind"]), pause_s=LOOK_S)
 
 
-def wait_until_seeing(platform: Platform, *, timeout_s: float = NOTICED_S) -> None:
-    deadline_s = time.monotonic() + timeout_s
-    while reason := platform.status()["autoscaler_blind"]:
-        assert time.monotonic() < deadline_s, reason
-        time.sleep(LOOK_S)
+def wait_until_seeing(platform: Platform) -> None:
+    until(lambda: not platform.status()["autoscaler_blind"], pause_s=LOOK_S)
 
 
 def counts_over(platform: Platform, job: str, seconds: float) -> set[int]:
-    """Every count that the job is scaled to in this time."""
-    end_s, index, seen = time.monotonic() + seconds, 0, set[int]()
-    while (left_s := end_s - time.monotonic()) > 0:
-        status, index = platform.watch_nomad(
-            f"job/{job}/scale", index, at_most_s=min(left_s, LONGEST_WATCH_S)
-        )
+    """Every count that the job is scaled to in about this time."""
+    index, seen = 0, set[int]()
+    for _ in range(1 + math.ceil(seconds / GIVEN_WATCH_S)):  # the first answers at once
+        status, index = platform.watch_nomad(f"job/{job}/scale", index, at_most_s=GIVEN_WATCH_S)
         (group,) = status["TaskGroups"].values()
         seen.add(int(group["Desired"]))
     return seen

@@ -16,6 +16,7 @@ import httpx
 import yaml
 
 from cli import certificates
+from tests.waiting import HANG_S
 
 ROOT = Path(__file__).parents[2]
 UP_TIMEOUT_S = 900
@@ -135,7 +136,7 @@ class Platform:
             f"{self.nomad_address}/v1/{path}",
             params={"index": index, "wait": f"{math.ceil(at_most_s)}s"},
             headers={"X-Nomad-Token": self.token("nomad")},
-            timeout=at_most_s + 10,
+            timeout=at_most_s + HANG_S,
             verify=self.operator,
         ).raise_for_status()
         return response.json(), int(response.headers["X-Nomad-Index"])

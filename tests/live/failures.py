@@ -33,7 +33,8 @@ from cli.hosts.troubles import HERE
 from tests.live.environments import Platform
 from tests.live.processes import Process, kinds, processes_of
 from tests.live.shared_memory import unused, used_by
-from tests.live.streaming import Load
+from tests.live.streaming import Answer, Load
+from tests.waiting import HANG_S
 
 LOOK_S = 0.25
 HANDLED_POLICIES = re.compile(r"^nomad_autoscaler_policy_total_num (\S+)$", re.MULTILINE)
@@ -107,7 +108,9 @@ SUPERVISORD = Part(name="supervisord", kind="supervisord")
 class Recovery:
     """Seconds after the kill, None if it did not happen in time.
 
-    `lacked` has what was missing or different, and until how many seconds after the kill.
+    `lacked` has what was missing or different, and until how many seconds after the kill; where the
+    platform is not back in time, only what was at last. `failed_later` are those of requests that
+    began when new clients had been answered.
     """
 
     part: str
@@ -115,14 +118,14 @@ class Recovery:
     full_strength_s: float | None
     requests: int
     failed: list[str]
-    last_failure_s: float
+    failed_later: list[str]
     lacked: dict[str, float] = field(default_factory=dict)
     left_shared_memory: list[str] = field(default_factory=list)
 
     @property
     def missing(self) -> str:
         """What was still missing or different when the time was over."""
-        return "" if self.full_strength_s is not None else "; ".join(_last_of(self.lacked))
+        return "" if self.full_strength_s is not None else "; ".join(self.lacked)
 
 
 class Watched:
@@ -159,13 +162,13 @@ class Watched:
         return jobs.get(process.allocation, "").startswith(part.job)
 
 
-async def kill(process: Process, *, timeout_s: float = 10) -> None:
+async def kill(process: Process) -> None:
     """Sends SIGKILL, and waits until the kernel has closed the sockets of the process and of the
     task that ends with it: until then they accept requests, which are lost like those in flight."""
     with ExitStack() as watched:
         ends = [watched.enter_context(_end_of(pid)) for pid in (process.pid, *_tasks_of(process))]
         os.kill(process.pid, signal.SIGKILL)
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(HANG_S):
             for end in ends:
                 await end.wait()
 
@@ -195,58 +198,58 @@ def _end_of(pid: int) -> Iterator[asyncio.Event]:
         os.close(process_fd)
 
 
-async def kill_and_watch(platform: Watched, part: Part, *, timeout_s: float = 90) -> Recovery:
+async def kill_and_watch(platform: Watched, part: Part) -> Recovery:
     """Kills one process of `part` under load and waits until everything is as before."""
     before = await settled(platform)
     shared = used_by(process.pid for process in platform.processes())
     async with load_on(platform, part.model) as load:
-        await load.answered(part.model, after_s=time.monotonic())
+        await load.answered(part.model, after=load.sent)
         victim = await asyncio.to_thread(platform.find, part)
         killed_s = time.monotonic()
         await kill(victim)
         newcomers = load_on(platform, part.model)
-        first_answer = asyncio.create_task(
-            _first_answer(newcomers, part.model, killed_s, timeout_s)
-        )
-        full_strength_s, lacked = await full_strength(
-            platform, before, killed_s, victim=victim, timeout_s=timeout_s
-        )
-        first_answer_s = await first_answer
+        first_answer = asyncio.create_task(_first_answer(newcomers, part.model))
+        full_strength_s, lacked = await full_strength(platform, before, killed_s, victim=victim)
+        answered_s = await first_answer
     answers = load.answers[part.model] + newcomers.answers[part.model]
     failures = [answer for answer in answers if answer.error]
     return Recovery(
         part=part.name,
-        first_answer_s=first_answer_s,
+        first_answer_s=None if answered_s is None else answered_s - killed_s,
         full_strength_s=full_strength_s,
         requests=len(answers),
-        failed=[f"{each.error} after {each.ended_s - killed_s:.1f} s" for each in failures],
-        last_failure_s=max((failure.ended_s - killed_s for failure in failures), default=0.0),
+        failed=[_failure(each, killed_s) for each in failures],
+        failed_later=[
+            _failure(each, killed_s)
+            for each in failures
+            if answered_s is not None and each.started_s > answered_s
+        ],
         lacked=lacked,
         left_shared_memory=unused(shared),
     )
 
 
-async def kill_supervisord(
-    environment: Platform, platform: Watched, *, timeout_s: float = 90
-) -> Recovery:
+def _failure(answer: Answer, killed_s: float) -> str:
+    return f"{answer.error} after {answer.ended_s - killed_s:.1f} s"
+
+
+async def kill_supervisord(environment: Platform, platform: Watched) -> Recovery:
     """Nothing restarts it automatically: `slipway start` does, while traffic goes on."""
     before = await settled(platform)
     victim = platform.find(SUPERVISORD)
     async with load_on(platform, SIMULATED) as load:
         killed_s = time.monotonic()
         await kill(victim)
-        first_answer_s = await load.answered(SIMULATED, after_s=killed_s) - killed_s
+        first_answer_s = await load.answered(SIMULATED, after=load.sent) - killed_s
         await asyncio.to_thread(environment.slipway, "start")
-        full_strength_s, lacked = await full_strength(
-            platform, before, killed_s, victim=victim, timeout_s=timeout_s
-        )
+        full_strength_s, lacked = await full_strength(platform, before, killed_s, victim=victim)
     return Recovery(
         part=f"{SUPERVISORD.name}, then `slipway start`",
         first_answer_s=first_answer_s,
         full_strength_s=full_strength_s,
         requests=len(load.answers[SIMULATED]),
         failed=load.failures,
-        last_failure_s=0.0,
+        failed_later=[],
         lacked=lacked,
     )
 
@@ -263,37 +266,31 @@ def load_on(platform: Watched | Platform, model: str) -> Load:
     )
 
 
-async def settled(platform: Watched, *, timeout_s: float = 60) -> Strength:
+async def settled(platform: Watched) -> Strength:
     """The platform when nothing is wrong with it, e.g. when earlier replicas have drained."""
-    deadline_s = time.monotonic() + timeout_s
+    deadline_s = time.monotonic() + HANG_S
     while (now := await asyncio.to_thread(platform.strength)).wrong:
         assert time.monotonic() < deadline_s, f"not at full strength: {now.wrong}"
         await asyncio.sleep(LOOK_S)
     return now
 
 
-async def _first_answer(
-    newcomers: Load, model: str, killed_s: float, timeout_s: float
-) -> float | None:
-    """Seconds until new clients have been answered over both protocols."""
+async def _first_answer(newcomers: Load, model: str) -> float | None:
+    """When new clients had been answered over both protocols."""
     try:
-        async with newcomers, asyncio.timeout(timeout_s):
-            return await newcomers.answered(model, after_s=killed_s) - killed_s
+        async with newcomers, asyncio.timeout(HANG_S):
+            return await newcomers.answered(model)
     except TimeoutError:
         return None
 
 
 async def full_strength(
-    platform: Watched,
-    before: Strength,
-    began_s: float,
-    *,
-    victim: Process | None = None,
-    timeout_s: float,
+    platform: Watched, before: Strength, began_s: float, *, victim: Process | None = None
 ) -> tuple[float | None, dict[str, float]]:
     """Seconds until several successive looks find the platform as before, and what it lacked."""
-    looks, since_s, lacked = 0, 0.0, dict[str, float]()
-    while time.monotonic() - began_s < timeout_s:
+    deadline_s = time.monotonic() + HANG_S
+    looks, since_s, lacked, missing = 0, 0.0, dict[str, float](), list[str]()
+    while time.monotonic() < deadline_s:
         now = await asyncio.to_thread(Strength.of, platform)
         missing = list(now.lacks(before, victim))
         looks = looks + 1 if not missing else 0
@@ -301,15 +298,9 @@ async def full_strength(
         since_s = time.monotonic() if looks == 1 else since_s
         if looks == STEADY_LOOKS:
             return since_s - began_s, lacked
-        await asyncio.sleep(
-            LOOK_S
-        )  # the state is in many places: there is no single event to wait for
-    return None, lacked
-
-
-def _last_of(lacked: dict[str, float]) -> list[str]:
-    """What was missing or different at the last look that found anything."""
-    return [reason for reason, until_s in lacked.items() if until_s == max(lacked.values())]
+        # The state is in many places: there is no single event to wait for.
+        await asyncio.sleep(LOOK_S)
+    return None, {reason: lacked[reason] for reason in missing}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -384,7 +375,7 @@ def _silent_agents(run: Path) -> Iterator[str]:
     for record in run.glob("nodes/*/*/program.json"):
         url = json.loads(record.read_text())["ready_url"]
         try:
-            httpx.get(url, timeout=2, verify=platform(run / "operator")).raise_for_status()
+            httpx.get(url, timeout=HANG_S, verify=platform(run / "operator")).raise_for_status()
         except httpx.HTTPError as error:
             yield f"{record.parent.name} on {record.parent.parent.name}: {error!r}"
 
@@ -416,6 +407,6 @@ def _listens_at(pid: int) -> str:
 def _accepts(address: str) -> bool:
     """Whether something listens at "host:port"."""
     host, port = address.rsplit(":", 1)
-    with suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
+    with suppress(OSError), socket.create_connection((host, int(port)), timeout=HANG_S):
         return True
     return False

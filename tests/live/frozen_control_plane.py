@@ -57,7 +57,7 @@ async def change_while_frozen(
     load = Load(platform.http, platform.grpc, list(models), streams_per_protocol=1, pause_s=PAUSE_S)
     async with load:
         for model in models:
-            await load.answered(model, after_s=0)
+            await load.answered(model)
             platform.edit_model(model, **engine)
         began_s = time.monotonic()
         with control_plane_frozen(platform):
@@ -72,7 +72,7 @@ async def change_while_frozen(
         up_s = time.monotonic() - began_s
         await drained(replaced)  # their drain is part of the change
         for model in models:
-            await load.answered(model, after_s=time.monotonic())
+            await load.answered(model, after=load.sent)
     return FrozenChange(
         load=load, moved=moved, kept=kept, frozen_s=frozen_s, up_s=up_s, log=done.stderr
     )

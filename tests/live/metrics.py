@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import httpx
 
 from tests.live.environments import Platform
+from tests.waiting import until
 
-LOOK_S = 0.5
+LOOK_S = 0.5  # Prometheus sends no notification of a scrape
 
 
 def targets(platform: Platform) -> list[dict[str, Any]]:
@@ -22,12 +22,9 @@ def values(platform: Platform, query: str) -> list[float]:
     return [float(each["value"][1]) for each in _get(platform, "query", {"query": query})["result"]]
 
 
-def wait_for(platform: Platform, query: str, *, timeout_s: float) -> None:
-    """Waits until the query has a series. AssertionError if it has none in time."""
-    deadline_s = time.monotonic() + timeout_s
-    while not values(platform, query):
-        assert time.monotonic() < deadline_s, f"Prometheus has nothing for {query}"
-        time.sleep(LOOK_S)  # Prometheus sends no notification of a scrape
+def wait_for(platform: Platform, query: str) -> None:
+    """Waits until the query has a series."""
+    until(lambda: values(platform, query), query, pause_s=LOOK_S)
 
 
 def _get(platform: Platform, path: str, parameters: dict[str, str]) -> dict[str, Any]:

@@ -13,8 +13,10 @@ import psutil
 
 from tests.live.environments import Platform
 from tests.live.processes import processes_of
+from tests.waiting import HANG_S
 
-DRAIN_S = 60
+SCALING_HANG_S = 600.0
+WATCH_S = 60.0
 
 
 def jobs(platform: Platform) -> list[dict[str, Any]]:
@@ -38,7 +40,7 @@ def replicas_of(platform: Platform, job: str) -> list[psutil.Process]:
 
 async def drained(replicas: Sequence[psutil.Process]) -> None:
     """Waits until replaced replicas have ended. AssertionError if they do not in time."""
-    _, left = await asyncio.to_thread(psutil.wait_procs, replicas, DRAIN_S)
+    _, left = await asyncio.to_thread(psutil.wait_procs, replicas, HANG_S)
     assert left == []
 
 
@@ -79,12 +81,11 @@ def backends(platform: Platform, model: str) -> list[str]:
     return [backend["service"] for backend in route["backends"]]
 
 
-def wait_for_count(platform: Platform, job: str, count: int, *, timeout_s: float) -> None:
-    """Waits until a job's count is this. AssertionError if it is not in time."""
-    deadline_s, index, wanted = time.monotonic() + timeout_s, 0, -1
+def wait_for_count(platform: Platform, job: str, count: int) -> None:
+    """Waits until a job's count is this; a hang is an AssertionError."""
+    deadline_s, index, wanted = time.monotonic() + SCALING_HANG_S, 0, -1
     while wanted != count:
-        left_s = deadline_s - time.monotonic()
-        assert left_s > 0, f"{wanted} replicas of {job} are wanted, not {count}"
-        status, index = platform.watch_nomad(f"job/{job}/scale", index, at_most_s=left_s)
+        assert time.monotonic() < deadline_s, f"{wanted} replicas of {job} are wanted, not {count}"
+        status, index = platform.watch_nomad(f"job/{job}/scale", index, at_most_s=WATCH_S)
         (group,) = status["TaskGroups"].values()
         wanted = group["Desired"]

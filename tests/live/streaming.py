@@ -141,8 +141,9 @@ class Load:
         self._pause_s = pause_s
         self._stop = asyncio.Event()
         self._news = asyncio.Condition()
-        # (model, protocol) -> when the newest request that was answered in full had begun
-        self._answered_s: dict[tuple[str, str], float] = {}
+        self.sent = 0  # requests
+        # (model, protocol) -> the newest request that was answered in full, by its number
+        self._answered: dict[tuple[str, str], int] = {}
 
     async def __aenter__(self) -> Load:
         self._tasks = [
@@ -172,13 +173,13 @@ class Load:
             if a.error
         ]
 
-    async def answered(self, model: str, *, after_s: float) -> float:
-        """Waits until each protocol has answered a request that began after `after_s`; returns the
-        time. Both are times of `time.monotonic`."""
+    async def answered(self, model: str, *, after: int = 0) -> float:
+        """Waits until each protocol has answered a request that was sent after the first `after`
+        ones; returns the time of `time.monotonic`."""
         async with self._news:
             await self._news.wait_for(
                 lambda: all(
-                    self._answered_s.get((model, protocol), 0) > after_s for protocol in PROTOCOLS
+                    self._answered.get((model, protocol), 0) > after for protocol in PROTOCOLS
                 )
             )
         return time.monotonic()
@@ -186,6 +187,8 @@ class Load:
     async def _repeat(self, model: str, protocol: str) -> None:
         stream, address = PROTOCOLS[protocol], self._http if protocol == "openai" else self._grpc
         while not self._stop.is_set():
+            self.sent += 1
+            number = self.sent
             answer = await stream(address, model, "count", **self._parameters)
             answer.ended_s = time.monotonic()
             self.answers[model].append(answer)
@@ -194,7 +197,8 @@ class Load:
                 await asyncio.sleep(0.1)
                 continue
             async with self._news:
-                self._answered_s[model, protocol] = answer.started_s
+                newest = max(number, self._answered.get((model, protocol), 0))
+                self._answered[model, protocol] = newest
                 self._news.notify_all()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), self._pause_s)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import httpx
 import pytest
@@ -11,16 +10,16 @@ import pytest
 from tests.live.environments import Platform
 from tests.live.models import job_of_each_model, serving, wait_for_count
 from tests.live.streaming import PROTOCOLS, Load
+from tests.waiting import until
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 
 MODEL = "sim-b"
 # Its target is 16 requests per replica (half of max_num_seqs). Slow streams: many in flight for
 # little work.
 STREAMS_PER_PROTOCOL = 16
 SLOW = {"slipway_fault": "slow=10"}
-SCALING_S = 90  # a scrape, an evaluation, and a cooldown should one be running
-LOOK_S = 0.25
+LOOK_S = 0.25  # Envoy's statistics can only be polled
 
 
 def test_load_raises_the_count_and_the_new_replica_takes_its_part(platform: Platform) -> None:
@@ -35,7 +34,7 @@ def test_load_raises_the_count_and_the_new_replica_takes_its_part(platform: Plat
             streams_per_protocol=STREAMS_PER_PROTOCOL,
             parameters=SLOW,
         ) as load:
-            await asyncio.to_thread(wait_for_count, platform, job, 2, timeout_s=SCALING_S)
+            await asyncio.to_thread(wait_for_count, platform, job, 2)
             await asyncio.to_thread(_wait_until_both_get_requests, platform, job)
         return load
 
@@ -46,11 +45,11 @@ def test_load_raises_the_count_and_the_new_replica_takes_its_part(platform: Plat
     platform.slipway("preview", "--expect-no-changes")
 
 
-def _wait_until_both_get_requests(platform: Platform, job: str, timeout_s: float = 30) -> None:
-    deadline_s = time.monotonic() + timeout_s
-    while sorted(map(len, (busy := _busy_replicas(platform, job)).values())) != [2, 2]:
-        assert time.monotonic() < deadline_s, busy
-        time.sleep(LOOK_S)  # Envoy's statistics can only be polled
+def _wait_until_both_get_requests(platform: Platform, job: str) -> None:
+    def both() -> bool:
+        return sorted(map(len, _busy_replicas(platform, job).values())) == [2, 2]
+
+    until(both, "a request of both protocols to both replicas", pause_s=LOOK_S)
 
 
 def _busy_replicas(platform: Platform, job: str) -> dict[str, set[int]]:

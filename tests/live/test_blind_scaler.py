@@ -18,13 +18,11 @@ from tests.live.fixtures import LEAST, MOST, SCALED_MODEL, STREAMS_PER_PROTOCOL
 from tests.live.models import job_of_each_model, wait_for_count
 from tests.live.streaming import Load
 
-pytestmark = [pytest.mark.live, pytest.mark.beside, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.live, pytest.mark.beside, pytest.mark.timeout(1200)]
 
-SCALE_OUT_S = 60
 STOPPED_S = 20  # ten evaluations
 # Longer than the query's window of 60 s, after which the load before has left it.
 BLIND_S = 80
-SCALE_IN_S = 240  # a minute that is seen again, the window, and as much again for a busy machine
 
 
 def test_a_count_is_kept_while_prometheus_or_envoys_statistics_do_not_answer(
@@ -36,7 +34,7 @@ def test_a_count_is_kept_while_prometheus_or_envoys_statistics_do_not_answer(
         async with Load(
             scaled.http, scaled.grpc, [SCALED_MODEL], streams_per_protocol=STREAMS_PER_PROTOCOL
         ):
-            await asyncio.to_thread(wait_for_count, scaled, job, MOST, timeout_s=SCALE_OUT_S)
+            await asyncio.to_thread(wait_for_count, scaled, job, MOST)
 
     asyncio.run(scale_out())
     # The load has ended, which the autoscaler cannot know.
@@ -47,4 +45,4 @@ def test_a_count_is_kept_while_prometheus_or_envoys_statistics_do_not_answer(
         assert "Envoy's statistics" in wait_until_blind(scaled)
         assert counts_over(scaled, job, BLIND_S) == {MOST}
     wait_until_seeing(scaled)
-    wait_for_count(scaled, job, LEAST, timeout_s=SCALE_IN_S)  # it goes on by itself
+    wait_for_count(scaled, job, LEAST)  # it goes on by itself

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Callable, Sequence
 
 import psutil
@@ -42,7 +41,7 @@ def _change_under_load(
     async def run() -> str:
         async with load:
             for model in load.answers:
-                await load.answered(model, after_s=0)
+                await load.answered(model)
             edit()
             done = await asyncio.to_thread(platform.slipway, "up")
             await drained(replaced)  # their drain is part of the change
@@ -142,7 +141,7 @@ def test_a_spec_that_cannot_start_leaves_the_old_one_serving_and_can_be_taken_ba
             assert "fails as often as it starts" in failed.stderr
             file.write_text(before)
             await asyncio.to_thread(platform.slipway, "up", timeout_s=200)
-            await load.answered("sim-b", after_s=time.monotonic())
+            await load.answered("sim-b", after=load.sent)
         return load
 
     job = job_of_each_model(platform)["sim-b"]
@@ -165,7 +164,7 @@ def test_a_full_pool_exchanges_replica_by_replica_and_takes_a_failed_change_back
 
     async def change() -> tuple[Load, str, str]:
         async with Load(platform.http, platform.grpc, [model]) as load:
-            await load.answered(model, after_s=0)
+            await load.answered(model)
             good = file.read_text()
             platform.edit_model(model, **CANNOT_START)
             failed = await asyncio.to_thread(platform.slipway, "up", check=False)

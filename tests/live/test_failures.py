@@ -1,6 +1,7 @@
 """kill -9 of one process after the other, under streaming load over both protocols.
 
-A sample of `failures.PARTS`, one for each way of recovery; bench/failures.py kills them all.
+A sample of `failures.PARTS`, one for each way of recovery; bench/failures.py kills them all, and
+has the bars of their times.
 """
 
 from __future__ import annotations
@@ -21,9 +22,6 @@ from tests.live.failures import (
 from toolchain.settings import default_cache
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
-
-FIRST_ANSWER_S = 5
-FULL_STRENGTH_S = 60
 
 # The gateway itself: requests in flight fail, and so do new ones until it is back.
 CUTS_STREAMS = {"Envoy", "Envoy's executor"}
@@ -57,9 +55,7 @@ async def test_the_platform_gets_over_the_death_of_one_process(watched: Watched,
     part = dataclasses.replace(part, model=SIMULATED)
     recovery = await kill_and_watch(watched, part)
     assert recovery.full_strength_s is not None, recovery.missing
-    assert recovery.full_strength_s <= FULL_STRENGTH_S
     assert recovery.first_answer_s is not None
-    assert recovery.first_answer_s <= FIRST_ANSWER_S
     assert recovery.left_shared_memory == []
     _assert_failures_are_bounded(recovery)
 
@@ -67,7 +63,7 @@ async def test_the_platform_gets_over_the_death_of_one_process(watched: Watched,
 def _assert_failures_are_bounded(recovery: Recovery) -> None:
     """A dead replica or gateway cuts what it was answering; nothing else may fail."""
     if recovery.part in CUTS_STREAMS:
-        assert recovery.last_failure_s <= FIRST_ANSWER_S
+        assert recovery.failed_later == []
     elif recovery.part in CUTS_A_REPLICA:
         assert len(recovery.failed) <= 2, recovery.failed
     else:

@@ -19,6 +19,7 @@ from tests.live.environments import SMALL_MODELS, Platform, copy_tree, write_env
 from tests.live.processes import processes_of
 from tests.live.streaming import Load
 from tests.unit.certificates.own_authorities import Made, intermediate
+from tests.waiting import HANG_S
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
@@ -62,7 +63,7 @@ def issuers(platform: Platform) -> set[str]:
     places = [(f"{platform.network}.1", port) for port in (8501, 4646, 4645)]
     places += [(f"{platform.network}.16", port) for port in (8501, 4646)]
     places += [(host, port) for port in (9090, 18001, 8081)]
-    shown = (ssl.get_server_certificate(place, timeout=5).encode() for place in places)
+    shown = (ssl.get_server_certificate(place, timeout=HANG_S).encode() for place in places)
     return {x509.load_pem_x509_certificate(each).issuer.rfc4514_string() for each in shown}
 
 

@@ -15,6 +15,7 @@ from cli.certificates import PublicTls
 from tests.hosts.environment import streams
 from tests.live.environments import Platform, copy_tree, deployment, write_environment
 from tests.public_certificates import NAME, Issued, PublicAuthority, put
+from tests.waiting import HANG_S
 
 pytestmark = [pytest.mark.live, pytest.mark.beside, pytest.mark.timeout(400)]
 
@@ -53,7 +54,7 @@ def bring(platform: Platform, issued: Issued) -> None:
 def shown(tls: PublicTls) -> str:
     """The fingerprint of what a client is shown, who verifies it."""
     with (
-        socket.create_connection((EDGE, 8080), timeout=5) as connection,
+        socket.create_connection((EDGE, 8080), timeout=HANG_S) as connection,
         tls.context().wrap_socket(connection, server_hostname=tls.name) as client,
     ):
         return hashlib.sha256(client.getpeercert(binary_form=True) or b"").hexdigest()

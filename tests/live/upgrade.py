@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -80,14 +79,14 @@ async def upgrade_under_load(platform: Platform, models: Sequence[str]) -> Upgra
     load = Load(platform.http, platform.grpc, list(models), pause_s=PAUSE_S)
     async with asyncio.timeout(UNDER_LOAD_S), load:
         for model in models:
-            await load.answered(model, after_s=0)
+            await load.answered(model)
         report = await asyncio.to_thread(bounded_up, platform)
         jobs_after = job_of_each_model(platform)
         rolled = {model: job for model, job in jobs.items() if jobs_after.get(model) != job}
         # The drain of replaced replicas is part of the change.
         await drained([replica for model in rolled for replica in replicas[model]])
         for model in models:
-            await load.answered(model, after_s=time.monotonic())
+            await load.answered(model, after=load.sent)
     after = processes(platform)
     again = await asyncio.to_thread(platform.slipway, "preview", "--expect-no-changes", check=False)
     return Upgrade(
