@@ -31,7 +31,7 @@ MACHINE = f"{NETWORK}.254"  # this machine, on the bridge
 LAPTOP, JUMP = "10.78.0.1", "10.78.0.2"  # the ends of the cable between the two
 PACKAGES = ("openssh-server", "keepalived", "faketime")
 SCRIPTS = Path(__file__).parent
-READY_S = 60
+READY_HANG_S = 180
 
 
 @dataclass(kw_only=True)
@@ -233,7 +233,7 @@ class Bed:
 
     def wait_until_ready(self) -> None:
         """Until every host that runs answers over SSH."""
-        deadline_s = time.monotonic() + READY_S
+        deadline_s = time.monotonic() + READY_HANG_S
         for host in self.hosts.values():
             while not _answers(host.address):
                 log = (FOLDER / f"{host.name}.log").read_text()
@@ -298,7 +298,7 @@ def _first_process(launched: subprocess.Popen[bytes]) -> int:
     """The host's first process, once unshare has started it."""
     children = Path(f"/proc/{launched.pid}/task/{launched.pid}/children")
     here = Path("/proc/self/ns/net").readlink()
-    deadline_s = time.monotonic() + READY_S
+    deadline_s = time.monotonic() + READY_HANG_S
     while True:
         assert launched.poll() is None, "the host ended before it began"
         for pid in children.read_text().split():
@@ -312,7 +312,7 @@ def _first_process(launched: subprocess.Popen[bytes]) -> int:
 
 def _answers(address: str) -> bool:
     try:
-        with socket.create_connection((address, 22), timeout=1) as connection:
+        with socket.create_connection((address, 22), timeout=READY_HANG_S) as connection:
             return connection.recv(4) == b"SSH-"
     except OSError:
         return False

@@ -34,6 +34,7 @@ from services.program.tests.certificates import NODE, SERVER, Authority
 from slipway.plan.platform import PlatformPlan
 from tests.components.cluster_plan import cluster_plan
 from tests.hosts.bed import NETWORK, Host
+from tests.waiting import HANG_S
 
 SERVICES = Path(__file__).parents[2] / "services"
 RUN, CACHE, SCRATCH = "/var/lib/slipway/dev", "/opt/slipway", "/run/slipway/dev"
@@ -138,7 +139,7 @@ class HostCluster:
         action: str,
         document: JsonObject | None = None,
         secrets: JsonObject | None = None,
-        within_s: int = 50,
+        within_s: int = 120,
     ) -> str:
         """Runs agents.py on a host, which is killed after `within_s`; returns what it prints."""
         variables = {"SLIPWAY_RUN": RUN, "SLIPWAY_CACHE": CACHE, "SLIPWAY_SCRATCH": SCRATCH}
@@ -186,7 +187,7 @@ class HostCluster:
             "X-Consul-Token": self.management["consul"],
             "X-Nomad-Token": self.management["nomad"],
         }
-        with httpx.Client(verify=self.context(), headers=headers, timeout=10) as client:
+        with httpx.Client(verify=self.context(), headers=headers, timeout=HANG_S) as client:
             method = "GET" if put is None else "PUT"
             answer = client.request(method, self.url(host, port) + path, json=put)
         return answer.raise_for_status().json()

@@ -14,16 +14,16 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
-import pytest
 import yaml
 
 from cli import certificates
 from cli.certificates import PublicTls
 from tests.hosts.bed import Bed
 from tests.live.environments import SIMULATED_ENGINE, copy_tree
+from tests.waiting import HANG_S
 from toolchain.settings import default_cache
 
 NAME = "hosts"
@@ -76,7 +76,7 @@ class Checkout:
             for system in ("consul", "nomad")
         }
         operator = certificates.platform(access / "operator")
-        answer = httpx.request(method, url, headers=tokens, verify=operator, timeout=5)
+        answer = httpx.request(method, url, headers=tokens, verify=operator, timeout=HANG_S)
         return answer.raise_for_status()
 
     @contextmanager
@@ -112,10 +112,16 @@ class Checkout:
         return done
 
 
+class Folders(Protocol):
+    """pytest's factory of folders, or another one."""
+
+    def mktemp(self, basename: str) -> Path: ...
+
+
 @contextmanager
 def environment(
     hosts: Bed,
-    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path_factory: Folders,
     *,
     models: Mapping[str, Mapping[str, int]],
     settings: Mapping[str, Any] | None = None,
@@ -151,7 +157,7 @@ def must_complete(edge: str) -> None:
     answer = httpx.post(
         f"http://{edge}:8080/v1/completions",
         json={"model": "sim-a", "prompt": "hi", "max_tokens": 4},
-        timeout=10,
+        timeout=HANG_S,
     )
     assert answer.raise_for_status().json()["choices"]
 
@@ -189,7 +195,7 @@ def client_of(edge: str, tls: PublicTls | None) -> httpx.Client:
     scheme, trusted = ("https", tls.context()) if tls else ("http", True)
     return httpx.Client(
         base_url=f"{scheme}://{edge}:8080",
-        timeout=30,
+        timeout=HANG_S,
         verify=trusted,
         limits=httpx.Limits(keepalive_expiry=None),
     )

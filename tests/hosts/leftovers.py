@@ -19,7 +19,7 @@ from pathlib import Path
 
 BRIDGE = "slipway-bed"
 GROUP = "slipway-bed"
-DEADLINE_S = 20
+HANG_S = 120
 
 
 def hierarchies() -> Iterator[Path]:
@@ -59,7 +59,7 @@ def processes(host: str = "") -> set[int]:
 
 def remove(folder: Path) -> None:
     """Ends all hosts and removes what they needed. Raises TimeoutError if one does not end."""
-    deadline_s = time.monotonic() + DEADLINE_S
+    deadline_s = time.monotonic() + HANG_S
     while living := processes():
         if time.monotonic() > deadline_s:
             raise TimeoutError(f"processes of hosts that do not end: {sorted(living)}")
@@ -71,7 +71,7 @@ def remove(folder: Path) -> None:
         time.sleep(0.05)
     for hierarchy in hierarchies():
         for place, _, _ in os.walk(hierarchy / GROUP, topdown=False):
-            _remove_group(Path(place), deadline_s)
+            _remove_group(Path(place))
     unmount(folder)
     subprocess.run(["ip", "link", "delete", BRIDGE], check=False, capture_output=True)
     shutil.rmtree(folder, ignore_errors=True)
@@ -79,7 +79,7 @@ def remove(folder: Path) -> None:
 
 def wait_for_the_end_of(host: str) -> None:
     """The kernel ends a host's processes after its first one has ended."""
-    deadline_s = time.monotonic() + DEADLINE_S
+    deadline_s = time.monotonic() + HANG_S
     while living := processes(host):
         if time.monotonic() > deadline_s:
             raise TimeoutError(f"processes of {host} that do not end: {sorted(living)}")
@@ -94,8 +94,9 @@ def unmount(folder: Path) -> None:
             subprocess.run(["umount", "--lazy", point], check=True)
 
 
-def _remove_group(group: Path, deadline_s: float) -> None:
+def _remove_group(group: Path) -> None:
     """The kernel still holds a group for a moment after its last process has ended."""
+    deadline_s = time.monotonic() + HANG_S
     while True:
         try:
             group.rmdir()

@@ -19,6 +19,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from tests.hosts.bed import NETWORK, Bed
 from tests.hosts.environment import NAME, Checkout, environment, listed, streams
+from tests.waiting import HANG_S
 
 pytestmark = [pytest.mark.hosts, pytest.mark.soak, pytest.mark.timeout(900)]
 
@@ -160,7 +161,7 @@ def test_a_followed_log_shows_what_comes_and_ends_with_ctrl_c(
         hosts.hosts["worker-0"].ssh(f"systemctl reload slipway-{NAME}-consul")
         assert following.stdout.readline()
         following.send_signal(signal.SIGINT)
-        assert following.wait(20) in (0, 130)
+        assert following.wait(HANG_S) in (0, 130)
 
 
 def test_a_drained_host_loses_its_work_and_no_stream_fails(platform: Checkout) -> None:
@@ -315,7 +316,7 @@ def test_a_dead_host_is_forgotten_and_the_platform_goes_on_without_it(
     answer = httpx.post(
         f"http://{EDGE}:8080/v1/completions",
         json={"model": "sim-a", "prompt": "hi", "max_tokens": 4},
-        timeout=10,
+        timeout=HANG_S,
     )
     assert answer.is_success, "the other worker has both replicas"
 

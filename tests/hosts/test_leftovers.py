@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from tests.hosts import leftovers
 from tests.hosts.bed import FOLDER, missing_to_run
 from tests.hosts.conftest import ROOT, hosts_cache
+from tests.waiting import until
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(600)]
 
@@ -62,10 +62,7 @@ def _groups() -> list[Path]:
 
 
 def assert_nothing_is_left_soon() -> None:
-    deadline_s = time.monotonic() + leftovers.DEADLINE_S
-    while found := left():
-        assert time.monotonic() < deadline_s, found
-        time.sleep(0.05)
+    until(lambda: not left(), "the end of everything")
 
 
 def test_the_end_of_a_bed_leaves_nothing(maker: subprocess.Popen[str]) -> None:

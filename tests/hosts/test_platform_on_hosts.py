@@ -26,6 +26,7 @@ from tests.hosts.canaries import (
 )
 from tests.hosts.conftest import ADDRESSES
 from tests.hosts.environment import NAME, Checkout, environment, streams
+from tests.waiting import HANG_S
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
 
@@ -82,7 +83,7 @@ def test_one_up_makes_bare_hosts_answer_over_the_gateway(
     answer = httpx.post(
         f"http://{EDGE}:8080/v1/chat/completions",
         json={"model": "sim-a", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4},
-        timeout=10,
+        timeout=HANG_S,
     )
     assert answer.raise_for_status().json()["choices"][0]["message"]["content"]
 

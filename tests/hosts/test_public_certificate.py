@@ -23,6 +23,7 @@ from tests.hosts.environment import (
 )
 from tests.public_certificates import NAME as SERVER_NAME
 from tests.public_certificates import Issued, PublicAuthority, put
+from tests.waiting import HANG_S
 
 pytestmark = [pytest.mark.hosts, pytest.mark.soak, pytest.mark.timeout(900)]
 
@@ -76,7 +77,7 @@ def tls(checkout: Checkout) -> PublicTls:
 def shown(address: str, tls: PublicTls) -> str:
     """The fingerprint of what a client is shown, who verifies it."""
     with (
-        socket.create_connection((address, 8080), timeout=5) as connection,
+        socket.create_connection((address, 8080), timeout=HANG_S) as connection,
         tls.context().wrap_socket(connection, server_hostname=tls.name) as client,
     ):
         return hashlib.sha256(client.getpeercert(binary_form=True) or b"").hexdigest()

@@ -7,8 +7,7 @@ import os
 import re
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import pytest
 from cli.environment import Environment
 from tests.hosts.bed import JUMP, NETWORK, Bed
 from tests.hosts.environment import NAME, Checkout, environment, listed, must_complete
+from tests.waiting import HANG_S, until
 
 pytestmark = [pytest.mark.hosts, pytest.mark.soak, pytest.mark.timeout(900)]
 
@@ -26,7 +26,6 @@ EDGE = f"{NETWORK}.31"
 WORKER = {"worker-0": f"{NETWORK}.21"}
 EDGES = {"edge-0": EDGE, "edge-1": f"{NETWORK}.32"}
 HOSTS = {**SERVERS, **WORKER, **EDGES}
-WITHIN_S = 30.0
 ASK_NOMAD = (
     'curl -sS --cacert "$NOMAD_CACERT" --cert "$NOMAD_CLIENT_CERT" --key "$NOMAD_CLIENT_KEY"'
     ' --connect-to "::${NOMAD_ADDR#https://}" -H "X-Nomad-Token: $NOMAD_TOKEN"'
@@ -122,7 +121,7 @@ def test_other_programs_reach_it_with_what_reach_prints(platform: Checkout) -> N
         platform.slipway("hosts")  # shares the forwards, and leaves them to the other
         assert json.loads(in_a_shell(platform, lines, ASK_NOMAD))
         reach.send_signal(signal.SIGINT)
-        assert reach.wait(20) == 0
+        assert reach.wait(HANG_S) == 0
     assert left_over(platform) == []
 
 
@@ -215,10 +214,3 @@ def forwarding_through(address: str) -> bool:
         for process in psutil.process_iter(["name", "cmdline"])
         if "-N" in (process.info["cmdline"] or ())
     )
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + WITHIN_S
-    while not holds():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
