@@ -184,7 +184,10 @@ def test_dies():
     assert runs(tmp_path) == ["once", "dies"]
 
 
-def test_alone_means_without_workers_and_after_all_lanes(tmp_path: Path) -> None:
+def test_alone_means_without_workers_and_after_all_lanes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # this test's own
     tests = """
 def test_alone():
     assert not first("alone")
