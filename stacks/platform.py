@@ -161,7 +161,12 @@ class Platform(SlipwayComponent):
     def _gateway(self, workloads: pulumi.ResourceOptions) -> Sequence[pulumi.Resource]:
         """Its jobs, and the gate of the certificate that clients are shown."""
         plan = self._plan
-        args = GatewayArgs(plan=plan, authority=self._authority)
+        args = GatewayArgs(
+            plan=plan,
+            authority=self._authority,
+            programs=self._hosts.programs,
+            gate_secrets=self._gate_secrets,
+        )
         gateway = Gateway("gateway", args, opts=workloads)
         if plan.gateway.certificate:
             self._hosts.programs.run(

@@ -14,27 +14,32 @@ from components.certificates.component import CertificateAuthority, job_certific
 from components.gateway import public_certificate
 from components.gateway.certificate_gate import DEADLINE_S as CERTIFICATE_DEADLINE_S
 from components.gateway.certificate_gate import certificate_document
+from components.gateway.envoy_gate import DEADLINE_S as ENVOY_DEADLINE_S
+from components.gateway.envoy_gate import envoy_gate_document
 from components.gateway.jobs import envoy_job, xds_job
 from components.gateway.routes_gate import DEADLINE_S, gate_document
 from components.gateway.shared_address import shared_address_jobs
-from components.hosts.program import HostProgram
+from components.hosts.program import HostProgram, Hosts
 from components.hosts.ssh import NO_SECRETS
 from components.nomad.jobspec import Job, to_json
-from slipway.plan.platform import CertificatePlan, PlatformPlan
+from slipway.plan.platform import CertificatePlan, EnvoyPlan, PlatformPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayArgs:
     plan: PlatformPlan
     authority: CertificateAuthority
+    programs: Hosts
+    gate_secrets: pulumi.Output[str]  # those of the models' gates
 
 
 class Gateway(SlipwayComponent):
     """Envoy and the control plane that configures it, as two jobs.
 
     Owns both jobs, and the certificate that clients are shown; the routing table belongs to the
-    models. Envoy keeps its last configuration while the control plane is away. Replacing the Envoy
-    job closes the listener until the new Envoy has started.
+    models. Envoy keeps its last configuration while the control plane is away. A changed Envoy job
+    closes its listener until the new Envoy has started; Envoys of several hosts change one after
+    the other, the next once the one before it serves.
 
     Attribute: `jobs`.
     """
@@ -45,21 +50,30 @@ class Gateway(SlipwayComponent):
         gateway = args.plan.gateway
         clients = {"address": gateway.clients.host, "port": gateway.clients.port}
         super().__init__("Gateway", name, clients, opts)
-        shown = _shown_to_clients(gateway.certificate)
-        self.jobs = [
-            self._secured(job, args.authority.issue(identity), *others)
-            for envoy in gateway.envoys
-            for job, identity, others in (
-                (xds_job(args.plan, envoy), identities.control_plane(envoy), ()),
-                (
-                    envoy_job(args.plan, envoy),
-                    identities.gateway(args.plan, envoy),
-                    [self._public_certificate(envoy.name, shown)] if shown else (),
-                ),
-            )
-        ]
+        self.jobs = [self._control_plane(args, envoy) for envoy in gateway.envoys]
+        self.jobs += self._envoys(args, _shown_to_clients(gateway.certificate))
         self.jobs += [self._job(job) for job in shared_address_jobs(args.plan)]
         self.register_outputs({"http": gateway.clients.url})
+
+    def _control_plane(self, args: GatewayArgs, envoy: EnvoyPlan) -> nomad.Job:
+        issued = args.authority.issue(identities.control_plane(envoy))
+        return self._secured(xds_job(args.plan, envoy), issued)
+
+    def _envoys(
+        self, args: GatewayArgs, shown: pulumi.Output[Mapping[str, str]] | None
+    ) -> list[nomad.Job]:
+        plan, jobs, before = args.plan, list[nomad.Job](), list[pulumi.Resource]()
+        for envoy in plan.gateway.envoys:
+            job = envoy_job(plan, envoy)
+            variables = [self._public_certificate(envoy.name, shown)] if shown else []
+            issued = args.authority.issue(identities.gateway(plan, envoy))
+            jobs.append(self._secured(job, issued, *variables, *before))
+            if envoy != plan.gateway.envoys[-1]:
+                gate = _envoy_gate(plan, envoy, job, args.gate_secrets)
+                before = [
+                    args.programs.run(gate, f"{envoy.name}-serves", self, depends_on=jobs[-1:])
+                ]
+        return jobs
 
     def _secured(
         self, job: Job, files: pulumi.Output[Mapping[str, str]], *depends_on: pulumi.Resource
@@ -96,6 +110,19 @@ def _shown_to_clients(
         return pulumi.Output.secret(public_certificate.read(certificate))
     except (public_certificate.ChangedError, OSError, ValueError) as error:
         raise pulumi.RunError(f"{error}\nfix: run the same command again") from None
+
+
+def _envoy_gate(
+    plan: PlatformPlan, envoy: EnvoyPlan, job: Job, secrets: pulumi.Output[str]
+) -> HostProgram:
+    return HostProgram(
+        bundle=plan.operator.bundle,
+        script="envoy_serves.py",
+        document=envoy_gate_document(plan, envoy, job),
+        secrets=secrets,
+        removes=False,
+        timeout_s=ENVOY_DEADLINE_S + 60,  # longer, so that its own last message is seen
+    )
 
 
 def certificate_gate(plan: PlatformPlan) -> HostProgram:

@@ -9,14 +9,16 @@ from components.certificates.envoy_secrets import secret_files
 from components.certificates.task import FOLDER, certificate_files
 from components.gateway import public_certificate
 from components.gateway.envoy_bootstrap import envoy_bootstrap
+from components.gateway.handover import ENVOY_GOES_ON_S, hand_over_task
 from components.nomad.addresses import IN_FILES, in_arguments
 from components.nomad.jobspec import File, Group, HttpCheck, Job, Service, Task
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import EnvoyPlan, PlatformPlan
 
+SERVICE = "envoy"  # in Consul
+
 
 def envoy_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
-    bootstrap = json.dumps(envoy_bootstrap(envoy, plan.peers), indent=2, sort_keys=True) + "\n"
     return Job(
         id=envoy.name,
         datacenter=plan.datacenter,
@@ -30,7 +32,7 @@ def envoy_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
             shutdown_delay_s=2,
             services=(
                 Service(
-                    name="envoy",
+                    name=SERVICE,
                     port="gateway",
                     # /ready says nothing about the listener, which answers /healthz itself.
                     checks=(
@@ -50,36 +52,38 @@ def envoy_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
                 ),
             ),
             tasks=(
-                Task(
-                    name="envoy",
-                    command=f"${{meta.runtime}}/tools/bin/envoy-{plan.tools['envoy']}/envoy",
-                    args=(
-                        "--config-path",
-                        "local/envoy.json",
-                        "--concurrency",
-                        "2",
-                        # Its socket names are machine-wide, so a second environment could not
-                        # start.
-                        "--disable-hot-restart",
-                        # One filter writes five lines per message at this level.
-                        "--component-log-level",
-                        "misc:warning",
-                    ),
-                    files=(
-                        *certificate_files(envoy.name, change_mode="noop"),
-                        *secret_files(FOLDER),
-                        *_shown_to_clients(plan, envoy),
-                        File(
-                            path="local/envoy.json",
-                            content=bootstrap,
-                            templates=(IN_FILES,),
-                        ),
-                    ),
-                    cpu_mhz=200,
-                    memory_mb=256,
-                ),
+                _envoy_task(plan, envoy),
+                *((hand_over_task(),) if plan.gateway.shared_address else ()),
             ),
         ),
+    )
+
+
+def _envoy_task(plan: PlatformPlan, envoy: EnvoyPlan) -> Task:
+    bootstrap = json.dumps(envoy_bootstrap(envoy, plan.peers), indent=2, sort_keys=True) + "\n"
+    return Task(
+        name="envoy",
+        command=f"${{meta.runtime}}/tools/bin/envoy-{plan.tools['envoy']}/envoy",
+        args=(
+            "--config-path",
+            "local/envoy.json",
+            "--concurrency",
+            "2",
+            # Its socket names are machine-wide, so a second environment could not start.
+            "--disable-hot-restart",
+            # One filter writes five lines per message at this level.
+            "--component-log-level",
+            "misc:warning",
+        ),
+        files=(
+            *certificate_files(envoy.name, change_mode="noop"),
+            *secret_files(FOLDER),
+            *_shown_to_clients(plan, envoy),
+            File(path="local/envoy.json", content=bootstrap, templates=(IN_FILES,)),
+        ),
+        shutdown_delay_s=ENVOY_GOES_ON_S if plan.gateway.shared_address else 0,
+        cpu_mhz=200,
+        memory_mb=256,
     )
 
 

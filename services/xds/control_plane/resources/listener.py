@@ -85,10 +85,13 @@ def _tls(gateway: GatewayAddress) -> _Json:
 
 
 def _shared(gateway: GatewayAddress) -> _Json:
+    """Listens there before and after the host has the address. Transparent, because only such
+    sockets send from an address that has gone: a client hears at its next token that its stream is
+    over, instead of waiting for its own timeout. That needs root, as keepalived does."""
     if not gateway.shared:
         return {}
     addresses = [{"address": _socket(gateway.shared, gateway.port)}]
-    return {"additional_addresses": addresses, "freebind": True}
+    return {"additional_addresses": addresses, "transparent": True}
 
 
 def _socket(address: str, port: int) -> _Json:

@@ -1,0 +1,35 @@
+"""What the gate between two Envoys waits for: several change one after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.gateway.jobs import SERVICE
+from components.nomad.jobspec import Job
+from slipway.plan.digest import digest
+from slipway.plan.platform import EnvoyPlan, PlatformPlan
+
+# An Envoy gives the shared address away, ends, and starts within half a minute; one that starts
+# without its control plane waits 45 s for it first.
+DEADLINE_S = 180
+_DIGEST_LENGTH = 12
+
+
+def envoy_gate_document(plan: PlatformPlan, envoy: EnvoyPlan, job: Job) -> dict[str, Any]:
+    """schemas/envoy-gate.schema.json. `job` is the Envoy's: another one makes the gate run again,
+    and the next Envoy wait."""
+    return {
+        "schema_version": 1,
+        "nomad": plan.operator.nomad.url,
+        "consul": plan.operator.consul.url,
+        "job": job.id,
+        "changes": digest(job.render(), length=_DIGEST_LENGTH),
+        "service": SERVICE,
+        "node": _node_of(plan, envoy),
+        "deadline_s": DEADLINE_S,
+    }
+
+
+def _node_of(plan: PlatformPlan, envoy: EnvoyPlan) -> str:
+    hosts = plan.pool(envoy.pool).hosts
+    return next(host.name for host in hosts if host.address == envoy.listener.host)

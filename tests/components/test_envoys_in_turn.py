@@ -1,0 +1,111 @@
+"""Several Envoys change one after the other, and each gives the shared address away first."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from components.gateway.envoy_gate import envoy_gate_document
+from components.gateway.jobs import envoy_job
+from slipway.plan.platform import PlatformPlan
+from stacks.platform import Platform
+from stacks.recording import Recording
+from stacks.targets import load
+from tests.components.platform_plan import POOLS, platform_plan
+from tests.components.recording import record
+from tests.unit.plan.samples import ROOT
+
+SCHEMA = json.loads((ROOT / "schemas/envoy-gate.schema.json").read_text())
+THREE_EDGES = {**POOLS, "edge": {**POOLS["edge"], "nodes": 3}}
+FIRST, SECOND, THIRD = "envoy-edge-0", "envoy-edge-1", "envoy-edge-2"
+
+
+@pytest.fixture(scope="module")
+def plan() -> PlatformPlan:
+    return on_every_edge(platform_plan(simulated=(), pools=THREE_EDGES))
+
+
+def on_every_edge(plan: PlatformPlan) -> PlatformPlan:
+    """With an Envoy on each host of the gateway's pool, as hosts that are machines have."""
+    (only,) = plan.gateway.envoys
+    envoys = tuple(
+        dataclasses.replace(
+            only,
+            name=f"envoy-{node.name}",
+            xds_name=f"xds-{node.name}",
+            listener=only.listener.at(node.address),
+        )
+        for node in plan.pool(only.pool).hosts
+    )
+    return dataclasses.replace(plan, gateway=dataclasses.replace(plan.gateway, envoys=envoys))
+
+
+@pytest.fixture(scope="module")
+def recording(plan: PlatformPlan) -> Recording:
+    return record(lambda: Platform("platform", plan, load(plan.target)))
+
+
+@pytest.mark.parametrize(("earlier", "later"), [(FIRST, SECOND), (SECOND, THIRD)])
+def test_an_envoy_changes_once_the_one_before_it_serves(
+    recording: Recording, earlier: str, later: str
+) -> None:
+    gate = f"{earlier}-serves"
+    assert earlier in recording[gate].depends_on
+    assert gate in recording[later].depends_on
+
+
+def test_nobody_waits_for_the_last_envoy(recording: Recording) -> None:
+    assert f"{THIRD}-serves" not in recording.tree()
+
+
+def test_one_envoy_alone_has_no_gate() -> None:
+    alone = platform_plan(simulated=())
+    tree = record(lambda: Platform("platform", alone, load(alone.target))).tree()
+    assert "envoy" in tree
+    assert not [name for name in tree if name.endswith("-serves")]
+
+
+def document(plan: PlatformPlan) -> dict[str, Any]:
+    first = plan.gateway.envoys[0]
+    made = envoy_gate_document(plan, first, envoy_job(plan, first))
+    jsonschema.Draft202012Validator(SCHEMA).validate(made)
+    return made
+
+
+def test_the_gate_waits_for_the_envoy_on_its_node(plan: PlatformPlan) -> None:
+    made = document(plan)
+    assert (made["job"], made["node"], made["service"]) == (FIRST, "edge-0", "envoy")
+
+
+def test_a_changed_envoy_makes_its_gate_run_again(plan: PlatformPlan) -> None:
+    changed = dataclasses.replace(plan, tools={**plan.tools, "envoy": "1.41.0"})
+    assert document(changed)["changes"] != document(plan)["changes"]
+    again = on_every_edge(platform_plan(simulated=(), pools=THREE_EDGES))
+    assert document(again) == document(plan)
+
+
+def tasks(plan: PlatformPlan) -> dict[str, Any]:
+    job = envoy_job(plan, plan.gateway.envoys[0]).render()["Job"]
+    return {task["Name"]: task for task in job["TaskGroups"][0]["Tasks"]}
+
+
+def test_an_envoy_that_is_to_end_goes_on_while_its_host_gives_the_shared_address_away(
+    plan: PlatformPlan,
+) -> None:
+    gateway = dataclasses.replace(plan.gateway, shared_address="127.77.0.99")
+    found = tasks(dataclasses.replace(plan, gateway=gateway))
+    assert set(found) == {"envoy", "hand-over"}
+    assert found["envoy"]["ShutdownDelay"] > 0
+    assert "ShutdownDelay" not in found["hand-over"]
+    # Nomad ends a task with a lifecycle after the others: too late to give anything away.
+    assert "Lifecycle" not in found["hand-over"]
+
+
+def test_without_a_shared_address_envoy_ends_at_once(plan: PlatformPlan) -> None:
+    found = tasks(plan)
+    assert set(found) == {"envoy"}
+    assert "ShutdownDelay" not in found["envoy"]
