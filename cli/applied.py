@@ -45,9 +45,9 @@ class Applied:
     """Addresses are URLs without a path, except `gateway_grpc` (host:port) and those of nodes.
     `envoy_metrics` and `xds` have one for each Envoy.
 
-    `operator` is the folder of the certificate with which they are asked. `server_names` are the
-    names in their certificates, for addresses that lead there through SSH. `tls` says how clients
-    know the gateway; None where they speak plain HTTP.
+    `operator` is the folder of the client certificate for these addresses. `server_names` are the
+    names in the servers' certificates, for addresses that lead there through SSH. `tls` says how
+    clients verify the gateway; None where they speak plain HTTP.
     """
 
     environment: str
@@ -78,7 +78,8 @@ class Applied:
         return {"http": self.gateway_http, "grpc": self.gateway_grpc, **name}
 
     def verified(self, address: str) -> ssl.SSLContext:
-        """How a client of an address verifies it, and shows the operator's certificate."""
+        """The TLS context of a client: it verifies the server at the address and shows the
+        operator's certificate."""
         return platform(self.operator, self.server_names.get(address, ""))
 
     def model(self, name: str) -> AppliedModel | None:
@@ -132,7 +133,8 @@ def require(environment: Environment) -> Applied:
 
 
 def planned(environment: Environment, plan: PlatformPlan, *, operator: Path) -> Applied:
-    """The plan of the files, where what runs elsewhere is not recorded here."""
+    """The plan of the files, for an environment that runs on other machines and is not recorded
+    here."""
     document = json.loads(plan_to_json(plan))
     return from_document(document, operator=operator, checkout=environment.checkout)
 
@@ -165,7 +167,8 @@ def from_document(
 
 
 def _as_forwarded(plan: Mapping[str, Any], operator: Path, checkout: Path) -> Applied:
-    """By the addresses of the operator's machine: the first listener stands for all Envoys."""
+    """With the addresses of the operator's machine; the first Envoy's listener is used for all
+    Envoys."""
     seen = plan["operator"]
     listener = _endpoint(seen["envoys"][0]["listener"])
     metrics, xds = (
@@ -193,7 +196,7 @@ def _as_forwarded(plan: Mapping[str, Any], operator: Path, checkout: Path) -> Ap
 
 
 def _same_everywhere(plan: Mapping[str, Any], checkout: Path) -> dict[str, Any]:
-    """What does not depend on who asks."""
+    """The fields that are the same with and without forwards."""
     return {
         "nodes": _nodes(node for pool in plan["pools"] for node in pool["hosts"]),
         "models": tuple(

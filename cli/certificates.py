@@ -28,7 +28,7 @@ _SYSTEM = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicTls:
-    """How clients know a gateway that speaks TLS: the name in its certificate, and a file of the
+    """How clients verify a gateway that speaks TLS: the name in its certificate, and a file of the
     authorities that may have signed it, None for those that the machine trusts."""
 
     name: str
@@ -44,8 +44,8 @@ class PublicTls:
 
     @property
     def authorities_file(self) -> Path | None:
-        """None where this machine keeps its own in a place that only OpenSSL knows. CliError
-        without the file that the user names."""
+        """The file of the authorities; None where this machine keeps its own in a place that only
+        OpenSSL knows. CliError without the file that the user names."""
         if self.authorities is not None:
             if not self.authorities.is_file():
                 raise CliError(
@@ -65,11 +65,10 @@ def trusted() -> ssl.SSLContext:
 
 
 def platform(operator: Path, server_name: str = "") -> ssl.SSLContext:
-    """Only the environment's own authority, and the operator's certificate for its agents, which
-    are verified by their address, or by `server_name`.
-
-    `operator` is the folder of both. Before the first `up` has written it, the machine's
-    certificates are trusted, none of which is the platform's: its agents are out of reach then.
+    """Trusts only the environment's own authority, and shows its agents the operator's certificate.
+    Agents are verified by their address, or by `server_name`. `operator` is the folder of authority
+    and certificate. Before the first `up` has written that folder, the machine's authorities are
+    trusted, which never verify the platform's agents.
     """
     import ssl
 
@@ -87,8 +86,8 @@ def platform(operator: Path, server_name: str = "") -> ssl.SSLContext:
 
 
 def tool_variables(operator: Path) -> dict[str, str]:
-    """What makes Pulumi's providers and the tools of Consul and Nomad use the operator's
-    certificate."""
+    """The variables that make Pulumi's providers and the tools of Consul and Nomad use the
+    operator's certificate."""
     files = [str(operator / name) for name in (AUTHORITY, CERTIFICATE, KEY)]
     names = ("CACERT", "CLIENT_CERT", "CLIENT_KEY")
     return {

@@ -26,9 +26,11 @@ DEV_PASSPHRASE = "slipway-dev"  # noqa: S105
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 # Folders of .slipway that all environments share. `down` deletes the folder of its environment.
 _SHARED = ("access", "bin", "locks", "pulumi", "state")
-# Say how one environment is reached (reach/forwards.py). In a shell they may be another one's.
+# Variables that say how one environment is reached (reach/forwards.py). A shell may have those of
+# another one.
 FORWARDED = ("CONSUL_TLS_SERVER_NAME", "NOMAD_TLS_SERVER_NAME", "SLIPWAY_FORWARDS")
-# Say where a person's shell asks the clusters (reach/shell.py), and with which rights.
+# Variables for the clusters' addresses and the operator's rights in a person's shell
+# (reach/shell.py).
 ASKED_BY_HAND = (
     "CONSUL_HTTP_ADDR",
     "CONSUL_HTTP_TOKEN",

@@ -19,8 +19,8 @@ def plan_environment(inputs: PlanInputs, *, today: datetime.date | None = None) 
 
 
 def must_be_valid_now(inputs: PlanInputs) -> None:
-    """ConfigError if clients would refuse the gateway's certificate now. Whatever does not bring it
-    to them does not need it to be valid."""
+    """ConfigError if clients would refuse the gateway's certificate now. Only commands that deploy
+    the certificate require it to be valid now."""
     raise_if_any(inputs.certificate.not_valid if inputs.certificate else ())
 
 
@@ -31,13 +31,13 @@ def warn_of_certificate(inputs: PlanInputs) -> None:
 
 
 def plan_of(environment: Environment) -> PlatformPlan:
-    """The plan of an environment's files, for whoever does not apply it: the gateway's certificate
-    is not read. Raises ConfigError."""
+    """The plan of an environment's files, for commands that do not apply it: the gateway's
+    certificate is not read. Raises ConfigError."""
     return plan_environment(load_inputs_without_certificate(environment.checkout, environment.name))
 
 
 def plan_if_valid(environment: Environment) -> PlatformPlan | None:
-    """None where the files are wrong, for commands that these must not prevent."""
+    """Like `plan_of`; None where the files are wrong, for commands that must work nevertheless."""
     try:
         return plan_of(environment)
     except ConfigError:
@@ -45,8 +45,8 @@ def plan_if_valid(environment: Environment) -> PlatformPlan | None:
 
 
 def plan_for_clients(environment: Environment) -> PlatformPlan:
-    """The same for whoever asks the gateway, with its certificate if that can be used: it says
-    how clients know the gateway. Raises ConfigError for other mistakes in the files."""
+    """Like `plan_of`, for commands that ask the gateway: its certificate, if usable, says how to
+    verify the gateway. Raises ConfigError for other mistakes in the files."""
     try:
         return plan_environment(load_inputs(environment.checkout, environment.name))
     except ConfigError:

@@ -179,7 +179,7 @@ class Platform(SlipwayComponent):
         return gateway.jobs
 
     def _observation(self, workloads: pulumi.ResourceOptions) -> None:
-        """What watches the platform: its load, its counts and its snapshots."""
+        """Prometheus, the autoscaler and the snapshots."""
         plan, authority = self._plan, self._authority
         Monitoring("monitoring", MonitoringArgs(plan=plan, authority=authority), opts=workloads)
         Autoscaler("autoscaler", AutoscalerArgs(plan=plan, authority=authority), opts=workloads)

@@ -1,4 +1,4 @@
-"""Both clusters of an environment, as its operator asks them."""
+"""Clients of both clusters of an environment, with the operator's rights."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Clusters:
 
 @contextmanager
 def clusters(plan: PlatformPlan, credentials: Path) -> Iterator[Clusters]:
-    """Asks servers that answer, if there are any. `credentials` is the folder of the operator's
-    certificate and tokens."""
+    """Clients of servers that answer, if there are any. `credentials` is the folder of the
+    operator's certificate and tokens."""
 
     def access(api: Endpoint, name: str) -> tuple[list[str], str | None, Path, str]:
         servers = [server.url for server in plan.servers_of(api)]

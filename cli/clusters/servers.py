@@ -1,4 +1,4 @@
-"""HTTP clients of the clusters' servers: of one, or of one that answers."""
+"""HTTP clients of a cluster's servers: of a given server, or of the first that answers."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Server:
     def of_any(
         cls, addresses: Sequence[str], token: str | None, operator: Path, server_name: str = ""
     ) -> Self:
-        """Of the first of these servers (URLs) that knows a leader, else of the first. They are
-        verified by their addresses, or by `server_name`."""
+        """The API of the first of these servers (URLs) that knows a leader, else of the first.
+        Servers are verified by their addresses, or by `server_name`."""
         headers = {cls.AUTHORIZATION_HEADER: token} if token else {}
         return cls(client_of_first_that_answers(addresses, headers, operator, server_name))
 
@@ -82,7 +82,8 @@ def has_leader(http: httpx.Client) -> bool:
 
 @contextmanager
 def must_answer(cluster: str, otherwise: str) -> Iterator[None]:
-    """Turns a failed request into a CliError that says what holds `otherwise`."""
+    """Turns a failed request into a CliError; `otherwise` is its consequence, as the end of the
+    message."""
     try:
         yield
     except httpx.HTTPError as error:

@@ -23,7 +23,8 @@ ENVOY_METRICS = ("envoy-metrics", "envoy-admin")
 
 
 def take_snapshot(environment: Environment, applied: Applied, fixes: Fixes) -> dict[str, Any]:
-    """The document of `slipway status --json`. `fixes` are what mends a host of this environment.
+    """The document of `slipway status --json`. `fixes` are the commands that mend a host of this
+    environment.
 
     A part that does not answer leaves its list empty and its reason in `unreachable`.
     """

@@ -1,4 +1,4 @@
-"""Which hosts an update was done without."""
+"""Hosts that were missing from an update."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ POLL_S = 1.0
 def lasting_troubles(
     plan: PlatformPlan, credentials: Path, fixes: Fixes, *, settling_s: float = SETTLING_S
 ) -> list[Trouble]:
-    """Of the plan's hosts, as the clusters see them; `credentials` are the operator's."""
+    """The troubles of the plan's hosts, as the clusters see them; `credentials` are the
+    operator's."""
     deadline_s = time.monotonic() + settling_s
     with clusters(plan, credentials) as both:
         while True:

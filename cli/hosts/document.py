@@ -28,7 +28,7 @@ def hosts_document(
     facts: Mapping[str, HostFacts | CliError],
     fixes: Fixes,
 ) -> JsonObject:
-    """`facts` are what the hosts say of themselves, and `fixes` what mends them."""
+    """`facts` are what the hosts report of themselves, and `fixes` the commands that mend them."""
     rows = host_rows(plan, view, facts)
     found = troubles(plan.environment, rows, fixes)
     return {
@@ -62,7 +62,7 @@ def host_rows(
 
 
 def applied_rows(applied: Applied, view: ClusterView) -> list[JsonObject]:
-    """What the clusters say of the hosts of what was brought up: its nodes, and the servers that
+    """The clusters' entries for the hosts of the applied plan: its nodes, and the servers that
     Nomad knows."""
     consul, nomad = _in_consul(view), _in_nomad(view)
     servers = [server["Name"].rpartition(".")[0] for server in view.nomad_servers or ()]
@@ -108,7 +108,8 @@ def _row(
 
 
 def _of_host(found: HostFacts | CliError | None) -> JsonObject:
-    """What it says of itself; `not_reached` is why it says nothing, null where it is not asked."""
+    """The host's own report; `not_reached` is why there is none, null where the host is not
+    asked."""
     if found is None or isinstance(found, CliError):
         return {
             "free_bytes": None,

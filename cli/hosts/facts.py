@@ -1,4 +1,4 @@
-"""What a host says of itself: free disk, certificates, and units that are not active."""
+"""Facts that a host reports of itself: free disk, certificates, and units that are not active."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ true
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """`certificate_ends` is that of the certificate that ends first, None without any.
+    """`certificate_ends` is the end of the certificate that ends first, None without certificates.
     `inactive_units` are of this environment's agents: name -> state."""
 
     free_bytes: int

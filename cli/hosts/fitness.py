@@ -1,4 +1,4 @@
-"""Whether a host is what it must be before anything is brought there."""
+"""The requirements that a host must meet before anything is brought there."""
 
 from __future__ import annotations
 

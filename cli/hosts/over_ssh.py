@@ -42,7 +42,7 @@ def known_way(ssh: SshPlan, host: str) -> JsonObject:
 
 
 def must_know_a_way(ssh: SshPlan, hosts: Sequence[str]) -> None:
-    """CliError if the keys are known of none of these hosts, or not that of the jump host."""
+    """CliError if no public key of these hosts is known, or if that of the jump host is not."""
     each = [_unknown(ssh, [host]) for host in hosts]
     if all(each):
         raise _no_key(ssh, _unknown(ssh, hosts))
@@ -136,7 +136,7 @@ class OverSsh:
 
 
 def _unknown(ssh: SshPlan, hosts: Sequence[str]) -> list[SshHost]:
-    """On the way to these hosts, those without a key."""
+    """Those of the hosts, and of their jump host, whose public keys are not known."""
     places = [*(ssh.hosts[host] for host in hosts), *([ssh.jump] if ssh.jump else [])]
     return [place for place in places if not place.host_key]
 

@@ -17,7 +17,7 @@ NOT_JOINED = "not joined"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixes:
-    """What mends a host, with {host} and {environment} to be filled in."""
+    """The commands that mend a host, with {host} and {environment} to be filled in."""
 
     down: str
     silent: str
@@ -59,7 +59,7 @@ class Trouble:
 
 
 def troubles(environment: str, rows: Iterable[Row], fixes: Fixes) -> list[Trouble]:
-    """Of the hosts that the files name; those that they do not name are leaving."""
+    """Troubles of the hosts that the files name; other hosts are leaving."""
     found = (_trouble(environment, row, fixes) for row in rows if row["in_file"])
     return [trouble for trouble in found if trouble is not None]
 

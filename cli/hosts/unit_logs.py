@@ -1,4 +1,4 @@
-"""What an agent of a host has logged."""
+"""The log of an agent of a host."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def show_journal(
     lines: int | None,
     follow: bool,
 ) -> None:
-    """From the journal of a host with systemd."""
+    """Prints the agent's log from the journal of a host with systemd."""
     if unit not in UNITS[host.role]:
         raise _no_unit(host.name, unit, UNITS[host.role])
     command = ["journalctl", "--quiet", "--no-pager", f"--unit=slipway-{environment}-{unit}"]
@@ -38,7 +38,7 @@ def show_journal(
 
 
 def show_file(logs: Path, host: Member, unit: str, *, lines: int | None, follow: bool) -> None:
-    """From the file that this machine's supervisor writes for the agent."""
+    """Prints the agent's log from the file that this machine's supervisor writes."""
     path = logs / f"{host.name}-{unit}.log"
     if not path.is_file():
         known = (

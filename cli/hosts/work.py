@@ -51,7 +51,8 @@ def give_work(nomad: Nomad, plan: PlatformPlan, host: str) -> None:
 
 
 def _deadline_s(plan: PlatformPlan, pool: str) -> int:
-    """The platform's own; the longest of any pool for a node whose pool has left the file."""
+    """The platform's own deadline; for a node whose pool has left the file, the longest of any
+    pool."""
     chosen = [each for each in plan.pools if each.name == pool] or plan.pools
     return max(drain_timeout_s(plan, each) for each in chosen)
 

@@ -50,16 +50,16 @@ class Lifecycle(Protocol):
         """The folder of the operator's certificate and tokens (operator/, tokens/)."""
 
     def reaching(self, plan: PlatformPlan) -> AbstractContextManager[Mapping[str, str]]:
-        """Within it, what runs can be asked at the addresses of plan.operator. It gives the
-        variables with which Pulumi and other programs do so."""
+        """A block in which the platform answers at the addresses of plan.operator. It gives the
+        variables that Pulumi and other programs need for that."""
 
     def asked(self) -> AbstractContextManager[Applied]:
-        """Within it, the platform can be asked at these addresses. CliError if it was not brought
-        up here, as far as that is known."""
+        """A block in which the platform answers at the addresses that it gives. CliError if the
+        platform is known not to have been brought up here."""
 
     @property
     def when_silent(self) -> str:
-        """What is said of the environment if its Nomad does not answer: what this means, and which
+        """The message for an environment whose Nomad does not answer: what this means, and which
         command helps."""
 
     @property
@@ -68,7 +68,7 @@ class Lifecycle(Protocol):
 
     @property
     def host_fixes(self) -> Fixes:
-        """What mends a host that is down or has not joined."""
+        """The commands that mend a host that is down or has not joined."""
 
     def machine_checks(self) -> Iterable[Check]:
         """The requirements on this machine for any plan."""

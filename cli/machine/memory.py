@@ -10,7 +10,7 @@ import psutil
 
 from slipway.plan.platform import ModelPlan, PlatformPlan
 
-PLATFORM_BYTES = 1_200_000_000  # all but the engines (docs/benchmarks/dev.md)
+PLATFORM_BYTES = 1_200_000_000  # the platform without engines (docs/benchmarks/dev.md)
 MIB = 2**20
 
 Allocation = Mapping[str, Any]

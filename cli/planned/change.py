@@ -24,7 +24,7 @@ def show(
     json: bool,
     full: bool,
 ) -> None:
-    """ConfigError for mistakes in either."""
+    """Prints how the plans of `files` and `changed` differ. ConfigError for mistakes in either."""
     before, after = (plan_environment(inputs, today=today) for inputs in (files, changed))
     if json:
         sys.stdout.write(plan_to_json(after, before=before))

@@ -24,9 +24,9 @@ def must_sign_now(inputs: PlanInputs) -> None:
 def must_follow(
     state: StackState | None, plan: PlatformPlan, now: datetime.datetime | None = None
 ) -> None:
-    """CliError if an authority would sign that not everybody trusts yet, if one that has signed
-    would no longer be trusted, because agents would refuse each other, or if one that does not live
-    long enough would be trusted from now on."""
+    """CliError if agents would refuse each other, because an authority would sign that not
+    everybody trusts yet, or one that has signed would no longer be trusted. CliError also if a new
+    authority ends too soon."""
     before, listed = state.authorities if state else (), plan.security.authority_ids
     _must_live(plan, before, now or datetime.datetime.now(datetime.UTC))
     if not before or (listed[0] in before and before[0] in listed):
@@ -60,8 +60,8 @@ def _must_live(plan: PlatformPlan, before: Collection[Authority], now: datetime.
 
 
 def _as_written(plan: PlatformPlan) -> Callable[[Authority], str]:
-    """How an authority is named in a message: one of the user's by its subject, if the files still
-    have it."""
+    """The authority's name in messages; for one of the user's the subject, if the files still have
+    it."""
     own = [each for each in plan.security.authorities if isinstance(each, OwnAuthorityPlan)]
     subjects = {each.fingerprint: f"{{cert: …}} ({each.subject})" for each in own}
     return lambda each: (

@@ -15,8 +15,7 @@ def resources_of(exported: str) -> list[JsonObject]:
 
 
 def edited(exported: str, edit: Callable[[JsonObject], JsonObject]) -> str:
-    """The exported stack with every resource as `edit` returns it; the same text if none
-    changes."""
+    """The exported stack with `edit` applied to every resource; the same text if none changes."""
     stack = json.loads(exported)
     before = stack["deployment"].get("resources") or []
     stack["deployment"]["resources"] = [edit(each) for each in before]

@@ -24,14 +24,14 @@ def admitted_hosts(exported: str) -> set[str]:
 
 
 def with_admissions_again(exported: str, hosts: Collection[str]) -> str:
-    """The exported stack, changed so that what is there of `hosts` is applied again, in its
+    """The exported stack, changed so that the recorded commands of `hosts` run again, in their
     order."""
     names = {prefix + host for host in hosts for prefix in (DELIVERY, ADMISSION, NODE)}
     return with_applied_again(exported, names)
 
 
 def of_servers(exported: str, servers: Collection[str]) -> dict[str, str]:
-    """What brings these servers up, empty: name -> URN."""
+    """The commands that bring these servers up without data: name -> URN."""
     names = {prefix + server for server in servers for prefix in (DELIVERY, CONSUL, NOMAD)}
     return {
         name_of(each): str(each["urn"])

@@ -1,4 +1,4 @@
-"""What the keeper of an environment's forwards is told, and what it answers.
+"""The messages between a command and the keeper of an environment's forwards.
 
 Command and keeper speak over a Unix socket, one JSON object a line. A command says hello and then
 holds the connection for as long as it needs the forwards; its end, however it comes, closes it.
@@ -41,8 +41,8 @@ class Local:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forwarding:
-    """`hosts` by name: each can forward everything. `head_start_s` is that of a host, or of a
-    server, before the next one is tried, too."""
+    """`hosts` by name: each can forward everything. `head_start_s` is the time that a host, or a
+    server, has before the next one is tried, too."""
 
     environment: str
     hosts: Mapping[str, SshHost]
@@ -52,8 +52,8 @@ class Forwarding:
 
     @property
     def digest(self) -> str:
-        """The same for commands that can share a keeper. Not of the names in certificates: that of
-        the gateway is known only to commands that read its certificate."""
+        """A digest that is the same for commands that can share a keeper. It leaves out the names
+        in certificates, because only some commands read the gateway's."""
         nameless = tuple(dataclasses.replace(local, server_name="") for local in self.locals)
         text = dataclasses.replace(self, locals=nameless).to_json()
         return hashlib.sha256(text.encode()).hexdigest()
@@ -63,8 +63,8 @@ class Forwarding:
 
 
 def forwarding_of(plan: PlatformPlan, ssh: SshPlan, leaving: Sequence[str] = ()) -> Forwarding:
-    """Through the servers whose public keys are known: none is if that of the jump host is not.
-    `leaving` as for forwards_of."""
+    """Forwards through the servers whose public keys are known; none counts as known if the jump
+    host's key is not. `leaving` as for forwards_of."""
     servers = {server.name: ssh.hosts[server.name] for server in plan.servers}
     entered = ssh.jump is None or ssh.jump.host_key
     return Forwarding(

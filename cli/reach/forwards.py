@@ -1,4 +1,4 @@
-"""What is forwarded, from which address of the operator's machine to which of the hosts."""
+"""The forwards of an environment: from an address of the operator's machine to hosts."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ VARIABLE = "SLIPWAY_FORWARDS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forward:
-    """`local` is of the operator's machine; each of `targets` gives the same answers. `led` where
-    they are servers of a cluster, which has a leader."""
+    """`local` is an address of the operator's machine; all `targets` give the same answers. `led`
+    is set where they are servers of a cluster with a leader."""
 
     local: Endpoint
     targets: tuple[Endpoint, ...]
@@ -26,8 +26,9 @@ class Forward:
 
 
 def forwards_of(plan: PlatformPlan, leaving: Sequence[str] = ()) -> tuple[Forward, ...]:
-    """None where the operator's machine asks the hosts themselves. `leaving` are addresses of hosts
-    that this update removes: until they are gone, gates ask the control planes there, too."""
+    """The forwards; none where the operator's machine reaches the hosts directly. `leaving` are
+    addresses of hosts that this update removes: until they are gone, gates ask the control planes
+    there, too."""
     return tuple(_forwards(plan, leaving)) if plan.operator.forwarded else ()
 
 
@@ -53,7 +54,8 @@ def _forwards(plan: PlatformPlan, leaving: Sequence[str]) -> Iterator[Forward]:
 
 
 def variables_of(plan: PlatformPlan, leaving: Sequence[str] = ()) -> Mapping[str, str]:
-    """What programs of the operator's machine read to find, and to verify, what is forwarded."""
+    """The variables by which programs of the operator's machine find forwarded addresses and verify
+    the servers behind them."""
     forwards = forwards_of(plan, leaving)
     if not forwards:
         return {}

@@ -207,13 +207,13 @@ class Keeper:
             return
 
     def _order(self, local: Local) -> list[int]:
-        """Of the targets: first the one that answered last."""
+        """The targets in the order of trying: first the one that answered last."""
         last = self._answered.get(local, 0)
         return [*range(last, len(local.targets)), *range(last)]
 
     async def _look_for_a_leader(self, local: Local, session: Session) -> None:
-        """Has a server come first that knows a leader, if one does: a new server answers before it
-        has joined, and then with errors only."""
+        """Puts a server that knows a leader first, if there is one: a new server answers before it
+        has joined, but with errors only."""
         async with self._looking[local]:
             context = operators_context(self._operator)
             if context is None or time.monotonic() - self._looked_s[local] < LOOK_S:

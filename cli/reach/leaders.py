@@ -1,4 +1,4 @@
-"""Whether a server of Consul or Nomad knows its leader, as far as the operator may ask."""
+"""Asks a server of Consul or Nomad, with the operator's certificate, whether it knows a leader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command's hold on the forwards of an environment: they are open while it has one."""
+"""A command's lease of an environment's forwards, which stay open while any command has one."""
 
 from __future__ import annotations
 
@@ -121,7 +121,8 @@ class Lease:
         return json.loads(text) if text else None
 
     def follow(self, environment: str) -> None:
-        """Says what changes. CliError if the keeper ends, which it does only if it is killed."""
+        """Prints every change of state. CliError if the keeper ends, which it does only if it is
+        killed."""
         while state := self.next_state():
             if state["state"] == CLOSED:
                 say_closed(state, environment)
@@ -132,7 +133,7 @@ class Lease:
         )
 
     def end(self) -> None:
-        """Returns when everything is closed that nobody else needs."""
+        """Ends the lease; returns when the forwards that no other command needs are closed."""
         self.connection.settimeout(END_S)
         shared = False
         with suppress(OSError):  # it has ended before, or takes its time

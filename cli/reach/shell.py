@@ -1,4 +1,4 @@
-"""What a person's shell needs to ask the clusters with `nomad` and `consul`."""
+"""The exports that `nomad` and `consul` need in a person's shell."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a restore does besides Pulumi: it decides whether servers are lost, runs the program of
-services/operator that restores, and waits until everybody is back."""
+"""The steps of a restore besides Pulumi: deciding whether servers are lost, running the program of
+services/operator that restores, and waiting until everybody is back."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ REFUSED = (401, 403)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What is left of the servers: whether both clusters have a leader, how many jobs Nomad has,
-    and the servers that have data."""
+    """The state of the servers: whether both clusters have a leader, how many jobs Nomad has, and
+    which servers have data."""
 
     led: bool
     jobs: int
@@ -197,8 +197,8 @@ def _missing(plan: PlatformPlan, both: Clusters) -> Iterator[str]:
 
 
 def _not_registered(plan: PlatformPlan, both: Clusters) -> list[str]:
-    """The servers that Consul's catalog has not, or with the ID of an earlier server. The leader
-    registers one of these services, and the server's agent the other."""
+    """The servers that are missing in Consul's catalog, or listed with the ID of an earlier server.
+    The leader registers one of these services, and the server's agent the other."""
     living = {each["Name"]: each["Tags"].get("id") for each in both.consul.members()}
     catalogs = [both.consul.nodes_with(service) for service in (CONSUL, SERVICE)]
     names = [server.name for server in plan.servers]

@@ -13,7 +13,7 @@ from slipway.plan.figures import Cost
 from slipway.planner.reports.differences import Difference
 from slipway.planner.reports.price_date import dated
 
-_LONGEST_NAME = 32  # of what is never divided
+_LONGEST_NAME = 32  # characters; longer ones may be broken
 
 
 def differences_table(

@@ -1,4 +1,5 @@
-"""A host that is down, has not joined or takes no work, and what mends it."""
+"""A line for a host that is down, has not joined or takes no work, with the command that mends
+it."""
 
 from __future__ import annotations
 

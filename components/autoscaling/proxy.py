@@ -35,7 +35,7 @@ from slipway.plan.platform import PlatformPlan
 # Part of what the plan reserves for the platform's jobs (planner/fleet/packing.py).
 MEMORY_BYTES = 96 << 20
 CPU_MHZ = 30
-SERVED = "http"  # the port for those who read the autoscaler's metrics
+SERVED = "http"  # the port for readers of the autoscaler's metrics
 AUTOSCALER, PROMETHEUS = "autoscaler", "prometheus"  # the ports on loopback
 METRICS_PATH, HEALTH_PATH = "/v1/metrics", "/v1/health"
 QUERY_PATHS = ("/api/v1/query_range", "/api/v1/query")
@@ -54,7 +54,7 @@ def proxy_task(plan: PlatformPlan, job_id: str) -> Task:
 
 
 def query_url(plan: PlatformPlan) -> str:
-    """In the autoscaler's files: Prometheus as it is asked."""
+    """The URL of Prometheus in the autoscaler's files."""
     return f"http://{on_loopback(plan.autoscaling.autoscaler)}:{port(PROMETHEUS)}"
 
 
@@ -81,7 +81,7 @@ def _bootstrap(plan: PlatformPlan, job_id: str) -> File:
 
 
 def _metrics_listener(plan: PlatformPlan) -> _Json:
-    """What may be read of the autoscaler: its other pages have it reload its configuration."""
+    """Passes on the metrics page only: other pages make the autoscaler reload its configuration."""
     endpoint = in_files(plan.autoscaling.autoscaler)
     paths = (METRICS_PATH, HEALTH_PATH)
     routes = read_only(paths, AUTOSCALER, elsewhere=f"only {' and '.join(paths)}\n")

@@ -26,7 +26,7 @@ RENEWED_DAYS_BEFORE = 120  # its end, by the next `up`; fewer for one that lives
 
 
 class OwnAuthority(Protocol):
-    """What the plan does not have of an authority that the user brings: PEM texts."""
+    """The PEM texts of an authority that the user brings, which the plan does not contain."""
 
     @property
     def certificate(self) -> str: ...
@@ -182,7 +182,7 @@ def _facts(plan: PlatformPlan) -> dict[str, object]:
 
 
 def _together(certificates: list[pulumi.Input[str]]) -> pulumi.Output[str]:
-    """One file of certificates, as everybody reads it."""
+    """All certificates in one PEM text."""
     if len(certificates) == 1:
         return pulumi.Output.from_input(certificates[0])
     return pulumi.Output.all(*certificates).apply("".join)

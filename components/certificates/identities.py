@@ -1,4 +1,4 @@
-"""Who a certificate speaks for: the names by which each part of the platform verifies another.
+"""Whom a certificate identifies: the names by which each part of the platform verifies another.
 
 Consul and Nomad accept as a server only a certificate with the name of their servers, so a node's
 certificate cannot serve as one. Clients connect to addresses, which the certificates also contain.
@@ -12,15 +12,15 @@ from components.nomad.jobspec import REGION
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import EnvoyPlan, Node, PlatformPlan, Server
 
-# The machine's own address: health checks of an agent, and what runs beside it.
+# The machine's loopback name and address, for health checks of an agent and for programs beside it.
 LOCALHOST = ("localhost", "127.0.0.1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """The subject of a certificate. `name` is unique in the environment and comes from its
-    configuration, as every name of a resource; `common_name` says it to peers. Only one that
-    `serves` may be used by a server; all may be used by clients."""
+    configuration, as every name of a resource; peers see `common_name`. Every certificate may be
+    used by a client, but by a server only if it `serves`."""
 
     name: str
     common_name: str
@@ -45,7 +45,7 @@ def node(plan: PlatformPlan, host: Node) -> Identity:
 
 
 def operator(plan: PlatformPlan) -> Identity:
-    """Whoever runs `up`, and the gates on that machine: a client only."""
+    """The person who runs `up`, and the gates on that machine: a client only."""
     return Identity(name="operator", common_name="operator", dns_names=(plan.peers.operator,))
 
 
@@ -55,8 +55,8 @@ def job(job_id: str) -> Identity:
 
 
 def gateway(plan: PlatformPlan, envoy: EnvoyPlan) -> Identity:
-    """Envoy as a client of its control plane, which accepts no other node id from it, and of
-    replicas. Who reads its statistics verifies the address."""
+    """Envoy's client certificate, for its control plane and for replicas; xDS accepts only its
+    common name as node id. Readers of Envoy's statistics verify the address."""
     return Identity(
         name=f"job-{envoy.name}",
         common_name=node_id(envoy.listener),
@@ -67,13 +67,13 @@ def gateway(plan: PlatformPlan, envoy: EnvoyPlan) -> Identity:
 
 
 def prometheus(plan: PlatformPlan, job_id: str) -> Identity:
-    """A client of everything that has metrics. Who asks it verifies the address; the autoscaler's
-    proxy, the name."""
+    """A client of everything that has metrics. Clients of Prometheus verify its address; the
+    autoscaler's proxy verifies its name."""
     return _serving(job_id, plan.peers.prometheus, plan.monitoring.prometheus)
 
 
 def autoscaler(plan: PlatformPlan, job_id: str) -> Identity:
-    """A client of Nomad and of Prometheus. Who reads its metrics verifies the address."""
+    """A client of Nomad and of Prometheus. Readers of its metrics verify the address."""
     return _serving(job_id, plan.peers.autoscaler, plan.autoscaling.autoscaler)
 
 
@@ -83,7 +83,7 @@ def node_id(listener: Endpoint) -> str:
 
 
 def control_plane(envoy: EnvoyPlan) -> Identity:
-    """Envoy verifies the name; those who ask for its status, the address."""
+    """Envoy verifies the name; clients that ask for the status verify the address."""
     return _serving(envoy.xds_name, envoy.xds.server_name, envoy.xds)
 
 
@@ -104,5 +104,5 @@ def _host(plan: PlatformPlan, name: str, address: str, *, role: str) -> Identity
 
 
 def _known(listener: Endpoint) -> tuple[str, ...]:
-    """Its address, unless it is not known before the host exists."""
+    """The address as a list; empty where it is not known before the host exists."""
     return (listener.host,) if listener.host else ()

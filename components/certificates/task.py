@@ -42,7 +42,7 @@ def certificate_files(job_id: str, *, change_mode: str) -> tuple[File, ...]:
 
 
 def password(job_id: str) -> str:
-    """In the files of the job's tasks: a password between them, which only this job knows.
+    """A password that the job's tasks share and only this job knows, as a template in their files.
 
     It is a digest of the private key, so nobody has to store it. It stays the same when the
     certificate is renewed, as the key does.

@@ -53,9 +53,9 @@ SNAPSHOTS_ROLE = "slipway-snapshots"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogIn:
-    """What an agent of an introduced host gets for its introduction: a token of Consul, bound to
-    the node that the introduction names. Each agent has an auth method of its own, because Consul
-    grants all rules of a method to every token of it."""
+    """The log-in of an introduced host's agent: its introduction gets it a token of Consul, bound
+    to the node that the introduction names. Each agent has an auth method of its own, because
+    Consul grants all rules of a method to every token of it."""
 
     auth_method: str
     agent: str  # of the host
@@ -186,7 +186,7 @@ def _auth_method_of_hosts(log_in: LogIn, jwks_url: str) -> dict[str, Any]:
 
 
 def _binding_rules_of_hosts(log_in: LogIn) -> list[dict[str, Any]]:
-    """Every token is bound to the node, by which the removal of a host finds it."""
+    """Every token is bound to its node, so that the removal of a host finds the host's tokens."""
     bound = [
         ("node", f"${{value.{NODE_NAME}}}", "may register their node"),
         ("service", log_in.service, "may register themselves"),

@@ -54,8 +54,8 @@ def server_agent(plan: PlatformPlan, server: Server) -> AgentDocument:
 
 
 def _raft_multiplier(server: Server, *, alone: bool) -> int:
-    """Of Consul's election timeouts: its default is for small machines, as is one that several
-    servers share; its guide to production says 1."""
+    """The factor of Consul's election timeouts. Its default suits small machines, also one that
+    several servers share; Consul's guide to production says 1."""
     return 5 if ip_address(server.address).is_loopback and not alone else 1
 
 

@@ -1,4 +1,4 @@
-"""What the gate waits for after the certificate that clients are shown has changed."""
+"""The document of the gate that waits until Envoy shows a changed certificate to clients."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def certificate_document(plan: PlatformPlan) -> dict[str, Any]:
 
 
 def asked_from(plan: PlatformPlan) -> str:
-    """The host whose network reaches every listener, which the operator's machine may not: that of
-    the first Envoy."""
+    """The host that the gate runs on, that of the first Envoy: its network reaches every listener,
+    which the operator's machine may not."""
     envoy = plan.gateway.envoys[0]
     hosts = plan.pool(envoy.pool).hosts
     return next(host.name for host in hosts if host.address == envoy.listener.host)

@@ -103,7 +103,7 @@ class Gateway(SlipwayComponent):
 def _shown_to_clients(
     certificate: CertificatePlan | None,
 ) -> pulumi.Output[Mapping[str, str]] | None:
-    """What the variables contain; secret, because the key is in it."""
+    """The contents of the certificate's variables; secret, because they include the key."""
     if certificate is None:
         return None
     try:

@@ -1,6 +1,6 @@
 """Envoy's bootstrap: its control plane, and the port where it can be observed.
 
-What clients use is not part of it: listener, clusters and routes come over ADS (services/xds).
+The listener for clients, its clusters and its routes come over ADS (services/xds).
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def envoy_bootstrap(
 ) -> _Json:
     """The bootstrap document in Envoy's JSON form.
 
-    Those of `peers` who read Envoy's statistics may do so. `xds_addresses` are the IP addresses of
-    the control plane's replicas, by default the one beside the gateway. The node id is the
+    The names in `peers` say who may read Envoy's statistics. `xds_addresses` are the IP addresses
+    of the control plane's replicas, by default the one beside the gateway. The node id is the
     gateway's address; `--service-node` overrides it.
     """
     return {

@@ -1,9 +1,9 @@
-"""Envoy's admin interface, and the port that passes on what may be read of it.
+"""Envoy's admin interface, and the port that passes on its readable pages.
 
-The admin interface asks nobody who they are, and can end Envoy: whoever reached it over TCP could,
-even a web page. It listens on a socket that only Envoy's own user can open. A listener of Envoy
-itself forwards what the platform reads to that socket, for those who show a certificate of the
-platform, and refuses everything else.
+The admin interface has no authentication, and can end Envoy: over TCP, anybody could, even a web
+page. So it listens on a socket that only Envoy's own user can open. A listener of Envoy itself
+forwards what the platform reads to that socket, for those who show a certificate of the platform,
+and refuses everything else.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ CHAIN, KEY = "cert", "key"  # of the variable
 
 
 class ChangedError(Exception):
-    """The files are not those that the plan was made from."""
+    """The files changed after the plan was made."""
 
 
 def variable_of(job_id: str) -> str:

@@ -1,4 +1,4 @@
-"""What the gate waits for between moving the models' routes and deleting old jobs."""
+"""The document of the gate between moving the models' routes and deleting old jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each host runs from: folders of the cache, named by what they contain."""
+"""The artifacts of each host: folders of the cache, named by what they contain."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def of_node(plan: PlatformPlan, node: Node) -> tuple[str, ...]:
 
 
 def packages(plan: PlatformPlan, node: Node | None) -> dict[str, str]:
-    """What is not brought to a node, or to a server (None), but must be there."""
+    """Debian packages that must be on a node, or on a server (None), because they are not
+    delivered."""
     envoys = {envoy.listener.host for envoy in plan.gateway.envoys}
     if node is None:
         return {}

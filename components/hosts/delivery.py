@@ -1,4 +1,5 @@
-"""What a host gets from the operator's cache and how it is reached: delivery.schema.json."""
+"""The document of a host's delivery (schemas/delivery.schema.json): its artifacts from the
+operator's cache, and how the host is reached."""
 
 from __future__ import annotations
 
@@ -16,12 +17,12 @@ CACHE = "/opt/slipway"  # on a host, for all environments
 
 
 def run_folder(environment: str) -> str:
-    """On a host: what its agents have, and the snapshots."""
+    """The folder on a host for its agents' data and the snapshots."""
     return f"/var/lib/slipway/{environment}"
 
 
 def scratch_folder(environment: str) -> str:
-    """On a host, in memory: its files are gone after a reboot."""
+    """The folder on a host in memory: its files are gone after a reboot."""
     return f"/run/slipway/{environment}"
 
 

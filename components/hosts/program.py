@@ -61,7 +61,7 @@ class Hosts(Protocol):
         machine."""
 
     def preparation(self, host: str, parent: SlipwayComponent) -> Sequence[pulumi.Resource]:
-        """What makes a host able to run programs."""
+        """The resource that prepares a host to run programs."""
 
 
 def secret_json(values: pulumi.Output[Mapping[str, Any]]) -> pulumi.Output[str]:

@@ -64,7 +64,7 @@ class Systemd:
 
 
 def _unit(stage: int) -> dict[str, Any]:
-    """What the agent of a stage needs of its unit (schemas/node.schema.json)."""
+    """The settings of the unit of an agent, by its stage (schemas/node.schema.json)."""
     files = {"open_files": OPEN_FILES}
     units: dict[int, dict[str, Any]] = {
         CONSUL_SERVER: {"user": CONSUL_USER, "limits": files},

@@ -19,7 +19,7 @@ class Joining(Protocol):
 
     @property
     def nomad_server(self) -> Mapping[str, Any]:
-        """What Nomad's servers have to be told of it: a part of their configuration."""
+        """The part of the Nomad servers' configuration that this way of joining needs."""
 
     def tokens(self, plan: PlatformPlan) -> list[dict[str, Any]]:
         """The tokens that Consul knows before hosts join, without secrets."""
@@ -37,5 +37,5 @@ class Joining(Protocol):
         """The part of a node's document that says how its agents log in; None if they do not."""
 
     def admission(self, plan: PlatformPlan, node: Node) -> Mapping[str, Any] | None:
-        """The document of what the operator does before a node can join, and after it has left;
-        None if there is nothing to do."""
+        """The document of the operator's program that admits a node before it joins and forgets it
+        after it has left; None if there is none."""

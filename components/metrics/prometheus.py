@@ -81,11 +81,11 @@ def prometheus_config(plan: PlatformPlan) -> str:
 
 
 def web_config(plan: PlatformPlan) -> str:
-    """Who may ask Prometheus: itself, the autoscaler, the operator, and Consul's agent on the same
-    node, which shows the node's certificate in its check."""
+    """Prometheus's TLS: its clients are itself, the autoscaler, the operator, and Consul's agent on
+    the same node, whose check shows the node's certificate."""
     peers, own_node = plan.peers, in_files(plan.monitoring.prometheus).host
     config = {
-        # It reads this file and those that it names again for each connection.
+        # Prometheus reads this file, and those that it names, again for each connection.
         "tls_server_config": {
             **_certificate_files("cert_file", "key_file", "client_ca_file"),
             "client_auth_type": "RequireAndVerifyClientCert",

@@ -60,7 +60,7 @@ def node_secrets(
 
 
 def gate_document(plan: PlatformPlan, pool: Pool) -> dict[str, Any]:
-    """What services/operator/nomad_nodes.py waits for (schemas/pool-gate.schema.json)."""
+    """The document of services/operator/nomad_nodes.py (schemas/pool-gate.schema.json)."""
     return {
         "schema_version": GATE_SCHEMA_VERSION,
         "address": plan.operator.nomad.url,

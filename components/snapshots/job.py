@@ -19,7 +19,8 @@ operator {
 
 
 def snapshot_job(plan: PlatformPlan, snapshots: SnapshotPlan) -> Job:
-    """Runs on one host, which keeps the files: not on a server, which they are to outlive."""
+    """Runs on one host, which keeps the files. That host is not a server, because the files must
+    outlive the servers."""
     program = plan.node_agent
     return Job(
         id=JOB_ID,

@@ -11,6 +11,6 @@ def url(scheme: str, authority: str) -> str:
 
 
 def beside(address: str, authority: str) -> str:
-    """Another host's address, spoken to as `address` is: what a document says of one host of the
-    platform holds for all."""
+    """The URL of `authority` (host:port) with the scheme of `address`, which all hosts of the
+    platform share."""
     return url(urlsplit(address).scheme, authority)

@@ -1,4 +1,4 @@
-"""Consul's tokens of a host's agents: those that the platform made, and those of a log-in."""
+"""Consul's tokens of a host's agents: those that the platform made, and those from log-ins."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from program.http_json import Api
 
-OURS = "slipway: "  # begins the descriptions of what the platform made
+OURS = "slipway: "  # the prefix of the descriptions of all ACL objects that the platform made
 TOKENS, TOKEN = "/v1/acl/tokens", "/v1/acl/token"
 
 
@@ -32,8 +32,7 @@ def host_of(token: dict[str, Any]) -> str | None:
 
 
 def _logged_in_on(token: dict[str, Any], host: str) -> bool:
-    """By the node that Consul has bound the token to: what else a token says of itself, the host
-    has said."""
+    """Matches Consul's node binding; descriptions are controlled by hosts."""
     bound = [identity["NodeName"] for identity in token.get("NodeIdentities") or []]
     return "AuthMethod" in token and host in bound
 

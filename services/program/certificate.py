@@ -35,10 +35,9 @@ class NamedServer(ssl.SSLContext):
 
 
 def client_context(folder: Path, server_name: str = "") -> ssl.SSLContext:
-    """Trusts only the platform's own authority, and shows the certificate to servers, which are
-    verified by their address, or by `server_name`.
-
-    Raises InputError if a file is missing or unreadable.
+    """Trusts only the platform's own authority, and shows the certificate to servers. Verifies
+    servers by their address, or by `server_name`. Raises InputError if a file is missing or
+    unreadable.
     """
     context = NamedServer(ssl.PROTOCOL_TLS_CLIENT)
     context.server_name = server_name

@@ -1,4 +1,4 @@
-"""What Nomad and Consul know of a host, by its name."""
+"""A host's entries in Nomad and Consul, by its name."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Folders:
 
     @property
     def operator(self) -> Path:
-        """The operator's certificate: of the gates, and of the command line."""
+        """The operator's certificate, which gates and the command line use."""
         return self.run / "operator"
 
     @property
@@ -84,11 +84,12 @@ class Folders:
 
     @property
     def introduction(self) -> Path:
-        """What the operator's admission has brought to this host, until it has joined."""
+        """The introduction that the operator's admission has brought to this host, until it has
+        joined."""
         return self.scratch / "introduction.jwt"
 
     def joined(self, host: str) -> Path:
-        """There once the clusters know the host by credentials of its own."""
+        """The mark that the host has joined the clusters, with credentials of its own."""
         return self.nodes / host / "joined"
 
     def leaving(self, host: str) -> Path:

@@ -1,7 +1,7 @@
 """Addresses that the operator's machine reaches through SSH (schemas/forwards.schema.json).
 
-`slipway` says in SLIPWAY_FORWARDS where it forwards what, for the programs that run beside it. A
-server is verified by a name, because its certificate does not have the operator's addresses.
+`slipway` lists its forwards in SLIPWAY_FORWARDS for the programs that it starts. A server is
+verified by a name, because its certificate does not have the operator's addresses.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VERSIONS = (1,)
 @dataclass(frozen=True)
 class Way:
     """Where to connect to (a URL without a path), and the name in the server's certificate; "" if
-    it has the address."""
+    the certificate has the address."""
 
     address: str
     server_name: str = ""

@@ -165,8 +165,8 @@ class Api:
 def operators(
     address: str, headers: Mapping[str, str] | None = None, *, timeout_s: float = TIMEOUT_S
 ) -> Api:
-    """An API as programs on the operator's machine ask it, with the operator's certificate, and
-    through SSH where `slipway` forwards it."""
+    """A client for programs on the operator's machine, with the operator's certificate, and through
+    SSH where `slipway` forwards the address."""
     return Api(
         address, headers, certificate=of_operator(), timeout_s=timeout_s, way=way_to(address)
     )

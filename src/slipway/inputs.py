@@ -57,12 +57,12 @@ class PlanInputs:
 
     @property
     def without_key(self) -> list[Problem]:
-        """Why the authority that signs cannot."""
+        """Why the signing authority has no usable key."""
         return [each.no_key for each in self._signer if each.no_key]
 
     @property
     def not_valid(self) -> list[Problem]:
-        """Why nobody would accept now what the authority that signs has signed."""
+        """Why nobody would accept the signing authority's certificates now."""
         return [each.not_valid for each in self._signer if each.not_valid]
 
     @property

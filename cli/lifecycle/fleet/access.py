@@ -16,7 +16,8 @@ from slipway.plan.platform import PlatformPlan, SshPlan
 def reaching(
     environment: Environment, plan: PlatformPlan, leaving: Sequence[str] = ()
 ) -> Iterator[Mapping[str, str]]:
-    """As protocol.Lifecycle. `leaving` are addresses of hosts that this update removes."""
+    """As `reaching` in protocol.Lifecycle. `leaving` are addresses of hosts that this update
+    removes."""
     with (
         agent_for(plan.ssh) as agent,
         lease.reaching(environment, plan, agent, leaving) as variables,
@@ -25,7 +26,7 @@ def reaching(
 
 
 def ssh_of(environment: Environment, plan: PlatformPlan) -> SshPlan:
-    """How its hosts are reached over SSH. CliError if they are not."""
+    """How the plan's hosts are reached over SSH. CliError if the files do not say it."""
     if plan.ssh is None:
         raise CliError(
             f'the hosts of "{environment.name}" are not reached over SSH',

@@ -14,7 +14,7 @@ from cli.progress import Phases
 
 
 def down(environment: Environment) -> None:
-    """Files that are wrong do not prevent it, unless they say how the hosts are reached."""
+    """Works despite mistakes in the files, unless hosts must be reached over SSH."""
     phases, plan = Phases(), plan_if_valid(environment)
     with prepared(environment, phases, plan) as (pulumi, _):
         with phases.phase("stack", "in your Pulumi backend"):

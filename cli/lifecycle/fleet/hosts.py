@@ -1,4 +1,4 @@
-"""What the operator does with the machines of a fleet, one by one."""
+"""Operations on the machines of a fleet."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class HostOperations:
     environment: Environment
 
     def reach(self, plan: PlatformPlan, pulumis: str) -> None:
-        """Keeps what runs within reach of other programs until it is interrupted, and prints the
-        variables with which they ask; `pulumis` are Pulumi's, as lines for a shell."""
+        """Keeps the platform within reach of other programs until it is interrupted, and prints the
+        variables that these programs need; `pulumis` are those of Pulumi, as lines for a shell."""
         name, ssh = self.environment.name, ssh_of(self.environment, plan)
         for server in plan.servers:
             known_way(ssh, server.name)
@@ -70,7 +70,7 @@ class HostOperations:
                 lease.follow(name)
 
     def facts(self, plan: PlatformPlan) -> Mapping[str, HostFacts | CliError]:
-        """What each host of the plan says of itself, or why it does not."""
+        """The report of each host of the plan, or why there is none."""
         if plan.ssh is None:
             return {}
         name, hosts, waiting = self.environment.name, plan.ssh.hosts, set(plan.ssh.hosts)
@@ -105,7 +105,7 @@ class HostOperations:
 
     def forget(self, plan: PlatformPlan, host: str, *, sure: bool) -> None:
         """Removes a host that is gone for good from the state and from the clusters, without asking
-        the host. `sure`: it is, although the files still name it."""
+        the host. `sure`: the user confirms it although the files still name the host."""
         name = self.environment.name
         with prepared(self.environment, Phases(), plan) as (pulumi, agent):
             exported = backend.export(pulumi)
@@ -188,7 +188,7 @@ class HostOperations:
 
 
 def _some(hosts: Collection[str]) -> str:
-    """Their names, as far as they fit into a line."""
+    """The names of hosts, as far as they fit into a line."""
     return f"{len(hosts)} hosts" if len(hosts) > NAMED else ", ".join(sorted(hosts))
 
 

@@ -68,7 +68,8 @@ class FleetLifecycle:
 
     @contextmanager
     def asked(self) -> Iterator[Applied]:
-        """What the files say: what was brought up last is not recorded here."""
+        """The addresses in the plan of the files, because this machine has no record of the last
+        `up`."""
         plan = plan_for_clients(self.environment)
         ssh = access.ssh_of(self.environment, plan)
         must_know_a_way(ssh, [server.name for server in plan.servers])

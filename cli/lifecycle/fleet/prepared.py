@@ -35,7 +35,7 @@ def tools(environment: Environment, phases: Phases) -> Iterator[Pulumi]:
 def prepared(
     environment: Environment, phases: Phases, plan: PlatformPlan | None
 ) -> Iterator[tuple[Pulumi, Mapping[str, str]]]:
-    """The same with a way to the hosts of the plan, and the variables of that way."""
+    """`tools` with a way to the hosts of the plan, and the variables of that way."""
     way: AbstractContextManager[Mapping[str, str]] = (
         reaching(environment, plan) if plan else nullcontext({})
     )
@@ -49,5 +49,6 @@ def through(way: Mapping[str, str], pulumi: Pulumi) -> Pulumi:
 
 
 def log_of(environment: Environment) -> Path:
-    """Not in the environment's own folder: that is for processes on this machine."""
+    """The log file. It is not in the environment's own folder, which is for processes on this
+    machine."""
     return environment.pulumi_home / f"{environment.name}.log"

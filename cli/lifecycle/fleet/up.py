@@ -26,9 +26,9 @@ from slipway.plan.platform import PlatformPlan
 
 
 def up(environment: Environment, *, admitted_again: Sequence[str] = ()) -> Report:
-    """Asks no model: its gateway may not be reachable from here. The program's gates have waited
-    for every replica. Hosts that are `admitted_again` are set up and admitted as if they were
-    new."""
+    """Asks no model a question, because the gateway may not be reachable from here. The program's
+    gates have waited for every replica. Hosts that are `admitted_again` are set up and admitted as
+    if they were new."""
     phases = Phases()
     with phases.phase("plan", f"Pulumi.{environment.name}.yaml and its models"):
         inputs = load_inputs(environment.checkout, environment.name)

@@ -1,4 +1,5 @@
-"""What is refused where hosts are processes of this machine, and what to do instead."""
+"""Refusals of operations on hosts where these are processes of this machine, and what to do
+instead."""
 
 from __future__ import annotations
 

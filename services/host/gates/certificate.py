@@ -3,8 +3,8 @@
     certificate_shown.py apply      document in SLIPWAY_DOCUMENT
                                     (schemas/certificate-gate.schema.json)
 
-It connects to each listener as a client does, and compares what it is shown. Whether the
-certificate is a good one was decided before: here nothing is verified.
+It connects to each listener as a client does, and compares what it is shown. The plan has checked
+the certificate already, so nothing is verified here.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def apply(gate: Gate) -> None:
 
 
 def missing(gate: Gate) -> str | None:
-    """Which Envoy does not show the certificate, and what it does instead; None if all do."""
+    """The first Envoy that does not show the certificate, with its answer; None if all show it."""
     for name, place in gate.listeners.items():
         try:
             found = shown(place, gate.server_name)
@@ -86,7 +86,7 @@ def shown(place: tuple[str, int], server_name: str) -> str:
 
 
 def fingerprint(certificate: bytes) -> str:
-    """Of a certificate in DER form."""
+    """The fingerprint of a certificate in DER form."""
     return hashlib.sha256(certificate).hexdigest()
 
 

@@ -15,7 +15,7 @@ SHELL = "--shell=/usr/sbin/nologin"
 
 
 def not_found(users: Iterable[str]) -> list[str]:
-    """Those that were not on the host before there were agents."""
+    """Users made for agents: those that do not exist yet, and those that a unit already has."""
     ours = {user for user in users if user.startswith(PREFIX)}
     return sorted(user for user in ours if not _exists(user) or _has_unit(user))
 
@@ -32,7 +32,7 @@ def owner(user: str) -> Owner:
 
 
 def delete(users: Iterable[str]) -> None:
-    """Those that no unit has any longer."""
+    """Deletes users that no unit uses any longer."""
     for user in users:
         if _exists(user) and not _has_unit(user):
             succeed("userdel", user)

@@ -81,7 +81,7 @@ def _forget_stale_keyring(folder: Path, secrets: Mapping[str, Any]) -> None:
 
 
 def _gossip_key(secrets: Mapping[str, Any]) -> str | None:
-    """Of Consul's agents, and of Nomad's servers."""
+    """The gossip key in the files of a Consul agent or a Nomad server."""
     found: str | None = secrets.get("encrypt") or secrets.get("server", {}).get("encrypt")
     return found
 

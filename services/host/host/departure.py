@@ -1,7 +1,7 @@
 """Removal of a host of this machine: its work moves away first, and the clusters forget it
 afterwards.
 
-By the operator's tokens, which are on the same machine; other hosts drain themselves
+This uses the operator's tokens, which are on the same machine. Other hosts drain themselves
 (self_drain.py), and the operator's admission (services/operator) has the clusters forget them. Both
 matter only to a cluster that keeps running. If it is already gone, or no token for it is left, that
 is logged and the removal continues. A removal that did not finish can be undone.

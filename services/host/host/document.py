@@ -25,10 +25,8 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Unit:
-    """What systemd has to know of an agent, beside what every supervisor does.
-
-    `after` names agents of the same host. Tasks of an agent that `runs_tasks` outlive it, and
-    inherit its limits and whatever it is not allowed to do.
+    """The settings of an agent that only systemd needs. `after` names agents of the same host.
+    Tasks of an agent that `runs_tasks` outlive it, and inherit its limits and restrictions.
     """
 
     user: str

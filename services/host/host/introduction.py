@@ -32,8 +32,8 @@ TOKEN = "token"  # noqa: S105  (the placeholder @token@)
 
 
 def with_tokens(folders: Folders, host: Host, joining: Joining, secrets: JsonObject) -> JsonObject:
-    """The secrets with each agent's token of Consul: of a new log-in if there is an introduction,
-    else the one in its secrets file. Raises HostError if there is neither."""
+    """The secrets with each agent's token of Consul: that of a new log-in if there is an
+    introduction, else the one in the agent's secrets file. Raises HostError if there is neither."""
     agents = dict(secrets["agents"])
     for name, auth_method in joining.auth_methods.items():
         if folders.introduction.exists():
@@ -85,8 +85,8 @@ def _log_in(
 
 
 def _logged_in(servers: Sequence[Api], wanted: JsonObject, host: str) -> JsonObject:
-    """The answer of the first server that has one. Raises the ApiError of the last one that has
-    none, and HostError for an introduction that is refused."""
+    """The log-in's answer from the first server that gives one. Raises the last server's ApiError
+    if none does, and HostError for an introduction that is refused."""
     failure = ApiError("there is no server of Consul")
     for server in servers:
         try:
@@ -109,7 +109,7 @@ def _kept(folders: Folders, host: str, agent: str, secrets: Mapping[str, Any]) -
 
 
 def _at_placeholder(secrets: Any, before: Any) -> str | None:
-    """What `before` has where `secrets` has the placeholder."""
+    """The text in `before` at the place of the placeholder in `secrets`."""
     if secrets == f"@{TOKEN}@":
         return str(before)
     if not isinstance(secrets, dict) or not isinstance(before, dict):

@@ -1,4 +1,4 @@
-"""What a Nomad client waits for before it starts.
+"""The conditions that a Nomad client waits for before it starts.
 
 A Consul agent that has just started looks for its servers and then, at a random moment within three
 seconds, compares its services with the catalog. If a service is being registered at that moment,
@@ -23,13 +23,14 @@ from program.waiting import say, wait_until
 from host.agent_files import agents_on_disk, prerequisites_of, secrets_file
 from host.document import Agent
 
-# Of a unit that starts at boot, or again after a crash. Nomad's servers give a silent node up a
-# little later, so after a crash the agent is back in time also without Consul or a leader.
+# The deadline of a unit that starts at boot, or again after a crash. Nomad's servers give a silent
+# node up a little later, so after a crash the agent is back in time also without Consul or a
+# leader.
 AT_BOOT_S = 30
 
 
 def wait_at_boot(folders: Folders, name: str) -> None:
-    """Raises HostError with what is missing, and the agent then starts without."""
+    """Raises HostError with what is missing; the agent then starts nevertheless."""
     for agent in agents_on_disk(folders):
         if agent.name == name:
             wait_for_prerequisites(folders, agent, AT_BOOT_S)

@@ -59,7 +59,7 @@ def shows_old_certificate(folders: Folders, agent: Agent) -> str | None:
 
 
 def _ask(folders: Folders, agent: Agent, url: str) -> tuple[bytes, str | None]:
-    """The agent's answer, and why there is none."""
+    """(the agent's answer, why there is none)."""
     try:
         with urllib.request.urlopen(  # noqa: S310
             url, timeout=PROBE_TIMEOUT_S, context=_context(folders, agent)

@@ -17,7 +17,7 @@ from host.systemctl import attempt, state_of, systemctl
 from host.tasks import finish, reap, tasks_of
 
 DROP_INS = Path("/run/systemd/system")
-LEAVE_MARGIN_S = 15  # from the drain's deadline to the client's own end
+LEAVE_MARGIN_S = 15  # between the drain's deadline and the client's end
 KILLED_S = 60  # after that
 REPORT_S = 3  # in which a client without tasks tells the servers how they ended
 
@@ -62,7 +62,7 @@ def forget_node(unit: str, folder: Path, host: str, grace_s: int) -> None:
 
 
 def _mark(folder: Path) -> Path:
-    """There from the beginning of a drain until it is undone, also after a reboot."""
+    """The mark of a drain, from its beginning until it is undone; it outlasts a reboot."""
     return folder / "drains"
 
 

@@ -19,8 +19,8 @@ RECORD = "endpoint.json"  # in <run>/supervisor: which supervisor the environmen
 
 @dataclass(frozen=True)
 class State:
-    """What the supervisor knows of an agent: a name of supervisord's, and of an agent that has a
-    process the process and since when it runs."""
+    """What the supervisor knows of an agent: its state, by supervisord's name, and its process with
+    its start time, if it has one."""
 
     name: str
     pid: int | None = None
@@ -33,7 +33,7 @@ class State:
 
     @property
     def ended(self) -> bool:
-        """Whether only help will start it again."""
+        """Whether the agent has ended and will not start again without help."""
         return self.name in ("FATAL", "EXITED", "STOPPED")
 
 
@@ -62,10 +62,11 @@ class Supervisor(Protocol):
         """The agent's folder. Returns whose its files will be; None for this program's user."""
 
     def is_current(self, agent: Agent) -> bool:
-        """Whether what is on disk about the agent for the supervisor says what it should."""
+        """Whether the supervisor's configuration of the agent on disk is current."""
 
     def load(self, agent: Agent) -> None:
-        """Write that, and have the supervisor read it. The agent does not run afterwards."""
+        """Write the agent's configuration and have the supervisor read it. The agent does not run
+        afterwards."""
 
     def unload(self, agent: Agent) -> None:
         """End the agent, and have the supervisor forget it."""

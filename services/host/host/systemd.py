@@ -132,7 +132,7 @@ class Systemd:
             self_drain.forget_node(self._name(agent), folder, host.name, grace_s)
 
     def _running_tasks(self, host: Host) -> Iterator[Agent]:
-        """Its Nomad client, once its document was applied."""
+        """The host's Nomad client, once its document was applied."""
         known = ((agent, self.units.get(agent.name)) for agent in host.agents)
         return (agent for agent, unit in known if unit is not None and unit.runs_tasks)
 
@@ -240,7 +240,8 @@ def _make_way_to(folder: Path) -> None:
 
 
 def _make_folder(folder: Path, mode: int, owner: Owner) -> None:
-    """With everything in it, if it belonged to another user."""
+    """Creates the folder, or gives it to the owner, with everything in it if it belonged to another
+    user."""
     folder.mkdir(mode=mode, exist_ok=True)
     folder.chmod(mode)
     if folder.stat().st_uid != owner.uid:

@@ -24,7 +24,8 @@ LIMITS = {"open_files": "LimitNOFILE", "locked_memory": "LimitMEMLOCK"}
 # The kernel ends a task before an agent. Nomad gives every task 0 again.
 OOM_SCORE = -500
 
-# Reads what everyone may read, writes nothing, and asks the kernel for nothing unusual.
+# Options for a unit that reads only what everyone may read, writes nothing, and needs nothing
+# unusual of the kernel.
 SANDBOX = (
     ("UMask", "0077"),
     ("NoNewPrivileges", "yes"),
@@ -64,9 +65,10 @@ SANDBOX_OF_WATCHER = (
     ("RestrictAddressFamilies", "AF_UNIX"),
     ("PrivateNetwork", "yes"),
 )
-# What tasks can do without, and no more, because they inherit it. No option here may give the agent
-# a mount namespace (ProtectSystem, PrivateTmp and most others do): a restarted agent would not see
-# the mounts of its running tasks. None may be about devices: ProtectClock takes the GPUs away.
+# Restrictions of the agent that runs tasks; tasks inherit them, so only those that tasks can live
+# with. No option here may give the agent a mount namespace (ProtectSystem, PrivateTmp and most
+# others do): a restarted agent would not see the mounts of its running tasks. None may be about
+# devices: ProtectClock takes the GPUs away.
 SANDBOX_OF_TASKS = (
     ("UMask", "0022"),
     (
@@ -152,7 +154,7 @@ def _service(
         # Paths of Unix sockets (Nomad's plugins, engines) must not exceed 107 characters.
         yield "Environment", _quoted(f"TMPDIR={folders.scratch}")
     if waits:
-        # Its failure (-) does not keep the agent from its tasks: then it starts without.
+        # If the wait fails, the agent starts nevertheless (-), because its tasks need it.
         yield "ExecStartPre", f"-{_command(_await(agent, folders))}"
         yield "TimeoutStartSec", str(AT_BOOT_S + START_MARGIN_S)
     yield "ExecStart", _command(agent.command)

@@ -1,4 +1,5 @@
-"""The introduction of a host, and what earlier machines of its name have left in the clusters."""
+"""The introduction of a host, and the removal of what earlier machines of its name have left in the
+clusters."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from program.http_json import Api, answered
 
 @dataclass(frozen=True)
 class Ids:
-    """By which the clusters know a machine's agents, whatever its name; "" before they began."""
+    """The IDs of a machine's agents in the clusters, which do not depend on its name; "" before the
+    agents have started."""
 
     nomad: str
     consul: str

@@ -68,7 +68,7 @@ def apply(admission: Admission, nomad: Api, consul: Api) -> None:
 
 
 def _look(connection: Connection, host: str, folders: Folders) -> tuple[Ids, bool]:
-    """By what the clusters know the host's agents, and whether they have joined."""
+    """The IDs of the host's agents in the clusters, and whether they have joined."""
     look = _quoted(
         LOOK,
         client=folders.agent(host, "nomad") / "data/client/client-id",

@@ -21,7 +21,7 @@ def size_bytes(cache: Path, artifact: str) -> int:
 
 
 def write(cache: Path, artifacts: Iterable[str], target: IO[bytes]) -> None:
-    """Links are followed: where they point to exists on the operator's machine only."""
+    """Links are followed, because their targets exist on the operator's machine only."""
     with tarfile.open(fileobj=target, mode="w|", dereference=True) as archive:
         for artifact in artifacts:
             if not (cache / artifact).is_dir():

@@ -1,4 +1,5 @@
-"""What a host is to have, as the Pulumi program describes it (schemas/delivery.schema.json)."""
+"""The artifacts that a host is to have, as the Pulumi program describes them
+(schemas/delivery.schema.json)."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def read_delivery(document: JsonObject) -> Delivery:
 
 
 def read_way(ssh: JsonObject) -> tuple[Place, Place | None]:
-    """The place of a host, and that of the host through which it is reached, if there is one."""
+    """Where the host's SSH server listens, and where that of its jump host does, if there is
+    one."""
     place = {key: value for key, value in ssh.items() if key != "jump"}
     jump = ssh["jump"]
     return Place(**place), Place(**jump) if jump else None

@@ -1,4 +1,4 @@
-"""What a host must be like before anything is brought there."""
+"""The requirements that a host must meet before anything is brought there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from delivery.ssh import Connection
 
 ARCHITECTURE = "x86_64"
 OLDEST_GLIBC = (2, 35)  # that the tools and environments are built for
-# Certificates and join credentials are valid from a moment on.
+# A wrong clock makes certificates and join credentials invalid.
 CLOCK_TOLERANCE_S = 30
 MEBIBYTE = 1 << 20
 

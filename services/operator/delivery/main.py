@@ -29,7 +29,7 @@ from delivery.ssh import Connection, UnreachableError, connected
 
 REPORT_VERSION = 1  # of what `examine` prints (schemas/host-report.schema.json)
 
-# The list of what an environment uses is written last, and read by other environments' removals.
+# The list of an environment's artifacts is written last; removals of other environments read it.
 RECEIVE = """
 set -e
 umask 022

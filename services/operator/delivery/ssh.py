@@ -73,7 +73,7 @@ class Connection:
 
     @contextmanager
     def writing_to(self, command: str) -> Iterator[IO[bytes]]:
-        """The standard input of a command, whose errors are raised at the end."""
+        """The standard input of a command; its failure is raised at the end of the block."""
         with subprocess.Popen(
             self._arguments(command),
             stdin=subprocess.PIPE,

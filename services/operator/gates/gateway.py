@@ -1,4 +1,4 @@
-"""The gateway as its control planes see it: found through Consul, asked over HTTP."""
+"""The gateway as its control planes see it. They are found through Consul and asked over HTTP."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Gateway:
 
     def unknown_replicas(self, addresses: Mapping[str, set[str]]) -> str | None:
         """Which Envoy or control plane does not know all `addresses` ("host:port" by service) as
-        healthy; None if all do. A control plane that does not answer is one that may not know."""
+        healthy; None if all do. A control plane that does not answer counts as one that does not
+        know."""
         if not self.envoys:
             return None
         try:

@@ -24,7 +24,7 @@ def newest_event(allocation: JsonObject) -> str:
 
 
 def failing_task(allocation: JsonObject) -> str:
-    """The task that was restarted most often, which may be the one before the server."""
+    """The task that was restarted most often, which may be a task that runs before the server."""
     states: dict[str, JsonObject] = allocation["TaskStates"]
     return max(states, key=lambda name: int(states[name]["Restarts"]))
 

@@ -23,8 +23,9 @@ from gossip.keyrings import KEYRINGS, Keyring
 
 SCHEMA = "gossip.schema.json"
 SCHEMA_VERSION = 1
-# For so long the way to a cluster may be interrupted. A cluster taken for one that does not run
-# would get the key agent by agent, and those with the new one would not hear the others.
+# How long the way to a cluster may be interrupted. If a running cluster were taken for a stopped
+# one, its agents would get the key one by one, and those with the new key would not hear the
+# others.
 SILENCE_S = 20.0
 
 

@@ -25,8 +25,8 @@ class Family:
     """How one `model_type` is built.
 
     `parts` are always there; those in `switches` where their key is true. Keys in `only` must have
-    that value. Where there is `vision`, `text_config` has the text model's keys, and the file may
-    also have them at the top.
+    that value. In a family with `vision`, the text model's keys are in `text_config`, or at the top
+    of the file.
     """
 
     defaults: Defaults

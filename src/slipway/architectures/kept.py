@@ -109,8 +109,7 @@ class PartlyKeptError(Exception):
 
 
 def kept_matrices(architecture: Architecture, is_kept: Matcher) -> tuple[Unquantized, ...]:
-    """What is kept, with the layers; a matrix that is kept wherever it is has none.
-
+    """The kept matrices with their layers; without layers where a matrix is kept in all of them.
     Raises PartlyKeptError.
     """
     by_layers: dict[tuple[int, ...] | None, list[MatrixName]] = {}

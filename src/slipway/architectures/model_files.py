@@ -1,4 +1,4 @@
-"""The architectures that model files name and the catalog has no key for."""
+"""The architectures that model files name and that have no key in the catalog."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def named_architectures(
 def _of_engine(
     root: Path, model: Model, known: Mapping[str, Architecture]
 ) -> dict[str, Architecture]:
-    """Of `engine.architecture`, a path relative to the model file or a name on the hub."""
+    """The architecture of `engine.architecture`: a path relative to the model file, or a name on
+    the hub."""
     named = model.settings.engine.architecture
     if named is None or named in known:
         return {}
@@ -67,7 +68,8 @@ def _wrong_path(model: Model, message: str) -> ConfigError:
 def _of_source(
     model: Model, known: Mapping[str, Architecture]
 ) -> Iterator[tuple[str, Architecture]]:
-    """Of the weights: their name on the hub, or the folder, if this machine has it as well."""
+    """The architecture of the weights: by their name on the hub, or from their folder if this
+    machine has it."""
     source, named = model.settings.source, model.settings.engine.architecture
     if isinstance(source, HubSource):
         published = find_published(source.hf, known)

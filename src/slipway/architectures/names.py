@@ -11,9 +11,8 @@ CONFIG_ROUTE = "give the path of its config.json"
 
 
 def find_published(name: str, known: Mapping[str, Architecture]) -> tuple[str, Architecture] | None:
-    """What the model that is published under `name`, in any case, is called, and its architecture.
-
-    That is its key in `known`; weights with facts of their own keep their name.
+    """(name in plans, architecture) of the model that is published under `name`, in any case. Its
+    name in plans is its key in `known`; weights with facts of their own keep the published name.
     """
     wanted = name.lower()
     for key, architecture in known.items():
@@ -51,7 +50,7 @@ def _checkpoint(architecture: Architecture, wanted: str) -> Checkpoint | None:
 
 
 def as_published(architecture: Architecture, checkpoint: Checkpoint) -> Architecture:
-    """The architecture as these weights have it, whose own are other ones."""
+    """The architecture with the facts of these weights in place of the original ones."""
     facts = {
         "published_weights": checkpoint.weights,
         "quantization_group": checkpoint.group,

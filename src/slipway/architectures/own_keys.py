@@ -54,7 +54,7 @@ _OWN: Mapping[str, Mapping[str, Spellings]] = {
 
 
 def in_own_words(error: ValidationError, text: Keys) -> ConfigError:
-    """What is wrong, by the key of the file that says so."""
+    """The problem, named by the key of the file that caused it."""
     wrong = error.errors(include_url=False)[0]
     field = str(wrong["loc"][0])
     spellings = _OWN.get(error.title, {}).get(field, (field,))

@@ -24,7 +24,7 @@ from .pem import PemError
 from .signing import must_allow, must_sign
 
 PARTS = ("replica", "gateway", "xds", "prometheus", "autoscaler", "operator")
-HIDDEN = "[secret]"  # what an offline preview has in the place of secrets
+HIDDEN = "[secret]"  # an offline preview shows this instead of a secret
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class _Reader:
         return pem.written_key(key)
 
     def _text(self, place: str, name: str) -> str | None:
-        """The text of a key, HIDDEN where it cannot be seen, None where it should be and is not."""
+        """The text of a key; HIDDEN where it cannot be read here, None where it is missing."""
         if place == "key":
             if not self._file(name).exists():
                 return None

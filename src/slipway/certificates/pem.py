@@ -44,7 +44,7 @@ def file_in(root: Path, name: str) -> Path:
 
 
 def read(path: Path) -> str:
-    """The text of a file. What it has around its PEM blocks may be in any encoding."""
+    """The text of a file. Text around its PEM blocks may be in any encoding."""
     try:
         text = path.read_text(encoding="ascii", errors="replace")
     except FileNotFoundError:
@@ -137,8 +137,8 @@ def belongs(key: PrivateKey, certificate: x509.Certificate) -> bool:
 
 
 def must_be_strong(certificate: x509.Certificate) -> None:
-    """PemError for a key or a signature that can be forged, or that peers do not know. The
-    signature of a self-signed certificate proves nothing, and still names its age."""
+    """PemError for a key or a signature that can be forged, or of a kind that peers do not support.
+    The signature of a self-signed certificate proves nothing, and still names its age."""
     must_have_a_strong_key(certificate)
     must_have_a_strong_signature(certificate)
 
@@ -197,5 +197,5 @@ def written(chain: Sequence[x509.Certificate]) -> str:
 
 
 def written_key(key: PrivateKey) -> str:
-    """The same text whatever the form of its file was: PKCS #8, not encrypted."""
+    """The key as PKCS #8, not encrypted, whatever the form of its file was."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()

@@ -1,4 +1,4 @@
-"""What a certificate must say to sign for the platform."""
+"""Checks that a certificate may sign for the platform."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from .imports import imported_modules
 DIGEST_LENGTH = 12
 
 SERVICES = ("engine_sim", "host", "operator", "triton_vllm", "xds")
-SHARED = "program"  # the package that services share; their folders have a link to it
+SHARED = "program"  # the package that services share, by a link in their folders
 
 # For the services that replicas run, the files that run on nodes; relative to the service's folder.
 ENTRYPOINTS = {"engine_sim": "engine_sim.py", "triton_vllm": "launcher.py"}

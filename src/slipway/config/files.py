@@ -26,8 +26,7 @@ def stack_file(environment: str) -> str:
 
 
 def file_of_host(root: Path, environment: str, host: str) -> str:
-    """The file in which somebody has to change a host that is listed: the inventory or the stack
-    file. Raises ConfigError."""
+    """The file that lists the host: the inventory or the stack file. Raises ConfigError."""
     settings = load_environment(root, environment).settings
     inventory = settings.inventory if isinstance(settings, MetalSettings) else None
     if inventory is not None:

@@ -1,4 +1,4 @@
-"""The gateway, and how clients know it."""
+"""The gateway, and the certificate that it shows clients."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .base import Ipv4, ResourceName, Settings
 
 class CertificateSettings(Settings):
     """`cert` is the certificate and those of its issuers, PEM, its own first; `key` is its private
-    key. `name` is the name by which clients know the gateway, by default the first one in the
-    certificate. `ca` has the certificates by which the command line knows it, by default those that
-    the operator's machine trusts."""
+    key. `name` is the host name that clients use, by default the first one in the certificate. `ca`
+    has the authorities by which the command line verifies the gateway, by default those that the
+    operator's machine trusts."""
 
     EXAMPLE = "{cert: tls/fullchain.pem, key: tls/privkey.pem}"
     cert: str
@@ -23,8 +23,8 @@ class CertificateSettings(Settings):
 
 
 class GatewaySettings(Settings):
-    """`address` is one address for the Envoys of all hosts of the pool: one of the living hosts has
-    it. It belongs to none of them otherwise. With a `certificate`, clients speak TLS."""
+    """`address` is shared by the Envoys of all hosts of the pool: one living host has it at a time.
+    It must not be the own address of any host. With a `certificate`, clients speak TLS."""
 
     EXAMPLE = "{pool: edge, port: 8080}"
     pool: ResourceName = "edge"

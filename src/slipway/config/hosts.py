@@ -21,8 +21,8 @@ MOST_KEYS = 5
 
 
 class HostSettings(Settings):
-    """A machine. `ssh` is what differs from slipway:ssh there; `accelerators`, where it is stated,
-    must be what its pool says of every node."""
+    """A machine. `ssh` overrides slipway:ssh for this host; `accelerators`, where it is stated,
+    must be the number that the pool has on every node."""
 
     EXAMPLE = "{name: rack1-3, address: 10.50.0.13}"
     name: ResourceName
@@ -66,8 +66,8 @@ def unplaced(
 def host_problems(
     listed: Iterable[ListedHost], accelerators: Mapping[str, int], cidr: str
 ) -> Iterator[Problem]:
-    """Hosts outside the network, those that are listed twice, and those unlike their pool, whose
-    nodes have so many `accelerators` each."""
+    """Hosts outside the network, hosts that are listed twice, and hosts with another number of
+    `accelerators` than the nodes of their pool."""
     network = ipaddress.IPv4Network(cidr)
     owners: dict[str, str] = {}
     for each in listed:

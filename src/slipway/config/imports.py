@@ -30,7 +30,8 @@ def imported_modules(folder: Path, package: str, files: Iterable[Path]) -> set[P
 
 
 def _named(module: str, names: str) -> Iterator[Path]:
-    """Where a statement's modules would be: its names may be modules, or something in one."""
+    """The paths at which a statement's modules may be: an imported name is a module, or part of
+    one."""
     path = Path(*module.split("."))
     yield from (parent / "__init__.py" for parent in (path, *path.parents[:-1]))
     yield path.with_suffix(".py")

@@ -52,7 +52,7 @@ class ForeignAwsPool(ForeignPool):
 
 
 class MetalSettings(FleetSettings):
-    """`server_hosts` are the machines of the servers; left out, they are only counted.
+    """`server_hosts` are the machines of the servers; without it, servers are only counted.
 
     `inventory` is a file of the checkout with more machines, of servers and pools (inventory.py):
     Environment.settings has them beside those that are listed here.

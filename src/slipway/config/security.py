@@ -1,4 +1,5 @@
-"""What a running environment trusts: a new one is added before an old one goes."""
+"""The certificate authorities and the gossip key of an environment, which can be replaced while it
+runs."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class AutoscalingSettings(Settings):
 
 class EnvironmentSettings(Settings):
     """Settings of every environment. Each target narrows network, pools and models, and refuses
-    what contradicts itself there."""
+    contradictions between its own settings."""
 
     target: str
     network: NetworkSettings
@@ -123,7 +123,8 @@ class EnvironmentSettings(Settings):
         return self
 
     def problems(self, origin: Origin) -> Iterator[Problem]:
-        """Settings that contradict each other, or name what is not there."""
+        """Problems of settings that contradict each other, or name something that does not
+        exist."""
         yield from _reference_problems(self, origin)
         yield from _replica_problems(self.models, origin)
         yield from _budget_problems(self.budget, origin)

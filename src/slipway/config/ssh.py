@@ -1,4 +1,4 @@
-"""How hosts are reached over SSH, and the keys by which they are known."""
+"""How hosts are reached over SSH, and the public keys that identify them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SshSettings(Settings):
 
 
 class HostSshSettings(Settings):
-    """What differs from SshSettings on one host."""
+    """Settings of one host that override SshSettings."""
 
     EXAMPLE = "{user: ops, port: 2222}"
     user: str | None = None

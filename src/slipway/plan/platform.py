@@ -342,7 +342,8 @@ class OwnAuthorityPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorEnvoy:
-    """What the operator's machine asks of one Envoy and of the control plane beside it."""
+    """The addresses at which the operator's machine reaches one Envoy and the control plane beside
+    it."""
 
     listener: Endpoint
     metrics: Endpoint
@@ -351,8 +352,8 @@ class OperatorEnvoy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorPlan:
-    """What the operator's machine runs beside Pulumi, and where its commands, gates and providers
-    find what they ask.
+    """The programs that the operator's machine runs beside Pulumi, and the addresses at which its
+    commands, gates and providers reach the platform.
 
     Where all hosts are this machine, these are the platform's own endpoints. Elsewhere `forwarded`
     is true: they are loopback addresses of the operator's machine, which commands forward over SSH
@@ -369,7 +370,8 @@ class OperatorPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityPlan:
-    """What agents trust each other by: the platform's own authorities as generations."""
+    """The authorities and the gossip key that agents trust. The platform's own authorities are
+    generations (numbers)."""
 
     # Whose certificates everybody accepts; the first signs.
     authorities: tuple[int | OwnAuthorityPlan, ...]
@@ -386,7 +388,7 @@ class SecurityPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerNames:
-    """The names in certificates by which parts of the platform know each other, besides the names
+    """The names in certificates by which parts of the platform verify each other, besides the names
     of Consul's and Nomad's agents."""
 
     replica: str  # every node's: replicas speak for the node they run on
@@ -438,8 +440,8 @@ class PlatformPlan:
     schema_version: int = SCHEMA_VERSION
 
     def servers_of(self, api: Endpoint) -> tuple[Endpoint, ...]:
-        """What the operator's machine asks for `api`, which is operator.consul or operator.nomad:
-        every server; where it is forwarded, the one address that leads to a living server."""
+        """The addresses of `api` (operator.consul or operator.nomad) for the operator's machine:
+        those of all servers or, where they are forwarded, the one that leads to a living server."""
         if self.operator.forwarded:
             return (api,)
         return tuple(api.at(server.address) for server in self.servers)

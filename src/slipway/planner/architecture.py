@@ -20,7 +20,8 @@ MOST_DIFFERENCE = 0.25
 
 
 def find_architecture(model: Model, known: Mapping[str, Architecture]) -> Named | Problem:
-    """What plans call the architecture, and itself, or why its weights are not believed."""
+    """(the architecture's name in plans, the architecture), or the problem with its stated
+    weights."""
     found = _named(model, known)
     if isinstance(found, Problem):
         return found
@@ -28,7 +29,7 @@ def find_architecture(model: Model, known: Mapping[str, Architecture]) -> Named 
 
 
 def stated_bytes_problem(architecture: Architecture) -> Problem | None:
-    """Refuses a sum of a checkpoint's files that its weights cannot have."""
+    """Refuses a checkpoint whose stated bytes differ too much from its counted weights."""
     stated = architecture.published_bytes
     if stated is None:
         return None
@@ -46,8 +47,8 @@ def stated_bytes_problem(architecture: Architecture) -> Problem | None:
 
 
 def _named(model: Model, known: Mapping[str, Architecture]) -> Named | Problem:
-    """The one that the engine names, by its key in `known` or by a name on the hub, else that of
-    the source."""
+    """The architecture that the engine names (a key of `known`, or a name on the hub), else the
+    source's."""
     settings = model.settings
     named, published = settings.engine.architecture, _published_name(settings)
     if published in known:  # with facts of its own: `slipway.architectures.model_files`

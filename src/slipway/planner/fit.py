@@ -187,7 +187,7 @@ def _at_once(deployment: Deployment, memory: DeviceMemory) -> int:
 
 
 def _sure_length(engine: EngineAdapter, replica: AcceleratorReplica) -> int:
-    """The longest length that fits whatever the error, and is long enough for an answer."""
+    """The longest length that surely fits despite the error, at least SHORTEST_LENGTH."""
     memory = engine.device_memory(replica)
     longest = engine.longest_sequence(replica, memory.kv_cache_bytes - memory.error_bytes)
     return min(replica.architecture.context, max(SHORTEST_LENGTH, longest))

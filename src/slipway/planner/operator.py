@@ -1,4 +1,4 @@
-"""What the operator's machine runs, and where it finds what it asks."""
+"""Programs of the operator's machine, and the addresses at which they reach the platform."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ def plan_operator(
     prometheus: Endpoint,
     gateway: GatewayPlan,
 ) -> OperatorPlan:
-    """The endpoints themselves; where hosts are reached over SSH, loopback addresses for them: the
-    first for the clusters, Prometheus and the first Envoy, the following for the other Envoys.
-    The first listener stands for all of them (cli.reach.forwards).
-
-    Certificates do not have these addresses, so their names are verified.
+    """The platform's own endpoints or, where hosts are reached over SSH, loopback addresses that
+    are forwarded to them (cli.reach.forwards): the first one for the clusters, Prometheus and the
+    first Envoy, the following ones for the other Envoys. Clients use the first Envoy's listener for
+    all Envoys. Certificates do not contain these addresses, so clients verify names.
     """
     first, bundle = _first_address(inputs), inputs.artifacts.bundles["operator"]
     if first is None:

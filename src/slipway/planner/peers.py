@@ -40,5 +40,5 @@ def plan_proxy(supply: Supply, environment: str, artifacts: Artifacts) -> TlsPro
 
 
 def proxy_memory_bytes(supply: Supply) -> int:
-    """What each replica on this pool takes for its proxy; 0 where it has none."""
+    """Memory of the proxy beside each replica on this pool; 0 where there is none."""
     return 0 if supply.on_loopback else PROXY_MEMORY_BYTES

@@ -53,7 +53,7 @@ PROMETHEUS_PORT = 9090
 AUTOSCALER_PORT = 8081
 SUPERVISOR_PORT = 9001
 
-# A scrape may fail or be late on a busy machine; after that its values are those of another time.
+# A scrape may fail or be late on a busy machine; older values no longer describe the load.
 SCRAPES_MISSED = 3
 LEAST_SCRAPE_VALID_S = 15
 

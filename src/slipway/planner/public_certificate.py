@@ -1,4 +1,5 @@
-"""How clients speak to the gateway: plain HTTP, or TLS with a certificate of the operator's."""
+"""The gateway's protocol for clients: plain HTTP, or TLS with a certificate that the operator
+brings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a platform's parts trust each other by, and how long."""
+"""The authorities that all parts of a platform trust, and how long their certificates last."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from slipway.config.security import OwnAuthority
 from slipway.inputs import PlanInputs
 from slipway.plan.platform import OwnAuthorityPlan, SecurityPlan
 
-# What an authority signs is valid for the longest of these that it lives itself. A leaf's time must
-# not follow the days that are left, or every update would replace every certificate.
+# A certificate lasts for the longest of these that its authority has left. It must not last exactly
+# as many days as are left, or every update would replace every certificate.
 LEAF_VALID_DAYS = (365, 180, 120)
 
 
@@ -25,7 +25,7 @@ def plan_security(inputs: PlanInputs) -> SecurityPlan:
 
 
 def security_warnings(inputs: PlanInputs) -> Iterator[str]:
-    """About the authority that signs, in its last year."""
+    """Warnings about the authority that signs, in its last year."""
     signer = inputs.own_authorities.get(0)
     if signer is None:
         return
@@ -41,7 +41,7 @@ def security_warnings(inputs: PlanInputs) -> Iterator[str]:
 
 
 def leaf_valid_days(days_left: int) -> int:
-    """How long certificates are valid that an authority signs with so many days left."""
+    """Days a leaf lasts, given the signer's remaining days."""
     return next((days for days in LEAF_VALID_DAYS if days <= days_left), LEAF_VALID_DAYS[-1])
 
 

@@ -158,7 +158,7 @@ class Latency(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySources:
-    """Where the figures of DeviceMemory are from, for people."""
+    """The sources of DeviceMemory's figures, in words."""
 
     parts: Mapping[str, str]  # by the name of the part
     engine: str  # what the engine itself takes

@@ -1,4 +1,4 @@
-"""What to change where none of a model's pools can run it, by the kind of the reasons."""
+"""Advice for a model that none of its pools can run, by the kind of the reasons."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OTHER_ACCELERATORS = "name a pool with other accelerators"
 
 
 def advice(demand: Demand, supplies: Iterable[Supply], model_file: str) -> str:
-    """The change that helps a model which fits on none of these pools of accelerators."""
+    """The change that would let the model fit on one of these pools of accelerators."""
     served = [
         supply
         for supply in supplies

@@ -61,7 +61,7 @@ def ranked(options: Iterable[Option]) -> list[Option]:
 
 
 def meets_as_well(option: Option, other: Option) -> bool:
-    """Whether it is no further from the goal."""
+    """Whether the option is at least as close to the goal as the other one."""
     return _distance(option) <= _distance(other)
 
 

@@ -90,7 +90,7 @@ def assign(
 
 
 def _beaten(chosen: Option, best: Mapping[str, Option], full: Full) -> Iterator[Refusal]:
-    """Why the other pools were not chosen."""
+    """For each pool that was not chosen, the reason."""
     for pool, option in best.items():
         if pool != chosen.supply.pool:
             yield _refusal(pool, full[pool]) if pool in full else refusal(option, chosen)

@@ -189,7 +189,7 @@ def _requests_in_flight(serving: ServingEstimate, load: Load) -> float:
 
 
 def _against(goal: LatencyGoal, serving: ServingEstimate) -> str:
-    """The part of the goal that a request takes most of: "TPOT 59.7 of 60 ms"."""
+    """The goal of which a request uses the largest share: "TPOT 59.7 of 60 ms"."""
     times = (
         ("TTFT", serving.ttft_ms.value, goal.ttft_p95_ms),
         ("TPOT", serving.tpot_ms.value, goal.tpot_p95_ms),
@@ -243,8 +243,8 @@ def _without_load(
 
 
 def _needed(demand: Demand, load: Load, alone: ServingEstimate, startup_s: float) -> Figure:
-    """No more than are allowed where more are no remedy: a single request takes most of the
-    goal, or more than all of it."""
+    """The replicas needed; at most the allowed maximum where more replicas cannot help, because one
+    of them misses the goal with a second request, or with its first."""
     per_replica = alone.requests_per_s
     why = "misses the goal even with a single request"
     if per_replica.value > 0:

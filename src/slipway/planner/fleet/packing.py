@@ -17,7 +17,7 @@ from .placed import Placed, at_maximum, in_use
 # Reserved on each of the gateway's nodes for Envoy, xDS, Prometheus and the Autoscaler: 64 + 97 +
 # 38 MB and a Python process, measured idle (2026-11-21), with room for their caches to grow.
 PLATFORM_JOBS = Resources(memory_bytes=GIB, cpu_mhz=500, ports=0)
-# And for what only hosts of their own have: keepalived, and the job that takes snapshots.
+# Reserved in addition on machines of their own, for keepalived and the job that takes snapshots.
 JOBS_OF_HOSTS = Resources(memory_bytes=192 * MIB, cpu_mhz=100, ports=0)
 
 
@@ -41,7 +41,7 @@ def needs(placed: Placed) -> Resources:
     assert engine is not None, "runs on processors"  # noqa: S101
     return Resources(
         memory_bytes=whole_mib(engine.host_memory_bytes) + proxy_memory_bytes(supply),
-        cpu_mhz=engine.cpu_mhz,  # the proxy's is a part of it
+        cpu_mhz=engine.cpu_mhz,  # includes the proxy's
         ports=len(PORTS),
     )
 

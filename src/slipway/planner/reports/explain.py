@@ -60,7 +60,8 @@ def _parameters(model: ModelPlan, architecture: Architecture) -> Iterator[Line]:
 
 
 def _facts(architecture: Architecture) -> tuple[str, str]:
-    """What a number is counted from, and where that is from: nobody has checked a user's file."""
+    """The facts that the numbers are counted from, with their sources: a user's file was not
+    checked."""
     if architecture.is_read:
         return "counted from the model's config.json", f"read from {architecture.source}"
     return "counted from the facts of catalog/models.yaml", _origin(architecture)
@@ -108,7 +109,7 @@ def _memory(
 
 
 def _cache(model: ModelPlan, architecture: Architecture, blocks: str) -> Iterator[Line]:
-    """What tokens and sequences hold of it."""
+    """The KV cache, and how much of it tokens and sequences hold."""
     memory, sequence = model.memory, model.memory.sequence
     engine, groups = model.replica.document["engine"], f", x {model.layout.data} (data parallel)"
     longest, most = engine["max_model_len"], engine["max_num_seqs"]

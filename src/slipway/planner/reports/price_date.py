@@ -1,4 +1,4 @@
-"""How the date of a price is told."""
+"""Dates of prices in words."""
 
 from __future__ import annotations
 

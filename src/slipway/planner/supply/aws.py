@@ -11,7 +11,7 @@ from slipway.planner.units import GIB
 from .local import AGENT_BYTES, AGENTS_PER_HOST, MACHINE_RESERVE_BYTES
 from .supply import MHZ_PER_CORE, Supply, declared_price, price, unknown
 
-# Memory that replicas on processors cannot use: that of the system and of the agents.
+# Memory that the system and the agents take, which replicas on processors cannot use.
 HOST_RESERVE_BYTES = MACHINE_RESERVE_BYTES + AGENTS_PER_HOST * AGENT_BYTES
 
 

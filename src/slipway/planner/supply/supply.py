@@ -51,7 +51,7 @@ class Supply:
 
     @property
     def sustained_gbps(self) -> float:
-        """What a node's network carries for long."""
+        """The rate that a node's network sustains."""
         return self.network_sustained_gbps or self.network_gbps
 
     @property

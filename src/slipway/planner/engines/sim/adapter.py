@@ -25,7 +25,7 @@ from slipway.planner.supply.supply import Supply
 
 CPU_MHZ = 100
 ENVIRONMENTS: Mapping[str, str] = {"engine_sim": "aiohttp"}
-PROTOCOLS = ("http", "grpc")  # those of the engine that it simulates
+PROTOCOLS = ("http", "grpc")  # the protocols of the engine that it simulates
 
 
 class SimAdapter:

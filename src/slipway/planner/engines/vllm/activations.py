@@ -1,4 +1,4 @@
-"""What one step of vLLM takes besides weights and KV cache."""
+"""The memory that one step of vLLM takes besides weights and KV cache."""
 
 from __future__ import annotations
 

@@ -251,7 +251,8 @@ class VllmAdapter:
         return Precision(weights=dtype, kv=dtype)
 
     def processor_start(self, model: Model) -> ColdStart:
-        """The limit in the model file: nothing is measured before the first start."""
+        """The startup limit in the model file, because nothing is measured before the first
+        start."""
         load_s = model.settings.timeouts.load_s
         start = Figure(
             value=load_s,
@@ -290,9 +291,9 @@ def settings_of(model: Model) -> VllmEngine:
 
 
 def _dtype(engine: VllmEngine, architecture: Architecture) -> str:
-    """What the replica is told: nothing where vLLM chooses the stated dtype anyway, so that to
-    state it does not restart the replica. That is the dtype of the published weights, but for
-    float32, which vLLM casts down (_resolve_auto_dtype in vllm/config/model.py)."""
+    """The `dtype` argument of the replica; none where vLLM chooses the stated dtype anyway, so that
+    stating it does not restart the replica. vLLM chooses the dtype of the published weights, but
+    casts float32 down (_resolve_auto_dtype in vllm/config/model.py)."""
     stated, published = engine.dtype, architecture.published_weights
     if stated is None or (stated != "float32" and DTYPE_SCHEMES[stated] == published):
         return "auto"
@@ -300,8 +301,8 @@ def _dtype(engine: VllmEngine, architecture: Architecture) -> str:
 
 
 def _quantization(engine: VllmEngine, architecture: Architecture) -> str | None:
-    """What the replica is told: nothing where weights are not quantized, for which vLLM has no
-    name, and nothing that the weights themselves say (get_quant_config in
+    """The `quantization` argument of the replica; none where weights are not quantized, or where
+    the weights themselves state it (get_quant_config in
     vllm/model_executor/model_loader/weight_utils.py)."""
     named = engine.quantization
     if named is None or not is_quantized(named) or named == architecture.published_weights:

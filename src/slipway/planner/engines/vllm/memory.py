@@ -39,7 +39,7 @@ CPU_ENGINE_OVERHEAD_BYTES = 3 * GIB
 
 DTYPE_SCHEMES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
-# What a start takes outside torch after the context is made (0.13 GiB on an H100,
+# Memory that a start takes outside torch after the CUDA context is made (0.13 GiB on an H100,
 # llm-d/llm-d-benchmark#622). The context itself is in the memory that the utilization leaves.
 RUNTIME_BYTES = 133 * MIB
 

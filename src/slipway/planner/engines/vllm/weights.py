@@ -21,8 +21,8 @@ from slipway.planner.units import MIB
 from .activations import ACTIVATION_BYTES
 from .parallelism import expert_slices, stage_layers
 
-# Errors of the weights in starts of servers (docs/benchmarks/memory.md), rounded up: a share, and
-# what small models have besides.
+# Errors of the weights in starts of servers (docs/benchmarks/memory.md), rounded up: a share of the
+# weights, and a constant that counts for small models.
 DENSE_WEIGHTS_ERROR = 0.02
 OTHER_WEIGHTS_ERROR = 0.05
 UNKNOWN_GROUP_ERROR = 0.10
