@@ -11,19 +11,12 @@ from tests.elapsed.modules import roots_of
 from tests.elapsed.refused import files_of_tests, refused_in
 
 CHECKOUT = Path(__file__).parents[2]
-# These still do; nothing is added here.
-NOT_MENDED_YET: tuple[str, ...] = (
-    "services/host/tests",
-    "services/operator/tests",
-    "services/program/tests",
-)
 
 
 def test_no_test_depends_on_how_fast_the_machine_is() -> None:
     found = [
-        f"{path}:{finding}"
+        f"{file.relative_to(CHECKOUT)}:{finding}"
         for file in files_of_tests(CHECKOUT)
-        if not (path := str(file.relative_to(CHECKOUT))).startswith(NOT_MENDED_YET)
         for finding in refused_in(file)
     ]
     assert not found, "\n".join(["a test asserts what, never how fast:", *found])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from fake_clock import Clock
 from host import departure
 from host.document import Departure
 from program.errors import HostError
@@ -22,6 +22,7 @@ LEAVING = Departure(
 class Nomad(Api):
     """A node that drains: its last replica is told to end at the deadline, and takes its time."""
 
+    clock: ClassVar[Clock]
     last_end_s = 0.0
     elections: ClassVar[list[tuple[float, float]]] = []
     taken_back: ClassVar[list[str]] = []
@@ -30,7 +31,7 @@ class Nomad(Api):
         self.must_have_a_leader()
         if path == "/v1/nodes":
             return [{"ID": "1f", "Name": "cpu-0", "Status": "ready"}]
-        ended = time.monotonic() >= self.last_end_s
+        ended = self.clock.now_s >= self.last_end_s
         return [{"Name": "model-m.replica[1]", "ClientStatus": "complete" if ended else "running"}]
 
     def post(self, path: str, body: Any = None) -> Any:
@@ -42,14 +43,15 @@ class Nomad(Api):
             assert body["DrainSpec"]["Deadline"] == DRAIN_S * 1_000_000_000
 
     def must_have_a_leader(self) -> None:
-        if any(begin <= time.monotonic() < end for begin, end in self.elections):
+        if any(begin <= self.clock.now_s < end for begin, end in self.elections):
             raise ApiError("HTTP 500: No cluster leader", 500)
 
 
 @pytest.fixture
-def folders(tmp_path: Path, clock: None, monkeypatch: pytest.MonkeyPatch) -> Folders:
+def folders(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Folders:
     """With the operator's token."""
     monkeypatch.setattr(departure, "operators", Nomad)
+    monkeypatch.setattr(Nomad, "clock", clock, raising=False)
     folders = Folders(run=tmp_path, cache=tmp_path, scratch=tmp_path)
     folders.token("nomad").parent.mkdir()
     folders.token("nomad").write_text("token")
@@ -72,13 +74,16 @@ def test_a_node_that_does_not_drain_is_named_with_what_still_runs(
 
 
 def test_a_drain_is_waited_for_while_the_servers_choose_a_leader(
-    folders: Folders, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folders: Folders,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    began_s = time.monotonic()
+    began_s = clock.now_s
     monkeypatch.setattr(Nomad, "elections", [(began_s, began_s + 20), (began_s + 30, began_s + 50)])
     monkeypatch.setattr(Nomad, "last_end_s", began_s + 60)
     departure.drain(folders, "cpu-0", LEAVING)
-    assert time.monotonic() - began_s >= 60
+    assert clock.now_s - began_s >= 60
     told = capsys.readouterr().out
     assert "cpu-0 drains: HTTP 500: No cluster leader" in told
     assert "not drained" not in told
@@ -96,6 +101,7 @@ def test_a_drain_is_waited_for_while_the_servers_choose_a_leader(
 )
 def test_a_cluster_that_is_gone_is_left_at_once_and_one_that_does_not_answer_later(
     folders: Folders,
+    clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     error: ApiError,
@@ -105,9 +111,9 @@ def test_a_cluster_that_is_gone_is_left_at_once_and_one_that_does_not_answer_lat
         raise error
 
     monkeypatch.setattr(Nomad, "get", fail)
-    began_s = time.monotonic()
+    began_s = clock.now_s
     departure.drain(folders, "cpu-0", LEAVING)
-    assert patience_s <= time.monotonic() - began_s <= patience_s + 1
+    assert patience_s <= clock.now_s - began_s <= patience_s + 1
     assert f"cpu-0: not drained: {error}" in capsys.readouterr().out
 
 
@@ -115,7 +121,7 @@ def test_a_removal_that_is_undone_lets_the_host_accept_work_again(
     folders: Folders, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(Nomad, "taken_back", [])
-    monkeypatch.setattr(Nomad, "elections", [(0.0, time.monotonic() + 5)])
+    monkeypatch.setattr(Nomad, "elections", [(0.0, 5.0)])
     departure.stay(folders, "cpu-0", LEAVING)
     assert Nomad.taken_back == ["/v1/node/1f/drain"]
     assert "cpu-0: its removal is undone" in capsys.readouterr().out

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hangs import HANG_S
 from host import lifecycle
 from host.agent_files import prerequisites_of
 from host.document import Agent, Endpoint, Host, Prerequisites
@@ -107,7 +108,7 @@ def machine() -> Iterator[Machine]:
 
 def said(host: Host) -> str:
     """What the running agent was started with."""
-    with urllib.request.urlopen(host.agents[0].ready_url, timeout=5) as response:
+    with urllib.request.urlopen(host.agents[0].ready_url, timeout=HANG_S) as response:
         content: bytes = response.read()
     return content.decode()
 

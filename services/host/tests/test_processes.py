@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hangs import HANG_S
 from host.processes import Process, end, end_all, read, running
 
 READY = "import sys, time, signal; {}; print('up', flush=True); time.sleep(60)"
@@ -38,7 +39,7 @@ def start() -> Iterator[Start]:
     yield run
     for process in started:
         process.kill()
-        process.wait(timeout=10)
+        process.wait(timeout=HANG_S)
         assert process.stdout is not None
         process.stdout.close()
 
@@ -59,13 +60,13 @@ def test_a_process_is_found_by_a_folder_in_its_environment(start: Start, tmp_pat
 def test_a_process_that_listens_ends_by_the_first_signal(start: Start) -> None:
     process = start()
     assert end([known(process)], grace_s=10) == 0
-    assert process.wait(timeout=10) == -signal.SIGTERM
+    assert process.wait(timeout=HANG_S) == -signal.SIGTERM
 
 
 def test_a_process_that_ignores_it_is_killed(start: Start) -> None:
     process = start(DEAF)
     assert end([known(process)], grace_s=0.2) == 1
-    assert process.wait(timeout=10) == -signal.SIGKILL
+    assert process.wait(timeout=HANG_S) == -signal.SIGKILL
 
 
 def test_a_later_process_with_the_same_id_is_not_touched(start: Start) -> None:
@@ -79,7 +80,7 @@ def test_a_process_that_has_already_ended_is_not_an_error(start: Start) -> None:
     process = start()
     found = known(process)
     process.kill()
-    process.wait(timeout=10)
+    process.wait(timeout=HANG_S)
     assert read(process.pid) is None
     assert end([found], grace_s=0.2) == 0
 
@@ -88,4 +89,4 @@ def test_processes_that_start_meanwhile_are_ended_too(start: Start) -> None:
     first, second = start(), start()
     rounds = [[known(first)], [known(second)], []]
     end_all(lambda: rounds.pop(0), grace_s=10)
-    assert [p.wait(timeout=10) for p in (first, second)] == [-signal.SIGTERM] * 2
+    assert [p.wait(timeout=HANG_S) for p in (first, second)] == [-signal.SIGTERM] * 2

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from cluster import Cluster, passing, running_cluster, wait_until_passing, web_job
+from hangs import HANG_S
 from host import control_groups, mounts, processes
 from host.supervisor import MARK
 from program.certificate import client_context
@@ -103,7 +104,7 @@ def metrics(cluster: Cluster, token: str) -> bytes:
     url = cluster.consul_address(16) + "/v1/agent/metrics?format=prometheus"
     request = urllib.request.Request(url, headers={"X-Consul-Token": token})
     context = client_context(cluster.operators_certificate)
-    with urllib.request.urlopen(request, timeout=10, context=context) as response:
+    with urllib.request.urlopen(request, timeout=HANG_S, context=context) as response:
         content: bytes = response.read()
     return content
 

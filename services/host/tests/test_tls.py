@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 from certificates import NODE, SERVER, Authority, own_der
 from cluster import FILE_SERVER, Cluster, running_cluster, wait_until_passing, web_job
+from hangs import HANG_S
 from host.processes import running
 from program.certificate import FILES, client_context
 from program.http_json import Api, ApiError
@@ -53,7 +54,7 @@ AGENTS = ["Consul's server", "Consul's client", "Nomad's server", "Nomad's clien
 
 
 def get(url: str, context: ssl.SSLContext | None = None) -> bytes:
-    with urllib.request.urlopen(url, timeout=5, context=context) as response:
+    with urllib.request.urlopen(url, timeout=HANG_S, context=context) as response:
         content: bytes = response.read()
     return content
 
@@ -262,7 +263,7 @@ def shown(address: str) -> str:
     parts = urlsplit(address)
     assert parts.hostname
     assert parts.port
-    pem = ssl.get_server_certificate((parts.hostname, parts.port), timeout=5)
+    pem = ssl.get_server_certificate((parts.hostname, parts.port), timeout=HANG_S)
     return fingerprint(pem)
 
 

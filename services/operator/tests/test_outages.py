@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from fake_clock import Clock
 from gates.gateway import Gateway
 from gates.model import Gate, aftermath
 from gates.model_job import STABLE, ModelJob
@@ -88,13 +88,13 @@ def test_an_election_at_any_moment_of_an_exchange_is_waited_for(first: int) -> N
     assert cluster.counts == {"model-m-0": 0, "model-m-1": 2}
 
 
-@pytest.mark.usefixtures("clock")
 def test_a_cluster_that_stays_silent_is_given_up_at_the_deadline_with_what_it_said(
+    clock: Clock,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(GivenUpError, match=r"not ready after 60 s: .*No cluster leader"):
         exchange(Cluster(silent=lambda number: number > 12)).run()
-    assert 60 < time.monotonic() < 80
+    assert 60 < clock.now_s < 80
     assert "model m: GET /v1/job/model-m-1: HTTP 500 No cluster leader" in capsys.readouterr().out
 
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from hangs import HANG_S
 
 
 @pytest.fixture
@@ -27,4 +28,4 @@ def answering() -> Iterator[Callable[[bytes], str]]:
 
     yield start
     for thread in threads:
-        thread.join(timeout=10)
+        thread.join(timeout=HANG_S)

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 import pytest
 import supervisor  # type: ignore[import-untyped]
 from certificates import NODE, SERVER, Authority
+from hangs import HANG_S
 from program.http_json import Api, ApiError
 from program.waiting import wait_until
 
@@ -322,7 +323,7 @@ def passing(consul: Api, service: str) -> list[JsonObject]:
     return found
 
 
-def wait_until_passing(consul: Api, service: str, timeout_s: float = 30) -> JsonObject:
+def wait_until_passing(consul: Api, service: str, timeout_s: float = HANG_S) -> JsonObject:
     def missing() -> str | None:
         try:
             return None if passing(consul, service) else "not passing"

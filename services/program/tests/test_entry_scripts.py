@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hangs import HANG_S
 
 SERVICES = Path(__file__).parents[2]
 SCRIPTS = {
@@ -53,7 +54,7 @@ def apply(
         env=os.environ | folders | {"SLIPWAY_DOCUMENT": json.dumps(document)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=HANG_S,
         check=False,
     )
 
