@@ -161,10 +161,11 @@ def copy_tree(target: Path) -> None:
         check=True,
     ).stdout
     for name in filter(None, listed.decode().split("\0")):
-        source = ROOT / name
-        if source.is_file():
-            destination = target / name
-            destination.parent.mkdir(parents=True, exist_ok=True)
+        source, destination = ROOT / name, target / name
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_symlink():
+            destination.symlink_to(source.readlink())
+        elif source.is_file():
             destination.write_bytes(source.read_bytes())
             destination.chmod(source.stat().st_mode & 0o777)
             os.utime(destination, ns=(source.stat().st_atime_ns, source.stat().st_mtime_ns))

@@ -16,7 +16,8 @@ from .imports import imported_modules
 DIGEST_LENGTH = 12
 
 SERVICES = ("engine_sim", "host", "operator", "triton_vllm", "xds")
-SHARED = "program"  # the package that services share, by a link in their folders
+SHARED = "program"  # the package that some services share
+SHARING = ("host", "operator")  # whose folders have a link to it
 
 # For the services that replicas run, the files that run on nodes; relative to the service's folder.
 ENTRYPOINTS = {"engine_sim": "engine_sim.py", "triton_vllm": "launcher.py"}
@@ -88,7 +89,7 @@ def bundle_files(root: Path, service: str) -> list[Path]:
         folders[:] = [each for each in folders if _runs_on_nodes(each)]
         files = (Path(place, each) for each in names if not each.startswith(_SKIPPED_PREFIXES))
         found += [path.relative_to(folder) for path in files if path.is_file()]
-    if (folder / SHARED).exists():
+    if service in SHARING:
         programs = [path for path in found if path.suffix == ".py"]
         found += imported_modules(folder, SHARED, programs)
     return sorted(found, key=Path.as_posix)
@@ -121,8 +122,9 @@ def requirements_digest(root: Path, environment: str) -> str:
 def _wanted_paths() -> list[str]:
     services = [f"services/{service}" for service in (*SERVICES, SHARED)]
     programs = [f"services/{service}/{program}" for service, program in ENTRYPOINTS.items()]
+    links = [f"services/{service}/{SHARED}" for service in SHARING]
     files = [*REQUIREMENTS.values(), TOOL_PINS, SIMULATOR_PROFILES]
-    return [*services, *programs, *files]
+    return [*services, *links, *programs, *files]
 
 
 def _tool_versions(root: Path) -> dict[str, str]:

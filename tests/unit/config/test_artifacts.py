@@ -11,6 +11,7 @@ from slipway.config.artifacts import (
     REQUIREMENTS,
     SERVICES,
     SHARED,
+    SHARING,
     bundle_digest,
     bundle_files,
     read_artifacts,
@@ -26,6 +27,8 @@ def root(tmp_path: Path) -> Path:
     for service, program in ENTRYPOINTS.items():
         _write(tmp_path / f"services/{service}/{program}", "")
     _write(tmp_path / f"services/{SHARED}/__init__.py", "")
+    for service in SHARING:
+        (tmp_path / f"services/{service}/{SHARED}").symlink_to(f"../{SHARED}")
     for requirements in REQUIREMENTS.values():
         _write(tmp_path / requirements, "httpx==0.28.1\n")
     _write(tmp_path / "toolchain/pins.json", json.dumps({"tools": {"envoy": {"version": "1.2"}}}))
@@ -103,7 +106,12 @@ def test_bundle_files_are_sorted_and_relative(root: Path) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["services/xds", "services/host/requirements.txt", "services/triton_vllm/launcher.py"],
+    [
+        "services/xds",
+        "services/operator/program",
+        "services/host/requirements.txt",
+        "services/triton_vllm/launcher.py",
+    ],
 )
 def test_a_missing_part_of_the_checkout_is_named(root: Path, path: str) -> None:
     (root / path).rename(root / "elsewhere")

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from slipway.config.artifacts import SHARED, bundle_files
+from slipway.config.artifacts import SHARED, SHARING, bundle_files
 from slipway.config.imports import imported_modules
 
 ROOT = Path(__file__).parents[3]
-SHARING = ("host", "operator")
 
 
 def modules_named(file: Path) -> Iterator[Path]:
