@@ -73,8 +73,8 @@ class Machine:
             stage=2,
             command=(sys.executable, str(self.script), address, ":", "8500", command, *files),
             ready_url=f"http://{address}:8500/",
-            ready_timeout_s=10,
-            stop_timeout_s=10,
+            ready_timeout_s=120,
+            stop_timeout_s=120,
         )
         return Host(
             name=name,

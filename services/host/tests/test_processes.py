@@ -14,7 +14,7 @@ import pytest
 from hangs import HANG_S
 from host.processes import Process, end, end_all, read, running
 
-READY = "import sys, time, signal; {}; print('up', flush=True); time.sleep(60)"
+READY = "import sys, time, signal; {}; print('up', flush=True); time.sleep(3600)"
 DEAF = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -59,7 +59,7 @@ def test_a_process_is_found_by_a_folder_in_its_environment(start: Start, tmp_pat
 
 def test_a_process_that_listens_ends_by_the_first_signal(start: Start) -> None:
     process = start()
-    assert end([known(process)], grace_s=10) == 0
+    assert end([known(process)], grace_s=HANG_S) == 0
     assert process.wait(timeout=HANG_S) == -signal.SIGTERM
 
 
@@ -88,5 +88,5 @@ def test_a_process_that_has_already_ended_is_not_an_error(start: Start) -> None:
 def test_processes_that_start_meanwhile_are_ended_too(start: Start) -> None:
     first, second = start(), start()
     rounds = [[known(first)], [known(second)], []]
-    end_all(lambda: rounds.pop(0), grace_s=10)
+    end_all(lambda: rounds.pop(0), grace_s=HANG_S)
     assert [p.wait(timeout=HANG_S) for p in (first, second)] == [-signal.SIGTERM] * 2

@@ -251,7 +251,7 @@ def test_objects_that_leave_the_document_leave_consul_and_those_of_others_stay(
 
 def test_another_management_token_is_refused_and_not_stored(cluster: Cluster) -> None:
     address = cluster.address(1, 4646)
-    document = {"schema_version": 1, "address": address, "leader_timeout_s": 5}
+    document = {"schema_version": 1, "address": address, "leader_timeout_s": 60}
     token = "5f0bb9b1-0000-4000-8000-000000000000"
     secrets = {"schema_version": 1, "management_token": token}
     done = cluster.program("nomad_acl.py", "apply", document=document, secrets=secrets)

@@ -35,7 +35,7 @@ def rotate(cluster: Cluster, system: str, key: str) -> subprocess.CompletedProce
             "system": system,
             "servers": [nowhere, addresses[system]],
             "generation": 2,
-            "timeout_s": 30,
+            "timeout_s": 300,
         },
         secrets={"schema_version": 1, "management_token": cluster.management[system], "key": key},
     )
@@ -98,7 +98,7 @@ def test_without_a_cluster_there_is_nothing_to_replace(cluster: Cluster) -> None
         "system": "consul",
         "servers": [cluster.address(9, 8501)],
         "generation": 2,
-        "timeout_s": 30,
+        "timeout_s": 300,
     }
     secrets = {"schema_version": 1, "management_token": "none", "key": new_key()}
     done = cluster.program("rotate_gossip.py", "apply", document=document, secrets=secrets)
