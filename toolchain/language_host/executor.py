@@ -8,6 +8,7 @@ Imports only the standard library and the `pulumi` package of that interpreter. 
 
 import argparse
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -20,10 +21,13 @@ from types import FrameType
 EXIT_ALREADY_REPORTED = 32
 # The SDK's callers wait in threads: a few for each resource operation that runs in parallel.
 THREADS_PER_OPERATION = 4
+# Nearly all that a program imports and makes lives until it ends.
+COLLECT_CYCLES_AFTER = 100_000  # allocations
 
 
 def main() -> int:
     """Run the program that the arguments name; returns the exit status."""
+    gc.set_threshold(COLLECT_CYCLES_AFTER, 50, 100)
     sys.path.pop(0)  # this script's folder is not part of the program
     missing = ""
     try:
