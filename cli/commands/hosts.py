@@ -1,4 +1,4 @@
-"""Show each host: what the clusters say of it, and what it has."""
+"""Show each host: its state in the clusters, its disk, certificate and units."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def hosts(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
-    """Show each host: what the clusters say of it, and what it has.
+    """Show each host: its state in the clusters, its disk, certificate and units.
 
     Asks Consul and Nomad, and every host over SSH if it is a machine of its own. What does not
     answer is shown with the reason, and what is down or has not joined with the command that mends

@@ -1,4 +1,4 @@
-"""Keep what runs within reach of other programs: nomad, consul, curl, pulumi."""
+"""Keep the platform within reach of other programs: nomad, consul, curl, pulumi."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def reach(stack: Stack = DEFAULT_STACK) -> None:
-    """Keep what runs within reach of other programs: nomad, consul, curl, pulumi.
+    """Keep the platform within reach of other programs: nomad, consul, curl, pulumi.
 
     Prints exports for another shell, and forwards over SSH until Ctrl-C. Slipway's own commands do
     this by themselves, and share the forwards.

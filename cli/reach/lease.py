@@ -44,7 +44,7 @@ def reaching(
     agent: Mapping[str, str],
     leaving: Sequence[str] = (),
 ) -> Iterator[Mapping[str, str]]:
-    """The variables with which programs of this machine find what runs in the environment.
+    """The variables with which programs of this machine find the parts of the environment.
 
     Meanwhile it can be reached at the addresses of plan.operator, through a host that lives; says
     so if there is none. `agent` are the variables of an ssh-agent; `leaving` are addresses of hosts

@@ -53,7 +53,7 @@ def read_only(pages: Iterable[str], cluster: str, *, elsewhere: str) -> list[_Js
 
 
 def forward(cluster: str) -> _Json:
-    return {"cluster": cluster, "timeout": "0s"}  # whoever asks has a timeout of its own
+    return {"cluster": cluster, "timeout": "0s"}  # clients have timeouts of their own
 
 
 def answer(status: int, text: str) -> _Json:

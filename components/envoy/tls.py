@@ -34,8 +34,8 @@ def from_clients(names: Iterable[str], *, own_address: str, protocols: Sequence[
     """The transport socket of a listener that lets in clients with one of these names, and Consul's
     agent on the same node, which shows the node's certificate when it checks a service.
 
-    The node is known by its address, `own_address`, which the platform's jobs on it have in their
-    certificates, too. `protocols` are offered by ALPN.
+    The node is identified by its address, `own_address`, which the certificates of the platform's
+    jobs on it also contain. `protocols` are offered by ALPN.
     """
     own_node = {"san_type": "IP_ADDRESS", "matcher": {"exact": own_address}}
     context = {

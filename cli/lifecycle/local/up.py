@@ -94,8 +94,8 @@ def _bring_up(
 
 
 def _must_be_unchanged(environment: Environment, plan: PlatformPlan) -> None:
-    """The program reads the files itself, and must find what was checked and prepared up to half an
-    hour earlier."""
+    """The program reads the files again, up to half an hour after they were checked; they must not
+    have changed meanwhile."""
     inputs = load_inputs(environment.checkout, environment.name)
     if plan_environment(inputs) != plan:
         raise CliError(

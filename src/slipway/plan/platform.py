@@ -112,7 +112,7 @@ class TlsProxySpec:
     on loopback only."""
 
     server_name: str  # in the certificates of nodes
-    clients: tuple[str, ...]  # the names of whoever may connect
+    clients: tuple[str, ...]  # the names of clients that may connect
     tool: str  # "envoy-1.40.0"
     cpu_mhz: int  # out of the replica's
     memory_bytes: int  # beside the replica's
