@@ -12,8 +12,7 @@ from pulumi.runtime.config import get_config_env
 from slipway.config.errors import ConfigError, raise_if_any
 from slipway.inputs import PlanInputs, load_inputs
 from slipway.plan.platform import PlatformPlan
-from slipway.planner.platform import make_plan
-from stacks.job_ids import with_job_ids
+from stacks.planning import make_plan
 from stacks.platform import Platform
 from stacks.targets import is_built, load
 
@@ -31,7 +30,7 @@ def plan_stack() -> tuple[PlanInputs, PlatformPlan]:
         # the gateway as `slipway up` does.
         for each in inputs.certificate.not_valid if inputs.certificate else ():
             pulumi.log.warn(str(each))
-        return inputs, with_job_ids(make_plan(inputs))
+        return inputs, make_plan(inputs)
     except ConfigError as error:
         raise pulumi.RunError(str(error)) from None
 

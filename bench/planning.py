@@ -35,7 +35,7 @@ from slipway.config.model import Model, parse_model  # noqa: E402
 from slipway.inputs import PlanInputs  # noqa: E402
 from slipway.planner.fleet.demand import Demand, plan_demand  # noqa: E402
 from slipway.planner.fleet.sweep import sweep  # noqa: E402
-from slipway.planner.platform import make_plan  # noqa: E402
+from stacks.planning import make_plan  # noqa: E402
 
 PLAN_BAR_S, SWEEP_BAR_S = 2.0, 1.0
 SWEEP_CONFIGURATIONS = 1_008

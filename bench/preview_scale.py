@@ -35,8 +35,7 @@ from slipway.config.machine import MachineFacts  # noqa: E402
 from slipway.config.ssh import read_host_keys  # noqa: E402
 from slipway.inputs import PlanInputs  # noqa: E402
 from slipway.plan.platform import PlatformPlan  # noqa: E402
-from slipway.planner.platform import make_plan  # noqa: E402
-from stacks.job_ids import with_job_ids  # noqa: E402
+from stacks.planning import make_plan  # noqa: E402
 from stacks.platform import Platform  # noqa: E402
 from stacks.recording import Recording, Registration, record  # noqa: E402
 from stacks.targets import load  # noqa: E402
@@ -105,7 +104,7 @@ def run(write: Callable[[Path], None], stopwatch: Stopwatch, *, into: Recording)
     finally:
         shutil.rmtree(folder)
     stopwatch.lap("read and check the files")
-    plan = with_job_ids(make_plan(inputs))
+    plan = make_plan(inputs)
     stopwatch.lap("plan")
     register(plan, into)
     stopwatch.lap("render and register")

@@ -1,21 +1,13 @@
-"""The plan from which an environment is built: the planner's, with the IDs of the rendered jobs."""
+"""Plans of environments, and what is said of the gateway's certificate."""
 
 from __future__ import annotations
-
-import datetime
 
 from cli.console import say
 from cli.environment import Environment
 from slipway.config.errors import ConfigError, raise_if_any
 from slipway.inputs import PlanInputs, load_inputs, load_inputs_without_certificate
 from slipway.plan.platform import PlatformPlan
-from slipway.planner.platform import make_plan
-from stacks.job_ids import with_job_ids
-
-
-def plan_environment(inputs: PlanInputs, *, today: datetime.date | None = None) -> PlatformPlan:
-    """Raises ConfigError like slipway.planner.platform.make_plan."""
-    return with_job_ids(make_plan(inputs, today=today))
+from stacks.planning import make_plan
 
 
 def must_be_valid_now(inputs: PlanInputs) -> None:
@@ -33,7 +25,7 @@ def warn_of_certificate(inputs: PlanInputs) -> None:
 def plan_of(environment: Environment) -> PlatformPlan:
     """The plan of an environment's files, for commands that do not apply it: the gateway's
     certificate is not read. Raises ConfigError."""
-    return plan_environment(load_inputs_without_certificate(environment.checkout, environment.name))
+    return make_plan(load_inputs_without_certificate(environment.checkout, environment.name))
 
 
 def plan_if_valid(environment: Environment) -> PlatformPlan | None:
@@ -48,6 +40,6 @@ def plan_for_clients(environment: Environment) -> PlatformPlan:
     """Like `plan_of`, for commands that ask the gateway: its certificate, if usable, says how to
     verify the gateway. Raises ConfigError for other mistakes in the files."""
     try:
-        return plan_environment(load_inputs(environment.checkout, environment.name))
+        return make_plan(load_inputs(environment.checkout, environment.name))
     except ConfigError:
         return plan_of(environment)

@@ -16,9 +16,10 @@ from cli.lifecycle.local.refusals import is_this_machine
 from cli.lifecycle.registry import hosts_of, lifecycle_of
 from cli.machine import checks
 from cli.options import DEFAULT_STACK, Json, Stack
-from cli.planning import plan_environment, plan_of
+from cli.planning import plan_of
 from slipway.config.errors import ConfigError
 from slipway.inputs import load_inputs
+from stacks.planning import make_plan
 
 app = typer.Typer(add_completion=False)
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -59,7 +60,7 @@ def _checks(environment: Environment) -> Iterator[checks.Check]:
         return
     yield from lifecycle.machine_checks()
     try:
-        plan = plan_environment(load_inputs(environment.checkout, environment.name))
+        plan = make_plan(load_inputs(environment.checkout, environment.name))
     except ConfigError as error:
         yield _configuration(environment, error)
         return

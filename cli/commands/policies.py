@@ -10,13 +10,13 @@ import typer
 
 from cli.environment import find
 from cli.options import DEFAULT_STACK, Json, Stack
-from cli.planning import plan_environment
 from cli.pulumi.offline import offline_preview
 from cli.pulumi.policy_pack import make_policy_environment, usd_per_hour_before
 from cli.pulumi.policy_report import run_check
 from cli.targets import LOCAL, can_be_built, target_of
 from slipway.inputs import load_inputs
 from slipway.planner.reports.facts import fleet_facts
+from stacks.planning import make_plan
 
 app = typer.Typer(add_completion=False)
 
@@ -38,7 +38,7 @@ def policies(stack: Stack = DEFAULT_STACK, *, json: Json = False) -> None:
     skipped: Sequence[str] = ()
     if not can_be_built(environment):
         today = datetime.datetime.now(tz=datetime.UTC).date()
-        resources = fleet_facts(plan_environment(inputs, today=today))
+        resources = fleet_facts(make_plan(inputs, today=today))
         skipped = RESOURCE_RULES
     else:
         resources = offline_preview(environment)["resources"]

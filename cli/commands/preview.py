@@ -13,7 +13,7 @@ from cli.environment import Environment, find
 from cli.errors import FAILED, WRONG_INPUT, CliError
 from cli.lifecycle.registry import lifecycle_of
 from cli.options import DEFAULT_STACK, PASS_THROUGH, Json, Stack
-from cli.planning import plan_environment, warn_of_certificate
+from cli.planning import warn_of_certificate
 from cli.progress import ToolchainProgress
 from cli.pulumi.offline import offline_preview
 from cli.pulumi.plugins import describe, prepare_plugins
@@ -21,6 +21,7 @@ from cli.pulumi.policy_pack import policy_arguments
 from cli.targets import must_be_built
 from cli.views.offline_tree import offline_tree
 from slipway.inputs import load_inputs
+from stacks.planning import make_plan
 from toolchain import resolve
 
 app = typer.Typer(add_completion=False)
@@ -44,7 +45,7 @@ def preview(
     must_be_built(environment)
     # Mistakes in files come first.
     inputs = load_inputs(environment.checkout, environment.name)
-    plan = plan_environment(inputs)
+    plan = make_plan(inputs)
     warn_of_certificate(inputs)
     if offline:
         _show_offline(environment, context.args, json=json)

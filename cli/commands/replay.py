@@ -18,7 +18,6 @@ from cli.console import print_tables, say, write_json
 from cli.environment import Environment, find
 from cli.errors import FAILED, WRONG_INPUT, CliError
 from cli.options import DEFAULT_STACK, Json, Stack, in_a_folder
-from cli.planning import plan_environment
 from cli.views.replay_table import draw, replay_table
 from slipway.config.artifacts import SIMULATOR_PROFILES
 from slipway.config.errors import suggestion
@@ -26,6 +25,7 @@ from slipway.config.what_if import parse_change
 from slipway.inputs import PlanInputs, load_inputs
 from slipway.plan.platform import JsonObject
 from slipway.planner.reports.replay import replay_fleet
+from stacks.planning import make_plan
 
 app = typer.Typer(add_completion=False)
 
@@ -154,7 +154,7 @@ def _fleet(
     _check_profile(profile, inputs)
     return replay_fleet(
         inputs,
-        plan_environment(inputs, today=datetime.datetime.now(tz=datetime.UTC).date()),
+        make_plan(inputs, today=datetime.datetime.now(tz=datetime.UTC).date()),
         _chosen(inputs, model),
         label=label,
         routing=routing.value,

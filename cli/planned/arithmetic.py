@@ -9,13 +9,13 @@ from cli.console import print_tables, write_json
 from cli.planned.names import no_such_model
 from cli.views.explain_table import explain_table
 from slipway.inputs import PlanInputs
-from slipway.planner.platform import make_plan
+from slipway.planner.platform import draft_plan
 from slipway.planner.reports.explain import explain
 
 
 def show(inputs: PlanInputs, name: str, today: date, *, json: bool) -> None:
     """CliError for a model that is not deployed; ConfigError."""
-    models = {model.name: model for model in make_plan(inputs, today=today).models}
+    models = {model.name: model for model in draft_plan(inputs, today=today).models}
     if name not in models:
         raise no_such_model(name, models, inputs)
     model, catalog = models[name], inputs.catalog

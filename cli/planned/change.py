@@ -8,11 +8,11 @@ from datetime import date
 
 from cli.console import print_tables, say
 from cli.planned.whole import show_tables
-from cli.planning import plan_environment
 from cli.views.differences_table import differences_table
 from slipway.inputs import PlanInputs
 from slipway.plan.document import plan_to_json
 from slipway.planner.reports.differences import differences, new_warnings
+from stacks.planning import make_plan
 
 
 def show(
@@ -25,7 +25,7 @@ def show(
     full: bool,
 ) -> None:
     """Prints how the plans of `files` and `changed` differ. ConfigError for mistakes in either."""
-    before, after = (plan_environment(inputs, today=today) for inputs in (files, changed))
+    before, after = (make_plan(inputs, today=today) for inputs in (files, changed))
     if json:
         sys.stdout.write(plan_to_json(after, before=before))
         return

@@ -9,10 +9,10 @@ from cli.clusters.measured import ask
 from cli.console import print_tables, say, write_json
 from cli.environment import Environment
 from cli.lifecycle.registry import lifecycle_of
-from cli.planning import plan_environment
 from cli.views.comparison_table import comparison_document, comparison_table
 from slipway.inputs import PlanInputs
 from slipway.planner.reports.comparison import compare
+from stacks.planning import make_plan
 
 
 def show(
@@ -26,7 +26,7 @@ def show(
 ) -> None:
     """With `keep`, the measured figures are kept for later plans. ConfigError, and CliError if the
     environment does not answer."""
-    promised = plan_environment(inputs, today=today)
+    promised = make_plan(inputs, today=today)
     with lifecycle_of(environment).asked() as applied:
         measured = ask(applied, inputs, window_s=window_s)
     rows = compare(promised, measured)

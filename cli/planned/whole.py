@@ -9,22 +9,22 @@ from cli.console import print_tables
 from cli.views.capacity_table import capacity_table
 from cli.views.plan_table import plan_table
 from slipway.inputs import PlanInputs
-from slipway.plan.platform import PlatformPlan
-from slipway.planner.platform import make_plan
+from slipway.plan.draft import AnyPlan
+from slipway.planner.platform import draft_plan
 
 
 def show(inputs: PlanInputs, today: date, *, json: bool) -> None:
-    """The tables name no job, so only the document needs the rendered jobs' IDs. ConfigError."""
+    """The tables name no job, so they show the draft. ConfigError."""
     if not json:
-        show_tables(make_plan(inputs, today=today))
+        show_tables(draft_plan(inputs, today=today))
         return
-    from cli.planning import plan_environment  # noqa: PLC0415 - a tenth of the tables' time
     from slipway.plan.document import plan_to_json  # noqa: PLC0415
+    from stacks.planning import make_plan  # noqa: PLC0415 - a tenth of the tables' time
 
-    sys.stdout.write(plan_to_json(plan_environment(inputs, today=today)))
+    sys.stdout.write(plan_to_json(make_plan(inputs, today=today)))
 
 
-def show_tables(planned: PlatformPlan) -> None:
+def show_tables(planned: AnyPlan) -> None:
     if all(pool.hosts for pool in planned.pools):  # names and addresses are known
         print_tables(plan_table(planned))
     print_tables(capacity_table(planned))

@@ -10,8 +10,9 @@ from rich.text import Text
 
 from cli.views.tables import Column, DividedTable, plain_table
 from slipway.config.base import MOST_REPLICAS
+from slipway.plan.draft import AnyModel, AnyPlan
 from slipway.plan.figures import Cost, Figure
-from slipway.plan.platform import ModelPlan, PlatformPlan, Pool
+from slipway.plan.platform import Pool
 from slipway.planner.fleet.layouts import describe_layout
 from slipway.planner.reports.differences import all_warnings
 from slipway.planner.reports.price_date import dated
@@ -24,7 +25,7 @@ sustains. ~ estimate, with its error; = measured. TTFT and TPOT are those of the
 apply to the 95th percentile. --explain MODEL shows the arithmetic with every source."""
 
 
-def capacity_table(plan: PlatformPlan) -> RenderableType:
+def capacity_table(plan: AnyPlan) -> RenderableType:
     """Models, pools of accelerators, refusals, cost and warnings. Prints nothing itself."""
     return Group(
         _needs(plan),
@@ -37,11 +38,11 @@ def capacity_table(plan: PlatformPlan) -> RenderableType:
     )
 
 
-def _has_estimates(plan: PlatformPlan) -> bool:
+def _has_estimates(plan: AnyPlan) -> bool:
     return any(model.serving for model in plan.models)
 
 
-def _needs(plan: PlatformPlan) -> DividedTable:
+def _needs(plan: AnyPlan) -> DividedTable:
     models = plan.models
     return DividedTable(
         f"{plan.environment}: what the models need",
@@ -57,7 +58,7 @@ def _needs(plan: PlatformPlan) -> DividedTable:
     )
 
 
-def _promises(plan: PlatformPlan) -> DividedTable:
+def _promises(plan: AnyPlan) -> DividedTable:
     models = plan.models
     served = [model.serving for model in models]
     return DividedTable(
@@ -77,27 +78,27 @@ def _promises(plan: PlatformPlan) -> DividedTable:
     )
 
 
-def _names(models: Iterable[ModelPlan]) -> Column:
+def _names(models: Iterable[AnyModel]) -> Column:
     return Column("model", [model.name for model in models], justify="left")
 
 
-def _replica(model: ModelPlan) -> str:
+def _replica(model: AnyModel) -> str:
     if not model.accelerator:
         return "processor"
     return f"{model.layout.devices} {model.accelerator} {describe_layout(model.layout)}"
 
 
-def _replicas(model: ModelPlan) -> str:
-    scaling, needed = model.stable.scaling, round(model.replicas_needed.value)
+def _replicas(model: AnyModel) -> str:
+    scaling, needed = model.scaling, round(model.replicas_needed.value)
     count = str(needed) if needed <= MOST_REPLICAS else f">{MOST_REPLICAS}"
     return f"{count} of {scaling.min_replicas}-{scaling.max_replicas}"
 
 
-def _weights(model: ModelPlan) -> str:
+def _weights(model: AnyModel) -> str:
     return f"{model.memory.weights_bytes / _GIB:.1f} GiB {model.precision.weights}"
 
 
-def _startup(model: ModelPlan) -> str:
+def _startup(model: AnyModel) -> str:
     start = model.cold_start.total_s
     return f"{_MARKS[start.basis]}{start.value:.0f} s"
 
@@ -122,7 +123,7 @@ def _goal(met: bool | None) -> Text:
     return Text("met", style="green") if met else Text("missed", style="red")
 
 
-def _pools(plan: PlatformPlan) -> DividedTable:
+def _pools(plan: AnyPlan) -> DividedTable:
     pools = plan.pools
     return DividedTable(
         f"{plan.environment}: what the pools hold",
@@ -152,7 +153,7 @@ def _nodes(pool: Pool) -> str:
     return f"{count} {pool.instance or pool.kind}, {pool.market.replace('_', ' ')}"
 
 
-def _refusals(models: Iterable[ModelPlan]) -> Iterator[Table]:
+def _refusals(models: Iterable[AnyModel]) -> Iterator[Table]:
     rows = [(model, refusal) for model in models for refusal in model.refused]
     if not rows:
         return

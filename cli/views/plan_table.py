@@ -11,20 +11,21 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.views.tables import plain_table
-from slipway.plan.platform import ModelPlan, PlatformPlan, Pool
+from slipway.plan.draft import AnyModel, AnyPlan
+from slipway.plan.platform import Pool
 
 _MIB = 2**20
 _GIB = 2**30
 UNKNOWN = "-"
 
 
-def plan_table(plan: PlatformPlan) -> RenderableType:
+def plan_table(plan: AnyPlan) -> RenderableType:
     """Pools, models and the gateway of a plan. Prints nothing itself."""
     gateway = Text(f"gateway  {plan.gateway.clients.url}  (OpenAI HTTP, Triton gRPC)")
     return Group(_pools(plan), _models(plan), *_warnings(plan), gateway)
 
 
-def _pools(plan: PlatformPlan) -> Table:
+def _pools(plan: AnyPlan) -> Table:
     table = plain_table(f"{plan.environment}: pools")
     for heading in ("pool", "nodes", "addresses"):
         table.add_column(heading, overflow="fold")
@@ -42,13 +43,13 @@ def _pools(plan: PlatformPlan) -> Table:
     return table
 
 
-def _models(plan: PlatformPlan) -> Table:
+def _models(plan: AnyPlan) -> Table:
     table = plain_table(f"{plan.environment}: models")
     table.add_column("model", overflow="fold")
     for heading in ("replicas", "weights", "KV cache", "KV tokens", "a replica", "a change"):
         table.add_column(heading, justify="right", no_wrap=True)
     for model in plan.models:
-        memory, scaling = model.memory, model.stable.scaling
+        memory, scaling = model.memory, model.scaling
         table.add_row(
             model.name,
             f"{scaling.min_replicas}-{scaling.max_replicas} {model.pool}",
@@ -61,7 +62,7 @@ def _models(plan: PlatformPlan) -> Table:
     return table
 
 
-def _change(model: ModelPlan) -> str:
+def _change(model: AnyModel) -> str:
     """Where the replicas of a changed spec start: in the room beside the old ones, or, with
     `surge: 0`, each in the place of an old replica."""
     if model.surge == 0:
@@ -69,21 +70,21 @@ def _change(model: ModelPlan) -> str:
     return f"room for {model.surge_replicas}" if model.surge_replicas else "no room"
 
 
-def _warnings(plan: PlatformPlan) -> Iterator[Text]:
+def _warnings(plan: AnyPlan) -> Iterator[Text]:
     """What an operator should know before a change."""
     for model in plan.models:
-        if model.surge == 0 and model.stable.scaling.min_replicas == 1:
+        if model.surge == 0 and model.scaling.min_replicas == 1:
             yield Text(
                 f"{model.name}: surge: 0 with min 1: no replica serves while a change loads\n"
             )
 
 
-def _reserved(plan: PlatformPlan, pool: Pool) -> str:
+def _reserved(plan: AnyPlan, pool: Pool) -> str:
     """The share of the pool's memory that its models have at their maximum."""
     if not pool.memory_bytes:
         return UNKNOWN
     reserved = sum(
-        model.replica.memory_bytes * model.stable.scaling.max_replicas
+        model.replica.memory_bytes * model.scaling.max_replicas
         for model in plan.models
         if model.pool == pool.name
     )

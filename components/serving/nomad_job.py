@@ -28,6 +28,7 @@ from slipway.plan.platform import (
     AutoscalingPlan,
     JsonObject,
     ModelPlan,
+    ModelWithoutJobs,
     Release,
     ReplicaSpec,
 )
@@ -95,13 +96,13 @@ def _named(release: Release) -> dict[str, str]:
     return {} if release.name == STABLE else {"slipway_release": release.name}
 
 
-def replica_content(model: ModelPlan) -> JsonObject:
+def replica_content(model: ModelWithoutJobs) -> JsonObject:
     """The part of a model's job that cannot change under running replicas, without names that
     contain the spec's digest. Different content needs another job."""
     return _replica_group(model, service="").render()
 
 
-def _replica_group(model: ModelPlan, *, service: str) -> Group:
+def _replica_group(model: ModelWithoutJobs, *, service: str) -> Group:
     replica = model.replica
     return Group(
         name=GROUP,
@@ -117,7 +118,7 @@ def _replica_group(model: ModelPlan, *, service: str) -> Group:
     )
 
 
-def _services(model: ModelPlan, service: str) -> tuple[Service, ...]:
+def _services(model: ModelWithoutJobs, service: str) -> tuple[Service, ...]:
     """One service for each protocol that clients use, and those that only Prometheus uses."""
     # Jobs of several specs can share a service; the gate tells their replicas apart.
     meta = {"model": model.name, "allocation": "${NOMAD_ALLOC_ID}"}
@@ -161,13 +162,13 @@ def _services(model: ModelPlan, service: str) -> tuple[Service, ...]:
     )
 
 
-def _devices(model: ModelPlan) -> Devices | None:
+def _devices(model: ModelWithoutJobs) -> Devices | None:
     if not model.replica.devices:
         return None
     return Devices(name=f"{model.accelerator_vendor}/gpu", count=model.replica.devices)
 
 
-def _server_task(model: ModelPlan, kill_timeout_s: int) -> Task:
+def _server_task(model: ModelWithoutJobs, kill_timeout_s: int) -> Task:
     replica = model.replica
     return Task(
         name="server",

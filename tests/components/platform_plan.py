@@ -11,8 +11,10 @@ from slipway.config.dev import DeploymentSettings
 from slipway.config.document import Origin
 from slipway.config.model import Model, parse_model
 from slipway.config.settings import ReplicaSettings
+from slipway.plan.draft import PlatformDraft
 from slipway.plan.platform import PlatformPlan
-from slipway.planner.platform import make_plan
+from slipway.planner.platform import draft_plan
+from stacks.planning import completed
 from tests.unit.plan.samples import ARTIFACTS, dev_inputs
 
 TOOLS = {
@@ -29,14 +31,19 @@ POOLS = {
 LARGEST = ReplicaSettings(min=1, max=2)
 
 
-def platform_plan(
+def platform_plan(**changes: Any) -> PlatformPlan:
+    """The plan of `platform_draft`, complete."""
+    return completed(platform_draft(**changes))
+
+
+def platform_draft(
     *,
     simulated: Sequence[str] = ("sim",),
     in_turn: Collection[str] = (),
     pools: Mapping[str, Any] = POOLS,
     certificate: PublicCertificate | None = None,
     **changes: Any,
-) -> PlatformPlan:
+) -> PlatformDraft:
     """A plan with smollm2 and the simulated models, all on the pool `cpu`.
 
     Models `in_turn` have `surge: 0`. `changes` replace values of slipway:<key>. With a
@@ -53,7 +60,7 @@ def platform_plan(
     }
     settings = inputs.environment.settings.model_copy(update={"models": deployments})
     environment = replace(inputs.environment, settings=settings)
-    return make_plan(
+    return draft_plan(
         replace(inputs, environment=environment, models=models, certificate=certificate)
     )
 

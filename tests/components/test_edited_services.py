@@ -14,8 +14,7 @@ from bench.hosts_scale import Digests, write_environment
 from bench.preview_scale import read, register
 from slipway.config.artifacts import Artifacts, read_artifacts
 from slipway.inputs import PlanInputs
-from slipway.planner.platform import make_plan
-from stacks.job_ids import with_job_ids
+from stacks.planning import make_plan
 from tests.unit.plan.samples import dev_inputs
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -105,7 +104,7 @@ def inputs(target: str, tmp_path_factory: pytest.TempPathFactory) -> PlanInputs:
 def registered(inputs: PlanInputs, artifacts: Artifacts) -> dict[str, str]:
     """The digests of all resources by name."""
     digests = Digests()
-    register(with_job_ids(make_plan(replace(inputs, artifacts=artifacts))), digests)
+    register(make_plan(replace(inputs, artifacts=artifacts)), digests)
     return digests.digests
 
 

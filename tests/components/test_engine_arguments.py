@@ -15,7 +15,7 @@ from slipway.config.artifacts import REQUIREMENTS
 from slipway.inputs import load_inputs
 from slipway.plan.figures import Layout
 from slipway.plan.platform import ModelPlan
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.unit.plan.samples import ROOT
 from tests.unit.planner.fleets import engine, fleet, model_file
 from toolchain.prepare import environment_folder

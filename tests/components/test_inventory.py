@@ -10,8 +10,7 @@ import yaml
 
 from bench.hosts_scale import Digests, write_environment
 from bench.preview_scale import read, register
-from slipway.planner.platform import make_plan
-from stacks.job_ids import with_job_ids
+from stacks.planning import make_plan
 
 COUNT = 4
 # What every host of the pool is counted in: the facts of the environment and of the pool.
@@ -28,7 +27,7 @@ def registered(folder: Path, *, host: int | None = None, **changes: Any) -> dict
         document["hosts"][host].update(changes)
         file.write_text(yaml.safe_dump(document))
     digests = Digests()
-    register(with_job_ids(make_plan(read(folder))), digests)
+    register(make_plan(read(folder)), digests)
     return digests.digests
 
 
@@ -55,5 +54,5 @@ def test_the_order_of_the_file_means_nothing(tmp_path: Path) -> None:
     hosts = yaml.safe_load(file.read_text())["hosts"]
     file.write_text(yaml.safe_dump({"hosts": hosts[::-1]}))
     digests = Digests()
-    register(with_job_ids(make_plan(read(folder))), digests)
+    register(make_plan(read(folder)), digests)
     assert differing(before, digests.digests) <= SHARED

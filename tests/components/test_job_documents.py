@@ -25,7 +25,7 @@ from slipway.config.model import TimeoutSettings
 from slipway.inputs import load_inputs
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.fleet.packing import PLATFORM_JOBS
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.components.golden import assert_golden, assert_golden_text
 from tests.components.platform_jobs import NAMES, files, platform_jobs
 from tests.components.platform_plan import platform_plan

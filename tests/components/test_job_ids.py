@@ -6,27 +6,28 @@ import dataclasses
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from components.serving.route import service_of_all_specs
 from slipway.inputs import load_inputs
-from slipway.plan.platform import ModelPlan, ReplicaSpec
-from slipway.planner.platform import make_plan
-from stacks.job_ids import with_job_ids
-from tests.components.platform_plan import platform_plan
+from slipway.plan.draft import ModelDraft
+from slipway.plan.platform import ReplicaSpec
+from stacks.planning import completed, make_plan
+from tests.components.platform_plan import platform_draft, platform_plan
 from tests.unit.cli.checkouts import copy_checkout
 
 PRINT_JOB_IDS = """
 from pathlib import Path
 from slipway.inputs import load_inputs
-from slipway.planner.platform import make_plan
-from stacks.job_ids import with_job_ids
-print([m.stable.job_id for m in with_job_ids(make_plan(load_inputs(Path.cwd(), "dev"))).models])
+from stacks.planning import make_plan
+print([m.stable.job_id for m in make_plan(load_inputs(Path.cwd(), "dev")).models])
 """
-RENDERERS = ("components/nomad/jobspec.py", "components/serving/nomad_job.py", "stacks/job_ids.py")
+RENDERERS = ("components/nomad/jobspec.py", "components/serving/nomad_job.py", "stacks/planning.py")
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ def job_ids(checkout: Path) -> str:
 def test_a_comment_in_a_renderer_rolls_no_replica_and_another_rendering_does(
     checkout: Path,
 ) -> None:
-    plan = with_job_ids(make_plan(load_inputs(checkout, "dev")))
+    plan = make_plan(load_inputs(checkout, "dev"))
     before = f"{[model.stable.job_id for model in plan.models]}\n"
     assert before.startswith("['model-smollm2-")
     for renderer in RENDERERS:
@@ -63,26 +64,22 @@ def test_a_comment_in_a_renderer_rolls_no_replica_and_another_rendering_does(
     assert job_ids(checkout) != before
 
 
-def changed(model: ModelPlan, change: Callable[[ModelPlan], ModelPlan]) -> tuple[str, str]:
-    plan = platform_plan()
-    models = tuple(change(each) if each.name == model.name else each for each in plan.models)
-    before, after = with_job_ids(plan), with_job_ids(dataclasses.replace(plan, models=models))
-    (old,) = [each for each in before.models if each.name == model.name]
-    (new,) = [each for each in after.models if each.name == model.name]
-    return old.stable.job_id, new.stable.job_id
+def drafted() -> ModelDraft:
+    return platform_draft().models[0]
+
+
+def changed(**changes: Any) -> tuple[str, str]:
+    """The job's ID before and after a change of the first model."""
+    draft = platform_draft()
+    first, *others = draft.models
+    models = (dataclasses.replace(first, **changes), *others)
+    before, after = completed(draft), completed(dataclasses.replace(draft, models=models))
+    return before.models[0].stable.job_id, after.models[0].stable.job_id
 
 
 def test_changed_scaling_bounds_roll_no_replica() -> None:
-    model = platform_plan().models[0]
-    scaling = dataclasses.replace(
-        model.stable.scaling, min_replicas=2, max_replicas=7, cooldown_s=1
-    )
-    old, new = changed(
-        model,
-        lambda each: dataclasses.replace(
-            each, releases=(dataclasses.replace(model.stable, scaling=scaling),)
-        ),
-    )
+    scaling = dataclasses.replace(drafted().scaling, min_replicas=2, max_replicas=7, cooldown_s=1)
+    old, new = changed(scaling=scaling)
     assert old == new
 
 
@@ -94,15 +91,9 @@ class WiderSpec(ReplicaSpec):
 
 
 def test_a_spec_that_renders_to_the_same_job_rolls_no_replica() -> None:
-    model = platform_plan().models[0]
-    fields = {
-        each.name: getattr(model.replica, each.name) for each in dataclasses.fields(ReplicaSpec)
-    }
-    wider = WiderSpec(**fields, spare=1)
-    spec = dataclasses.replace(model.stable, spec_digest="012def")
-    old, new = changed(
-        model, lambda each: dataclasses.replace(each, replica=wider, releases=(spec,))
-    )
+    replica = drafted().replica
+    fields = {each.name: getattr(replica, each.name) for each in dataclasses.fields(ReplicaSpec)}
+    old, new = changed(replica=WiderSpec(**fields, spare=1))
     assert old == new
 
 
@@ -110,20 +101,33 @@ def test_a_spec_that_renders_to_the_same_job_rolls_no_replica() -> None:
 def test_another_pool_and_another_way_of_replacing_replicas_need_another_job(
     change: dict[str, Any],
 ) -> None:
-    old, new = changed(platform_plan().models[0], lambda each: dataclasses.replace(each, **change))
+    old, new = changed(**change)
     assert old != new
 
 
 def test_what_a_replica_is_given_rolls_it() -> None:
-    model = platform_plan().models[0]
-    replica = dataclasses.replace(model.replica, memory_bytes=2 * model.replica.memory_bytes)
-    old, new = changed(model, lambda each: dataclasses.replace(each, replica=replica))
+    replica = drafted().replica
+    old, new = changed(replica=dataclasses.replace(replica, memory_bytes=2 * replica.memory_bytes))
     assert old != new
 
 
 def test_the_service_and_the_route_go_with_the_job() -> None:
-    alone, in_turn = with_job_ids(platform_plan(in_turn=("sim",))).models[::-1]
+    alone, in_turn = platform_plan(in_turn=("sim",)).models[::-1]
     assert alone.stable.service == alone.stable.job_id
     assert alone.route["backends"] == [{"service": alone.stable.job_id, "weight": 100}]
     assert in_turn.stable.service == "model-sim-all"
     assert in_turn.route["backends"] == [{"service": "model-sim-all", "weight": 100}]
+
+
+@given(
+    name=st.from_regex(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", fullmatch=True),
+    other=st.from_regex(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?(-all|-[0-9a-f]{6})?", fullmatch=True),
+    digest=st.from_regex(r"[0-9a-f]{6}", fullmatch=True),
+)
+def test_a_service_of_all_specs_is_neither_another_models_nor_a_jobs_own(
+    name: str, other: str, digest: str
+) -> None:
+    service = service_of_all_specs(name)
+    assert service != f"model-{other}-{digest}"
+    assert (service == service_of_all_specs(other)) is (name == other)
+    assert len(f"{service}-openai") <= 63

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.app import app
-from cli.planning import plan_environment
 from components.nomad.jobspec import to_json
 from slipway.inputs import load_inputs
 from slipway.plan.platform import PlatformPlan
+from stacks.planning import make_plan
 from stacks.platform import Platform
 from stacks.targets import load
 from tests.components.platform_jobs import files, platform_jobs
@@ -39,7 +39,7 @@ def preview(printed: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def plan() -> PlatformPlan:
-    return plan_environment(load_inputs(ROOT, "dev"))
+    return make_plan(load_inputs(ROOT, "dev"))
 
 
 def test_it_follows_its_schema(preview: dict[str, Any]) -> None:

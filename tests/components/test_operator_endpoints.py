@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from slipway.plan.platform import PlatformPlan
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from stacks.platform import Platform
 from stacks.recording import Recording
 from stacks.targets.metal import TARGET

@@ -21,7 +21,7 @@ from slipway.certificates.own_authority import read_authorities
 from slipway.inputs import PlanInputs
 from slipway.plan.document import plan_to_json
 from slipway.plan.preview import SECRET as SHOWN
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from stacks.platform import Platform
 from stacks.recording import SECRET, SIGNATURE, Recording
 from stacks.targets import load

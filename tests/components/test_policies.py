@@ -15,10 +15,9 @@ import pytest
 from slipway.inputs import load_inputs
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import Server
-from slipway.planner.platform import make_plan
 from slipway.planner.reports.facts import fleet_facts
-from stacks.job_ids import with_job_ids
 from stacks.offline import as_resource
+from stacks.planning import make_plan
 from stacks.platform import Platform
 from stacks.recording import Recording
 from stacks.targets import load
@@ -26,7 +25,7 @@ from tests.components.platform_plan import TOOLS, platform_plan
 from tests.components.recording import record
 from tests.unit.plan.samples import ROOT
 
-AWS = with_job_ids(make_plan(load_inputs(ROOT, "aws")))
+AWS = make_plan(load_inputs(ROOT, "aws"))
 FLEET: list[Any] = list(fleet_facts(AWS))
 REPORT = json.loads((ROOT / "schemas/policy-report.schema.json").read_text())
 

@@ -8,7 +8,7 @@ import pytest
 
 from bench import preview_scale
 from bench.preview_scale import Names, read, register, write_environment
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.counting import calls_during
 
 RESOURCES_PER_MODEL = 4  # the component, its job, its gate, its route

@@ -16,7 +16,7 @@ from components.nomad.addresses import IN_FILES
 from components.nomad.jobspec import File, Job
 from slipway.inputs import load_inputs
 from slipway.plan.platform import PlatformPlan
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.components.platform_jobs import files, platform_jobs
 from tests.components.platform_plan import TOOLS
 from tests.unit.plan.samples import ROOT

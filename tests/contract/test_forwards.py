@@ -30,7 +30,7 @@ from cli.reach.lease import reaching
 from services.program.tests.certificates import Authority
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import PlatformPlan, Server, SshHost, SshPlan
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.contract.sshd import PORT, ssh_server
 from tests.unit.plan.samples import hosts_inputs
 from tests.waiting import HANG_S, until

@@ -27,7 +27,7 @@ ALLOWED = {
         "slipway.plan",
     },
     "components": {"slipway.plan"},
-    "stacks": {"slipway.plan", "components"},
+    "stacks": {"slipway.inputs", "slipway.plan", "slipway.planner", "components"},
     "cli": {"slipway", "stacks", "components", "toolchain"},
     "services": set[str](),
     "toolchain": set[str](),

@@ -27,7 +27,6 @@ from cli.lifecycle.protocol import Report
 from cli.machine.checks import Check
 from cli.machine.preparation import fill_cache
 from cli.machine.ssh_agent import agent_for
-from cli.planning import plan_environment
 from cli.progress import Phases, telling
 from cli.pulumi.authorities import must_sign_now
 from cli.pulumi.host_repairs import removals
@@ -40,6 +39,7 @@ from cli.snapshots.kept import Snapshot
 from slipway.config.files import file_of_host
 from slipway.inputs import load_inputs
 from slipway.plan.platform import PlatformPlan
+from stacks.planning import make_plan
 
 NAMED = 6  # hosts in a line about progress
 
@@ -140,7 +140,7 @@ class HostOperations:
         phases, name = Phases(), self.environment.name
         inputs = load_inputs(self.environment.checkout, name)
         must_sign_now(inputs)
-        plan = plan_environment(inputs)
+        plan = make_plan(inputs)
         ssh = ssh_of(self.environment, plan)
         fill_cache(self.environment, inputs, plan, phases)
         with (

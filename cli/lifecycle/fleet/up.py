@@ -17,12 +17,13 @@ from cli.lifecycle.fleet.access import reaching
 from cli.lifecycle.fleet.prepared import log_of, through, tools
 from cli.lifecycle.protocol import Report
 from cli.machine.preparation import empty_cache, fill_cache
-from cli.planning import must_be_valid_now, plan_environment, warn_of_certificate
+from cli.planning import must_be_valid_now, warn_of_certificate
 from cli.progress import Phases
 from cli.pulumi.authorities import must_sign_now
 from cli.pulumi.process import Pulumi
 from slipway.inputs import load_inputs
 from slipway.plan.platform import PlatformPlan
+from stacks.planning import make_plan
 
 
 def up(environment: Environment, *, admitted_again: Sequence[str] = ()) -> Report:
@@ -34,7 +35,7 @@ def up(environment: Environment, *, admitted_again: Sequence[str] = ()) -> Repor
         inputs = load_inputs(environment.checkout, environment.name)
         must_sign_now(inputs)
         must_be_valid_now(inputs)
-        plan = plan_environment(inputs)
+        plan = make_plan(inputs)
         warn_of_certificate(inputs)
     if plan.ssh is not None:  # what the hosts get comes from this machine's cache
         fill_cache(environment, inputs, plan, phases)

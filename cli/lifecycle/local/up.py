@@ -18,7 +18,7 @@ from cli.lifecycle.local.backend import own_pulumi, prepare_stack
 from cli.lifecycle.protocol import Report
 from cli.machine import checks
 from cli.machine.preparation import empty_cache, fill_cache
-from cli.planning import must_be_valid_now, plan_environment, warn_of_certificate
+from cli.planning import must_be_valid_now, warn_of_certificate
 from cli.progress import Phases
 from cli.protocols.probe import QUESTION, STREAMED_TOKENS, Probe, ask
 from cli.pulumi.authorities import must_follow, must_sign_now
@@ -28,6 +28,7 @@ from cli.pulumi.state import read_state
 from cli.views.gateway_line import gateway_line
 from slipway.inputs import PlanInputs, load_inputs
 from slipway.plan.platform import PlatformPlan
+from stacks.planning import make_plan
 
 ANSWER_TOKENS = 24
 
@@ -42,7 +43,7 @@ def up(environment: Environment) -> Report:
         inputs = load_inputs(environment.checkout, environment.name)
         must_sign_now(inputs)
         must_be_valid_now(inputs)
-        plan = plan_environment(inputs)
+        plan = make_plan(inputs)
         warn_of_certificate(inputs)
         before = recorded(environment)
         agents.must_stay(environment, before, plan)
@@ -97,7 +98,7 @@ def _must_be_unchanged(environment: Environment, plan: PlatformPlan) -> None:
     """The program reads the files again, up to half an hour after they were checked; they must not
     have changed meanwhile."""
     inputs = load_inputs(environment.checkout, environment.name)
-    if plan_environment(inputs) != plan:
+    if make_plan(inputs) != plan:
         raise CliError(
             f"the files of {environment.name} were changed while this command ran",
             fix="run the same command again: it continues from here",

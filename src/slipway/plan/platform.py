@@ -1,6 +1,6 @@
 """PlatformPlan and its parts: what the planner decides, costs and promises included, and what the
 renderers read. Nothing here computes. Addresses, ports, digests and sizes are final at preview: no
-value below depends on a running cluster.
+value below depends on a running cluster. What the planner leaves open is in draft.py.
 """
 
 from __future__ import annotations
@@ -185,8 +185,8 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelPlan:
-    """A model as it will be served: what it needs, costs and promises."""
+class ModelWithoutJobs:
+    """A model as it will be served: what it needs, costs and promises, but not by what names."""
 
     name: str
     aliases: tuple[str, ...]
@@ -202,11 +202,9 @@ class ModelPlan:
     precision: Precision
     protocols: tuple[str, ...]  # a subset of PROTOCOLS: what its replicas speak
     replica: ReplicaSpec  # what its jobs ask for
-    releases: tuple[Release, ...]
     surge: int | None  # 0: a change replaces replicas one by one; None: a full new set starts first
     # Spare replicas beside every model at its maximum: room for a changed spec to start in.
     surge_replicas: int
-    route: JsonObject  # schemas/route.schema.json
 
     # The load it is planned for, and what that takes.
     goal: LatencyGoal
@@ -224,10 +222,22 @@ class ModelPlan:
     refused: tuple[Refusal, ...]  # the pools that were not chosen
     warnings: tuple[str, ...]
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPlan(ModelWithoutJobs):
+    """A model with its jobs, and with its route to them."""
+
+    releases: tuple[Release, ...]
+    route: JsonObject  # schemas/route.schema.json
+
     @property
     def stable(self) -> Release:
         """The release that serves."""
         return next(release for release in self.releases if release.name == STABLE)
+
+    @property
+    def scaling(self) -> ScalingSpec:
+        return self.stable.scaling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -408,7 +418,9 @@ class BudgetPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlatformPlan:
+class PlatformWithoutModels:
+    """What is planned of an environment beside its models."""
+
     environment: str  # "dev"
     target: str  # "dev" | "aws" | "metal"
     datacenter: str
@@ -421,7 +433,6 @@ class PlatformPlan:
     peers: PeerNames
     security: SecurityPlan
     pools: tuple[Pool, ...]
-    models: tuple[ModelPlan, ...]
     gateway: GatewayPlan
     monitoring: MonitoringPlan
     autoscaling: AutoscalingPlan
@@ -448,3 +459,10 @@ class PlatformPlan:
 
     def pool(self, name: str) -> Pool:
         return next(pool for pool in self.pools if pool.name == name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformPlan(PlatformWithoutModels):
+    """A whole environment as it will be built."""
+
+    models: tuple[ModelPlan, ...]

@@ -1,4 +1,4 @@
-"""One model as it will be served: its job, scaling bounds, route and promises."""
+"""One model as it will be served: its replica, scaling bounds, limits and promises."""
 
 from __future__ import annotations
 
@@ -9,16 +9,8 @@ from slipway.config.load import Load
 from slipway.config.model import Model, ModelSettings
 from slipway.config.settings import AutoscalingSettings, Deployment
 from slipway.inputs import PlanInputs
-from slipway.plan.digest import digest
-from slipway.plan.platform import (
-    STABLE,
-    JsonObject,
-    ModelPlan,
-    PlannedLoad,
-    Release,
-    ReplicaSpec,
-    ScalingSpec,
-)
+from slipway.plan.draft import ModelDraft, RouteLimits
+from slipway.plan.platform import PlannedLoad, ReplicaSpec, ScalingSpec
 
 from .engines.adapter import EnginePlan
 from .engines.registry import engine_of
@@ -30,9 +22,6 @@ from .fleet.warnings import model_warnings
 from .peers import plan_proxy
 from .replica import replica_spec
 
-SPEC_DIGEST_LENGTH = 6
-ROUTE_VERSION = 3
-
 # Requests per replica that the gateway admits before it answers 429: enough to keep the engine's
 # batch full until the autoscaler reacts.
 MIN_CONCURRENT_REQUESTS = 64
@@ -41,7 +30,7 @@ CONCURRENT_REQUESTS_PER_SEQUENCE = 2
 
 def plan_model(
     inputs: PlanInputs, placed: Placed, *, surge_replicas: int, today: datetime.date | None
-) -> ModelPlan:
+) -> ModelDraft:
     """The model on its pool, which has room for `surge_replicas` beside every model's maximum. Its
     price has its age at `today`."""
     demand, option = placed.demand, placed.option
@@ -51,22 +40,8 @@ def plan_model(
     )
     settings, engine = model.settings, placed_engine(model, option)
     replica = _replica(inputs, placed, engine)
-    # Everything that a running replica cannot change: the pool and the whole spec, aliases included
-    # (the engine answers to them), and the service it registers as. Its rendering is added in
-    # stacks/job_ids.py. Replica counts are left out: scaling does not change the spec.
-    spec_digest = digest(
-        {
-            "model": settings.name,
-            "pool": option.supply.pool,
-            "replica": replica,
-            "surge": deployment.surge,
-        },
-        length=SPEC_DIGEST_LENGTH,
-    )
-    job_id = f"model-{settings.name}-{spec_digest}"
-    service = job_id if deployment.surge is None else service_of_all_specs(settings.name)
     parameters = count(demand.architecture)
-    return ModelPlan(
+    return ModelDraft(
         name=settings.name,
         aliases=settings.aliases,
         architecture=demand.architecture_name,
@@ -79,18 +54,10 @@ def plan_model(
         precision=demand.precision,
         protocols=engine.protocols,
         replica=replica,
-        releases=(
-            Release(
-                name=STABLE,
-                spec_digest=spec_digest,
-                job_id=job_id,
-                service=service,
-                scaling=_scaling(settings, deployment, inputs.environment.settings.autoscaling),
-            ),
-        ),
+        scaling=_scaling(settings, deployment, inputs.environment.settings.autoscaling),
         surge=deployment.surge,
         surge_replicas=surge_replicas,
-        route=_route(settings, service, engine.protocols, replica),
+        limits=_limits(settings),
         goal=demand.goal,
         load=None if demand.load is None else _planned(demand.load),
         memory=option.memory,
@@ -172,22 +139,9 @@ def _concurrent_requests(settings: ModelSettings) -> int:
     )
 
 
-def service_of_all_specs(model: str) -> str:
-    """Cannot clash with another model's service: "all" is not a digest, so no job ID ends in it."""
-    return f"model-{model}-all"
-
-
-def _route(
-    settings: ModelSettings, service: str, protocols: tuple[str, ...], replica: ReplicaSpec
-) -> JsonObject:
-    tls = {} if replica.proxy is None else {"server_name": replica.proxy.server_name}
-    return {
-        "schema_version": ROUTE_VERSION,
-        "model": settings.name,
-        "aliases": list(settings.aliases),
-        "protocols": list(protocols),
-        "backends": [{"service": service, "weight": 100, **tls}],
-        "max_concurrent_requests_per_replica": _concurrent_requests(settings),
-        "stream_idle_timeout_s": settings.timeouts.stream_idle_s,
-        "max_stream_duration_s": settings.timeouts.drain_s,
-    }
+def _limits(settings: ModelSettings) -> RouteLimits:
+    return RouteLimits(
+        max_concurrent_requests_per_replica=_concurrent_requests(settings),
+        stream_idle_timeout_s=settings.timeouts.stream_idle_s,
+        max_stream_duration_s=settings.timeouts.drain_s,
+    )

@@ -1,4 +1,4 @@
-"""The plan of a whole environment: configuration in, PlatformPlan out."""
+"""The plan of a whole environment: configuration in, PlatformDraft out."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from slipway.config.errors import raise_if_any
 from slipway.config.fleet import FleetSettings
 from slipway.config.settings import EnvironmentSettings
 from slipway.inputs import PlanInputs
+from slipway.plan.draft import PlatformDraft
 from slipway.plan.endpoint import PLATFORM, Endpoint
 from slipway.plan.figures import Cost
 from slipway.plan.platform import (
@@ -19,7 +20,6 @@ from slipway.plan.platform import (
     GatewayPlan,
     MonitoringPlan,
     NodeAgentPlan,
-    PlatformPlan,
     Pool,
     SnapshotPlan,
 )
@@ -58,7 +58,7 @@ SCRAPES_MISSED = 3
 LEAST_SCRAPE_VALID_S = 15
 
 
-def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> PlatformPlan:
+def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> PlatformDraft:
     """Plans an environment: places the models' demand on the pools' supply and derives the rest.
 
     Pure: the same inputs give the same plan. Measurements (inputs.calibration) override estimates.
@@ -82,7 +82,7 @@ def make_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Plat
     )
     cost = aged(_cost(pools, placed, paid_supplies(supplies, pools)), today)
     warnings = plan_warnings(supplies, pools, placed, cost, settings.budget, today=today)
-    return PlatformPlan(
+    return PlatformDraft(
         environment=inputs.environment.name,
         target=settings.target,
         datacenter=inputs.environment.name,

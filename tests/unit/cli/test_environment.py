@@ -14,7 +14,7 @@ from cli.app import app
 from cli.environment import ASKED_BY_HAND, Environment, exports, find
 from cli.errors import CliError
 from cli.reach.forwards import variables_of
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.documents import plan_document
 from tests.unit.cli.protocols.test_protocols import put_plan

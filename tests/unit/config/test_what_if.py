@@ -10,7 +10,7 @@ from slipway.config.files import load_environment
 from slipway.config.fleet import FleetSettings
 from slipway.config.what_if import Change, changed, parse_change
 from slipway.inputs import PlanInputs, load_inputs
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.unit.config.checkout import ROOT, Checkout
 
 

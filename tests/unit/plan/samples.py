@@ -18,7 +18,7 @@ from slipway.config.model import Model
 from slipway.inputs import PlanInputs
 from slipway.plan.document import plan_to_json
 from slipway.plan.platform import PlatformPlan
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 
 ROOT = Path(__file__).parents[3]
 GIB = 2**30

@@ -15,7 +15,7 @@ from slipway.inputs import load_inputs
 from slipway.plan import figures, platform
 from slipway.plan.document import plan_to_json
 from slipway.plan.platform import SCHEMA_VERSION, PlatformPlan
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.unit.plan.samples import ROOT, dev_plan
 from tests.unit.planner.fleets import fleet
 
@@ -25,10 +25,12 @@ import sys
 from pathlib import Path
 from slipway.inputs import load_inputs
 from slipway.plan.document import plan_to_json
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 for name in sys.argv[2:]:
     sys.stdout.write(plan_to_json(make_plan(load_inputs(Path(sys.argv[1]), name))))
 """
+# Kinds of which plan and draft have all fields: they are not themselves in a document.
+SHARED_WITH_DRAFTS = ("ModelWithoutJobs", "PlatformWithoutModels")
 SCHEMA = json.loads((ROOT / "schemas/plan.schema.json").read_text())
 
 
@@ -134,7 +136,7 @@ def test_the_schema_has_exactly_the_fields_of_the_plan() -> None:
         name: kind
         for module in (figures, platform)
         for name, kind in vars(module).items()
-        if dataclasses.is_dataclass(kind)
+        if dataclasses.is_dataclass(kind) and name not in SHARED_WITH_DRAFTS
     }
     assert SCHEMA["$defs"].keys() == kinds.keys()
     for name, kind in kinds.items():

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from cli.views.plan_table import plan_table
 from slipway.plan.platform import PlatformPlan
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.unit.plan.samples import dev_plan
 from tests.unit.planner.fleets import OWNED, fleet
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from slipway.config.dev import DevSettings
 from slipway.config.environment import parse_environment
 from slipway.config.errors import ConfigError
-from slipway.planner.platform import make_plan
 from slipway.planner.supply.addresses import FIRST_PORT, LAST_PORT, Layout, lay_out
+from stacks.planning import make_plan
 from tests.unit.plan.samples import dev_inputs
 
 

@@ -13,7 +13,7 @@ from slipway.config.calibration import CalibrationSettings
 from slipway.config.errors import ConfigError, Problem
 from slipway.inputs import PlanInputs
 from slipway.plan.platform import ModelPlan, PlatformPlan
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.unit.plan.samples import dev_inputs
 from tests.unit.planner.fleets import H100, L4, L40S, OWNED, engine, fleet, model_file
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.unit.plan.samples import hosts_inputs
 
 HOSTS = [{"name": f"edge-{k}", "address": f"10.77.0.3{k}"} for k in (1, 2)]

@@ -11,7 +11,7 @@ from components.certificates import identities
 from slipway.config.errors import ConfigError
 from slipway.plan.platform import PlatformPlan
 from slipway.planner.operator import derived_address
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.unit.plan.samples import dev_plan, hosts_inputs
 
 UPPER_HALF = IPv4Network("127.128.0.0/9")

@@ -4,8 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from slipway.config.document import Origin
 from slipway.config.errors import ConfigError, Problem
@@ -13,8 +11,7 @@ from slipway.config.machine import MachineFacts
 from slipway.config.model import parse_model
 from slipway.inputs import PlanInputs
 from slipway.plan.platform import ModelPlan, PlatformPlan
-from slipway.planner.models import service_of_all_specs
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.unit.plan.samples import ARTIFACTS, GIB, MACHINE, dev_inputs, dev_plan
 
 SMOLLM2: dict[str, Any] = {
@@ -166,20 +163,6 @@ def test_turning_the_surge_off_is_a_new_job() -> None:
     beside, in_turn = _model(), _model(models=_in_turn())
     assert (beside.surge, in_turn.surge) == (None, 0)
     assert beside.stable.service == beside.stable.job_id != in_turn.stable.job_id
-
-
-@given(
-    name=st.from_regex(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?", fullmatch=True),
-    other=st.from_regex(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?(-all|-[0-9a-f]{6})?", fullmatch=True),
-    digest=st.from_regex(r"[0-9a-f]{6}", fullmatch=True),
-)
-def test_a_service_of_all_specs_is_neither_another_models_nor_a_jobs_own(
-    name: str, other: str, digest: str
-) -> None:
-    service = service_of_all_specs(name)
-    assert service != f"model-{other}-{digest}"
-    assert (service == service_of_all_specs(other)) is (name == other)
-    assert len(f"{service}-openai") <= 63
 
 
 # The engine.

@@ -8,7 +8,7 @@ import pytest
 
 from slipway.config.errors import ConfigError
 from slipway.plan.platform import NodeRange
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.unit.planner.fleets import H100, engine, fleet, model_file
 
 CPU = {"kind": "aws", "instance": "m7i.2xlarge", "nodes": {"min": 1, "max": 4}}

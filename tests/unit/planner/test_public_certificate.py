@@ -15,7 +15,7 @@ from slipway.inputs import PlanInputs
 from slipway.plan.document import plan_to_json
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import CertificatePlan
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.unit.plan.samples import ROOT, hosts_inputs
 from tests.unit.planner.test_edge_hosts import POOLS
 

@@ -16,8 +16,7 @@ from slipway.config.document import Origin
 from slipway.config.environment import parse_environment
 from slipway.config.model import parse_model
 from slipway.plan.platform import PlatformPlan
-from slipway.planner.platform import make_plan
-from stacks.job_ids import with_job_ids
+from stacks.planning import make_plan
 from tests.unit.plan.samples import dev_inputs
 
 NAMES = ("a", "b", "c")
@@ -47,7 +46,7 @@ def planned(files: dict[str, Any]) -> PlatformPlan:
         for name, model in files["models"].items()
     }
     environment = parse_environment(as_read(values, files), name="dev", source="Pulumi.dev.yaml")
-    return with_job_ids(make_plan(replace(dev_inputs(), environment=environment, models=models)))
+    return make_plan(replace(dev_inputs(), environment=environment, models=models))
 
 
 def as_read(document: dict[str, Any], files: dict[str, Any]) -> Any:

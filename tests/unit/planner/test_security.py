@@ -9,8 +9,8 @@ import pytest
 
 from slipway.certificates.own_authority import read_authorities
 from slipway.plan.platform import PlatformPlan
-from slipway.planner.platform import make_plan
 from slipway.planner.security import leaf_valid_days
+from stacks.planning import make_plan
 from tests.unit.certificates.own_authorities import made
 from tests.unit.plan.samples import dev_inputs
 

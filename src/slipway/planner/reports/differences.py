@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from slipway.plan.draft import AnyPlan
 from slipway.plan.figures import Cost, Figure
 from slipway.plan.platform import ModelPlan, PlatformPlan, Pool
 
@@ -34,7 +35,7 @@ def differences(before: PlatformPlan, after: PlatformPlan) -> tuple[Difference, 
     )
 
 
-def all_warnings(plan: PlatformPlan) -> tuple[str, ...]:
+def all_warnings(plan: AnyPlan) -> tuple[str, ...]:
     """Of the environment, then of its models."""
     of_models = (f"{model.name}: {warning}" for model in plan.models for warning in model.warnings)
     return (*plan.warnings, *of_models)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from slipway.architectures.parameters import kv_heads_per_device
 from slipway.config.catalog import Accelerator, Architecture, Sourced
 from slipway.plan.figures import Basis, DeviceMemory, Figure, SequenceMemory
-from slipway.plan.platform import ModelPlan
+from slipway.plan.platform import ModelWithoutJobs
 from slipway.planner.engines.registry import ENGINES
 from slipway.planner.fleet.layouts import describe_layout
 from slipway.planner.quantization import KV_BYTES, SCHEMES
@@ -29,7 +29,7 @@ class Line:
 
 
 def explain(
-    model: ModelPlan, architecture: Architecture, accelerator: Accelerator | None
+    model: ModelWithoutJobs, architecture: Architecture, accelerator: Accelerator | None
 ) -> tuple[Line, ...]:
     """Memory, then serving, replicas, startup and cost. `accelerator` is None on processors."""
     return (
@@ -41,7 +41,7 @@ def explain(
     )
 
 
-def _parameters(model: ModelPlan, architecture: Architecture) -> Iterator[Line]:
+def _parameters(model: ModelWithoutJobs, architecture: Architecture) -> Iterator[Line]:
     counted, origin = _facts(architecture)
     yield Line(
         quantity="parameters",
@@ -68,7 +68,7 @@ def _facts(architecture: Architecture) -> tuple[str, str]:
 
 
 def _memory(
-    model: ModelPlan, architecture: Architecture, accelerator: Accelerator | None
+    model: ModelWithoutJobs, architecture: Architecture, accelerator: Accelerator | None
 ) -> Iterator[Line]:
     memory, engine = model.memory, ENGINES[model.replica.document["engine"]["kind"]]
     sources = engine.memory_sources(architecture, model.precision.weights)
@@ -108,7 +108,7 @@ def _memory(
     yield from _cache(model, architecture, sources.sequences)
 
 
-def _cache(model: ModelPlan, architecture: Architecture, blocks: str) -> Iterator[Line]:
+def _cache(model: ModelWithoutJobs, architecture: Architecture, blocks: str) -> Iterator[Line]:
     """The KV cache, and how much of it tokens and sequences hold."""
     memory, sequence = model.memory, model.memory.sequence
     engine, groups = model.replica.document["engine"], f", x {model.layout.data} (data parallel)"
@@ -174,7 +174,7 @@ def _engine_parts(memory: DeviceMemory) -> tuple[tuple[str, int], ...]:
     )
 
 
-def _kv_per_token(model: ModelPlan, architecture: Architecture) -> Line:
+def _kv_per_token(model: ModelWithoutJobs, architecture: Architecture) -> Line:
     width = KV_BYTES[model.precision.kv]
     latent, layout = architecture.latent, model.layout
     if latent is not None:
@@ -196,7 +196,7 @@ def _kv_per_token(model: ModelPlan, architecture: Architecture) -> Line:
     )
 
 
-def _serving(model: ModelPlan) -> Iterator[Line]:
+def _serving(model: ModelWithoutJobs) -> Iterator[Line]:
     serving = model.serving
     if serving is not None:
         yield Line(
@@ -214,7 +214,7 @@ def _serving(model: ModelPlan) -> Iterator[Line]:
     yield _figure("replicas needed", model.replicas_needed)
 
 
-def _startup(model: ModelPlan) -> Iterator[Line]:
+def _startup(model: ModelWithoutJobs) -> Iterator[Line]:
     for name, figure in model.cold_start.parts.items():
         yield _figure(f"startup: {name}", figure)
     yield _figure("startup", model.cold_start.total_s)
@@ -222,7 +222,7 @@ def _startup(model: ModelPlan) -> Iterator[Line]:
         yield _figure("startup the ramp allows", model.cold_start.cliff_s)
 
 
-def _cost(model: ModelPlan) -> Iterator[Line]:
+def _cost(model: ModelWithoutJobs) -> Iterator[Line]:
     cost = model.cost
     priced = dated(cost.price_date, cost.price_age_days)
     yield _figure("cost", cost.usd_per_hour, note=f"; price of {priced}" if priced else "")

@@ -25,8 +25,8 @@ from slipway.config.calibration import load_calibration
 from slipway.inputs import load_inputs
 from slipway.planner.engines.adapter import EngineMetrics
 from slipway.planner.engines.vllm.metrics import METRICS
-from slipway.planner.platform import make_plan
 from slipway.planner.reports.comparison import Measured, compare
+from stacks.planning import make_plan
 from tests.unit.cli.documents import plan_document
 from tests.unit.planner.reports.test_comparison import SEEN
 

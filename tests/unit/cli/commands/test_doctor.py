@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from cli.app import app
 from cli.lifecycle.local.lifecycle import LocalLifecycle
-from cli.planning import plan_environment
 from slipway.inputs import load_inputs
+from stacks.planning import make_plan
 
 
 def test_the_checked_plan_has_the_job_ids_by_which_running_replicas_are_known(
@@ -22,4 +22,4 @@ def test_the_checked_plan_has_the_job_ids_by_which_running_replicas_are_known(
     monkeypatch.setattr(LocalLifecycle, "machine_checks", lambda _: [])
     monkeypatch.setattr(LocalLifecycle, "plan_checks", lambda _, plan: checked.append(plan) or [])
     assert runner.invoke(app, ["doctor"]).exit_code == 0
-    assert checked == [plan_environment(load_inputs(copied, "dev"))]
+    assert checked == [make_plan(load_inputs(copied, "dev"))]

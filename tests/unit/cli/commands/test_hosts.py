@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from cli.app import app
 from cli.environment import find
 from cli.lifecycle.registry import lifecycle_of
-from cli.planning import plan_environment
 from slipway.inputs import load_inputs
+from stacks.planning import make_plan
 from tests.unit.cli.hosts.test_document import SCHEMA
 
 
@@ -86,7 +86,7 @@ def test_without_the_operators_key_every_host_says_that_it_cannot_be_asked(
     copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(copied.parent))
-    plan = plan_environment(load_inputs(copied, "hosts"))
+    plan = make_plan(load_inputs(copied, "hosts"))
     hosts = lifecycle_of(find("hosts")).hosts
     assert hosts is not None
     facts = hosts.facts(plan)

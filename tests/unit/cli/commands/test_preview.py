@@ -41,7 +41,7 @@ def previewed(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]
     for part in ("src", "components", "stacks"):
         (checkout / part).symlink_to(ROOT / part)
     monkeypatch.setattr(preview, "load_inputs", lambda *_: WITHOUT_TLS)
-    monkeypatch.setattr(preview, "plan_environment", lambda _: NO_MODELS)
+    monkeypatch.setattr(preview, "make_plan", lambda _: NO_MODELS)
     monkeypatch.setattr(preview.resolve, "tools", lambda *_: {})
     monkeypatch.setattr(preview, "prepare_plugins", lambda _: "registry-only")
     monkeypatch.setattr(preview, "policy_arguments", lambda *_: [])
@@ -99,7 +99,7 @@ def test_a_preview_leaves_the_state_as_it_is_and_says_what_up_keeps(
 ) -> None:
     """Else the job that serves would belong to nobody when the files change once more."""
     model = SimpleNamespace(stable=SimpleNamespace(job_id="model-a-old"))
-    monkeypatch.setattr(preview, "plan_environment", lambda _: SimpleNamespace(models=(model,)))
+    monkeypatch.setattr(preview, "make_plan", lambda _: SimpleNamespace(models=(model,)))
     wanted: list[tuple[object, ...]] = []
     monkeypatch.setattr(local_preview, "prepare_stack", lambda _, *jobs: wanted.append(jobs))
     put_checkpoint(environment, {"resources": [MARKED, MARKED | {"id": "model-a-older"}]})

@@ -19,7 +19,6 @@ from cli.errors import CliError
 from cli.hosts.troubles import Trouble
 from cli.lifecycle.local import down, up
 from cli.machine import preparation
-from cli.planning import plan_environment
 from cli.progress import Phases
 from cli.protocols.answer import Answer
 from cli.protocols.probe import Probe
@@ -27,6 +26,7 @@ from cli.pulumi.locks import exclusive
 from cli.pulumi.process import Pulumi
 from slipway.inputs import load_inputs
 from slipway.plan.platform import SecurityPlan
+from stacks.planning import make_plan
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.checkouts import ROOT
 from tests.unit.cli.conftest import Serve
@@ -54,7 +54,7 @@ def brought_up(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Probe]], 
             up.checks, "memory", lambda *_: up.checks.Check(name="memory", state="ok", detail="")
         )
         monkeypatch.setattr(up, "load_inputs", lambda *_: INPUTS)
-        monkeypatch.setattr(up, "plan_environment", lambda _: None)
+        monkeypatch.setattr(up, "make_plan", lambda _: None)
         monkeypatch.setattr(up, "_bring_up", lambda *_: applied)
         monkeypatch.setattr(up, "wait_for_models", lambda *_, **__: None)
         monkeypatch.setattr(up, "lasting_troubles", lambda *_: list(absent))
@@ -246,7 +246,7 @@ def test_files_that_change_while_tools_are_built_leave_the_environment_as_it_was
 
 def test_files_are_changed_when_they_make_another_plan(tmp_path: Path) -> None:
     environment = Environment(name="dev", checkout=ROOT, cache=tmp_path)
-    plan = plan_environment(load_inputs(ROOT, "dev"))
+    plan = make_plan(load_inputs(ROOT, "dev"))
     up._must_be_unchanged(environment, plan)
     fewer = dataclasses.replace(plan, models=plan.models[1:])
     with pytest.raises(CliError, match="the files of dev were changed while this command ran"):

@@ -155,7 +155,7 @@ def test_up_of_a_fleet_asks_no_model_and_its_help_says_so(
     security = SecurityPlan(authorities=(1,), gossip_key=1)
     plan = SimpleNamespace(models=(), ssh=None, pools=(), security=security)
     monkeypatch.setattr(up, "load_inputs", lambda *_: INPUTS)
-    monkeypatch.setattr(up, "plan_environment", lambda _: plan)
+    monkeypatch.setattr(up, "make_plan", lambda _: plan)
     outputs = '{"gateway": "https://elsewhere"}'
     answers({"stack ls": STACKS, "stack export": exported(), "stack output": outputs})
     result = runner.invoke(app, ["up", "-s", "fleet", "--json"])
@@ -315,7 +315,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Any:
     security = SecurityPlan(authorities=(1,), gossip_key=1)
     plan = SimpleNamespace(models=(), ssh=None, pools=pools, security=security)
     monkeypatch.setattr(up, "load_inputs", lambda *_: INPUTS)
-    monkeypatch.setattr(up, "plan_environment", lambda _: plan)
+    monkeypatch.setattr(up, "make_plan", lambda _: plan)
     return plan
 
 

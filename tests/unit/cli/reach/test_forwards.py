@@ -14,7 +14,7 @@ from cli.reach.forwards import VARIABLE, forwards_of, variables_of
 from cli.reach.shell import shell_exports
 from cli.reach.ssh import forwarding, known_hosts
 from slipway.plan.platform import PlatformPlan, SshHost
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.unit.plan.samples import ROOT, dev_plan, hosts_inputs
 
 SCHEMA = json.loads((ROOT / "schemas/forwards.schema.json").read_text())

@@ -26,11 +26,11 @@ from cli.views.tables import divided
 from slipway.inputs import PlanInputs, load_inputs
 from slipway.plan.figures import Layout
 from slipway.plan.platform import PlatformPlan
-from slipway.planner.platform import make_plan
 from slipway.planner.reports.comparison import Comparison
 from slipway.planner.reports.differences import differences, new_warnings
 from slipway.planner.reports.explain import Line, explain
 from slipway.planner.verdict import Verdict
+from stacks.planning import make_plan
 from tests.components.golden import assert_golden_text
 from tests.unit.cli.views import figures
 from tests.unit.cli.views.figures import WIDTHS, shown

@@ -12,7 +12,7 @@ from slipway.inputs import load_inputs
 from slipway.plan.platform import PROTOCOLS
 from slipway.planner.engines.adapter import EnginePlan
 from slipway.planner.engines.registry import ENGINES, engine_of
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.unit.plan.samples import ROOT
 
 

@@ -21,7 +21,7 @@ from slipway.config.model import Model, ModelSettings, parse_model
 from slipway.config.trace import read_trace
 from slipway.inputs import PlanInputs
 from slipway.plan.platform import ModelPlan
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.unit.plan.samples import dev_inputs
 from tests.unit.planner.fleets import engine, fleet, model_file
 

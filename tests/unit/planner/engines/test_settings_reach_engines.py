@@ -20,7 +20,7 @@ from slipway.config.model import (
     parse_model,
 )
 from slipway.inputs import PlanInputs, load_inputs
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.unit.plan.samples import ROOT, dev_inputs
 from tests.unit.planner.fleets import engine, fleet, model_file
 

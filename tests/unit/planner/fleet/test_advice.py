@@ -9,7 +9,7 @@ import pytest
 from slipway.config.errors import ConfigError, Problem
 from slipway.config.what_if import parse_change
 from slipway.inputs import load_inputs
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.unit.plan.samples import ROOT
 from tests.unit.planner.fleets import H100, L4, L40S, engine, fleet, model_file
 

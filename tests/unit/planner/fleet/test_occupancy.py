@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slipway.config.errors import ConfigError
 from slipway.plan.platform import NodeRange, PlatformPlan
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.unit.planner.fleets import H100, L4, fleet, model_file
 
 ON_H100: Any = {"deployments": {"chat": {"pools": ["h100"]}}}

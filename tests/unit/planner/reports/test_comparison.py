@@ -7,8 +7,8 @@ from pathlib import Path
 
 from slipway.inputs import load_inputs
 from slipway.plan.platform import PlatformPlan
-from slipway.planner.platform import make_plan
 from slipway.planner.reports.comparison import Comparison, Measured, compare
+from stacks.planning import make_plan
 
 ROOT = Path(__file__).parents[4]
 SEEN = Measured(

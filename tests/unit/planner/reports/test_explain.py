@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from slipway.planner.platform import make_plan
 from slipway.planner.reports.differences import differences
 from slipway.planner.reports.explain import Line, explain
+from stacks.planning import make_plan
 from tests.unit.plan.samples import dev_inputs
 from tests.unit.planner.fleets import CATALOG, H100, L4, engine, fleet, model_file
 

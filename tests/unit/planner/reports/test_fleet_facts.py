@@ -12,8 +12,8 @@ import jsonschema
 import pytest
 
 from slipway.inputs import load_inputs
-from slipway.planner.platform import make_plan
 from slipway.planner.reports.facts import fleet_facts
+from stacks.planning import make_plan
 from tests.unit.plan.samples import ROOT
 
 SCHEMA = json.loads((ROOT / "schemas/facts.schema.json").read_text())

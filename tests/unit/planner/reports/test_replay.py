@@ -21,8 +21,8 @@ from slipway.planner.engines.adapter import Operation
 from slipway.planner.engines.vllm.latency.roofline import decode, machine, pass_ms, prefill
 from slipway.planner.engines.vllm.latency.step_times import step_times
 from slipway.planner.hardware import Hardware
-from slipway.planner.platform import make_plan
 from slipway.planner.reports.replay import replay_fleet
+from stacks.planning import make_plan
 
 ROOT = Path(__file__).parents[4]
 CATALOG = load_catalog(ROOT)

@@ -9,7 +9,7 @@ import pytest
 from slipway.config.errors import ConfigError, Problem
 from slipway.inputs import PlanInputs
 from slipway.plan.figures import DeviceMemory
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.unit.planner.engines.test_settings_reach_engines import (
     PACKAGE,
     VLLM,

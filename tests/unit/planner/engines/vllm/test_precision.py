@@ -10,7 +10,7 @@ from slipway.config.model import VllmEngine, parse_model
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.engines.vllm.adapter import precision_of
 from slipway.planner.fit import Deployment, fit
-from slipway.planner.platform import make_plan
+from stacks.planning import make_plan
 from tests.unit.planner.architectures import ACCELERATORS, MODELS
 from tests.unit.planner.fleets import engine, fleet, model_file
 

@@ -1,0 +1,29 @@
+"""A model's route: where the gateway sends its requests, and what it allows them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from slipway.plan.draft import ModelDraft
+from slipway.plan.platform import JsonObject
+
+ROUTE_VERSION = 3
+
+
+def service_of_all_specs(model: str) -> str:
+    """Cannot clash with another model's service: "all" is not a digest, so no job ID ends in it."""
+    return f"model-{model}-all"
+
+
+def route_document(model: ModelDraft, service: str) -> JsonObject:
+    """schemas/route.schema.json, with all requests to the replicas of `service`."""
+    proxy = model.replica.proxy
+    tls = {} if proxy is None else {"server_name": proxy.server_name}
+    return {
+        "schema_version": ROUTE_VERSION,
+        "model": model.name,
+        "aliases": list(model.aliases),
+        "protocols": list(model.protocols),
+        "backends": [{"service": service, "weight": 100, **tls}],
+        **dataclasses.asdict(model.limits),
+    }
