@@ -44,8 +44,7 @@ def host_of(plan: PlatformPlan) -> str:
     """The name of the host that keeps them. ValueError if the environment takes none."""
     if plan.snapshots is None:
         raise ValueError(f"{plan.environment} takes no snapshots")
-    address = plan.snapshots.address
-    return next(node.name for pool in plan.pools for node in pool.hosts if node.address == address)
+    return plan.snapshots.node
 
 
 def kept(plan: PlatformPlan, ssh: SshPlan, over_ssh: OverSsh) -> list[Snapshot]:

@@ -26,6 +26,4 @@ def certificate_document(plan: PlatformPlan) -> dict[str, Any]:
 def asked_from(plan: PlatformPlan) -> str:
     """The host that the gate runs on, that of the first Envoy: its network reaches every listener,
     which the operator's machine may not."""
-    envoy = plan.gateway.envoys[0]
-    hosts = plan.pool(envoy.pool).hosts
-    return next(host.name for host in hosts if host.address == envoy.listener.host)
+    return plan.gateway.envoys[0].node

@@ -39,10 +39,10 @@ def of_node(plan: PlatformPlan, node: Node) -> tuple[str, ...]:
 def packages(plan: PlatformPlan, node: Node | None) -> dict[str, str]:
     """Debian packages that must be on a node, or on a server (None), because they are not
     delivered."""
-    envoys = {envoy.listener.host for envoy in plan.gateway.envoys}
     if node is None:
         return {}
-    shares = node.address in envoys and plan.gateway.shared_address
+    with_envoy = {envoy.node for envoy in plan.gateway.envoys}
+    shares = node.name in with_envoy and plan.gateway.shared_address
     triton = any(
         model.pool == node.pool and TRITON in model.replica.environments for model in plan.models
     )

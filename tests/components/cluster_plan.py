@@ -51,6 +51,7 @@ def cluster_plan(*, servers: int = 1) -> PlatformPlan:
                     name="envoy",
                     xds_name="xds",
                     pool="edge",
+                    node="edge-0",
                     listener=_at(EDGE, 8080),
                     metrics=_at(EDGE, 9901),
                     xds=dataclasses.replace(_secured(EDGE, 18000), server_name="xds.dev.slipway"),
@@ -101,7 +102,6 @@ def cluster_plan(*, servers: int = 1) -> PlatformPlan:
         usd_per_hour_at_most=0.0,
         budget=BudgetPlan(),
         warnings=(),
-        placement={},
     )
 
 

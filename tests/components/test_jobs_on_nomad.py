@@ -97,7 +97,7 @@ def jobs_of_hosts(plan: PlatformPlan) -> list[Job]:
     """Those that only machines of their own have, and those of a gateway that speaks TLS."""
     gateway = dataclasses.replace(plan.gateway, shared_address="127.77.0.99")
     pool, address = plan.monitoring.pool, plan.monitoring.prometheus.host
-    snapshots = SnapshotPlan(pool=pool, address=address, every_h=1, keep=24)
+    snapshots = SnapshotPlan(pool=pool, node="edge-0", address=address, every_h=1, keep=24)
     plan = dataclasses.replace(plan, gateway=gateway, snapshots=snapshots)
     with_tls = platform_jobs(platform_plan(certificate=SAMPLE))
     gateway_jobs = [dataclasses.replace(with_tls[name], id=f"{name}-tls") for name in TLS_JOBS]

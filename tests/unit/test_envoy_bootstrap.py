@@ -27,6 +27,7 @@ ENVOY = EnvoyPlan(
     name="envoy",
     xds_name="xds",
     pool="edge",
+    node="edge-0",
     listener=_at(8080),
     metrics=_at(9901),
     xds=_at(18000),

@@ -23,7 +23,7 @@ from .figures import (
 
 JsonObject = Mapping[str, Any]
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 STABLE = "stable"  # the release that serves
 PROTOCOLS = ("http", "grpc")  # OpenAI HTTP with SSE, Triton gRPC
 
@@ -247,6 +247,7 @@ class EnvoyPlan:
     name: str  # of Envoy's job
     xds_name: str  # of its control plane's job
     pool: str
+    node: str  # "edge-0"; "" where it is not known before the host exists
     listener: Endpoint  # OpenAI HTTP and Triton gRPC
     metrics: Endpoint  # its statistics, endpoints and readiness, to be read
     xds: Endpoint
@@ -297,6 +298,7 @@ class SnapshotPlan:
     """When snapshots of the clusters are taken, and which host keeps them."""
 
     pool: str
+    node: str  # "edge-0"; "" where it is not known before the host exists
     address: str
     every_h: int
     keep: int  # so many are kept
@@ -445,9 +447,6 @@ class PlatformWithoutModels:
     usd_per_hour_at_most: float  # with every model at its maximum
     budget: BudgetPlan
     warnings: tuple[str, ...]  # e.g. a price older than 90 days
-    # Node -> model -> replicas: proof that all models fit at their maximum, for pools whose nodes
-    # are known. The scheduler decides where replicas really run.
-    placement: Mapping[str, Mapping[str, int]]
     schema_version: int = SCHEMA_VERSION
 
     def servers_of(self, api: Endpoint) -> tuple[Endpoint, ...]:

@@ -19,6 +19,7 @@ from slipway.plan.platform import (
     EnvoyPlan,
     GatewayPlan,
     MonitoringPlan,
+    Node,
     NodeAgentPlan,
     Pool,
     SnapshotPlan,
@@ -76,10 +77,7 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
     prometheus = _https(gateway_address, PROMETHEUS_PORT)
     placed = place_models(inputs, supplies)
     placements = _placements(inputs, supplies, placed)
-    pools = tuple(
-        plan_pool(supply, placed, holds_gateway=name == settings.gateway.pool)
-        for name, supply in supplies.items()
-    )
+    pools = tuple(plan_pool(supply, placed) for supply in supplies.values())
     cost = aged(_cost(pools, placed, paid_supplies(supplies, pools)), today)
     warnings = plan_warnings(supplies, pools, placed, cost, settings.budget, today=today)
     return PlatformDraft(
@@ -111,7 +109,7 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
             envoys=len(gateway.envoys),
             scrape_valid_s=_scrape_valid_s(settings.monitoring.scrape_interval_s),
         ),
-        snapshots=_snapshots(settings, gateway_address),
+        snapshots=_snapshots(settings, gateway.envoys[0]),
         node_agent=NodeAgentPlan(
             bundle=artifacts.bundles["host"],
             environment=artifacts.environments["node"],
@@ -124,8 +122,7 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
         tools=dict(artifacts.tools),
         cost=cost,
         usd_per_hour_at_most=sum(
-            usd_per_hour_at_most(supply, placed, holds_gateway=name == settings.gateway.pool)
-            for name, supply in supplies.items()
+            usd_per_hour_at_most(supply, placed) for supply in supplies.values()
         ),
         budget=BudgetPlan(**settings.budget.model_dump()),
         warnings=(
@@ -134,12 +131,6 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
             *security_warnings(inputs),
             *certificate_warnings(inputs),
         ),
-        placement={
-            node: dict(replicas)
-            for name, placement in placements.items()
-            if supplies[name].hosts
-            for node, replicas in placement.replicas.items()
-        },
     )
 
 
@@ -148,9 +139,9 @@ def _placements(
 ) -> dict[str, Placement]:
     """The placement of every pool of processors, all models at their maximum. Raises ConfigError
     with the models that do not fit."""
-    settings, origin = inputs.environment.settings, inputs.environment.origin
+    origin = inputs.environment.origin
     placements = {
-        name: pool_placement(supply, placed, holds_gateway=name == settings.gateway.pool)
+        name: pool_placement(supply, placed)
         for name, supply in supplies.items()
         if supply.accelerator is None
     }
@@ -185,12 +176,13 @@ def _cost(pools: Sequence[Pool], placed: Sequence[Placed], paid: Sequence[Supply
     )
 
 
-def _snapshots(settings: EnvironmentSettings, address: str) -> SnapshotPlan | None:
+def _snapshots(settings: EnvironmentSettings, envoy: EnvoyPlan) -> SnapshotPlan | None:
     if not isinstance(settings, FleetSettings):
         return None
     return SnapshotPlan(
-        pool=settings.gateway.pool,
-        address=address,
+        pool=envoy.pool,
+        node=envoy.node,
+        address=envoy.listener.host,
         every_h=settings.snapshots.every_h,
         keep=settings.snapshots.keep,
     )
@@ -204,23 +196,11 @@ def _keys_address(hosts: Hosts) -> str:
 def _gateway(inputs: PlanInputs, hosts: Hosts) -> GatewayPlan:
     """An Envoy on every host of the pool; on one machine, and where hosts are not known, one."""
     settings, artifacts = inputs.environment.settings, inputs.artifacts
-    environment = inputs.environment.name
-    nodes, pool = hosts.supplies[settings.gateway.pool].hosts, settings.gateway.pool
-    if hosts.on_one_machine or not nodes:
-        names = {"": nodes[0].address if nodes else UNKNOWN_ADDRESS}
-    else:
-        names = {f"-{node.name}": node.address for node in nodes}
+    supply = hosts.supplies[settings.gateway.pool]
+    nodes = supply.gateway_hosts or (None,)
     envoys = tuple(
-        EnvoyPlan(
-            name=f"envoy{suffix}",
-            xds_name=f"xds{suffix}",
-            pool=pool,
-            listener=for_clients(inputs, address),
-            metrics=_https(address, ENVOY_METRICS_PORT),
-            xds=replace(_https(address, XDS_PORT), server_name=f"xds.{environment}.slipway"),
-            xds_http=_https(address, XDS_HTTP_PORT),
-        )
-        for suffix, address in names.items()
+        _envoy(inputs, node, suffix=f"-{node.name}" if node and not supply.on_loopback else "")
+        for node in nodes
     )
     return GatewayPlan(
         envoys=envoys,
@@ -229,6 +209,21 @@ def _gateway(inputs: PlanInputs, hosts: Hosts) -> GatewayPlan:
         shared_address=settings.gateway.address or "",
         xds_bundle=artifacts.bundles["xds"],
         xds_environment=artifacts.environments["xds"],
+    )
+
+
+def _envoy(inputs: PlanInputs, node: Node | None, *, suffix: str) -> EnvoyPlan:
+    environment = inputs.environment
+    address = node.address if node else UNKNOWN_ADDRESS
+    return EnvoyPlan(
+        name=f"envoy{suffix}",
+        xds_name=f"xds{suffix}",
+        pool=environment.settings.gateway.pool,
+        node=node.name if node else "",
+        listener=for_clients(inputs, address),
+        metrics=_https(address, ENVOY_METRICS_PORT),
+        xds=replace(_https(address, XDS_PORT), server_name=f"xds.{environment.name}.slipway"),
+        xds_http=_https(address, XDS_HTTP_PORT),
     )
 
 

@@ -14,7 +14,7 @@ from .supply.supply import Supply
 from .wording import counted
 
 
-def plan_pool(supply: Supply, placed: Sequence[Placed], *, holds_gateway: bool) -> Pool:
+def plan_pool(supply: Supply, placed: Sequence[Placed]) -> Pool:
     """The pool with its models. Its cost is that of its nodes at the declared load."""
     models = in_use(supply, placed)
     return Pool(
@@ -30,21 +30,21 @@ def plan_pool(supply: Supply, placed: Sequence[Placed], *, holds_gateway: bool) 
         accelerators_used_at_most=devices(models, at_maximum) if supply.accelerator else 0,
         instance=supply.instance,
         market=supply.market,
-        usd_per_hour=_usd_per_hour(supply, placed, holds_gateway=holds_gateway),
+        usd_per_hour=_usd_per_hour(supply, placed),
         fabric=supply.fabric,
         quota_nodes=supply.quota_nodes,
     )
 
 
-def usd_per_hour_at_most(supply: Supply, placed: Sequence[Placed], *, holds_gateway: bool) -> float:
+def usd_per_hour_at_most(supply: Supply, placed: Sequence[Placed]) -> float:
     """The cost with every model at its maximum."""
-    nodes = _nodes(supply, placed, at_maximum, holds_gateway=holds_gateway)
+    nodes = _nodes(supply, placed, at_maximum)
     return nodes * supply.node_usd_per_hour.value
 
 
-def _usd_per_hour(supply: Supply, placed: Sequence[Placed], *, holds_gateway: bool) -> Figure:
+def _usd_per_hour(supply: Supply, placed: Sequence[Placed]) -> Figure:
     node = supply.node_usd_per_hour
-    nodes = _nodes(supply, placed, at_load, holds_gateway=holds_gateway)
+    nodes = _nodes(supply, placed, at_load)
     return Figure(
         value=nodes * node.value,
         unit="USD/h",
@@ -54,15 +54,13 @@ def _usd_per_hour(supply: Supply, placed: Sequence[Placed], *, holds_gateway: bo
     )
 
 
-def _nodes(
-    supply: Supply, placed: Sequence[Placed], replicas: Count, *, holds_gateway: bool
-) -> int:
+def _nodes(supply: Supply, placed: Sequence[Placed], replicas: Count) -> int:
     """The nodes that the replicas need, within the pool's own limits."""
     if not supply.elastic:
         return supply.nodes_max
     if supply.accelerator is None:
-        placement = pool_placement(supply, placed, replicas, holds_gateway=holds_gateway)
-        needed = nodes_in_use(placement, holds_gateway=holds_gateway)
+        placement = pool_placement(supply, placed, replicas)
+        needed = nodes_in_use(supply, placement)
     else:
         needed = nodes_for(supply, in_use(supply, placed), replicas)
     return max(supply.nodes_min, min(needed, supply.nodes_max))

@@ -62,3 +62,10 @@ def test_a_plan_of_version_2_is_read_in_which_the_metrics_port_is_called_admin()
     envoy["admin"] = envoy.pop("metrics")
     applied = from_document(document | {"schema_version": 2})
     assert applied.envoy_metrics == ("http://127.77.0.32:9902",)
+
+
+def test_a_plan_of_version_3_is_read_whose_envoys_do_not_name_their_nodes() -> None:
+    document = plan_document()
+    (envoy,) = document["gateway"]["envoys"]
+    assert "node" not in envoy
+    assert from_document(document | {"schema_version": 3}) == from_document(document)

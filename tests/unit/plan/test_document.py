@@ -92,7 +92,7 @@ def test_plans_of_fleets_and_of_dev_are_valid_alone_and_with_the_plan_before_a_c
         (("models", 0, "releases", 0, "spec_digest"), "7"),
         (("models", 0, "replica", "memory_bytes"), "4GiB"),
         (("models", 0, "replica", "weights"), 3),
-        (("placement",), []),
+        (("gateway", "envoys", 0, "node"), None),
         (("pools", 0, "range"), {"min": 1, "max": 2}),
     ],
 )

@@ -349,11 +349,6 @@ def test_a_machine_too_small_for_one_replica_is_refused() -> None:
     assert "lower max" not in problem.fix
 
 
-def test_the_placement_proves_that_all_replicas_fit() -> None:
-    plan = make_plan(_inputs(models=_replicas(1, 4)))
-    assert plan.placement == {"cpu-0": {"smollm2": 2}, "cpu-1": {"smollm2": 2}, "edge-0": {}}
-
-
 @pytest.mark.parametrize(("most", "room"), [(1, 1), (2, 2), (3, 1), (4, 0)])
 def test_the_room_for_a_change_is_what_the_maximum_leaves(most: int, room: int) -> None:
     assert _model(models=_replicas(1, most)).surge_replicas == room
@@ -364,7 +359,7 @@ def test_models_on_the_gateways_node_leave_room_for_the_platform() -> None:
     pools = _pools() | {"edge": {"kind": "local", "nodes": 1, "memory": "5GiB"}}
     assert 'pool "edge"' in _problem(_inputs(models=models, pools=pools)).message
     pools["edge"]["memory"] = "6GiB"
-    assert make_plan(_inputs(models=models, pools=pools)).placement["edge-0"] == {"smollm2": 1}
+    assert _model(models=models, pools=pools).pool == "edge"
 
 
 # Where the platform's own programs are.

@@ -101,7 +101,7 @@ def test_the_hosts_of_owned_machines_are_known_by_name_and_address() -> None:
         ("rack11", "10.40.0.11"),
         ("rack12", "10.40.0.12"),
     ]
-    assert plan.placement.keys() == {"rack11", "rack12"}
+    assert [envoy.node for envoy in plan.gateway.envoys] == ["rack11", "rack12"]
 
 
 def test_where_owned_machines_are_listed_every_address_is_known() -> None:

@@ -32,6 +32,7 @@ def bootstrap(address: str, *, metrics_port: int, xds_port: int) -> dict[str, An
         name="envoy",
         xds_name="xds",
         pool="edge",
+        node="edge-0",
         listener=here,
         metrics=dataclasses.replace(here, port=metrics_port),
         xds=dataclasses.replace(here, port=xds_port),

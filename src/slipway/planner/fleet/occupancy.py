@@ -51,9 +51,7 @@ class Choices:
     refused: Sequence[Refusal]
 
 
-def assign(
-    choices: Choices, others: Sequence[Placed], *, gateway_pool: str
-) -> Placed | tuple[Refusal, ...]:
+def assign(choices: Choices, others: Sequence[Placed]) -> Placed | tuple[Refusal, ...]:
     """The first option whose pool has room beside the others, or every refusal if none has.
 
     Room means room for the replicas of the declared load or, if nothing has that, for the minimum;
@@ -67,7 +65,7 @@ def assign(
         new = Placed(option=option, refused=())
         if option.supply.accelerator is not None:
             return _no_room(new, others, replicas)
-        return _no_room_on_processors(new, others, gateway_pool) if len(pools) > 1 else None
+        return _no_room_on_processors(new, others) if len(pools) > 1 else None
 
     options = choices.best
     if options and missing(options[0], at_load):
@@ -122,9 +120,8 @@ def _no_room(new: Placed, others: Iterable[Placed], replicas: Count) -> str | No
     )
 
 
-def _no_room_on_processors(new: Placed, others: Sequence[Placed], gateway_pool: str) -> str | None:
-    supply = new.option.supply
-    placement = pool_placement(supply, [*others, new], holds_gateway=supply.pool == gateway_pool)
+def _no_room_on_processors(new: Placed, others: Sequence[Placed]) -> str | None:
+    placement = pool_placement(new.option.supply, [*others, new])
     unplaced = sum(placement.unplaced.values())
     if not unplaced:
         return None

@@ -25,12 +25,10 @@ def pool_placement(
     supply: Supply,
     placed: Iterable[Placed],
     replicas: Callable[[Placed], int] = at_maximum,
-    *,
-    holds_gateway: bool,
 ) -> Placement:
     """The placement of `replicas` of each of the pool's models."""
     return place(
-        _offers(supply, holds_gateway=holds_gateway),
+        _offers(supply),
         {each.demand.model: (needs(each), replicas(each)) for each in in_use(supply, placed)},
     )
 
@@ -46,24 +44,25 @@ def needs(placed: Placed) -> Resources:
     )
 
 
-def nodes_in_use(placement: Placement, *, holds_gateway: bool) -> int:
+def nodes_in_use(supply: Supply, placement: Placement) -> int:
     """The nodes with replicas, and the first one if the gateway runs there."""
-    first = next(iter(placement.replicas)) if holds_gateway else None
+    first = next(iter(placement.replicas)) if supply.holds_gateway else None
     return sum(1 for node, replicas in placement.replicas.items() if replicas or node == first)
 
 
-def _offers(supply: Supply, *, holds_gateway: bool) -> Mapping[str, Resources]:
+def _offers(supply: Supply) -> Mapping[str, Resources]:
     node = Resources(
         memory_bytes=supply.node_memory_bytes,
         cpu_mhz=supply.node_cpu_mhz,
         ports=LAST_PORT - FIRST_PORT + 1,
     )
     offers = dict.fromkeys(_node_names(supply), node)
-    if holds_gateway:
-        # One Envoy on this machine, or where hosts are not known yet; otherwise one on each host.
-        if supply.hosts and not supply.on_loopback:
-            return {name: offer - PLATFORM_JOBS - JOBS_OF_HOSTS for name, offer in offers.items()}
-        offers[next(iter(offers))] -= PLATFORM_JOBS
+    if supply.holds_gateway:
+        # Where hosts are not known yet, the first one has the only Envoy.
+        for name in [host.name for host in supply.gateway_hosts] or list(offers)[:1]:
+            offers[name] -= PLATFORM_JOBS
+            if supply.hosts and not supply.on_loopback:
+                offers[name] -= JOBS_OF_HOSTS
     return offers
 
 

@@ -44,7 +44,7 @@ def place_models(inputs: PlanInputs, supplies: Mapping[str, Supply]) -> list[Pla
     placed: list[Placed] = []
     settings = inputs.environment.settings
     for name in sorted(choices, key=lambda name: (len(settings.models[name].candidates), name)):
-        where = assign(choices[name], placed, gateway_pool=settings.gateway.pool)
+        where = assign(choices[name], placed)
         if isinstance(where, Placed):
             placed.append(replace(where, option=with_errors(where.option, calibration)))
         elif choices[name].best:

@@ -49,7 +49,7 @@ def plan_hosts(inputs: PlanInputs) -> Hosts:
         }
     return Hosts(
         servers=fleet_servers(settings.servers, listed),
-        supplies=_supplies(made, settings.gateway.pool),
+        supplies=_with_gateway(_supplies(made), settings.gateway.pool),
         on_one_machine=False,
     )
 
@@ -62,22 +62,20 @@ def _on_this_machine(inputs: PlanInputs, settings: DevSettings) -> Hosts:
     raise_if_any(problems)
     return Hosts(
         servers=layout.servers,
-        supplies=supplies,
+        supplies=_with_gateway(supplies, settings.gateway.pool),
         on_one_machine=True,
         warnings=tuple(slot_hint(settings, origin)),
     )
 
 
-def _supplies(made: Mapping[str, Supply | Problem], gateway: str) -> dict[str, Supply]:
+def _supplies(made: Mapping[str, Supply | Problem]) -> dict[str, Supply]:
     """What the pools offer, by name. Raises ConfigError with the problems of all."""
     raise_if_any([each for each in made.values() if isinstance(each, Problem)])
-    return {
-        name: _with_a_node_for_the_gateway(supply) if name == gateway else supply
-        for name, supply in sorted(made.items())
-        if isinstance(supply, Supply)
-    }
+    return {name: supply for name, supply in sorted(made.items()) if isinstance(supply, Supply)}
 
 
-def _with_a_node_for_the_gateway(supply: Supply) -> Supply:
+def _with_gateway(supplies: Mapping[str, Supply], pool: str) -> dict[str, Supply]:
     """The gateway always runs, so its pool never shrinks to nothing."""
-    return replace(supply, nodes_min=max(1, supply.nodes_min))
+    holder = supplies[pool]
+    holder = replace(holder, holds_gateway=True, nodes_min=max(1, holder.nodes_min))
+    return {**supplies, pool: holder}

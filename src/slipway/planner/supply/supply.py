@@ -40,6 +40,7 @@ class Supply:
     tasks_per_core: int = 1  # more where tasks take turns on the cores
     hosts: tuple[Node, ...] = ()  # empty where names and addresses are not known
     on_loopback: bool = False  # whether all its nodes are this machine
+    holds_gateway: bool = False
     weight_sources: tuple[str, ...] = SOURCE_KINDS  # that its nodes can load from
     warnings: tuple[str, ...] = ()
 
@@ -57,6 +58,14 @@ class Supply:
     @property
     def device_usd_per_hour(self) -> float:
         return self.node_usd_per_hour.value / self.accelerators_per_node
+
+    @property
+    def gateway_hosts(self) -> tuple[Node, ...]:
+        """Those with an Envoy: every host of the gateway's pool, or the first on one machine. Empty
+        where hosts are not known, and for every other pool."""
+        if not self.holds_gateway:
+            return ()
+        return self.hosts[:1] if self.on_loopback else self.hosts
 
     @property
     def elastic(self) -> bool:

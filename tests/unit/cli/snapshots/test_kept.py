@@ -64,7 +64,8 @@ def test_without_any_the_way_to_bring_one_is_named() -> None:
 def test_the_document_has_the_newest_first_and_follows_its_schema() -> None:
     plan = platform_plan()
     pool = plan.pools[0]
-    taken = SnapshotPlan(pool=pool.name, address=pool.hosts[0].address, every_h=6, keep=5)
+    (host, *_) = pool.hosts
+    taken = SnapshotPlan(pool=pool.name, node=host.name, address=host.address, every_h=6, keep=5)
     shown = document(dataclasses.replace(plan, snapshots=taken), read(LISTED), NIGHT)
     jsonschema.validate(shown, SCHEMA)
     assert [each["age_s"] for each in shown["snapshots"]] == [7200, 28_800, 50_400]

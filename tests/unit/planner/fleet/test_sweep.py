@@ -262,7 +262,8 @@ def test_an_instance_offers_a_sweep_what_it_offers_a_pool() -> None:
     for pool in (H100, L4):
         (planned,) = plan_hosts(fleet(pools={"here": pool})).supplies.values()
         ours = swept[planned.instance]
-        assert replace(ours, pool="here", nodes_min=1, nodes_max=planned.nodes_max) == planned
+        held = {"nodes_min": 1, "nodes_max": planned.nodes_max, "holds_gateway": True}
+        assert replace(ours, pool="here", **held) == planned
     assert {supply.fabric for supply in swept.values()} == {"efa", "tcp"}
 
 
