@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from components.nomad.jobspec import REGION
+from slipway.plan.certificate_names import (
+    CLIENT,
+    LOCALHOST,
+    SERVER,
+    consul_agents,
+    nomad_agents,
+)
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import EnvoyPlan, Node, PlatformPlan, Server
 
-# The machine's loopback name and address, for health checks of an agent and for programs beside it.
-LOCALHOST = ("localhost", "127.0.0.1")
+LOOPBACK = "127.0.0.1"  # for health checks of an agent and for programs beside it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +40,12 @@ def authority(generation: int) -> Identity:
 
 
 def server(plan: PlatformPlan, host: Server) -> Identity:
-    return _host(plan, host.name, host.address, role="server")
+    return _host(plan, host.name, host.address, role=SERVER)
 
 
 def node(plan: PlatformPlan, host: Node) -> Identity:
     """A node also speaks for the replicas that run on it."""
-    host_of_agents = _host(plan, host.name, host.address, role="client")
+    host_of_agents = _host(plan, host.name, host.address, role=CLIENT)
     return replace(host_of_agents, dns_names=(*host_of_agents.dns_names, plan.peers.replica))
 
 
@@ -93,12 +98,11 @@ def _serving(job_id: str, dns_name: str, listener: Endpoint) -> Identity:
 
 
 def _host(plan: PlatformPlan, name: str, address: str, *, role: str) -> Identity:
-    localhost, loopback = LOCALHOST
     return Identity(
         name=f"host-{name}",
         common_name=name,
-        dns_names=(f"{role}.{plan.datacenter}.consul", f"{role}.{REGION}.nomad", localhost),
-        addresses=tuple(known for known in (address, loopback) if known),
+        dns_names=(consul_agents(role, plan.datacenter), nomad_agents(role), LOCALHOST),
+        addresses=tuple(known for known in (address, LOOPBACK) if known),
         serves=True,
     )
 

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from slipway.plan.certificate_names import NOMAD_REGION
+
 NANOSECONDS_PER_S = 1_000_000_000
-REGION = "global"  # the agents' default
 
 # Consul-template's default delimiters `{{ }}` occur in Lua and in alert texts; these do not.
 LEFT_DELIMITER = "<%"
@@ -335,7 +336,7 @@ class Job:
                     "Name": self.id,
                     "Type": "batch" if self.schedule else "service",
                     "Namespace": "default",
-                    "Region": REGION,
+                    "Region": NOMAD_REGION,
                     "Datacenters": [self.datacenter],
                     "NodePool": self.node_pool,
                     "Priority": self.priority,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from slipway.plan.certificate_names import peer_names
 from slipway.plan.endpoint import PLATFORM, Endpoint
 from slipway.plan.figures import Cost, Figure
 from slipway.plan.platform import (
@@ -21,7 +22,6 @@ from slipway.plan.platform import (
     SecurityPlan,
     Server,
 )
-from slipway.planner.peers import peer_names
 
 EDGE = "127.77.0.32"
 GIB = 1024**3

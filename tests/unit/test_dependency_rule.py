@@ -17,7 +17,7 @@ ALLOWED = {
     "src/slipway/plan": set[str](),
     "src/slipway/config": set[str](),
     "src/slipway/architectures": {"slipway.config"},
-    "src/slipway/certificates": {"slipway.config"},
+    "src/slipway/certificates": {"slipway.config", "slipway.plan"},
     "src/slipway/inputs.py": {"slipway.architectures", "slipway.certificates", "slipway.config"},
     "src/slipway/diff": set[str](),
     "src/slipway/planner": {

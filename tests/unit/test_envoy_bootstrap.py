@@ -12,9 +12,9 @@ import pytest
 
 from components.certificates.envoy_secrets import secret_files
 from components.gateway.envoy_bootstrap import RUNTIME_LAYER, XDS_CLUSTER, envoy_bootstrap
+from slipway.plan.certificate_names import peer_names
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import EnvoyPlan
-from slipway.planner.peers import peer_names
 from tests.components.issued import certificate_files
 from tests.waiting import HANG_S
 

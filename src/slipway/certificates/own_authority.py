@@ -18,12 +18,12 @@ from slipway.config.document import KeyPath
 from slipway.config.environment import Environment
 from slipway.config.errors import ConfigError, Problem, raise_if_any
 from slipway.config.security import KEY_PLACES, OwnAuthority
+from slipway.plan.certificate_names import every_name
 
 from . import pem
 from .pem import PemError
 from .signing import must_allow, must_sign
 
-PARTS = ("replica", "gateway", "xds", "prometheus", "autoscaler", "operator")
 HIDDEN = "[secret]"  # an offline preview shows this instead of a secret
 
 
@@ -92,7 +92,11 @@ class _Reader:
         try:
             chain = pem.certificates(pem.read(self._file(settings.cert)))
             must_sign(chain)
-            must_allow(chain, self._names(), ip_network(self.environment.settings.network.cidr))
+            must_allow(
+                chain,
+                every_name(self.environment.name),
+                ip_network(self.environment.settings.network.cidr),
+            )
         except PemError as error:
             raise self._refused((*path, "cert"), settings.cert, error) from None
         key = self._key(settings, path, chain[0])
@@ -173,14 +177,6 @@ class _Reader:
                 (*path, "cert"), settings.cert, said, f"{fix}use a certificate that is valid now"
             )
         return None
-
-    def _names(self) -> tuple[str, ...]:
-        """The names that components/certificates/identities.py asks for."""
-        name = self.environment.name
-        agents = [f"{role}.{name}.consul" for role in ("server", "client")]
-        agents += [f"{role}.global.nomad" for role in ("server", "client")]
-        parts = [f"{part}.{name}.slipway" for part in PARTS]
-        return (*agents, *parts, "localhost")
 
     def _file(self, name: str) -> Path:
         return pem.file_in(self.root, name)

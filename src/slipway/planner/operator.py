@@ -8,11 +8,9 @@ from ipaddress import IPv4Address
 
 from slipway.config.fleet import FleetSettings
 from slipway.inputs import PlanInputs
+from slipway.plan.certificate_names import SERVER, consul_agents, nomad_agents
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import GatewayPlan, OperatorEnvoy, OperatorPlan, PeerNames
-
-# The names in the servers' certificates (components/certificates/identities.py).
-NOMAD_SERVERS = "server.global.nomad"
 
 
 def plan_operator(
@@ -46,8 +44,8 @@ def plan_operator(
     addresses = [str(first + number) for number in range(len(gateway.envoys))]
     return OperatorPlan(
         bundle=bundle,
-        consul=replace(consul, host=str(first), server_name=f"server.{environment}.consul"),
-        nomad=replace(nomad, host=str(first), server_name=NOMAD_SERVERS),
+        consul=replace(consul, host=str(first), server_name=consul_agents(SERVER, environment)),
+        nomad=replace(nomad, host=str(first), server_name=nomad_agents(SERVER)),
         prometheus=replace(prometheus, host=str(first), server_name=peers.prometheus),
         envoys=tuple(
             OperatorEnvoy(

@@ -1,9 +1,10 @@
-"""TLS between hosts: the names of peers, and the proxy in front of a replica."""
+"""TLS between hosts: the proxy in front of a replica."""
 
 from __future__ import annotations
 
 from slipway.config.artifacts import Artifacts
-from slipway.plan.platform import PeerNames, TlsProxySpec
+from slipway.plan.certificate_names import peer_names
+from slipway.plan.platform import TlsProxySpec
 from slipway.planner.units import MIB
 
 from .supply.supply import Supply
@@ -12,16 +13,6 @@ from .supply.supply import Supply
 # are its program, shared by all of a node's (measured, 2026-11-25).
 PROXY_MEMORY_BYTES = 96 * MIB
 PROXY_CPU_MHZ = 50
-
-
-def peer_names(environment: str) -> PeerNames:
-    return PeerNames(
-        replica=f"replica.{environment}.slipway",
-        gateway=f"gateway.{environment}.slipway",
-        prometheus=f"prometheus.{environment}.slipway",
-        autoscaler=f"autoscaler.{environment}.slipway",
-        operator=f"operator.{environment}.slipway",
-    )
 
 
 def plan_proxy(supply: Supply, environment: str, artifacts: Artifacts) -> TlsProxySpec | None:

@@ -10,6 +10,7 @@ from slipway.config.errors import raise_if_any
 from slipway.config.fleet import FleetSettings
 from slipway.config.settings import EnvironmentSettings
 from slipway.inputs import PlanInputs
+from slipway.plan.certificate_names import control_plane, peer_names
 from slipway.plan.draft import PlatformDraft
 from slipway.plan.endpoint import PLATFORM, Endpoint
 from slipway.plan.figures import Cost
@@ -33,7 +34,6 @@ from .fleet.processors import misfits
 from .fleet.warnings import paid_supplies, plan_warnings
 from .models import plan_model
 from .operator import plan_operator
-from .peers import peer_names
 from .placement import Placement, room_for
 from .pools import plan_pool, usd_per_hour_at_most
 from .public_certificate import certificate_warnings, for_clients, plan_certificate
@@ -222,7 +222,7 @@ def _envoy(inputs: PlanInputs, node: Node | None, *, suffix: str) -> EnvoyPlan:
         node=node.name if node else "",
         listener=for_clients(inputs, address),
         metrics=_https(address, ENVOY_METRICS_PORT),
-        xds=replace(_https(address, XDS_PORT), server_name=f"xds.{environment.name}.slipway"),
+        xds=replace(_https(address, XDS_PORT), server_name=control_plane(environment.name)),
         xds_http=_https(address, XDS_HTTP_PORT),
     )
 
