@@ -10,7 +10,8 @@ from __future__ import annotations
 import datetime
 
 from components.serving.nomad_job import replica_content
-from components.serving.route import route_document, service_of_all_specs
+from components.serving.route import route_document
+from components.serving.services import service_of_all_specs
 from slipway.inputs import PlanInputs
 from slipway.plan.digest import digest
 from slipway.plan.draft import ModelDraft, PlatformDraft

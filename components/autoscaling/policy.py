@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from components.serving.services import services_matching
 from slipway.plan.platform import STABLE, AutoscalingPlan, ModelPlan, Release
 
 ENVOY_METRICS = "envoy-metrics"  # the service under which Prometheus finds Envoy's statistics
@@ -13,8 +14,6 @@ ENVOY_METRICS = "envoy-metrics"  # the service under which Prometheus finds Envo
 # Scale-in follows the peak over this window; scale-out follows the latest sample.
 SCALE_IN_WINDOW_S = 60
 LOOK_BACK_S = 600  # after a gap
-
-_PROTOCOL = "(openai|grpc)"
 
 
 def inflight_policy(
@@ -82,11 +81,12 @@ def _matchers(model: ModelPlan, release: Release) -> Iterator[str]:
     model except those of the plan's other releases.
     """
     if release.name != STABLE:
-        yield f'envoy_cluster_name=~"{release.service}-{_PROTOCOL}"'
+        yield f'envoy_cluster_name=~"{services_matching(release.service)}"'
         return
     # The name is followed by a digest or "all", a single word, so `llama` does not match
     # `llama-8b`.
-    yield f'envoy_cluster_name=~"model-{model.name}-[0-9a-z]+-{_PROTOCOL}"'
+    all_specs = services_matching(f"model-{model.name}-[0-9a-z]+")
+    yield f'envoy_cluster_name=~"{all_specs}"'
     for other in model.releases:
         if other.service != release.service:
-            yield f'envoy_cluster_name!~"{other.service}-{_PROTOCOL}"'
+            yield f'envoy_cluster_name!~"{services_matching(other.service)}"'

@@ -22,6 +22,7 @@ from components.nomad.jobspec import (
     Service,
     Task,
 )
+from components.serving.services import service_of
 from components.serving.tls_proxy import proxy_task
 from slipway.plan.platform import (
     STABLE,
@@ -129,14 +130,14 @@ def _services(model: ModelWithoutJobs, service: str) -> tuple[Service, ...]:
     metrics = {**meta, "metrics_path": "/metrics", **scheme}
     by_protocol = {
         "http": Service(
-            name=f"{service}-openai",
+            name=service_of(service, "http"),
             port="openai",
             tags=("metrics",),
             meta=metrics,
             checks=(HttpCheck(path="/health", port="openai", protocol=protocol, restart=restart),),
         ),
         "grpc": Service(
-            name=f"{service}-grpc",
+            name=service_of(service, "grpc"),
             port="grpc",
             meta=meta,
             checks=(

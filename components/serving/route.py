@@ -10,11 +10,6 @@ from slipway.plan.platform import JsonObject
 ROUTE_VERSION = 3
 
 
-def service_of_all_specs(model: str) -> str:
-    """Cannot clash with another model's service: "all" is not a digest, so no job ID ends in it."""
-    return f"model-{model}-all"
-
-
 def route_document(model: ModelDraft, service: str) -> JsonObject:
     """schemas/route.schema.json, with all requests to the replicas of `service`."""
     proxy = model.replica.proxy

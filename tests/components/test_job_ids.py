@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.serving.route import service_of_all_specs
+from components.serving.services import service_of_all_specs
 from slipway.inputs import load_inputs
 from slipway.plan.draft import ModelDraft
 from slipway.plan.platform import ReplicaSpec

@@ -177,8 +177,8 @@ class Release:
     name: str  # "stable"
     spec_digest: str  # 6 hex characters over everything that needs new replicas when it changes
     job_id: str  # "model-smollm2-3f9c1a"
-    # Replicas register as the Consul services "<service>-openai", "-grpc" and "-triton": the job's
-    # own, or one for all specs of the model ("model-smollm2-all") where replicas are exchanged one
+    # What the names of its replicas' Consul services begin with (components/serving/services.py):
+    # the job's ID, or "model-smollm2-all" for all specs of a model whose replicas are exchanged one
     # by one.
     service: str
     scaling: ScalingSpec
