@@ -13,14 +13,12 @@ class Resources:
     memory_bytes: int
     cpu_mhz: int
     ports: int
-    accelerators: int = 0
 
     def __sub__(self, other: Resources) -> Resources:
         return Resources(
             memory_bytes=self.memory_bytes - other.memory_bytes,
             cpu_mhz=self.cpu_mhz - other.cpu_mhz,
             ports=self.ports - other.ports,
-            accelerators=self.accelerators - other.accelerators,
         )
 
     def holds(self, other: Resources) -> bool:
@@ -28,7 +26,6 @@ class Resources:
             self.memory_bytes >= other.memory_bytes
             and self.cpu_mhz >= other.cpu_mhz
             and self.ports >= other.ports
-            and self.accelerators >= other.accelerators
         )
 
 
@@ -80,4 +77,4 @@ def _first_fit(free: Mapping[str, Resources], need: Resources) -> str | None:
 
 
 def _largest_first(need: Resources) -> tuple[int, ...]:
-    return (-need.accelerators, -need.memory_bytes, -need.cpu_mhz, -need.ports)
+    return (-need.memory_bytes, -need.cpu_mhz, -need.ports)

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from slipway.plan.figures import Figure
 from slipway.plan.platform import NodeRange, Pool
 
-from .fleet.occupancy import devices, nodes_for
-from .fleet.packing import nodes_in_use, pool_placement
+from .fleet.packing import devices, nodes_needed
 from .fleet.placed import Count, Placed, at_load, at_maximum, at_minimum, in_use
 from .supply.supply import Supply
 from .wording import counted
@@ -58,9 +57,5 @@ def _nodes(supply: Supply, placed: Sequence[Placed], replicas: Count) -> int:
     """The nodes that the replicas need, within the pool's own limits."""
     if not supply.elastic:
         return supply.nodes_max
-    if supply.accelerator is None:
-        placement = pool_placement(supply, placed, replicas)
-        needed = nodes_in_use(supply, placement)
-    else:
-        needed = nodes_for(supply, in_use(supply, placed), replicas)
+    needed = nodes_needed(supply, placed, replicas)
     return max(supply.nodes_min, min(needed, supply.nodes_max))

@@ -12,7 +12,6 @@ resources = st.builds(
     memory_bytes=st.integers(1, 20),
     cpu_mhz=st.integers(1, 20),
     ports=st.integers(0, 20),
-    accelerators=st.integers(0, 4),
 )
 node_sets = st.dictionaries(st.sampled_from("abcdef"), resources, max_size=6)
 demand_sets = st.dictionaries(
@@ -35,7 +34,7 @@ def test_no_node_is_given_more_than_it_has(
             for _ in range(count):
                 left -= demands[model][0]
         assert left == placement.free[name]
-        assert min(left.memory_bytes, left.cpu_mhz, left.ports, left.accelerators) >= 0
+        assert min(left.memory_bytes, left.cpu_mhz, left.ports) >= 0
 
 
 @given(nodes=node_sets, demands=demand_sets)

@@ -1,8 +1,8 @@
-"""How full pools are: nodes needed at the models' minimum, maximum and declared load."""
+"""Which pool has room for a model beside the others, and which are crowded."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,32 +13,10 @@ from slipway.planner.wording import counted
 from .choice import meets_as_well, refusal
 from .layouts import describe_layout
 from .option import Option
-from .packing import pool_placement
+from .packing import nodes_for_devices, pool_placement
 from .placed import Count, Placed, at_load, at_maximum, at_minimum, in_use
 
 Full = dict[str, dict[Layout, str]]  # pool -> layout -> why there is no room for it
-
-
-def nodes_for(supply: Supply, models: Iterable[Placed], replicas: Count) -> int:
-    """The nodes needed for these replicas, packed by best-fit decreasing.
-
-    A replica over several nodes takes as many devices on each: more than half of a node's, so no
-    node holds two of its parts.
-    """
-    size = supply.accelerators_per_node
-    nodes, parts = 0, Counter[int]()
-    for model in models:
-        layout = model.option.layout
-        parts[layout.devices_on_each_node(size)] += layout.nodes(size) * replicas(model)
-    shared = Counter[int]()  # free devices -> nodes with that many
-    for part in sorted(parts.elements(), reverse=True):
-        room = min((free for free, count in shared.items() if count and free >= part), default=None)
-        if room is None:
-            nodes, room = nodes + 1, size
-        else:
-            shared[room] -= 1
-        shared[room - part] += 1
-    return nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +87,7 @@ def _refusal(pool: str, reasons: Mapping[Layout, str]) -> Refusal:
 def _no_room(new: Placed, others: Iterable[Placed], replicas: Count) -> str | None:
     option, supply = new.option, new.option.supply
     beside = in_use(supply, others)
-    need, have = nodes_for(supply, [*beside, new], replicas), supply.nodes_max
+    need, have = nodes_for_devices(supply, [*beside, new], replicas), supply.nodes_max
     if need <= have:
         return None
     names = ", ".join(each.demand.model for each in beside)
@@ -132,12 +110,8 @@ def crowded_warnings(supply: Supply, placed: Iterable[Placed]) -> Iterator[str]:
     """Warns of pools that hold all minimums, but not the declared loads or all maximums."""
     models = in_use(supply, placed)
     for what, replicas in (("the declared loads", at_load), ("all maximums together", at_maximum)):
-        nodes = nodes_for(supply, models, replicas)
+        nodes = nodes_for_devices(supply, models, replicas)
         if nodes > supply.nodes_max:
             most = supply.nodes_max
             yield f"pool {supply.pool}: {what} need {nodes} nodes; it has at most {most}"
             return
-
-
-def devices(models: Iterable[Placed], replicas: Count) -> int:
-    return sum(each.option.layout.devices * replicas(each) for each in models)

@@ -1,8 +1,13 @@
-"""Replicas on nodes without accelerators: packed by memory, cores and ports."""
+"""How replicas share nodes: by devices, or without accelerators by memory, cores and ports.
+
+Devices are packed tightest first: nodes are only counted. Without accelerators every node is looked
+at, because the gateway takes a part of some.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from slipway.plan.platform import Node
 from slipway.planner.peers import proxy_memory_bytes
@@ -12,7 +17,7 @@ from slipway.planner.supply.addresses import FIRST_PORT, LAST_PORT
 from slipway.planner.supply.supply import Supply
 from slipway.planner.units import GIB, MIB
 
-from .placed import Placed, at_maximum, in_use
+from .placed import Count, Placed, at_maximum, in_use
 
 # Reserved on each of the gateway's nodes for Envoy, xDS, Prometheus and the Autoscaler: 64 + 97 +
 # 38 MB and a Python process, measured idle (2026-11-21), with room for their caches to grow.
@@ -24,7 +29,7 @@ JOBS_OF_HOSTS = Resources(memory_bytes=192 * MIB, cpu_mhz=100, ports=0)
 def pool_placement(
     supply: Supply,
     placed: Iterable[Placed],
-    replicas: Callable[[Placed], int] = at_maximum,
+    replicas: Count = at_maximum,
 ) -> Placement:
     """The placement of `replicas` of each of the pool's models."""
     return place(
@@ -44,10 +49,39 @@ def needs(placed: Placed) -> Resources:
     )
 
 
-def nodes_in_use(supply: Supply, placement: Placement) -> int:
-    """The nodes with replicas, and the first one if the gateway runs there."""
-    first = next(iter(placement.replicas)) if supply.holds_gateway else None
-    return sum(1 for node, replicas in placement.replicas.items() if replicas or node == first)
+def nodes_needed(supply: Supply, placed: Iterable[Placed], replicas: Count) -> int:
+    """The nodes of the pool that these replicas take, and the gateway if the pool holds it."""
+    if supply.accelerator is not None:
+        return nodes_for_devices(supply, in_use(supply, placed), replicas)
+    found = pool_placement(supply, placed, replicas).replicas
+    first = next(iter(found)) if supply.holds_gateway else None
+    return sum(1 for node, models in found.items() if models or node == first)
+
+
+def nodes_for_devices(supply: Supply, models: Iterable[Placed], replicas: Count) -> int:
+    """The nodes with accelerators that these replicas need, packed by best-fit decreasing.
+
+    A replica over several nodes takes as many devices on each: more than half of a node's, so no
+    node holds two of its parts.
+    """
+    size = supply.accelerators_per_node
+    nodes, parts = 0, Counter[int]()
+    for model in models:
+        layout = model.option.layout
+        parts[layout.devices_on_each_node(size)] += layout.nodes(size) * replicas(model)
+    shared = Counter[int]()  # free devices -> nodes with that many
+    for part in sorted(parts.elements(), reverse=True):
+        room = min((free for free, count in shared.items() if count and free >= part), default=None)
+        if room is None:
+            nodes, room = nodes + 1, size
+        else:
+            shared[room] -= 1
+        shared[room - part] += 1
+    return nodes
+
+
+def devices(models: Iterable[Placed], replicas: Count) -> int:
+    return sum(each.option.layout.devices * replicas(each) for each in models)
 
 
 def _offers(supply: Supply) -> Mapping[str, Resources]:

@@ -22,8 +22,8 @@ from .cost import aged, nodes_cost
 from .demand import Demand
 from .feasibility import replica_memory
 from .layouts import describe_layout
-from .occupancy import nodes_for
 from .option import Option, make_option
+from .packing import nodes_for_devices
 from .placed import Placed, at_load
 
 MOST_REPLICAS = 10_000  # a sweep shows what would be needed, not what is allowed
@@ -226,7 +226,7 @@ def _points(
 ) -> Iterator[Point]:
     """One point, or none where there is nothing to compare."""
     serving, supply = option.serving, option.supply
-    nodes = nodes_for(supply, [Placed(option=option, refused=())], at_load)
+    nodes = nodes_for_devices(supply, [Placed(option=option, refused=())], at_load)
     bought = aged(nodes_cost(supply, nodes, load), today)
     per_million = bought.usd_per_million_output_tokens
     if serving is None or per_million is None:
