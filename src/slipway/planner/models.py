@@ -38,7 +38,7 @@ def plan_model(
         inputs.models[demand.model],
         inputs.environment.settings.models[demand.model],
     )
-    settings, engine = model.settings, placed_engine(model, option)
+    settings, engine = model.settings, _engine(model, option)
     replica = _replica(inputs, placed, engine)
     parameters = count(demand.architecture)
     return ModelDraft(
@@ -75,13 +75,13 @@ def plan_model(
     )
 
 
-def placed_engine(model: Model, option: Option) -> EnginePlan:
+def _engine(model: Model, option: Option) -> EnginePlan:
     """What each replica runs on its pool."""
-    if option.on_processors is not None:
-        return option.on_processors
-    return engine_of(model).on_accelerators(
-        model, option.demand.architecture, option.layout, option.supply.accelerators_per_node
-    )
+    adapter, architecture = engine_of(model), option.demand.architecture
+    supply, replica = option.supply, option.on_processors
+    if replica is not None:
+        return adapter.on_processors(model, architecture, supply, replica)
+    return adapter.on_accelerators(model, architecture, option.layout, supply.accelerators_per_node)
 
 
 def _replica(inputs: PlanInputs, placed: Placed, engine: EnginePlan) -> ReplicaSpec:

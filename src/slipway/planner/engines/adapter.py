@@ -20,7 +20,7 @@ from slipway.planner.supply.supply import Supply
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnginePlan:
-    """What one replica runs. `host_memory_bytes` and `cpu_mhz` are per node."""
+    """What one replica runs where it is placed. `host_memory_bytes` and `cpu_mhz` are per node."""
 
     service: str  # folder of services/
     python: str  # environment whose interpreter runs the replica
@@ -34,10 +34,15 @@ class EnginePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessorEnginePlan(EnginePlan):
-    """A replica without accelerators: all its memory is host memory."""
+class ProcessorReplica:
+    """What one replica on processors takes of a node. All its memory is host memory."""
 
     memory: DeviceMemory
+    cpu_mhz: int
+
+    @property
+    def host_memory_bytes(self) -> int:
+        return self.memory.usable_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,9 +180,15 @@ class EngineAdapter(Protocol):
     # Python environments of its replicas, and the package that gives each its version
     environments: Mapping[str, str]
 
-    def on_processors(
+    def processor_replica(
         self, model: Model, architecture: Architecture, supply: Supply, artifacts: Artifacts
-    ) -> ProcessorEnginePlan | list[Problem]: ...
+    ) -> ProcessorReplica | list[Problem]:
+        """Before placement. As for devices (`accelerator_demand`, `device_memory`), it refuses."""
+        ...
+
+    def on_processors(
+        self, model: Model, architecture: Architecture, supply: Supply, replica: ProcessorReplica
+    ) -> EnginePlan: ...
 
     def on_accelerators(
         self, model: Model, architecture: Architecture, layout: Layout, devices_per_node: int

@@ -16,7 +16,7 @@ from slipway.plan.figures import (
 )
 from slipway.plan.platform import LatencyGoal
 from slipway.planner.calibration import Calibration
-from slipway.planner.engines.adapter import LoadShape, ProcessorEnginePlan, Served
+from slipway.planner.engines.adapter import LoadShape, ProcessorReplica, Served
 from slipway.planner.hardware import Hardware, replica_hardware
 from slipway.planner.quantization import SCHEMES, weight_bytes
 from slipway.planner.supply.supply import Supply
@@ -30,8 +30,8 @@ from .replicas import replicas_needed
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
     """One way to run a model whose memory fits. `replicas` serve the declared load; without one
-    they are the minimum. `on_processors` is the engine's plan on a CPU pool, None on
-    accelerators."""
+    they are the minimum. `on_processors` is what each takes of a CPU pool's
+    node, None on accelerators."""
 
     demand: Demand
     supply: Supply
@@ -43,7 +43,7 @@ class Option:
     meets_goal: bool | None
     cold_start: ColdStart
     cost: Cost
-    on_processors: ProcessorEnginePlan | None = None
+    on_processors: ProcessorReplica | None = None
 
 
 def make_option(

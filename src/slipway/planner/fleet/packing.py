@@ -40,11 +40,11 @@ def pool_placement(
 
 def needs(placed: Placed) -> Resources:
     """What one replica on processors takes from a node."""
-    engine, supply = placed.option.on_processors, placed.option.supply
-    assert engine is not None, "runs on processors"  # noqa: S101
+    replica, supply = placed.option.on_processors, placed.option.supply
+    assert replica is not None, "runs on processors"  # noqa: S101
     return Resources(
-        memory_bytes=whole_mib(engine.host_memory_bytes) + proxy_memory_bytes(supply),
-        cpu_mhz=engine.cpu_mhz,  # includes the proxy's
+        memory_bytes=whole_mib(replica.host_memory_bytes) + proxy_memory_bytes(supply),
+        cpu_mhz=replica.cpu_mhz,  # includes the proxy's
         ports=len(PORTS),
     )
 

@@ -12,7 +12,7 @@ from slipway.config.settings import Deployment, EnvironmentSettings
 from slipway.inputs import PlanInputs
 from slipway.plan.figures import Refusal
 from slipway.planner.calibration import Calibration, calibration_of
-from slipway.planner.engines.adapter import ProcessorEnginePlan
+from slipway.planner.engines.adapter import ProcessorReplica
 from slipway.planner.engines.registry import engine_of
 from slipway.planner.supply.supply import Supply
 
@@ -108,10 +108,12 @@ def _on_processors(
     demand = plan_processor_demand(model, deployment, inputs.catalog.models, inputs.traces)
     if not isinstance(demand, Demand):
         return demand
-    engine = engine_of(model).on_processors(model, demand.architecture, supply, inputs.artifacts)
-    if not isinstance(engine, ProcessorEnginePlan):
-        return engine
-    return processor_option(model, demand, supply, engine, calibration)
+    replica = engine_of(model).processor_replica(
+        model, demand.architecture, supply, inputs.artifacts
+    )
+    if not isinstance(replica, ProcessorReplica):
+        return replica
+    return processor_option(model, demand, supply, replica, calibration)
 
 
 def _refused(supply: Supply, problems: Iterable[Problem]) -> Refusal:

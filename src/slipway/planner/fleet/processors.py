@@ -10,7 +10,7 @@ from slipway.config.load import Load
 from slipway.config.model import Model
 from slipway.plan.figures import Cost, Figure, Layout, ServingEstimate
 from slipway.planner.calibration import Calibration
-from slipway.planner.engines.adapter import ProcessorEnginePlan, Served
+from slipway.planner.engines.adapter import ProcessorReplica, Served
 from slipway.planner.engines.registry import engine_of
 from slipway.planner.placement import Placement
 from slipway.planner.supply.supply import Supply
@@ -29,20 +29,20 @@ def processor_option(
     model: Model,
     demand: Demand,
     supply: Supply,
-    engine: ProcessorEnginePlan,
+    replica: ProcessorReplica,
     calibration: Calibration,
 ) -> Option:
     """The option on processors: with times, and replicas for the load, only where they were
     measured."""
     start = engine_of(model).processor_start(model)
-    serving = _measured(demand, engine, calibration)
+    serving = _measured(demand, replica, calibration)
     needed = _needed(demand, serving, start.total_s.value)
     replicas = min(max(round(needed.value), demand.min_replicas), demand.max_replicas)
     return Option(
         demand=demand,
         supply=supply,
         layout=Layout(),
-        memory=engine.memory,
+        memory=replica.memory,
         serving=serving,
         replicas_needed=needed,
         replicas=replicas,
@@ -50,13 +50,13 @@ def processor_option(
         if demand.load is None or serving is None
         else meets_goal(demand.goal, demand.load, serving, demand.max_replicas),
         cold_start=start,
-        cost=_cost(supply, engine, replicas, demand.load),
-        on_processors=engine,
+        cost=_cost(supply, replica, replicas, demand.load),
+        on_processors=replica,
     )
 
 
 def _measured(
-    demand: Demand, engine: ProcessorEnginePlan, calibration: Calibration
+    demand: Demand, replica: ProcessorReplica, calibration: Calibration
 ) -> ServingEstimate | None:
     """One replica of the minimum under its share of the load; None if it was never measured."""
     load, precision = demand.load, demand.precision
@@ -71,7 +71,7 @@ def _measured(
             precision=precision,
             load=load_shape(load, demand.min_replicas),
             goal=demand.goal,
-            memory=engine.memory,
+            memory=replica.memory,
             max_num_seqs=demand.max_num_seqs,
             calibration=calibration,
         )
@@ -90,13 +90,13 @@ def _needed(demand: Demand, serving: ServingEstimate | None, startup_s: float) -
     )
 
 
-def _cost(supply: Supply, engine: ProcessorEnginePlan, replicas: int, load: Load | None) -> Cost:
+def _cost(supply: Supply, replica: ProcessorReplica, replicas: int, load: Load | None) -> Cost:
     """The price of the share of memory or of cores that the replicas take, whichever is larger."""
     node, tokens_per_s = supply.node_usd_per_hour, output_tokens_per_s(load) if load else 0.0
     if not node.value:
         return make_cost(0.0, node.source, tokens_per_s=tokens_per_s, price_date="")
     share = max(
-        engine.host_memory_bytes / supply.node_memory_bytes, engine.cpu_mhz / supply.node_cpu_mhz
+        replica.host_memory_bytes / supply.node_memory_bytes, replica.cpu_mhz / supply.node_cpu_mhz
     )
     return make_cost(
         replicas * share * node.value,

@@ -15,7 +15,7 @@ from slipway.planner.engines.adapter import (
     EngineAdapter,
     EnginePlan,
     MemorySources,
-    ProcessorEnginePlan,
+    ProcessorReplica,
     license_of,
 )
 from slipway.planner.engines.kv_cache import cache_problems
@@ -39,9 +39,9 @@ class SimAdapter:
         self.metrics = simulates.metrics
         self.latency = simulates.latency
 
-    def on_processors(
-        self, model: Model, architecture: Architecture, _supply: Supply, artifacts: Artifacts
-    ) -> ProcessorEnginePlan | list[Problem]:
+    def processor_replica(
+        self, model: Model, _architecture: Architecture, _supply: Supply, artifacts: Artifacts
+    ) -> ProcessorReplica | list[Problem]:
         engine, profiles = settings_of(model), artifacts.simulator_kv_bytes
         problems = [*_problems(model)]
         if engine.profile not in profiles:
@@ -60,9 +60,13 @@ class SimAdapter:
             max_len=engine.max_model_len,
         )
         problems += cache_problems(model, memory, engine.max_model_len, engine.max_model_len)
-        if problems:
-            return problems
-        return ProcessorEnginePlan(
+        return problems or ProcessorReplica(memory=memory, cpu_mhz=CPU_MHZ)
+
+    def on_processors(
+        self, model: Model, architecture: Architecture, _supply: Supply, replica: ProcessorReplica
+    ) -> EnginePlan:
+        engine = settings_of(model)
+        return EnginePlan(
             service="engine_sim",
             python="engine_sim",
             environments=tuple(ENVIRONMENTS),
@@ -77,9 +81,8 @@ class SimAdapter:
                 "engine_args": dict(engine.engine_args),
             },
             weights=None,
-            host_memory_bytes=memory.usable_bytes,
-            memory=memory,
-            cpu_mhz=CPU_MHZ,
+            host_memory_bytes=replica.host_memory_bytes,
+            cpu_mhz=replica.cpu_mhz,
             license=license_of(model.settings, architecture),
             protocols=PROTOCOLS,
         )

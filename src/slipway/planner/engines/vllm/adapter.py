@@ -24,7 +24,7 @@ from slipway.planner.engines.adapter import (
     Latency,
     MemorySettings,
     MemorySources,
-    ProcessorEnginePlan,
+    ProcessorReplica,
     license_of,
 )
 from slipway.planner.engines.kv_cache import cache_problems
@@ -94,17 +94,15 @@ class VllmAdapter:
     latency: Latency = VllmLatency()
     environments = ENVIRONMENTS
 
-    def on_processors(
+    def processor_replica(
         self, model: Model, architecture: Architecture, supply: Supply, _artifacts: Artifacts
-    ) -> ProcessorEnginePlan | list[Problem]:
-        settings, engine = model.settings, settings_of(model)
-        dtype = engine.dtype or CPU_DTYPE
+    ) -> ProcessorReplica | list[Problem]:
+        engine = settings_of(model)
         length = engine.max_model_len or architecture.context
-        threads = engine.threads or min(MAX_DEFAULT_THREADS, supply.node_cpu_mhz // MHZ_PER_CORE)
         refused = list(argument_problems(model, inapplicable=KEYS_WITHOUT_ACCELERATORS))
         memory = cpu_replica(
             architecture,
-            dtype=dtype,
+            dtype=engine.dtype or CPU_DTYPE,
             kv_cache_bytes=engine.kv_cache,
             max_len=length,
             adapters=None if refused else lora_adapters(engine),
@@ -114,24 +112,28 @@ class VllmAdapter:
             *refused,
             *cache_problems(model, memory, length, _in_blocks(length)),
         ]
-        if problems:
-            return problems
-        return ProcessorEnginePlan(
+        cpu_mhz = _threads(engine, supply) * MHZ_PER_CORE // supply.tasks_per_core
+        return problems or ProcessorReplica(memory=memory, cpu_mhz=cpu_mhz)
+
+    def on_processors(
+        self, model: Model, architecture: Architecture, supply: Supply, replica: ProcessorReplica
+    ) -> EnginePlan:
+        settings, engine = model.settings, settings_of(model)
+        return EnginePlan(
             service="triton_vllm",
             python="triton",
             environments=tuple(ENVIRONMENTS),
             document={
                 **_document(engine, architecture),
-                "dtype": dtype,
+                "dtype": engine.dtype or CPU_DTYPE,
                 "kv_cache_bytes": engine.kv_cache,
                 "tensor_parallel_size": 1,
                 "pipeline_parallel_size": 1,
-                "threads": threads,
+                "threads": _threads(engine, supply),
             },
             weights=_weights(settings),
-            host_memory_bytes=memory.usable_bytes,
-            memory=memory,
-            cpu_mhz=threads * MHZ_PER_CORE // supply.tasks_per_core,
+            host_memory_bytes=replica.host_memory_bytes,
+            cpu_mhz=replica.cpu_mhz,
             license=license_of(settings, architecture),
             protocols=PROTOCOLS,
         )
@@ -282,6 +284,10 @@ def _memory_of(replica: AcceleratorReplica) -> DeviceMemory:
         utilization=replica.memory.utilization,
         adapters=replica.memory.adapters,
     )
+
+
+def _threads(engine: VllmEngine, supply: Supply) -> int:
+    return engine.threads or min(MAX_DEFAULT_THREADS, supply.node_cpu_mhz // MHZ_PER_CORE)
 
 
 def settings_of(model: Model) -> VllmEngine:
