@@ -147,64 +147,56 @@ def from_document(
     version = plan["schema_version"]
     if version == 1:
         return _from_version_1(plan, operator)
-    if plan.get("operator", {}).get("forwarded"):
-        return _as_forwarded(plan, operator, checkout)
-    envoys, nomad = plan["gateway"]["envoys"], _endpoint(plan["nomad"])
-    metrics = "admin" if version == 2 else "metrics"
-    return Applied(
-        environment=plan["environment"],
-        gateway_http=_endpoint(plan["gateway"]["clients"]).url,
-        gateway_grpc=_endpoint(plan["gateway"]["clients"]).authority,
-        envoy_metrics=tuple(_endpoint(envoy[metrics]).url for envoy in envoys),
-        xds=tuple(_endpoint(envoy["xds_http"]).url for envoy in envoys),
-        prometheus=_endpoint(plan["monitoring"]["prometheus"]).url,
-        nomad=nomad.url,
-        consul=_endpoint(plan["consul"]).url,
-        servers=tuple(nomad.at(server["address"]).url for server in plan["servers"]),
-        operator=operator,
-        **_same_everywhere(plan, checkout),
-    )
-
-
-def _as_forwarded(plan: Mapping[str, Any], operator: Path, checkout: Path) -> Applied:
-    """With the addresses of the operator's machine; the first Envoy's listener is used for all
-    Envoys."""
-    seen = plan["operator"]
-    listener = _endpoint(seen["envoys"][0]["listener"])
-    metrics, xds = (
-        [_endpoint(envoy[door]) for envoy in seen["envoys"]] for door in ("metrics", "xds_http")
-    )
+    seen = plan.get("operator") or _own_endpoints(plan)
     nomad, consul, prometheus = (
         _endpoint(seen[name]) for name in ("nomad", "consul", "prometheus")
     )
+    metrics, xds = (
+        [_endpoint(envoy[door]) for envoy in seen["envoys"]] for door in ("metrics", "xds_http")
+    )
+    clients, servers = _endpoint(plan["gateway"]["clients"]), plan["servers"]
+    # A forwarded address stands for all of its kind: the first listener for every Envoy's.
+    forwarded = seen["forwarded"]
+    gateway = _endpoint(seen["envoys"][0]["listener"]) if forwarded else clients
     return Applied(
         environment=plan["environment"],
-        gateway_http=listener.url,
-        gateway_grpc=listener.authority,
+        gateway_http=gateway.url,
+        gateway_grpc=gateway.authority,
         envoy_metrics=tuple(each.url for each in metrics),
         xds=tuple(each.url for each in xds),
         prometheus=prometheus.url,
         nomad=nomad.url,
         consul=consul.url,
-        servers=(nomad.url,),
+        servers=(nomad.url,) if forwarded else tuple(nomad.at(s["address"]).url for s in servers),
+        nodes=_nodes(node for pool in plan["pools"] for node in pool["hosts"]),
+        models=tuple(
+            _model(model, _stable(model)["job_id"], model["protocols"]) for model in plan["models"]
+        ),
+        node_bundle=plan["node_agent"]["bundle"],
+        node_environment=plan["node_agent"]["environment"],
         operator=operator,
         server_names={
-            each.url: each.server_name for each in (nomad, consul, prometheus, *metrics, *xds)
+            each.url: each.server_name
+            for each in (nomad, consul, prometheus, *metrics, *xds)
+            if each.server_name
         },
-        **_same_everywhere(plan, checkout),
+        tls=_public_tls(clients, checkout),
     )
 
 
-def _same_everywhere(plan: Mapping[str, Any], checkout: Path) -> dict[str, Any]:
-    """The fields that are the same with and without forwards."""
+def _own_endpoints(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """What the operator's machine asks, in plans that do not say it: of one machine, and in
+    version 2, in which the port for metrics was called admin."""
+    metrics = "admin" if plan["schema_version"] == 2 else "metrics"
     return {
-        "nodes": _nodes(node for pool in plan["pools"] for node in pool["hosts"]),
-        "models": tuple(
-            _model(model, _stable(model)["job_id"], model["protocols"]) for model in plan["models"]
-        ),
-        "node_bundle": plan["node_agent"]["bundle"],
-        "node_environment": plan["node_agent"]["environment"],
-        "tls": _public_tls(_endpoint(plan["gateway"]["clients"]), checkout),
+        "consul": plan["consul"],
+        "nomad": plan["nomad"],
+        "prometheus": plan["monitoring"]["prometheus"],
+        "envoys": [
+            {"metrics": envoy[metrics], "xds_http": envoy["xds_http"]}
+            for envoy in plan["gateway"]["envoys"]
+        ],
+        "forwarded": False,
     }
 
 

@@ -35,19 +35,19 @@ def forwards_of(plan: PlatformPlan, leaving: Sequence[str] = ()) -> tuple[Forwar
 def _forwards(plan: PlatformPlan, leaving: Sequence[str]) -> Iterator[Forward]:
     seen = plan.operator
     for local, api in ((seen.consul, plan.consul), (seen.nomad, plan.nomad)):
-        servers = tuple(api.at(server.address) for server in plan.servers)
-        yield Forward(local=local, targets=servers, led=True)
+        yield Forward(local=local, targets=plan.on_servers(api), led=True)
     yield Forward(local=seen.prometheus, targets=(plan.monitoring.prometheus,))
     # Commands ask the gateway at the first address. The other Envoys' own forwards come later, and
     # so does what forwards_document says of their listeners.
-    listeners = tuple(envoy.listener for envoy in plan.gateway.envoys)
-    yield Forward(local=seen.envoys[0].listener, targets=listeners)
-    for local_envoy, envoy in zip(seen.envoys[1:], plan.gateway.envoys[1:], strict=True):
+    (_, first), *others = envoys = plan.envoys_as_seen
+    listeners = tuple(envoy.listener for envoy, _ in envoys)
+    yield Forward(local=first.listener, targets=listeners)
+    for envoy, local_envoy in others:
         yield Forward(local=local_envoy.listener, targets=(envoy.listener,))
-    for local_envoy, envoy in zip(seen.envoys, plan.gateway.envoys, strict=True):
+    for envoy, local_envoy in envoys:
         yield Forward(local=local_envoy.metrics, targets=(envoy.metrics,))
         yield Forward(local=local_envoy.xds_http, targets=(envoy.xds_http,))
-    last, xds = seen.envoys[-1].xds_http, plan.gateway.envoys[-1].xds_http
+    xds, last = (each.xds_http for each in envoys[-1])
     for number, address in enumerate(leaving, start=1):
         local = replace(last, host=str(IPv4Address(last.host) + number))
         yield Forward(local=local, targets=(replace(xds, host=address),))

@@ -73,7 +73,7 @@ class Introduction:
     def joining(self, plan: PlatformPlan) -> dict[str, Any]:
         """Part of schemas/node.schema.json"""
         return {
-            "consul": [plan.consul.at(server.address).url for server in plan.servers],
+            "consul": [server.url for server in plan.on_servers(plan.consul)],
             "auth_methods": {log_in.agent: log_in.auth_method for log_in in self.log_ins},
         }
 

@@ -93,5 +93,5 @@ def _prerequisites(plan: PlatformPlan, node: Node) -> dict[str, Any]:
     return {
         "consul": plan.consul.at(node.address).url,
         "consul_service": consul.SERVICE,
-        "nomad": [plan.nomad.at(server.address).url for server in plan.servers],
+        "nomad": [server.url for server in plan.on_servers(plan.nomad)],
     }

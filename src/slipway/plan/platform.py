@@ -449,12 +449,19 @@ class PlatformWithoutModels:
     warnings: tuple[str, ...]  # e.g. a price older than 90 days
     schema_version: int = SCHEMA_VERSION
 
+    def on_servers(self, api: Endpoint) -> tuple[Endpoint, ...]:
+        """Where each server answers for `api`, which is consul or nomad."""
+        return tuple(api.at(server.address) for server in self.servers)
+
     def servers_of(self, api: Endpoint) -> tuple[Endpoint, ...]:
         """The addresses of `api` (operator.consul or operator.nomad) for the operator's machine:
         those of all servers or, where they are forwarded, the one that leads to a living server."""
-        if self.operator.forwarded:
-            return (api,)
-        return tuple(api.at(server.address) for server in self.servers)
+        return (api,) if self.operator.forwarded else self.on_servers(api)
+
+    @property
+    def envoys_as_seen(self) -> tuple[tuple[EnvoyPlan, OperatorEnvoy], ...]:
+        """Every Envoy, and how the operator's machine reaches it."""
+        return tuple(zip(self.gateway.envoys, self.operator.envoys, strict=True))
 
     def pool(self, name: str) -> Pool:
         return next(pool for pool in self.pools if pool.name == name)

@@ -87,7 +87,9 @@ def test_servers_that_were_started_stay_where_they_are(environment: Environment)
 
 def test_an_environment_without_tls_is_not_changed_in_place(environment: Environment) -> None:
     plan = dev_plan()
-    plain = dataclasses.replace(plan, nomad=dataclasses.replace(plan.nomad, scheme="http", ca=""))
+    nomad = dataclasses.replace(plan.nomad, scheme="http", ca="")
+    operator = dataclasses.replace(plan.operator, nomad=nomad)
+    plain = dataclasses.replace(plan, nomad=nomad, operator=operator)
     environment.make_folders()
     before = record(environment, plain)
     _was_started(environment)
