@@ -10,6 +10,8 @@ from slipway.config.artifacts import (
     ENTRYPOINTS,
     REQUIREMENTS,
     SERVICES,
+    SHARED,
+    SHARING,
     SIMULATOR_PROFILES,
     TOOL_PINS,
 )
@@ -36,6 +38,9 @@ def whole(tmp_path: Path) -> Checkout:
         path = checkout.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    (checkout.root / "services" / SHARED).mkdir()
+    for service in SHARING:
+        (checkout.root / "services" / service / SHARED).symlink_to(Path("..", SHARED))
     return checkout
 
 
