@@ -25,11 +25,6 @@ def envoy_gate_document(plan: PlatformPlan, envoy: EnvoyPlan, job: Job) -> dict[
         "job": job.id,
         "changes": digest(job.render(), length=_DIGEST_LENGTH),
         "service": SERVICE,
-        "node": _node_of(plan, envoy),
+        "node": envoy.node,
         "deadline_s": DEADLINE_S,
     }
-
-
-def _node_of(plan: PlatformPlan, envoy: EnvoyPlan) -> str:
-    hosts = plan.pool(envoy.pool).hosts
-    return next(host.name for host in hosts if host.address == envoy.listener.host)

@@ -37,6 +37,7 @@ def on_every_edge(plan: PlatformPlan) -> PlatformPlan:
             only,
             name=f"envoy-{node.name}",
             xds_name=f"xds-{node.name}",
+            node=node.name,
             listener=only.listener.at(node.address),
         )
         for node in plan.pool(only.pool).hosts
