@@ -377,7 +377,7 @@ def test_stop_leaves_nothing_on_the_machine_and_start_goes_on(cluster: Cluster, 
     cluster.succeed("agents.py", "stop")
     # Else supervisord takes a second for each program that has ended already.
     said = (cluster.run_folder / "logs/supervisord.log").read_text()
-    assert "waiting for log-collectors to stop" in said
+    assert "stopped: log-collectors" in said
     assert "waiting for log-collectors to die" not in said
     assert of_environment(cluster) == []
     assert mounts.below(cluster.run_folder.resolve()) == []
