@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cli.environment import find
+from cli.errors import FAILED
 from cli.lifecycle.local.refusals import is_this_machine
 from cli.lifecycle.registry import hosts_of
 from cli.options import DEFAULT_STACK, Stack
@@ -27,4 +28,5 @@ def admit(
     environment = find(stack)
     instead = ("slipway up", "brings it to the state in its files")
     hosts = hosts_of(environment, is_this_machine(environment.name, host, *instead))
-    hosts.admit(host)
+    if not hosts.admit(host).ready:
+        raise typer.Exit(FAILED)

@@ -65,7 +65,11 @@ def applied_rows(applied: Applied, view: ClusterView) -> list[JsonObject]:
     """The clusters' entries for the hosts of the applied plan: its nodes, and the servers that
     Nomad knows."""
     consul, nomad = _in_consul(view), _in_nomad(view)
-    servers = [server["Name"].rpartition(".")[0] for server in view.nomad_servers or ()]
+    servers = [
+        server["Name"].rpartition(".")[0]
+        for server in view.nomad_servers or ()
+        if server["Status"] != "left"  # taken out of the files
+    ]
     names = [*servers, *(node.name for node in applied.nodes)]
     return [
         {

@@ -64,6 +64,19 @@ def troubles(environment: str, rows: Iterable[Row], fixes: Fixes) -> list[Troubl
     return [trouble for trouble in found if trouble is not None]
 
 
+def silent_clusters(environment: str, unreachable: Mapping[str, str]) -> list[Trouble]:
+    """What nobody can say is not taken for well. `unreachable` has the reason by cluster."""
+    return [
+        Trouble(
+            host=cluster.title(),
+            what=f"does not say which hosts are there: {reason}",
+            fix=f"slipway status -s {environment} asks again",
+            absent=True,
+        )
+        for cluster, reason in unreachable.items()
+    ]
+
+
 def say_all(found: Iterable[Trouble]) -> None:
     for trouble in found:
         say(trouble.line, style="red" if trouble.absent else "yellow")

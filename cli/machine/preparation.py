@@ -12,6 +12,7 @@ from cli.progress import Phases, ToolchainProgress
 from slipway.config.artifacts import REQUIREMENTS
 from slipway.inputs import PlanInputs
 from slipway.plan.platform import PlatformPlan
+from toolchain.errors import ToolchainError
 from toolchain.leftovers import has_build_leftovers, remove_build_leftovers
 from toolchain.prepare import EnvironmentJob, Job, ToolJob, prepare
 from toolchain.settings import Settings
@@ -30,11 +31,15 @@ def fill_cache(
 
 
 def empty_cache(environment: Environment, phases: Phases) -> None:
-    """Removes what builds have left there, unless the user keeps it."""
+    """Removes what builds have left there, unless the user keeps it. The environment is up by then:
+    what cannot be removed is only said."""
     settings = Settings.read(environment.cache)
     if has_build_leftovers(settings):
         with phases.phase("cache", "removing what builds left"):
-            remove_build_leftovers(settings)
+            try:
+                remove_build_leftovers(settings)
+            except (ToolchainError, OSError) as error:
+                say(f"  what builds left is still there: {error}", style="yellow")
 
 
 def _jobs(environment: Environment, plan: PlatformPlan) -> Iterator[Job]:

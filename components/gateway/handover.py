@@ -30,21 +30,26 @@ def hand_over_task() -> Task:
     )
 
 
-_REQUEST = (
-    r"POST /healthcheck/fail HTTP/1.1\r\nHost: envoy\r\nContent-Length: 0\r\n"
-    r"Connection: close\r\n\r\n"
-)
+_HEAD = r" HTTP/1.1\r\nHost: envoy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 # The path is relative, because a socket's may have at most 107 bytes.
 _HAND_OVER = f"""\
-import os
+import contextlib
 import signal
 import socket
 
+
+def say(health):
+    with socket.socket(socket.AF_UNIX) as envoy:
+        envoy.settimeout(5)
+        envoy.connect("../envoy/{ADMIN_SOCKET}")
+        envoy.sendall(b"POST /healthcheck/" + health + b"{_HEAD}")
+        print(health.decode(), envoy.recv(64).split(b"\\r\\n")[0].decode(), flush=True)
+
+
 signal.pthread_sigmask(signal.SIG_BLOCK, {{signal.SIGTERM}})
+# To an Envoy that stayed when only this task was restarted; one that starts now is well.
+with contextlib.suppress(OSError):
+    say(b"ok")
 signal.sigwait({{signal.SIGTERM}})
-os.chdir("../envoy")
-with socket.socket(socket.AF_UNIX) as envoy:
-    envoy.connect("{ADMIN_SOCKET}")
-    envoy.sendall(b"{_REQUEST}")
-    print(envoy.recv(64).split(b"\\r\\n")[0].decode())
+say(b"fail")
 """

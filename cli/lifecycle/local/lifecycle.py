@@ -104,8 +104,9 @@ class LocalLifecycle:
         lines = unsets([*FORWARDED, *ASKED_BY_HAND]) + exports(
             {**variables, "PATH": path, **plugin_variables(kind)}
         )
-        if applied is None:  # nothing runs, and there are no tokens
-            return lines
+        tokens = self.credentials / "tokens"
+        if applied is None or not all((tokens / name).exists() for name in ("consul", "nomad")):
+            return lines  # nothing runs, or a first `up` was interrupted
         return lines + shell_exports(applied.consul, applied.nomad, self.credentials)
 
     def pulumi(self) -> Pulumi:

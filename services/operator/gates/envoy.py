@@ -3,8 +3,9 @@
     envoy_serves.py apply    document in SLIPWAY_DOCUMENT (schemas/envoy-gate.schema.json), tokens
                              as JSON on standard input
 
-An Envoy serves when the allocation of its job's newest version passes its checks in Consul. One
-whose node is down serves nobody, so nothing is lost if the next one changes meanwhile.
+An Envoy serves when the allocation of its job's newest version passes its checks in Consul. Nobody
+waits for one whose node is gone or takes no work: Nomad places nothing there, and clients have
+been with the others since.
 """
 
 from __future__ import annotations
@@ -57,10 +58,10 @@ def apply(gate: Gate) -> None:
 
 
 def missing(gate: Gate) -> str | None:
-    """What the Envoy lacks; None if it serves, or its node is down."""
+    """What the Envoy lacks; None if it serves, or its node takes no work."""
     try:
-        if _is_down(gate):
-            say(f"{gate.job}: {gate.node} is down; the next Envoy does not wait for it")
+        if reason := _out_of_work(gate):
+            say(f"{gate.job}: {gate.node} {reason}; the next Envoy does not wait for it")
             return None
         version = gate.nomad.get(f"/v1/job/{gate.job}")["Version"]
         allocations = gate.nomad.get(f"/v1/job/{gate.job}/allocations")
@@ -81,9 +82,15 @@ def missing(gate: Gate) -> str | None:
     return None
 
 
-def _is_down(gate: Gate) -> bool:
-    listed = [node for node in gate.nomad.get("/v1/nodes") if node["Name"] == gate.node]
-    return bool(listed) and not living(listed)
+def _out_of_work(gate: Gate) -> str | None:
+    """Why Nomad places nothing on the node. The pool's gate has seen it, so a node that is not
+    listed has been forgotten."""
+    nodes = living(node for node in gate.nomad.get("/v1/nodes") if node["Name"] == gate.node)
+    if not nodes:
+        return "is down or gone"
+    if all(node["SchedulingEligibility"] != "eligible" for node in nodes):
+        return "takes no work"
+    return None
 
 
 def run() -> None:

@@ -11,7 +11,13 @@ from program.errors import HostError
 from program.http_json import Api, ApiError
 
 JOB, NODE = "envoy-edge-0", "edge-0"
-UP = {"Name": NODE, "Address": "10.77.0.31", "Status": "ready", "CreateIndex": 7}
+UP = {
+    "Name": NODE,
+    "Address": "10.77.0.31",
+    "Status": "ready",
+    "SchedulingEligibility": "eligible",
+    "CreateIndex": 7,
+}
 DOWN = UP | {"Status": "down"}
 
 
@@ -69,20 +75,24 @@ def test_an_envoy_that_was_not_placed_yet_is_waited_for(allocations: Any) -> Non
     )
 
 
-def test_an_envoy_on_a_node_that_is_down_is_not_waited_for(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize(
+    ("nodes", "reason"),
+    [
+        ([DOWN], "is down or gone"),
+        ([], "is down or gone"),
+        ([UP | {"SchedulingEligibility": "ineligible"}], "takes no work"),
+    ],
+)
+def test_an_envoy_on_a_node_where_nothing_is_placed_is_not_waited_for(
+    nodes: Any, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert envoy.missing(gate(nodes=[DOWN], allocations=[])) is None
-    assert "edge-0 is down; the next Envoy does not wait for it" in capsys.readouterr().out
+    assert envoy.missing(gate(nodes=nodes, allocations=[])) is None
+    assert f"edge-0 {reason}; the next Envoy does not wait for it" in capsys.readouterr().out
 
 
 def test_an_old_entry_of_a_node_that_registered_again_says_nothing() -> None:
     nodes = [DOWN, UP | {"CreateIndex": 8}]
     assert envoy.missing(gate("old", nodes=nodes)) is not None
-
-
-def test_a_node_that_never_registered_is_waited_for() -> None:
-    assert envoy.missing(gate(nodes=[], allocations=[])) is not None
 
 
 def test_a_cluster_that_does_not_answer_is_waited_for() -> None:
