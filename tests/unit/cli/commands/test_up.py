@@ -132,8 +132,10 @@ def test_up_empties_the_cache_of_what_builds_left_once_every_model_answers(
     runner: CliRunner,
     environment: Environment,
     brought_up: Callable[[dict[str, Probe]], None],
+    monkeypatch: pytest.MonkeyPatch,
     answers: bool,
 ) -> None:
+    monkeypatch.delenv("SLIPWAY_KEEP_BUILDS", raising=False)  # of who runs the tests
     (environment.cache / "go/mod").mkdir(parents=True)
     silent = Probe(model="sim-a", openai=None, grpc=None, error="HTTP 503")
     brought_up({"smollm2": READY, "sim-a": READY if answers else silent})
