@@ -53,9 +53,7 @@ class Clocks(ast.NodeVisitor):
         self.returned = defaultdict[str, Kinds](lambda: NONE)
         self.functions = module.functions
         self.fields = {
-            node.name: _fields(node)
-            for node in ast.walk(module.tree)
-            if isinstance(node, ast.ClassDef)
+            node.name: _fields(node) for node in module.nodes if isinstance(node, ast.ClassDef)
         }
         self.scopes: list[str] = [""]
         self.classes: list[str] = []

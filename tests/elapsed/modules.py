@@ -30,20 +30,32 @@ class Module:
     roots: tuple[Path, ...] = ()
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes but contexts and operators, in one walk: each is looked at for many things."""
+        found: list[ast.AST] = [self.tree]
+        for node in found:  # grows meanwhile
+            for value in vars(node).values():
+                if isinstance(value, list):
+                    found.extend(each for each in value if isinstance(each, ast.AST))
+                elif isinstance(value, ast.AST) and value._fields:
+                    found.append(value)
+        return found
+
+    @cached_property
     def imports(self) -> dict[str, tuple[Path, str]]:
         """Imported names of this project: the file and the name there ("" for the file itself)."""
         found = dict[str, tuple[Path, str]]()
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 for alias in node.names:
                     name = alias.asname or alias.name
-                    if file := self._file(node.module):
+                    if file := file_of(node.module, self.roots):
                         found[name] = (file, alias.name)
-                    elif file := self._file(f"{node.module}.{alias.name}"):
+                    elif file := file_of(f"{node.module}.{alias.name}", self.roots):
                         found[name] = (file, "")
             elif isinstance(node, ast.Import):
                 for alias in node.names:
-                    if file := self._file(alias.name):
+                    if file := file_of(alias.name, self.roots):
                         found[alias.asname or alias.name.partition(".")[0]] = (file, "")
         return found
 
@@ -52,19 +64,11 @@ class Module:
         """Imported names of other packages."""
         names = {
             alias.asname or alias.name.partition(".")[0]
-            for node in ast.walk(self.tree)
+            for node in self.nodes
             if isinstance(node, ast.Import | ast.ImportFrom)
             for alias in node.names
         }
         return names - set(self.imports)
-
-    def _file(self, module: str) -> Path | None:
-        path = Path(*module.split("."))
-        for root in self.roots:
-            for file in (root / path.with_suffix(".py"), root / path / "__init__.py"):
-                if file.is_file():
-                    return file
-        return None
 
     @cached_property
     def assigned(self) -> dict[str, ast.expr]:
@@ -88,7 +92,7 @@ class Module:
     def functions(self) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
         """Functions and methods, by name."""
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-        return {node.name: node for node in ast.walk(self.tree) if isinstance(node, kinds)}
+        return {node.name: node for node in self.nodes if isinstance(node, kinds)}
 
     def number(self, value: ast.expr) -> float | None:
         """What an expression of numbers and constants amounts to."""
@@ -130,6 +134,16 @@ class Module:
             case ast.Div() if right:
                 return left / right
         return None
+
+
+@cache
+def file_of(module: str, roots: tuple[Path, ...]) -> Path | None:
+    path = Path(*module.split("."))
+    for root in roots:
+        for file in (root / path.with_suffix(".py"), root / path / "__init__.py"):
+            if file.is_file():
+                return file
+    return None
 
 
 def _pairs(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:

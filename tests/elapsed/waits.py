@@ -32,8 +32,8 @@ GIVEN = "GIVEN_"
 
 
 def short_waits(module: Module) -> Iterator[Finding]:
-    pauses = set(_pauses(module.tree))
-    for node in ast.walk(module.tree):
+    pauses = set(_pauses(module))
+    for node in module.nodes:
         if isinstance(node, ast.Call) and node not in pauses:
             yield from _of_call(node, module)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -46,9 +46,9 @@ def short_waits(module: Module) -> Iterator[Finding]:
             yield Finding(value.lineno, f"{name} is at least {HANG_S} s")
 
 
-def _pauses(tree: ast.AST) -> Iterator[ast.Call]:
+def _pauses(module: Module) -> Iterator[ast.Call]:
     """`while not over.wait(0.1)`: the time between two looks."""
-    for node in ast.walk(tree):
+    for node in module.nodes:
         match node:
             case ast.While(test=ast.UnaryOp(op=ast.Not(), operand=ast.Call() as call)):
                 yield call
