@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+import slipway.inputs
+from slipway.config.artifacts import Artifacts, read_artifacts
 
 # Imported here, so that tests/live and tests/host share one platform: in two conftests a fixture
 # would be two fixtures.
@@ -23,6 +27,27 @@ gc.set_threshold(100_000, 20, 100)
 # No deadline for one example: on a loaded machine it ends tests that pass.
 hypothesis.settings.register_profile("no deadline", deadline=None)
 hypothesis.settings.load_profile("no deadline")
+
+# `slipway test --fast` tries fewer examples of each property, unless the property says how many.
+hypothesis.settings.register_profile("few examples", deadline=None, max_examples=25)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_reading_of_the_artifacts() -> Iterator[None]:
+    """This checkout's services do not change while tests run: they are read and digested once, and
+    not each time that a test plans."""
+    checkout = Path(__file__).parents[1]
+    found: list[Artifacts] = []
+
+    def read(root: Path) -> Artifacts:
+        if root != checkout:
+            return read_artifacts(root)
+        found.extend([] if found else [read_artifacts(root)])
+        return found[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slipway.inputs, "read_artifacts", read)
+        yield
 
 
 def pytest_unconfigure() -> None:

@@ -17,6 +17,7 @@ from toolchain.prepare import EnvironmentJob, Job, ToolJob, environment_folder, 
 
 RECORDER = Path(__file__).with_name("recorder.py")
 FAST = "not binaries and not live"
+FEW_EXAMPLES = ("--hypothesis-profile", "few examples")
 BINARIES = "binaries and not live"
 BESIDE = "live and beside"
 LIVE = "live and not beside"
@@ -37,7 +38,7 @@ FILES_SIDE_BY_SIDE = (
 def fast_suites(arguments: Sequence[str]) -> Iterator[Suite]:
     """The suites that need no binaries and no other environment."""
     paths, options = _split(arguments)
-    yield _own_suite(*SIDE_BY_SIDE, "-m", FAST, *options, tests=paths)
+    yield _own_suite(*SIDE_BY_SIDE, "-m", FAST, *FEW_EXAMPLES, *options, tests=paths)
     if not arguments:
         yield from _linters()
 

@@ -9,6 +9,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from tests.schemas import validate
+
 ROOT = Path(__file__).parents[2]
 SERVICES = ROOT / "services"
 SCHEMA_OF = {
@@ -42,10 +44,9 @@ def test_every_document_of_before_has_its_schema_here() -> None:
 
 @pytest.mark.parametrize(("path", "name"), sorted(SCHEMA_OF.items()))
 def test_a_document_of_before_follows_todays_schema(path: str, name: str) -> None:
-    jsonschema.Draft202012Validator.check_schema(schema(name))
     newest = schema(name)["properties"]["schema_version"].get("enum", [1])[-1]
     assert document(path)["schema_version"] == max(1, newest - 1)
-    jsonschema.validate(document(path), schema(name))
+    validate(document(path), name)
 
 
 @pytest.mark.parametrize(
@@ -61,12 +62,12 @@ def test_a_document_of_before_follows_todays_schema(path: str, name: str) -> Non
 )
 def test_a_document_mixes_no_versions(path: str, newer: dict[str, Any]) -> None:
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document(path) | newer, schema(SCHEMA_OF[path]))
+        validate(document(path) | newer, SCHEMA_OF[path])
 
 
 def test_only_a_node_of_version_3_says_how_its_agents_take_up_a_certificate() -> None:
     node = document("program/tests/documents_of_before/cpu-0.json")
     node["agents"][1]["renewal"] = "restart"
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(node, schema("node"))
-    jsonschema.validate(node | {"schema_version": 3}, schema("node"))
+        validate(node, "node")
+    validate(node | {"schema_version": 3}, "node")

@@ -16,6 +16,7 @@ from stacks.recording import Recording, Registration
 from stacks.targets import load
 from tests.components.platform_plan import platform_plan
 from tests.components.recording import record
+from tests.schemas import validate
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
 SCHEMA_OF = {
@@ -103,7 +104,7 @@ def test_a_schema_takes_no_address_without_a_host(
     for without_a_host in ("http://:8500", "https://"):
         unknown = re.sub(r'https://[0-9.]+:[0-9]+(?=["/])', without_a_host, rendered)
         with pytest.raises(jsonschema.ValidationError, match="does not match"):
-            jsonschema.validate(json.loads(unknown), schema(SCHEMA_OF[script]))
+            validate(json.loads(unknown), SCHEMA_OF[script])
 
 
 @pytest.mark.parametrize("script", sorted(SCHEMA_OF))

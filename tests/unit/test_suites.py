@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 from typer.testing import CliRunner
 
 from cli.app import app
 from tests import suites
 from tests.runner import COMPUTING, REPLICAS, SERVICES, Suite, run
-from tests.suites import BESIDE, BINARIES, FAST, LIVE, chosen_suites
+from tests.suites import BESIDE, BINARIES, FAST, FEW_EXAMPLES, LIVE, chosen_suites, fast_suites
 
 TEST = "def test_{}():\n    pass\n"
 
@@ -39,8 +40,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # loading them takes half a second
     monkeypatch.setattr(suites, "CHECKOUT", tmp_path)
     monkeypatch.setattr(suites, "TYPED", ("tests",))
-    for how in ("SIDE_BY_SIDE", "FILES_SIDE_BY_SIDE"):
-        monkeypatch.setattr(suites, how, ())  # starting workers takes longer than the tests
+    for how in ("SIDE_BY_SIDE", "FILES_SIDE_BY_SIDE", "FEW_EXAMPLES"):  # options of plugins
+        monkeypatch.setattr(suites, how, ())
     environment = Path(sys.executable).parents[1]
     monkeypatch.setattr(suites, "prepare", lambda jobs, *_: {job.name: environment for job in jobs})
     return tmp_path
@@ -181,6 +182,18 @@ def test_fast_leaves_out_what_needs_binaries_and_needs_no_environment(
     result = runner.invoke(app, ["test", "--fast"])
     assert result.exit_code == 0, result.output
     assert "1 passed, 1 deselected" in closing_lines(result.stdout)["tests"]
+
+
+def test_only_fast_tries_few_examples_of_a_property(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suites, "prepare", lambda jobs, *_: {job.name: Path() for job in jobs})
+    fast, *_ = fast_suites([])
+    whole = [suite for suite in chosen_suites([], Path("cache")) if suite.name == "tests"]
+    assert [FEW_EXAMPLES[1] in suite.command for suite in (fast, *whole)] == [True, False]
+    few, usual = (
+        hypothesis.settings.get_profile(name) for name in (FEW_EXAMPLES[1], "no deadline")
+    )
+    assert (few.deadline, usual.deadline) == (None, None)
+    assert 0 < few.max_examples < usual.max_examples
 
 
 def test_the_policies_are_a_suite_in_their_own_environment(project: Path) -> None:

@@ -6,7 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.unit.cli.addresses import DEV_NETWORK
@@ -58,22 +59,44 @@ def files(checkout: Path) -> dict[str, bytes]:
     return {entry.path: _content(entry) for entry in entries if not _is_folder(entry)}
 
 
-def restore(checkout: Path, before: Mapping[str, bytes]) -> None:
-    """Restores `files` to their state `before`; folders created since are removed."""
-    folders = {
-        str(parent)
-        for folder in {Path(path).parent for path in before}
-        for parent in (folder, *folder.parents)
-    }
-    for entry in list(_tree(str(checkout.parent))):
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A copy of the checkout as it was made: its files, when each changed, and its folders."""
+
+    folder: Path
+    files: dict[str, bytes]
+    changed: dict[str, tuple[int, int]]
+    folders: frozenset[str]
+
+
+def make_copy(folder: Path) -> Copied:
+    copy_checkout(folder)
+    entries = list(_tree(str(folder.parent)))
+    return Copied(
+        folder=folder,
+        files=files(folder),
+        changed={entry.path: _changed(entry) for entry in entries if not _is_folder(entry)},
+        folders=frozenset(entry.path for entry in entries if _is_folder(entry)),
+    )
+
+
+def restore(copy: Copied) -> None:
+    """Restores all files, also those beside the copy; folders created since are removed."""
+    for entry in list(_tree(str(copy.folder.parent))):
         if _is_folder(entry):
-            if entry.path not in folders:
+            if entry.path not in copy.folders:
                 shutil.rmtree(entry)  # only byte code is left in it
-        elif before.get(entry.path) != _content(entry):
+        elif copy.changed.get(entry.path) != _changed(entry):
             Path(entry).unlink()
-    for path, content in before.items():
+    for path, content in copy.files.items():
         if not os.path.lexists(path):
             Path(path).write_bytes(content)
+
+
+def _changed(entry: os.DirEntry[str]) -> tuple[int, int]:
+    """Which file it is and when it last changed in any way."""
+    found = entry.stat(follow_symlinks=False)
+    return found.st_ino, found.st_ctime_ns
 
 
 def _content(entry: os.DirEntry[str]) -> bytes:

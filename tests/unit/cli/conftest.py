@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from cli import environment as environment_module
 from cli.environment import Environment
 from tests.unit.cli.addresses import NETWORK
-from tests.unit.cli.checkouts import Edit, copy_checkout, files, replace_text, restore
+from tests.unit.cli.checkouts import Copied, Edit, make_copy, replace_text, restore
 
 Reply = bytes | dict[str, Any] | list[Any]
 
@@ -46,19 +46,15 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def copied_checkout(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
-    """A copy of this checkout, and its files."""
-    folder = tmp_path_factory.mktemp("copied") / "checkout"
-    copy_checkout(folder)
-    return folder, files(folder)
+def copied_checkout(tmp_path_factory: pytest.TempPathFactory) -> Copied:
+    return make_copy(tmp_path_factory.mktemp("copied") / "checkout")
 
 
 @pytest.fixture
-def whole_checkout(copied_checkout: tuple[Path, dict[str, bytes]]) -> Iterator[Path]:
+def whole_checkout(copied_checkout: Copied) -> Iterator[Path]:
     """A copy of this checkout, for tests of the real command: each finds it as it was."""
-    folder, before = copied_checkout
-    yield folder
-    restore(folder, before)
+    yield copied_checkout.folder
+    restore(copied_checkout)
 
 
 @pytest.fixture

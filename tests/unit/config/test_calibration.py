@@ -17,10 +17,10 @@ from slipway.config.errors import ConfigError
 from slipway.plan.figures import Layout, Precision
 from slipway.planner.calibration import make_calibration
 from slipway.planner.quantization import KV_BYTES, SCHEMES
+from tests.schemas import validate
 from tests.unit.plan.samples import ROOT
 
 CATALOG = load_catalog(ROOT)
-SCHEMA = json.loads((ROOT / "schemas/calibration.schema.json").read_text("utf-8"))
 SERVING = {
     "requests_per_s": 8.0,
     "input_tokens": 1024,
@@ -72,7 +72,7 @@ def _problem(path: Path) -> str:
     ids=["serving", "step times", "processors"],
 )
 def test_a_valid_row_passes_the_reader_and_the_schema(tmp_path: Path, row: Any) -> None:
-    jsonschema.validate({"schema_version": 1, "rows": [row]}, SCHEMA)
+    validate({"schema_version": 1, "rows": [row]}, "calibration")
     assert len(load_calibration(_write(tmp_path, row), CATALOG).rows) == 1
 
 
@@ -105,7 +105,7 @@ def test_a_wrong_row_is_refused_by_the_reader_and_the_schema(
     assert f"{key}: " in problem
     assert message in problem
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({"schema_version": 1, "rows": [row]}, SCHEMA)
+        validate({"schema_version": 1, "rows": [row]}, "calibration")
 
 
 @pytest.mark.parametrize(

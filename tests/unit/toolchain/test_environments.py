@@ -13,7 +13,7 @@ from toolchain.environments import base_python, ensure_environment
 from toolchain.errors import ToolchainError
 from toolchain.progress import Step, silent
 
-pytestmark = pytest.mark.usefixtures("with_uv")
+pytestmark = [pytest.mark.binaries, pytest.mark.usefixtures("with_uv")]
 
 
 def nail_version(target: Path) -> str:

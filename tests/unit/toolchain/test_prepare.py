@@ -34,6 +34,7 @@ def recorded(jobs: list[Job], cache: Path) -> tuple[dict[str, Path], Events]:
     return done, events
 
 
+@pytest.mark.binaries
 @pytest.mark.usefixtures("tools", "with_uv")
 def test_tools_and_environments_are_made_and_returned_by_name(tmp_path: Path) -> None:
     put_go(tmp_path / "bin", build=build_of())

@@ -71,6 +71,7 @@ def environments(checkout: Path) -> list[Path]:
     return sorted((checkout.parent / "cache/envs").glob("root-*/"))
 
 
+@pytest.mark.binaries
 @pytest.mark.usefixtures("with_uv")
 class TestTheRootEnvironment:
     def test_is_made_once_and_runs_the_program_with_its_arguments(self, checkout: Path) -> None:
@@ -159,6 +160,7 @@ OTHER_PYTHONS = other_pythons()
 
 @pytest.mark.skipif(not OTHER_PYTHONS, reason="this machine has no other Python")
 @pytest.mark.parametrize("version", OTHER_PYTHONS)
+@pytest.mark.binaries
 @pytest.mark.usefixtures("with_uv")
 def test_another_python_goes_on_in_the_pinned_one(
     version: str, checkout: Path, monkeypatch: pytest.MonkeyPatch

@@ -3,15 +3,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
 from cli.app import app
-
-ROOT = Path(__file__).parents[4]
-SCHEMA = json.loads((ROOT / "schemas/plan.schema.json").read_text())
+from tests.schemas import validate
 
 
 @pytest.fixture
@@ -40,7 +37,7 @@ def test_a_shipped_fleet_keeps_its_goals_and_its_limits(runner: CliRunner, name:
 def test_the_json_of_every_environment_follows_its_schema(runner: CliRunner, name: str) -> None:
     done = _plan(runner, "-s", name, "--json")
     document = json.loads(done.stdout)
-    jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
+    validate(document, "plan")
     for model in document["models"]:
         assert {"pool", "layout", "replica"} <= model.keys()
     assert document["environment"] == name

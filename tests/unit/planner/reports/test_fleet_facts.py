@@ -8,12 +8,12 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import jsonschema
 import pytest
 
 from slipway.inputs import load_inputs
 from slipway.planner.reports.facts import fleet_facts
 from stacks.planning import make_plan
+from tests.schemas import validate
 from tests.unit.plan.samples import ROOT
 
 SCHEMA = json.loads((ROOT / "schemas/facts.schema.json").read_text())
@@ -38,8 +38,7 @@ def test_the_facts_of_a_fleet_keep_the_schema(name: str) -> None:
         "ModelService": 12,
     }
     for resource, kind in zip(resources.values(), kinds, strict=True):
-        schema = {"$ref": f"#/$defs/{kind}", "$defs": SCHEMA["$defs"]}
-        jsonschema.validate(resource["inputs"], schema, cls=jsonschema.Draft202012Validator)
+        validate(resource["inputs"], "facts", kind)
         assert set(resource["inputs"]) <= set(SCHEMA["$defs"][kind]["properties"])
         assert json.loads(json.dumps(resource)) == resource
 
