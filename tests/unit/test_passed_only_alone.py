@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.recorder import RECORD_VARIABLE
 from tests.runner import REPLICAS, SERVICES, Suite, run
 from tests.suites import RECORDER
 
@@ -14,7 +18,6 @@ WITHOUT_PLUGINS = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # loading them takes 
 FILE = """
 import os
 import pathlib
-import signal
 
 import pytest
 
@@ -119,38 +122,6 @@ def test_once():
         ),
         pytest.param(
             """
-def test_skipped():
-    if not first("skipped"):
-        pytest.skip()
-    raise AssertionError
-""",
-            ["skipped", "skipped"],
-            id="it is skipped the second time",
-        ),
-        pytest.param(
-            """
-def test_killed():
-    if first("killed"):
-        os.kill(os.getpid(), signal.SIGKILL)
-""",
-            ["killed"],
-            id="the suite is killed",
-        ),
-        pytest.param(
-            """
-def test_once():
-    assert not first("once")
-
-
-def test_leaves():
-    if first("leaves"):
-        os._exit(1)
-""",
-            ["once", "leaves"],
-            id="the suite ends without a record",
-        ),
-        pytest.param(
-            """
 assert not first("collected")
 
 
@@ -167,6 +138,47 @@ def test_a_run_is_red_when(
 ) -> None:
     assert not run([suite_of(tmp_path, tests)])
     assert runs(tmp_path) == expected
+    assert "passed only alone" not in capsys.readouterr().out
+
+
+def test_a_skipped_test_has_not_passed(tmp_path: Path) -> None:
+    tests = """
+def test_skipped():
+    pytest.skip()
+
+
+def test_passes():
+    pass
+"""
+    suite, record = suite_of(tmp_path, tests), tmp_path / "record.json"
+    environment = {**os.environ, **suite.variables, RECORD_VARIABLE: str(record)}
+    subprocess.run(suite.command, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    assert json.loads(record.read_text()) == {
+        "passed": [f"{tmp_path}/test_some.py::test_passes"],
+        "failed": [],
+    }
+
+
+# In the place of pytest, whose start takes long: true in the first run, which records a failed test.
+FIRST = f'[ $(wc -l < runs) = 1 ] && echo \'{{"failed": ["test_one"]}}\' > ${RECORD_VARIABLE}'
+
+
+@pytest.mark.parametrize(
+    ("script", "times"),
+    [
+        pytest.param(f"{FIRST}; exit 1", 2, id="the suite leaves no record the second time"),
+        pytest.param(f"{FIRST} && exit 1; exit 0", 2, id="the test is skipped the second time"),
+        pytest.param("kill -9 $$", 1, id="the suite is killed"),
+        pytest.param(f"{FIRST} && kill -9 $$", 1, id="the suite is killed when it has a record"),
+        pytest.param("exit 1", 1, id="the suite ends without a record"),
+    ],
+)
+def test_a_run_is_red_too_when(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], script: str, times: int
+) -> None:
+    command = ("sh", "-c", f"echo run >> runs; {script}")
+    assert not run([Suite(name="some", command=command, folder=tmp_path)])
+    assert runs(tmp_path) == ["run"] * times
     assert "passed only alone" not in capsys.readouterr().out
 
 

@@ -76,7 +76,7 @@ def test_every_recording_has_a_verdict_here() -> None:
 
 @pytest.mark.parametrize("make", [digests.many, digests.all_deleted])
 def test_five_thousand_resources_fit_a_comment(make: Callable[[int], dict[str, Any]]) -> None:
-    comment = comment_of(json.dumps(make(5000)))
+    comment = render(read_digest(make(5000)), None, STAMP)
     assert len(comment) < GITHUB_LIMIT
     assert len(comment.encode()) <= COMMENT_BYTES
     assert_balanced(comment)

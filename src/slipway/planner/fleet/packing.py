@@ -70,13 +70,19 @@ def nodes_for_devices(supply: Supply, models: Iterable[Placed], replicas: Count)
         layout = model.option.layout
         parts[layout.devices_on_each_node(size)] += layout.nodes(size) * replicas(model)
     shared = Counter[int]()  # free devices -> nodes with that many
-    for part in sorted(parts.elements(), reverse=True):
-        room = min((free for free, count in shared.items() if count and free >= part), default=None)
-        if room is None:
-            nodes, room = nodes + 1, size
-        else:
-            shared[room] -= 1
-        shared[room - part] += 1
+    for part in sorted(parts, reverse=True):
+        while left := parts[part]:
+            rooms = (free for free, count in shared.items() if count and free >= part)
+            room = min(rooms, default=size)
+            if not shared[room]:
+                shared[size] = -(-left // (size // part))
+                nodes += shared[size]
+            # The node with the least room stays that until it is full.
+            taken = min(left, room // part)
+            filled = min(shared[room], left // taken)
+            shared[room] -= filled
+            shared[room - taken * part] += filled
+            parts[part] -= taken * filled
     return nodes
 
 
