@@ -159,7 +159,7 @@ def test_passes():
     }
 
 
-# In the place of pytest, whose start takes long: true in the first run, which records a failed test.
+# In the place of pytest, which takes long to start. True in the first run: it records a failure.
 FIRST = f'[ $(wc -l < runs) = 1 ] && echo \'{{"failed": ["test_one"]}}\' > ${RECORD_VARIABLE}'
 
 

@@ -53,19 +53,20 @@ def slipway(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def files(checkout: Path) -> dict[str, bytes]:
-    """Everything in the checkout and beside it, except byte code."""
+def files(checkout: Path) -> dict[str, tuple[int, int]]:
+    """Everything in the checkout and beside it, except byte code: which file it is, and when it
+    last changed in any way."""
     entries = _tree(str(checkout.parent))
-    return {entry.path: _content(entry) for entry in entries if not _is_folder(entry)}
+    return {entry.path: _changed(entry) for entry in entries if not _is_folder(entry)}
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """A copy of the checkout as it was made: its files, when each changed, and its folders."""
+    """A copy of the checkout as it was made: `files`, their contents, and its folders."""
 
     folder: Path
-    files: dict[str, bytes]
-    changed: dict[str, tuple[int, int]]
+    files: dict[str, tuple[int, int]]
+    contents: dict[str, bytes]
     folders: frozenset[str]
 
 
@@ -75,7 +76,7 @@ def make_copy(folder: Path) -> Copied:
     return Copied(
         folder=folder,
         files=files(folder),
-        changed={entry.path: _changed(entry) for entry in entries if not _is_folder(entry)},
+        contents={entry.path: _content(entry) for entry in entries if not _is_folder(entry)},
         folders=frozenset(entry.path for entry in entries if _is_folder(entry)),
     )
 
@@ -86,15 +87,14 @@ def restore(copy: Copied) -> None:
         if _is_folder(entry):
             if entry.path not in copy.folders:
                 shutil.rmtree(entry)  # only byte code is left in it
-        elif copy.changed.get(entry.path) != _changed(entry):
+        elif copy.files.get(entry.path) != _changed(entry):
             Path(entry).unlink()
-    for path, content in copy.files.items():
+    for path, content in copy.contents.items():
         if not os.path.lexists(path):
             Path(path).write_bytes(content)
 
 
 def _changed(entry: os.DirEntry[str]) -> tuple[int, int]:
-    """Which file it is and when it last changed in any way."""
     found = entry.stat(follow_symlinks=False)
     return found.st_ino, found.st_ctime_ns
 
