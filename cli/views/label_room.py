@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,14 +41,15 @@ class LabelRoom:
         what is barred; None if there is none."""
         half = np.array([width, height]) / 2 + _GAP
 
-        def crossed(place: Placed) -> int:
-            return self._crossed(boxes_along(*place.leader), at)
-
-        places = list(self._places(at, half))
-        chosen = next((place for place in places if not crossed(place)), None)
-        chosen = chosen or min(places, key=crossed, default=None)
-        if chosen is None:
+        crossing = list[tuple[int, Placed]]()
+        for place in self._places(at, half):
+            crossed = self._crossed(boxes_along(*place.leader), at)
+            crossing.append((crossed, place))
+            if not crossed:
+                break
+        if not crossing:
             return None
+        _, chosen = min(crossing, key=itemgetter(0))
         label = boxes_around(np.array([chosen.centre]), half)
         leader = boxes_along(*chosen.leader)
         self.taken = np.vstack([self.taken, label, leader])

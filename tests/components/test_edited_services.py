@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -109,18 +109,20 @@ def registered(inputs: PlanInputs, artifacts: Artifacts) -> dict[str, str]:
 
 
 @contextmanager
-def edited(path: Path) -> Iterator[None]:
-    text = path.read_text()
-    path.write_text(f"{text}\n")
+def edited(paths: Sequence[Path]) -> Iterator[None]:
+    texts = {path: path.read_text() for path in paths}
+    for path, text in texts.items():
+        path.write_text(f"{text}\n")
     try:
         yield
     finally:
-        path.write_text(text)
+        for path, text in texts.items():
+            path.write_text(text)
 
 
-def changed_by(path: str, services: Path, inputs: PlanInputs, before: dict[str, str]) -> set[str]:
-    """The resources that an edit changes."""
-    with edited(services / path):
+def changed_by(*paths: str, services: Path, inputs: PlanInputs, before: dict[str, str]) -> set[str]:
+    """The resources that edits change."""
+    with edited([services / path for path in paths]):
         after = registered(inputs, read_artifacts(services))
     assert after.keys() == before.keys()
     return {name for name, digest in after.items() if digest != before[name]}
@@ -130,7 +132,7 @@ def changed_by(path: str, services: Path, inputs: PlanInputs, before: dict[str, 
 def test_an_edited_gate_changes_only_programs_beside_the_operator(
     path: str, services: Path, target: str, inputs: PlanInputs, before: dict[str, str]
 ) -> None:
-    changed = changed_by(path, services, inputs, before)
+    changed = changed_by(path, services=services, inputs=inputs, before=before)
     assert changed == BESIDE_THE_OPERATOR[target] | DELIVERIES[target]
 
 
@@ -138,27 +140,27 @@ def test_an_edited_gate_changes_only_programs_beside_the_operator(
 def test_an_edited_program_of_hosts_changes_only_hosts_and_the_jobs_that_run_it(
     path: str, services: Path, target: str, inputs: PlanInputs, before: dict[str, str]
 ) -> None:
-    changed = changed_by(path, services, inputs, before)
+    changed = changed_by(path, services=services, inputs=inputs, before=before)
     assert changed == ON_HOSTS[target] | DELIVERIES[target]  # which bring it there
 
 
 def test_an_edited_module_that_both_import_changes_both(
     services: Path, target: str, inputs: PlanInputs, before: dict[str, str]
 ) -> None:
-    changed = changed_by(SHARED, services, inputs, before)
+    changed = changed_by(SHARED, services=services, inputs=inputs, before=before)
     assert changed == BESIDE_THE_OPERATOR[target] | ON_HOSTS[target] | DELIVERIES[target]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_what_runs_nowhere_changes_nothing(
+    services: Path, inputs: PlanInputs, before: dict[str, str]
+) -> None:
+    changed = changed_by(
         "services/operator/tests/gate.py",
         "services/host/tests/test_accounts.py",
         "services/program/tests/cluster.py",
         "services/program/README.md",
-    ],
-)
-def test_what_runs_nowhere_changes_nothing(
-    path: str, services: Path, target: str, inputs: PlanInputs, before: dict[str, str]
-) -> None:
-    assert changed_by(path, services, inputs, before) == set()
+        services=services,
+        inputs=inputs,
+        before=before,
+    )
+    assert changed == set()
