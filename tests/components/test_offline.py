@@ -67,9 +67,11 @@ def resources(result: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return {found["name"]: found for found in json.loads(result.stdout)}
 
 
-def test_secrets_are_masked_and_unknowns_are_marked(tmp_path: Path) -> None:
+def test_secrets_are_masked_unknowns_are_marked_and_no_output_is_mixed_in(tmp_path: Path) -> None:
     program = f"""
 import pulumi, pulumi_command as command, pulumi_random as random
+print("hello")
+pulumi.log.warn("careful")
 secret = pulumi.Output.secret("{CANARY}")
 late = random.RandomPassword("late", length=8)
 command.local.Command(
@@ -78,10 +80,17 @@ command.local.Command(
     stdin=late.result,
     environment={{"PLAIN": "plain", "SECRET": secret, "LATE": late.id}},
     triggers=[secret, 1, 2.5],
+    opts=pulumi.ResourceOptions(protect=True),
 )
 """
     result = run(program, folder=tmp_path)
     assert CANARY not in result.stdout + result.stderr
+    assert "hello" in result.stderr
+    assert "careful" in result.stderr
+    assert {name: found["protect"] for name, found in resources(result).items()} == {
+        "late": False,
+        "one": True,
+    }
     assert resources(result)["one"]["inputs"] == {
         "create": "[secret]",
         "environment": {"LATE": {"<unknown>": True}, "PLAIN": "plain", "SECRET": "[secret]"},
@@ -103,19 +112,6 @@ command.local.Command(
 )
 def test_a_value_of_the_wire_is_shown(wire: Any, expected: Any) -> None:
     assert json.dumps(shown(wire), sort_keys=True) == json.dumps(expected, sort_keys=True)
-
-
-def test_what_a_program_prints_does_not_mix_with_the_resources(tmp_path: Path) -> None:
-    program = """
-import pulumi, pulumi_command as command
-print("hello")
-pulumi.log.warn("careful")
-command.local.Command("one", create="true", opts=pulumi.ResourceOptions(protect=True))
-"""
-    result = run(program, folder=tmp_path)
-    assert list(resources(result)) == ["one"]
-    assert resources(result)["one"]["protect"] is True
-    assert "hello" in result.stderr
 
 
 def test_a_mistake_of_the_user_is_told_without_a_trace(tmp_path: Path) -> None:

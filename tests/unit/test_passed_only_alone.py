@@ -182,6 +182,7 @@ def test_a_run_is_red_too_when(
     assert "passed only alone" not in capsys.readouterr().out
 
 
+@pytest.mark.binaries
 def test_a_worker_that_died_is_red(tmp_path: Path) -> None:
     tests = """
 def test_once():
@@ -196,6 +197,7 @@ def test_dies():
     assert runs(tmp_path) == ["once", "dies"]
 
 
+@pytest.mark.binaries
 def test_alone_means_without_workers_and_after_all_lanes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,8 @@ from tests.unit.toolchain.stand_ins import (
 )
 from tests.waiting import HANG_S
 
+pytestmark = pytest.mark.binaries
+
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,13 @@ from typer.testing import CliRunner
 from cli.app import app
 from cli.commands import policies
 
+offline_preview = cache(policies.offline_preview)
+
 
 @pytest.fixture(autouse=True)
 def no_environment_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This interpreter has everything that the rules need."""
+    """This interpreter has everything that the rules need. An environment is previewed once."""
+    monkeypatch.setattr(policies, "offline_preview", offline_preview)
     monkeypatch.setattr(policies, "make_policy_environment", lambda _: Path(sys.prefix))
     monkeypatch.setattr(policies, "usd_per_hour_before", lambda _: 0.0)
 

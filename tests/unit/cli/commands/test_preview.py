@@ -135,14 +135,14 @@ def test_a_preview_at_work_hinders_nobody(
 # Offline: with a program of the test's own
 
 PROGRAM = """
-import json
+import json, os
 import pulumi, pulumi_command as command
 from pulumi.runtime.config import get_config_env
 
 pulumi.log.warn("on the way")
 command.local.Command(
     "one",
-    create="true",
+    create=" ".join(sorted(os.environ)),
     stdin=pulumi.Config("aws").require_secret("key"),
     environment={"CONFIGURATION": json.dumps(get_config_env(), sort_keys=True)},
 )
@@ -171,9 +171,14 @@ def files(folder: Path) -> set[Path]:
 
 
 def test_an_offline_preview_runs_the_program_and_writes_nothing(
-    runner: CliRunner, offline: Path, previewed: list[list[str]]
+    runner: CliRunner,
+    offline: Path,
+    previewed: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The program gets the configuration as Pulumi hands it over, and no secret."""
+    """The program gets the configuration as Pulumi hands it over, no secret, and nothing of the
+    caller's environment."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary")
     before = files(offline.parent)
     result = runner.invoke(app, ["preview", "--offline", "--json"])
     assert result.exit_code == 0, result.output
@@ -188,23 +193,11 @@ def test_an_offline_preview_runs_the_program_and_writes_nothing(
         "slipway:deep": '{"list": [{"token": "[secret]"}]}',
         "aws:key": "[secret]",
     }
+    variables = set(one["inputs"]["create"].split())
+    assert {"HOME", "PATH", "PYTHONPATH", "PULUMI_CONFIG"} <= variables
+    assert variables <= {"HOME", "PATH", "PYTHONPATH", "PULUMI_CONFIG", "LC_CTYPE"}
     assert previewed == []
     assert files(offline.parent) == before
-
-
-def test_the_program_gets_nothing_of_the_callers_environment(
-    runner: CliRunner, offline: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "canary")
-    (offline / "__main__.py").write_text(
-        "import os, pulumi_command as command\n"
-        "command.local.Command('one', create=' '.join(sorted(os.environ)))\n"
-    )
-    result = runner.invoke(app, ["preview", "--offline", "--json"])
-    (one,) = json.loads(result.stdout)["resources"]
-    names = set(one["inputs"]["create"].split())
-    assert {"HOME", "PATH", "PYTHONPATH", "PULUMI_CONFIG"} <= names
-    assert names <= {"HOME", "PATH", "PYTHONPATH", "PULUMI_CONFIG", "LC_CTYPE"}
 
 
 def test_without_json_an_offline_preview_is_a_tree(runner: CliRunner, offline: Path) -> None:
