@@ -18,7 +18,7 @@ from components.gateway.envoy_gate import DEADLINE_S as ENVOY_DEADLINE_S
 from components.gateway.envoy_gate import envoy_gate_document
 from components.gateway.jobs import envoy_job, xds_job
 from components.gateway.routes_gate import DEADLINE_S, gate_document
-from components.gateway.shared_address import shared_address_jobs
+from components.gateway.shared_address import shared_address_job
 from components.hosts.program import HostProgram, Hosts
 from components.hosts.ssh import NO_SECRETS
 from components.nomad.jobspec import Job, to_json
@@ -39,7 +39,8 @@ class Gateway(SlipwayComponent):
     Owns both jobs, and the certificate that clients are shown; the routing table belongs to the
     models. Envoy keeps its last configuration while the control plane is away. A changed Envoy job
     closes its listener until the new Envoy has started; Envoys of several hosts change one after
-    the other, the next once the one before it serves.
+    the other, the next once the one before it serves. So do the jobs that give a shared address to
+    a host.
 
     Attribute: `jobs`.
     """
@@ -50,30 +51,55 @@ class Gateway(SlipwayComponent):
         gateway = args.plan.gateway
         clients = {"address": gateway.clients.host, "port": gateway.clients.port}
         super().__init__("Gateway", name, clients, opts)
-        self.jobs = [self._control_plane(args, envoy) for envoy in gateway.envoys]
-        self.jobs += self._envoys(args, _shown_to_clients(gateway.certificate))
-        self.jobs += [self._job(job) for job in shared_address_jobs(args.plan)]
+        control_planes = [self._control_plane(args, envoy) for envoy in gateway.envoys]
+        self.jobs = [*control_planes, *self._envoys(args, control_planes)]
         self.register_outputs({"http": gateway.clients.url})
 
     def _control_plane(self, args: GatewayArgs, envoy: EnvoyPlan) -> nomad.Job:
         issued = args.authority.issue(identities.control_plane(envoy))
         return self._secured(xds_job(args.plan, envoy), issued)
 
-    def _envoys(
-        self, args: GatewayArgs, shown: pulumi.Output[Mapping[str, str]] | None
-    ) -> list[nomad.Job]:
+    def _envoys(self, args: GatewayArgs, control_planes: list[nomad.Job]) -> list[nomad.Job]:
         plan, jobs, before = args.plan, list[nomad.Job](), list[pulumi.Resource]()
-        for envoy in plan.gateway.envoys:
+        shown = _shown_to_clients(plan.gateway.certificate)
+        for envoy, control_plane in zip(plan.gateway.envoys, control_planes, strict=True):
+            if plan.gateway.shared_address:
+                jobs.append(self._shared_address(args, envoy, control_plane, before))
+                before = [*before, jobs[-1]]
             job = envoy_job(plan, envoy)
             variables = [self._public_certificate(envoy.name, shown)] if shown else []
             issued = args.authority.issue(identities.gateway(plan, envoy))
             jobs.append(self._secured(job, issued, *variables, *before))
             if envoy != plan.gateway.envoys[-1]:
-                gate = _envoy_gate(plan, envoy, job, args.gate_secrets)
-                before = [
-                    args.programs.run(gate, f"{envoy.name}-serves", self, depends_on=jobs[-1:])
-                ]
+                before = [self._serving(args, envoy, job, jobs[-1])]
         return jobs
+
+    def _shared_address(
+        self,
+        args: GatewayArgs,
+        envoy: EnvoyPlan,
+        control_plane: nomad.Job,
+        before: list[pulumi.Resource],
+    ) -> nomad.Job:
+        """The job that gives the address to the Envoy's host. It gives the address away when it
+        changes, so it changes in turn, too, and before its Envoy: one of an earlier version does
+        not do so itself. Before both, the control plane has Envoy listen as it should."""
+        serving = self._serving(args, envoy, xds_job(args.plan, envoy), control_plane)
+        return self._job(shared_address_job(args.plan, envoy), serving, *before)
+
+    def _serving(
+        self, args: GatewayArgs, envoy: EnvoyPlan, job: Job, changed: nomad.Job
+    ) -> pulumi.Resource:
+        """Waits until a job on the Envoy's host serves as it is now."""
+        gate = HostProgram(
+            bundle=args.plan.operator.bundle,
+            script="envoy_serves.py",
+            document=envoy_gate_document(args.plan, envoy, job),
+            secrets=args.gate_secrets,
+            removes=False,
+            timeout_s=ENVOY_DEADLINE_S + 60,  # longer, so that its own last message is seen
+        )
+        return args.programs.run(gate, f"{job.id}-serves", self, depends_on=[changed])
 
     def _secured(
         self, job: Job, files: pulumi.Output[Mapping[str, str]], *depends_on: pulumi.Resource
@@ -110,19 +136,6 @@ def _shown_to_clients(
         return pulumi.Output.secret(public_certificate.read(certificate))
     except (public_certificate.ChangedError, OSError, ValueError) as error:
         raise pulumi.RunError(f"{error}\nfix: run the same command again") from None
-
-
-def _envoy_gate(
-    plan: PlatformPlan, envoy: EnvoyPlan, job: Job, secrets: pulumi.Output[str]
-) -> HostProgram:
-    return HostProgram(
-        bundle=plan.operator.bundle,
-        script="envoy_serves.py",
-        document=envoy_gate_document(plan, envoy, job),
-        secrets=secrets,
-        removes=False,
-        timeout_s=ENVOY_DEADLINE_S + 60,  # longer, so that its own last message is seen
-    )
 
 
 def certificate_gate(plan: PlatformPlan) -> HostProgram:

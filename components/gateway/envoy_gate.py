@@ -1,10 +1,9 @@
-"""What the gate between two Envoys waits for: several change one after the other."""
+"""What the gates between two Envoys wait for: several change one after the other."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from components.gateway.jobs import SERVICE
 from components.nomad.jobspec import Job
 from slipway.plan.digest import digest
 from slipway.plan.platform import EnvoyPlan, PlatformPlan
@@ -16,15 +15,15 @@ _DIGEST_LENGTH = 12
 
 
 def envoy_gate_document(plan: PlatformPlan, envoy: EnvoyPlan, job: Job) -> dict[str, Any]:
-    """schemas/envoy-gate.schema.json. `job` is the Envoy's: another one makes the gate run again,
-    and the next Envoy wait."""
+    """schemas/envoy-gate.schema.json. `job` is the Envoy's or its control plane's; another one
+    makes the gate run again, and what depends on it wait."""
     return {
         "schema_version": 1,
         "nomad": plan.operator.nomad.url,
         "consul": plan.operator.consul.url,
         "job": job.id,
         "changes": digest(job.render(), length=_DIGEST_LENGTH),
-        "service": SERVICE,
+        "service": job.group.services[0].name,
         "node": envoy.node,
         "deadline_s": DEADLINE_S,
     }

@@ -15,8 +15,6 @@ from components.nomad.jobspec import File, Group, HttpCheck, Job, Service, Task
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import EnvoyPlan, PlatformPlan
 
-SERVICE = "envoy"  # in Consul
-
 
 def envoy_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
     return Job(
@@ -32,7 +30,7 @@ def envoy_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
             shutdown_delay_s=2,
             services=(
                 Service(
-                    name=SERVICE,
+                    name="envoy",
                     port="gateway",
                     # /ready says nothing about the listener, which answers /healthz itself.
                     checks=(

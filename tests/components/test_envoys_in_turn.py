@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from typing import Any
 
 import jsonschema
 import pytest
 
 from components.gateway.envoy_gate import envoy_gate_document
-from components.gateway.jobs import envoy_job
-from slipway.plan.platform import PlatformPlan
+from components.gateway.jobs import envoy_job, xds_job
+from components.nomad.jobspec import Job
+from slipway.plan.platform import EnvoyPlan, PlatformPlan
 from stacks.platform import Platform
 from stacks.recording import Recording
 from stacks.targets import load
@@ -21,6 +23,7 @@ from tests.unit.plan.samples import ROOT
 
 SCHEMA = json.loads((ROOT / "schemas/envoy-gate.schema.json").read_text())
 THREE_EDGES = {**POOLS, "edge": {**POOLS["edge"], "nodes": 3}}
+JobOf = Callable[[PlatformPlan, EnvoyPlan], Job]
 FIRST, SECOND, THIRD = "envoy-edge-0", "envoy-edge-1", "envoy-edge-2"
 
 
@@ -70,9 +73,44 @@ def test_one_envoy_alone_has_no_gate() -> None:
     assert not [name for name in tree if name.endswith("-serves")]
 
 
-def document(plan: PlatformPlan) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def sharing(plan: PlatformPlan) -> PlatformPlan:
+    gateway = dataclasses.replace(plan.gateway, shared_address="127.77.0.99")
+    return dataclasses.replace(plan, gateway=gateway)
+
+
+@pytest.fixture(scope="module")
+def sharing_recording(sharing: PlatformPlan) -> Recording:
+    return record(lambda: Platform("platform", sharing, load(sharing.target)))
+
+
+def test_a_host_gives_the_shared_address_away_before_its_envoy_changes(
+    sharing_recording: Recording,
+) -> None:
+    for envoy in (FIRST, SECOND, THIRD):
+        assert f"{envoy}-address" in sharing_recording[envoy].depends_on
+
+
+@pytest.mark.parametrize(("earlier", "later"), [(FIRST, SECOND), (SECOND, THIRD)])
+def test_hosts_give_the_shared_address_away_one_after_the_other(
+    sharing_recording: Recording, earlier: str, later: str
+) -> None:
+    assert f"{earlier}-serves" in sharing_recording[f"{later}-address"].depends_on
+
+
+def test_an_envoy_has_the_sockets_of_its_new_control_plane_before_the_address_moves(
+    sharing_recording: Recording, recording: Recording
+) -> None:
+    for host in ("edge-0", "edge-1", "edge-2"):
+        gate = f"xds-{host}-serves"
+        assert f"xds-{host}" in sharing_recording[gate].depends_on
+        assert gate in sharing_recording[f"envoy-{host}-address"].depends_on
+        assert gate not in recording.tree()
+
+
+def document(plan: PlatformPlan, job_of: JobOf = envoy_job) -> dict[str, Any]:
     first = plan.gateway.envoys[0]
-    made = envoy_gate_document(plan, first, envoy_job(plan, first))
+    made = envoy_gate_document(plan, first, job_of(plan, first))
     jsonschema.Draft202012Validator(SCHEMA).validate(made)
     return made
 
@@ -80,6 +118,11 @@ def document(plan: PlatformPlan) -> dict[str, Any]:
 def test_the_gate_waits_for_the_envoy_on_its_node(plan: PlatformPlan) -> None:
     made = document(plan)
     assert (made["job"], made["node"], made["service"]) == (FIRST, "edge-0", "envoy")
+
+
+def test_the_gate_of_a_control_plane_waits_for_it(plan: PlatformPlan) -> None:
+    made = document(plan, xds_job)
+    assert (made["job"], made["node"], made["service"]) == ("xds-edge-0", "edge-0", "xds")
 
 
 def test_a_changed_envoy_makes_its_gate_run_again(plan: PlatformPlan) -> None:
@@ -95,10 +138,9 @@ def tasks(plan: PlatformPlan) -> dict[str, Any]:
 
 
 def test_an_envoy_that_is_to_end_goes_on_while_its_host_gives_the_shared_address_away(
-    plan: PlatformPlan,
+    sharing: PlatformPlan,
 ) -> None:
-    gateway = dataclasses.replace(plan.gateway, shared_address="127.77.0.99")
-    found = tasks(dataclasses.replace(plan, gateway=gateway))
+    found = tasks(sharing)
     assert set(found) == {"envoy", "hand-over"}
     assert found["envoy"]["ShutdownDelay"] > 0
     assert "ShutdownDelay" not in found["hand-over"]

@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from components.autoscaling.policy import replicas_wanted_query
-from components.gateway.shared_address import shared_address_jobs
+from components.gateway.shared_address import shared_address_job
 from components.nomad.jobspec import Job, to_json
 from components.snapshots.job import snapshot_job
 from slipway.plan.platform import PlatformPlan, SnapshotPlan
@@ -101,7 +101,8 @@ def jobs_of_hosts(plan: PlatformPlan) -> list[Job]:
     plan = dataclasses.replace(plan, gateway=gateway, snapshots=snapshots)
     with_tls = platform_jobs(platform_plan(certificate=SAMPLE))
     gateway_jobs = [dataclasses.replace(with_tls[name], id=f"{name}-tls") for name in TLS_JOBS]
-    return [*shared_address_jobs(plan), snapshot_job(plan, snapshots), *gateway_jobs]
+    addresses = [shared_address_job(plan, envoy) for envoy in plan.gateway.envoys]
+    return [*addresses, snapshot_job(plan, snapshots), *gateway_jobs]
 
 
 def test_nomad_takes_the_jobs_of_hosts_as_they_are_meant(

@@ -13,7 +13,7 @@ import pytest
 
 from components.gateway import public_certificate
 from components.gateway.certificate_gate import asked_from, certificate_document
-from components.gateway.shared_address import shared_address_jobs
+from components.gateway.shared_address import shared_address_job
 from components.nomad.jobspec import to_json
 from slipway.certificates.public_certificate import PublicCertificate
 from slipway.plan.platform import PlatformPlan
@@ -59,7 +59,7 @@ def test_other_jobs_are_those_of_a_gateway_without_tls(plan: PlatformPlan) -> No
 
 def test_a_shared_address_is_checked_over_tls(plan: PlatformPlan) -> None:
     shared = replace(plan, gateway=replace(plan.gateway, shared_address="127.77.0.40"))
-    (job,) = shared_address_jobs(shared)
+    job = shared_address_job(shared, shared.gateway.envoys[0])
     assert_golden_text("files/keepalived-answers.txt", files(job)["local/answers.py"])
     (script,) = [line for line in files(job)["local/keepalived.conf"].splitlines() if "-IS" in line]
     assert script.strip().startswith('script "/usr/bin/python3 -IS ')

@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -126,14 +126,15 @@ def environment(
     models: Mapping[str, Mapping[str, int]],
     settings: Mapping[str, Any] | None = None,
     inside: tuple[str, ...] = (),
+    files: Callable[[Path], None] = copy_tree,
 ) -> Iterator[Checkout]:
     """A checkout with an environment of the bed's hosts; taken down at the end.
 
     `models` are simulated ones, with their replicas; `settings` replace those of the file; commands
-    run `inside` another network than this machine's.
+    run `inside` another network than this machine's; `files` puts a revision's files into a folder.
     """
     folder = tmp_path_factory.mktemp("checkout")
-    copy_tree(folder)
+    files(folder)
     shutil.copy(hosts.known_hosts, folder / "known_hosts")
     _write(folder, hosts.key, models, settings or {})
     state = tmp_path_factory.mktemp("state")

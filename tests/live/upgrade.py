@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cli.environment import find
@@ -74,7 +75,9 @@ async def upgrade_under_load(platform: Platform, models: Sequence[str]) -> Upgra
     simulated ones of that environment."""
     before, jobs = processes(platform), job_of_each_model(platform)
     replicas = {model: replicas_of(platform, job) for model, job in jobs.items()}
-    replace_checkout(platform, models)
+    own = [platform.checkout / f"Pulumi.{platform.name}.yaml"]
+    own += [platform.checkout / "models" / f"{model}.yaml" for model in models]
+    replace_checkout(platform.checkout, own)
     operations = await asyncio.to_thread(planned, platform)
     load = Load(platform.http, platform.grpc, list(models), pause_s=PAUSE_S)
     async with asyncio.timeout(UNDER_LOAD_S), load:
@@ -105,22 +108,26 @@ def bounded_up(platform: Platform) -> dict[str, Any]:
     return last_json_line(platform.slipway("up", "--json", timeout_s=UP_S).stdout)
 
 
-def replace_checkout(platform: Platform, models: Sequence[str]) -> None:
-    """This checkout's files in place of the earlier ones. What git does not know stays: the state
-    and the environment's own files."""
-    checkout = platform.checkout
-    own = {checkout / f"Pulumi.{platform.name}.yaml"}
-    own |= {checkout / "models" / f"{model}.yaml" for model in models}
+def replace_checkout(checkout: Path, own: Iterable[Path]) -> None:
+    """This checkout's files in place of the earlier ones. What git does not know stays, and so do
+    the environment's own files."""
+    kept = {path: path.read_bytes() for path in own}
     for path in checkout.rglob("*"):
-        kept = path.relative_to(checkout).parts[0] in KEPT or path in own
-        if not kept and (path.is_file() or path.is_symlink()):
+        known = path.relative_to(checkout).parts[0] not in KEPT
+        if known and (path.is_file() or path.is_symlink()):
             path.unlink()
     copy_tree(checkout)
+    for path, content in kept.items():
+        path.write_bytes(content)
 
 
 def planned(platform: Platform) -> dict[str, list[str]]:
+    return operations(platform.slipway("preview", "--json").stdout)
+
+
+def operations(preview: str) -> dict[str, list[str]]:
     """What the next `up` does: types and names of Pulumi's resources by operation."""
-    steps = json.loads(platform.slipway("preview", "--json").stdout)["steps"]
+    steps = json.loads(preview)["steps"]
     return {
         operation: sorted(resource(step["urn"]) for step in steps if step["op"] == operation)
         for operation in OPERATIONS

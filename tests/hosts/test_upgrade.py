@@ -1,0 +1,207 @@
+"""A running environment of an earlier revision, upgraded to this checkout while clients use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+
+from bench.revisions import BEFORE_TURNS, extract, missing
+from tests.hosts.asking import CUT, REFUSED, Request, asking
+from tests.hosts.bed import NETWORK, Bed
+from tests.hosts.environment import Checkout, environment, listed
+from tests.live.upgrade import OPERATIONS, operations, replace_checkout
+
+pytestmark = [pytest.mark.hosts, pytest.mark.soak, pytest.mark.timeout(1200)]
+
+SERVERS = {"server-0": f"{NETWORK}.11"}
+WORKERS = {"worker-0": f"{NETWORK}.21"}
+EDGES = {"edge-0": f"{NETWORK}.31", "edge-1": f"{NETWORK}.32"}
+SHARED = f"{NETWORK}.30"  # the address that clients use
+NOMAD = f"https://{SERVERS['server-0']}:4646"
+REPLICAS = {"min": 2, "max": 2}
+MODELS: Mapping[str, Mapping[str, Any]] = {
+    "sim-a": {"pool": "cpu", "replicas": REPLICAS},
+    "sim-tight": {"pool": "cpu", "replicas": REPLICAS, "surge": 0},
+}
+SETTINGS = {
+    "server_hosts": listed(SERVERS),
+    "pools": {
+        "cpu": {"kind": "metal", "hosts": listed(WORKERS), "memory": "16GiB", "cpu": 8},
+        "edge": {"kind": "metal", "hosts": listed(EDGES), "memory": "4GiB", "cpu": 2},
+    },
+    "gateway": {"pool": "edge", "address": SHARED},
+    "models": MODELS,
+}
+# What may end: jobs whose code or documents have changed, and programs of hosts that have.
+RESTARTED_JOBS = {f"{kind}-{edge}" for edge in EDGES for kind in ("xds", "envoy")}
+RESTARTED_JOBS |= {f"envoy-{edge}-address" for edge in EDGES}
+RESTARTED_UNITS = {f"slipway-hosts-{name}.service" for name in ("workload-keys", "log-collectors")}
+CREATED = {f"Command {job}-serves" for job in ("xds-edge-0", "xds-edge-1", "envoy-edge-0")}
+MODELS_PATH, COMPLETIONS = "/v1/models", "/v1/completions"
+
+
+Pair = tuple[dict[str, Any], dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upgrade:
+    """`jobs` with their allocations and `units` with their processes are those before and those
+    after it."""
+
+    planned: dict[str, list[str]]
+    changed: set[str]
+    shared: list[list[Request]]  # of each client of the shared address
+    own: dict[str, list[Request]]  # of a client of each edge's own address
+    moves: int  # of the shared address
+    jobs: Pair
+    units: Pair
+
+
+@pytest.fixture(scope="module")
+def addresses() -> Mapping[str, str]:
+    if reason := missing(BEFORE_TURNS):
+        pytest.skip(reason)
+    return {**SERVERS, **WORKERS, **EDGES}
+
+
+@pytest.fixture(scope="module")
+def checkout(hosts: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
+    """Of an environment that the earlier revision has brought up."""
+    with environment(
+        hosts,
+        tmp_path_factory,
+        models=dict.fromkeys(MODELS, REPLICAS),
+        settings=SETTINGS,
+        files=partial(extract, BEFORE_TURNS),
+    ) as made:
+        made.slipway("up")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def upgrade(checkout: Checkout, hosts: Bed) -> Upgrade:
+    jobs, units = jobs_of(checkout), units_of(hosts)
+    own_files = [checkout.settings, checkout.folder / "known_hosts"]
+    own_files += [checkout.folder / "models" / f"{model}.yaml" for model in MODELS]
+    replace_checkout(checkout.folder, own_files)
+    planned = operations(checkout.slipway("preview", "--json").stdout)
+    moved = moves_until_now(hosts)
+    with ExitStack() as clients:
+        shared = [clients.enter_context(client) for client in of_the_shared_address()]
+        own = {
+            edge: clients.enter_context(asking(address, MODELS_PATH))
+            for edge, address in EDGES.items()
+        }
+        checkout.slipway("up")
+    return Upgrade(
+        planned=planned,
+        changed=checkout.changed(),
+        shared=shared,
+        own=own,
+        moves=moves_until_now(hosts) - moved,
+        jobs=(jobs, jobs_of(checkout)),
+        units=(units, units_of(hosts)),
+    )
+
+
+def of_the_shared_address() -> Iterator[Any]:
+    """Clients that only connect; and of each model one with short answers, and two with streams, of
+    which one takes several seconds."""
+    yield asking(SHARED, MODELS_PATH)
+    for model in MODELS:
+        asked = {"model": model, "prompt": "hi", "max_tokens": 4}
+        yield asking(SHARED, COMPLETIONS, asked)
+        for tokens in (60, 600):
+            streamed = {**asked, "max_tokens": tokens, "stream": True}
+            yield asking(SHARED, COMPLETIONS, streamed, end="[DONE]")
+
+
+def moves_until_now(hosts: Bed) -> int:
+    """How often a host has taken the shared address; on a slow machine it moves by itself, too."""
+    logs = "/var/lib/slipway/hosts/nodes/*/nomad/data/alloc/*/alloc/logs/keepalived.std*"
+    said = (hosts.hosts[edge].ssh(f"cat {logs}") for edge in EDGES)
+    return sum(text.count("Entering MASTER STATE") for text in said)
+
+
+def jobs_of(checkout: Checkout) -> dict[str, Any]:
+    """Jobs -> their allocations that are to run, with the starts of their tasks."""
+    found = dict[str, Any]()
+    for each in checkout.ask(f"{NOMAD}/v1/allocations"):
+        if each["DesiredStatus"] == "run":
+            starts = {name: task["StartedAt"] for name, task in each["TaskStates"].items()}
+            found.setdefault(each["JobID"], {})[each["ID"]] = starts
+    return found
+
+
+def units_of(hosts: Bed) -> dict[str, str]:
+    """The first processes of the agents' units by host and unit."""
+    found = dict[str, str]()
+    for name, host in hosts.hosts.items():
+        shown = host.ssh("systemctl show 'slipway-*.service' --property=Id,MainPID")
+        for unit in shown.strip().split("\n\n"):
+            properties = dict(line.split("=", 1) for line in unit.splitlines())
+            found[f"{name} {properties['Id']}"] = properties["MainPID"]
+    return found
+
+
+def changed_between(states: Pair) -> set[str]:
+    before, after = states
+    return {name for name in before | after if before.get(name) != after.get(name)}
+
+
+def test_nothing_is_replaced_or_deleted(upgrade: Upgrade) -> None:
+    assert upgrade.planned["replace"] == upgrade.planned["delete"] == []
+    assert set(upgrade.planned["create"]) == CREATED
+
+
+def test_what_is_done_is_what_was_previewed(upgrade: Upgrade) -> None:
+    previewed = {name for operation in OPERATIONS for name in upgrade.planned[operation]}
+    assert {name.partition(" ")[2] for name in previewed} == upgrade.changed
+
+
+def test_replicas_and_prometheus_and_the_autoscaler_run_on(upgrade: Upgrade) -> None:
+    assert changed_between(upgrade.jobs) == RESTARTED_JOBS
+    running = {job.rpartition("-")[0] for job in upgrade.jobs[1]}
+    assert {f"model-{model}" for model in MODELS} <= running
+
+
+def test_no_agent_restarts(upgrade: Upgrade) -> None:
+    restarted = {name.partition(" ")[2] for name in changed_between(upgrade.units)}
+    assert restarted == RESTARTED_UNITS
+    assert "edge-0 slipway-hosts-nomad.service" in upgrade.units[1]
+
+
+def test_no_new_request_is_refused(upgrade: Upgrade) -> None:
+    assert all(upgrade.shared)
+    refused = [each for client in upgrade.shared for each in client if REFUSED in each.failure]
+    assert not refused
+
+
+def test_only_what_was_being_answered_when_the_address_moved_fails(upgrade: Upgrade) -> None:
+    """Where an Envoy of the earlier version had accepted it from its earlier control plane, it
+    hears nothing."""
+    assert upgrade.moves > 0
+    for client in upgrade.shared:
+        failed = [each.failure for each in client if each.failure]
+        assert len(failed) <= upgrade.moves, failed
+        assert all(failure.startswith(CUT) for failure in failed), failed
+
+
+def test_at_any_time_one_of_the_edges_answers_at_its_own_address(upgrade: Upgrade) -> None:
+    away = {
+        edge: [each for each in requests if each.failure] for edge, requests in upgrade.own.items()
+    }
+    first, second = away["edge-0"], away["edge-1"]
+    assert first
+    assert second
+    assert max(each.ended_s for each in first) < min(each.began_s for each in second)
+
+
+def test_a_second_preview_is_empty(checkout: Checkout, upgrade: Upgrade) -> None:
+    assert upgrade.changed
+    checkout.slipway("preview", "--expect-no-changes")
