@@ -1,4 +1,5 @@
-"""Clients that ask a gateway again and again, each time on a new connection.
+"""Clients that ask a gateway again and again, each time on a new connection, whether or not the
+answers before have come.
 
 They are made of the standard library's client, because every one of httpx reads all certificates of
 this machine first: dozens of them would leave nothing of it to the platform.
@@ -8,9 +9,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +20,9 @@ from typing import Any
 
 from tests.waiting import HANG_S
 
+AT_ONCE = 32  # requests of a client, at most
 PAUSE_S = 0.05  # between an answer and the next request
+PATIENCE = 40  # pauses for which an answer is waited for before the next request
 REFUSED = "ConnectionRefusedError"
 # A request whose connection ended while it was waiting for the answer or reading it; or that heard
 # nothing more, because its host could not send from an address that had gone.
@@ -41,19 +45,34 @@ def asking(
     """The requests so far. An answer that does not end with `end` is not answered in full."""
     requests, over = list[Request](), threading.Event()
 
-    def ask_on() -> None:
-        while not over.wait(PAUSE_S):
-            began_s = time.time()
-            failure = _ask(address, path, body, end)
-            requests.append(Request(began_s=began_s, ended_s=time.time(), failure=failure))
+    def ask() -> None:
+        began_s = time.time()
+        failure = _ask(address, path, body, end)
+        requests.append(Request(began_s=began_s, ended_s=time.time(), failure=failure))
 
-    with ThreadPoolExecutor(1) as client:
-        asked = client.submit(ask_on)
+    def ask_on() -> None:
+        while not over.is_set():
+            asked = at_once.submit(ask)
+            for _ in range(PATIENCE):
+                if over.wait(PAUSE_S) or asked.done():
+                    break
+
+    with ThreadPoolExecutor(AT_ONCE) as at_once, ThreadPoolExecutor(1) as client:
+        asking_on = client.submit(ask_on)
         try:
             yield requests
         finally:
             over.set()
-            asked.result()
+            asking_on.result()
+
+
+def moments_in_common(requests: Iterable[Request]) -> int:
+    """The least number of moments of which each request went on at one."""
+    moments, latest_s = 0, -math.inf
+    for request in sorted(requests, key=lambda each: each.ended_s):
+        if request.began_s > latest_s:
+            moments, latest_s = moments + 1, request.ended_s
+    return moments
 
 
 def _ask(address: str, path: str, body: dict[str, Any] | None, end: str) -> str:
