@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import hypothesis
 import pytest
-
-import slipway.inputs
-from slipway.config.artifacts import Artifacts, read_artifacts
 
 # Imported here, so that tests/live and tests/host share one platform: in two conftests a fixture
 # would be two fixtures.
@@ -36,17 +34,16 @@ hypothesis.settings.register_profile("few examples", deadline=None, max_examples
 def one_reading_of_the_artifacts() -> Iterator[None]:
     """This checkout's services do not change while tests run: they are read and digested once, and
     not each time that a test plans."""
-    checkout = Path(__file__).parents[1]
-    found: list[Artifacts] = []
+    from slipway import inputs  # noqa: PLC0415  (the workers need it, what starts them does not)
 
-    def read(root: Path) -> Artifacts:
-        if root != checkout:
-            return read_artifacts(root)
-        found.extend([] if found else [read_artifacts(root)])
-        return found[0]
-
+    checkout, read = Path(__file__).parents[1], inputs.read_artifacts
+    read_once = cache(read)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slipway.inputs, "read_artifacts", read)
+        patch.setattr(
+            inputs,
+            "read_artifacts",
+            lambda root: read_once(root) if root == checkout else read(root),
+        )
         yield
 
 
