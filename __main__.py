@@ -12,6 +12,7 @@ from pulumi.runtime.config import get_config_env
 from slipway.config.errors import ConfigError, raise_if_any
 from slipway.inputs import PlanInputs, load_inputs
 from slipway.plan.platform import PlatformPlan
+from stacks.outputs import await_outputs_together
 from stacks.planning import make_plan
 from stacks.platform import Platform
 from stacks.targets import is_built, load
@@ -41,6 +42,7 @@ signal.signal(signal.SIGINT, signal.SIG_DFL)
 # The graph of resources only grows: collecting garbage took 40 % of the time for 1,000 models.
 gc.freeze()
 gc.set_threshold(200_000, 50, 100)
+await_outputs_together()
 
 inputs, plan = plan_stack()
 if not is_built(plan.target, CHECKOUT):

@@ -9,6 +9,7 @@ from cli.environment import find
 from cli.errors import FAILED
 from cli.lifecycle.registry import lifecycle_of
 from cli.options import DEFAULT_STACK, Json, Stack
+from cli.pulumi.plugins import start_plugin_server
 
 app = typer.Typer(add_completion=False)
 
@@ -20,7 +21,10 @@ def up(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
     Where the gateway is on this machine, every model is then asked a question over each of its
     protocols. Elsewhere nothing is asked from here: `pulumi up` has waited for every replica.
     """
-    report = lifecycle_of(find(stack)).up()
+    environment = find(stack)
+    lifecycle = lifecycle_of(environment)
+    start_plugin_server(environment)
+    report = lifecycle.up()
     if json:
         write_json(report.document, indent=None)
     if not report.ready:

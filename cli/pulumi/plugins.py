@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -80,6 +82,21 @@ def prepare_plugins(environment: Environment) -> Kind:
             install(environment.pulumi_home, python, environment.checkout)
             install_language_host(environment.commands, python, environment.checkout)
     return kind
+
+
+def start_plugin_server(environment: Environment) -> None:
+    """Starts the server of which registry-only plugins are forks, because its imports take as long
+    as planning. It ends with this process; without it, Pulumi's first plugin starts one."""
+    if known_kind(environment) != "registry-only":
+        return
+    nothing = subprocess.DEVNULL
+    subprocess.Popen(
+        [sys.executable, "-P", "-m", "toolchain.plugins.fork_server", str(os.getpid())],
+        stdin=nothing,
+        stdout=nothing,
+        stderr=nothing,
+        start_new_session=True,
+    )
 
 
 def keep_kind(environment: Environment, home: Path) -> None:

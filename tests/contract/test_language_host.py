@@ -144,6 +144,7 @@ def test_a_resource_hook_runs_in_the_program_and_its_failure_fails_the_update(
     [
         ('raise pulumi.RunError("models/x.yaml: no such pool")', "no such pool", "Traceback"),
         ("{}['missing']", "KeyError: 'missing'", "executor.py"),
+        ("import no_such_module", "No module named 'no_such_module'", "executor.py"),
     ],
 )
 def test_a_failing_program_shows_its_own_error_and_nothing_of_the_host(
@@ -219,6 +220,20 @@ def test_the_host_tells_what_an_environment_holds(
     pulumi_version = metadata.version("pulumi")
     assert ("pulumi", pulumi_version) in [(d.name, d.version) for d in installed.dependencies]
     assert host.GetPluginInfo(Empty()).version == pulumi_version
+
+
+def test_the_program_s_first_imports_are_made_before_it_is_run(
+    host: language_pb2_grpc.LanguageRuntimeStub, tmp_path: Path
+) -> None:
+    (tmp_path / "__main__.py").write_text(
+        '"""A program."""\nfrom os import sep\nimport first\nprint(sep)\nimport later\n'
+    )
+    for name in ("first", "later"):
+        source = "from pathlib import Path; Path(__file__).with_suffix('.imported').touch()"
+        (tmp_path / f"{name}.py").write_text(source)
+    host.GetRequiredPackages(pb.GetRequiredPackagesRequest(info=_info(tmp_path, sys.prefix)))
+    until((tmp_path / "first.imported").exists)
+    assert not (tmp_path / "later.imported").exists()
 
 
 def test_the_host_runs_a_plugin_folder_and_passes_its_outputs_and_status_on(

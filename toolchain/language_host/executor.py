@@ -1,12 +1,14 @@
 """Runs one Pulumi program inside the program's own interpreter.
 
-Reads its arguments and more variables from standard input, as JSON, once it has imported the SDK.
+Imports the SDK and what the program imports first, while Pulumi loads its plugins and refreshes its
+state. Then reads its arguments and more variables from standard input, as JSON.
 
 Imports only the standard library and the `pulumi` package of that interpreter. Exit status: 0 done,
 1 failed, 32 failed and the error has already been shown.
 """
 
 import argparse
+import ast
 import asyncio
 import gc
 import json
@@ -15,7 +17,10 @@ import os
 import runpy
 import sys
 import traceback
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 
 EXIT_ALREADY_REPORTED = 32
@@ -26,7 +31,10 @@ COLLECT_CYCLES_AFTER = 100_000  # allocations
 
 
 def main() -> int:
-    """Run the program that the arguments name; returns the exit status."""
+    """Run the program of standard input; returns the exit status.
+
+    The only argument is the file or folder of that program, whose imports come early.
+    """
     gc.set_threshold(COLLECT_CYCLES_AFTER, 50, 100)
     sys.path.pop(0)  # this script's folder is not part of the program
     missing = ""
@@ -34,6 +42,8 @@ def main() -> int:
         import pulumi  # noqa: PLC0415 - if it is missing, the message below says so
     except ImportError as problem:
         missing = str(problem)
+    else:
+        _import_early(Path(sys.argv[1]))
     text = sys.stdin.read()
     if not text:  # Pulumi ended before it ran the program, or never meant to run it
         return 0
@@ -64,6 +74,30 @@ def main() -> int:
     os.chdir(arguments.pwd)
     sys.argv = [arguments.program, *arguments.arguments]
     return _run(arguments.program, max(arguments.parallel, 1))
+
+
+def _import_early(program: Path) -> None:
+    """Executes the imports at the top of the program's file.
+
+    One that fails does so again in the program, where the user is told.
+    """
+    is_folder = program.is_dir()
+    file = program / "__main__.py" if is_folder else program
+    folder = [str(program)] if is_folder else []  # runpy does the same
+    sys.path[:0] = folder
+    with suppress(Exception):
+        imports = ast.Module(list(_first_imports(ast.parse(file.read_bytes()))), type_ignores=[])
+        exec(compile(imports, file, "exec"), {"__name__": ""})  # noqa: S102 - the user's program
+    del sys.path[: len(folder)]
+
+
+def _first_imports(module: ast.Module) -> Iterator[ast.stmt]:
+    """The imports that only the docstring precedes."""
+    after_docstring = 1 if ast.get_docstring(module, clean=False) is not None else 0
+    for statement in module.body[after_docstring:]:
+        if not isinstance(statement, ast.Import | ast.ImportFrom):
+            return
+        yield statement
 
 
 def _parse(given: list[str]) -> argparse.Namespace:

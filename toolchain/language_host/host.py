@@ -66,12 +66,11 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         self, request: pb.GetRequiredPackagesRequest, context: grpc.ServicerContext
     ) -> pb.GetRequiredPackagesResponse:
         environment = _environment(request.info, context)
-        # Pulumi asks this before it loads the other plugins. Meanwhile the SDK is imported (in vain
-        # for `destroy`, which asks too).
+        # Pulumi asks this before it loads the other plugins. Meanwhile the executor imports what
+        # the program needs (in vain for `destroy`, which asks too).
         if environment not in self._waiting:
             with contextlib.suppress(OSError):  # Run says what is wrong
-                folder = request.info.root_directory
-                self._waiting[environment] = self._start_executor(environment, folder)
+                self._waiting[environment] = self._start_executor(environment, request.info)
         packages = [
             plugin_pb2.PackageDependency(
                 kind="resource",
@@ -108,7 +107,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     def Run(self, request: pb.RunRequest, context: grpc.ServicerContext) -> pb.RunResponse:
         environment = _environment(request.info, context)
         process = self._waiting.pop(environment, None) or self._start_executor(
-            environment, request.info.root_directory
+            environment, request.info
         )
         context.add_callback(lambda: self._children.kill(process))
         _send(process, {"arguments": self._run_arguments(request), "variables": _settings(request)})
@@ -120,12 +119,13 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return pb.RunResponse(error=f"the program exited with status {status}" if status else "")
 
     def _start_executor(
-        self, environment: PythonEnvironment, folder: str
+        self, environment: PythonEnvironment, info: pb.ProgramInfo
     ) -> subprocess.Popen[bytes]:
-        """Starts an executor, which imports the SDK and then waits for a program to run."""
+        """Starts an executor, which imports the SDK and the program's modules, and then waits."""
+        program = Path(info.program_directory, info.entry_point)
         return self._children.start(
-            [str(environment.python), "-u", str(EXECUTOR)],
-            folder,
+            [str(environment.python), "-u", str(EXECUTOR), str(program)],
+            info.root_directory,
             environment.variables(os.environ),
             stdin=subprocess.PIPE,
         )

@@ -19,12 +19,12 @@ import psutil
 import pytest
 
 from tests.waiting import HANG_S
-from toolchain.plugins import fork_server
+from toolchain.plugins import fork_client
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 MAIN = CHECKOUT / "toolchain" / "plugins" / "main.py"
 STAND_IN = "tests.unit.toolchain.plugin_stand_in"
-COMMAND = [sys.executable, str(MAIN), STAND_IN]
+COMMAND = [sys.executable, "-S", str(MAIN), STAND_IN]
 
 
 class Client:
@@ -110,13 +110,54 @@ def as_pulumi(script: str) -> str:
     ).stdout
 
 
+def must_end(pid: int) -> None:
+    with suppress(ProcessLookupError):
+        process = os.pidfd_open(pid)
+        # An end is seen at once, even where nobody collects what orphans leave.
+        assert select.select([process], [], [], HANG_S)[0]
+        os.close(process)
+
+
 def test_the_server_ends_with_pulumi() -> None:
     shown = as_pulumi("subprocess.run(COMMAND, input='')")
-    with suppress(ProcessLookupError):
-        server = os.pidfd_open(json.loads(shown)["server"])
-        # An end is seen at once, even where nobody collects what orphans leave.
-        assert select.select([server], [], [], HANG_S)[0]
-        os.close(server)
+    must_end(json.loads(shown)["server"])
+
+
+SLIPWAY = f"""
+import os, subprocess, sys, time
+server = subprocess.Popen(
+    [sys.executable, "-m", "toolchain.plugins.fork_server", str(os.getpid())], cwd={str(CHECKOUT)!r}
+)
+def listens():
+    lines = open("/proc/net/unix").read().splitlines()
+    ours = [line.split() for line in lines if f"-{{os.getpid()}}-" in line]
+    return any(flags == "00010000" for _, _, _, flags, *_ in ours)
+while not listens():
+    time.sleep(0.01)
+pulumi = "import subprocess; subprocess.run({COMMAND!r}, input='')"
+subprocess.run([sys.executable, "-c", pulumi])
+print(server.pid)
+"""
+
+
+def test_plugins_are_forks_of_the_server_of_the_command_that_runs_pulumi() -> None:
+    """The server of a command that has planned already, and ends with it."""
+    done = subprocess.run(
+        [sys.executable, "-c", SLIPWAY], capture_output=True, text=True, check=True
+    )
+    plugin, server = done.stdout.splitlines()
+    assert json.loads(plugin)["server"] == int(server)
+    must_end(int(server))
+
+
+def test_a_command_has_one_server() -> None:
+    def second(owner: int) -> int:
+        command = [sys.executable, "-m", "toolchain.plugins.fork_server", str(owner)]
+        return subprocess.run(command, cwd=CHECKOUT, check=False).returncode
+
+    with socket.socket(socket.AF_UNIX) as first:
+        first.bind(fork_client.address_of(os.getpid()))
+        assert second(os.getpid()) == 0
 
 
 def test_the_client_that_started_the_server_is_a_client_like_any_other() -> None:
@@ -141,16 +182,16 @@ def test_a_server_of_another_user_or_container_is_not_asked(
     client: Client, monkeypatch: pytest.MonkeyPatch, differing: str
 ) -> None:
     monkeypatch.setattr(os, "getppid", os.getpid)  # this process is a client of the same Pulumi
-    address = fork_server._address()
-    monkeypatch.setattr(fork_server, "_address", lambda: address)
-    connection = fork_server._server_of_this_run()
+    address = fork_client.address_of(os.getpid())
+    monkeypatch.setattr(fork_client, "address_of", lambda _owner: address)
+    connection = fork_client._server_of_this_run()
     assert connection is not None
     connection.close()
     if differing == "geteuid":
         monkeypatch.setattr(os, "geteuid", lambda: 12345)
     else:
-        monkeypatch.setattr(fork_server, "_mounts_of", lambda process: process == "self")
-    assert fork_server._server_of_this_run() is None
+        monkeypatch.setattr(fork_client, "mounts_of", lambda process: process == "self")
+    assert fork_client._server_of_this_run() is None
 
 
 def test_a_plugin_that_does_not_end_is_killed_with_its_client() -> None:
@@ -176,4 +217,4 @@ def test_a_plugin_runs_even_if_its_folder_is_gone(tmp_path: Path) -> None:
 def test_a_server_that_is_about_to_end_is_done_without() -> None:
     ours, theirs = socket.socketpair()
     theirs.close()
-    assert not fork_server._handed_over(ours, STAND_IN, [])
+    assert not fork_client._handed_over(ours, STAND_IN, [])

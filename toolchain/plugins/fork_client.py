@@ -1,0 +1,168 @@
+"""What Pulumi starts for each plugin: a small client of the server whose fork is the plugin.
+
+It passes its arguments, folder, variables and outputs to the server (fork_server.py). A client that
+is asked to end passes that on and ends after its plugin; if it is killed, so is the plugin. If no
+server answers, the client becomes the plugin itself.
+
+It runs without `site` and imports as little as possible, because that is repeated a dozen times in
+each preview: `_socket` and `_signal` are `socket` and `signal` without their enumerations.
+"""
+
+import _signal  # type: ignore[import-not-found]  # a part of CPython
+import _socket
+import os
+import select
+import stat
+import sys
+
+HAND_OVER_S = 10.0  # time for a server's imports
+END_SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
+STANDARD_INPUT = 0
+SIZE_BYTES = 8
+STARTED = b"."
+
+_INT_BYTES = 4  # of a C int
+_CREDENTIALS_BYTES = 3 * _INT_BYTES  # pid, uid, gid
+
+
+def run(module: str, arguments: list[str]) -> None:
+    """Call `module`'s `main(arguments)`, which ends its process, in a fork of the server; exit with
+    its status."""
+    server = _server_of_this_run()
+    if server is not None:
+        _signal.pthread_sigmask(_signal.SIG_BLOCK, END_SIGNALS)  # until signals can be passed on
+        if _handed_over(server, module, arguments):
+            sys.exit(_exit_status(server))
+        server.close()
+        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, END_SIGNALS)
+    find_packages()
+    __import__(module)
+    sys.modules[module].main(arguments)
+
+
+def find_packages() -> None:
+    """Does what `site` does at the start of an interpreter: the client is started without it."""
+    import site
+
+    if sys.flags.no_site:
+        site.main()
+
+
+def _server_of_this_run() -> _socket.socket | None:
+    """A connection to the server of the command that runs Pulumi, else to Pulumi's own, which is
+    started if there is none; None if no server can be used."""
+    pulumi = os.getppid()
+    try:
+        return _connected(_parent_of(pulumi), start=False) or _connected(pulumi, start=True)
+    except OSError:  # a sandbox or an old kernel lacks what a server needs
+        return None
+
+
+def _connected(owner: int, *, start: bool) -> _socket.socket | None:
+    connection = _socket.socket(_socket.AF_UNIX)
+    connection.settimeout(HAND_OVER_S)
+    try:
+        connection.connect(address_of(owner))
+    except ConnectionRefusedError:
+        if not start:
+            return None
+        _start_server(owner, connection)
+    return connection if is_ours(connection) else None
+
+
+def _start_server(owner: int, connection: _socket.socket) -> None:
+    """Starts the server in its own process, with the client's `connection` closed; returns in the
+    client."""
+    listener = _socket.socket(_socket.AF_UNIX)
+    listener.bind(address_of(owner))  # fails if another client was faster
+    listener.listen()
+    connection.connect(address_of(owner))  # waits there until the server takes it
+    descriptor = os.pidfd_open(owner)
+    if not os.fork():
+        try:
+            connection.close()
+            find_packages()
+            from toolchain.plugins.fork_server import serve
+
+            serve(listener.detach(), descriptor)
+        finally:
+            os._exit(0)
+    os.close(descriptor)
+    listener.close()
+
+
+def address_of(owner: int) -> str:
+    """One address per owner (a process) and checkout. It is abstract, because a path could be too
+    long."""
+    file = os.stat(__file__)  # noqa: PTH116
+    return f"\0slipway-plugins-{mounts_of('self')}-{owner}-{file.st_dev}-{file.st_ino}"
+
+
+def is_ours(connection: _socket.socket) -> bool:
+    """Whether the other end has the same user and sees the same files. Any user, and any container
+    that shares the network, can use an abstract address."""
+    peer = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, _CREDENTIALS_BYTES)
+    pid, uid = (int.from_bytes(peer[at : at + _INT_BYTES], sys.byteorder) for at in (0, _INT_BYTES))
+    try:
+        return uid == os.geteuid() and mounts_of(pid) == mounts_of("self")
+    except OSError:  # it has ended
+        return False
+
+
+def mounts_of(process: int | str) -> int:
+    return os.stat(f"/proc/{process}/ns/mnt").st_ino  # noqa: PTH116
+
+
+def _parent_of(process: int) -> int:
+    with open(f"/proc/{process}/stat") as status:  # noqa: PTH123
+        return int(status.read().rpartition(")")[2].split()[1])
+
+
+def _handed_over(server: _socket.socket, module: str, arguments: list[str]) -> bool:
+    """Whether the server has started a plugin, which has this process's outputs."""
+    variables = (f"{name}={value}" for name, value in os.environ.items())
+    outputs = b"".join(output.to_bytes(_INT_BYTES, sys.byteorder) for output in (1, 2))
+    try:
+        fields = (module, os.getcwd(), str(len(arguments)), *arguments, *variables)  # noqa: PTH109
+        request = os.fsencode("\0".join(fields))
+        server.sendmsg(
+            [len(request).to_bytes(SIZE_BYTES)],
+            [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, outputs)],
+        )
+        server.sendall(request)
+        return server.recv(len(STARTED)) == STARTED
+    except OSError:  # the server has just ended, or took too long
+        return False
+
+
+def _exit_status(server: _socket.socket) -> int:
+    """Waits until the plugin ends, which it does soon after a signal or the end of standard
+    input."""
+
+    def end(_number: int = 0, _frame: object = None) -> None:
+        try:
+            server.shutdown(_socket.SHUT_WR)
+        except OSError:  # it has ended already
+            return
+
+    for number in END_SIGNALS:
+        _signal.signal(number, end)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, END_SIGNALS)
+    server.settimeout(None)
+    poll = select.poll()
+    poll.register(server, select.POLLIN)
+    if ends_with_its_peer(STANDARD_INPUT):
+        poll.register(STANDARD_INPUT, select.POLLIN)
+    while True:
+        for ready, _ in poll.poll():
+            if ready == server.fileno():
+                return int.from_bytes(server.recv(1) or b"\1")
+            if not os.read(STANDARD_INPUT, 4096):
+                poll.unregister(STANDARD_INPUT)
+                end()
+
+
+def ends_with_its_peer(descriptor: int) -> bool:
+    """Whether it is a pipe or a socket whose other end is held by Pulumi or a client."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
