@@ -9,7 +9,7 @@ from typing import TypeVar
 
 Answer = TypeVar("Answer")
 
-HANG_S = 120.0
+HANG_S = 300.0
 
 
 def until(

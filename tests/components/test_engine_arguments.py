@@ -21,7 +21,7 @@ from tests.unit.planner.fleets import engine, fleet, model_file
 from toolchain.prepare import environment_folder
 from toolchain.settings import default_cache
 
-pytestmark = [pytest.mark.binaries, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.binaries
 
 # Run by vLLM's interpreter beside the launcher's code: documents in, the parsed settings out.
 PROGRAM = """

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-COMMAND_HANG_S = 240
+COMMAND_HANG_S = 600
 PASSPHRASE = "contract"
 
 

@@ -36,7 +36,7 @@ from tests.unit.plan.samples import hosts_inputs
 from tests.waiting import HANG_S, until
 from tests.workers import WORKER
 
-pytestmark = [pytest.mark.binaries, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.binaries
 
 SERVERS = {f"server-{number}": f"127.91.{WORKER}.{10 + number}" for number in range(2)}
 EDGES = {f"edge-{number}": f"127.91.{WORKER}.{20 + number}" for number in range(2)}

@@ -20,7 +20,7 @@ from tests.binaries import find
 from tests.live.environments import ROOT, Platform, copy_tree
 from toolchain.settings import default_cache
 
-pytestmark = [pytest.mark.binaries, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.binaries
 
 PASSPHRASE = "known to the user only"
 ALL = {"host-0", "host-1", "job"}

@@ -13,7 +13,7 @@ import pytest
 
 from tests.host.conftest import Environment
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.live
 testinfra_hosts = ["local://"]
 
 TASK_MOUNT = re.compile(r"/nodes/[\w-]+/nomad/data/alloc/[0-9a-f-]{36}/[\w-]+/(secrets|private)")

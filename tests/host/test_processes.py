@@ -12,7 +12,7 @@ import pytest
 
 from tests.host.conftest import Environment
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.live
 testinfra_hosts = ["local://"]
 
 # Parts of vLLM that communicate over ports of 127.0.0.1 that torch chooses.

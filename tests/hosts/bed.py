@@ -31,7 +31,7 @@ MACHINE = f"{NETWORK}.254"  # this machine, on the bridge
 LAPTOP, JUMP = "10.78.0.1", "10.78.0.2"  # the ends of the cable between the two
 PACKAGES = ("openssh-server", "keepalived", "faketime")
 SCRIPTS = Path(__file__).parent
-READY_HANG_S = 180
+READY_HANG_S = 600
 
 
 @dataclass(kw_only=True)

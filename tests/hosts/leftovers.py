@@ -19,7 +19,7 @@ from pathlib import Path
 
 BRIDGE = "slipway-bed"
 GROUP = "slipway-bed"
-HANG_S = 120
+HANG_S = 300
 
 
 def hierarchies() -> Iterator[Path]:

@@ -10,7 +10,7 @@ import pytest
 from tests.hosts.bed import Bed
 from tests.hosts.conftest import ROOT
 
-pytestmark = [pytest.mark.hosts, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.hosts
 
 
 def test_systemd_is_the_first_process_of_every_host_and_runs_without_a_failed_unit(

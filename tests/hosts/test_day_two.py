@@ -21,7 +21,7 @@ from tests.hosts.bed import NETWORK, Bed
 from tests.hosts.environment import NAME, Checkout, environment, listed, streams
 from tests.waiting import HANG_S
 
-pytestmark = [pytest.mark.hosts, pytest.mark.soak, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hosts, pytest.mark.soak]
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas/hosts.schema.json").read_text())
 SERVERS = {f"server-{k}": f"{NETWORK}.1{1 + k}" for k in range(3)}

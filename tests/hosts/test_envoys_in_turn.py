@@ -14,7 +14,7 @@ import pytest
 from tests.hosts.bed import NETWORK, Bed
 from tests.hosts.environment import AT_ONCE, Checkout, environment, listed, must_complete, streams
 
-pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.hosts
 
 SERVERS = {"server-0": f"{NETWORK}.11"}
 WORKERS = {"worker-0": f"{NETWORK}.21"}

@@ -10,7 +10,7 @@ import pytest
 from tests.hosts.conftest import ADDRESSES
 from tests.hosts.environment import Checkout, must_complete
 
-pytestmark = [pytest.mark.hosts, pytest.mark.soak, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hosts, pytest.mark.soak]
 
 
 def interrupted_at(checkout: Checkout, line: str) -> str:

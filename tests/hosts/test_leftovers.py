@@ -15,7 +15,7 @@ from tests.hosts.bed import FOLDER, missing_to_run
 from tests.hosts.conftest import ROOT, hosts_cache
 from tests.waiting import until
 
-pytestmark = [pytest.mark.hosts, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.hosts
 
 MAKER = """
 import sys

@@ -28,7 +28,7 @@ from tests.hosts.conftest import ADDRESSES
 from tests.hosts.environment import NAME, Checkout, environment, streams
 from tests.waiting import HANG_S
 
-pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.hosts
 
 REPLICAS = {"min": 2, "max": 2}
 EDGE, SERVER, WORKER = (ADDRESSES[name] for name in ("edge-0", "server-0", "worker-0"))

@@ -25,7 +25,7 @@ from tests.public_certificates import NAME as SERVER_NAME
 from tests.public_certificates import Issued, PublicAuthority, put
 from tests.waiting import HANG_S
 
-pytestmark = [pytest.mark.hosts, pytest.mark.soak, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hosts, pytest.mark.soak]
 
 SERVER, WORKER, SHARED = f"{NETWORK}.11", f"{NETWORK}.21", f"{NETWORK}.30"
 EDGES = {f"edge-{k}": f"{NETWORK}.3{1 + k}" for k in range(2)}

@@ -19,7 +19,7 @@ from tests.hosts.bed import JUMP, NETWORK, Bed
 from tests.hosts.environment import NAME, Checkout, environment, listed, must_complete
 from tests.waiting import HANG_S, until
 
-pytestmark = [pytest.mark.hosts, pytest.mark.soak, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hosts, pytest.mark.soak]
 
 SERVERS = {f"server-{k}": f"{NETWORK}.1{1 + k}" for k in range(3)}
 EDGE = f"{NETWORK}.31"

@@ -8,7 +8,7 @@ import pytest
 from tests.hosts.conftest import ADDRESSES
 from tests.hosts.environment import Checkout
 
-pytestmark = [pytest.mark.hosts, pytest.mark.soak, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hosts, pytest.mark.soak]
 
 MODEL = "smollm2"
 GATEWAY = f"http://{ADDRESSES['edge-0']}:8080"

@@ -16,7 +16,7 @@ from tenacity import Retrying, stop_after_delay, wait_fixed
 from tests.hosts.bed import NETWORK, Bed
 from tests.hosts.environment import Checkout, environment, listed, streams
 
-pytestmark = [pytest.mark.hosts, pytest.mark.soak, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hosts, pytest.mark.soak]
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas/snapshots.schema.json").read_text())
 SERVERS = {f"server-{k}": f"{NETWORK}.1{1 + k}" for k in range(3)}

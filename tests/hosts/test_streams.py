@@ -35,7 +35,7 @@ from tests.hosts.failover import (
 )
 from tests.waiting import until
 
-pytestmark = [pytest.mark.hosts, pytest.mark.soak, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hosts, pytest.mark.soak]
 
 
 @pytest.fixture(scope="module")

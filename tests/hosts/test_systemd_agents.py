@@ -22,7 +22,7 @@ from tests.hosts.cluster import ADDRESSES, RUN, SCRATCH, HostCluster
 from tests.waiting import HANG_S
 from toolchain.settings import default_cache
 
-pytestmark = [pytest.mark.hosts, pytest.mark.binaries, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.hosts, pytest.mark.binaries]
 
 SERVER, NODE = ADDRESSES
 AGENTS = {SERVER: ("consul", "nomad", "workload-keys"), NODE: ("consul", "nomad")}

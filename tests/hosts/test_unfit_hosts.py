@@ -11,7 +11,7 @@ from tests.hosts.bed import Bed
 from tests.hosts.conftest import ADDRESSES
 from tests.hosts.environment import Checkout, must_complete
 
-pytestmark = [pytest.mark.hosts, pytest.mark.soak, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hosts, pytest.mark.soak]
 
 HOST = "worker-0"
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"

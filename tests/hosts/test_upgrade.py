@@ -16,7 +16,7 @@ from tests.hosts.bed import NETWORK, Bed
 from tests.hosts.environment import Checkout, environment, listed
 from tests.live.upgrade import OPERATIONS, operations, replace_checkout
 
-pytestmark = [pytest.mark.hosts, pytest.mark.soak, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.hosts, pytest.mark.soak]
 
 SERVERS = {"server-0": f"{NETWORK}.11"}
 WORKERS = {"worker-0": f"{NETWORK}.21"}

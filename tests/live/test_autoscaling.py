@@ -12,7 +12,7 @@ from tests.live.models import job_of_each_model, serving, wait_for_count
 from tests.live.streaming import PROTOCOLS, Load
 from tests.waiting import until
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.live
 
 MODEL = "sim-b"
 # Its target is 16 requests per replica (half of max_num_seqs). Slow streams: many in flight for

@@ -18,7 +18,7 @@ from tests.live.fixtures import LEAST, MOST, SCALED_MODEL, STREAMS_PER_PROTOCOL
 from tests.live.models import job_of_each_model, wait_for_count
 from tests.live.streaming import Load
 
-pytestmark = [pytest.mark.live, pytest.mark.beside, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.live, pytest.mark.beside]
 
 STOPPED_S = 20  # ten evaluations
 # Longer than the query's window of 60 s, after which the load before has left it.

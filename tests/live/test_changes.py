@@ -23,7 +23,7 @@ from tests.live.models import (
 )
 from tests.live.streaming import Load
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.live
 
 SIMULATED = ("sim-a", "sim-b", "sim-tight")
 CHANGED = re.compile(r" [+~-]+ +\S+:\S+:\S+ (\S+) ")  # a line of Pulumi's about a resource

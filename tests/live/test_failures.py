@@ -21,7 +21,7 @@ from tests.live.failures import (
 )
 from toolchain.settings import default_cache
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.live
 
 # The gateway itself: requests in flight fail, and so do new ones until it is back.
 CUTS_STREAMS = {"Envoy", "Envoy's executor"}

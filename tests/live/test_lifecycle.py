@@ -27,7 +27,7 @@ from tests.live.processes import processes_of
 from tests.live.streaming import Load, grpc_stream, openai_stream
 from toolchain.settings import default_cache
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.live
 
 
 @pytest.fixture(scope="module")

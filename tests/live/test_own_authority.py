@@ -21,7 +21,7 @@ from tests.live.streaming import Load
 from tests.unit.certificates.own_authorities import Made, intermediate
 from tests.waiting import HANG_S
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.live
 
 ENTRY = {"cert": "company/ca.pem", "key": "company/ca-key.pem"}
 

@@ -22,7 +22,7 @@ from tests.live.processes import processes_of
 from tests.live.streaming import Load, grpc_stream, openai_stream
 from tests.waiting import HANG_S
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.live
 
 QUESTION = "What is the capital of France?"
 

@@ -17,7 +17,7 @@ from tests.live.environments import Platform, copy_tree, deployment, write_envir
 from tests.public_certificates import NAME, Issued, PublicAuthority, put
 from tests.waiting import HANG_S
 
-pytestmark = [pytest.mark.live, pytest.mark.beside, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.live, pytest.mark.beside]
 
 NETWORK = "127.83.0"
 EDGE = f"{NETWORK}.32"

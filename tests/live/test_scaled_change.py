@@ -22,7 +22,7 @@ from tests.live.models import (
 )
 from tests.live.streaming import Load
 
-pytestmark = [pytest.mark.live, pytest.mark.beside, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.live, pytest.mark.beside]
 
 # The autoscaler looks at a new job several times before its replicas answer.
 SLOW_START = {"startup_s": 10}

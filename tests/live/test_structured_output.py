@@ -12,7 +12,7 @@ from openai.types.chat import ChatCompletionMessageParam
 
 from tests.live.environments import Platform
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.live
 
 MODEL = "smollm2"
 # Unconstrained it says "The capital of France is Paris.": neither JSON nor one of these.

@@ -26,7 +26,7 @@ from host.supervisors import supervisor_of
 from program.errors import HostError
 from program.folders import Folders, write_private
 
-pytestmark = [pytest.mark.binaries, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.binaries
 
 NETWORK = "127.98.0."
 NOWHERE = "http://127.98.0.99:1"

@@ -23,7 +23,7 @@ from program.certificate import client_context
 from program.http_json import Api, ApiError
 from program.waiting import wait_until
 
-pytestmark = [pytest.mark.binaries, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.binaries
 
 NETWORK = "127.95.0."
 NOBODY = 65534

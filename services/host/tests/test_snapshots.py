@@ -16,7 +16,7 @@ from program.snapshots import verify
 from program.waiting import wait_until
 from snapshots import archive, take
 
-pytestmark = [pytest.mark.binaries, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.binaries
 
 NETWORK = "127.103.0."
 JOB = "prometheus"  # its tasks have a role in Consul

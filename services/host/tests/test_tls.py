@@ -23,7 +23,7 @@ from program.certificate import FILES, client_context
 from program.http_json import Api, ApiError
 from program.waiting import wait_until
 
-pytestmark = [pytest.mark.binaries, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.binaries
 
 KEYS = "/.well-known/jwks.json"
 JOB = "prometheus"  # whose tasks may log in to Consul

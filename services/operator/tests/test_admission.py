@@ -18,7 +18,7 @@ NETWORK = "127.79.1."
 # Nomad and Consul allow for clocks that differ by a minute.
 LEEWAY_S = 60
 
-pytestmark = [pytest.mark.binaries, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.binaries
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from cluster import BEFORE, GOLDEN, Cluster, running_cluster
 from gate import gate, model_job, serving
 
-pytestmark = [pytest.mark.binaries, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.binaries
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from gates.model_job import ModelJob, is_reduced
 from program.http_json import Api
 from program.waiting import wait_until
 
-pytestmark = [pytest.mark.binaries, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.binaries
 
 NETWORK = "127.99.0."
 

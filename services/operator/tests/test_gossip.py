@@ -13,7 +13,7 @@ from gossip.keyrings import KEYRINGS, Keyring
 from program.http_json import ApiError
 from program.waiting import wait_until
 
-pytestmark = [pytest.mark.binaries, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.binaries
 
 NETWORK = "127.104.0."
 

@@ -10,7 +10,7 @@ import pytest
 from real_replica import real_replica
 from replica_process import REPLICA_HANG_S, ReplicaProcess, shared_memory_names, wait_until
 
-pytestmark = [pytest.mark.real, pytest.mark.kills, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.real, pytest.mark.kills]
 
 
 @pytest.mark.parametrize("part", ["VLLM::EngineCore", "fork_server", "api_server", "launcher"])

@@ -26,7 +26,7 @@ from replica_process import (
 )
 from triton_stream import Answer, TritonStream, sampling
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.real
 
 QUESTION = "What is the capital of France?"
 PROMPT = f"<|im_start|>user\n{QUESTION}<|im_end|>\n<|im_start|>assistant\n"
