@@ -6,21 +6,25 @@ import zipfile
 from pathlib import Path
 
 
-def put_wheel(folder: Path, *, version: str = "1.0") -> Path:
-    """Writes a wheel of the package `nail` and a requirements file for it; returns the latter."""
+def put_wheel(
+    folder: Path, *, name: str = "nail", version: str = "1.0", others: tuple[str, ...] = ()
+) -> Path:
+    """Writes a wheel of a package with one module, and with empty files at these `others`, and a
+    requirements file for it; returns the latter."""
     folder.mkdir(parents=True, exist_ok=True)
-    wheel = folder / f"nail-{version}-py3-none-any.whl"
-    info = f"nail-{version}.dist-info"
+    wheel = folder / f"{name}-{version}-py3-none-any.whl"
+    info = f"{name}-{version}.dist-info"
     files = {
-        "nail.py": f'VERSION = "{version}"\n',
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: nail\nVersion: {version}\n",
+        f"{name}.py": f'VERSION = "{version}"\n',
+        **dict.fromkeys(others, ""),
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\n"
         "Root-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{info}/RECORD": f"nail.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n",
     }
+    record = "".join(f"{path},,\n" for path in (*files, f"{info}/RECORD"))
     with zipfile.ZipFile(wheel, "w") as archive:
-        for name, text in files.items():
-            archive.writestr(name, text)
+        for path, text in {**files, f"{info}/RECORD": record}.items():
+            archive.writestr(path, text)
     requirements = folder / "requirements.txt"
-    requirements.write_text(f"nail @ {wheel.as_uri()}\n")
+    requirements.write_text(f"{name} @ {wheel.as_uri()}\n")
     return requirements
