@@ -8,12 +8,11 @@ this machine first: dozens of them would leave nothing of it to the platform.
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
-import math
-import threading
 import time
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,19 +21,22 @@ from tests.waiting import HANG_S
 
 AT_ONCE = 32  # requests of a client, at most
 PAUSE_S = 0.05  # between an answer and the next request
-PATIENCE = 40  # pauses for which an answer is waited for before the next request
+GIVEN_PATIENCE_S = 2  # an answer that takes longer is not waited for before the next request
 REFUSED = "ConnectionRefusedError"
 # A request whose connection ended while it was waiting for the answer or reading it; or that heard
 # nothing more, because its host could not send from an address that had gone.
 CUT = ("IncompleteRead", "RemoteDisconnected", "ConnectionResetError", "TimeoutError")
 
 
+_EVENTS = itertools.count(1)  # numbers the beginnings and ends of all clients' requests
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """Times by the clock of Nomad's events."""
+    """`began` and `ended` are its places in the order of all beginnings and ends."""
 
-    began_s: float
-    ended_s: float
+    began: int
+    ended: int
     failure: str  # "" if it was answered in full
 
 
@@ -43,35 +45,33 @@ def asking(
     address: str, path: str, body: dict[str, Any] | None = None, *, end: str = ""
 ) -> Iterator[list[Request]]:
     """The requests so far. An answer that does not end with `end` is not answered in full."""
-    requests, over = list[Request](), threading.Event()
+    requests, over = list[Request](), Future[None]()
 
     def ask() -> None:
-        began_s = time.time()
+        began = next(_EVENTS)
         failure = _ask(address, path, body, end)
-        requests.append(Request(began_s=began_s, ended_s=time.time(), failure=failure))
+        requests.append(Request(began=began, ended=next(_EVENTS), failure=failure))
 
     def ask_on() -> None:
-        while not over.is_set():
-            asked = at_once.submit(ask)
-            for _ in range(PATIENCE):
-                if over.wait(PAUSE_S) or asked.done():
-                    break
+        while not over.done():
+            wait([at_once.submit(ask), over], GIVEN_PATIENCE_S, FIRST_COMPLETED)
+            time.sleep(PAUSE_S)
 
     with ThreadPoolExecutor(AT_ONCE) as at_once, ThreadPoolExecutor(1) as client:
         asking_on = client.submit(ask_on)
         try:
             yield requests
         finally:
-            over.set()
+            over.set_result(None)
             asking_on.result()
 
 
 def moments_in_common(requests: Iterable[Request]) -> int:
     """The least number of moments of which each request went on at one."""
-    moments, latest_s = 0, -math.inf
-    for request in sorted(requests, key=lambda each: each.ended_s):
-        if request.began_s > latest_s:
-            moments, latest_s = moments + 1, request.ended_s
+    moments, latest = 0, 0
+    for request in sorted(requests, key=lambda each: each.ended):
+        if request.began > latest:
+            moments, latest = moments + 1, request.ended
     return moments
 
 

@@ -198,7 +198,7 @@ def test_at_any_time_one_of_the_edges_answers_at_its_own_address(upgrade: Upgrad
     first, second = away["edge-0"], away["edge-1"]
     assert first
     assert second
-    assert max(each.ended_s for each in first) < min(each.began_s for each in second)
+    assert max(each.ended for each in first) < min(each.began for each in second)
 
 
 def test_a_second_preview_is_empty(checkout: Checkout, upgrade: Upgrade) -> None:
