@@ -86,7 +86,7 @@ def prepare_plugins(environment: Environment) -> Kind:
 
 def start_plugin_server(environment: Environment) -> None:
     """Starts the server of which registry-only plugins are forks, because its imports take as long
-    as planning. It ends with this process; without it, Pulumi's first plugin starts one."""
+    as planning. It does not outlive this process; without it, Pulumi's first plugin starts one."""
     if known_kind(environment) != "registry-only":
         return
     nothing = subprocess.DEVNULL

@@ -23,7 +23,7 @@ def envoy_gate_document(plan: PlatformPlan, envoy: EnvoyPlan, job: Job) -> dict[
         "consul": plan.operator.consul.url,
         "job": job.id,
         "changes": digest(job.render(), length=_DIGEST_LENGTH),
-        "service": job.group.services[0].name,
+        "service": job.group.services[0].name,  # the first is the one that others wait for
         "node": envoy.node,
         "deadline_s": DEADLINE_S,
     }

@@ -31,8 +31,8 @@ def shared_address_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
         datacenter=plan.datacenter,
         node_pool=envoy.pool,
         address=envoy.listener.host,
-        # Before it ends. Earlier versions do not say so, and their Envoys did not do so: the change
-        # restarts keepalived, which gives the address away for them.
+        # Envoy's hand-over gives the address away before Envoy ends. Envoys of earlier versions
+        # have none: this entry, which their jobs lack, restarts keepalived, which does it for them.
         meta={"given_away_by": "envoy"},
         priority=80,
         group=Group(

@@ -1,4 +1,4 @@
-"""Waits until an Envoy serves as its job says now. `python envoy_serves.py apply`."""
+"""Waits until a job of the gateway serves as it is now. `python envoy_serves.py apply`."""
 
 import sys
 

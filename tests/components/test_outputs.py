@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 import pytest
 from pulumi.runtime import stack
 from pulumi.runtime.settings import SETTINGS
 
+from stacks import outputs
 from stacks.outputs import await_outputs_together
+from tests.waiting import HANG_S
 
 OUTPUTS = 20
 
@@ -28,17 +31,18 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen = list[int]()
     really = asyncio.wait
 
-    async def counted(tasks: list[asyncio.Task[None]], return_when: str) -> object:
+    async def counted(tasks: list[asyncio.Task[None]], **options: Any) -> object:
         seen.append(len(tasks))
-        return await really(tasks, return_when=return_when)
+        return await really(tasks, **options)
 
     monkeypatch.setattr(asyncio, "wait", counted)
+    monkeypatch.setattr(outputs, "LOOK_AGAIN_S", HANG_S)
     return seen
 
 
-async def ended(outputs: Callable[[], list[Awaitable[None]]]) -> None:
+async def ended(awaited: Callable[[], list[Awaitable[None]]]) -> None:
     SETTINGS.outputs.clear()
-    SETTINGS.outputs.update(asyncio.ensure_future(output) for output in outputs())
+    SETTINGS.outputs.update(asyncio.ensure_future(output) for output in awaited())
     await stack.wait_for_rpcs()
 
 
@@ -64,3 +68,22 @@ def test_an_output_that_fails_ends_the_program_while_others_are_not_ready() -> N
 
     with pytest.raises(LookupError, match="no such host"):
         asyncio.run(ended(lambda: [never(), fails(), never()]))
+
+
+@pytest.mark.parametrize("ends_badly", ["fails later", "is cancelled"])
+def test_an_output_that_comes_up_meanwhile_or_is_cancelled_is_noticed(ends_badly: str) -> None:
+    async def never() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def fails() -> None:
+        raise LookupError("no such host")
+
+    async def makes_another() -> None:
+        SETTINGS.outputs.add(asyncio.ensure_future(fails()))
+
+    async def cancels_itself() -> None:
+        raise asyncio.CancelledError
+
+    output = makes_another if ends_badly == "fails later" else cancels_itself
+    with pytest.raises((LookupError, asyncio.CancelledError)):
+        asyncio.run(ended(lambda: [never(), output(), never()]))

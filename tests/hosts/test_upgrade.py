@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ from tests.hosts.asking import CUT, REFUSED, Request, asking, moments_in_common
 from tests.hosts.bed import NETWORK, Bed
 from tests.hosts.environment import Checkout, environment, listed
 from tests.live.upgrade import OPERATIONS, operations, replace_checkout
+from tests.waiting import until
 
 pytestmark = [pytest.mark.hosts, pytest.mark.soak]
 
@@ -98,6 +99,8 @@ def upgrade(checkout: Checkout, hosts: Bed) -> Upgrade:
             for edge, address in EDGES.items()
         }
         checkout.slipway("up")
+        # No gate waits for the last Envoy: the other one has the shared address.
+        until(lambda: all(map(was_away, own.values())), "the restart of each Envoy")
     return Upgrade(
         planned=planned,
         changed=checkout.changed(),
@@ -119,6 +122,12 @@ def of_the_shared_address() -> Iterator[Any]:
         for tokens in (60, 600):
             streamed = {**asked, "max_tokens": tokens, "stream": True}
             yield asking(SHARED, COMPLETIONS, streamed, end="[DONE]")
+
+
+def was_away(requests: Sequence[Request]) -> bool:
+    """Whether a request that failed is followed by one that was answered."""
+    failures = [bool(each.failure) for each in sorted(requests, key=lambda each: each.began)]
+    return any(failures) and not failures[-1]
 
 
 def moves_until_now(hosts: Bed) -> int:

@@ -79,16 +79,19 @@ def main() -> int:
 def _import_early(program: Path) -> None:
     """Executes the imports at the top of the program's file.
 
-    One that fails does so again in the program, where the user is told.
+    One that fails does so again in the program, where the user is told. Pulumi's settings are not
+    known yet, so no module may read them when it is imported.
     """
     is_folder = program.is_dir()
     file = program / "__main__.py" if is_folder else program
-    folder = [str(program)] if is_folder else []  # runpy does the same
-    sys.path[:0] = folder
+    if is_folder:  # runpy does the same
+        sys.path.insert(0, str(program))
     with suppress(Exception):
         imports = ast.Module(list(_first_imports(ast.parse(file.read_bytes()))), type_ignores=[])
         exec(compile(imports, file, "exec"), {"__name__": ""})  # noqa: S102 - the user's program
-    del sys.path[: len(folder)]
+    if is_folder:
+        with suppress(ValueError):  # removed by a module
+            sys.path.remove(str(program))
 
 
 def _first_imports(module: ast.Module) -> Iterator[ast.stmt]:

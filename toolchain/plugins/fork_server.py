@@ -4,8 +4,9 @@ A run starts a dozen plugins, one after the other, and each would import gRPC an
 forks save the waiting and 12 % of a preview's processor time. So Pulumi starts small clients
 (fork_client.py), each of which asks the run's server for a fork.
 
-`slipway up` and `preview` start the server while they plan. It belongs to them, and otherwise to
-Pulumi, whose first client starts it. It ends with its last plugin once its owner has ended.
+`slipway up` and `preview` start the server while they plan, and own it; otherwise Pulumi's first
+client starts it, and Pulumi owns it. It ends with its last plugin once its owner has ended, or 2 s
+after its last plugin: a later Pulumi of the same owner has a server of its own.
 """
 
 import contextlib
@@ -58,8 +59,8 @@ def serve(listener: int, owner: int) -> None:
 
 
 class _Server:
-    """Forks a plugin for each client. Ends with the last plugin once the owner has ended, or when
-    there has been no plugin for a moment since the last."""
+    """Forks a plugin for each client. Ends with the last plugin once the owner has ended, or
+    LINGER_MS after it; one that has had no plugin yet waits for its owner."""
 
     def __init__(self, listener: socket.socket, owner: int) -> None:
         self._listener = listener

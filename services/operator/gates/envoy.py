@@ -1,11 +1,12 @@
-"""The gate between the Envoys of two hosts: waits until one serves before the next may change.
+"""A gate of the gateway: waits until an Envoy, or the control plane beside it, serves.
 
     envoy_serves.py apply    document in SLIPWAY_DOCUMENT (schemas/envoy-gate.schema.json), tokens
                              as JSON on standard input
 
-An Envoy serves when the allocation of its job's newest version passes its checks in Consul. Nobody
-waits for one whose node is gone or takes no work: Nomad places nothing there, and clients have
-been with the others since.
+The next host's Envoy waits for the first, and the job that gives this host the shared address for
+the second. A job serves when the allocation of its newest version passes its checks in Consul.
+Nothing waits for one whose node is gone or takes no work: Nomad places nothing there, and clients
+have been with the others since.
 """
 
 from __future__ import annotations
@@ -51,17 +52,17 @@ def apply(gate: Gate) -> None:
         took_s = wait_until(gate.job, lambda: missing(gate), gate.deadline_s)
     except HostError as error:
         raise HostError(
-            f"{error}\nThe Envoys after it are as they were, and serve.\n"
+            f"{error}\nWhat waits for it is unchanged, and serves.\n"
             f"fix: slipway logs {gate.job} shows its log; then slipway up continues"
         ) from None
     say(f"{gate.job}: done, {took_s:.1f} s")
 
 
 def missing(gate: Gate) -> str | None:
-    """What the Envoy lacks; None if it serves, or its node takes no work."""
+    """What the job lacks; None if it serves, or its node takes no work."""
     try:
         if reason := _out_of_work(gate):
-            say(f"{gate.job}: {gate.node} {reason}; the next Envoy does not wait for it")
+            say(f"{gate.job}: {gate.node} {reason}; nothing waits for it")
             return None
         version = gate.nomad.get(f"/v1/job/{gate.job}")["Version"]
         allocations = gate.nomad.get(f"/v1/job/{gate.job}/allocations")

@@ -87,7 +87,7 @@ def test_an_envoy_on_a_node_where_nothing_is_placed_is_not_waited_for(
     nodes: Any, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert envoy.missing(gate(nodes=nodes, allocations=[])) is None
-    assert f"edge-0 {reason}; the next Envoy does not wait for it" in capsys.readouterr().out
+    assert f"edge-0 {reason}; nothing waits for it" in capsys.readouterr().out
 
 
 def test_an_old_entry_of_a_node_that_registered_again_says_nothing() -> None:

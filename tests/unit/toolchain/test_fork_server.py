@@ -124,10 +124,11 @@ def test_the_server_ends_with_pulumi() -> None:
 
 
 SLIPWAY = f"""
-import os, subprocess, sys, time
-server = subprocess.Popen(
-    [sys.executable, "-m", "toolchain.plugins.fork_server", str(os.getpid())], cwd={str(CHECKOUT)!r}
-)
+import os, psutil, subprocess, sys, time
+from cli.pulumi import plugins
+plugins.known_kind = lambda environment: "registry-only"
+plugins.start_plugin_server(None)
+(server,) = psutil.Process().children()
 def listens():
     lines = open("/proc/net/unix").read().splitlines()
     ours = [line.split() for line in lines if f"-{{os.getpid()}}-" in line]
@@ -140,10 +141,15 @@ print(server.pid)
 """
 
 
-def test_plugins_are_forks_of_the_server_of_the_command_that_runs_pulumi() -> None:
+def test_plugins_are_forks_of_the_server_of_the_command_that_runs_pulumi(tmp_path: Path) -> None:
     """The server of a command that has planned already, and ends with it."""
     done = subprocess.run(
-        [sys.executable, "-c", SLIPWAY], capture_output=True, text=True, check=True
+        [sys.executable, "-P", "-c", SLIPWAY],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{CHECKOUT / 'src'}{os.pathsep}{CHECKOUT}"},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     plugin, server = done.stdout.splitlines()
     assert json.loads(plugin)["server"] == int(server)
@@ -151,13 +157,17 @@ def test_plugins_are_forks_of_the_server_of_the_command_that_runs_pulumi() -> No
 
 
 def test_a_command_has_one_server() -> None:
-    def second(owner: int) -> int:
-        command = [sys.executable, "-m", "toolchain.plugins.fork_server", str(owner)]
-        return subprocess.run(command, cwd=CHECKOUT, check=False).returncode
-
-    with socket.socket(socket.AF_UNIX) as first:
-        first.bind(fork_client.address_of(os.getpid()))
-        assert second(os.getpid()) == 0
+    """The other ends at once, and the first with the command."""
+    with subprocess.Popen(["sleep", "infinity"]) as owner:
+        command = [sys.executable, "-m", "toolchain.plugins.fork_server", str(owner.pid)]
+        servers = [subprocess.Popen(command, cwd=CHECKOUT) for _ in range(2)]
+        ends = {os.pidfd_open(server.pid): server for server in servers}
+        ended = select.select(ends, [], [], HANG_S)[0]
+        assert len(ended) == 1
+        owner.kill()
+        for descriptor, server in ends.items():
+            assert server.wait(HANG_S) == 0
+            os.close(descriptor)
 
 
 def test_the_client_that_started_the_server_is_a_client_like_any_other() -> None:
@@ -177,7 +187,7 @@ def test_a_plugin_that_fails_says_why_and_so_does_its_client() -> None:
     assert "No module named 'no'" in done.stderr
 
 
-@pytest.mark.parametrize("differing", ["geteuid", "_mounts_of"])
+@pytest.mark.parametrize("differing", ["geteuid", "mounts_of"])
 def test_a_server_of_another_user_or_container_is_not_asked(
     client: Client, monkeypatch: pytest.MonkeyPatch, differing: str
 ) -> None:

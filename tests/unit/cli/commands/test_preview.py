@@ -64,6 +64,23 @@ def test_a_stopped_environment_is_previewed_without_a_refresh_and_told_so(
     assert not environment.scratch.exists()
 
 
+@pytest.mark.parametrize(("arguments", "started"), [([], 1), (["--offline"], 0)])
+def test_the_plugins_server_starts_with_a_preview_that_runs_pulumi(
+    runner: CliRunner,
+    environment: Environment,
+    monkeypatch: pytest.MonkeyPatch,
+    previewed: object,
+    arguments: list[str],
+    started: int,
+) -> None:
+    put_state_of_a_cluster(environment)
+    servers = list[str]()
+    monkeypatch.setattr(preview, "start_plugin_server", lambda of: servers.append(of.name))
+    monkeypatch.setattr(preview, "_show_offline", lambda *_, **__: None)
+    assert runner.invoke(app, ["preview", "-s", environment.name, *arguments]).exit_code == 0
+    assert servers == [environment.name] * started
+
+
 def test_a_running_environment_is_refreshed(
     runner: CliRunner, environment: Environment, previewed: list[list[str]], serve: Serve
 ) -> None:

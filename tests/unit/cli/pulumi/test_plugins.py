@@ -289,3 +289,14 @@ def _fails_with(number: int) -> Callable[..., None]:
         raise OSError(number, os.strerror(number))
 
     return fail
+
+
+@pytest.mark.parametrize(("kind", "started"), [("registry-only", 1), ("official", 0), (None, 0)])
+def test_only_registry_only_plugins_have_a_server(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch, kind: str | None, started: int
+) -> None:
+    servers = list[list[str]]()
+    monkeypatch.setattr(plugins, "known_kind", lambda _: kind)
+    monkeypatch.setattr(plugins.subprocess, "Popen", lambda command, **_: servers.append(command))
+    plugins.start_plugin_server(environment)
+    assert [command[-1] for command in servers] == [str(os.getpid())] * started
