@@ -15,6 +15,7 @@ from slipway.plan.platform import PlatformPlan
 from stacks.outputs import await_outputs_together
 from stacks.planning import make_plan
 from stacks.platform import Platform
+from stacks.source_positions import remember_source_positions
 from stacks.targets import is_built, load
 
 CHECKOUT = Path(__file__).parent
@@ -43,6 +44,7 @@ signal.signal(signal.SIGINT, signal.SIG_DFL)
 gc.freeze()
 gc.set_threshold(200_000, 50, 100)
 await_outputs_together()
+remember_source_positions()
 
 inputs, plan = plan_stack()
 if not is_built(plan.target, CHECKOUT):

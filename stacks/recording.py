@@ -17,6 +17,8 @@ from google.protobuf import json_format, struct_pb2  # type: ignore[import-untyp
 from pulumi.runtime.mocks import MockMonitor, Mocks
 from pulumi.runtime.proto import resource_pb2
 
+from stacks.source_positions import remember_source_positions
+
 # How Pulumi marks values on the wire (sdk/python/lib/pulumi/runtime/rpc.py).
 SIGNATURE = "4dabf18193072939515e22adb298388d"  # the key of a marked object
 SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105  (a signature)
@@ -121,6 +123,7 @@ def record(
     """
     providers = _NoProviders()
     monitor = _Monitor(providers, f"{stack}::{project}", into or Recording(), created)
+    remember_source_positions()
     with _as_current(_ThreadlessLoop()):
         pulumi.runtime.set_mocks(
             providers, project=project, stack=stack, preview=created is None, monitor=monitor
