@@ -222,6 +222,17 @@ def test_the_host_tells_what_an_environment_holds(
     assert host.GetPluginInfo(Empty()).version == pulumi_version
 
 
+def test_another_python_is_asked_for_its_version(
+    host: language_pb2_grpc.LanguageRuntimeStub, tmp_path: Path
+) -> None:
+    other = tmp_path / "venv" / "bin" / "python"
+    other.parent.mkdir(parents=True)
+    other.write_text("#!/bin/sh\necho Python 3.9.1\n")
+    other.chmod(0o755)
+    about = host.About(pb.AboutRequest(info=_info(tmp_path, "venv")))
+    assert (about.executable, about.version) == (str(other), "3.9.1")
+
+
 def test_the_program_s_first_imports_are_made_before_it_is_run(
     host: language_pb2_grpc.LanguageRuntimeStub, tmp_path: Path
 ) -> None:

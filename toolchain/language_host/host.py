@@ -8,6 +8,7 @@ The parts of Pulumi's own host that a Slipway stack needs; it generates no code 
 import contextlib
 import json
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -92,12 +93,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
 
     def About(self, request: pb.AboutRequest, context: grpc.ServicerContext) -> pb.AboutResponse:
         python = _environment(request.info, context).python
-        shown = subprocess.run(
-            [str(python), "--version"], capture_output=True, text=True, check=False, timeout=10
-        )
-        return pb.AboutResponse(
-            executable=str(python), version=shown.stdout.removeprefix("Python ").strip()
-        )
+        return pb.AboutResponse(executable=str(python), version=_version_of(python))
 
     def RuntimeOptionsPrompts(
         self, request: pb.RuntimeOptionsRequest, context: grpc.ServicerContext
@@ -195,6 +191,15 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             )
         if status := self._children.wait(process):
             raise RuntimeError(f"{' '.join(command)} exited with status {status}")
+
+
+def _version_of(python: Path) -> str:
+    if python.samefile(sys.executable):  # as for Slipway's own program
+        return platform.python_version()
+    shown = subprocess.run(
+        [str(python), "--version"], capture_output=True, text=True, check=False, timeout=10
+    )
+    return shown.stdout.removeprefix("Python ").strip()
 
 
 def _settings(request: pb.RunRequest) -> dict[str, str]:
