@@ -12,7 +12,7 @@ from pulumi.runtime.config import get_config_env
 from slipway.config.errors import ConfigError, raise_if_any
 from slipway.inputs import PlanInputs, load_inputs
 from slipway.plan.platform import PlatformPlan
-from stacks.outputs import await_outputs_together
+from stacks.awaiting_outputs import await_outputs_together
 from stacks.planning import make_plan
 from stacks.platform import Platform
 from stacks.source_positions import remember_source_positions

@@ -29,11 +29,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # The project's modules are found through the line above.
 from bench.environment import memory_by_part  # noqa: E402
-from bench.pairs import add_arguments, compare, number  # noqa: E402
+from bench.pairs import add_arguments, compare, program_of  # noqa: E402
 from bench.revisions import BEFORE_ONE_PLAN, extract  # noqa: E402
 from tests.live.environments import copy_tree  # noqa: E402
 
-MODELS = "1000"
+THOUSAND_MODELS = ("bench/preview_scale.py", "--models", "1000")
 MIB = 1 << 20
 QUANTITIES = {
     "warm": "warm `up`, to the answer, s",
@@ -59,7 +59,9 @@ def main() -> int:
         if options.program_only:
             for side in (before, now):
                 slipway(side, "plan")  # makes .venv
-            return compare(options, before, now, program_of, QUANTITIES)
+            return compare(
+                options, before, now, lambda side: program_of(side, *THOUSAND_MODELS), QUANTITIES
+            )
         with prepared(before, now):
             return compare(options, before, now, measured, QUANTITIES)
 
@@ -85,22 +87,7 @@ def measured(side: Path) -> dict[str, float]:
     memory = memory_by_part(side / ".slipway" / "dev")
     found["memory"] = sum(size for part, size in memory.items() if part != "engines") / MIB
     slipway(side, "down", "--yes")
-    return found | program_of(side)
-
-
-def program_of(side: Path) -> dict[str, float]:
-    """By the checkout's own benchmark."""
-    table = subprocess.run(
-        [str(side / ".venv/bin/python"), "bench/preview_scale.py", "--models", MODELS],
-        cwd=side,
-        check=False,  # 1 where a bar of its own is missed: here the ratio counts
-        capture_output=True,
-        text=True,
-    ).stdout
-    return {
-        "program": number(table, r"the whole program \| ([\d.]+) s"),
-        "peak": number(table, r"peak RSS \| ([\d.]+) MB"),
-    }
+    return found | program_of(side, *THOUSAND_MODELS)
 
 
 def median_of_three(measure: Callable[[], float]) -> float:

@@ -16,8 +16,6 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 
 import yaml
@@ -27,7 +25,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # The project's modules are found through the line above.
 from bench.machine import loop_factor, measured_on  # noqa: E402
-from bench.pairs import add_arguments, compare, number  # noqa: E402
+from bench.pairs import add_arguments, compare, program_of  # noqa: E402
 from bench.preview_scale import ENGINE, Stopwatch, report, run  # noqa: E402
 from bench.revisions import extract  # noqa: E402
 from stacks.recording import Recording, Registration  # noqa: E402
@@ -82,22 +80,8 @@ def against(options: argparse.Namespace) -> int:
         before = Path(folder, "before")
         extract(options.revision, before)
         subprocess.run([before / "slipway", "plan"], check=True, capture_output=True)  # makes .venv
-        return compare(options, before, ROOT, partial(measured, options.hosts), QUANTITIES)
-
-
-def measured(count: int, side: Path) -> Mapping[str, float]:
-    """By this benchmark of a checkout's own."""
-    table = subprocess.run(
-        [side / ".venv/bin/python", "bench/hosts_scale.py", "--hosts", str(count)],
-        cwd=side,
-        check=False,  # 1 where a bar of its own is missed: here the ratio counts
-        capture_output=True,
-        text=True,
-    ).stdout
-    return {
-        "program": number(table, r"the whole program \| ([\d.]+) s"),
-        "peak": number(table, r"peak RSS \| ([\d.]+) MB"),
-    }
+        benchmark = ("bench/hosts_scale.py", "--hosts", str(options.hosts))
+        return compare(options, before, ROOT, lambda side: program_of(side, *benchmark), QUANTITIES)
 
 
 def write_environment(root: Path, count: int) -> None:

@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 import statistics
+import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +67,22 @@ def compare(
     return 0 if all(held) else 1
 
 
-def number(text: str, pattern: str) -> float:
+def program_of(side: Path, *benchmark: str) -> dict[str, float]:
+    """Time and memory of a large program, by this benchmark of a checkout's own."""
+    table = subprocess.run(
+        [side / ".venv/bin/python", *benchmark],
+        cwd=side,
+        check=False,  # 1 where a bar of its own is missed: here the ratio counts
+        capture_output=True,
+        text=True,
+    ).stdout
+    return {
+        "program": _number(table, r"the whole program \| ([\d.]+) s"),
+        "peak": _number(table, r"peak RSS \| ([\d.]+) MB"),
+    }
+
+
+def _number(text: str, pattern: str) -> float:
     found = re.search(pattern, text)
     if found is None:
         raise ValueError(f"no {pattern!r} in:\n{text}")

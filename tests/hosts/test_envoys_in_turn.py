@@ -11,23 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.hosts.bed import NETWORK, Bed
-from tests.hosts.environment import AT_ONCE, Checkout, environment, listed, must_complete, streams
+from tests.hosts.bed import Bed
+from tests.hosts.environment import AT_ONCE, Checkout, environment, must_complete, streams
+from tests.hosts.two_edges import ADDRESSES, EDGES, SERVERS, SETTINGS, SHARED
 
 pytestmark = pytest.mark.hosts
 
-SERVERS = {"server-0": f"{NETWORK}.11"}
-WORKERS = {"worker-0": f"{NETWORK}.21"}
-EDGES = {"edge-0": f"{NETWORK}.31", "edge-1": f"{NETWORK}.32"}
-SHARED = f"{NETWORK}.30"  # the address that clients use
-SETTINGS = {
-    "server_hosts": listed(SERVERS),
-    "pools": {
-        "cpu": {"kind": "metal", "hosts": listed(WORKERS), "memory": "16GiB", "cpu": 8},
-        "edge": {"kind": "metal", "hosts": listed(EDGES), "memory": "4GiB", "cpu": 2},
-    },
-    "gateway": {"pool": "edge", "address": SHARED},
-}
 FIRST, SECOND = (f"envoy-{edge}" for edge in EDGES)
 LONG = 600  # tokens of a stream, which takes several seconds: some are cut by every move
 CUT = ("ReadError", "RemoteProtocolError")
@@ -36,7 +25,7 @@ MOVES = 2  # of the address, at most: away from each host
 
 @pytest.fixture(scope="module")
 def addresses() -> Mapping[str, str]:
-    return {**SERVERS, **WORKERS, **EDGES}
+    return ADDRESSES
 
 
 @pytest.fixture(scope="module")

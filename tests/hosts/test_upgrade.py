@@ -12,31 +12,19 @@ import pytest
 
 from bench.revisions import BEFORE_TURNS, extract, missing
 from tests.hosts.asking import CUT, REFUSED, Request, asking, moments_in_common
-from tests.hosts.bed import NETWORK, Bed
-from tests.hosts.environment import Checkout, environment, listed
+from tests.hosts.bed import Bed
+from tests.hosts.environment import Checkout, environment
+from tests.hosts.two_edges import ADDRESSES, EDGES, SERVERS, SETTINGS, SHARED
 from tests.live.upgrade import OPERATIONS, operations, replace_checkout
 from tests.waiting import until
 
 pytestmark = [pytest.mark.hosts, pytest.mark.soak]
 
-SERVERS = {"server-0": f"{NETWORK}.11"}
-WORKERS = {"worker-0": f"{NETWORK}.21"}
-EDGES = {"edge-0": f"{NETWORK}.31", "edge-1": f"{NETWORK}.32"}
-SHARED = f"{NETWORK}.30"  # the address that clients use
 NOMAD = f"https://{SERVERS['server-0']}:4646"
 REPLICAS = {"min": 2, "max": 2}
 MODELS: Mapping[str, Mapping[str, Any]] = {
     "sim-a": {"pool": "cpu", "replicas": REPLICAS},
     "sim-tight": {"pool": "cpu", "replicas": REPLICAS, "surge": 0},
-}
-SETTINGS = {
-    "server_hosts": listed(SERVERS),
-    "pools": {
-        "cpu": {"kind": "metal", "hosts": listed(WORKERS), "memory": "16GiB", "cpu": 8},
-        "edge": {"kind": "metal", "hosts": listed(EDGES), "memory": "4GiB", "cpu": 2},
-    },
-    "gateway": {"pool": "edge", "address": SHARED},
-    "models": MODELS,
 }
 # What may end: jobs whose code or documents have changed, and programs of hosts that have.
 RESTARTED_JOBS = {f"{kind}-{edge}" for edge in EDGES for kind in ("xds", "envoy")}
@@ -67,7 +55,7 @@ class Upgrade:
 def addresses() -> Mapping[str, str]:
     if reason := missing(BEFORE_TURNS):
         pytest.skip(reason)
-    return {**SERVERS, **WORKERS, **EDGES}
+    return ADDRESSES
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +65,7 @@ def checkout(hosts: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
         hosts,
         tmp_path_factory,
         models=dict.fromkeys(MODELS, REPLICAS),
-        settings=SETTINGS,
+        settings={**SETTINGS, "models": MODELS},
         files=partial(extract, BEFORE_TURNS),
     ) as made:
         made.slipway("up")

@@ -10,8 +10,8 @@ import pytest
 from pulumi.runtime import stack
 from pulumi.runtime.settings import SETTINGS
 
-from stacks import outputs
-from stacks.outputs import await_outputs_together
+from stacks import awaiting_outputs
+from stacks.awaiting_outputs import await_outputs_together
 from tests.waiting import HANG_S
 
 OUTPUTS = 20
@@ -36,7 +36,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return await really(tasks, **options)
 
     monkeypatch.setattr(asyncio, "wait", counted)
-    monkeypatch.setattr(outputs, "LOOK_AGAIN_S", HANG_S)
+    monkeypatch.setattr(awaiting_outputs, "LOOK_AGAIN_S", HANG_S)
     return seen
 
 
