@@ -17,7 +17,7 @@ from cli.planning import warn_of_certificate
 from cli.progress import ToolchainProgress
 from cli.pulumi.offline import offline_preview
 from cli.pulumi.plugins import describe, prepare_plugins, start_plugin_server
-from cli.pulumi.policy_pack import policy_arguments
+from cli.pulumi.policy_pack import policy_arguments, start_policy_server
 from cli.targets import must_be_built
 from cli.views.offline_tree import offline_tree
 from slipway.inputs import load_inputs
@@ -45,6 +45,7 @@ def preview(
     must_be_built(environment)
     if not offline:
         start_plugin_server(environment)
+        start_policy_server(environment)
     # Mistakes in files come first.
     inputs = load_inputs(environment.checkout, environment.name)
     plan = make_plan(inputs)

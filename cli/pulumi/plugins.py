@@ -18,6 +18,7 @@ from cli.errors import CliError
 from toolchain.language_host.install import install as install_language_host
 from toolchain.locks import exclusive
 from toolchain.pins import tool_pin
+from toolchain.plugins.fork_client import COMMAND
 from toolchain.plugins.install import folders, install
 from toolchain.progress import Step, silent
 
@@ -86,16 +87,18 @@ def prepare_plugins(environment: Environment) -> Kind:
 
 def start_plugin_server(environment: Environment) -> None:
     """Starts the server of which registry-only plugins are forks, because its imports take as long
-    as planning. It does not outlive this process; without it, Pulumi's first plugin starts one."""
-    if known_kind(environment) != "registry-only":
-        return
+    as planning. Without it, Pulumi's first plugin starts one."""
+    if known_kind(environment) == "registry-only":
+        start_fork_server(Path(sys.executable))
+
+
+def start_fork_server(python: Path, *modules: str) -> subprocess.Popen[bytes]:
+    """Starts a server that imports `modules`, by default those of plugins, with `python`. It does
+    not outlive this process."""
     nothing = subprocess.DEVNULL
-    subprocess.Popen(
-        [sys.executable, "-P", "-m", "toolchain.plugins.fork_server", str(os.getpid())],
-        stdin=nothing,
-        stdout=nothing,
-        stderr=nothing,
-        start_new_session=True,
+    command = [python, "-u", "-P", "-m", "toolchain.plugins.fork_server", str(os.getpid())]
+    return subprocess.Popen(
+        [*command, *modules], stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
     )
 
 
@@ -242,7 +245,7 @@ def plugin_variables(kind: Kind | None) -> dict[str, str]:
 
 
 def with_plugin_variables(variables: Mapping[str, str], kind: Kind) -> dict[str, str]:
-    """`variables` with those of the kind; a shell may still have those of the other kind, which
-    would keep Pulumi from downloading the official plugins."""
+    """`variables` with those of the kind, for a Pulumi that this process runs; a shell may still
+    have those of the other kind, which would keep Pulumi from downloading the official plugins."""
     others = {name: value for name, value in variables.items() if name not in _NO_DOWNLOAD}
-    return {**others, **plugin_variables(kind)}
+    return {**others, COMMAND: str(os.getpid()), **plugin_variables(kind)}

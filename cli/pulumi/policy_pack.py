@@ -9,7 +9,9 @@ from pathlib import Path
 from cli.environment import Environment
 from cli.errors import CliError
 from cli.progress import ToolchainProgress
+from cli.pulumi.plugins import known_kind, start_fork_server
 from cli.pulumi.state import StackState, read_state
+from toolchain.language_host.policies import SHARED_MODULES
 from toolchain.prepare import EnvironmentJob, prepare
 
 # The policies' own environment, because pulumi-policy needs another protobuf than the program.
@@ -25,6 +27,17 @@ def policy_arguments(environment: Environment, state: StackState | None) -> list
     folder = policies_folder(environment)
     _link(folder / ".venv", make_policy_environment(environment))
     return [f"--policy-pack={folder}", f"--policy-pack-config={_configuration(environment, state)}"]
+
+
+def start_policy_server(environment: Environment) -> None:
+    """Starts the server whose fork runs the policies, because its imports take as long as planning.
+
+    Without it the policies are a process of their own, as at the first preview, which installs
+    their environment, and with Pulumi's official language host.
+    """
+    python = policies_folder(environment) / ".venv" / "bin" / "python"
+    if known_kind(environment) == "registry-only" and python.exists():
+        start_fork_server(python, *SHARED_MODULES)
 
 
 def policies_folder(environment: Environment) -> Path:

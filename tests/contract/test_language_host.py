@@ -1,6 +1,7 @@
 """The registry-only language host under the real CLI: programs and policy packs."""
 
 import json
+import os
 import platform
 import signal
 import subprocess
@@ -15,17 +16,24 @@ from google.protobuf.empty_pb2 import Empty  # type: ignore[import-untyped]
 from pulumi.runtime.proto import language_pb2 as pb
 from pulumi.runtime.proto import language_pb2_grpc
 
+from cli.pulumi.plugins import start_fork_server
 from tests.contract.stack import Stack
 from tests.waiting import HANG_S, until
+from toolchain.language_host.policies import SHARED_MODULES
+from toolchain.plugins.fork_client import COMMAND
 from toolchain.plugins.install import sdk_version
 from toolchain.prepare import EnvironmentJob, prepare
 from toolchain.settings import default_cache
 
 pytestmark = pytest.mark.binaries
 
-POLICY_REQUIREMENTS = Path(__file__).parents[2] / "policies" / "requirements.txt"
+CHECKOUT = Path(__file__).parents[2]
+POLICY_REQUIREMENTS = CHECKOUT / "policies" / "requirements.txt"
 
 PACK = """
+import os
+from pathlib import Path
+
 from pulumi_policy import EnforcementLevel, PolicyPack, ResourceValidationPolicy
 
 
@@ -34,6 +42,7 @@ def no_short_passwords(args, report_violation):
         report_violation(f"{args.name} is shorter than 16")
 
 
+Path(__file__).with_name("parent").write_text(str(os.getppid()))
 PolicyPack(
     name="pack",
     enforcement_level=EnforcementLevel.MANDATORY,
@@ -76,6 +85,24 @@ def test_a_policy_pack_in_its_own_environment_judges_a_preview(stack: Stack, pac
     stack.program(PASSWORD, length=16)
     accepted = stack.preview(f"--policy-pack={pack}")
     assert accepted.ok, accepted.output
+
+
+def test_a_policy_pack_is_a_fork_of_the_server_that_the_command_has_started(
+    stack: Stack, pack: Path, policy_environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
+    stack.variables[COMMAND] = str(os.getpid())
+    with start_fork_server(policy_environment / "bin" / "python", *SHARED_MODULES) as server:
+        try:
+            until(lambda: f"-{os.getpid()}-" in Path("/proc/net/unix").read_text())
+            stack.program(PASSWORD, length=8)
+            refused = stack.preview(f"--policy-pack={pack}")
+            assert (pack / "parent").read_text() == str(server.pid)
+            assert "password is shorter than 16" in refused.output
+            (pack / "__main__.py").write_text("import sys; sys.exit('no such waiver')")
+            assert "no such waiver" in stack.preview(f"--policy-pack={pack}").output
+        finally:
+            server.kill()
 
 
 def test_a_program_sees_its_configuration_arguments_and_folder(stack: Stack) -> None:

@@ -30,6 +30,7 @@ from toolchain.language_host.environment import (
 )
 
 EXECUTOR = Path(__file__).with_name("executor.py")
+POLICIES = Path(__file__).with_name("policies.py")
 # The program has shown its own error (the SDK's contract with its executor).
 EXIT_ALREADY_REPORTED = 32
 
@@ -147,7 +148,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         environment = _environment(request.info, context)
         folder = request.info.program_directory
         arguments = (
-            ["-m", "pulumi.policy", *request.args, folder]
+            ["-S", str(POLICIES), *request.args, folder]
             if request.kind == "analyzer"
             else [folder, *request.args]
         )

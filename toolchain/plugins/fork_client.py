@@ -4,6 +4,9 @@ It passes its arguments, folder, variables and outputs to the server (fork_serve
 is asked to end passes that on and ends after its plugin; if it is killed, so is the plugin. If no
 server answers, the client becomes the plugin itself.
 
+The client of a policy pack (language_host/policies.py) does the same with a server of the policies'
+interpreter.
+
 It runs without `site` and imports as little as possible, because that is repeated a dozen times in
 each preview: `_socket` and `_signal` are `socket` and `signal` without their enumerations.
 """
@@ -15,6 +18,8 @@ import select
 import stat
 import sys
 
+# The variable with the process that may have started servers for Pulumi's plugins.
+COMMAND = "SLIPWAY_COMMAND"
 HAND_OVER_S = 10.0  # time for a server's imports
 END_SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
 STANDARD_INPUT = 0
@@ -25,10 +30,9 @@ _INT_BYTES = 4  # of a C int
 _CREDENTIALS_BYTES = 3 * _INT_BYTES  # pid, uid, gid
 
 
-def run(module: str, arguments: list[str]) -> None:
-    """Call `module`'s `main(arguments)`, which ends its process, in a fork of the server; exit with
-    its status."""
-    server = _server_of_this_run()
+def run(server: _socket.socket | None, module: str, arguments: list[str]) -> None:
+    """Call `module`'s `main(arguments)` in a fork of the server and exit with its status; without a
+    server, call it here."""
     if server is not None:
         _signal.pthread_sigmask(_signal.SIG_BLOCK, END_SIGNALS)  # until signals can be passed on
         if _handed_over(server, module, arguments):
@@ -48,13 +52,22 @@ def find_packages() -> None:
         site.main()
 
 
-def _server_of_this_run() -> _socket.socket | None:
+def server_of_run() -> _socket.socket | None:
     """A connection to the server of the command that runs Pulumi, else to Pulumi's own, which is
     started if there is none; None if no server can be used."""
-    pulumi = os.getppid()
     try:
-        return _connected(_parent_of(pulumi), start=False) or _connected(pulumi, start=True)
+        return server_of_command() or _connected(os.getppid(), start=True)
     except OSError:  # a sandbox or an old kernel lacks what a server needs
+        return None
+
+
+def server_of_command() -> _socket.socket | None:
+    """A connection to the server that the command which runs Pulumi has started for this
+    interpreter; None without one."""
+    command = os.environ.get(COMMAND)
+    try:
+        return _connected(int(command), start=False) if command else None
+    except (OSError, ValueError):
         return None
 
 
@@ -92,10 +105,12 @@ def _start_server(owner: int, connection: _socket.socket) -> None:
 
 
 def address_of(owner: int) -> str:
-    """One address per owner (a process) and checkout. It is abstract, because a path could be too
-    long."""
-    file = os.stat(__file__)  # noqa: PTH116
-    return f"\0slipway-plugins-{mounts_of('self')}-{owner}-{file.st_dev}-{file.st_ino}"
+    """One address per owner (a process), checkout and interpreter. It is abstract, because a path
+    could be too long."""
+    # Not followed: the interpreter of a virtual environment is a link to one that others share.
+    files = (os.stat(__file__), os.lstat(sys.executable))  # noqa: PTH116
+    found = "-".join(f"{file.st_dev}-{file.st_ino}" for file in files)
+    return f"\0slipway-plugins-{mounts_of('self')}-{owner}-{found}"
 
 
 def is_ours(connection: _socket.socket) -> bool:
@@ -111,11 +126,6 @@ def is_ours(connection: _socket.socket) -> bool:
 
 def mounts_of(process: int | str) -> int:
     return os.stat(f"/proc/{process}/ns/mnt").st_ino  # noqa: PTH116
-
-
-def _parent_of(process: int) -> int:
-    with open(f"/proc/{process}/stat") as status:  # noqa: PTH123
-        return int(status.read().rpartition(")")[2].split()[1])
 
 
 def _handed_over(server: _socket.socket, module: str, arguments: list[str]) -> bool:

@@ -5,7 +5,8 @@ forks save the waiting and 12 % of a preview's processor time. So Pulumi starts 
 (fork_client.py), each of which asks the run's server for a fork.
 
 `slipway up` and `preview` start the server while they plan, and own it; otherwise Pulumi's first
-client starts it, and Pulumi owns it. It ends with its last plugin once its owner has ended, or 2 s
+client starts it, and Pulumi owns it. A preview has a second one, whose interpreter is that of the
+policies. A server ends with its last plugin once its owner has ended, or 2 s
 after its last plugin: a later Pulumi of the same owner has a server of its own.
 """
 
@@ -16,10 +17,11 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 
 from toolchain.plugins.fork_client import SIZE_BYTES, STARTED, address_of, is_ours
 
-# Modules that a server imports before its first fork; the first makes the others cheap.
+# Modules that the plugins' server imports before its first fork; the first makes the others cheap.
 SHARED_MODULES = (
     "toolchain.protocol_alone",
     "toolchain.plugins.provider",
@@ -29,20 +31,21 @@ SHARED_MODULES = (
 LINGER_MS = 2000
 
 
-def main(owner: int) -> None:
-    """Be the server of `owner`, a process, unless it has one."""
+def main(owner: int, modules: Sequence[str]) -> None:
+    """Be the server of `owner`, a process, unless it has one for this interpreter."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as listener:
         descriptor = os.pidfd_open(owner)
         listener.bind(address_of(owner))
-        serve(listener.detach(), descriptor)
+        serve(listener.detach(), descriptor, modules)
 
 
-def serve(listener: int, owner: int) -> None:
-    """Serve clients in a session of its own until the end; both arguments are descriptors.
+def serve(listener: int, owner: int, modules: Sequence[str] = SHARED_MODULES) -> None:
+    """Serve clients in a session of its own until the end.
 
     Args:
-        listener: a socket that is bound to the server's address.
+        listener: the descriptor of a socket that is bound to the server's address.
         owner: a pidfd, which is readable once the owner has ended.
+        modules: imported before the first fork.
     """
     with contextlib.suppress(PermissionError):  # it leads one already
         os.setsid()  # signals to the owner's process group are not meant for the server
@@ -53,7 +56,7 @@ def serve(listener: int, owner: int) -> None:
     os.close(nothing)
     taken = socket.socket(fileno=listener)
     taken.listen()  # in this process, because clients see the credentials of the one that listened
-    for module in SHARED_MODULES:
+    for module in modules:
         importlib.import_module(module)
     _Server(taken, owner).serve()
 
@@ -124,14 +127,29 @@ class _Server:
 
 def _become_plugin(client: socket.socket) -> None:
     """Never returns."""
+    status = 1
     try:
         if is_ours(client):
             module, arguments = _take_over(client)
             importlib.import_module(module).main(arguments)
+            status = 0
+    except SystemExit as end:
+        status = _exit_status(end)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
-        os._exit(1)
+        with contextlib.suppress(OSError):  # nobody reads them any more
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
+
+
+def _exit_status(end: SystemExit) -> int:
+    """The status that the interpreter would exit with; shows a message as it would."""
+    if end.code is None or isinstance(end.code, int):
+        return end.code or 0
+    sys.stderr.write(f"{end.code}\n")
+    return 1
 
 
 def _take_over(client: socket.socket) -> tuple[str, list[str]]:
@@ -155,4 +173,4 @@ def _take_over(client: socket.socket) -> tuple[str, list[str]]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), sys.argv[2:] or SHARED_MODULES)

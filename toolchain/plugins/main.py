@@ -6,7 +6,7 @@ import sys
 # Not pathlib: see fork_client.py.
 sys.path[0] = os.path.realpath(os.path.join(__file__, "..", "..", ".."))  # noqa: PTH118
 
-from toolchain.plugins.fork_client import run  # noqa: E402
+from toolchain.plugins.fork_client import run, server_of_run  # noqa: E402
 
 if __name__ == "__main__":
-    run(sys.argv[1], sys.argv[2:])
+    run(server_of_run(), sys.argv[1], sys.argv[2:])

@@ -1,5 +1,8 @@
-"""A plugin for tests: prints what it was given, as JSON, and ends with its standard input. With the
-argument "deaf" it says that it was told to end, and never does."""
+"""A plugin for tests: prints what it was given, as JSON, and ends with its standard input.
+
+With the argument "deaf" it says that it was told to end, and never does; with "exit" it calls
+`sys.exit` with the second argument.
+"""
 
 import json
 import os
@@ -19,6 +22,8 @@ def main(arguments: list[str]) -> None:
     print(json.dumps(shown), flush=True)
     while os.read(0, 4096):
         pass
+    if arguments[:1] == ["exit"]:
+        sys.exit({"none": None, "9": 9}.get(arguments[1], arguments[1]))
     while arguments == ["deaf"]:
         sys.stdout.write("told\n")
         sys.stdout.flush()

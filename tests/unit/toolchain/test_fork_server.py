@@ -136,7 +136,8 @@ def listens():
 while not listens():
     time.sleep(0.01)
 pulumi = "import subprocess; subprocess.run({COMMAND!r}, input='')"
-subprocess.run([sys.executable, "-c", pulumi])
+variables = plugins.with_plugin_variables(os.environ, "registry-only")
+subprocess.run([sys.executable, "-c", pulumi], env=variables)
 print(server.pid)
 """
 
@@ -170,6 +171,36 @@ def test_a_command_has_one_server() -> None:
             os.close(descriptor)
 
 
+def test_an_interpreter_has_a_server_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Two virtual environments of one Python, which link to the same file."""
+    ours = fork_client.address_of(1)
+    other = tmp_path / "python"
+    other.symlink_to(Path(sys.executable).resolve())
+    monkeypatch.setattr(sys, "executable", str(other))
+    assert fork_client.address_of(1) != ours
+
+
+@pytest.mark.parametrize("named", ["", "no number", "1"])
+def test_a_command_without_a_server_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    monkeypatch.setenv(fork_client.COMMAND, named)
+    assert fork_client.server_of_command() is None
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "errors"), [("none", 0, ""), ("9", 9, ""), ("too bad", 1, "too bad\n")]
+)
+def test_a_plugin_that_exits_does_so_like_any_python_program(
+    code: str, status: int, errors: str
+) -> None:
+    with started("exit", code) as client:
+        assert client.process.communicate(timeout=HANG_S)[1] == errors
+        assert client.process.returncode == status
+
+
 def test_the_client_that_started_the_server_is_a_client_like_any_other() -> None:
     as_pulumi(
         "client = subprocess.Popen(COMMAND, stdin=PIPE, stdout=PIPE)\n"
@@ -194,14 +225,14 @@ def test_a_server_of_another_user_or_container_is_not_asked(
     monkeypatch.setattr(os, "getppid", os.getpid)  # this process is a client of the same Pulumi
     address = fork_client.address_of(os.getpid())
     monkeypatch.setattr(fork_client, "address_of", lambda _owner: address)
-    connection = fork_client._server_of_this_run()
+    connection = fork_client.server_of_run()
     assert connection is not None
     connection.close()
     if differing == "geteuid":
         monkeypatch.setattr(os, "geteuid", lambda: 12345)
     else:
         monkeypatch.setattr(fork_client, "mounts_of", lambda process: process == "self")
-    assert fork_client._server_of_this_run() is None
+    assert fork_client.server_of_run() is None
 
 
 def test_a_plugin_that_does_not_end_is_killed_with_its_client() -> None:

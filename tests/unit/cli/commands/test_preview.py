@@ -64,8 +64,8 @@ def test_a_stopped_environment_is_previewed_without_a_refresh_and_told_so(
     assert not environment.scratch.exists()
 
 
-@pytest.mark.parametrize(("arguments", "started"), [([], 1), (["--offline"], 0)])
-def test_the_plugins_server_starts_with_a_preview_that_runs_pulumi(
+@pytest.mark.parametrize(("arguments", "started"), [([], 2), (["--offline"], 0)])
+def test_the_servers_of_plugins_and_policies_start_with_a_preview_that_runs_pulumi(
     runner: CliRunner,
     environment: Environment,
     monkeypatch: pytest.MonkeyPatch,
@@ -75,7 +75,8 @@ def test_the_plugins_server_starts_with_a_preview_that_runs_pulumi(
 ) -> None:
     put_state_of_a_cluster(environment)
     servers = list[str]()
-    monkeypatch.setattr(preview, "start_plugin_server", lambda of: servers.append(of.name))
+    for name in ("start_plugin_server", "start_policy_server"):
+        monkeypatch.setattr(preview, name, lambda of: servers.append(of.name))
     monkeypatch.setattr(preview, "_show_offline", lambda *_, **__: None)
     assert runner.invoke(app, ["preview", "-s", environment.name, *arguments]).exit_code == 0
     assert servers == [environment.name] * started

@@ -84,3 +84,25 @@ def test_the_cost_before_the_change_is_that_of_the_last_update(
 def test_an_environment_without_prices_costs_nothing(environment: Environment, made: Path) -> None:
     put_checkpoint(environment, {"resources": [{"type": "slipway:index:Platform", "inputs": {}}]})
     assert configuration(environment)["change-over-budget"] == {"usd_per_hour_before": 0}
+
+
+@pytest.mark.parametrize(
+    ("kind", "installed", "started"),
+    [("registry-only", True, 1), ("registry-only", False, 0), ("official", True, 0)],
+)
+def test_installed_policies_have_a_server_with_the_registry_only_language_host(
+    environment: Environment,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    installed: bool,
+    started: int,
+) -> None:
+    python = environment.checkout / "policies" / ".venv" / "bin" / "python"
+    if installed:
+        python.parent.mkdir(parents=True)
+        python.touch()
+    servers = list[Path]()
+    monkeypatch.setattr(policy_pack, "known_kind", lambda _: kind)
+    monkeypatch.setattr(policy_pack, "start_fork_server", lambda first, *_: servers.append(first))
+    policy_pack.start_policy_server(environment)
+    assert servers == [python] * started
