@@ -14,8 +14,8 @@ from components.certificates.component import CertificateAuthority, job_certific
 from components.gateway import public_certificate
 from components.gateway.certificate_gate import DEADLINE_S as CERTIFICATE_DEADLINE_S
 from components.gateway.certificate_gate import certificate_document
-from components.gateway.envoy_gate import DEADLINE_S as ENVOY_DEADLINE_S
-from components.gateway.envoy_gate import envoy_gate_document
+from components.gateway.job_gate import DEADLINE_S as JOB_DEADLINE_S
+from components.gateway.job_gate import job_gate_document
 from components.gateway.jobs import envoy_job, xds_job
 from components.gateway.routes_gate import DEADLINE_S, gate_document
 from components.gateway.shared_address import shared_address_job
@@ -40,7 +40,7 @@ class Gateway(SlipwayComponent):
     models. Envoy keeps its last configuration while the control plane is away. A changed Envoy job
     closes its listener until the new Envoy has started; Envoys of several hosts change one after
     the other, the next once the one before it serves. So do the jobs that give a shared address to
-    a host.
+    a host, whether or not their Envoys change.
 
     Attribute: `jobs`.
     """
@@ -71,8 +71,19 @@ class Gateway(SlipwayComponent):
             issued = args.authority.issue(identities.gateway(plan, envoy))
             jobs.append(self._secured(job, issued, *variables, *before))
             if envoy != plan.gateway.envoys[-1]:
-                before = [self._serving(args, envoy, job, jobs[-1])]
+                before = self._serves_again(args, envoy, jobs[-1])
         return jobs
+
+    def _serves_again(
+        self, args: GatewayArgs, envoy: EnvoyPlan, changed: nomad.Job
+    ) -> list[pulumi.Resource]:
+        """What the next host waits for once the Envoy's job has `changed`. Another host has to be
+        able to take the shared address: its keepalived, which may have changed alone, looks first
+        whether Envoy serves."""
+        envoys = self._serving(args, envoy, envoy_job(args.plan, envoy), changed)
+        if not args.plan.gateway.shared_address:
+            return [envoys]
+        return [envoys, self._serving(args, envoy, shared_address_job(args.plan, envoy), envoys)]
 
     def _shared_address(
         self,
@@ -88,18 +99,18 @@ class Gateway(SlipwayComponent):
         return self._job(shared_address_job(args.plan, envoy), serving, *before)
 
     def _serving(
-        self, args: GatewayArgs, envoy: EnvoyPlan, job: Job, changed: nomad.Job
+        self, args: GatewayArgs, envoy: EnvoyPlan, job: Job, after: pulumi.Resource
     ) -> pulumi.Resource:
         """Waits until a job on the Envoy's host serves as it is now."""
         gate = HostProgram(
             bundle=args.plan.operator.bundle,
-            script="envoy_serves.py",
-            document=envoy_gate_document(args.plan, envoy, job),
+            script="job_serves.py",
+            document=job_gate_document(args.plan, envoy, job),
             secrets=args.gate_secrets,
             removes=False,
-            timeout_s=ENVOY_DEADLINE_S + 60,  # longer, so that its own last message is seen
+            timeout_s=JOB_DEADLINE_S + 60,  # longer, so that its own last message is seen
         )
-        return args.programs.run(gate, f"{job.id}-serves", self, depends_on=[changed])
+        return args.programs.run(gate, f"{job.id}-serves", self, depends_on=[after])
 
     def _secured(
         self, job: Job, files: pulumi.Output[Mapping[str, str]], *depends_on: pulumi.Resource

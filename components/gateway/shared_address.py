@@ -10,7 +10,16 @@ from dataclasses import dataclass
 
 from components.hosts.supervision import SYSTEM_PYTHON
 from components.nomad.addresses import interface_of
-from components.nomad.jobspec import LEFT_DELIMITER, RIGHT_DELIMITER, File, Group, Job, Task
+from components.nomad.jobspec import (
+    LEFT_DELIMITER,
+    RIGHT_DELIMITER,
+    File,
+    Group,
+    Job,
+    ScriptCheck,
+    Service,
+    Task,
+)
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import EnvoyPlan, PlatformPlan
 
@@ -19,6 +28,8 @@ INTERVAL_S = 0.3  # between signs of life
 CHECK_INTERVAL_S = 1
 FAILURES_BEFORE_GIVING_UP = 2
 HIGHEST_PRIORITY = 100
+SERVICE = "gateway-address"
+_TASK = "keepalived"
 _FOLDER = f"{LEFT_DELIMITER} env `NOMAD_TASK_DIR` {RIGHT_DELIMITER}"
 
 
@@ -39,9 +50,10 @@ def shared_address_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
             name="keepalived",
             count=1,
             ports={},
+            services=(Service(name=SERVICE, checks=(_takes_part(),)),),
             tasks=(
                 Task(
-                    name="keepalived",
+                    name=_TASK,
                     command=KEEPALIVED,
                     args=(
                         "--dont-fork",
@@ -58,6 +70,7 @@ def shared_address_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
                             templates=(interface, _FOLDER),
                         ),
                         File(path=f"local/{check.name}", content=check.text),
+                        File(path=f"local/{_NOTE}", content=_NOTE_STATE),
                     ),
                     cpu_mhz=20,
                     memory_mb=32,
@@ -95,6 +108,7 @@ vrrp_script envoy {{
 vrrp_instance gateway {{
     state BACKUP
     nopreempt
+    notify "/bin/sh {_FOLDER}/{_NOTE}"
     interface {_interface(own)}
     virtual_router_id {_router_id(address)}
     priority {HIGHEST_PRIORITY - rank}
@@ -130,6 +144,24 @@ def _check(listener: Endpoint) -> Check:
     return Check(interpreter="/bin/bash", name="answers.sh", text=script)
 
 
+def _takes_part() -> ScriptCheck:
+    """Whether the host has the address or would take it: keepalived's last state is another while
+    Envoy does not answer."""
+    return ScriptCheck(
+        name="takes-part",
+        task=_TASK,
+        command="/bin/grep",
+        args=("--quiet", "--extended-regexp", "MASTER|BACKUP", f"${{NOMAD_TASK_DIR}}/{_STATE}"),
+        interval_s=CHECK_INTERVAL_S,
+        timeout_s=5,
+    )
+
+
+# keepalived names the instance, its kind, and its new state.
+_NOTE, _STATE = "note_state.sh", "state"
+_NOTE_STATE = f"""\
+echo "$3" > "${{0%/*}}/{_STATE}"
+"""
 _REQUEST = r"GET /healthz HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n"
 _IN_PLAIN_TEXT = """\
 exec 3<>/dev/tcp/{host}/{port}

@@ -102,7 +102,7 @@ class Service:
     """A registration in Consul under the node's own address."""
 
     name: str
-    port: str
+    port: str = ""  # a label of the group's ports
     checks: tuple[HttpCheck | ScriptCheck, ...] = ()
     tags: tuple[str, ...] = ()
     meta: Mapping[str, str] = field(default_factory=dict)

@@ -10,8 +10,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from components.gateway.envoy_gate import envoy_gate_document
+from components.gateway.job_gate import job_gate_document
 from components.gateway.jobs import envoy_job, xds_job
+from components.gateway.shared_address import shared_address_job
 from components.nomad.jobspec import Job
 from slipway.plan.platform import EnvoyPlan, PlatformPlan
 from stacks.platform import Platform
@@ -21,7 +22,7 @@ from tests.components.platform_plan import POOLS, platform_plan
 from tests.components.recording import record
 from tests.unit.plan.samples import ROOT
 
-SCHEMA = json.loads((ROOT / "schemas/envoy-gate.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "schemas/gateway-job-gate.schema.json").read_text())
 THREE_EDGES = {**POOLS, "edge": {**POOLS["edge"], "nodes": 3}}
 JobOf = Callable[[PlatformPlan, EnvoyPlan], Job]
 FIRST, SECOND, THIRD = "envoy-edge-0", "envoy-edge-1", "envoy-edge-2"
@@ -98,6 +99,25 @@ def test_hosts_give_the_shared_address_away_one_after_the_other(
     assert f"{earlier}-serves" in sharing_recording[f"{later}-address"].depends_on
 
 
+@pytest.mark.parametrize(("earlier", "later"), [(FIRST, SECOND), (SECOND, THIRD)])
+def test_a_host_can_take_the_shared_address_before_the_next_one_gives_it_away(
+    sharing_recording: Recording, recording: Recording, earlier: str, later: str
+) -> None:
+    gate = f"{earlier}-address-serves"
+    assert f"{earlier}-serves" in sharing_recording[gate].depends_on  # keepalived looks at Envoy
+    assert gate in sharing_recording[f"{later}-address"].depends_on
+    assert gate not in recording.tree()
+
+
+def test_another_host_of_the_gateway_makes_the_gates_of_keepalived_alone_run_again(
+    sharing: PlatformPlan,
+) -> None:
+    fewer = dataclasses.replace(sharing.gateway, envoys=sharing.gateway.envoys[:2])
+    shrunk = dataclasses.replace(sharing, gateway=fewer)
+    assert document(shrunk, shared_address_job) != document(sharing, shared_address_job)
+    assert document(shrunk) == document(sharing)
+
+
 def test_an_envoy_has_the_sockets_of_its_new_control_plane_before_the_address_moves(
     sharing_recording: Recording, recording: Recording
 ) -> None:
@@ -110,7 +130,7 @@ def test_an_envoy_has_the_sockets_of_its_new_control_plane_before_the_address_mo
 
 def document(plan: PlatformPlan, job_of: JobOf = envoy_job) -> dict[str, Any]:
     first = plan.gateway.envoys[0]
-    made = envoy_gate_document(plan, first, job_of(plan, first))
+    made = job_gate_document(plan, first, job_of(plan, first))
     jsonschema.Draft202012Validator(SCHEMA).validate(made)
     return made
 
@@ -123,6 +143,11 @@ def test_the_gate_waits_for_the_envoy_on_its_node(plan: PlatformPlan) -> None:
 def test_the_gate_of_a_control_plane_waits_for_it(plan: PlatformPlan) -> None:
     made = document(plan, xds_job)
     assert (made["job"], made["node"], made["service"]) == ("xds-edge-0", "edge-0", "xds")
+
+
+def test_the_gate_of_keepalived_waits_for_it(sharing: PlatformPlan) -> None:
+    made = document(sharing, shared_address_job)
+    assert (made["job"], made["service"]) == (f"{FIRST}-address", "gateway-address")
 
 
 def test_a_changed_envoy_makes_its_gate_run_again(plan: PlatformPlan) -> None:

@@ -11,12 +11,20 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.hosts.bed import Bed
-from tests.hosts.environment import AT_ONCE, Checkout, environment, must_complete, streams
+from tests.hosts.bed import NETWORK, Bed
+from tests.hosts.environment import (
+    AT_ONCE,
+    Checkout,
+    environment,
+    listed,
+    must_complete,
+    streams,
+)
 from tests.hosts.two_edges import ADDRESSES, EDGES, SERVERS, SETTINGS, SHARED
 
 pytestmark = pytest.mark.hosts
 
+LATER_EDGE = f"{NETWORK}.33"
 FIRST, SECOND = (f"envoy-{edge}" for edge in EDGES)
 LONG = 600  # tokens of a stream, which takes several seconds: some are cut by every move
 CUT = ("ReadError", "RemoteProtocolError")
@@ -25,7 +33,7 @@ MOVES = 2  # of the address, at most: away from each host
 
 @pytest.fixture(scope="module")
 def addresses() -> Mapping[str, str]:
-    return ADDRESSES
+    return {**ADDRESSES, "edge-2": LATER_EDGE}
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +104,23 @@ def test_the_second_envoy_ends_after_the_first_one_serves_again(
     _old, started = allocations(checkout, FIRST)
     ended, _new = allocations(checkout, SECOND)
     assert event(started, "Started") < event(ended, "Killing")
+
+
+@pytest.mark.usefixtures("changed")
+def test_new_requests_are_never_refused_while_the_gateway_has_a_host_more_and_less(
+    checkout: Checkout,
+) -> None:
+    """Every host's keepalived changes, and no Envoy does."""
+    for edges in ({**EDGES, "edge-2": LATER_EDGE}, EDGES):
+        pools = SETTINGS["pools"]
+        edge = {**pools["edge"], "hosts": listed(edges)}
+        checkout.put("pools", {**pools, "edge": edge})
+        with new_connections() as asked:
+            checkout.slipway("up")
+        assert {f"{FIRST}-address", f"{FIRST}-address-serves"} <= checkout.changed()
+        assert {FIRST, SECOND}.isdisjoint(checkout.changed())
+        assert asked
+        assert set(asked) == {"200"}
 
 
 def allocations(checkout: Checkout, job: str) -> list[Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from tests.hosts.bed import NETWORK
 from tests.hosts.environment import listed
 
@@ -10,7 +13,7 @@ WORKERS = {"worker-0": f"{NETWORK}.21"}
 EDGES = {"edge-0": f"{NETWORK}.31", "edge-1": f"{NETWORK}.32"}
 ADDRESSES = {**SERVERS, **WORKERS, **EDGES}
 SHARED = f"{NETWORK}.30"  # the address that clients use
-SETTINGS = {
+SETTINGS: Mapping[str, Any] = {
     "server_hosts": listed(SERVERS),
     "pools": {
         "cpu": {"kind": "metal", "hosts": listed(WORKERS), "memory": "16GiB", "cpu": 8},

@@ -95,8 +95,11 @@ def test_a_changed_flag_of_a_simulated_model_loses_no_request_and_touches_only_i
 def test_a_change_while_the_control_plane_stands_still_waits_and_loses_no_request(
     platform: Platform,
 ) -> None:
-    """Also of a model whose replicas are replaced one by one."""
-    models = ["sim-b", "sim-tight"]
+    """Also of a model whose replicas are replaced one by one.
+
+    Not of sim-b: the autoscaler may still be taking back a replica that another test's load added.
+    """
+    models = ["sim-a", "sim-tight"]
     change = asyncio.run(change_while_frozen(platform, models, frozen_s=30, max_num_seqs=24))
     assert change.load.failures == [], change.log[-3000:]
     assert all(len(change.load.answers[model]) >= 5 for model in models)

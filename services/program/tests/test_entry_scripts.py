@@ -24,7 +24,7 @@ SCHEMA_OF = {
     "certificate_shown.py": "certificate-gate",
     "consul_acl.py": "consul-acl",
     "deliver.py": "delivery",
-    "envoy_serves.py": "envoy-gate",
+    "job_serves.py": "gateway-job-gate",
     "model_ready.py": "model-gate",
     "nomad_acl.py": "nomad-acl",
     "nomad_nodes.py": "pool-gate",

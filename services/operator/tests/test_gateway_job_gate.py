@@ -1,12 +1,12 @@
-"""The gate between two Envoys: what it waits for, and whom it does not wait for."""
+"""The gate between two hosts of the gateway: what it waits for, and whom it does not wait for."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from gates import envoy
-from gates.envoy import Gate
+from gates import gateway_job
+from gates.gateway_job import Gate
 from program.errors import HostError
 from program.http_json import Api, ApiError
 
@@ -60,17 +60,17 @@ def gate(
 
 
 def test_it_opens_once_the_allocation_of_the_newest_version_passes_its_checks() -> None:
-    assert envoy.missing(gate("new")) is None
+    assert gateway_job.missing(gate("new")) is None
 
 
 def test_the_old_envoy_is_not_taken_for_the_new_one() -> None:
-    said = envoy.missing(gate("old"))
+    said = gateway_job.missing(gate("old"))
     assert said == "it is running on edge-0, and does not pass its checks yet"
 
 
 @pytest.mark.parametrize("allocations", [(), (OLD,), (allocation("old", 1),)])
 def test_an_envoy_that_was_not_placed_yet_is_waited_for(allocations: Any) -> None:
-    assert envoy.missing(gate("old", allocations=allocations)) == (
+    assert gateway_job.missing(gate("old", allocations=allocations)) == (
         "Nomad has not placed it on edge-0 yet"
     )
 
@@ -86,21 +86,21 @@ def test_an_envoy_that_was_not_placed_yet_is_waited_for(allocations: Any) -> Non
 def test_an_envoy_on_a_node_where_nothing_is_placed_is_not_waited_for(
     nodes: Any, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert envoy.missing(gate(nodes=nodes, allocations=[])) is None
+    assert gateway_job.missing(gate(nodes=nodes, allocations=[])) is None
     assert f"edge-0 {reason}; nothing waits for it" in capsys.readouterr().out
 
 
 def test_an_old_entry_of_a_node_that_registered_again_says_nothing() -> None:
     nodes = [DOWN, UP | {"CreateIndex": 8}]
-    assert envoy.missing(gate("old", nodes=nodes)) is not None
+    assert gateway_job.missing(gate("old", nodes=nodes)) is not None
 
 
 def test_a_cluster_that_does_not_answer_is_waited_for() -> None:
     silent = gate("new")
     silent.nomad.answers["nodes"] = ApiError("no leader")  # type: ignore[attr-defined]
-    assert envoy.missing(silent) == "no leader"
+    assert gateway_job.missing(silent) == "no leader"
 
 
 def test_an_envoy_that_never_serves_is_named_with_its_log() -> None:
     with pytest.raises(HostError, match=r"(?s)does not pass.*slipway logs envoy-edge-0"):
-        envoy.apply(gate(deadline_s=0))
+        gateway_job.apply(gate(deadline_s=0))

@@ -1,4 +1,4 @@
-"""What the gates between two Envoys wait for: several change one after the other."""
+"""What the gates between the hosts of the gateway wait for: they change one after the other."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ DEADLINE_S = 180
 _DIGEST_LENGTH = 12
 
 
-def envoy_gate_document(plan: PlatformPlan, envoy: EnvoyPlan, job: Job) -> dict[str, Any]:
-    """schemas/envoy-gate.schema.json. `job` is the Envoy's or its control plane's; another one
+def job_gate_document(plan: PlatformPlan, envoy: EnvoyPlan, job: Job) -> dict[str, Any]:
+    """schemas/gateway-job-gate.schema.json. `job` runs on the Envoy's host; another one
     makes the gate run again, and what depends on it wait."""
     return {
         "schema_version": 1,

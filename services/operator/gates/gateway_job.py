@@ -1,12 +1,12 @@
-"""A gate of the gateway: waits until an Envoy, or the control plane beside it, serves.
+"""A gate of the gateway: waits until a job of one of its hosts serves.
 
-    envoy_serves.py apply    document in SLIPWAY_DOCUMENT (schemas/envoy-gate.schema.json), tokens
-                             as JSON on standard input
+    job_serves.py apply    document in SLIPWAY_DOCUMENT (schemas/gateway-job-gate.schema.json),
+                           tokens as JSON on standard input
 
-The next host's Envoy waits for the first, and the job that gives this host the shared address for
-the second. A job serves when the allocation of its newest version passes its checks in Consul.
-Nothing waits for one whose node is gone or takes no work: Nomad places nothing there, and clients
-have been with the others since.
+The next host waits for the Envoy and for the job that gives this host the shared address, which
+itself waits for the control plane. A job serves when the allocation of its newest version passes
+its checks in Consul. Nothing waits for one whose node is gone or takes no work: Nomad places
+nothing there, and clients have been with the others since.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from program.waiting import say, wait_until
 
 from gates.pool import living
 
-SCHEMA = "envoy-gate.schema.json"
+SCHEMA = "gateway-job-gate.schema.json"
 SCHEMA_VERSION = 1
 
 
@@ -95,7 +95,7 @@ def _out_of_work(gate: Gate) -> str | None:
 
 
 def run() -> None:
-    expect_apply("envoy_serves.py")
+    expect_apply("job_serves.py")
     apply(read_gate(read_document(SCHEMA_VERSION), read_secrets()))
 
 
