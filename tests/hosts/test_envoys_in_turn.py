@@ -101,9 +101,7 @@ def test_the_second_envoy_ends_after_the_first_one_serves_again(
     checkout: Checkout, changed: dict[str, list[str]]
 ) -> None:
     assert {FIRST, SECOND, f"{FIRST}-serves"} <= set(changed["changed"])
-    _old, started = allocations(checkout, FIRST)
-    ended, _new = allocations(checkout, SECOND)
-    assert event(started, "Started") < event(ended, "Killing")
+    assert changed_in_turn(checkout, FIRST, SECOND, task="envoy")
 
 
 @pytest.mark.usefixtures("changed")
@@ -119,8 +117,17 @@ def test_new_requests_are_never_refused_while_the_gateway_has_a_host_more_and_le
             checkout.slipway("up")
         assert {f"{FIRST}-address", f"{FIRST}-address-serves"} <= checkout.changed()
         assert {FIRST, SECOND}.isdisjoint(checkout.changed())
-        assert asked
         assert set(asked) == {"200"}
+        first, second = f"{FIRST}-address", f"{SECOND}-address"
+        assert changed_in_turn(checkout, first, second, task="keepalived")
+
+
+def changed_in_turn(checkout: Checkout, first: str, second: str, *, task: str) -> bool:
+    """Whether the newest allocation of the first job started before the second job's last one was
+    ended."""
+    started = allocations(checkout, first)[-1]
+    ended = allocations(checkout, second)[-2]
+    return event(started, task, "Started") < event(ended, task, "Killing")
 
 
 def allocations(checkout: Checkout, job: str) -> list[Any]:
@@ -130,7 +137,7 @@ def allocations(checkout: Checkout, job: str) -> list[Any]:
     return sorted(found, key=lambda each: int(each["CreateIndex"]))
 
 
-def event(allocation: Any, kind: str) -> int:
-    """When it happened to Envoy, in nanoseconds."""
-    events = allocation["TaskStates"]["envoy"]["Events"]
+def event(allocation: Any, task: str, kind: str) -> int:
+    """When it happened to a task, in nanoseconds."""
+    events = allocation["TaskStates"][task]["Events"]
     return next(int(each["Time"]) for each in events if each["Type"] == kind)
