@@ -16,7 +16,8 @@ from toolchain.pins import tool_pins
 from toolchain.prepare import EnvironmentJob, Job, ToolJob, environment_folder, prepare
 
 RECORDER = Path(__file__).with_name("recorder.py")
-FAST = "not binaries and not live"
+NEEDS_NO_BINARIES = "not binaries and not live"
+FAST = f"{NEEDS_NO_BINARIES} and not thorough"
 FEW_EXAMPLES = ("--hypothesis-profile", "few examples")
 BINARIES = "binaries and not live"
 BESIDE = "live and beside"
@@ -36,7 +37,7 @@ FILES_SIDE_BY_SIDE = (
 
 
 def fast_suites(arguments: Sequence[str]) -> Iterator[Suite]:
-    """The suites that need no binaries and no other environment."""
+    """The suites that need no binaries, no other environment and little computing."""
     paths, options = _split(arguments)
     yield _own_suite(*SIDE_BY_SIDE, "-m", FAST, *FEW_EXAMPLES, *options, tests=paths)
     if not arguments:
@@ -60,7 +61,8 @@ def chosen_suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
     if ENGINE in parts and not arguments:
         yield _real_engine_suite(made[_environment(ENGINE)] / "bin" / "python", cache)
     if not arguments:
-        yield dataclasses.replace(_own_suite(*SIDE_BY_SIDE, "-m", FAST), lane=COMPUTING)
+        computing = _own_suite(*SIDE_BY_SIDE, "-m", NEEDS_NO_BINARIES)
+        yield dataclasses.replace(computing, lane=COMPUTING)
         binaries = _own_suite(*FILES_SIDE_BY_SIDE, "-m", BINARIES)
         yield dataclasses.replace(binaries, name="tests, with binaries", lane=AGENTS)
         beside = _own_suite("-m", BESIDE)

@@ -17,7 +17,8 @@ app = typer.Typer(add_completion=False)
 def test(
     context: typer.Context,
     fast: Annotated[
-        bool, typer.Option("--fast", help="Only the linters and the tests that need no binaries.")
+        bool,
+        typer.Option("--fast", help="Only the linters and quick tests that need no binaries."),
     ] = False,  # noqa: PT028  (a command, not a test)
 ) -> None:
     """Run the project's own tests (takes pytest arguments).

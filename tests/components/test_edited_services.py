@@ -17,7 +17,10 @@ from slipway.inputs import PlanInputs
 from stacks.planning import make_plan
 from tests.unit.plan.samples import dev_inputs
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
 
 ROOT = Path(__file__).parents[2]
 HOSTS = ("server-0", "server-1", "server-2", "host-0", "host-1", "edge-0")

@@ -49,6 +49,7 @@ def job_ids(checkout: Path) -> str:
     ).stdout
 
 
+@pytest.mark.thorough
 def test_a_comment_in_a_renderer_rolls_no_replica_and_another_rendering_does(
     checkout: Path,
 ) -> None:

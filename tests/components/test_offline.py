@@ -15,6 +15,8 @@ from stacks.offline import shown
 from stacks.recording import SECRET, SIGNATURE, UNKNOWN
 from tests.unit.plan.samples import ROOT
 
+pytestmark = pytest.mark.thorough
+
 CANARY = "canary-4f1d"
 
 # Ends its process when that writes a file, asks a network or starts a program.

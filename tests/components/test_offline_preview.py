@@ -48,6 +48,7 @@ def test_it_follows_its_schema(preview: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_a_second_one_is_the_same_to_the_byte(printed: str) -> None:
     assert CliRunner().invoke(app, COMMAND).stdout == printed
 

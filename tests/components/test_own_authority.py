@@ -188,6 +188,7 @@ def assert_shows_no_key(folder: Path, key: Mapping[str, str], **configured: Any)
     assert lines(own.key_pem)[1] not in json.dumps(preview)
 
 
+@pytest.mark.thorough
 def test_an_offline_preview_shows_no_key_of_a_file(tmp_path: Path) -> None:
     assert_shows_no_key(tmp_path, {"key": "ca-key.pem"})
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import jsonschema
+import pytest
 
 from components.gateway.routes_gate import gate_document
 from slipway.plan.platform import PlatformPlan
@@ -49,6 +50,7 @@ def test_a_service_without_weight_is_not_waited_for() -> None:
     }
 
 
+@pytest.mark.thorough
 def test_a_thousand_models_of_the_longest_names_fit_into_a_variable_of_the_environment() -> None:
     plan = platform_plan(simulated=())
     (model,) = plan.models

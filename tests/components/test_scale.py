@@ -23,6 +23,7 @@ def resources_and_calls(folder: Path, models: int) -> tuple[int, int]:
     return len(names.registered), calls
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_the_next_models_are_as_much_work_as_the_ones_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

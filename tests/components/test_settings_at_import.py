@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 SETTINGS = {"Config", "get_stack", "get_project", "get_organization", "is_dry_run"}
 
@@ -21,6 +23,7 @@ def asked_when_imported(text: str) -> Iterator[str]:
             waiting.extend(ast.iter_child_nodes(node))
 
 
+@pytest.mark.thorough
 def test_no_module_of_the_program_asks_for_pulumi_s_settings_when_it_is_imported() -> None:
     modules = [
         module

@@ -384,9 +384,10 @@ def _forgotten_policies(status: dict[str, Any], processes: list[Process]) -> Ite
     """An autoscaler that has lost its policies still reports that it is healthy. Its own port on
     loopback is asked: the one with TLS answers Prometheus only."""
     models = sum(job["id"].startswith("model-") for job in status["jobs"])
-    for process in processes:
-        if process.kind != AUTOSCALER:
-            continue
+    autoscalers = [process for process in processes if process.kind == AUTOSCALER]
+    if not autoscalers:  # its check has it restarted where it handles too few
+        yield "the autoscaler does not run"
+    for process in autoscalers:
         try:
             text = httpx.get(f"http://{_listens_at(process.pid)}/v1/metrics?format=prometheus").text
         except (httpx.HTTPError, psutil.Error) as error:  # it starts or ends

@@ -12,7 +12,15 @@ from typer.testing import CliRunner
 from cli.app import app
 from tests import suites
 from tests.runner import COMPUTING, REPLICAS, SERVICES, Suite, run
-from tests.suites import BESIDE, BINARIES, FAST, FEW_EXAMPLES, LIVE, chosen_suites, fast_suites
+from tests.suites import (
+    BESIDE,
+    BINARIES,
+    FEW_EXAMPLES,
+    LIVE,
+    NEEDS_NO_BINARIES,
+    chosen_suites,
+    fast_suites,
+)
 
 TEST = "def test_{}():\n    pass\n"
 
@@ -34,7 +42,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (service / "tests" / "test_hub.py").write_text(TEST.format("hub"))
     (tmp_path / "services" / "host").mkdir()
     (tmp_path / "pytest.ini").write_text(
-        "[pytest]\ntestpaths = tests\nmarkers =\n  live\n  beside\n"
+        "[pytest]\ntestpaths = tests\nmarkers =\n  live\n  beside\n  thorough\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # loading them takes half a second
@@ -63,7 +71,7 @@ def test_everything_is_linted_and_every_suite_runs_in_its_own_environment(
     found = {suite.name: suite for suite in chosen_suites([], project / "cache")}
     linters = {"ruff check", "ruff format", "mypy"}
     own = {
-        "tests": FAST,
+        "tests": NEEDS_NO_BINARIES,
         "tests, with binaries": BINARIES,
         "tests, live, beside others": BESIDE,
         "tests, live": LIVE,
@@ -172,16 +180,17 @@ def test_one_failed_suite_fails_the_whole_and_the_others_still_run(
     assert "1 passed" in lines["tests"]
 
 
-def test_fast_leaves_out_what_needs_binaries_and_needs_no_environment(
+def test_fast_leaves_out_what_needs_binaries_or_computes_much_and_needs_no_environment(
     runner: CliRunner, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "tests" / "test_live.py").write_text(
         "import pytest\n\n\n@pytest.mark.live\ndef test_live():\n    raise AssertionError\n"
+        "\n\n@pytest.mark.thorough\ndef test_all():\n    raise AssertionError\n"
     )
     monkeypatch.setattr(suites, "prepare", lambda *_: pytest.fail("prepared something"))
     result = runner.invoke(app, ["test", "--fast"])
     assert result.exit_code == 0, result.output
-    assert "1 passed, 1 deselected" in closing_lines(result.stdout)["tests"]
+    assert "1 passed, 2 deselected" in closing_lines(result.stdout)["tests"]
 
 
 def test_only_fast_tries_few_examples_of_a_property(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,6 +74,7 @@ def test_every_recording_has_a_verdict_here() -> None:
     assert len(RECORDED) + len(MADE) >= 12
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", [digests.many, digests.all_deleted])
 def test_five_thousand_resources_fit_a_comment(make: Callable[[int], dict[str, Any]]) -> None:
     comment = render(read_digest(make(5000)), None, STAMP)

@@ -44,6 +44,7 @@ def test_the_plan_of_dev_is_the_one_in_the_golden_file() -> None:
     assert plan_to_json(dev_plan()) == GOLDEN.read_text()
 
 
+@pytest.mark.thorough
 def test_the_plan_of_a_fleet_is_the_same_text_in_every_process() -> None:
     """Python orders sets of text otherwise in every process."""
     fleets = ("aws", "metal")

@@ -104,6 +104,7 @@ def test_what_only_a_gpu_opens_leaves_the_engine_and_uvs_cache(with_a_compiler: 
     assert not has_build_leftovers(Settings(cache=cache))
 
 
+@pytest.mark.thorough
 def test_it_stays_while_uv_makes_an_environment(with_a_compiler: Path) -> None:
     cache = with_a_compiler
     with (cache / "downloads/uv/.lock").open() as lock:

@@ -131,6 +131,7 @@ def test_a_pipe_has_the_width_of_columns_and_no_colours(columns: str | None, wid
     assert "\x1b" not in text
 
 
+@pytest.mark.thorough
 def test_a_sweep_prints_the_front_and_writes_a_picture(runner: CliRunner, tmp_path: Path) -> None:
     png = tmp_path / "sweep.png"
     done = _plan(runner, "-s", "aws", "--sweep", "llama-3-1-8b", "--png", str(png))

@@ -224,6 +224,7 @@ runpy.run_path("__main__.py", run_name="__main__")
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("python_path")
 def test_the_program_ends_at_an_interrupt_without_a_traceback_in_a_preview_too() -> None:
     """A preview's output goes to the user's terminal unfiltered."""

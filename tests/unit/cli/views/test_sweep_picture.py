@@ -23,7 +23,13 @@ from slipway.planner.fleet.layouts import describe_layout
 from slipway.planner.fleet.sweep import Sweep, cheapest_of_others, declared_front, sweep
 from tests.unit.plan.samples import ROOT
 
-MODELS = ("llama-3-3-70b", "qwen2-5-7b", "mixtral-8x7b", "gemma-3-27b")
+MODELS = (
+    "mixtral-8x7b",
+    *(
+        pytest.param(name, marks=pytest.mark.thorough)
+        for name in ("llama-3-3-70b", "qwen2-5-7b", "gemma-3-27b")
+    ),
+)
 
 
 @cache
