@@ -8,17 +8,19 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
 from cli.console import say
 from cli.environment import Environment
 from cli.errors import CliError
+from toolchain.language_host import program
+from toolchain.language_host.first_imports import first_modules
 from toolchain.language_host.install import install as install_language_host
 from toolchain.locks import exclusive
 from toolchain.pins import tool_pin
-from toolchain.plugins.fork_client import COMMAND
+from toolchain.plugins.fork_client import COMMAND, PLUGINS
 from toolchain.plugins.install import folders, install
 from toolchain.progress import Step, silent
 
@@ -85,18 +87,31 @@ def prepare_plugins(environment: Environment) -> Kind:
     return kind
 
 
-def start_plugin_server(environment: Environment) -> None:
-    """Starts the server of which registry-only plugins are forks, because its imports take as long
-    as planning. Without it, Pulumi's first plugin starts one."""
+def start_servers(environment: Environment) -> None:
+    """Starts the servers of which registry-only plugins and the program are forks, because their
+    imports take as long as planning. Without them, Pulumi's first plugin starts one for plugins,
+    and the program imports for itself."""
     if known_kind(environment) == "registry-only":
-        start_fork_server(Path(sys.executable))
+        python = Path(sys.executable)
+        start_server(python, PLUGINS)
+        with suppress(OSError, SyntaxError):  # Pulumi says what is wrong with the program
+            modules = first_modules(environment.checkout / "__main__.py")
+            start_server(python, program.SERVER, *modules, program.EXECUTOR)
 
 
-def start_fork_server(python: Path, *modules: str) -> subprocess.Popen[bytes]:
+def start_server(python: Path, name: str, *modules: str) -> subprocess.Popen[bytes]:
     """Starts a server that imports `modules`, by default those of plugins, with `python`. It does
     not outlive this process."""
     nothing = subprocess.DEVNULL
-    command = [python, "-u", "-P", "-m", "toolchain.plugins.fork_server", str(os.getpid())]
+    command = [
+        str(python),
+        "-u",
+        "-P",
+        "-m",
+        "toolchain.plugins.fork_server",
+        str(os.getpid()),
+        name,
+    ]
     return subprocess.Popen(
         [*command, *modules], stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
     )

@@ -6,7 +6,8 @@ import platform
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path
 
@@ -16,16 +17,18 @@ from google.protobuf.empty_pb2 import Empty  # type: ignore[import-untyped]
 from pulumi.runtime.proto import language_pb2 as pb
 from pulumi.runtime.proto import language_pb2_grpc
 
-from cli.pulumi.plugins import start_fork_server
+from cli.pulumi.plugins import start_server
 from tests.contract.stack import Stack
 from tests.waiting import HANG_S, until
-from toolchain.language_host.policies import SHARED_MODULES
+from toolchain.language_host import policies, program
 from toolchain.plugins.fork_client import COMMAND
 from toolchain.plugins.install import sdk_version
 from toolchain.prepare import EnvironmentJob, prepare
 from toolchain.settings import default_cache
 
 pytestmark = pytest.mark.binaries
+
+Serve = Callable[..., int]  # python, name, *modules; the pid of the server
 
 CHECKOUT = Path(__file__).parents[2]
 POLICY_REQUIREMENTS = CHECKOUT / "policies" / "requirements.txt"
@@ -52,6 +55,12 @@ PolicyPack(
         )
     ],
 )
+"""
+FORKED = """
+import os
+from pathlib import Path
+Path(file).write_text(f"{os.getppid()} {pulumi.Config().get('word')}")
+1 / zero
 """
 PASSWORD = """
 import pulumi_random
@@ -87,22 +96,49 @@ def test_a_policy_pack_in_its_own_environment_judges_a_preview(stack: Stack, pac
     assert accepted.ok, accepted.output
 
 
-def test_a_policy_pack_is_a_fork_of_the_server_that_the_command_has_started(
-    stack: Stack, pack: Path, policy_environment: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch, stack: Stack) -> Iterator[Serve]:
+    """Starts a server as a command does that runs the stack's Pulumi; returns once it listens."""
     monkeypatch.setenv("PYTHONPATH", str(CHECKOUT))
     stack.variables[COMMAND] = str(os.getpid())
-    with start_fork_server(policy_environment / "bin" / "python", *SHARED_MODULES) as server:
-        try:
-            until(lambda: f"-{os.getpid()}-" in Path("/proc/net/unix").read_text())
-            stack.program(PASSWORD, length=8)
-            refused = stack.preview(f"--policy-pack={pack}")
-            assert (pack / "parent").read_text() == str(server.pid)
-            assert "password is shorter than 16" in refused.output
-            (pack / "__main__.py").write_text("import sys; sys.exit('no such waiver')")
-            assert "no such waiver" in stack.preview(f"--policy-pack={pack}").output
-        finally:
-            server.kill()
+    with ExitStack() as running:
+
+        def serve(python: Path, name: str, *modules: str) -> int:
+            server = running.enter_context(start_server(python, name, *modules))
+            running.callback(server.kill)
+            until(lambda: f"slipway-{name}-" in Path("/proc/net/unix").read_text())
+            return server.pid
+
+        yield serve
+
+
+def test_a_program_is_a_fork_of_the_server_that_the_command_has_started(
+    stack: Stack, served: Serve, tmp_path: Path
+) -> None:
+    server = served(Path(sys.executable), program.SERVER, "pulumi", program.EXECUTOR)
+    shown = tmp_path / "shown"
+    stack.program(FORKED, file=str(shown), zero=1)
+    stack.run("config", "set", "--stack=s", "word", "said").check_returncode()
+    assert stack.preview().ok
+    assert shown.read_text() == f"{server} said"
+    stack.program(FORKED, file=str(shown), zero=0)
+    failed = stack.preview()
+    assert not failed.ok
+    assert "ZeroDivisionError" in failed.output
+    assert "fork_server" not in failed.output
+
+
+def test_a_policy_pack_is_a_fork_of_the_server_that_the_command_has_started(
+    stack: Stack, served: Serve, pack: Path, policy_environment: Path
+) -> None:
+    python = policy_environment / "bin" / "python"
+    server = served(python, policies.SERVER, *policies.SHARED_MODULES)
+    stack.program(PASSWORD, length=8)
+    refused = stack.preview(f"--policy-pack={pack}")
+    assert (pack / "parent").read_text() == str(server)
+    assert "password is shorter than 16" in refused.output
+    (pack / "__main__.py").write_text("import sys; sys.exit('no such waiver')")
+    assert "no such waiver" in stack.preview(f"--policy-pack={pack}").output
 
 
 def test_a_program_sees_its_configuration_arguments_and_folder(stack: Stack) -> None:

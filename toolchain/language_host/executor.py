@@ -3,8 +3,8 @@
 Imports the SDK and what the program imports first, while Pulumi loads its plugins and refreshes its
 state. Then reads its arguments and more variables from standard input, as JSON.
 
-Imports only the standard library and the `pulumi` package of that interpreter. Exit status: 0 done,
-1 failed, 32 failed and the error has already been shown.
+The process is started by program.py. Exit status: 0 done, 1 failed, 32 failed and the error has
+already been shown.
 """
 
 import argparse
@@ -17,11 +17,12 @@ import os
 import runpy
 import sys
 import traceback
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
+
+from toolchain.language_host.first_imports import first_imports
 
 EXIT_ALREADY_REPORTED = 32
 # The SDK's callers wait in threads: a few for each resource operation that runs in parallel.
@@ -30,20 +31,25 @@ THREADS_PER_OPERATION = 4
 COLLECT_CYCLES_AFTER = 100_000  # allocations
 
 
-def main() -> int:
-    """Run the program of standard input; returns the exit status.
+def main(arguments: list[str]) -> None:
+    """Run the program of standard input, and exit with its status.
 
     The only argument is the file or folder of that program, whose imports come early.
     """
+    if not sys.flags.safe_path:
+        sys.path.pop(0)  # that of program.py: this checkout is no part of the program
+    sys.exit(_run_task(Path(arguments[0])))
+
+
+def _run_task(program: Path) -> int:
     gc.set_threshold(COLLECT_CYCLES_AFTER, 50, 100)
-    sys.path.pop(0)  # this script's folder is not part of the program
     missing = ""
     try:
         import pulumi  # noqa: PLC0415 - if it is missing, the message below says so
     except ImportError as problem:
         missing = str(problem)
     else:
-        _import_early(Path(sys.argv[1]))
+        _import_early(program)
     text = sys.stdin.read()
     if not text:  # Pulumi ended before it ran the program, or never meant to run it
         return 0
@@ -87,20 +93,11 @@ def _import_early(program: Path) -> None:
     if is_folder:  # runpy does the same
         sys.path.insert(0, str(program))
     with suppress(Exception):
-        imports = ast.Module(list(_first_imports(ast.parse(file.read_bytes()))), type_ignores=[])
+        imports = ast.Module(list(first_imports(file)), type_ignores=[])
         exec(compile(imports, file, "exec"), {"__name__": ""})  # noqa: S102 - the user's program
     if is_folder:
         with suppress(ValueError):  # removed by a module
             sys.path.remove(str(program))
-
-
-def _first_imports(module: ast.Module) -> Iterator[ast.stmt]:
-    """The imports that only the docstring precedes."""
-    after_docstring = 1 if ast.get_docstring(module, clean=False) is not None else 0
-    for statement in module.body[after_docstring:]:
-        if not isinstance(statement, ast.Import | ast.ImportFrom):
-            return
-        yield statement
 
 
 def _parse(given: list[str]) -> argparse.Namespace:
@@ -155,7 +152,3 @@ def _program_traceback(problem: Exception) -> str:
 
 def _is_program(frame: FrameType) -> bool:
     return frame.f_globals.get("__name__") == "__main__" and frame.f_code.co_filename != __file__
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -29,7 +29,7 @@ from toolchain.language_host.environment import (
     find_environment,
 )
 
-EXECUTOR = Path(__file__).with_name("executor.py")
+PROGRAM = Path(__file__).with_name("program.py")
 POLICIES = Path(__file__).with_name("policies.py")
 # The program has shown its own error (the SDK's contract with its executor).
 EXIT_ALREADY_REPORTED = 32
@@ -118,10 +118,10 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     def _start_executor(
         self, environment: PythonEnvironment, info: pb.ProgramInfo
     ) -> subprocess.Popen[bytes]:
-        """Starts an executor, which imports the SDK and the program's modules, and then waits."""
+        """Starts an executor, which has or imports the SDK and the program's modules, and waits."""
         program = Path(info.program_directory, info.entry_point)
         return self._children.start(
-            [str(environment.python), "-u", str(EXECUTOR), str(program)],
+            [str(environment.python), "-u", "-S", str(PROGRAM), str(program)],
             info.root_directory,
             environment.variables(os.environ),
             stdin=subprocess.PIPE,

@@ -7,6 +7,7 @@ import runpy
 import sys
 
 MODULE = "toolchain.language_host.policies"
+SERVER = "policies"
 # What a pack's process imports before the pack: the SDK of its own environment.
 SHARED_MODULES = ("pulumi.runtime", "pulumi_policy", MODULE)
 
@@ -23,4 +24,4 @@ if __name__ == "__main__":
 
     from toolchain.plugins.fork_client import run, server_of_command
 
-    run(server_of_command(), MODULE, sys.argv[1:])
+    run(server_of_command(SERVER), MODULE, sys.argv[1:])

@@ -23,6 +23,9 @@ COMMAND = "SLIPWAY_COMMAND"
 HAND_OVER_S = 10.0  # time for a server's imports
 END_SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
 STANDARD_INPUT = 0
+OUTPUTS = (1, 2)
+ALL_STREAMS = (STANDARD_INPUT, *OUTPUTS)
+PLUGINS = "plugins"  # the name of their server
 SIZE_BYTES = 8
 STARTED = b"."
 
@@ -30,13 +33,23 @@ _INT_BYTES = 4  # of a C int
 _CREDENTIALS_BYTES = 3 * _INT_BYTES  # pid, uid, gid
 
 
-def run(server: _socket.socket | None, module: str, arguments: list[str]) -> None:
+def run(
+    server: _socket.socket | None,
+    module: str,
+    arguments: list[str],
+    *,
+    streams: tuple[int, ...] = OUTPUTS,
+) -> None:
     """Call `module`'s `main(arguments)` in a fork of the server and exit with its status; without a
-    server, call it here."""
+    server, call it here.
+
+    The fork has these `streams` of the client. If standard input is not one of them, its own ends
+    when the client's does, or when the client is asked to end.
+    """
     if server is not None:
         _signal.pthread_sigmask(_signal.SIG_BLOCK, END_SIGNALS)  # until signals can be passed on
-        if _handed_over(server, module, arguments):
-            sys.exit(_exit_status(server))
+        if _handed_over(server, module, arguments, streams):
+            sys.exit(_exit_status(server, watched=STANDARD_INPUT not in streams))
         server.close()
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, END_SIGNALS)
     find_packages()
@@ -56,44 +69,45 @@ def server_of_run() -> _socket.socket | None:
     """A connection to the server of the command that runs Pulumi, else to Pulumi's own, which is
     started if there is none; None if no server can be used."""
     try:
-        return server_of_command() or _connected(os.getppid(), start=True)
+        pulumi = address_of(os.getppid(), PLUGINS)
+        return server_of_command(PLUGINS) or _connected(pulumi) or _started(os.getppid(), pulumi)
     except OSError:  # a sandbox or an old kernel lacks what a server needs
         return None
 
 
-def server_of_command() -> _socket.socket | None:
-    """A connection to the server that the command which runs Pulumi has started for this
-    interpreter; None without one."""
+def server_of_command(name: str) -> _socket.socket | None:
+    """A connection to the server of this name and interpreter that the command which runs Pulumi
+    has started; None without one."""
     command = os.environ.get(COMMAND)
     try:
-        return _connected(int(command), start=False) if command else None
+        return _connected(address_of(int(command), name)) if command else None
     except (OSError, ValueError):
         return None
 
 
-def _connected(owner: int, *, start: bool) -> _socket.socket | None:
+def _connected(address: str) -> _socket.socket | None:
+    """None if nobody listens there, or somebody else does."""
     connection = _socket.socket(_socket.AF_UNIX)
     connection.settimeout(HAND_OVER_S)
     try:
-        connection.connect(address_of(owner))
+        connection.connect(address)
     except ConnectionRefusedError:
-        if not start:
-            return None
-        _start_server(owner, connection)
+        return None
     return connection if is_ours(connection) else None
 
 
-def _start_server(owner: int, connection: _socket.socket) -> None:
-    """Starts the server in its own process, with the client's `connection` closed; returns in the
-    client."""
+def _started(owner: int, address: str) -> _socket.socket | None:
+    """Starts the plugins' server in its own process, with the client's connection closed; returns
+    in the client."""
     listener = _socket.socket(_socket.AF_UNIX)
-    listener.bind(address_of(owner))  # fails if another client was faster
+    listener.bind(address)  # fails if another client was faster
     listener.listen()
-    connection.connect(address_of(owner))  # waits there until the server takes it
+    connection = _connected(address)  # waits there until the server takes it
     descriptor = os.pidfd_open(owner)
     if not os.fork():
         try:
-            connection.close()
+            if connection:
+                connection.close()
             find_packages()
             from toolchain.plugins.fork_server import serve
 
@@ -102,15 +116,16 @@ def _start_server(owner: int, connection: _socket.socket) -> None:
             os._exit(0)
     os.close(descriptor)
     listener.close()
+    return connection
 
 
-def address_of(owner: int) -> str:
-    """One address per owner (a process), checkout and interpreter. It is abstract, because a path
-    could be too long."""
+def address_of(owner: int, name: str) -> str:
+    """One address per owner (a process), name, checkout and interpreter. It is abstract, because a
+    path could be too long."""
     # Not followed: the interpreter of a virtual environment is a link to one that others share.
     files = (os.stat(__file__), os.lstat(sys.executable))  # noqa: PTH116
     found = "-".join(f"{file.st_dev}-{file.st_ino}" for file in files)
-    return f"\0slipway-plugins-{mounts_of('self')}-{owner}-{found}"
+    return f"\0slipway-{name}-{mounts_of('self')}-{owner}-{found}"
 
 
 def is_ours(connection: _socket.socket) -> bool:
@@ -128,16 +143,18 @@ def mounts_of(process: int | str) -> int:
     return os.stat(f"/proc/{process}/ns/mnt").st_ino  # noqa: PTH116
 
 
-def _handed_over(server: _socket.socket, module: str, arguments: list[str]) -> bool:
-    """Whether the server has started a plugin, which has this process's outputs."""
+def _handed_over(
+    server: _socket.socket, module: str, arguments: list[str], streams: tuple[int, ...]
+) -> bool:
+    """Whether the server has started a fork, which has these streams of this process."""
     variables = (f"{name}={value}" for name, value in os.environ.items())
-    outputs = b"".join(output.to_bytes(_INT_BYTES, sys.byteorder) for output in (1, 2))
+    descriptors = b"".join(stream.to_bytes(_INT_BYTES, sys.byteorder) for stream in streams)
     try:
         fields = (module, os.getcwd(), str(len(arguments)), *arguments, *variables)  # noqa: PTH109
         request = os.fsencode("\0".join(fields))
         server.sendmsg(
             [len(request).to_bytes(SIZE_BYTES)],
-            [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, outputs)],
+            [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)],
         )
         server.sendall(request)
         return server.recv(len(STARTED)) == STARTED
@@ -145,9 +162,9 @@ def _handed_over(server: _socket.socket, module: str, arguments: list[str]) -> b
         return False
 
 
-def _exit_status(server: _socket.socket) -> int:
-    """Waits until the plugin ends, which it does soon after a signal or the end of standard
-    input."""
+def _exit_status(server: _socket.socket, *, watched: bool) -> int:
+    """Waits until the fork ends. A plugin does so soon after a signal or, if that is `watched`, the
+    end of standard input."""
 
     def end(_number: int = 0, _frame: object = None) -> None:
         try:
@@ -161,7 +178,7 @@ def _exit_status(server: _socket.socket) -> int:
     server.settimeout(None)
     poll = select.poll()
     poll.register(server, select.POLLIN)
-    if ends_with_its_peer(STANDARD_INPUT):
+    if watched and ends_with_its_peer(STANDARD_INPUT):
         poll.register(STANDARD_INPUT, select.POLLIN)
     while True:
         for ready, _ in poll.poll():

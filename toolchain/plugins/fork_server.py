@@ -5,8 +5,8 @@ forks save the waiting and 12 % of a preview's processor time. So Pulumi starts 
 (fork_client.py), each of which asks the run's server for a fork.
 
 `slipway up` and `preview` start the server while they plan, and own it; otherwise Pulumi's first
-client starts it, and Pulumi owns it. A preview has a second one, whose interpreter is that of the
-policies. A server ends with its last plugin once its owner has ended, or 2 s
+client starts it, and Pulumi owns it. They start further ones, whose forks are the program and, in a
+preview, the policies. A server ends with its last plugin once its owner has ended, or 2 s
 after its last plugin: a later Pulumi of the same owner has a server of its own.
 """
 
@@ -19,7 +19,14 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from toolchain.plugins.fork_client import SIZE_BYTES, STARTED, address_of, is_ours
+from toolchain.plugins.fork_client import (
+    ALL_STREAMS,
+    SIZE_BYTES,
+    STANDARD_INPUT,
+    STARTED,
+    address_of,
+    is_ours,
+)
 
 # Modules that the plugins' server imports before its first fork; the first makes the others cheap.
 SHARED_MODULES = (
@@ -31,11 +38,11 @@ SHARED_MODULES = (
 LINGER_MS = 2000
 
 
-def main(owner: int, modules: Sequence[str]) -> None:
-    """Be the server of `owner`, a process, unless it has one for this interpreter."""
+def main(owner: int, name: str, modules: Sequence[str]) -> None:
+    """Be the server of `owner`, a process, unless it has one of this name and interpreter."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as listener:
         descriptor = os.pidfd_open(owner)
-        listener.bind(address_of(owner))
+        listener.bind(address_of(owner, name))
         serve(listener.detach(), descriptor, modules)
 
 
@@ -153,8 +160,8 @@ def _exit_status(end: SystemExit) -> int:
 
 
 def _take_over(client: socket.socket) -> tuple[str, list[str]]:
-    """Takes over the client's folder, outputs and variables; returns its module and arguments."""
-    size, outputs, *_ = socket.recv_fds(client, SIZE_BYTES, 2)
+    """Takes over the client's folder, streams and variables; returns its module and arguments."""
+    size, streams, *_ = socket.recv_fds(client, SIZE_BYTES, len(ALL_STREAMS))
     request = client.recv(int.from_bytes(size), socket.MSG_WAITALL)
     module, folder, count, *rest = os.fsdecode(request).split("\0")
     os.chdir(folder)
@@ -162,10 +169,11 @@ def _take_over(client: socket.socket) -> tuple[str, list[str]]:
     for variable in rest[int(count) :]:
         name, _, value = variable.partition("=")
         os.environ[name] = value
-    # A plugin ends at the end of its standard input, when the client says so or is gone.
-    for number, descriptor in enumerate((client.fileno(), *outputs)):
+    if len(streams) < len(ALL_STREAMS):
+        # A plugin ends at the end of its standard input, when the client says so or is gone.
+        os.dup2(client.fileno(), STANDARD_INPUT)
+    for number, descriptor in zip(ALL_STREAMS[-len(streams) :], streams, strict=True):
         os.dup2(descriptor, number)
-    for descriptor in outputs:
         os.close(descriptor)
     client.sendall(STARTED)
     client.close()
@@ -173,4 +181,4 @@ def _take_over(client: socket.socket) -> tuple[str, list[str]]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2:] or SHARED_MODULES)
+    main(int(sys.argv[1]), sys.argv[2], sys.argv[3:] or SHARED_MODULES)

@@ -125,9 +125,9 @@ def test_the_server_ends_with_pulumi() -> None:
 
 SLIPWAY = f"""
 import os, psutil, subprocess, sys, time
+from pathlib import Path
 from cli.pulumi import plugins
-plugins.known_kind = lambda environment: "registry-only"
-plugins.start_plugin_server(None)
+plugins.start_server(Path(sys.executable), "plugins")
 (server,) = psutil.Process().children()
 def listens():
     lines = open("/proc/net/unix").read().splitlines()
@@ -160,7 +160,7 @@ def test_plugins_are_forks_of_the_server_of_the_command_that_runs_pulumi(tmp_pat
 def test_a_command_has_one_server() -> None:
     """The other ends at once, and the first with the command."""
     with subprocess.Popen(["sleep", "infinity"]) as owner:
-        command = [sys.executable, "-m", "toolchain.plugins.fork_server", str(owner.pid)]
+        command = [sys.executable, "-m", "toolchain.plugins.fork_server", str(owner.pid), "x"]
         servers = [subprocess.Popen(command, cwd=CHECKOUT) for _ in range(2)]
         ends = {os.pidfd_open(server.pid): server for server in servers}
         ended = select.select(ends, [], [], HANG_S)[0]
@@ -175,11 +175,11 @@ def test_an_interpreter_has_a_server_of_its_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Two virtual environments of one Python, which link to the same file."""
-    ours = fork_client.address_of(1)
+    ours = fork_client.address_of(1, "plugins")
     other = tmp_path / "python"
     other.symlink_to(Path(sys.executable).resolve())
     monkeypatch.setattr(sys, "executable", str(other))
-    assert fork_client.address_of(1) != ours
+    assert fork_client.address_of(1, "plugins") != ours
 
 
 @pytest.mark.parametrize("named", ["", "no number", "1"])
@@ -187,7 +187,7 @@ def test_a_command_without_a_server_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     monkeypatch.setenv(fork_client.COMMAND, named)
-    assert fork_client.server_of_command() is None
+    assert fork_client.server_of_command("plugins") is None
 
 
 @pytest.mark.parametrize(
@@ -223,8 +223,8 @@ def test_a_server_of_another_user_or_container_is_not_asked(
     client: Client, monkeypatch: pytest.MonkeyPatch, differing: str
 ) -> None:
     monkeypatch.setattr(os, "getppid", os.getpid)  # this process is a client of the same Pulumi
-    address = fork_client.address_of(os.getpid())
-    monkeypatch.setattr(fork_client, "address_of", lambda _owner: address)
+    address = fork_client.address_of(os.getpid(), "plugins")
+    monkeypatch.setattr(fork_client, "address_of", lambda *_: address)
     connection = fork_client.server_of_run()
     assert connection is not None
     connection.close()
@@ -258,4 +258,4 @@ def test_a_plugin_runs_even_if_its_folder_is_gone(tmp_path: Path) -> None:
 def test_a_server_that_is_about_to_end_is_done_without() -> None:
     ours, theirs = socket.socketpair()
     theirs.close()
-    assert not fork_client._handed_over(ours, STAND_IN, [])
+    assert not fork_client._handed_over(ours, STAND_IN, [], fork_client.OUTPUTS)

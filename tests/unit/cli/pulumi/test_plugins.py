@@ -292,11 +292,15 @@ def _fails_with(number: int) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize(("kind", "started"), [("registry-only", 1), ("official", 0), (None, 0)])
-def test_only_registry_only_plugins_have_a_server(
+def test_only_registry_only_plugins_and_their_program_have_servers(
     environment: Environment, monkeypatch: pytest.MonkeyPatch, kind: str | None, started: int
 ) -> None:
     servers = list[list[str]]()
     monkeypatch.setattr(plugins, "known_kind", lambda _: kind)
     monkeypatch.setattr(plugins.subprocess, "Popen", lambda command, **_: servers.append(command))
-    plugins.start_plugin_server(environment)
-    assert [command[-1] for command in servers] == [str(os.getpid())] * started
+    program = "import pulumi\nfrom stacks.platform import Platform\nNOW = 1\nimport later\n"
+    (environment.checkout / "__main__.py").write_text(program)
+    plugins.start_servers(environment)
+    owned = [command[command.index(str(os.getpid())) + 1 :] for command in servers]
+    executor = "toolchain.language_host.executor"
+    assert owned == [["plugins"], ["program", "pulumi", "stacks.platform", executor]][: 2 * started]

@@ -103,6 +103,6 @@ def test_installed_policies_have_a_server_with_the_registry_only_language_host(
         python.touch()
     servers = list[Path]()
     monkeypatch.setattr(policy_pack, "known_kind", lambda _: kind)
-    monkeypatch.setattr(policy_pack, "start_fork_server", lambda first, *_: servers.append(first))
+    monkeypatch.setattr(policy_pack, "start_server", lambda first, *_: servers.append(first))
     policy_pack.start_policy_server(environment)
     assert servers == [python] * started
