@@ -15,12 +15,12 @@ from typing import Literal
 from cli.console import say
 from cli.environment import Environment
 from cli.errors import CliError
+from toolchain.forks.client import COMMAND, PLUGINS
 from toolchain.language_host import program
 from toolchain.language_host.first_imports import first_modules
 from toolchain.language_host.install import install as install_language_host
 from toolchain.locks import exclusive
 from toolchain.pins import tool_pin
-from toolchain.plugins.fork_client import COMMAND, PLUGINS
 from toolchain.plugins.install import folders, install
 from toolchain.progress import Step, silent
 
@@ -88,8 +88,8 @@ def prepare_plugins(environment: Environment) -> Kind:
 
 
 def start_servers(environment: Environment) -> None:
-    """Starts the servers of which registry-only plugins and the program are forks, because their
-    imports take as long as planning. Without them, Pulumi's first plugin starts one for plugins,
+    """Starts the servers that fork registry-only plugins and the program, because their imports
+    take as long as planning. Without them, Pulumi's first plugin starts one for plugins,
     and the program imports for itself."""
     if known_kind(environment) == "registry-only":
         python = Path(sys.executable)
@@ -108,7 +108,7 @@ def start_server(python: Path, name: str, *modules: str) -> subprocess.Popen[byt
         "-u",
         "-P",
         "-m",
-        "toolchain.plugins.fork_server",
+        "toolchain.forks.server",
         str(os.getpid()),
         name,
     ]

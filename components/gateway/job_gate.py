@@ -15,7 +15,7 @@ _DIGEST_LENGTH = 12
 
 
 def job_gate_document(plan: PlatformPlan, envoy: EnvoyPlan, job: Job) -> dict[str, Any]:
-    """schemas/gateway-job-gate.schema.json. `job` runs on the Envoy's host; another one
+    """schemas/gateway-job-gate.schema.json. `job` runs on the Envoy's host; a changed job
     makes the gate run again, and what depends on it wait."""
     return {
         "schema_version": 1,

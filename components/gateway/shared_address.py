@@ -71,6 +71,8 @@ def shared_address_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
                         ),
                         File(path=f"local/{check.name}", content=check.text),
                         File(path=f"local/{_NOTE}", content=_NOTE_STATE),
+                        # Nomad keeps the file of the keepalived before this one.
+                        File(path=f"local/{_STATE}", content="STARTING\n"),
                     ),
                     cpu_mhz=20,
                     memory_mb=32,

@@ -20,8 +20,8 @@ from pulumi.runtime.proto import language_pb2_grpc
 from cli.pulumi.plugins import start_server
 from tests.contract.stack import Stack
 from tests.waiting import HANG_S, until
+from toolchain.forks.client import COMMAND
 from toolchain.language_host import policies, program
-from toolchain.plugins.fork_client import COMMAND
 from toolchain.plugins.install import sdk_version
 from toolchain.prepare import EnvironmentJob, prepare
 from toolchain.settings import default_cache
@@ -125,7 +125,7 @@ def test_a_program_is_a_fork_of_the_server_that_the_command_has_started(
     failed = stack.preview()
     assert not failed.ok
     assert "ZeroDivisionError" in failed.output
-    assert "fork_server" not in failed.output
+    assert "toolchain" not in failed.output
 
 
 def test_a_policy_pack_is_a_fork_of_the_server_that_the_command_has_started(

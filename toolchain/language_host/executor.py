@@ -1,7 +1,8 @@
 """Runs one Pulumi program inside the program's own interpreter.
 
-Imports the SDK and what the program imports first, while Pulumi loads its plugins and refreshes its
-state. Then reads its arguments and more variables from standard input, as JSON.
+Imports the SDK and what the program imports first, before Pulumi has it run the program: while that
+loads its plugins and refreshes its state, or earlier, in the server whose fork this is. Then reads
+its arguments and more variables from standard input, as JSON.
 
 The process is started by program.py. Exit status: 0 done, 1 failed, 32 failed and the error has
 already been shown.
@@ -36,8 +37,8 @@ def main(arguments: list[str]) -> None:
 
     The only argument is the file or folder of that program, whose imports come early.
     """
-    if not sys.flags.safe_path:
-        sys.path.pop(0)  # that of program.py: this checkout is no part of the program
+    if sys.flags.no_site:  # as a script, whose folders are no part of the program
+        sys.path.pop(0)
     sys.exit(_run_task(Path(arguments[0])))
 
 

@@ -1,4 +1,4 @@
-"""What a program imports first: that can be imported before the program is run."""
+"""The imports at the top of a program, which can be done before it is run."""
 
 import ast
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def first_imports(program: Path) -> Iterator[ast.Import | ast.ImportFrom]:
 
 
 def first_modules(program: Path) -> list[str]:
-    """The names of the modules that these import or import from."""
+    """The modules that the imports at the top of a program's file name."""
     found = list[str]()
     for statement in first_imports(program):
         if isinstance(statement, ast.Import):

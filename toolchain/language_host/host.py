@@ -118,7 +118,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
     def _start_executor(
         self, environment: PythonEnvironment, info: pb.ProgramInfo
     ) -> subprocess.Popen[bytes]:
-        """Starts an executor, which has or imports the SDK and the program's modules, and waits."""
+        """Starts an executor, which waits once it has the modules of the SDK and the program."""
         program = Path(info.program_directory, info.entry_point)
         return self._children.start(
             [str(environment.python), "-u", "-S", str(PROGRAM), str(program)],

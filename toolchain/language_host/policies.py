@@ -14,14 +14,16 @@ SHARED_MODULES = ("pulumi.runtime", "pulumi_policy", MODULE)
 
 def main(arguments: list[str]) -> None:
     """Run the pack: like `python -m pulumi.policy`, the SDK's program for it."""
+    if sys.flags.no_site:  # as a script, whose folders are no part of the pack
+        sys.path.pop(0)
     sys.argv[1:] = arguments
     runpy.run_module("pulumi.policy", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
-    # Not pathlib: see fork_client.py.
+    # Not pathlib: see forks/client.py.
     sys.path[0] = os.path.realpath(os.path.join(__file__, "..", "..", ".."))  # noqa: PTH118
 
-    from toolchain.plugins.fork_client import run, server_of_command
+    from toolchain.forks.client import ALL_STREAMS, run, server_of_command
 
-    run(server_of_command(SERVER), MODULE, sys.argv[1:])
+    run(server_of_command(SERVER), MODULE, sys.argv[1:], streams=ALL_STREAMS)

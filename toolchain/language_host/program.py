@@ -10,9 +10,9 @@ EXECUTOR = "toolchain.language_host.executor"
 SERVER = "program"
 
 if __name__ == "__main__":
-    # Not pathlib: see fork_client.py.
+    # Not pathlib: see forks/client.py.
     sys.path[0] = os.path.realpath(os.path.join(__file__, "..", "..", ".."))  # noqa: PTH118
 
-    from toolchain.plugins.fork_client import ALL_STREAMS, run, server_of_command
+    from toolchain.forks.client import ALL_STREAMS, run, server_of_command
 
     run(server_of_command(SERVER), EXECUTOR, sys.argv[1:], streams=ALL_STREAMS)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc  # type: ignore[import-untyped]
 
-from toolchain.plugins.fork_client import STANDARD_INPUT, ends_with_its_peer
+from toolchain.forks.client import STANDARD_INPUT, ends_with_its_peer
 
 # Pulumi's own limit for a message: jobspecs and states exceed gRPC's 4 MiB.
 MAX_MESSAGE_BYTES = 400 * 1024 * 1024
@@ -59,7 +59,7 @@ def serve(register: Callable[[grpc.Server], None], stop: Callable[[], None]) -> 
 
 
 def _watch_standard_input(notify_end: int) -> None:
-    """The engine or fork_client.py's client holds the other end, so end of file means it is
+    """The engine or forks/client.py's client holds the other end, so end of file means it is
     gone."""
     if not ends_with_its_peer(STANDARD_INPUT):
         return

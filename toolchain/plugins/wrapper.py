@@ -7,7 +7,7 @@ from pathlib import Path
 
 def write_wrapper(path: Path, python: Path, program: Path, *arguments: str) -> None:
     """Write an executable at `path` that runs `program` with `python`, atomically, without `site`
-    (fork_client.py).
+    (forks/client.py).
 
     Uses `exec` in a shell script instead of a `#!python` line, which the kernel cuts at 127 bytes
     and at the first space.

@@ -1,29 +1,33 @@
-"""The plugins of one Pulumi run are forks of one process that has already imported their modules.
+"""The processes of one Pulumi run are forks of servers that have already imported their modules.
 
 A run starts a dozen plugins, one after the other, and each would import gRPC and the protocol:
 forks save the waiting and 12 % of a preview's processor time. So Pulumi starts small clients
-(fork_client.py), each of which asks the run's server for a fork.
+(client.py), each of which asks the run's server for a fork.
 
 `slipway up` and `preview` start the server while they plan, and own it; otherwise Pulumi's first
 client starts it, and Pulumi owns it. They start further ones, whose forks are the program and, in a
-preview, the policies. A server ends with its last plugin once its owner has ended, or 2 s
-after its last plugin: a later Pulumi of the same owner has a server of its own.
+preview, the policies. A server ends with its last fork once its owner has ended, or 2 s after its
+last fork: a later Pulumi of the same owner has a server of its own.
 """
 
+import atexit
 import contextlib
+import ctypes
 import importlib
 import os
 import select
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Sequence
 
-from toolchain.plugins.fork_client import (
+from toolchain.forks.client import (
     ALL_STREAMS,
     SIZE_BYTES,
     STANDARD_INPUT,
     STARTED,
+    STATUS_BYTES,
     address_of,
     is_ours,
 )
@@ -36,6 +40,7 @@ SHARED_MODULES = (
 )
 # Pulumi asks one language host for its version, and starts the one it uses after that has ended.
 LINGER_MS = 2000
+PR_SET_PDEATHSIG = 1  # of prctl(2)
 
 
 def main(owner: int, name: str, modules: Sequence[str]) -> None:
@@ -116,7 +121,7 @@ class _Server:
         os.close(ended)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         with client, contextlib.suppress(OSError):  # it was killed
-            client.sendall((status & 0xFF).to_bytes())
+            client.sendall(status.to_bytes(STATUS_BYTES, signed=True))
 
     def _kill_plugin_of(self, client: int) -> None:
         """A client that is gone was killed, because it would have waited for its plugin."""
@@ -136,6 +141,7 @@ def _become_plugin(client: socket.socket) -> None:
     """Never returns."""
     status = 1
     try:
+        _end_with_the_server()
         if is_ours(client):
             module, arguments = _take_over(client)
             importlib.import_module(module).main(arguments)
@@ -145,10 +151,26 @@ def _become_plugin(client: socket.socket) -> None:
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
-        with contextlib.suppress(OSError):  # nobody reads them any more
-            sys.stdout.flush()
-            sys.stderr.flush()
+        _finalize()
         os._exit(status)
+
+
+def _end_with_the_server() -> None:
+    """Nobody else would kill the fork when its client is gone."""
+    server = os.getppid()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != server:
+        os._exit(1)
+
+
+def _finalize() -> None:
+    """What an interpreter does at its end; multiprocessing's forks do the same."""
+    with contextlib.suppress(Exception):
+        threading._shutdown()  # type: ignore[attr-defined]  # waits for other threads
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # nobody reads it any more
+            stream.flush()
 
 
 def _exit_status(end: SystemExit) -> int:
@@ -175,7 +197,10 @@ def _take_over(client: socket.socket) -> tuple[str, list[str]]:
     for number, descriptor in zip(ALL_STREAMS[-len(streams) :], streams, strict=True):
         os.dup2(descriptor, number)
         os.close(descriptor)
-    client.sendall(STARTED)
+    try:
+        client.sendall(STARTED)
+    except OSError:  # it has not waited, and does the work itself
+        os._exit(1)
     client.close()
     return module, rest[: int(count)]
 

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from tests.waiting import HANG_S
-from toolchain.plugins import fork_client
+from toolchain.forks import client as fork_client
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 MAIN = CHECKOUT / "toolchain" / "plugins" / "main.py"
@@ -99,7 +99,7 @@ def test_a_plugin_ends_when_its_client_is_killed(client: Client) -> None:
 
 def test_a_client_ends_when_its_plugin_is_killed(client: Client) -> None:
     client.plugin.kill()
-    assert client.process.wait(HANG_S) == 256 - signal.SIGKILL
+    assert client.process.wait(HANG_S) == -signal.SIGKILL
 
 
 def as_pulumi(script: str) -> str:
@@ -116,6 +116,14 @@ def must_end(pid: int) -> None:
         # An end is seen at once, even where nobody collects what orphans leave.
         assert select.select([process], [], [], HANG_S)[0]
         os.close(process)
+
+
+def test_a_plugin_and_its_client_end_with_the_server(client: Client) -> None:
+    os.kill(client.shown["server"], signal.SIGKILL)
+    _out, errors = client.process.communicate(timeout=HANG_S)
+    assert "from which this one was forked has ended" in errors
+    assert client.process.returncode == 1
+    client.plugin.wait(HANG_S)
 
 
 def test_the_server_ends_with_pulumi() -> None:
@@ -160,7 +168,7 @@ def test_plugins_are_forks_of_the_server_of_the_command_that_runs_pulumi(tmp_pat
 def test_a_command_has_one_server() -> None:
     """The other ends at once, and the first with the command."""
     with subprocess.Popen(["sleep", "infinity"]) as owner:
-        command = [sys.executable, "-m", "toolchain.plugins.fork_server", str(owner.pid), "x"]
+        command = [sys.executable, "-m", "toolchain.forks.server", str(owner.pid), "x"]
         servers = [subprocess.Popen(command, cwd=CHECKOUT) for _ in range(2)]
         ends = {os.pidfd_open(server.pid): server for server in servers}
         ended = select.select(ends, [], [], HANG_S)[0]

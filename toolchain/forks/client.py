@@ -1,11 +1,12 @@
 """What Pulumi starts for each plugin: a small client of the server whose fork is the plugin.
 
-It passes its arguments, folder, variables and outputs to the server (fork_server.py). A client that
-is asked to end passes that on and ends after its plugin; if it is killed, so is the plugin. If no
+It passes its arguments, folder, variables and outputs to the server (server.py). A client that is
+asked to end passes that on and ends after its plugin; if it is killed, so is the plugin. If no
 server answers, the client becomes the plugin itself.
 
-The client of a policy pack (language_host/policies.py) does the same with a server of the policies'
-interpreter.
+The clients of the program and of its policies (language_host/program.py and policies.py) do the
+same with servers of their own. Their forks cannot be asked to end, so these clients end at a
+signal, and their forks are killed.
 
 It runs without `site` and imports as little as possible, because that is repeated a dozen times in
 each preview: `_socket` and `_signal` are `socket` and `signal` without their enumerations.
@@ -27,6 +28,7 @@ OUTPUTS = (1, 2)
 ALL_STREAMS = (STANDARD_INPUT, *OUTPUTS)
 PLUGINS = "plugins"  # the name of their server
 SIZE_BYTES = 8
+STATUS_BYTES = 2  # an exit status, or the number of a signal below zero
 STARTED = b"."
 
 _INT_BYTES = 4  # of a C int
@@ -43,13 +45,15 @@ def run(
     """Call `module`'s `main(arguments)` in a fork of the server and exit with its status; without a
     server, call it here.
 
-    The fork has these `streams` of the client. If standard input is not one of them, its own ends
-    when the client's does, or when the client is asked to end.
+    The fork has these `streams` of the client. If standard input is not one of them, that of the
+    fork ends when the client's does, or when the client is asked to end.
     """
     if server is not None:
         _signal.pthread_sigmask(_signal.SIG_BLOCK, END_SIGNALS)  # until signals can be passed on
         if _handed_over(server, module, arguments, streams):
-            sys.exit(_exit_status(server, watched=STANDARD_INPUT not in streams))
+            if STANDARD_INPUT not in streams:
+                _pass_ends_on(server)
+            _end_like_the_fork(server)
         server.close()
         _signal.pthread_sigmask(_signal.SIG_UNBLOCK, END_SIGNALS)
     find_packages()
@@ -109,7 +113,7 @@ def _started(owner: int, address: str) -> _socket.socket | None:
             if connection:
                 connection.close()
             find_packages()
-            from toolchain.plugins.fork_server import serve
+            from toolchain.forks.server import serve
 
             serve(listener.detach(), descriptor)
         finally:
@@ -162,9 +166,8 @@ def _handed_over(
         return False
 
 
-def _exit_status(server: _socket.socket, *, watched: bool) -> int:
-    """Waits until the fork ends. A plugin does so soon after a signal or, if that is `watched`, the
-    end of standard input."""
+def _pass_ends_on(server: _socket.socket) -> None:
+    """Has the fork's standard input end at a signal and with this process's own."""
 
     def end(_number: int = 0, _frame: object = None) -> None:
         try:
@@ -174,19 +177,31 @@ def _exit_status(server: _socket.socket, *, watched: bool) -> int:
 
     for number in END_SIGNALS:
         _signal.signal(number, end)
+    if not ends_with_its_peer(STANDARD_INPUT):
+        return
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, END_SIGNALS)
+    poll = select.poll()
+    for source in (server, STANDARD_INPUT):
+        poll.register(source, select.POLLIN)
+    while not any(ready == server.fileno() for ready, _ in poll.poll()):
+        if not os.read(STANDARD_INPUT, 4096):
+            end()
+            return
+
+
+def _end_like_the_fork(server: _socket.socket) -> None:
+    """Waits until the fork has ended, and ends with its status or by its signal."""
     _signal.pthread_sigmask(_signal.SIG_UNBLOCK, END_SIGNALS)
     server.settimeout(None)
-    poll = select.poll()
-    poll.register(server, select.POLLIN)
-    if watched and ends_with_its_peer(STANDARD_INPUT):
-        poll.register(STANDARD_INPUT, select.POLLIN)
-    while True:
-        for ready, _ in poll.poll():
-            if ready == server.fileno():
-                return int.from_bytes(server.recv(1) or b"\1")
-            if not os.read(STANDARD_INPUT, 4096):
-                poll.unregister(STANDARD_INPUT)
-                end()
+    answer = server.recv(STATUS_BYTES)
+    if not answer:
+        sys.exit("the process from which this one was forked has ended")
+    status = int.from_bytes(answer, signed=True)
+    if status < 0:
+        if -status != _signal.SIGKILL:
+            _signal.signal(-status, _signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    sys.exit(status)
 
 
 def ends_with_its_peer(descriptor: int) -> bool:
