@@ -142,6 +142,7 @@ def test_a_policy_pack_is_a_fork_of_the_server_that_the_command_has_started(
 
 
 def test_a_program_sees_its_configuration_arguments_and_folder(stack: Stack) -> None:
+    stack.variables["PYTHONPATH"] = ""
     stack.program(
         """
         import os, sys
@@ -153,9 +154,10 @@ def test_a_program_sees_its_configuration_arguments_and_folder(stack: Stack) -> 
         pulumi.export("stack", place)
         pulumi.export("here", Path.cwd() == Path(sys.argv[0]).resolve())
         pulumi.export("prefix", sys.prefix)
-        pulumi.export("hidden", [path for path in sys.path if "language_host" in path])
+        pulumi.export("hidden", [path for path in sys.path if path.startswith(checkout)])
         pulumi.export("virtualenv", os.environ["VIRTUAL_ENV"])
-        """
+        """,
+        checkout=str(CHECKOUT),
     )
     stack.run("config", "set", "--stack=s", "number", "7")
     stack.run("config", "set", "--stack=s", "--secret", "word", "canary-word")

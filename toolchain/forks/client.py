@@ -69,6 +69,16 @@ def find_packages() -> None:
         site.main()
 
 
+def leave_checkout() -> None:
+    """Removes this checkout from where modules are found: the client's script has put it first.
+
+    It stays if PYTHONPATH names it, too, because `site` has removed the second of two entries.
+    """
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if sys.flags.no_site and sys.path[0] not in [os.path.abspath(each) for each in named if each]:  # noqa: PTH100
+        del sys.path[0]
+
+
 def server_of_run() -> _socket.socket | None:
     """A connection to the server of the command that runs Pulumi, else to Pulumi's own, which is
     started if there is none; None if no server can be used."""

@@ -23,6 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+from toolchain.forks.client import leave_checkout
 from toolchain.language_host.first_imports import first_imports
 
 EXIT_ALREADY_REPORTED = 32
@@ -37,8 +38,7 @@ def main(arguments: list[str]) -> None:
 
     The only argument is the file or folder of that program, whose imports come early.
     """
-    if sys.flags.no_site:  # as a script, whose folders are no part of the program
-        sys.path.pop(0)
+    leave_checkout()
     sys.exit(_run_task(Path(arguments[0])))
 
 

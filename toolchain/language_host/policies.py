@@ -14,8 +14,9 @@ SHARED_MODULES = ("pulumi.runtime", "pulumi_policy", MODULE)
 
 def main(arguments: list[str]) -> None:
     """Run the pack: like `python -m pulumi.policy`, the SDK's program for it."""
-    if sys.flags.no_site:  # as a script, whose folders are no part of the pack
-        sys.path.pop(0)
+    from toolchain.forks.client import leave_checkout  # noqa: PLC0415
+
+    leave_checkout()
     sys.argv[1:] = arguments
     runpy.run_module("pulumi.policy", run_name="__main__", alter_sys=True)
 
