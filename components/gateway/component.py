@@ -71,16 +71,16 @@ class Gateway(SlipwayComponent):
             issued = args.authority.issue(identities.gateway(plan, envoy))
             jobs.append(self._secured(job, issued, *variables, *before))
             if envoy != plan.gateway.envoys[-1]:
-                before = self._serves_again(args, envoy, jobs[-1])
+                before = self._serves_again(args, envoy, job, jobs[-1])
         return jobs
 
     def _serves_again(
-        self, args: GatewayArgs, envoy: EnvoyPlan, changed: nomad.Job
+        self, args: GatewayArgs, envoy: EnvoyPlan, job: Job, changed: nomad.Job
     ) -> list[pulumi.Resource]:
-        """What the next host waits for once the Envoy's job has `changed`. Another host has to be
+        """What the next host waits for once the Envoy's `job` has `changed`. Another host has to be
         able to take the shared address: its keepalived, which may have changed alone, looks first
         whether Envoy serves."""
-        envoys = self._serving(args, envoy, envoy_job(args.plan, envoy), changed)
+        envoys = self._serving(args, envoy, job, changed)
         if not args.plan.gateway.shared_address:
             return [envoys]
         return [envoys, self._serving(args, envoy, shared_address_job(args.plan, envoy), envoys)]

@@ -74,13 +74,13 @@ def serve(listener: int, owner: int, modules: Sequence[str] = SHARED_MODULES) ->
 
 
 class _Server:
-    """Forks a plugin for each client. Ends with the last plugin once the owner has ended, or
-    LINGER_MS after it; one that has had no plugin yet waits for its owner."""
+    """Forks itself for each client. Ends with the last fork once the owner has ended, or LINGER_MS
+    after it; one that has had no fork yet waits for its owner."""
 
     def __init__(self, listener: socket.socket, owner: int) -> None:
         self._listener = listener
         self._owner = owner
-        self._plugins: dict[int, tuple[int, socket.socket]] = {}  # pid and client, by pidfd
+        self._forks: dict[int, tuple[int, socket.socket]] = {}  # pid and client, by pidfd
         self._clients: dict[int, int] = {}  # pidfd, by the descriptor of a live client
         self._linger_ms: int | None = None  # a command may plan for long before it runs Pulumi
         self._poll = select.poll()
@@ -88,34 +88,34 @@ class _Server:
             self._poll.register(source, select.POLLIN)
 
     def serve(self) -> None:
-        while events := self._poll.poll(None if self._plugins else self._linger_ms):
+        while events := self._poll.poll(None if self._forks else self._linger_ms):
             for ready, _ in events:
                 if ready == self._listener.fileno():
                     self._fork(self._listener.accept()[0])
                 elif ready == self._owner:
                     self._poll.unregister(self._owner)
                     self._linger_ms = 0
-                elif ready in self._plugins:
+                elif ready in self._forks:
                     self._reap(ready)
                 elif ready in self._clients:
-                    self._kill_plugin_of(ready)
+                    self._kill_fork_of(ready)
 
     def _fork(self, client: socket.socket) -> None:
         pid = os.fork()
         if not pid:
             self._close()
-            _become_plugin(client)
+            _become_fork(client)
         if self._linger_ms is None:
             self._linger_ms = LINGER_MS
         ended = os.pidfd_open(pid)
-        self._plugins[ended] = pid, client
+        self._forks[ended] = pid, client
         self._poll.register(ended, select.POLLIN)
         self._clients[client.fileno()] = ended
         self._poll.register(client, 0)  # still reports that the other end is gone
 
     def _reap(self, ended: int) -> None:
         self._poll.unregister(ended)
-        pid, client = self._plugins.pop(ended)
+        pid, client = self._forks.pop(ended)
         if self._clients.pop(client.fileno(), None):
             self._poll.unregister(client)
         os.close(ended)
@@ -123,21 +123,21 @@ class _Server:
         with client, contextlib.suppress(OSError):  # it was killed
             client.sendall(status.to_bytes(STATUS_BYTES, signed=True))
 
-    def _kill_plugin_of(self, client: int) -> None:
-        """A client that is gone was killed, because it would have waited for its plugin."""
+    def _kill_fork_of(self, client: int) -> None:
+        """A client that is gone was killed, because it would have waited for its fork."""
         self._poll.unregister(client)
         signal.pidfd_send_signal(self._clients.pop(client), signal.SIGKILL)
 
     def _close(self) -> None:
-        """Closes the server's descriptors in a plugin."""
+        """Closes the server's descriptors in a fork."""
         self._listener.close()
-        for descriptor in (self._owner, *self._plugins):
+        for descriptor in (self._owner, *self._forks):
             os.close(descriptor)
-        for _, client in self._plugins.values():
+        for _, client in self._forks.values():
             client.close()
 
 
-def _become_plugin(client: socket.socket) -> None:
+def _become_fork(client: socket.socket) -> None:
     """Never returns."""
     status = 1
     try:
