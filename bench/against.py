@@ -3,25 +3,24 @@
     .venv/bin/python bench/against.py [--from REVISION] [--pairs 5] [--bar QUANTITY=RATIO ...]
                                       [--program-only]
 
-Each side has a folder of its own and brings up the `dev` environment there, warm: `up`, then `up`,
-`preview` and `plan` without a change, the median of three, the memory of its processes, and the
-program of a thousand models. Both use the same addresses, so only the side being measured runs.
-Takes about four minutes per pair, or half a minute for the thousand models alone; ends with nothing
-running. Exits with 1 over a bar.
+Each side has a folder and a network namespace of its own, where its `dev` environment runs all the
+time: the speed of a machine may change within a minute, and so commands of both sides alternate.
+`up`, `preview` and `plan` without a change three times per pair; then, once per pair, a warm `up`,
+the memory of its processes, and the program of a thousand models. Takes about four minutes per
+pair, or half a minute for the thousand models alone; ends with nothing running. Exits with 1 over
+a bar. For root, because of the namespaces.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,7 +28,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # The project's modules are found through the line above.
 from bench.environment import memory_by_part  # noqa: E402
-from bench.pairs import add_arguments, compare, program_of  # noqa: E402
+from bench.pairs import Measurement, add_arguments, compare, program_of  # noqa: E402
 from bench.revisions import BEFORE_ONE_PLAN, extract  # noqa: E402
 from tests.live.environments import copy_tree  # noqa: E402
 
@@ -57,45 +56,57 @@ def main() -> int:
         extract(options.revision, before)
         copy_tree(now)
         if options.program_only:
-            for side in (before, now):
-                slipway(side, "plan")  # makes .venv
-            return compare(
-                options, before, now, lambda side: program_of(side, *THOUSAND_MODELS), QUANTITIES
-            )
-        with prepared(before, now):
-            return compare(options, before, now, measured, QUANTITIES)
+            for side in (before, now):  # makes .venv
+                subprocess.run([side / "slipway", "plan"], check=True, capture_output=True)
+            program = Measurement(of=lambda side: program_of(side, *THOUSAND_MODELS))
+            return compare(options, before, now, [program], QUANTITIES)
+        with running(before), running(now):
+            return compare(options, before, now, MEASUREMENTS, QUANTITIES)
 
 
 @contextmanager
-def prepared(before: Path, now: Path) -> Iterator[None]:
-    """Fills the caches of both; takes both down at the end."""
+def running(side: Path) -> Iterator[None]:
+    """Its environment, in a network namespace, until the end."""
+    subprocess.run(["ip", "netns", "add", namespace(side)], check=True)
     try:
-        for side in (before, now):
-            slipway(side, "up", "--json")
-            slipway(side, "down", "--yes")
+        subprocess.run([*inside(side), "ip", "link", "set", "lo", "up"], check=True)
+        slipway(side, "up", "--json")
         yield
     finally:
-        for side in (before, now):
-            slipway(side, "down", "--yes")
+        slipway(side, "down", "--yes")
+        subprocess.run(["ip", "netns", "delete", namespace(side)], check=True)
 
 
-def measured(side: Path) -> dict[str, float]:
-    found = {"warm": up_s(side)}
-    found["up"] = median_of_three(lambda: up_s(side))
-    for name, command in (("preview", ["preview", "--expect-no-changes"]), ("plan", ["plan"])):
-        found[name] = median_of_three(partial(seconds, side, *command))
-    memory = memory_by_part(side / ".slipway" / "dev")
-    found["memory"] = sum(size for part, size in memory.items() if part != "engines") / MIB
+def whole(side: Path) -> dict[str, float]:
     slipway(side, "down", "--yes")
-    return found | program_of(side, *THOUSAND_MODELS)
+    warm_s = up_s(side)
+    memory = memory_by_part(side / ".slipway" / "dev")
+    others = sum(size for part, size in memory.items() if part != "engines") / MIB
+    return {"warm": warm_s, "memory": others} | program_of(side, *THOUSAND_MODELS)
 
 
-def median_of_three(measure: Callable[[], float]) -> float:
-    return statistics.median(measure() for _ in range(3))
+MEASUREMENTS = (
+    Measurement(of=lambda side: {"up": up_s(side)}, per_pair=3),
+    Measurement(
+        of=lambda side: {"preview": seconds(side, "preview", "--expect-no-changes")}, per_pair=3
+    ),
+    Measurement(of=lambda side: {"plan": seconds(side, "plan")}, per_pair=3),
+    Measurement(of=whole),
+)
+
+
+def namespace(side: Path) -> str:
+    return f"{side.parent.name}-{side.name}"
+
+
+def inside(side: Path) -> list[str]:
+    """What begins a command in the side's namespace. `ip netns exec` would hide from `down` what
+    the environment has mounted."""
+    return ["nsenter", f"--net=/run/netns/{namespace(side)}"]
 
 
 def slipway(side: Path, *arguments: str) -> str:
-    command = [str(side / "slipway"), *arguments]
+    command = [*inside(side), str(side / "slipway"), *arguments]
     return subprocess.run(command, cwd=side, check=True, capture_output=True, text=True).stdout
 
 

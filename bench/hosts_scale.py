@@ -25,7 +25,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 # The project's modules are found through the line above.
 from bench.machine import loop_factor, measured_on  # noqa: E402
-from bench.pairs import add_arguments, compare, program_of  # noqa: E402
+from bench.pairs import Measurement, add_arguments, compare, program_of  # noqa: E402
 from bench.preview_scale import ENGINE, Stopwatch, report, run  # noqa: E402
 from bench.revisions import extract  # noqa: E402
 from stacks.recording import Recording, Registration  # noqa: E402
@@ -81,7 +81,8 @@ def against(options: argparse.Namespace) -> int:
         extract(options.revision, before)
         subprocess.run([before / "slipway", "plan"], check=True, capture_output=True)  # makes .venv
         benchmark = ("bench/hosts_scale.py", "--hosts", str(options.hosts))
-        return compare(options, before, ROOT, lambda side: program_of(side, *benchmark), QUANTITIES)
+        program = Measurement(of=lambda side: program_of(side, *benchmark))
+        return compare(options, before, ROOT, [program], QUANTITIES)
 
 
 def write_environment(root: Path, count: int) -> None:

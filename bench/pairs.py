@@ -10,11 +10,21 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.machine import loop_factor, measured_on
 
 BAR = 1.10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """`of` measures quantities of one checkout, by name: for each pair that is asked for, this many
+    times on either side, in turns."""
+
+    of: Callable[[Path], Mapping[str, float]]
+    per_pair: int = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser, quantities: Mapping[str, str]) -> None:
@@ -43,27 +53,30 @@ def compare(
     options: argparse.Namespace,
     before: Path,
     now: Path,
-    measured: Callable[[Path], Mapping[str, float]],
+    measurements: Sequence[Measurement],
     quantities: Mapping[str, str],
 ) -> int:
-    """Prints the table; returns 1 if a ratio is over its bar.
-
-    Args:
-        measured: the quantities of one checkout, by name.
-    """
+    """Prints the table; returns 1 if a ratio is over its bar."""
     # Images of containers often ban byte code. Each Python would then compile itself first, which
     # would hide what a command does.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     bars, factor, sides = dict(options.bars), loop_factor(), (before, now)
     rows: dict[str, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
-    for pair in range(options.pairs):
-        for side in (0, 1) if pair % 2 == 0 else (1, 0):
-            for name, value in measured(sides[side]).items():
-                rows[name][side].append(value)
-        print(f"pair {pair + 1} of {options.pairs}", file=sys.stderr)
+    for measurement in measurements:
+        pairs = options.pairs * measurement.per_pair
+        for pair in range(pairs):
+            for side in (0, 1) if pair % 2 == 0 else (1, 0):
+                values = measurement.of(sides[side])
+                for name, value in values.items():
+                    rows[name][side].append(value)
+            print(f"{', '.join(values)}: pair {pair + 1} of {pairs}", file=sys.stderr)
     print(f"{measured_on(factor)}, against {options.revision}\n")
     print("| | before | now | ratio | bar |\n|---|---|---|---|---|")
-    held = [_report(quantities[name], *rows[name], bars.get(name, BAR)) for name in rows]
+    held = [
+        _report(quantities[name], *rows[name], bars.get(name, BAR))
+        for name in quantities
+        if name in rows
+    ]
     return 0 if all(held) else 1
 
 

@@ -16,7 +16,7 @@ from cli.options import DEFAULT_STACK, PASS_THROUGH, Json, Stack
 from cli.planning import warn_of_certificate
 from cli.progress import ToolchainProgress
 from cli.pulumi.offline import offline_preview
-from cli.pulumi.plugins import describe, prepare_plugins, start_servers
+from cli.pulumi.plugins import describe, fork_plugins_and_program, prepare_plugins
 from cli.pulumi.policy_pack import policy_arguments, start_policy_server
 from cli.targets import must_be_built
 from cli.views.offline_tree import offline_tree
@@ -44,7 +44,7 @@ def preview(
     environment = find(stack)
     must_be_built(environment)
     if not offline:
-        start_servers(environment)
+        fork_plugins_and_program(environment)
         start_policy_server(environment)
     # Mistakes in files come first.
     inputs = load_inputs(environment.checkout, environment.name)

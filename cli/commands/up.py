@@ -9,7 +9,7 @@ from cli.environment import find
 from cli.errors import FAILED
 from cli.lifecycle.registry import lifecycle_of
 from cli.options import DEFAULT_STACK, Json, Stack
-from cli.pulumi.plugins import start_servers
+from cli.pulumi.plugins import fork_plugins_and_program
 
 app = typer.Typer(add_completion=False)
 
@@ -23,7 +23,7 @@ def up(stack: Stack = DEFAULT_STACK, json: Json = False) -> None:
     """
     environment = find(stack)
     lifecycle = lifecycle_of(environment)
-    start_servers(environment)
+    fork_plugins_and_program(environment)
     report = lifecycle.up()
     if json:
         write_json(report.document, indent=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 
 from cli.applied import Applied, AppliedModel
@@ -40,6 +40,12 @@ def ask(applied: Applied, model: AppliedModel, *, max_tokens: int) -> Probe:
     return asyncio.run(_ask(applied, model, max_tokens))
 
 
+def import_protocols(models: Iterable[AppliedModel]) -> None:
+    """Imports early what `ask` needs for these models: a quarter of a second for Triton's."""
+    if any("grpc" in model.protocols for model in models):
+        from cli.protocols import triton_grpc  # noqa: F401, PLC0415
+
+
 async def _ask(applied: Applied, model: AppliedModel, max_tokens: int) -> Probe:
     answers: dict[str, Answer] = {}
     for protocol in model.protocols:
@@ -66,7 +72,7 @@ def _pieces(
         return openai_http.stream_chat(
             applied.gateway_http, model, QUESTION, max_tokens=max_tokens, tls=applied.tls
         )
-    # Imported here, because it takes a third of a second, and only models with gRPC need it.
+    # Imported here, because it takes long, and only models with gRPC need it.
     from cli.protocols import triton_grpc  # noqa: PLC0415
 
     return triton_grpc.stream_chat(

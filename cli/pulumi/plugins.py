@@ -15,7 +15,8 @@ from typing import Literal
 from cli.console import say
 from cli.environment import Environment
 from cli.errors import CliError
-from toolchain.forks.client import COMMAND, PLUGINS
+from toolchain.forks.client import COMMAND
+from toolchain.forks.server import PLUGIN_MODULES, fork_into_server
 from toolchain.language_host import program
 from toolchain.language_host.first_imports import first_modules
 from toolchain.language_host.install import install as install_language_host
@@ -87,33 +88,29 @@ def prepare_plugins(environment: Environment) -> Kind:
     return kind
 
 
-def start_servers(environment: Environment) -> None:
-    """Starts the servers that fork registry-only plugins and the program, because their imports
-    take as long as planning. Without them, Pulumi's first plugin starts one for plugins,
-    and the program imports for itself."""
-    if known_kind(environment) == "registry-only":
-        python = Path(sys.executable)
-        start_server(python, PLUGINS)
-        with suppress(OSError, SyntaxError):  # Pulumi says what is wrong with the program
-            modules = first_modules(environment.checkout / "__main__.py")
-            start_server(python, program.SERVER, *modules, program.EXECUTOR)
+def fork_plugins_and_program(environment: Environment) -> None:
+    """Starts the server that forks registry-only plugins and the program, because their imports
+    take as long as planning. It is a fork of this process, which has imported half of them.
+    Without it, Pulumi's first plugin starts one for plugins, and the program imports for itself."""
+    if known_kind(environment) != "registry-only":
+        return
+    modules = list[str]()
+    with suppress(OSError, SyntaxError):  # Pulumi says what is wrong with the program
+        modules = first_modules(environment.checkout / "__main__.py")
+    # The SDK comes first: plugins, which use a part of it, would import that part alone.
+    fork_into_server("pulumi", *modules, program.EXECUTOR, *PLUGIN_MODULES)
 
 
-def start_server(python: Path, name: str, *modules: str) -> subprocess.Popen[bytes]:
-    """Starts a server that imports `modules`, by default those of plugins, with `python`. It does
-    not outlive this process."""
+def start_server(python: Path, *modules: str) -> subprocess.Popen[bytes]:
+    """Starts a server that imports `modules` with `python`. It does not outlive this process."""
     nothing = subprocess.DEVNULL
-    command = [
-        str(python),
-        "-u",
-        "-P",
-        "-m",
-        "toolchain.forks.server",
-        str(os.getpid()),
-        name,
-    ]
+    module = ["-m", "toolchain.forks.server", str(os.getpid())]
     return subprocess.Popen(
-        [*command, *modules], stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
+        [str(python), "-u", "-P", *module, *modules],
+        stdin=nothing,
+        stdout=nothing,
+        stderr=nothing,
+        start_new_session=True,
     )
 
 

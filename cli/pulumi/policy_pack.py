@@ -11,7 +11,7 @@ from cli.errors import CliError
 from cli.progress import ToolchainProgress
 from cli.pulumi.plugins import known_kind, start_server
 from cli.pulumi.state import StackState, read_state
-from toolchain.language_host.policies import SERVER, SHARED_MODULES
+from toolchain.language_host.policies import SHARED_MODULES
 from toolchain.prepare import EnvironmentJob, prepare
 
 # The policies' own environment, because pulumi-policy needs another protobuf than the program.
@@ -37,7 +37,7 @@ def start_policy_server(environment: Environment) -> None:
     """
     python = policies_folder(environment) / ".venv" / "bin" / "python"
     if known_kind(environment) == "registry-only" and python.exists():
-        start_server(python, SERVER, *SHARED_MODULES)
+        start_server(python, *SHARED_MODULES)
 
 
 def policies_folder(environment: Environment) -> Path:

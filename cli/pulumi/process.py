@@ -38,9 +38,11 @@ class Pulumi:
     environment: Environment
     variables: Mapping[str, str]
 
-    def up(self, *, log: Path, only: Sequence[str] = ()) -> None:
+    def up(
+        self, *, log: Path, only: Sequence[str] = (), meanwhile: Callable[[], object] | None = None
+    ) -> None:
         """Applies the program, or only these resources (URNs) of it, without a refresh. The full
-        output goes to `log`, changes to the terminal.
+        output goes to `log`, changes to the terminal. `meanwhile` is called while Pulumi starts.
 
         On SIGINT or SIGTERM, Pulumi is interrupted and waited for, and InterruptedRunError is
         raised; a second signal ends it at once. CliError if Pulumi fails.
@@ -60,6 +62,7 @@ class Pulumi:
                 fix="correct what the lines above report, then run slipway up again: it continues"
                 " from here",
             ),
+            meanwhile=meanwhile,
         )
 
     def destroy(self, *, log: Path) -> None:
@@ -120,12 +123,15 @@ class Pulumi:
         *arguments: str,
         interrupted: CliError,
         failed: CliError,
+        meanwhile: Callable[[], object] | None = None,
     ) -> None:
         flags = ("--yes", "--skip-preview", "--suppress-outputs", "--color", "never")
         command = self._command(operation, "--stack", self.environment.name, *flags, *arguments)
         keep_kind(self.environment, self._home)
         try:
             with _following(command, self.variables, self.environment.checkout, log) as run:
+                if meanwhile is not None:
+                    meanwhile()
                 code = run.wait()
         finally:
             keep_kind(self.environment, self._home)  # a first run has downloaded official plugins

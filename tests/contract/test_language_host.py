@@ -103,10 +103,10 @@ def served(monkeypatch: pytest.MonkeyPatch, stack: Stack) -> Iterator[Serve]:
     stack.variables[COMMAND] = str(os.getpid())
     with ExitStack() as running:
 
-        def serve(python: Path, name: str, *modules: str) -> int:
-            server = running.enter_context(start_server(python, name, *modules))
+        def serve(python: Path, *modules: str) -> int:
+            server = running.enter_context(start_server(python, *modules))
             running.callback(server.kill)
-            until(lambda: f"slipway-{name}-" in Path("/proc/net/unix").read_text())
+            until(lambda: f"-{os.getpid()}-" in Path("/proc/net/unix").read_text())
             return server.pid
 
         yield serve
@@ -115,7 +115,7 @@ def served(monkeypatch: pytest.MonkeyPatch, stack: Stack) -> Iterator[Serve]:
 def test_a_program_is_a_fork_of_the_server_that_the_command_has_started(
     stack: Stack, served: Serve, tmp_path: Path
 ) -> None:
-    server = served(Path(sys.executable), program.SERVER, "pulumi", program.EXECUTOR)
+    server = served(Path(sys.executable), "pulumi", program.EXECUTOR)
     shown = tmp_path / "shown"
     stack.program(FORKED, file=str(shown), zero=1)
     stack.run("config", "set", "--stack=s", "word", "said").check_returncode()
@@ -132,7 +132,7 @@ def test_a_policy_pack_is_a_fork_of_the_server_that_the_command_has_started(
     stack: Stack, served: Serve, pack: Path, policy_environment: Path
 ) -> None:
     python = policy_environment / "bin" / "python"
-    server = served(python, policies.SERVER, *policies.SHARED_MODULES)
+    server = served(python, *policies.SHARED_MODULES)
     stack.program(PASSWORD, length=8)
     refused = stack.preview(f"--policy-pack={pack}")
     assert (pack / "parent").read_text() == str(server)

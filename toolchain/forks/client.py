@@ -5,8 +5,8 @@ asked to end passes that on and ends after its plugin; if it is killed, so is th
 server answers, the client becomes the plugin itself.
 
 The clients of the program and of its policies (language_host/program.py and policies.py) do the
-same with servers of their own. Their forks cannot be asked to end, so these clients end at a
-signal, and their forks are killed.
+same. Their forks cannot be asked to end, so these clients end at a signal, and their forks are
+killed.
 
 It runs without `site` and imports as little as possible, because that is repeated a dozen times in
 each preview: `_socket` and `_signal` are `socket` and `signal` without their enumerations.
@@ -19,14 +19,13 @@ import select
 import stat
 import sys
 
-# The variable with the process that may have started servers for Pulumi's plugins.
+# The variable with the process that may have started servers for the Pulumi that it runs.
 COMMAND = "SLIPWAY_COMMAND"
 HAND_OVER_S = 10.0  # time for a server's imports
 END_SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
 STANDARD_INPUT = 0
 OUTPUTS = (1, 2)
 ALL_STREAMS = (STANDARD_INPUT, *OUTPUTS)
-PLUGINS = "plugins"  # the name of their server
 SIZE_BYTES = 8
 STATUS_BYTES = 2  # an exit status, or the number of a signal below zero
 STARTED = b"."
@@ -83,18 +82,18 @@ def server_of_run() -> _socket.socket | None:
     """A connection to the server of the command that runs Pulumi, else to Pulumi's own, which is
     started if there is none; None if no server can be used."""
     try:
-        pulumi = address_of(os.getppid(), PLUGINS)
-        return server_of_command(PLUGINS) or _connected(pulumi) or _started(os.getppid(), pulumi)
+        pulumi = address_of(os.getppid())
+        return server_of_command() or _connected(pulumi) or _started(os.getppid(), pulumi)
     except OSError:  # a sandbox or an old kernel lacks what a server needs
         return None
 
 
-def server_of_command(name: str) -> _socket.socket | None:
-    """A connection to the server of this name and interpreter that the command which runs Pulumi
-    has started; None without one."""
+def server_of_command() -> _socket.socket | None:
+    """A connection to the server with this interpreter of the command that runs Pulumi; None
+    without one."""
     command = os.environ.get(COMMAND)
     try:
-        return _connected(address_of(int(command), name)) if command else None
+        return _connected(address_of(int(command))) if command else None
     except (OSError, ValueError):
         return None
 
@@ -133,13 +132,13 @@ def _started(owner: int, address: str) -> _socket.socket | None:
     return connection
 
 
-def address_of(owner: int, name: str) -> str:
-    """One address per owner (a process), name, checkout and interpreter. It is abstract, because a
-    path could be too long."""
+def address_of(owner: int) -> str:
+    """One address per owner (a process), checkout and interpreter. It is abstract, because a path
+    could be too long."""
     # Not followed: the interpreter of a virtual environment is a link to one that others share.
     files = (os.stat(__file__), os.lstat(sys.executable))  # noqa: PTH116
     found = "-".join(f"{file.st_dev}-{file.st_ino}" for file in files)
-    return f"\0slipway-{name}-{mounts_of('self')}-{owner}-{found}"
+    return f"\0slipway-forks-{mounts_of('self')}-{owner}-{found}"
 
 
 def is_ours(connection: _socket.socket) -> bool:

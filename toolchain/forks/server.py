@@ -4,16 +4,19 @@ A run starts a dozen plugins, one after the other, and each would import gRPC an
 forks save the waiting and 12 % of a preview's processor time. So Pulumi starts small clients
 (client.py), each of which asks the run's server for a fork.
 
-`slipway up` and `preview` start the server while they plan, and own it; otherwise Pulumi's first
-client starts it, and Pulumi owns it. They start further ones, whose forks are the program and, in a
-preview, the policies. A server ends with its last fork once its owner has ended, or 2 s after its
-last fork: a later Pulumi of the same owner has a server of its own.
+`slipway up` and `preview` start the server while they plan, and own it: a fork of theirs, which has
+most of the program's modules already and runs the program, too. A preview starts another one for
+the policies, which have an interpreter of their own. Without such a command, Pulumi's first client
+starts a server for plugins, and Pulumi owns it. A server ends with its last fork once its owner has
+ended, or 2 s after its last fork: a later Pulumi of the same owner has a server of its own.
 """
 
 import atexit
 import contextlib
 import ctypes
+import gc
 import importlib
+import io
 import os
 import select
 import signal
@@ -21,6 +24,7 @@ import socket
 import sys
 import threading
 from collections.abc import Sequence
+from typing import TextIO
 
 from toolchain.forks.client import (
     ALL_STREAMS,
@@ -32,44 +36,75 @@ from toolchain.forks.client import (
     is_ours,
 )
 
-# Modules that the plugins' server imports before its first fork; the first makes the others cheap.
-SHARED_MODULES = (
+# What a server imports for plugins; the first makes the others cheap where there is no SDK.
+PLUGIN_MODULES = (
     "toolchain.protocol_alone",
     "toolchain.plugins.provider",
     "toolchain.language_host.main",
 )
 # Pulumi asks one language host for its version, and starts the one it uses after that has ended.
 LINGER_MS = 2000
+NUMBER_OF_STREAMS = 3  # standard input, output and error
 PR_SET_PDEATHSIG = 1  # of prctl(2)
 
 
-def main(owner: int, name: str, modules: Sequence[str]) -> None:
-    """Be the server of `owner`, a process, unless it has one of this name and interpreter."""
+def fork_into_server(*modules: str) -> None:
+    """Start a server that owns what this process has imported, and is owned by it; `modules` are
+    imported in addition. No other thread may be running."""
+    owner = os.getpid()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()  # or the server's forks would write it as well
+    if os.fork():
+        return
+    try:
+        atexit._clear()  # they are this process's, not its forks'
+        os.closerange(NUMBER_OF_STREAMS, os.sysconf("SC_OPEN_MAX"))
+        sys.stdout = _unbuffered(sys.stdout)
+        main(owner, modules)
+    finally:
+        os._exit(0)
+
+
+def _unbuffered(stream: TextIO) -> TextIO:
+    """The stream as `python -u` opens it."""
+    file = io.FileIO(stream.fileno(), "w", closefd=False)
+    return io.TextIOWrapper(
+        file, encoding=stream.encoding, errors=stream.errors, write_through=True
+    )
+
+
+def main(owner: int, modules: Sequence[str]) -> None:
+    """Be the server of `owner`, a process, unless it has one with this interpreter."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as listener:
         descriptor = os.pidfd_open(owner)
-        listener.bind(address_of(owner, name))
+        listener.bind(address_of(owner))
         serve(listener.detach(), descriptor, modules)
 
 
-def serve(listener: int, owner: int, modules: Sequence[str] = SHARED_MODULES) -> None:
+def serve(listener: int, owner: int, modules: Sequence[str] = PLUGIN_MODULES) -> None:
     """Serve clients in a session of its own until the end.
 
     Args:
         listener: the descriptor of a socket that is bound to the server's address.
         owner: a pidfd, which is readable once the owner has ended.
-        modules: imported before the first fork.
+        modules: imported before the first fork. One that cannot be imported fails again in the fork
+            that needs it, which says why.
     """
     with contextlib.suppress(PermissionError):  # it leads one already
         os.setsid()  # signals to the owner's process group are not meant for the server
     os.chdir("/")
     nothing = os.open(os.devnull, os.O_RDWR)
-    for number in range(3):
+    for number in range(NUMBER_OF_STREAMS):
         os.dup2(nothing, number)
     os.close(nothing)
     taken = socket.socket(fileno=listener)
     taken.listen()  # in this process, because clients see the credentials of the one that listened
+    gc.disable()  # nearly all that is imported stays
     for module in modules:
-        importlib.import_module(module)
+        with contextlib.suppress(Exception):
+            importlib.import_module(module)
+    gc.freeze()
+    gc.enable()
     _Server(taken, owner).serve()
 
 
@@ -206,4 +241,4 @@ def _take_over(client: socket.socket) -> tuple[str, list[str]]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], sys.argv[3:] or SHARED_MODULES)
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -7,7 +7,6 @@ import runpy
 import sys
 
 MODULE = "toolchain.language_host.policies"
-SERVER = "policies"
 # What a pack's process imports before the pack: the SDK of its own environment.
 SHARED_MODULES = ("pulumi.runtime", "pulumi_policy", MODULE)
 
@@ -27,4 +26,4 @@ if __name__ == "__main__":
 
     from toolchain.forks.client import ALL_STREAMS, run, server_of_command
 
-    run(server_of_command(SERVER), MODULE, sys.argv[1:], streams=ALL_STREAMS)
+    run(server_of_command(), MODULE, sys.argv[1:], streams=ALL_STREAMS)

@@ -1,13 +1,12 @@
-"""What the language host starts for a program: a client whose fork of the program's server, which
-has imported what the program imports first, runs it (executor.py). Without that server, which
-`slipway up` and `preview` start while they plan, it is the program's process itself.
+"""What the language host starts for a program: a client of the server that `slipway up` and
+`preview` start while they plan. That has imported what the program imports first, and its fork runs
+the program (executor.py). Without a server this is the program's process itself.
 """
 
 import os
 import sys
 
 EXECUTOR = "toolchain.language_host.executor"
-SERVER = "program"
 
 if __name__ == "__main__":
     # Not pathlib: see forks/client.py.
@@ -15,4 +14,4 @@ if __name__ == "__main__":
 
     from toolchain.forks.client import ALL_STREAMS, run, server_of_command
 
-    run(server_of_command(SERVER), EXECUTOR, sys.argv[1:], streams=ALL_STREAMS)
+    run(server_of_command(), EXECUTOR, sys.argv[1:], streams=ALL_STREAMS)

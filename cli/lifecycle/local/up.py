@@ -20,7 +20,7 @@ from cli.machine import checks
 from cli.machine.preparation import empty_cache, fill_cache
 from cli.planning import must_be_valid_now, warn_of_certificate
 from cli.progress import Phases
-from cli.protocols.probe import QUESTION, STREAMED_TOKENS, Probe, ask
+from cli.protocols.probe import QUESTION, STREAMED_TOKENS, Probe, ask, import_protocols
 from cli.pulumi.authorities import must_follow, must_sign_now
 from cli.pulumi.locks import exclusive
 from cli.pulumi.plugins import describe, known_kind, prepare_plugins
@@ -90,7 +90,10 @@ def _bring_up(
         _restart(environment)
     applied = record(environment, plan)
     with phases.phase("pulumi", "resources"):
-        pulumi.up(log=environment.logs / "pulumi.log")
+        pulumi.up(
+            log=environment.logs / "pulumi.log",
+            meanwhile=lambda: import_protocols(applied.models),
+        )
     return applied
 
 

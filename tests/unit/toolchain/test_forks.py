@@ -132,10 +132,14 @@ def test_the_server_ends_with_pulumi() -> None:
 
 
 SLIPWAY = f"""
-import os, psutil, subprocess, sys, time
+import atexit, os, psutil, subprocess, sys, time
 from pathlib import Path
 from cli.pulumi import plugins
-plugins.start_server(Path(sys.executable), "plugins")
+from toolchain.forks.server import PLUGIN_MODULES
+marker = open(os.devnull)
+atexit.register(print, "the command ends", flush=True)
+print("planned")
+plugins.fork_into_server("pulumi", *PLUGIN_MODULES)
 (server,) = psutil.Process().children()
 def listens():
     lines = open("/proc/net/unix").read().splitlines()
@@ -160,15 +164,19 @@ def test_plugins_are_forks_of_the_server_of_the_command_that_runs_pulumi(tmp_pat
         text=True,
         check=True,
     )
-    plugin, server = done.stdout.splitlines()
+    # What the command has open and has not written yet is not its server's.
+    planned, plugin, server, end = done.stdout.splitlines()
+    assert (planned, end) == ("planned", "the command ends")
     assert json.loads(plugin)["server"] == int(server)
+    of_pulumi = json.loads(as_pulumi("subprocess.run(COMMAND, input='')"))
+    assert json.loads(plugin)["open"] == of_pulumi["open"]
     must_end(int(server))
 
 
 def test_a_command_has_one_server() -> None:
     """The other ends at once, and the first with the command."""
     with subprocess.Popen(["sleep", "infinity"]) as owner:
-        command = [sys.executable, "-m", "toolchain.forks.server", str(owner.pid), "x"]
+        command = [sys.executable, "-m", "toolchain.forks.server", str(owner.pid), "json"]
         servers = [subprocess.Popen(command, cwd=CHECKOUT) for _ in range(2)]
         ends = {os.pidfd_open(server.pid): server for server in servers}
         ended = select.select(ends, [], [], HANG_S)[0]
@@ -183,11 +191,11 @@ def test_an_interpreter_has_a_server_of_its_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Two virtual environments of one Python, which link to the same file."""
-    ours = fork_client.address_of(1, "plugins")
+    ours = fork_client.address_of(1)
     other = tmp_path / "python"
     other.symlink_to(Path(sys.executable).resolve())
     monkeypatch.setattr(sys, "executable", str(other))
-    assert fork_client.address_of(1, "plugins") != ours
+    assert fork_client.address_of(1) != ours
 
 
 @pytest.mark.parametrize("named", ["", "no number", "1"])
@@ -195,7 +203,7 @@ def test_a_command_without_a_server_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch, named: str
 ) -> None:
     monkeypatch.setenv(fork_client.COMMAND, named)
-    assert fork_client.server_of_command("plugins") is None
+    assert fork_client.server_of_command() is None
 
 
 @pytest.mark.parametrize(
@@ -231,7 +239,7 @@ def test_a_server_of_another_user_or_container_is_not_asked(
     client: Client, monkeypatch: pytest.MonkeyPatch, differing: str
 ) -> None:
     monkeypatch.setattr(os, "getppid", os.getpid)  # this process is a client of the same Pulumi
-    address = fork_client.address_of(os.getpid(), "plugins")
+    address = fork_client.address_of(os.getpid())
     monkeypatch.setattr(fork_client, "address_of", lambda *_: address)
     connection = fork_client.server_of_run()
     assert connection is not None

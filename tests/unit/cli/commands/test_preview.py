@@ -75,7 +75,7 @@ def test_the_servers_of_plugins_and_policies_start_with_a_preview_that_runs_pulu
 ) -> None:
     put_state_of_a_cluster(environment)
     servers = list[str]()
-    for name in ("start_servers", "start_policy_server"):
+    for name in ("fork_plugins_and_program", "start_policy_server"):
         monkeypatch.setattr(preview, name, lambda of: servers.append(of.name))
     monkeypatch.setattr(preview, "_show_offline", lambda *_, **__: None)
     assert runner.invoke(app, ["preview", "-s", environment.name, *arguments]).exit_code == 0

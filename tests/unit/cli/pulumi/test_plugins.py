@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -292,15 +292,14 @@ def _fails_with(number: int) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize(("kind", "started"), [("registry-only", 1), ("official", 0), (None, 0)])
-def test_only_registry_only_plugins_and_their_program_have_servers(
+def test_only_registry_only_plugins_and_their_program_have_a_server(
     environment: Environment, monkeypatch: pytest.MonkeyPatch, kind: str | None, started: int
 ) -> None:
-    servers = list[list[str]]()
+    servers = list[Sequence[str]]()
     monkeypatch.setattr(plugins, "known_kind", lambda _: kind)
-    monkeypatch.setattr(plugins.subprocess, "Popen", lambda command, **_: servers.append(command))
+    monkeypatch.setattr(plugins, "fork_into_server", lambda *modules: servers.append(modules))
     program = "import pulumi\nfrom stacks.platform import Platform\nNOW = 1\nimport later\n"
     (environment.checkout / "__main__.py").write_text(program)
-    plugins.start_servers(environment)
-    owned = [command[command.index(str(os.getpid())) + 1 :] for command in servers]
-    executor = "toolchain.language_host.executor"
-    assert owned == [["plugins"], ["program", "pulumi", "stacks.platform", executor]][: 2 * started]
+    plugins.fork_plugins_and_program(environment)
+    first = ("pulumi", "pulumi", "stacks.platform", "toolchain.language_host.executor")
+    assert [each[:4] for each in servers] == [first] * started

@@ -74,6 +74,14 @@ def test_up_applies_without_questions_and_keeps_the_whole_output(
     assert shown.out == ""
 
 
+def test_what_is_to_happen_meanwhile_happens_while_pulumi_runs(
+    stand_in: StandIn, tmp_path: Path
+) -> None:
+    happened = tmp_path / "happened"
+    stand_in.does(f"for i in $(seq 6000); do [ -e {happened} ] && exit 0; sleep 0.01; done; exit 1")
+    stand_in.pulumi.up(log=stand_in.log, meanwhile=happened.touch)
+
+
 def test_a_failed_update_is_a_failure_that_names_the_log(stand_in: StandIn) -> None:
     stand_in.does("exit 255")
     with pytest.raises(CliError, match=r"pulumi\.log") as failed:
