@@ -30,7 +30,8 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
 RESTARTED_JOBS = {f"{kind}-{edge}" for edge in EDGES for kind in ("xds", "envoy")}
 RESTARTED_JOBS |= {f"envoy-{edge}-address" for edge in EDGES}
 RESTARTED_UNITS = {f"slipway-hosts-{name}.service" for name in ("workload-keys", "log-collectors")}
-CREATED = {f"Command {job}-serves" for job in ("xds-edge-0", "xds-edge-1", "envoy-edge-0")}
+WAITED_FOR = ("xds-edge-0", "xds-edge-1", "envoy-edge-0", "envoy-edge-0-address")
+CREATED = {f"Command {job}-serves" for job in WAITED_FOR}
 MODELS_PATH, COMPLETIONS = "/v1/models", "/v1/completions"
 
 
