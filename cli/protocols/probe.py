@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from cli.applied import Applied, AppliedModel
@@ -41,9 +42,11 @@ def ask(applied: Applied, model: AppliedModel, *, max_tokens: int) -> Probe:
 
 
 def import_protocols(models: Iterable[AppliedModel]) -> None:
-    """Imports early what `ask` needs for these models: a quarter of a second for Triton's."""
+    """Imports early what `ask` needs for these models: a quarter of a second for Triton's. What
+    cannot be imported is left to `ask`, which fails by it."""
     if any("grpc" in model.protocols for model in models):
-        from cli.protocols import triton_grpc  # noqa: F401, PLC0415
+        with suppress(ImportError):
+            from cli.protocols import triton_grpc  # noqa: F401, PLC0415
 
 
 async def _ask(applied: Applied, model: AppliedModel, max_tokens: int) -> Probe:

@@ -90,7 +90,7 @@ def prepare_plugins(environment: Environment) -> Kind:
 
 def fork_plugins_and_program(environment: Environment) -> None:
     """Starts the server that forks registry-only plugins and the program, because their imports
-    take as long as planning. It is a fork of this process, which has imported half of them.
+    take as long as planning. It is a fork of this process, which has done half of them.
     Without it, Pulumi's first plugin starts one for plugins, and the program imports for itself."""
     if known_kind(environment) != "registry-only":
         return

@@ -4,11 +4,11 @@ A run starts a dozen plugins, one after the other, and each would import gRPC an
 forks save the waiting and 12 % of a preview's processor time. So Pulumi starts small clients
 (client.py), each of which asks the run's server for a fork.
 
-`slipway up` and `preview` start the server while they plan, and own it: a fork of theirs, which has
-most of the program's modules already and runs the program, too. A preview starts another one for
-the policies, which have an interpreter of their own. Without such a command, Pulumi's first client
-starts a server for plugins, and Pulumi owns it. A server ends with its last fork once its owner has
-ended, or 2 s after its last fork: a later Pulumi of the same owner has a server of its own.
+`slipway up` and `preview` start the server before they plan, and own it: a fork of theirs, which
+has half of the program's modules already and runs the program, too. A preview starts another one
+for the policies, which have an interpreter of their own. Without such a command, Pulumi's first
+client starts a server for plugins, and Pulumi owns it. A server ends with its last fork once its
+owner has ended. Pulumi's also ends 2 s after its last fork, because its owner may be no Pulumi.
 """
 
 import atexit
@@ -24,10 +24,11 @@ import socket
 import sys
 import threading
 from collections.abc import Sequence
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 from toolchain.forks.client import (
     ALL_STREAMS,
+    END_SIGNALS,
     SIZE_BYTES,
     STANDARD_INPUT,
     STARTED,
@@ -49,75 +50,103 @@ PR_SET_PDEATHSIG = 1  # of prctl(2)
 
 
 def fork_into_server(*modules: str) -> None:
-    """Start a server that owns what this process has imported, and is owned by it; `modules` are
-    imported in addition. No other thread may be running."""
+    """Start a server that is owned by this process and has what it has imported; `modules` are
+    imported in addition. No other thread may be running. Where no server can be started, clients
+    do without."""
     owner = os.getpid()
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None if it is closed
         stream.flush()  # or the server's forks would write it as well
-    if os.fork():
-        return
+    signal.pthread_sigmask(signal.SIG_BLOCK, END_SIGNALS)  # the server must not handle one
     try:
-        atexit._clear()  # they are this process's, not its forks'
-        os.closerange(NUMBER_OF_STREAMS, os.sysconf("SC_OPEN_MAX"))
+        with contextlib.suppress(OSError):
+            if not os.fork():
+                _become_server(owner, modules)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, END_SIGNALS)
+
+
+def _become_server(owner: int, modules: Sequence[str]) -> NoReturn:
+    try:
+        atexit._clear()  # they are the owner's
+        _close_all_streams()
+        # Not `closerange`: some builds of Python close each number up to the limit.
+        for descriptor in {*map(int, os.listdir("/proc/self/fd"))} - {*range(NUMBER_OF_STREAMS)}:  # noqa: PTH208
+            with contextlib.suppress(OSError):  # the listing's own is closed already
+                os.close(descriptor)
         sys.stdout = _unbuffered(sys.stdout)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, END_SIGNALS)
         main(owner, modules)
     finally:
         os._exit(0)
 
 
-def _unbuffered(stream: TextIO) -> TextIO:
+def _unbuffered(stream: TextIO | None) -> TextIO:
     """The stream as `python -u` opens it."""
-    file = io.FileIO(stream.fileno(), "w", closefd=False)
-    return io.TextIOWrapper(
-        file, encoding=stream.encoding, errors=stream.errors, write_through=True
-    )
+    encoding, errors = (stream.encoding, stream.errors) if stream else (None, None)
+    file = io.FileIO(1, "w", closefd=False)
+    return io.TextIOWrapper(file, encoding=encoding, errors=errors, write_through=True)
 
 
 def main(owner: int, modules: Sequence[str]) -> None:
-    """Be the server of `owner`, a process, unless it has one with this interpreter."""
+    """Be the server of `owner`, a command, unless it has one with this interpreter."""
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as listener:
         descriptor = os.pidfd_open(owner)
         listener.bind(address_of(owner))
-        serve(listener.detach(), descriptor, modules)
+        serve(listener.detach(), descriptor, modules, linger_ms=None)
 
 
-def serve(listener: int, owner: int, modules: Sequence[str] = PLUGIN_MODULES) -> None:
+def serve(
+    listener: int,
+    owner: int,
+    modules: Sequence[str] = PLUGIN_MODULES,
+    *,
+    linger_ms: int | None = LINGER_MS,
+) -> None:
     """Serve clients in a session of its own until the end.
 
     Args:
         listener: the descriptor of a socket that is bound to the server's address.
         owner: a pidfd, which is readable once the owner has ended.
-        modules: imported before the first fork. One that cannot be imported fails again in the fork
-            that needs it, which says why.
+        modules: imported before the first fork, up to the first that cannot be imported: the fork
+            that needs that one says why.
+        linger_ms: for how long the server waits for a further client after its last fork; None
+            until its owner has ended.
     """
     with contextlib.suppress(PermissionError):  # it leads one already
         os.setsid()  # signals to the owner's process group are not meant for the server
     os.chdir("/")
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for number in range(NUMBER_OF_STREAMS):
-        os.dup2(nothing, number)
-    os.close(nothing)
+    _close_all_streams()
     taken = socket.socket(fileno=listener)
     taken.listen()  # in this process, because clients see the credentials of the one that listened
     gc.disable()  # nearly all that is imported stays
-    for module in modules:
-        with contextlib.suppress(Exception):
+    with contextlib.suppress(Exception):
+        for module in modules:
             importlib.import_module(module)
     gc.freeze()
     gc.enable()
-    _Server(taken, owner).serve()
+    _Server(taken, owner, linger_ms).serve()
+
+
+def _close_all_streams() -> None:
+    """Opens nothing in their place, so that no other file has their numbers."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in range(NUMBER_OF_STREAMS):
+        os.dup2(nothing, number)
+    if nothing >= NUMBER_OF_STREAMS:
+        os.close(nothing)
 
 
 class _Server:
-    """Forks itself for each client. Ends with the last fork once the owner has ended, or LINGER_MS
-    after it; one that has had no fork yet waits for its owner."""
+    """Forks itself for each client. Ends with the last fork once the owner has ended, or
+    `linger_ms` after it; one that has had no fork yet waits for its owner."""
 
-    def __init__(self, listener: socket.socket, owner: int) -> None:
+    def __init__(self, listener: socket.socket, owner: int, linger_ms: int | None) -> None:
         self._listener = listener
         self._owner = owner
         self._forks: dict[int, tuple[int, socket.socket]] = {}  # pid and client, by pidfd
         self._clients: dict[int, int] = {}  # pidfd, by the descriptor of a live client
-        self._linger_ms: int | None = None  # a command may plan for long before it runs Pulumi
+        self._linger_after_fork_ms = linger_ms
+        self._linger_ms: int | None = None
         self._poll = select.poll()
         for source in (listener, owner):
             self._poll.register(source, select.POLLIN)
@@ -141,7 +170,7 @@ class _Server:
             self._close()
             _become_fork(client)
         if self._linger_ms is None:
-            self._linger_ms = LINGER_MS
+            self._linger_ms = self._linger_after_fork_ms
         ended = os.pidfd_open(pid)
         self._forks[ended] = pid, client
         self._poll.register(ended, select.POLLIN)

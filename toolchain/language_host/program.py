@@ -1,6 +1,6 @@
 """What the language host starts for a program: a client of the server that `slipway up` and
-`preview` start while they plan. That has imported what the program imports first, and its fork runs
-the program (executor.py). Without a server this is the program's process itself.
+`preview` start before they plan. That has imported what the program imports first, and its fork
+runs the program (executor.py). Without a server this is the program's process itself.
 """
 
 import os
