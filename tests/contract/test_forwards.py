@@ -322,7 +322,7 @@ def test_a_silent_server_behind_a_jump_host_is_overtaken(network: Network) -> No
         process.suspend()
     try:
         with reached(network):
-            assert ask(network.plan.operator.consul) == SERVERS["server-0"]
+            assert ask(network.plan.operator.consul) in SERVERS.values()
         assert_closed(network)
     finally:
         for process in silent:
