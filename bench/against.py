@@ -1,7 +1,7 @@
 """This checkout against an earlier revision of it, in alternating pairs, as a markdown table.
 
     .venv/bin/python bench/against.py [--from REVISION] [--pairs 5] [--bar QUANTITY=RATIO ...]
-                                      [--program-only]
+                                      [--only commands|environment|program]
 
 Each side has a folder and a network namespace of its own, so that both `dev` environments can run
 at once: the speed of a machine may change within a minute, and so `up`, `preview` and `plan`
@@ -49,20 +49,21 @@ QUANTITIES = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--from", dest="revision", default=BEFORE_ONE_PLAN)
-    parser.add_argument("--program-only", action="store_true", help="measure the thousand models")
+    parser.add_argument("--only", choices=MEASUREMENTS, help="leave out the other measurements")
     add_arguments(parser, QUANTITIES)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="slw-") as folder:
         before, now = Path(folder, "before"), Path(folder, "now")
         extract(options.revision, before)
         copy_tree(now)
-        if options.program_only:
+        names = [options.only] if options.only else MEASUREMENTS
+        measurements = [each for name in names for each in MEASUREMENTS[name]]
+        if options.only == "program":
             for side in (before, now):  # makes .venv
                 subprocess.run([side / "slipway", "plan"], check=True, capture_output=True)
-            program = Measurement(of=lambda side: program_of(side, *THOUSAND_MODELS))
-            return compare(options, before, now, [program], QUANTITIES)
+            return compare(options, before, now, measurements, QUANTITIES)
         with running(before), running(now):
-            return compare(options, before, now, MEASUREMENTS, QUANTITIES)
+            return compare(options, before, now, measurements, QUANTITIES)
 
 
 @contextmanager
@@ -87,17 +88,20 @@ def alone(side: Path) -> dict[str, float]:
     warm_s = float(json.loads(slipway(side, "up", "--json").splitlines()[-1])["seconds"])
     memory = memory_by_part(side / ".slipway" / "dev")
     others = sum(size for part, size in memory.items() if part != "engines") / MIB
-    return {"warm": warm_s, "memory": others} | program_of(side, *THOUSAND_MODELS)
+    return {"warm": warm_s, "memory": others}
 
 
-MEASUREMENTS = (
-    Measurement(of=lambda side: {"up": seconds(side, "up")}, per_pair=3),
-    Measurement(
-        of=lambda side: {"preview": seconds(side, "preview", "--expect-no-changes")}, per_pair=3
+MEASUREMENTS = {
+    "commands": (
+        Measurement(of=lambda side: {"up": seconds(side, "up")}, per_pair=3),
+        Measurement(
+            of=lambda side: {"preview": seconds(side, "preview", "--expect-no-changes")}, per_pair=3
+        ),
+        Measurement(of=lambda side: {"plan": seconds(side, "plan")}, per_pair=3),
     ),
-    Measurement(of=lambda side: {"plan": seconds(side, "plan")}, per_pair=3),
-    Measurement(of=alone),
-)
+    "environment": (Measurement(of=alone),),
+    "program": (Measurement(of=lambda side: program_of(side, *THOUSAND_MODELS)),),
+}
 
 
 def namespace(side: Path) -> str:
