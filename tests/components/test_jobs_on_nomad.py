@@ -238,7 +238,7 @@ def test_the_autoscaler_scales_a_model_to_the_answer_of_its_query(
         base = f"http://{AUTOSCALER_ADDRESS}:{configuration['http']['bind_port']}"
         with (
             running(command, log, NOMAD_ADDR=f"http://{ADDRESS}:4646") as process,
-            httpx.Client(base_url=base, trust_env=False) as autoscaler,
+            httpx.Client(base_url=base, trust_env=False, timeout=HANG_S) as autoscaler,
         ):
             wait_for(autoscaler, "/v1/health", process, log)
             assert scaled(nomad, job, count=2), log.read_text()[-3000:]

@@ -170,7 +170,7 @@ def serving(
     log = folder / "log"
     with (
         running(command, log, folder=folder, **environment) as process,
-        httpx.Client(verify=client or False, trust_env=False) as asking,
+        httpx.Client(verify=client or False, trust_env=False, timeout=HANG_S) as asking,
     ):
         wait_for(asking, page, process, log)
         yield
@@ -179,7 +179,7 @@ def serving(
 def status(url: str, context: ssl.SSLContext | None = None) -> int | None:
     """Of the answer; None if the connection is refused."""
     try:
-        return httpx.get(url, verify=context or False, trust_env=False).status_code
+        return httpx.get(url, verify=context or False, trust_env=False, timeout=HANG_S).status_code
     except httpx.TransportError:
         return None
 
@@ -244,7 +244,9 @@ def test_plain_text_is_refused(page: str) -> None:
 def test_the_autoscaler_can_only_be_read(
     issued: Issued, autoscaler: Served, method: str, path: str, code: int
 ) -> None:
-    with httpx.Client(verify=issued.client("Prometheus"), trust_env=False) as client:
+    with httpx.Client(
+        verify=issued.client("Prometheus"), trust_env=False, timeout=HANG_S
+    ) as client:
         request = client.build_request(method, autoscaler.url)
         request.url = httpx.URL(autoscaler.url).copy_with(raw_path=path.encode())
         assert client.send(request).status_code == code
@@ -256,7 +258,9 @@ def test_the_autoscaler_asks_prometheus_through_its_proxy(autoscaler: Served) ->
 
     def asked(path: str, headers: Mapping[str, str]) -> httpx.Response:
         url = f"http://{PLAN.autoscaling.autoscaler.host}:{PORTS['prometheus']}{path}"
-        return httpx.post(url, data={"query": "vector(3)"}, headers=headers, trust_env=False)
+        return httpx.post(
+            url, data={"query": "vector(3)"}, headers=headers, trust_env=False, timeout=HANG_S
+        )
 
     answer = asked("/api/v1/query", known)
     assert answer.json()["data"]["result"][0]["value"][1] == "3"

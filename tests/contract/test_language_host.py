@@ -3,7 +3,9 @@
 import json
 import os
 import platform
+import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,7 +22,7 @@ from pulumi.runtime.proto import language_pb2_grpc
 from cli.pulumi.plugins import start_server
 from tests.contract.stack import Stack
 from tests.waiting import HANG_S, until
-from toolchain.forks.client import COMMAND
+from toolchain.forks.client import COMMAND, STATUS_BYTES
 from toolchain.language_host import policies, program
 from toolchain.plugins.install import sdk_version
 from toolchain.prepare import EnvironmentJob, prepare
@@ -96,6 +98,20 @@ def test_a_policy_pack_in_its_own_environment_judges_a_preview(stack: Stack, pac
     assert accepted.ok, accepted.output
 
 
+def wait_for_imports() -> None:
+    """Until each server has ended the fork of a client that asks for nothing: a client that has
+    waited for ten seconds would do the work itself."""
+    names = re.findall(
+        rf"@(slipway-forks-\S+-{os.getpid()}-\S+)", Path("/proc/net/unix").read_text()
+    )
+    for name in set(names):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(HANG_S)
+            client.connect(f"\0{name}")
+            client.shutdown(socket.SHUT_WR)
+            assert client.recv(STATUS_BYTES)
+
+
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch, stack: Stack) -> Iterator[Serve]:
     """Starts a server as a command does that runs the stack's Pulumi; returns once it listens."""
@@ -107,6 +123,7 @@ def served(monkeypatch: pytest.MonkeyPatch, stack: Stack) -> Iterator[Serve]:
             server = running.enter_context(start_server(python, *modules))
             running.callback(server.kill)
             until(lambda: f"-{os.getpid()}-" in Path("/proc/net/unix").read_text())
+            wait_for_imports()
             return server.pid
 
         yield serve

@@ -15,6 +15,7 @@ import pytest
 from tests.contract.agents import MANAGEMENT_TOKEN, Agent
 from tests.contract.jobs import SECOND_NS, sleeper
 from tests.contract.stack import Stack
+from tests.waiting import until
 
 pytestmark = pytest.mark.binaries
 
@@ -94,6 +95,7 @@ def recorded_stack(stack: Stack, nomad: Agent, consul: Agent) -> Iterator[Stack]
     for spec in (jobspec("recorded-plain"), jobspec("recorded-model")):
         submission = {"Source": spec, "Format": "json"}
         nomad.call("POST", "/v1/jobs", json.loads(spec) | {"Submission": submission})
+    until(lambda: len(allocations(nomad)) == 2, "both jobs' allocations")
     text = RECORDED.read_text().replace("<nomad>", nomad.address)
     given = stack.folder / "given.json"
     given.write_text(text.replace("<consul>", consul.address.removeprefix("http://")))

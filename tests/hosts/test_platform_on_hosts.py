@@ -168,7 +168,7 @@ def test_a_replica_answers_only_over_tls_and_only_those_who_may_ask(checkout: Ch
 
 def test_prometheus_scrapes_every_target_of_every_host(checkout: Checkout) -> None:
     url = f"https://{EDGE}:9090/api/v1/targets?state=active"
-    for attempt in Retrying(stop=stop_after_delay(30), wait=wait_fixed(1), reraise=True):
+    for attempt in Retrying(stop=stop_after_delay(HANG_S), wait=wait_fixed(1), reraise=True):
         with attempt:
             answer = httpx.get(url, verify=operator(checkout))
             targets = answer.json()["data"]["activeTargets"]

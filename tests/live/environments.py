@@ -128,7 +128,11 @@ class Platform:
         """GET of the servers' Nomad API with the operator's token."""
         url = f"{self.nomad_address}/v1/{path}"
         headers = {"X-Nomad-Token": self.token("nomad")}
-        return httpx.get(url, headers=headers, verify=self.operator).raise_for_status().json()
+        return (
+            httpx.get(url, headers=headers, verify=self.operator, timeout=HANG_S)
+            .raise_for_status()
+            .json()
+        )
 
     def watch_nomad(self, path: str, index: int, *, at_most_s: float) -> tuple[Any, int]:
         """(document, its index): returns on a change since `index`, or after `at_most_s`."""
@@ -144,7 +148,11 @@ class Platform:
     def consul(self, path: str) -> Any:
         url = f"{self.consul_address}/v1/{path}"
         headers = {"X-Consul-Token": self.token("consul")}
-        return httpx.get(url, headers=headers, verify=self.operator).raise_for_status().json()
+        return (
+            httpx.get(url, headers=headers, verify=self.operator, timeout=HANG_S)
+            .raise_for_status()
+            .json()
+        )
 
 
 def last_json_line(output: str) -> dict[str, Any]:

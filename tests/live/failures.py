@@ -389,7 +389,9 @@ def _forgotten_policies(status: dict[str, Any], processes: list[Process]) -> Ite
         yield "the autoscaler does not run"
     for process in autoscalers:
         try:
-            text = httpx.get(f"http://{_listens_at(process.pid)}/v1/metrics?format=prometheus").text
+            text = httpx.get(
+                f"http://{_listens_at(process.pid)}/v1/metrics?format=prometheus", timeout=HANG_S
+            ).text
         except (httpx.HTTPError, psutil.Error) as error:  # it starts or ends
             yield f"the autoscaler does not answer: {error!r}"
             continue

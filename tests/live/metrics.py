@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from tests.live.environments import Platform
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 LOOK_S = 0.5  # Prometheus sends no notification of a scrape
 
@@ -29,6 +29,6 @@ def wait_for(platform: Platform, query: str) -> None:
 
 def _get(platform: Platform, path: str, parameters: dict[str, str]) -> dict[str, Any]:
     url = f"{platform.edge(9090)}/api/v1/{path}"
-    answer = httpx.get(url, params=parameters, verify=platform.operator)
+    answer = httpx.get(url, params=parameters, verify=platform.operator, timeout=HANG_S)
     found: dict[str, Any] = answer.raise_for_status().json()["data"]
     return found

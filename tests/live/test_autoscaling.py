@@ -10,7 +10,7 @@ import pytest
 from tests.live.environments import Platform
 from tests.live.models import job_of_each_model, serving, wait_for_count
 from tests.live.streaming import PROTOCOLS, Load
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 pytestmark = pytest.mark.live
 
@@ -55,7 +55,7 @@ def _wait_until_both_get_requests(platform: Platform, job: str) -> None:
 def _busy_replicas(platform: Platform, job: str) -> dict[str, set[int]]:
     """By protocol: the ports of the replicas that Envoy has sent requests to."""
     url = f"{platform.edge(9901)}/clusters"
-    answer = httpx.get(url, params={"format": "json"}, verify=platform.operator)
+    answer = httpx.get(url, params={"format": "json"}, verify=platform.operator, timeout=HANG_S)
     clusters = answer.json()["cluster_statuses"]
     hosts = {cluster["name"]: cluster.get("host_statuses", []) for cluster in clusters}
     return {

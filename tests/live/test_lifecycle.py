@@ -25,6 +25,7 @@ from tests.live.footprint import NOTHING, files_beside, footprint, scratch, shar
 from tests.live.interruptions import PHASES, interrupt_up
 from tests.live.processes import processes_of
 from tests.live.streaming import Load, grpc_stream, openai_stream
+from tests.waiting import HANG_S, until
 from toolchain.settings import default_cache
 
 pytestmark = pytest.mark.live
@@ -64,7 +65,8 @@ def test_a_second_environment_comes_and_goes_and_the_first_does_not_notice(
     before = asyncio.run(settled(watched))
     load, shared = asyncio.run(come_and_go())
     assert load.failures == []
-    assert list(watched.strength().lacks(before)) == []
+    # Prometheus calls a target down that is late once.
+    until(lambda: not list(watched.strength().lacks(before)), "the whole platform", pause_s=1)
     assert footprint(second, shared) == {**NOTHING, "mounts": mounts_before}
     assert files_beside(second) == files_before
     assert list(temporary.iterdir()) == []
@@ -106,6 +108,7 @@ def test_jobs_stopped_by_hand_are_drift_and_run_again_after_up(standing: Platfor
             f"{standing.nomad_address}/v1/job/{job}",
             headers={"X-Nomad-Token": standing.token("nomad")},
             verify=standing.operator,
+            timeout=HANG_S,
         ).raise_for_status()
     seen = json.loads(standing.slipway("preview", "--json").stdout)
     changed = {

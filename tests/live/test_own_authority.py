@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 import yaml
 from cryptography import x509
-from tenacity import Retrying, stop_after_delay, wait_fixed
 
 from tests.live.environments import SMALL_MODELS, Platform, copy_tree, write_environment
 from tests.live.processes import processes_of
 from tests.live.streaming import Load
 from tests.unit.certificates.own_authorities import Made, intermediate
-from tests.waiting import HANG_S
+from tests.waiting import HANG_S, until
 
 pytestmark = pytest.mark.live
 
@@ -58,12 +57,16 @@ def put(platform: Platform, authorities: list[Any]) -> None:
 
 
 def issuers(platform: Platform) -> set[str]:
-    """Of what Consul, Nomad, Envoy's statistics, the control plane and Prometheus show."""
+    """Of what Consul, Nomad, Envoy's statistics, the control plane and Prometheus show; empty while
+    one of them starts again."""
     host = platform.edge(1).removeprefix("https://").rpartition(":")[0]
     places = [(f"{platform.network}.1", port) for port in (8501, 4646, 4645)]
     places += [(f"{platform.network}.16", port) for port in (8501, 4646)]
     places += [(host, port) for port in (9090, 18001, 8081)]
-    shown = (ssl.get_server_certificate(place, timeout=HANG_S).encode() for place in places)
+    try:
+        shown = [ssl.get_server_certificate(place, timeout=HANG_S).encode() for place in places]
+    except OSError:
+        return set()
     return {x509.load_pem_x509_certificate(each).issuer.rfc4514_string() for each in shown}
 
 
@@ -80,9 +83,7 @@ def test_it_takes_over_and_loses_no_stream(secured: Platform, authorities: list[
     assert load.failures == []
     assert len(load.answers["sim-a"]) > 20
     # Nomad writes what has changed into the files of tasks within some seconds.
-    for attempt in Retrying(stop=stop_after_delay(30), wait=wait_fixed(1), reraise=True):
-        with attempt:
-            assert issuers(secured) == {"CN=issuing"}
+    until(lambda: issuers(secured) == {"CN=issuing"}, "the new authority everywhere", pause_s=1)
     secured.slipway("preview", "--expect-no-changes")
 
 

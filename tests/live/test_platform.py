@@ -20,7 +20,7 @@ from tests.live.metrics import targets, values, wait_for
 from tests.live.models import backends, job_of_each_model, jobs, serving
 from tests.live.processes import processes_of
 from tests.live.streaming import Load, grpc_stream, openai_stream
-from tests.waiting import HANG_S
+from tests.waiting import HANG_S, until
 
 pytestmark = pytest.mark.live
 
@@ -39,23 +39,23 @@ def test_up_ends_with_an_answer_from_the_model(platform: Platform) -> None:
 
 
 @pytest.mark.parametrize("name", ["smollm2", "small"])
-async def test_the_real_model_streams_paris_token_by_token_over_sse(
+async def test_the_real_model_streams_paris_in_pieces_over_sse(
     platform: Platform, name: str
 ) -> None:
     answer = await openai_stream(platform.http, name, QUESTION)
     assert answer.error is None
     assert "Paris" in answer.text
-    assert len(answer.arrived_s) >= 5
+    assert len(answer.arrived_s) > 1  # a busy engine sends several tokens in one piece
 
 
 @pytest.mark.parametrize("name", ["smollm2", "small"])
-async def test_the_real_model_streams_paris_token_by_token_over_grpc(
+async def test_the_real_model_streams_paris_in_pieces_over_grpc(
     platform: Platform, name: str
 ) -> None:
     answer = await grpc_stream(platform.grpc, name, QUESTION)
     assert answer.error is None
     assert "Paris" in answer.text
-    assert len(answer.arrived_s) >= 5
+    assert len(answer.arrived_s) > 1  # a busy engine sends several tokens in one piece
 
 
 def test_an_openai_client_lists_the_models_and_chats(platform: Platform) -> None:
@@ -82,14 +82,18 @@ async def test_an_unknown_model_is_refused_with_an_error_that_names_it(platform:
 @pytest.mark.parametrize("path", ["jobs", "nodes", "allocations", "agent/self"])
 def test_nomad_refuses_a_request_without_a_token(platform: Platform, path: str) -> None:
     assert platform.nomad(path)  # it exists
-    refused = httpx.get(f"{platform.nomad_address}/v1/{path}", verify=platform.operator)
+    refused = httpx.get(
+        f"{platform.nomad_address}/v1/{path}", verify=platform.operator, timeout=HANG_S
+    )
     assert refused.status_code == 403, refused.text
 
 
 @pytest.mark.parametrize("path", ["kv/slipway/routes/smollm2", "acl/tokens", "agent/self"])
 def test_consul_refuses_a_request_without_a_token(platform: Platform, path: str) -> None:
     assert platform.consul(path)
-    refused = httpx.get(f"{platform.consul_address}/v1/{path}", verify=platform.operator)
+    refused = httpx.get(
+        f"{platform.consul_address}/v1/{path}", verify=platform.operator, timeout=HANG_S
+    )
     assert refused.status_code == 403, refused.text
 
 
@@ -100,7 +104,7 @@ def test_nothing_is_changed_without_a_token(platform: Platform) -> None:
         (platform.nomad_address, f"job/{job}"),
         (platform.consul_address, route),
     ):
-        refused = httpx.delete(f"{address}/v1/{path}", verify=platform.operator)
+        refused = httpx.delete(f"{address}/v1/{path}", verify=platform.operator, timeout=HANG_S)
         assert refused.status_code == 403
     assert platform.consul(route) == before
     assert job_of_each_model(platform)["sim-a"] == job
@@ -129,10 +133,14 @@ def test_no_part_of_the_platform_answers_without_a_certificate(
 def test_the_autoscaler_answers_prometheus_and_its_own_node_only(platform: Platform) -> None:
     address = platform.edge(8081)
     assert not _first_byte(address.removeprefix("https://"), platform.operator)
-    (target,) = [t for t in targets(platform) if t["scrapeUrl"].startswith(address)]
-    assert target["health"] == "up", target["lastError"]
-    checks = platform.consul("health/checks/nomad-autoscaler")
-    assert [check["Status"] for check in checks] == ["passing", "passing"]
+
+    def answers() -> bool:
+        (target,) = [t for t in targets(platform) if t["scrapeUrl"].startswith(address)]
+        checks = platform.consul("health/checks/nomad-autoscaler")
+        passing = [check["Status"] for check in checks] == ["passing", "passing"]
+        return passing and bool(target["health"] == "up")
+
+    until(answers, "the autoscaler's answers", pause_s=1)
 
 
 def _first_byte(address: str, context: ssl.SSLContext) -> bytes:
@@ -153,12 +161,12 @@ def _first_byte(address: str, context: ssl.SSLContext) -> bytes:
 def test_nobody_ends_envoy_over_its_metrics_port(platform: Platform) -> None:
     metrics = platform.edge(9901)
     before = _envoy(platform)
-    with httpx.Client(verify=platform.operator) as client:
+    with httpx.Client(verify=platform.operator, timeout=HANG_S) as client:
         for path in ("quitquitquit", "healthcheck/fail", "drain_listeners", "config_dump"):
             for method in ("GET", "POST"):
                 assert client.request(method, f"{metrics}/{path}").status_code == 404, path
         assert client.get(f"{metrics}/ready").text == "LIVE\n"
-    assert httpx.get(f"{platform.http}/healthz").status_code == 200
+    assert httpx.get(f"{platform.http}/healthz", timeout=HANG_S).status_code == 200
     assert _envoy(platform) == before
 
 
@@ -167,7 +175,7 @@ def test_envoys_own_user_reaches_its_whole_admin_interface_over_a_socket(
 ) -> None:
     admin = Path(f"/proc/{_envoy(platform)}/cwd/admin.sock")
     assert stat.S_IMODE(admin.stat().st_mode) == 0o600
-    with httpx.Client(transport=httpx.HTTPTransport(uds=str(admin))) as client:
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(admin)), timeout=HANG_S) as client:
         assert client.get("http://envoy/server_info").json()["state"] == "LIVE"
 
 
@@ -275,9 +283,11 @@ def test_status_without_options_is_a_table_of_the_same(platform: Platform) -> No
 
 
 def test_prometheus_scrapes_every_part(platform: Platform) -> None:
+    def all_up() -> bool:  # one that is late once is down until the next scrape
+        return all(target["health"] == "up" for target in targets(platform))
+
+    until(all_up, "every target", pause_s=1)
     found = targets(platform)
-    down = [f"{t['scrapeUrl']}: {t['lastError']}" for t in found if t["health"] != "up"]
-    assert down == []
     agents = {
         (t["labels"]["job"], t["labels"]["node"]) for t in found if "service" not in t["labels"]
     }
@@ -335,5 +345,6 @@ def test_a_preview_after_a_scale_action_has_no_changes(platform: Platform) -> No
         headers={"X-Nomad-Token": platform.token("nomad")},
         json={"Count": 3, "Target": {"Group": "replica"}, "Message": "test"},
         verify=platform.operator,
+        timeout=HANG_S,
     ).raise_for_status()
     platform.slipway("preview", "--expect-no-changes")

@@ -63,5 +63,5 @@ def test_a_named_tool_is_called_in_pieces_with_arguments_of_its_schema(
     calls = [call.function for delta in deltas for call in delta.tool_calls or []]
     pieces = [call.arguments for call in calls if call and call.arguments]
     assert [call.name for call in calls if call and call.name] == ["remember_city"]
-    assert len(pieces) >= 3
+    assert len(pieces) > 1
     jsonschema.validate(json.loads("".join(pieces)), CITY)

@@ -78,7 +78,7 @@ def test_sigterm_ends_one_that_waits_for_its_ports() -> None:
 
 
 def test_sigterm_lets_streams_finish_and_answers_new_requests_meanwhile() -> None:
-    with SimProcess(**SLOWED) as replica:
+    with SimProcess(drain_timeout_s=LONG_S, **SLOWED) as replica:
         connection = start_stream(replica, 1000)
         response = connection.getresponse()
         replica.terminate()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from hangs import HANG_S
 from host.document import Agent
 from host.prerequisites import wait_for_prerequisites
 from program.errors import HostError
@@ -23,7 +25,7 @@ NOMAD_CLIENT = Agent(
     stage=4,
     command=("nomad",),
     ready_url=NOTHING_ANSWERS,
-    ready_timeout_s=1,
+    ready_timeout_s=HANG_S,
     stop_timeout_s=1,
 )
 
@@ -102,7 +104,7 @@ def test_it_gives_up_with_what_is_missing(
     clusters.answers[path] = [[]]
     gave_up = f"nomad on cpu-0: prerequisites: gave up after 1 s: {said}"
     with pytest.raises(HostError, match=gave_up):
-        wait_for_prerequisites(folders, NOMAD_CLIENT)
+        wait_for_prerequisites(folders, replace(NOMAD_CLIENT, ready_timeout_s=1))
 
 
 def test_one_server_that_knows_a_leader_is_enough(clusters: Clusters, folders: Folders) -> None:

@@ -15,6 +15,7 @@ from cluster import FILE_SERVER, Cluster
 from gates.model_job import ModelJob, group_of, leaving, placed
 from gates.protocols import SUFFIXES
 from gates.replica_exchange import registered
+from hangs import HANG_S
 from program.http_json import Api
 from program.waiting import wait_until
 
@@ -119,7 +120,7 @@ def gate_variables(cluster: Cluster, spec: str, **changes: Any) -> dict[str, Any
         "surge": 0,
         "min_replicas": 2,
         "max_replicas": 4,
-        "deadline_s": 30,
+        "deadline_s": HANG_S,
         "nomad": cluster.address(1, 4646),
         "consul": cluster.consul_address(),
     }
@@ -135,6 +136,17 @@ def gate(cluster: Cluster, spec: str, **changes: Any) -> subprocess.CompletedPro
 def serving(consul: Api) -> list[str]:
     """Allocations that answer by both protocols."""
     return _by_both_protocols(consul, "?passing=1")
+
+
+def wait_for_serving(consul: Api, allocations: Iterable[str]) -> None:
+    """Until these answer, and no others: one late answer takes an allocation away for a moment."""
+    wanted = sorted(allocations)
+
+    def others() -> str | None:
+        found = serving(consul)
+        return None if found == wanted else f"{found} instead of {wanted}"
+
+    wait_until("all answer", others, HANG_S)
 
 
 def announced(consul: Api) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 from admission.introduction import Ids, forget_earlier
 from admitted import NODE, POOL, AdmittedCluster
 from cluster import JsonObject, running_cluster
+from hangs import HANG_S
 from program.http_json import Api, ApiError
 from program.waiting import wait_until
 
@@ -75,7 +76,7 @@ def refused_by_nomad(cluster: AdmittedCluster, introduction: str | None) -> None
         wait_until(
             "the refusal",
             lambda: None if "Permission denied" in log.read_text() else "not yet",
-            30,
+            HANG_S,
         )
         assert cluster.nomad(cluster.management["nomad"]).get("/v1/nodes") == []
     finally:

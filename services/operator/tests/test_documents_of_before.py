@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from cluster import BEFORE, GOLDEN, Cluster, running_cluster
-from gate import gate, model_job, serving
+from gate import gate, model_job, replicas, wait_for_serving
 
 pytestmark = pytest.mark.binaries
 
@@ -51,7 +51,7 @@ def test_a_cluster_made_from_them_is_ready_and_serves_a_model(cluster: Cluster) 
     before: dict[str, Any] = cluster.golden("model-sim-ready")
     done = gate(cluster, "0", **{key: before[key] for key in before if key not in names})
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(serving(cluster.consul(cluster.management["consul"]))) == 1
+    wait_for_serving(cluster.consul(cluster.management["consul"]), replicas(nomad, "0"))
 
 
 def test_applied_again_by_todays_programs_they_leave_their_agents_running(cluster: Cluster) -> None:

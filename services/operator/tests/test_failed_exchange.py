@@ -16,8 +16,10 @@ from gate import (
     same_as_before,
     serving,
     start_old,
+    wait_for_serving,
 )
 from gates.model_job import ModelJob, is_reduced
+from hangs import HANG_S
 from program.http_json import Api
 from program.waiting import wait_until
 
@@ -40,7 +42,7 @@ def test_a_spec_that_cannot_start_returns_every_replica_and_can_be_tried_again(
         assert "\n    no such flag\nfix: slipway logs model-m-1 " in done.stderr
         assert fewest() == 2
         assert same_as_before(ModelJob("model-m-0", nomad).document(), before)
-        assert len(serving(consul)) == 3
+        wait_until("three answer", lambda: None if len(serving(consul)) == 3 else "not yet", HANG_S)
         assert replicas(nomad, "1") == {}
 
 
@@ -57,7 +59,7 @@ def test_beside_a_set_that_serves_one_that_cannot_start_stands_down_until_its_ne
         assert "Exit Code: 3; the replicas of the previous spec keep serving\n" in done.stderr
         assert is_reduced(ModelJob("model-m-1", nomad).document())
         wait_until("it has none", lambda: "some" if placed_of(nomad, "1") else None, 60)
-        assert serving(consul) == sorted(old)
+        wait_for_serving(consul, old)
 
 
 def test_a_set_without_another_one_that_serves_is_left_to_come_up(
@@ -85,7 +87,7 @@ def test_a_spec_taken_up_again_that_fails_gives_back_to_the_one_that_served(
     assert done.returncode == 1
     assert "the replicas of model-m-1 serve\n" in done.stderr
     assert same_as_before(ModelJob("model-m-1", nomad).document(), before)
-    assert len(serving(consul)) == 3
+    wait_until("three answer", lambda: None if len(serving(consul)) == 3 else "not yet", HANG_S)
 
 
 def test_a_step_before_the_server_that_fails_is_named_with_its_last_words(
@@ -112,4 +114,4 @@ def test_an_old_spec_that_gave_up_its_last_replica_gets_all_back(
     assert done.stdout.count("a replica of model-m-0 makes room") == 3
     assert "the replicas of model-m-0 serve\n" in done.stderr
     assert same_as_before(ModelJob("model-m-0", nomad).document(), before)
-    assert serving(consul) == sorted(each["ID"] for each in placed_of(nomad, "0"))
+    wait_for_serving(consul, (each["ID"] for each in placed_of(nomad, "0")))

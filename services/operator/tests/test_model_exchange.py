@@ -13,8 +13,10 @@ from gate import (
     same_as_before,
     serving,
     start_old,
+    wait_for_serving,
 )
 from gates.model_job import ModelJob, is_reduced
+from hangs import HANG_S
 from program.http_json import Api
 from program.waiting import wait_until
 
@@ -34,7 +36,7 @@ def test_a_full_node_exchanges_replica_by_replica_and_leaves_others_alone(
     assert done.returncode == 0, done.stdout + done.stderr
     assert fewest() == 2
     assert done.stdout.count("makes room") == 3
-    assert serving(consul) == sorted(replicas(nomad, "1"))
+    wait_for_serving(consul, replicas(nomad, "1"))
     begun = {
         each["ID"]: each["TaskStates"]["server"]["StartedAt"]
         for each in ModelJob("model-m-0", nomad).allocations()
@@ -49,7 +51,7 @@ def test_a_raised_minimum_is_waited_for(cluster: Cluster, nomad: Api, consul: Ap
     assert ModelJob("model-m-0", nomad).count() == 1  # as Pulumi has it: nobody counted anew
     done = gate(cluster, "0", min_replicas=3)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(serving(consul)) == 3
+    wait_until("three answer", lambda: None if len(serving(consul)) == 3 else "not yet", HANG_S)
     assert old.items() <= replicas(nomad, "0").items()
 
 
@@ -94,7 +96,7 @@ def test_a_killed_exchange_is_completed_by_the_next_run(
         done = gate(cluster, "1", min_replicas=3)
     assert done.returncode == 0, done.stdout + done.stderr
     assert fewest() >= 2
-    assert serving(consul) == sorted(replicas(nomad, "1"))
+    wait_for_serving(consul, replicas(nomad, "1"))
 
 
 def test_a_killed_exchange_is_undone_by_the_old_specs_gate(
@@ -109,7 +111,7 @@ def test_a_killed_exchange_is_undone_by_the_old_specs_gate(
         done = gate(cluster, "0", min_replicas=3)
     assert done.returncode == 0, done.stdout + done.stderr
     assert fewest() >= 2
-    assert serving(consul) == sorted(replicas(nomad, "0"))
+    wait_for_serving(consul, replicas(nomad, "0"))
     assert same_as_before(ModelJob("model-m-0", nomad).document(), before)
 
 
@@ -124,7 +126,7 @@ def test_undoing_never_ends_proven_replicas_for_ones_that_never_started(
     assert done.returncode == 1
     assert "the running replicas of model-m-0 keep serving" in done.stderr
     assert ModelJob("model-m-0", nomad).count() == 3
-    assert len(serving(consul)) >= 2
+    wait_until("two answer", lambda: None if len(serving(consul)) >= 2 else "not yet", HANG_S)
 
 
 def test_a_job_of_another_release_keeps_its_replicas(

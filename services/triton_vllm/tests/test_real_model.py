@@ -73,10 +73,11 @@ def test_the_openai_api_knows_the_capital(replica: ReplicaProcess) -> None:
 def test_grpc_streams_the_same_answer(replica: ReplicaProcess) -> None:
     with TritonStream(f"{replica.address}:{GRPC_PORT}") as stream:
         parameters = sampling(temperature=0, max_tokens=20)
-        answer = stream.ask(PROMPT, stream=True, sampling_parameters=parameters)
+        answer = stream.ask(PROMPT, stream=True, sampling_parameters=parameters, **COUNTED)
     assert answer.error is None
     assert answer.text == "The capital of France is Paris."
-    assert len(answer.responses) > 5
+    assert tokens_of(answer) > 5
+    assert len(answer.responses) > 1
     print(f"first token after {answer.seconds[0]:.3f} s")
 
 
