@@ -11,11 +11,15 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import psutil
 
 from cli.console import results
 from tests.recorder import RECORD_VARIABLE
@@ -24,6 +28,7 @@ from tests.recorder import RECORD_VARIABLE
 SERVICES, REPLICAS, AGENTS, SIMULATED = "services", "replicas", "agents", "simulated"
 COMPUTING = "computing"
 LEFTOVER_TIME = ("nice", "-n", "19")  # of processor time: tests of the waiting lanes have deadlines
+LOOK_S = 1.0
 TESTS_FAILED, NO_TESTS_COLLECTED = 1, 5  # pytest's exit codes
 
 
@@ -53,6 +58,9 @@ class Outcome:
     last_line: str
     passed: tuple[str, ...]
     failed: tuple[str, ...]
+
+
+Found = list[tuple[Outcome, str]]  # with what the suite has shown
 
 
 def run(suites: Sequence[Suite]) -> bool:
@@ -114,7 +122,18 @@ def _outcomes(suites: Sequence[Suite]) -> Iterator[Outcome]:
         leftover = pool.submit(_captured, computing)
         yield from _beside_each_other(waiting)
         yield from (_run(suite, _show) for suite in alone)
-        yield from _shown(leftover.result())
+        yield from _shown(_with_an_equal_share(leftover))
+
+
+def _with_an_equal_share(leftover: Future[Found]) -> Found:
+    """Waits for what has run in the time left over, which a busy machine would never end. Where
+    this user may not raise a priority, it stays as it is."""
+    while not leftover.done():
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                process.nice(0)
+        time.sleep(LOOK_S)
+    return leftover.result()
 
 
 def _beside_each_other(lanes: Sequence[Sequence[Suite]]) -> Iterator[Outcome]:
@@ -132,7 +151,7 @@ def _shown(captured: Iterable[tuple[Outcome, str]]) -> Iterator[Outcome]:
         yield outcome
 
 
-def _captured(lane: Sequence[Suite]) -> list[tuple[Outcome, str]]:
+def _captured(lane: Sequence[Suite]) -> Found:
     found = []
     for suite in lane:
         output = list[str]()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -213,3 +214,13 @@ def test_the_policies_are_a_suite_in_their_own_environment(project: Path) -> Non
         assert found["policies"].folder == project / "policies"
         assert found["policies"].tests == (str(project / "policies" / "tests"),)
     assert set(found) == {"policies"}
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may raise a priority")
+def test_what_computes_gets_an_equal_share_once_all_others_have_ended(tmp_path: Path) -> None:
+    script = "import os, time\nwhile os.nice(0):\n    time.sleep(0.01)"
+    computing = Suite(
+        name="computing", command=(sys.executable, "-c", script), folder=tmp_path, lane=COMPUTING
+    )
+    other = Suite(name="other", command=(sys.executable, "-c", ""), folder=tmp_path)
+    assert run([computing, other])
