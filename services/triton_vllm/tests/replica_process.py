@@ -173,6 +173,16 @@ def fake_environment(folder: Path) -> Path:
     return folder / "fake-env"
 
 
+def hold_engine(replica: ReplicaProcess) -> Path:
+    """Has the fake engine wait, before it starts, for the file that is returned."""
+    python = Path(replica.environment["SLIPWAY_ENV_VLLM"], "bin/python")
+    go = python.with_name("go")
+    start = python.read_text(encoding="utf-8").removeprefix("#!/bin/sh\n")
+    waits = f'until [ -e "{go}" ]; do sleep 0.05; done'
+    python.write_text(f"#!/bin/sh\n{waits}\n{start}", encoding="utf-8")
+    return go
+
+
 def triton_folders() -> set[Path]:
     """What Triton's Python backend creates in /tmp at its start, of every user."""
     return set(Path("/tmp").glob("python_env_*"))

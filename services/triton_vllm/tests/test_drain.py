@@ -13,6 +13,7 @@ from replica_process import (
     OPENAI_PORT,
     REPLICA_HANG_S,
     ReplicaProcess,
+    hold_engine,
     shared_memory_names,
     wait_until,
 )
@@ -88,7 +89,9 @@ def drain(replica: ReplicaProcess) -> None:
 
 
 def test_a_stop_while_loading_needs_no_drain(new_replica: NewReplica) -> None:
-    replica = new_replica().start().wait_for("engine_starting")
+    replica = new_replica()
+    hold_engine(replica)
+    replica.start().wait_for("engine_starting")
     assert replica.stop() == 0
     assert "draining" not in replica.phases()
     assert replica.is_gone()

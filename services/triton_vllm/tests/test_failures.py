@@ -15,6 +15,7 @@ from replica_process import (
     GRPC_PORT,
     REPLICA_HANG_S,
     ReplicaProcess,
+    hold_engine,
     shared_memory_names,
     wait_until,
 )
@@ -133,16 +134,22 @@ def fill_the_disk(replica: ReplicaProcess) -> Path:
 
 
 def test_a_launcher_killed_on_a_full_disk_is_cleaned_up_after(new_replica: NewReplica) -> None:
-    replica = new_replica().start().wait_for("engine_starting")
+    replica = new_replica()
+    go = hold_engine(replica)
+    replica.start().wait_for("engine_starting")
     fill_the_disk(replica)
+    go.touch()
     replica.wait_for("ready")
     replica.process.kill()
     wait_until(replica.is_gone)
 
 
 def test_a_part_killed_on_a_full_disk_ends_the_replica(new_replica: NewReplica) -> None:
-    replica = new_replica().start().wait_for("engine_starting")
+    replica = new_replica()
+    go = hold_engine(replica)
+    replica.start().wait_for("engine_starting")
     fill_the_disk(replica)
+    go.touch()
     replica.wait_for("ready")
     os.kill(replica.parts()["stub"], signal.SIGKILL)
     assert replica.process.wait(REPLICA_HANG_S) == 1
@@ -150,8 +157,11 @@ def test_a_part_killed_on_a_full_disk_ends_the_replica(new_replica: NewReplica) 
 
 
 def test_shared_memory_is_noted_again_once_the_disk_has_room(new_replica: NewReplica) -> None:
-    replica = new_replica().start().wait_for("engine_starting")
+    replica = new_replica()
+    go = hold_engine(replica)
+    replica.start().wait_for("engine_starting")
     obstacle = fill_the_disk(replica)
+    go.touch()
     replica.wait_for("ready")
     wait_until(lambda: any("not noted" in event.get("message", "") for event in replica.events()))
     obstacle.rmdir()
