@@ -8,8 +8,7 @@ at once: the speed of a machine may change within a minute, and so `up`, `previe
 without a change alternate between the sides, three times per pair. Then, once per pair and one side
 at a time: a warm `up`, the memory of its processes, and the program of a thousand models. Takes
 about three minutes per pair, or half a minute for the thousand models alone; ends with nothing
-running.
-Exits with 1 over a bar. For root, because of the namespaces.
+running. Exits with 1 over a bar. For root, because of the namespaces.
 """
 
 from __future__ import annotations
@@ -83,6 +82,7 @@ def running(side: Path) -> Iterator[None]:
 
 
 def alone(side: Path) -> dict[str, float]:
+    """A warm `up` and the memory of its processes, while the other side is down."""
     for each in side.parent.iterdir():
         slipway(each, "down", "--yes")
     warm_s = float(json.loads(slipway(side, "up", "--json").splitlines()[-1])["seconds"])

@@ -122,13 +122,13 @@ def serve(
     with contextlib.suppress(Exception):
         for module in modules:
             importlib.import_module(module)
-    gc.freeze()
+    gc.freeze()  # forks need not look at it, which would copy its pages
     gc.enable()
     _Server(taken, owner, linger_ms).serve()
 
 
 def _close_all_streams() -> None:
-    """Opens nothing in their place, so that no other file has their numbers."""
+    """Points them at /dev/null, so that no other file gets their numbers."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in range(NUMBER_OF_STREAMS):
         os.dup2(nothing, number)
