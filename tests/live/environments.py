@@ -19,7 +19,7 @@ from cli import certificates
 from tests.waiting import HANG_S
 
 ROOT = Path(__file__).parents[2]
-UP_TIMEOUT_S = 900
+COMMAND_HANG_S = 900
 
 SIMULATED_ENGINE = {
     "kind": "sim",
@@ -56,7 +56,7 @@ class Platform:
         return None if self.variables is None else dict(self.variables)
 
     def slipway(
-        self, *arguments: str, check: bool = True, timeout_s: float = 300
+        self, *arguments: str, check: bool = True, timeout_s: float = COMMAND_HANG_S
     ) -> subprocess.CompletedProcess[str]:
         result = subprocess.run(
             self.command(*arguments),
@@ -76,7 +76,7 @@ class Platform:
 
     def up(self) -> dict[str, Any]:
         """The report of a completed `up`."""
-        return last_json_line(self.slipway("up", "--json", timeout_s=UP_TIMEOUT_S).stdout)
+        return last_json_line(self.slipway("up", "--json").stdout)
 
     def down(self) -> None:
         self.slipway("down", "--yes")

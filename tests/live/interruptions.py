@@ -7,6 +7,7 @@ import signal
 import subprocess
 
 from tests.live.environments import Platform
+from tests.waiting import HANG_S
 
 # Each pattern is a line of `up` that shows that a phase is under way. "tools" appears only if a
 # Python environment is missing, "restarting agents" only if agents were stopped.
@@ -40,6 +41,6 @@ def interrupt_up(platform: Platform, pattern: str, number: signal.Signals) -> in
             if not met and re.search(pattern, line):
                 met = True
                 process.send_signal(number)
-        code = process.wait(timeout=120)
+        code = process.wait(timeout=HANG_S)
     assert met, f"up printed no line like {pattern!r}"
     return code

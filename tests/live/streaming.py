@@ -15,6 +15,7 @@ import numpy as np
 import tritonclient.grpc.aio as triton  # type: ignore[import-untyped]
 
 from cli.certificates import trusted
+from tests.waiting import HANG_S
 
 # Parameters of a request, unless it has its own.
 DEFAULTS = {"max_tokens": 32, "temperature": 0}
@@ -41,7 +42,7 @@ async def openai_stream(http: str, model: str, prompt: str, **parameters: Any) -
     }
     try:
         async with (
-            httpx.AsyncClient(timeout=120, verify=trusted()) as client,
+            httpx.AsyncClient(timeout=HANG_S, verify=trusted()) as client,
             client.stream("POST", f"{http}/v1/chat/completions", json=body) as response,
         ):
             if response.status_code != 200:
@@ -87,7 +88,7 @@ async def grpc_stream(grpc: str, model: str, prompt: str, **parameters: Any) -> 
         }
 
     try:
-        async for result, error in client.stream_infer(requests(), stream_timeout=120):
+        async for result, error in client.stream_infer(requests(), stream_timeout=HANG_S):
             if error is not None:
                 answer.error = str(error)
                 break

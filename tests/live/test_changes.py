@@ -139,11 +139,11 @@ def test_a_spec_that_cannot_start_leaves_the_old_one_serving_and_can_be_taken_ba
 
     async def fail_and_take_back() -> Load:
         async with Load(platform.http, platform.grpc, ["sim-b"]) as load:
-            failed = await asyncio.to_thread(platform.slipway, "up", check=False, timeout_s=200)
+            failed = await asyncio.to_thread(platform.slipway, "up", check=False)
             assert failed.returncode == 1
             assert "fails as often as it starts" in failed.stderr
             file.write_text(before)
-            await asyncio.to_thread(platform.slipway, "up", timeout_s=200)
+            await asyncio.to_thread(platform.slipway, "up")
             await load.answered("sim-b", after=load.sent)
         return load
 

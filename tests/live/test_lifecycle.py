@@ -79,7 +79,7 @@ def test_stop_ends_every_process_and_start_brings_back_the_same_state(standing: 
     assert (left["processes"], left["listening"], mounts_of(standing)) == ([], [], [])
     assert not standing.status()["running"]
     assert "stopped" in standing.slipway("status").stdout
-    standing.slipway("start", timeout_s=120)
+    standing.slipway("start")
     assert identity(standing) == before
     assert standing.status()["running"]
     assert_answers(standing)
@@ -88,7 +88,7 @@ def test_stop_ends_every_process_and_start_brings_back_the_same_state(standing: 
 def test_after_a_reboot_start_brings_back_the_same_state(standing: Platform) -> None:
     before = identity(standing)
     reboot(standing)
-    standing.slipway("start", timeout_s=120)
+    standing.slipway("start")
     assert identity(standing) == before
     assert_answers(standing)
 

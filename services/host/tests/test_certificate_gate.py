@@ -13,10 +13,16 @@ import pytest
 from certificates import Authority, own_der
 from gates import certificate
 from gates.certificate import Gate, apply, missing, read_gate
+from hangs import HANG_S
 from program.errors import HostError, InputError
 
 NAME = "llm.example.com"
 AUTHORITY = Authority()
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificate, "CONNECT_TIMEOUT_S", HANG_S)
 
 
 class Listener:

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+from hangs import HANG_S
+from host import probe
 from host.document import Agent
 from host.probe import not_ready
 from program.folders import Folders
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "PROBE_TIMEOUT_S", HANG_S)
 
 
 def test_an_agent_that_hangs_up_while_it_starts_is_not_ready_yet(

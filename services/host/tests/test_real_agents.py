@@ -39,7 +39,7 @@ def job(cluster: Cluster) -> Iterator[str]:
     wait_until_passing(consul, JOB)
     yield JOB
     nomad.delete(f"/v1/job/{JOB}?purge=true")
-    wait_until("deregistration", lambda: "listed" if passing(consul, JOB) else None, 60)
+    wait_until("deregistration", lambda: "listed" if passing(consul, JOB) else None, HANG_S)
 
 
 def managers(cluster: Cluster) -> tuple[Api, Api]:
@@ -73,7 +73,7 @@ def collectors(cluster: Cluster) -> list[int]:
 
 def kill_collector(cluster: Cluster) -> None:
     """Kill the only task's log collector: another comes, and the task goes on."""
-    wait_until("one task", lambda: None if len(collectors(cluster)) == 1 else "others end", 60)
+    wait_until("one task", lambda: None if len(collectors(cluster)) == 1 else "others end", HANG_S)
     [killed], [task] = collectors(cluster), tasks(cluster)
     os.kill(killed, signal.SIGKILL)
     wait_until(
@@ -160,7 +160,7 @@ def identity(cluster: Cluster) -> Iterator[str]:
     (task,) = (p for p in tasks(cluster) if names(p, "http.server"))
     yield dict(v.partition("=")[::2] for v in task.environment)["NOMAD_TOKEN"]
     nomad.delete(f"/v1/job/{JOB}?purge=true")
-    wait_until("deregistration", lambda: "listed" if passing(consul, JOB) else None, 60)
+    wait_until("deregistration", lambda: "listed" if passing(consul, JOB) else None, HANG_S)
     for path in paths:
         nomad.delete(f"/v1/var/{path}")
 
@@ -314,9 +314,9 @@ def test_a_killed_agent_comes_back_and_the_task_goes_on(
         came_back = record["pid"] not in (None, before) and record["ready"]
         return None if came_back else str(record)
 
-    wait_until(program, missing, 60)
+    wait_until(program, missing, HANG_S)
     nomad, consul = managers(cluster)
-    wait_until("Nomad has a leader", lambda: refusal(nomad), 60)
+    wait_until("Nomad has a leader", lambda: refusal(nomad), HANG_S)
     wait_until_passing(consul, job)
     assert [p.pid for p in tasks(cluster)] == [task]
 
@@ -338,7 +338,7 @@ def test_a_killed_log_collector_is_replaced_and_the_task_goes_on(
     web = wait_until_passing(consul, job)
     with pytest.raises(urllib.error.HTTPError):
         urllib.request.urlopen(f"http://{web['Address']}:{web['Port']}/written-afterwards")
-    wait_until("the line of the request", lambda: _unlogged(cluster, "/written-afterwards"), 60)
+    wait_until("the line of the request", lambda: _unlogged(cluster, "/written-afterwards"), HANG_S)
 
 
 def _unlogged(cluster: Cluster, text: str) -> str | None:
@@ -352,7 +352,7 @@ def test_the_killed_watcher_of_log_collectors_comes_back(cluster: Cluster) -> No
 
     [killed] = watchers()
     os.kill(killed, signal.SIGKILL)
-    wait_until("another watcher", lambda: "none" if watchers() <= {killed} else None, 60)
+    wait_until("another watcher", lambda: "none" if watchers() <= {killed} else None, HANG_S)
 
 
 def test_start_recovers_from_a_killed_supervisor_and_the_task_goes_on(
@@ -390,7 +390,7 @@ def test_stop_leaves_nothing_on_the_machine_and_start_goes_on(cluster: Cluster, 
     (cluster.run_folder / "supervisor/supervisord.pid").write_text("1\n")
     cluster.succeed("agents.py", "start")
     _, consul = managers(cluster)
-    wait_until_passing(consul, job, timeout_s=60)
+    wait_until_passing(consul, job, timeout_s=HANG_S)
 
 
 def test_a_task_whose_agents_were_all_killed_is_ended_by_stop(cluster: Cluster, job: str) -> None:
@@ -405,7 +405,7 @@ def test_a_task_whose_agents_were_all_killed_is_ended_by_stop(cluster: Cluster, 
     assert [group for group in groups if group.exists()] == []
     cluster.succeed("agents.py", "start")
     _, consul = managers(cluster)
-    wait_until_passing(consul, job, timeout_s=60)
+    wait_until_passing(consul, job, timeout_s=HANG_S)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster, passing, running_cluster, wait_until_passing, web_job
+from hangs import HANG_S
 from program.errors import HostError
 from program.http_json import Api, ApiError
 from program.snapshots import verify
@@ -77,7 +78,7 @@ def test_servers_that_lost_their_data_have_it_again_and_tasks_never_stopped(
     )
     token = str(uuid.uuid4())
     made["consul"].put("/v1/acl/token", {"SecretID": token, "Policies": []})
-    wait_until("the task", lambda: not_running(made["nomad"]), 60)
+    wait_until("the task", lambda: not_running(made["nomad"]), HANG_S)
     before = running_tasks(cluster)
     take.take(tmp_path, 3, made, NOON)
 
@@ -91,8 +92,8 @@ def test_servers_that_lost_their_data_have_it_again_and_tasks_never_stopped(
     assert made["nomad"].get("/v1/var/nomad/jobs/prometheus")["Items"] == {"key": "x"}
     assert cluster.consul(token).get("/v1/acl/token/self")["SecretID"] == token
     assert made["nomad"].get("/v1/job/prometheus")["Status"] == "running"
-    wait_until("the node", lambda: not_ready(made["nomad"]), 60)
-    wait_until(JOB, lambda: None if passing(made["consul"], JOB) else "not passing", 60)
+    wait_until("the node", lambda: not_ready(made["nomad"]), HANG_S)
+    wait_until(JOB, lambda: None if passing(made["consul"], JOB) else "not passing", HANG_S)
     assert running_tasks(cluster) == before
 
 

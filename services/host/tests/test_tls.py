@@ -195,7 +195,7 @@ def test_agents_follow_no_server_with_the_certificate_of_a_node(cluster: Cluster
         def missing() -> str | None:
             return None if refusal in log.read_text()[began:] else "no refusal in its log"
 
-        wait_until("the refusal of the server", missing, 60)
+        wait_until("the refusal of the server", missing, HANG_S)
         with pytest.raises(ApiError):
             consul.get("/v1/catalog/nodes")
     finally:
@@ -207,7 +207,7 @@ def test_agents_follow_no_server_with_the_certificate_of_a_node(cluster: Cluster
         except ApiError as error:
             return str(error)
 
-    wait_until("Consul's client follows the server again", refused, 60)
+    wait_until("Consul's client follows the server again", refused, HANG_S)
 
 
 def test_another_authority_takes_over_in_three_steps_and_the_task_goes_on(

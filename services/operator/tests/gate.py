@@ -149,6 +149,16 @@ def wait_for_serving(consul: Api, allocations: Iterable[str]) -> None:
     wait_until("all answer", others, HANG_S)
 
 
+def wait_until_serving(consul: Api, count: int) -> None:
+    """Until at least that many allocations answer."""
+
+    def too_few() -> str | None:
+        found = serving(consul)
+        return None if len(found) >= count else f"{len(found)} of {count}"
+
+    wait_until("enough answer", too_few, HANG_S)
+
+
 def announced(consul: Api) -> list[str]:
     """Allocations that are registered for both protocols, whether they answer or not."""
     return _by_both_protocols(consul, "")
@@ -175,7 +185,7 @@ def replicas(nomad: Api, spec: str) -> dict[str, str]:
         found.update(begun)
         return ", ".join(each for each, at in begun.items() if not at) or None
 
-    wait_until("their tasks have begun", untold, 60)
+    wait_until("their tasks have begun", untold, HANG_S)
     return found
 
 
@@ -235,7 +245,7 @@ def kill_at_the_first_replica(cluster: Cluster, spec: str) -> None:
     process.stdin.close()
     job = ModelJob("model-m-0", cluster.nomad(cluster.management["nomad"]))
     assert any("makes room" in line for line in process.stdout)
-    wait_until("one is gone", lambda: None if leaving(job.allocations()) else "none yet", 60)
+    wait_until("one is gone", lambda: None if leaving(job.allocations()) else "none yet", HANG_S)
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()

@@ -227,7 +227,7 @@ def test_nothing_of_a_removed_host_is_left_in_the_clusters(
     assert all(left_of(nomad, consul).values())
     admitted.succeed("agents.py", "remove", document=admitted.golden(NODE))
     admitted.forget()
-    wait_until("the end", lambda: _listed(nomad, consul), 60)
+    wait_until("the end", lambda: _listed(nomad, consul), HANG_S)
 
 
 def test_a_host_that_died_is_forgotten_and_a_new_one_of_its_name_joins(
@@ -244,7 +244,7 @@ def test_a_host_that_died_is_forgotten_and_a_new_one_of_its_name_joins(
     assert left["tokens"] == []  # it is given new ones
     die(admitted)
     forget_earlier(nomad, consul, NODE, Ids(nomad="", consul=""))
-    wait_until("the end", lambda: _listed(nomad, consul), 60)
+    wait_until("the end", lambda: _listed(nomad, consul), HANG_S)
     assert admitted.forget()  # a removal that has nothing to do
     admitted.bring(admitted.introduction())
     code, said = join(admitted)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from cluster import Cluster, running_cluster
 from gossip.keyrings import KEYRINGS, Keyring
+from hangs import HANG_S
 from program.http_json import ApiError
 from program.waiting import wait_until
 
@@ -78,10 +79,10 @@ def test_an_agent_that_was_away_finds_the_others_with_the_key_in_its_files(
     cluster.program("agents.py", "stop")
     cluster.keys["consul"] = key
     cluster.apply("agents.py", cluster.golden("server-0-consul"), cluster.agent_secrets("server-0"))
-    wait_until("the server", lambda: _not(cluster, {key: 1}), 60)
+    wait_until("the server", lambda: _not(cluster, {key: 1}), HANG_S)
     cluster.apply("agents.py", cluster.golden("server-0-nomad"), cluster.agent_secrets("server-0"))
     cluster.apply("agents.py", cluster.golden("cpu-0"), cluster.agent_secrets("cpu-0"))
-    wait_until("both agents", lambda: _not(cluster, {key: 2}), 60)
+    wait_until("both agents", lambda: _not(cluster, {key: 2}), HANG_S)
 
 
 def _not(cluster: Cluster, wanted: dict[str, int]) -> str | None:

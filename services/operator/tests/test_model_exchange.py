@@ -14,6 +14,7 @@ from gate import (
     serving,
     start_old,
     wait_for_serving,
+    wait_until_serving,
 )
 from gates.model_job import ModelJob, is_reduced
 from hangs import HANG_S
@@ -51,7 +52,7 @@ def test_a_raised_minimum_is_waited_for(cluster: Cluster, nomad: Api, consul: Ap
     assert ModelJob("model-m-0", nomad).count() == 1  # as Pulumi has it: nobody counted anew
     done = gate(cluster, "0", min_replicas=3)
     assert done.returncode == 0, done.stdout + done.stderr
-    wait_until("three answer", lambda: None if len(serving(consul)) == 3 else "not yet", HANG_S)
+    wait_until_serving(consul, 3)
     assert old.items() <= replicas(nomad, "0").items()
 
 
@@ -74,12 +75,12 @@ def test_a_spec_taken_up_again_has_the_count_of_the_one_that_serves(
 ) -> None:
     start_old(cluster, nomad, count=2)
     nomad.delete("/v1/job/model-m-0")  # stopped with a count of 2
-    wait_until("it ends", lambda: "serving" if serving(consul) else None, 60)
+    wait_until("it ends", lambda: "serving" if serving(consul) else None, HANG_S)
     nomad.post("/v1/jobs", model_job("1", count=1))
     assert gate(cluster, "1", min_replicas=1).returncode == 0
     nomad.post("/v1/jobs", model_job("0", count=1))
     assert ModelJob("model-m-0", nomad).count() == 2  # as Pulumi has it
-    wait_until("it answers again", lambda: None if len(serving(consul)) == 3 else "not yet", 60)
+    wait_until_serving(consul, 3)
     done = gate(cluster, "0", min_replicas=1, surge=None)
     assert done.returncode == 0, done.stdout + done.stderr
     assert ModelJob("model-m-0", nomad).count() == 1
@@ -126,7 +127,7 @@ def test_undoing_never_ends_proven_replicas_for_ones_that_never_started(
     assert done.returncode == 1
     assert "the running replicas of model-m-0 keep serving" in done.stderr
     assert ModelJob("model-m-0", nomad).count() == 3
-    wait_until("two answer", lambda: None if len(serving(consul)) >= 2 else "not yet", HANG_S)
+    wait_until_serving(consul, 2)
 
 
 def test_a_job_of_another_release_keeps_its_replicas(

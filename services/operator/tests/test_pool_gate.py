@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from gates import pool
 from gates.pool import Gate
+from hangs import HANG_S
 from program.errors import InputError
 from program.http_json import Api
 from served import served
@@ -133,8 +134,9 @@ def asked() -> Iterator[tuple[str, list[str]]]:
 
 
 def test_a_new_nodes_agent_is_asked_for_what_makes_it_send_its_first_heartbeat(
-    asked: tuple[str, list[str]],
+    asked: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(pool, "ASK_TIMEOUT_S", HANG_S)
     address, paths = asked
     servers = Servers(node(1, Status="initializing", HTTPAddr=address))
     assert missing(servers, 1) == "0 of 1 nodes accept work; cpu-1 is initializing"

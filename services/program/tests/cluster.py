@@ -181,7 +181,7 @@ class Cluster:
             env=self.variables(document),
             capture_output=True,
             text=True,
-            timeout=150,
+            timeout=HANG_S,
             check=False,
         )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from cluster import Cluster, running_cluster
+from hangs import HANG_S
 from program.http_json import Api
 from program.waiting import wait_until
 
@@ -24,7 +25,7 @@ def nomad(cluster: Cluster) -> Iterator[Api]:
     yield api
     for job in api.get("/v1/jobs"):
         api.delete(f"/v1/job/{job['ID']}?purge=true&no_shutdown_delay=true")
-    wait_until("an empty node", lambda: _running(api) or None, 60)
+    wait_until("an empty node", lambda: _running(api) or None, HANG_S)
 
 
 def _running(nomad: Api) -> str:
