@@ -23,7 +23,7 @@ from tests.live.environments import SMALL_MODELS, Platform, write_environment
 from tests.live.failures import Watched, settled
 from tests.live.footprint import NOTHING, files_beside, footprint, scratch, shared_memory_of
 from tests.live.interruptions import PHASES, interrupt_up
-from tests.live.processes import processes_of
+from tests.live.processes import Process, processes_of
 from tests.live.streaming import Load, grpc_stream, openai_stream
 from tests.waiting import HANG_S, until
 from toolchain.settings import default_cache
@@ -153,21 +153,24 @@ def job_documents(platform: Platform) -> list[dict[str, Any]]:
 
 def reboot(platform: Platform) -> None:
     """Imitates a reboot: no process, no mount and no scratch folder of the environment is left."""
-    for _ in range(20):  # the next look finds a process that was just being started
-        found = processes_of(platform.run, scratch(platform))
-        if not found:
-            break
-        for process in sorted(found, key=lambda p: p.kind != "supervisord"):
-            try:
-                descriptor = os.pidfd_open(process.pid)
-            except ProcessLookupError:
-                continue
-            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-            os.close(descriptor)
-    assert processes_of(platform.run, scratch(platform)) == []
+    # Again and again: a process ends a moment after its signal, and may have started another one.
+    until(lambda: not kill_all(platform), "the end of every process")
     for point in mounts_of(platform):
         subprocess.run(["umount", point], check=True)
     shutil.rmtree(scratch(platform))
+
+
+def kill_all(platform: Platform) -> list[Process]:
+    """Kills the processes of the environment, supervisors first; returns those it found."""
+    found = processes_of(platform.run, scratch(platform))
+    for process in sorted(found, key=lambda p: p.kind != "supervisord"):
+        try:
+            descriptor = os.pidfd_open(process.pid)
+        except ProcessLookupError:
+            continue
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        os.close(descriptor)
+    return found
 
 
 def mounts_of(platform: Platform) -> list[str]:
