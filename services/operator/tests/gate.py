@@ -43,7 +43,7 @@ def model_job(
         "Path": "/",
         "PortLabel": "http",
         "Interval": NANOSECONDS_PER_S,
-        "Timeout": 2 * NANOSECONDS_PER_S,
+        "Timeout": 60 * NANOSECONDS_PER_S,  # on a slow machine, a late answer takes none away
     }
     script = command.format(address="${meta.address}", port="${NOMAD_PORT_http}")
     task = {

@@ -288,7 +288,7 @@ def web_job(name: str) -> JsonObject:
                 "Path": "/",
                 "PortLabel": "http",
                 "Interval": 1_000_000_000,
-                "Timeout": 2_000_000_000,
+                "Timeout": 60_000_000_000,
             }
         ],
     }
