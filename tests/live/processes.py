@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-_AGENT = re.compile(r"/nodes/([^/]+)/(consul|nomad)/config\.json$")
+_AGENT = re.compile(r"/nodes/([^/]+)/(consul|nomad|workload-keys)/config\.json$")
 _ALLOCATION = re.compile(r"/data/alloc/([0-9a-f-]{36})/([^/]+)/executor\.out")
 _LOG = re.compile(r"/data/alloc/([0-9a-f-]{36})/alloc/logs/([^/.]+)\.std")
 # The first pattern found in a task's command line names what it does.

@@ -52,11 +52,12 @@ class Upgrade:
 
     @property
     def ended_without_need(self) -> list[str]:
-        """Kinds of processes of neither a replaced replica nor the control plane, whose code
-        changes with the checkout."""
+        """Kinds of processes of no replaced replica, and not of the control plane or the publisher
+        of keys, whose code changes with the checkout."""
         jobs = tuple(f" of {job}" for job in (*self.rolled.values(), "xds"))
         changed = {each.allocation for each in self.ended if each.kind.endswith(jobs)}
-        return [each.kind for each in self.ended if each.allocation not in changed]
+        kept = [each for each in self.ended if each.allocation not in changed]
+        return [each.kind for each in kept if not each.kind.startswith("workload-keys on ")]
 
     @property
     def met(self) -> bool:
