@@ -69,8 +69,8 @@ def compare(
                 values = measurement.of(sides[side])
                 for name, value in values.items():
                     rows[name][side].append(value)
-            pair_of = {name: [side[-1] for side in rows[name]] for name in values}
-            said = ", ".join(f"{name} {a:.3g}, now {b:.3g}" for name, (a, b) in pair_of.items())
+            latest = {name: [each[-1] for each in rows[name]] for name in values}
+            said = ", ".join(f"{name} {a:.3g}, now {b:.3g}" for name, (a, b) in latest.items())
             print(f"pair {pair + 1} of {pairs}: {said}", file=sys.stderr)
     print(f"{measured_on(factor)}, against {options.revision}\n")
     print("| | before | now | ratio | bar |\n|---|---|---|---|---|")

@@ -128,11 +128,7 @@ class Platform:
         """GET of the servers' Nomad API with the operator's token."""
         url = f"{self.nomad_address}/v1/{path}"
         headers = {"X-Nomad-Token": self.token("nomad")}
-        return (
-            httpx.get(url, headers=headers, verify=self.operator, timeout=HANG_S)
-            .raise_for_status()
-            .json()
-        )
+        return self._document(url, headers)
 
     def watch_nomad(self, path: str, index: int, *, at_most_s: float) -> tuple[Any, int]:
         """(document, its index): returns on a change since `index`, or after `at_most_s`."""
@@ -148,11 +144,11 @@ class Platform:
     def consul(self, path: str) -> Any:
         url = f"{self.consul_address}/v1/{path}"
         headers = {"X-Consul-Token": self.token("consul")}
-        return (
-            httpx.get(url, headers=headers, verify=self.operator, timeout=HANG_S)
-            .raise_for_status()
-            .json()
-        )
+        return self._document(url, headers)
+
+    def _document(self, url: str, headers: Mapping[str, str]) -> Any:
+        answer = httpx.get(url, headers=headers, verify=self.operator, timeout=HANG_S)
+        return answer.raise_for_status().json()
 
 
 def last_json_line(output: str) -> dict[str, Any]:

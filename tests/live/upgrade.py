@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.environment import find
+from components.nomad.agent_config import KEY_PUBLISHER
 from tests.live.environments import Platform, copy_tree, last_json_line
 from tests.live.failures import FLEETING
 from tests.live.footprint import scratch
@@ -56,8 +57,8 @@ class Upgrade:
         of keys, whose code changes with the checkout."""
         jobs = tuple(f" of {job}" for job in (*self.rolled.values(), "xds"))
         changed = {each.allocation for each in self.ended if each.kind.endswith(jobs)}
-        kept = [each for each in self.ended if each.allocation not in changed]
-        return [each.kind for each in kept if not each.kind.startswith("workload-keys on ")]
+        others = [each.kind for each in self.ended if each.allocation not in changed]
+        return [kind for kind in others if not kind.startswith(f"{KEY_PUBLISHER} on ")]
 
     @property
     def met(self) -> bool:

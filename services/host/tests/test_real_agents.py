@@ -390,7 +390,7 @@ def test_stop_leaves_nothing_on_the_machine_and_start_goes_on(cluster: Cluster, 
     (cluster.run_folder / "supervisor/supervisord.pid").write_text("1\n")
     cluster.succeed("agents.py", "start")
     _, consul = managers(cluster)
-    wait_until_passing(consul, job, timeout_s=HANG_S)
+    wait_until_passing(consul, job)
 
 
 def test_a_task_whose_agents_were_all_killed_is_ended_by_stop(cluster: Cluster, job: str) -> None:
@@ -405,7 +405,7 @@ def test_a_task_whose_agents_were_all_killed_is_ended_by_stop(cluster: Cluster, 
     assert [group for group in groups if group.exists()] == []
     cluster.succeed("agents.py", "start")
     _, consul = managers(cluster)
-    wait_until_passing(consul, job, timeout_s=HANG_S)
+    wait_until_passing(consul, job)
 
 
 @pytest.fixture

@@ -149,7 +149,7 @@ def wait_for_serving(consul: Api, allocations: Iterable[str]) -> None:
     wait_until("all answer", others, HANG_S)
 
 
-def wait_until_serving(consul: Api, count: int) -> None:
+def wait_for_any_serving(consul: Api, count: int) -> None:
     """Until at least that many allocations answer."""
 
     def too_few() -> str | None:

@@ -15,8 +15,8 @@ from gate import (
     replicas,
     same_as_before,
     start_old,
+    wait_for_any_serving,
     wait_for_serving,
-    wait_until_serving,
 )
 from gates.model_job import ModelJob, is_reduced
 from hangs import HANG_S
@@ -42,7 +42,7 @@ def test_a_spec_that_cannot_start_returns_every_replica_and_can_be_tried_again(
         assert "\n    no such flag\nfix: slipway logs model-m-1 " in done.stderr
         assert fewest() == 2
         assert same_as_before(ModelJob("model-m-0", nomad).document(), before)
-        wait_until_serving(consul, 3)
+        wait_for_any_serving(consul, 3)
         assert replicas(nomad, "1") == {}
 
 
@@ -71,7 +71,7 @@ def test_a_set_without_another_one_that_serves_is_left_to_come_up(
     done = gate(cluster, "1", min_replicas=1, surge=None, deadline_s=0)
     assert "model m: not ready after 0 s" in done.stderr
     begin.touch()
-    wait_until_serving(consul, 1)
+    wait_for_any_serving(consul, 1)
 
 
 def test_a_spec_taken_up_again_that_fails_gives_back_to_the_one_that_served(
@@ -87,7 +87,7 @@ def test_a_spec_taken_up_again_that_fails_gives_back_to_the_one_that_served(
     assert done.returncode == 1
     assert "the replicas of model-m-1 serve\n" in done.stderr
     assert same_as_before(ModelJob("model-m-1", nomad).document(), before)
-    wait_until_serving(consul, 3)
+    wait_for_any_serving(consul, 3)
 
 
 def test_a_step_before_the_server_that_fails_is_named_with_its_last_words(

@@ -13,8 +13,8 @@ from gate import (
     same_as_before,
     serving,
     start_old,
+    wait_for_any_serving,
     wait_for_serving,
-    wait_until_serving,
 )
 from gates.model_job import ModelJob, is_reduced
 from hangs import HANG_S
@@ -52,7 +52,7 @@ def test_a_raised_minimum_is_waited_for(cluster: Cluster, nomad: Api, consul: Ap
     assert ModelJob("model-m-0", nomad).count() == 1  # as Pulumi has it: nobody counted anew
     done = gate(cluster, "0", min_replicas=3)
     assert done.returncode == 0, done.stdout + done.stderr
-    wait_until_serving(consul, 3)
+    wait_for_any_serving(consul, 3)
     assert old.items() <= replicas(nomad, "0").items()
 
 
@@ -80,7 +80,7 @@ def test_a_spec_taken_up_again_has_the_count_of_the_one_that_serves(
     assert gate(cluster, "1", min_replicas=1).returncode == 0
     nomad.post("/v1/jobs", model_job("0", count=1))
     assert ModelJob("model-m-0", nomad).count() == 2  # as Pulumi has it
-    wait_until_serving(consul, 3)
+    wait_for_any_serving(consul, 3)
     done = gate(cluster, "0", min_replicas=1, surge=None)
     assert done.returncode == 0, done.stdout + done.stderr
     assert ModelJob("model-m-0", nomad).count() == 1
@@ -127,7 +127,7 @@ def test_undoing_never_ends_proven_replicas_for_ones_that_never_started(
     assert done.returncode == 1
     assert "the running replicas of model-m-0 keep serving" in done.stderr
     assert ModelJob("model-m-0", nomad).count() == 3
-    wait_until_serving(consul, 2)
+    wait_for_any_serving(consul, 2)
 
 
 def test_a_job_of_another_release_keeps_its_replicas(

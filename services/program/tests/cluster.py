@@ -323,14 +323,14 @@ def passing(consul: Api, service: str) -> list[JsonObject]:
     return found
 
 
-def wait_until_passing(consul: Api, service: str, timeout_s: float = HANG_S) -> JsonObject:
+def wait_until_passing(consul: Api, service: str) -> JsonObject:
     def missing() -> str | None:
         try:
             return None if passing(consul, service) else "not passing"
         except ApiError as error:
             return str(error)
 
-    wait_until(service, missing, timeout_s)
+    wait_until(service, missing, HANG_S)
     registered: JsonObject = passing(consul, service)[0]["Service"]
     return registered
 
