@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -15,19 +15,26 @@ _NAME = re.compile(r"\w+")
 def imported_modules(folder: Path, package: str, files: Iterable[Path]) -> set[Path]:
     """The modules of `folder`/`package` that `files` import, and that those import. All paths are
     relative to `folder`."""
-    found: set[Path] = set()
+    modules = _modules(folder, package)
+    found: set[str] = set()
     unread = list(files)
     while unread:
         text = (folder / unread.pop()).read_text(encoding="utf-8")
-        new = {path for path in _named_in(text, package) - found if (folder / path).is_file()}
+        new = _named_in(text, package) & modules.keys() - found
         found |= new
-        unread += new
-    return found
+        unread += (modules[name] for name in new)
+    return {modules[name] for name in found}
+
+
+def _modules(folder: Path, package: str) -> Mapping[str, Path]:
+    """The package's files by the names of their modules."""
+    paths = (path.relative_to(folder) for path in folder.glob(f"{package}/**/*.py"))
+    return {".".join(path.with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
 
 
 @cache
-def _named_in(text: str, package: str) -> frozenset[Path]:
-    """The paths at which the modules that a file imports of the package may be. Services share
+def _named_in(text: str, package: str) -> frozenset[str]:
+    """The names that may be modules of the package, of all that a file imports. Services share
     modules, and a command may plan twice."""
     # As ruff formats them: one module a statement, its names in a line or in parentheses.
     statement = re.compile(
@@ -38,10 +45,8 @@ def _named_in(text: str, package: str) -> frozenset[Path]:
     return frozenset(itertools.chain.from_iterable(named))
 
 
-def _named(module: str, names: str) -> Iterator[Path]:
-    """The paths at which a statement's modules may be: an imported name is a module, or part of
-    one."""
-    path = Path(*module.split("."))
-    yield from (parent / "__init__.py" for parent in (path, *path.parents[:-1]))
-    yield path.with_suffix(".py")
-    yield from ((path / name).with_suffix(".py") for name in _NAME.findall(names))
+def _named(module: str, names: str) -> Iterator[str]:
+    """The modules that a statement may import: a module, the packages around it, and each imported
+    name, which is a module or part of one."""
+    yield from itertools.accumulate(module.split("."), "{}.{}".format)
+    yield from (f"{module}.{name}" for name in _NAME.findall(names))
