@@ -92,12 +92,17 @@ class ReplicaProcess:
             )
         return self
 
-    def wait_for(self, phase: str) -> ReplicaProcess:
-        wait_until(lambda: phase in self.phases() or self.process.poll() is not None)
-        assert phase in self.phases(), (self.folder / "stderr").read_text(errors="replace")[-3000:]
+    def wait_for(self, phase: str, times: int = 1) -> ReplicaProcess:
+        """`times`: of all its starts."""
+        wait_until(lambda: self._reached(phase, times) or self.process.poll() is not None)
+        stderr = (self.folder / "stderr").read_text(errors="replace")
+        assert self._reached(phase, times), stderr[-3000:]
         (file,) = (self.folder / "s").glob("r-*/incarnation")
         self.incarnation = file.read_text(encoding="utf-8")
         return self
+
+    def _reached(self, phase: str, times: int) -> bool:
+        return self.phases().count(phase) >= times
 
     def phases(self) -> list[str]:
         return [event["phase"] for event in self.events() if event["event"] == "progress"]

@@ -99,9 +99,7 @@ def test_a_start_clears_what_launcher_and_guard_left_when_killed_together(
     replica.process.kill()
     replica.process.wait()
 
-    replica.start()
-    wait_until(lambda: replica.phases().count("ready") == 2)
-    replica.wait_for("ready")
+    replica.start().wait_for("ready", times=2)
 
     assert replica.incarnation != old
     assert not marked_processes(old)
