@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def main() -> int:
         copy_tree(now)
         names = [options.only] if options.only else MEASUREMENTS
         measurements = [each for name in names for each in MEASUREMENTS[name]]
-        if options.only in ("plan", "program"):
+        if options.only in WITHOUT_ENVIRONMENT:
             for side in (before, now):  # makes .venv
                 subprocess.run([side / "slipway", "plan"], check=True, capture_output=True)
             return compare(options, before, now, measurements, QUANTITIES)
@@ -94,15 +94,17 @@ def alone(side: Path) -> dict[str, float]:
 
 MEASUREMENTS = {
     "commands": (
-        Measurement(of=lambda side: {"up": seconds(side, "up")}, per_pair=3),
+        Measurement(of=lambda side: {"up": seconds(slipway, side, "up")}, per_pair=3),
         Measurement(
-            of=lambda side: {"preview": seconds(side, "preview", "--expect-no-changes")}, per_pair=3
+            of=lambda side: {"preview": seconds(slipway, side, "preview", "--expect-no-changes")},
+            per_pair=3,
         ),
     ),
-    "plan": (Measurement(of=lambda side: {"plan": seconds(side, "plan")}, per_pair=20),),
+    "plan": (Measurement(of=lambda side: {"plan": seconds(output, side, "plan")}, per_pair=20),),
     "environment": (Measurement(of=alone),),
     "program": (Measurement(of=lambda side: program_of(side, *THOUSAND_MODELS)),),
 }
+WITHOUT_ENVIRONMENT = {"plan", "program"}
 
 
 def namespace(side: Path) -> str:
@@ -116,18 +118,21 @@ def inside(side: Path) -> list[str]:
 
 
 def slipway(side: Path, *arguments: str) -> str:
-    """Its output, in the side's namespace where there is one."""
-    runs = Path("/run/netns", namespace(side)).exists()
-    command = [*(inside(side) if runs else ()), str(side / "slipway"), *arguments]
+    """The output of a command in the side's namespace."""
+    return output(side, *arguments, within=inside(side))
+
+
+def output(side: Path, *arguments: str, within: Sequence[str] = ()) -> str:
+    command = [*within, str(side / "slipway"), *arguments]
     done = subprocess.run(command, cwd=side, check=False, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr}")
     return done.stdout
 
 
-def seconds(side: Path, *arguments: str) -> float:
+def seconds(run: Callable[..., str], side: Path, *arguments: str) -> float:
     started = time.monotonic()
-    slipway(side, *arguments)
+    run(side, *arguments)
     return time.monotonic() - started
 
 

@@ -93,10 +93,10 @@ class ReplicaProcess:
         return self
 
     def wait_for(self, phase: str, times: int = 1) -> ReplicaProcess:
-        """`times`: of all its starts."""
+        """Until it has reached the phase so many times, earlier starts included."""
         wait_until(lambda: self._reached(phase, times) or self.process.poll() is not None)
-        stderr = (self.folder / "stderr").read_text(errors="replace")
-        assert self._reached(phase, times), stderr[-3000:]
+        stderr = self.folder / "stderr"
+        assert self._reached(phase, times), stderr.read_text(errors="replace")[-3000:]
         (file,) = (self.folder / "s").glob("r-*/incarnation")
         self.incarnation = file.read_text(encoding="utf-8")
         return self

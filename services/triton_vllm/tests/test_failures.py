@@ -101,6 +101,7 @@ def test_a_start_clears_what_launcher_and_guard_left_when_killed_together(
 
     replica.start().wait_for("ready", times=2)
 
+    assert replica.phases().count("ready") == 2
     assert replica.incarnation != old
     assert not marked_processes(old)
     assert not before & shared_memory_names()

@@ -34,8 +34,8 @@ def _modules(folder: Path, package: str) -> Mapping[str, Path]:
 
 @cache
 def _named_in(text: str, package: str) -> frozenset[str]:
-    """The names that may be modules of the package, of all that a file imports. Services share
-    modules, and a command may plan twice."""
+    """The names in a file's imports that may be modules of the package. Services share modules, and
+    a command may plan twice."""
     # As ruff formats them: one module a statement, its names in a line or in parentheses.
     statement = re.compile(
         rf"^[ \t]*(?:from|import) ({package}(?:\.\w+)*)(?: import (\([^)]*\)|[^\n]*))?$",
