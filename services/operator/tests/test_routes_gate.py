@@ -10,7 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from gates import routes
+from gates import gateway, routes
+from hangs import HANG_S
 from program.errors import HostError, InputError
 from program.http_json import Api
 from served import served
@@ -18,6 +19,11 @@ from served import served
 NEW = {"tiny": ["model-tiny-new"], "big": ["model-big-1"]}
 OLD = {"tiny": ["model-tiny-old"], "big": ["model-big-1"]}
 WANTED = {model: set(services) for model, services in NEW.items()}
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway, "ASK_TIMEOUT_S", HANG_S)
 
 
 class Answers(ThreadingHTTPServer):
@@ -66,7 +72,7 @@ def gate_of(*control_planes: Answers, envoys: int = 1) -> Iterator[routes.Gate]:
     with ExitStack() as running:
         for server in (consul, *control_planes):
             running.enter_context(served(server))
-        yield routes.Gate(WANTED, envoys, deadline_s=60, consul=Api(consul.url))
+        yield routes.Gate(WANTED, envoys, deadline_s=60, consul=Api(consul.url, timeout_s=HANG_S))
 
 
 def missing(*control_planes: Answers, envoys: int = 1) -> str | None:

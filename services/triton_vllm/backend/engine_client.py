@@ -8,8 +8,8 @@ from typing import Any
 
 import aiohttp
 
-# Loopback: an engine that does not accept within this time is stuck or gone.
-CONNECT_TIMEOUT_S = 5.0
+# On a loaded machine a connection is noticed late; an engine that is gone refuses it at once.
+CONNECT_TIMEOUT_S = 60.0
 
 
 class EngineError(Exception):

@@ -13,6 +13,7 @@ from replica.errors import InputError, RunError
 from replica.journal import Journal
 from replica.processes import (
     end_marked_processes,
+    end_processes_with,
     incarnation_of,
     launcher_lives,
     marked_processes,
@@ -57,6 +58,10 @@ class ReplicaHome:
 
     def processes(self) -> list[int]:
         return marked_processes(self.incarnation) if self.incarnation else []
+
+    def end_triton(self) -> None:
+        """Ends Triton and its stubs: their shared memory's prefix is in their command lines."""
+        end_processes_with(self.shared_memory_prefix, self.incarnation)
 
     def clear(self, spare: Iterable[int] = ()) -> dict[str, object]:
         """Ends the remaining processes, then removes shared memory and folders.

@@ -40,6 +40,8 @@ DRAIN_POLL_S = 0.25
 # One look may fall between Triton accepting a request and the engine counting it.
 IDLE_LOOKS = 3
 TERMINATE_TIMEOUT_S = 20.0
+TRITON_STARTS = 3
+TRITON_LOAD_S = 120.0  # a hundred times what it usually takes
 # The task's own identity: engine and Triton run third-party code and do not need it.
 SCHEDULER_SECRETS = frozenset({"NOMAD_TOKEN", "CONSUL_TOKEN", "CONSUL_HTTP_TOKEN", "VAULT_TOKEN"})
 
@@ -113,43 +115,80 @@ class Launcher:
                 environment = engine_environment(
                     self._document, self._settings, self._environment(), self._home.temporary
                 )
-                self._start("vllm", command, environment)
+                engine = self._start("vllm", command, environment)
+                self._watch.add(engine.pid, "vllm", self._on_part_end)
                 await self._poll(self._endpoints.engine_is_healthy, "engine_loading")
                 self._journal.progress("engine_warming_up")
                 await self._poll(partial(self._endpoints.generates, names[0]), "engine_warming_up")
-                self._journal.progress("triton_starting")
-                self._start_triton()
-                for name in names:
-                    ready = partial(self._endpoints.model_is_ready, name)
-                    await self._poll(ready, "triton_loading")
+                await self._load_triton()
         except TimeoutError as error:
             reason = f"not ready after load_timeout_s={self._document.load_timeout_s}"
             taken = "" if self._children else taken_port(self._settings)
             raise RunError(": ".join(filter(None, (reason, taken)))) from error
-        self._home.triton_folders().after_start()
         self._watch_descendants()
         self._journal.progress("ready", names=names, openai=self._settings.engine_url)
 
     async def _ports_are_free(self) -> bool:
         return not taken_port(self._settings)
 
-    def _start_triton(self) -> None:
+    async def _load_triton(self) -> None:
+        """Starts Triton until its models are ready, a few times at most; the engine stays.
+
+        Triton gives up a model whose stub gets no processor for a second, and then aborts or waits
+        for ever: 11 of 941 starts, fourteen at a time on two cores (measured).
+        """
         home, settings = self._home, self._settings
         write_backend_folder(home.backends, settings)
         write_model_repository(home.repository, self._document.names, settings.engine_url)
+        home.triton_folders().before_start()
+        for start in range(1, TRITON_STARTS + 1):
+            self._journal.progress("triton_starting")
+            failure = await self._failure_of_triton()
+            if not failure:
+                break
+            if start == TRITON_STARTS:
+                raise RunError(f"tritonserver {failure} while it loaded, {start} times")
+            self._journal.warning(f"tritonserver {failure} while it loaded: starting it again")
+            await asyncio.to_thread(home.end_triton)
+            self._children.pop("tritonserver").wait()
+        home.triton_folders().after_start()
+
+    async def _failure_of_triton(self) -> str:
+        """Starts Triton; returns what went wrong, or nothing once its models are ready."""
+        home, settings = self._home, self._settings
         command = triton_command(
             settings, home.repository, home.backends, home.shared_memory_prefix
         )
-        home.triton_folders().before_start()
-        self._start("tritonserver", command, triton_environment(settings, self._environment()))
+        environment = triton_environment(settings, self._environment())
+        triton = self._start("tritonserver", command, environment)
 
-    def _start(self, name: str, command: list[str], environment: dict[str, str]) -> None:
+        async def settled() -> bool:
+            return triton.poll() is not None or await self._models_are_ready()
+
+        try:
+            async with asyncio.timeout(TRITON_LOAD_S):
+                await self._poll(settled, "triton_loading")
+        except TimeoutError:
+            return "was stuck"
+        if triton.poll() is not None:
+            return "ended"
+        self._watch.add(triton.pid, "tritonserver", self._on_part_end)
+        return ""
+
+    async def _models_are_ready(self) -> bool:
+        for name in self._document.names:
+            if not await self._endpoints.model_is_ready(name):
+                return False
+        return True
+
+    def _start(
+        self, name: str, command: list[str], environment: dict[str, str]
+    ) -> subprocess.Popen[bytes]:
         # Their output goes to standard error; standard output is the journal's.
-        child = subprocess.Popen(
+        self._children[name] = subprocess.Popen(
             command, env=environment, cwd=self._home.folder, stdin=subprocess.DEVNULL, stdout=2
         )
-        self._children[name] = child
-        self._watch.add(child.pid, name, self._on_part_end)
+        return self._children[name]
 
     def _environment(self) -> dict[str, str]:
         inherited = {k: v for k, v in os.environ.items() if k not in SCHEDULER_SECRETS}

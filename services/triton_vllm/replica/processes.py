@@ -80,9 +80,19 @@ def end_marked_processes(incarnation: str, spare: Iterable[int] = ()) -> int:
     return len(ended)
 
 
+def end_processes_with(text: str, incarnation: str) -> None:
+    """Kills the processes of an incarnation that have a text in their command line."""
+    _kill([pid for pid in marked_processes(incarnation) if _has(text, pid)])
+
+
 def _is_resource_tracker(pid: int) -> bool:
+    return _has(RESOURCE_TRACKER, pid)
+
+
+def _has(text: str, pid: int) -> bool:
+    """In its command line."""
     with contextlib.suppress(OSError):
-        return RESOURCE_TRACKER.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return text.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 

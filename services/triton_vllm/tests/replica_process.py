@@ -17,7 +17,7 @@ from replica.processes import marked_processes
 
 SERVICE = Path(__file__).resolve().parent.parent
 MODEL, ALIAS = "smollm2", "Small_1.0-b"  # with every character that an alias may contain
-REPLICA_HANG_S = 2 * HANG_S  # its processes start and end one after the other
+REPLICA_HANG_S = 5 * HANG_S  # its processes start one after the other, Triton up to three times
 GRPC_PORT, HTTP_PORT, METRICS_PORT, OPENAI_PORT = 8001, 8002, 8003, 8000
 
 
@@ -64,6 +64,7 @@ class ReplicaProcess:
             "SLIPWAY_ENV_TRITON": sys.prefix,
             "SLIPWAY_ENV_VLLM": str(fake_environment(folder)),
         }
+        self.launcher = SERVICE / "launcher.py"
         self.incarnation = ""
         self.folders_before = triton_folders()
 
@@ -84,7 +85,7 @@ class ReplicaProcess:
         file.write_text(json.dumps(self.document), encoding="utf-8")
         with (self.folder / "stderr").open("ab") as stderr:
             self.process = subprocess.Popen(
-                [sys.executable, str(SERVICE / "launcher.py"), "--document", str(file)],
+                [sys.executable, str(self.launcher), "--document", str(file)],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
@@ -186,6 +187,28 @@ def hold_engine(replica: ReplicaProcess) -> Path:
     waits = f'until [ -e "{go}" ]; do sleep 0.05; done'
     python.write_text(f"#!/bin/sh\n{waits}\n{start}", encoding="utf-8")
     return go
+
+
+def fail_triton(replica: ReplicaProcess, how: str, times: int) -> None:
+    """Has Triton fail so many times, each time by a shell command, before it is the real one."""
+    prefix, folder = Path(sys.prefix), replica.folder / "env"
+    server = Path(next(prefix.glob("lib/*/site-packages/pytriton/tritonserver/bin/tritonserver")))
+    fake = server.relative_to(prefix)
+    below = list(fake.parts)
+    for parent in reversed(fake.parents):
+        (folder / parent).mkdir()
+        replaced = below.pop(0)
+        for entry in (prefix / parent).iterdir():
+            if entry.name != replaced:
+                (folder / parent / entry.name).symlink_to(entry)
+    starts = replica.folder / "starts"
+    (folder / fake).write_text(
+        f'#!/bin/sh\necho >> "{starts}"\n'
+        f'[ "$(wc -l < "{starts}")" -gt {times} ] || {how}\nexec "{server}" "$@"\n',
+        encoding="utf-8",
+    )
+    (folder / fake).chmod(0o755)
+    replica.environment["SLIPWAY_ENV_TRITON"] = str(folder)
 
 
 def triton_folders() -> set[Path]:

@@ -15,6 +15,7 @@ from replica_process import (
     GRPC_PORT,
     REPLICA_HANG_S,
     ReplicaProcess,
+    fail_triton,
     hold_engine,
     shared_memory_names,
     wait_until,
@@ -24,6 +25,7 @@ from triton_stream import Answer, TritonStream, sampling
 NewReplica = Callable[..., ReplicaProcess]
 
 LEFTOVERS = Path(__file__).parents[1] / "leftovers.py"
+IMPATIENT_LAUNCHER = Path(__file__).with_name("impatient_launcher.py")
 
 # the fake engine's worker is the second process that multiprocessing spawned
 PARTS = ["api_server", "engine", "engine+", "tracker", "tritonserver", "stub", "stub+"]
@@ -106,6 +108,38 @@ def test_a_start_clears_what_launcher_and_guard_left_when_killed_together(
     assert not marked_processes(old)
     assert not before & shared_memory_names()
     assert any("leftovers" in event.get("message", "") for event in replica.events())
+
+
+@pytest.mark.parametrize(
+    ("how", "failure"), [("kill -ABRT $$", "ended"), ("kill -STOP $$", "was stuck")]
+)
+def test_a_triton_that_does_not_load_is_started_again_and_the_engine_kept(
+    new_replica: NewReplica, how: str, failure: str
+) -> None:
+    replica = new_replica()
+    fail_triton(replica, how, times=1)
+    if failure == "was stuck":
+        replica.launcher = IMPATIENT_LAUNCHER
+    replica.start().wait_for("ready")
+
+    assert replica.phases().count("engine_starting") == 1
+    assert replica.phases().count("triton_starting") == 2
+    (warning,) = (each["message"] for each in replica.events() if each["level"] == "warning")
+    assert warning == f"tritonserver {failure} while it loaded: starting it again"
+    assert len(replica.parts()) == 8
+    os.kill(replica.parts()["tritonserver"], signal.SIGKILL)
+    assert replica.process.wait(REPLICA_HANG_S) == 1
+    assert replica.is_gone()
+
+
+def test_a_triton_that_never_loads_ends_the_replica(new_replica: NewReplica) -> None:
+    replica = new_replica()
+    fail_triton(replica, "exit 1", times=3)
+    replica.start()
+
+    assert replica.process.wait(REPLICA_HANG_S) == 1
+    assert replica.events()[-1]["message"] == "tritonserver ended while it loaded, 3 times"
+    assert replica.is_gone()
 
 
 def test_taking_the_platform_down_removes_what_killed_replicas_left(

@@ -29,6 +29,13 @@ def _removed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("control_plane.protocol.stream.ROUTED_REQUEST_S", 0.1)
 
 
+@pytest.fixture
+def _removed_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clusters outlive requests that stop on their way to them, as on a slow machine."""
+    monkeypatch.setattr("control_plane.protocol.stream.ROUTED_REQUEST_S", HANG_S)
+
+
+@pytest.mark.usefixtures("_removed_late")
 async def test_swapping_a_models_backend_under_load_fails_no_request(
     gateway: Gateway, blue: FakeReplica, green: FakeReplica
 ) -> None:

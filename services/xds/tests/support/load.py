@@ -14,7 +14,7 @@ WORKERS = 8
 
 @contextlib.asynccontextmanager
 async def load(url: str, model: str) -> AsyncIterator[Counter[str]]:
-    """Outcomes so far: a replica's marker for 200, else the status or the error's type."""
+    """Outcomes so far: a replica's marker for 200, else status and body, or the error's type."""
     outcomes: Counter[str] = Counter()
     stop = asyncio.Event()
 
@@ -36,6 +36,6 @@ async def _outcome(session: aiohttp.ClientSession, url: str, model: str) -> str:
         async with session.post(f"{url}/v1/completions", json={"model": model}) as response:
             if response.status == 200:
                 return str((await response.json())["marker"])
-            return f"HTTP {response.status}"
+            return f"HTTP {response.status}: {await response.text()}"
     except aiohttp.ClientError as error:
         return type(error).__name__
