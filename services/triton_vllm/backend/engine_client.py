@@ -8,7 +8,8 @@ from typing import Any
 
 import aiohttp
 
-# On a loaded machine a connection is noticed late; an engine that is gone refuses it at once.
+# On a loaded machine it may take seconds. An engine that has ended refuses the connection at
+# once, so a long limit costs nothing.
 CONNECT_TIMEOUT_S = 60.0
 
 

@@ -19,7 +19,7 @@ from replica.processes import (
     marked_processes,
 )
 from replica.settings import Settings
-from replica.shared_memory import SharedMemoryLedger
+from replica.shared_memory import SharedMemoryLedger, remove_prefixed
 from replica.triton_folders import TritonFolders
 
 # A unix socket's path has 107 bytes; vLLM's are <folder>/<36 characters>.
@@ -60,8 +60,12 @@ class ReplicaHome:
         return marked_processes(self.incarnation) if self.incarnation else []
 
     def end_triton(self) -> None:
-        """Ends Triton and its stubs: their shared memory's prefix is in their command lines."""
+        """Kills Triton and its stubs, not the engine, and removes their shared memory.
+
+        Only their command lines contain its prefix.
+        """
         end_processes_with(self.shared_memory_prefix, self.incarnation)
+        remove_prefixed(self.shared_memory_prefix)
 
     def clear(self, spare: Iterable[int] = ()) -> dict[str, object]:
         """Ends the remaining processes, then removes shared memory and folders.

@@ -132,10 +132,12 @@ class Launcher:
         return not taken_port(self._settings)
 
     async def _load_triton(self) -> None:
-        """Starts Triton until its models are ready, a few times at most; the engine stays.
+        """Starts Triton and waits until its models are ready; the loaded engine keeps running.
 
-        Triton gives up a model whose stub gets no processor for a second, and then aborts or waits
-        for ever: 11 of 941 starts, fourteen at a time on two cores (measured).
+        If Triton ends or hangs before that, it is killed and started again, up to TRITON_STARTS
+        times in all: it declares a stub (the process that runs one model's Python code) dead that
+        gets no processor for a second, and then aborts or hangs. 11 of 941 starts did, measured
+        with 14 at a time on two cores. Only `load_timeout_s` limits the last start.
         """
         home, settings = self._home, self._settings
         write_backend_folder(home.backends, settings)
@@ -143,18 +145,20 @@ class Launcher:
         home.triton_folders().before_start()
         for start in range(1, TRITON_STARTS + 1):
             self._journal.progress("triton_starting")
-            failure = await self._failure_of_triton()
+            limit_s = TRITON_LOAD_S if start < TRITON_STARTS else None
+            failure = await self._failure_of_triton(limit_s)
             if not failure:
                 break
             if start == TRITON_STARTS:
                 raise RunError(f"tritonserver {failure} while it loaded, {start} times")
             self._journal.warning(f"tritonserver {failure} while it loaded: starting it again")
             await asyncio.to_thread(home.end_triton)
-            self._children.pop("tritonserver").wait()
+            await asyncio.to_thread(self._children["tritonserver"].wait)
         home.triton_folders().after_start()
 
-    async def _failure_of_triton(self) -> str:
-        """Starts Triton; returns what went wrong, or nothing once its models are ready."""
+    async def _failure_of_triton(self, limit_s: float | None) -> str:
+        """Starts Triton once. Returns "" once its models are ready, else how it failed, as a
+        predicate for a message."""
         home, settings = self._home, self._settings
         command = triton_command(
             settings, home.repository, home.backends, home.shared_memory_prefix
@@ -166,12 +170,12 @@ class Launcher:
             return triton.poll() is not None or await self._models_are_ready()
 
         try:
-            async with asyncio.timeout(TRITON_LOAD_S):
+            async with asyncio.timeout(limit_s):
                 await self._poll(settled, "triton_loading")
         except TimeoutError:
             return "was stuck"
-        if triton.poll() is not None:
-            return "ended"
+        if (code := triton.poll()) is not None:
+            return f"ended with exit code {code}"
         self._watch.add(triton.pid, "tritonserver", self._on_part_end)
         return ""
 

@@ -81,16 +81,18 @@ def end_marked_processes(incarnation: str, spare: Iterable[int] = ()) -> int:
 
 
 def end_processes_with(text: str, incarnation: str) -> None:
-    """Kills the processes of an incarnation that have a text in their command line."""
-    _kill([pid for pid in marked_processes(incarnation) if _has(text, pid)])
+    """Kills the processes of an incarnation whose command lines contain a text."""
+    # Repeated until none is left, as above.
+    while found := [pid for pid in marked_processes(incarnation) if _command_has(text, pid)]:
+        _kill(found)
 
 
 def _is_resource_tracker(pid: int) -> bool:
-    return _has(RESOURCE_TRACKER, pid)
+    return _command_has(RESOURCE_TRACKER, pid)
 
 
-def _has(text: str, pid: int) -> bool:
-    """In its command line."""
+def _command_has(text: str, pid: int) -> bool:
+    """Whether the process's command line contains the text; False if the process has ended."""
     with contextlib.suppress(OSError):
         return text.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False

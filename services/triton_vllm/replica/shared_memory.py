@@ -58,6 +58,12 @@ class SharedMemoryLedger:
         return sorted(removed)
 
 
+def remove_prefixed(prefix: str) -> None:
+    """Removes the entries whose names begin with it. No process may use them any more."""
+    for entry in SHARED_MEMORY.glob(f"{prefix}*"):
+        entry.unlink(missing_ok=True)
+
+
 def _entries() -> dict[str, int]:
     """Name to inode of everything in /dev/shm."""
     with os.scandir(SHARED_MEMORY) as entries:

@@ -1,9 +1,9 @@
-"""The empty folder that Triton's Python backend creates in /tmp at every start and leaves there.
+"""The empty folders that Triton's Python backend leaves in /tmp, one at every start.
 
-Its place is fixed in the backend (TMPDIR does not move it), and it is meant for an environment
-packed into a file, which this service does not use. No process keeps it open, so it is recognised
-by the time of its creation. Only empty folders of this user are removed, and only at the replica's
-end: by then another Triton that started in the same second has filled its own, or never will.
+Their place is fixed in the backend (TMPDIR does not move it), and they are meant for environments
+packed into files, which this service does not use. No process keeps them open, so they are
+recognised by the time of their creation. Only empty folders of this user are removed, and only at
+the replica's end: by then another Triton that started meanwhile has filled its own, or never will.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ PATTERN = "python_env_*"
 
 
 class TritonFolders:
-    """The folders of one start of Triton, kept in a file for whichever program cleans up."""
+    """The folders of a launcher's Triton, kept in a file for whichever program cleans up.
+
+    `before_start` comes before its first start, `after_start` after the last.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -27,7 +30,7 @@ class TritonFolders:
         self._write({"others": _inodes()})
 
     def after_start(self) -> None:
-        """Called once Triton's model is ready: later folders do not belong to this start."""
+        """Called once Triton's model is ready: later folders are not its own."""
         self._write({"own": self._own()})
 
     def sweep(self) -> list[str]:
@@ -40,7 +43,7 @@ class TritonFolders:
         return sorted(removed)
 
     def _own(self) -> dict[str, int]:
-        """Name to inode of this start's folders that still exist."""
+        """Name to inode of its folders that still exist."""
         now = _inodes().items()
         try:
             noted = json.loads(self._file.read_text(encoding="utf-8"))

@@ -1,25 +1,27 @@
-"""The launcher, which takes its first Triton for stuck at once."""
+"""The launcher, which takes Triton for stuck as soon as the file STUCK says so, and removes it."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from replica import launcher
-from replica.journal import Journal
+from replica.launcher import Launcher
 from replica.main import main
 
-warn = Journal.warning
+STUCK = Path(os.environ["STUCK"])
+
+models_are_ready = Launcher._models_are_ready
 
 
-def patient_from_now_on(journal: Journal, message: str, **facts: Any) -> None:
-    launcher.TRITON_LOAD_S = 3600.0
-    warn(journal, message, **facts)
+async def ready_or_stuck(launcher: Launcher) -> bool:
+    if STUCK.exists():
+        STUCK.unlink()
+        raise TimeoutError
+    return await models_are_ready(launcher)
 
 
-launcher.TRITON_LOAD_S = 0.1
-Journal.warning = patient_from_now_on  # type: ignore[method-assign]
+Launcher._models_are_ready = ready_or_stuck  # type: ignore[method-assign]
 sys.exit(main())

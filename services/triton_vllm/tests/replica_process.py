@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -190,7 +191,7 @@ def hold_engine(replica: ReplicaProcess) -> Path:
 
 
 def fail_triton(replica: ReplicaProcess, how: str, times: int) -> None:
-    """Has Triton fail so many times, each time by a shell command, before it is the real one."""
+    """Has Triton fail so many times, each time once its stubs run (failing_triton.py)."""
     prefix, folder = Path(sys.prefix), replica.folder / "env"
     server = Path(next(prefix.glob("lib/*/site-packages/pytriton/tritonserver/bin/tritonserver")))
     fake = server.relative_to(prefix)
@@ -201,14 +202,12 @@ def fail_triton(replica: ReplicaProcess, how: str, times: int) -> None:
         for entry in (prefix / parent).iterdir():
             if entry.name != replaced:
                 (folder / parent / entry.name).symlink_to(entry)
-    starts = replica.folder / "starts"
-    (folder / fake).write_text(
-        f'#!/bin/sh\necho >> "{starts}"\n'
-        f'[ "$(wc -l < "{starts}")" -gt {times} ] || {how}\nexec "{server}" "$@"\n',
-        encoding="utf-8",
-    )
+    failing = Path(__file__).with_name("failing_triton.py")
+    words = [sys.executable, str(failing), how, str(times), str(replica.folder), str(server)]
+    (folder / fake).write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
     (folder / fake).chmod(0o755)
     replica.environment["SLIPWAY_ENV_TRITON"] = str(folder)
+    replica.environment["STUCK"] = str(replica.folder / "stuck")
 
 
 def triton_folders() -> set[Path]:

@@ -1,0 +1,36 @@
+"""Stands in for tritonserver: fails once its stubs run, as often as it is told to.
+
+    failing_triton.py ends|hangs TIMES FOLDER TRITONSERVER ARGUMENT...
+
+After TIMES failures, counted in FOLDER, it is the real one. It creates FOLDER/stuck when it hangs.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+how, times, folder, *command = sys.argv[1:]
+failures = Path(folder, "failures")
+so_far = len(failures.read_text()) if failures.exists() else 0
+if so_far == int(times):
+    os.execv(command[0], command)
+
+server = subprocess.Popen(command)
+while not (stubs := psutil.Process(server.pid).children()):
+    time.sleep(0.05)  # no event tells
+for stub in stubs:
+    stub.suspend()  # or it would end with Triton
+failures.write_text("x" * (so_far + 1))
+if how == "hangs":
+    server.send_signal(signal.SIGSTOP)
+    Path(folder, "stuck").touch()
+    signal.pause()
+server.kill()
+sys.exit(1)
