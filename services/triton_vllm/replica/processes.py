@@ -72,7 +72,7 @@ def end_marked_processes(incarnation: str, spare: Iterable[int] = ()) -> int:
         return [pid for pid in marked_processes(incarnation) if pid not in spared]
 
     # Repeated until none is left: a process may fork while others are being killed.
-    while rest := [pid for pid in others() if not _is_resource_tracker(pid)]:
+    while rest := [pid for pid in others() if not _command_has(RESOURCE_TRACKER, pid)]:
         ended |= _kill(rest)
     _wait_until(lambda: not others(), TRACKER_GRACE_S)
     while rest := others():
@@ -85,10 +85,6 @@ def end_processes_with(text: str, incarnation: str) -> None:
     # Repeated until none is left, as above.
     while found := [pid for pid in marked_processes(incarnation) if _command_has(text, pid)]:
         _kill(found)
-
-
-def _is_resource_tracker(pid: int) -> bool:
-    return _command_has(RESOURCE_TRACKER, pid)
 
 
 def _command_has(text: str, pid: int) -> bool:

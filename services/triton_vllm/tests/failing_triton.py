@@ -1,8 +1,9 @@
 """Stands in for tritonserver: fails once its stubs run, as often as it is told to.
 
-    failing_triton.py ends|hangs TIMES FOLDER TRITONSERVER ARGUMENT...
+    failing_triton.py ends|hangs TIMES TRITONSERVER ARGUMENT...
 
-After TIMES failures, counted in FOLDER, it is the real one. It creates FOLDER/stuck when it hangs.
+After TIMES failures, counted in the replica's runtime folder, it is the real one. It creates the
+file `stuck` there when it hangs.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from pathlib import Path
 
 import psutil
 
-how, times, folder, *command = sys.argv[1:]
-failures = Path(folder, "failures")
+how, times, *command = sys.argv[1:]
+runtime = Path(os.environ["SLIPWAY_RUNTIME"])
+failures = runtime / "failures"
 so_far = len(failures.read_text()) if failures.exists() else 0
 if so_far == int(times):
     os.execv(command[0], command)
@@ -30,7 +32,7 @@ for stub in stubs:
 failures.write_text("x" * (so_far + 1))
 if how == "hangs":
     server.send_signal(signal.SIGSTOP)
-    Path(folder, "stuck").touch()
+    (runtime / "stuck").touch()
     signal.pause()
 server.kill()
 sys.exit(1)

@@ -1,4 +1,4 @@
-"""The launcher, which takes Triton for stuck as soon as the file STUCK says so, and removes it."""
+"""The launcher, which takes Triton for stuck as soon as failing_triton.py says that it hangs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from replica.launcher import Launcher
 from replica.main import main
 
-STUCK = Path(os.environ["STUCK"])
+STUCK = Path(os.environ["SLIPWAY_RUNTIME"], "stuck")
 
 models_are_ready = Launcher._models_are_ready
 

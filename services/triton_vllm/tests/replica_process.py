@@ -18,7 +18,7 @@ from replica.processes import marked_processes
 
 SERVICE = Path(__file__).resolve().parent.parent
 MODEL, ALIAS = "smollm2", "Small_1.0-b"  # with every character that an alias may contain
-REPLICA_HANG_S = 5 * HANG_S  # its processes start one after the other, Triton up to three times
+REPLICA_HANG_S = 2 * HANG_S  # its processes start and end one after the other
 GRPC_PORT, HTTP_PORT, METRICS_PORT, OPENAI_PORT = 8001, 8002, 8003, 8000
 
 
@@ -193,21 +193,18 @@ def hold_engine(replica: ReplicaProcess) -> Path:
 def fail_triton(replica: ReplicaProcess, how: str, times: int) -> None:
     """Has Triton fail so many times, each time once its stubs run (failing_triton.py)."""
     prefix, folder = Path(sys.prefix), replica.folder / "env"
-    server = Path(next(prefix.glob("lib/*/site-packages/pytriton/tritonserver/bin/tritonserver")))
+    server = next(prefix.glob("lib/*/site-packages/pytriton/tritonserver/bin/tritonserver"))
     fake = server.relative_to(prefix)
-    below = list(fake.parts)
-    for parent in reversed(fake.parents):
+    for parent, replaced in zip(reversed(fake.parents), fake.parts, strict=True):
         (folder / parent).mkdir()
-        replaced = below.pop(0)
         for entry in (prefix / parent).iterdir():
             if entry.name != replaced:
                 (folder / parent / entry.name).symlink_to(entry)
     failing = Path(__file__).with_name("failing_triton.py")
-    words = [sys.executable, str(failing), how, str(times), str(replica.folder), str(server)]
+    words = [sys.executable, str(failing), how, str(times), str(server)]
     (folder / fake).write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
     (folder / fake).chmod(0o755)
     replica.environment["SLIPWAY_ENV_TRITON"] = str(folder)
-    replica.environment["STUCK"] = str(replica.folder / "stuck")
 
 
 def triton_folders() -> set[Path]:
