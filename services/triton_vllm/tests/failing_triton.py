@@ -8,6 +8,7 @@ file `stuck` there when it hangs.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -24,8 +25,16 @@ so_far = len(failures.read_text()) if failures.exists() else 0
 if so_far == int(times):
     os.execv(command[0], command)
 
+
+def runs_a_model(child: psutil.Process) -> bool:
+    """Whether it is a stub: Triton also calls the stub's program without a model, as a check."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return any(word.endswith("/model.py") for word in child.cmdline())
+    return False
+
+
 server = subprocess.Popen(command)
-while not (stubs := psutil.Process(server.pid).children()):
+while not (stubs := [*filter(runs_a_model, psutil.Process(server.pid).children())]):
     time.sleep(0.05)  # no event tells
 for stub in stubs:
     stub.suspend()  # or it would end with Triton

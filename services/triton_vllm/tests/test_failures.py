@@ -126,7 +126,7 @@ def test_a_triton_that_does_not_load_is_started_again_and_the_engine_kept(
     assert warnings[0] == f"tritonserver {failure} while it loaded: starting it again"
     assert replica.phases().count("engine_starting") == 1
     assert replica.phases().count("triton_starting") == 1 + len(warnings)
-    # A stub of the first one that was just being forked ends by itself, because Triton has gone.
+    # What the first one was just forking ends by itself.
     wait_until(lambda: len(replica.parts()) == 8)
     prefix = ReplicaHome(replica.folder, replica.incarnation).shared_memory_prefix
     assert sum(name.startswith(prefix) for name in shared_memory_names()) == 2  # one per stub
