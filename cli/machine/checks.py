@@ -8,7 +8,7 @@ import pwd
 import resource
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -187,32 +187,47 @@ def _cache_need_bytes(environment: Environment) -> int:
 
 def free_ports(plan: PlatformPlan, environment: Environment) -> Iterator[Check]:
     """A failed check for each port of the plan that a process outside the environment uses."""
-    taken = [listener for listener in ports.listeners(plan) if not ports.is_free(listener)]
-    owners = ports.owners() if taken else {}
-    foreign = [
-        _taken(listener, process, environment)
-        for listener in taken
-        for process in (ports.owner(listener, owners),)
-        if process is None or not ports.belongs_to(process, environment.run)
-    ]
+    taken = ports.in_use(ports.listeners(plan))
+    foreign = _foreign(taken, environment)
+    # A program that restarts may end between the two questions, whether its port is free and who
+    # uses it, and then seems to be another user's: what is foreign is asked about once more.
+    foreign = _foreign(ports.in_use(foreign), environment)
     if foreign:
-        yield from foreign
+        yield from (_taken(listener, user, environment) for listener, user in foreign.items())
         return
     ours = f", {len(taken)} in use by this environment" if taken else ""
     yield Check(name="ports", state="ok", detail=f"{plan.cidr}{ours}")
 
 
+def _foreign(
+    taken: Mapping[ports.Listener, psutil.Process | None], environment: Environment
+) -> dict[ports.Listener, psutil.Process | None]:
+    return {
+        listener: user
+        for listener, user in taken.items()
+        if user is None or not ports.belongs_to(user, environment.run)
+    }
+
+
 def _taken(
-    listener: ports.Listener, process: psutil.Process | None, environment: Environment
+    listener: ports.Listener, user: psutil.Process | None, environment: Environment
 ) -> Check:
-    who = f"{process.name()} (pid {process.pid})" if process else "another user's process"
     return Check(
         name="ports",
         state="fail",
-        detail=f"{listener} ({listener.purpose}) is in use by {who}",
+        detail=f"{listener} ({listener.purpose}) is in use by {_named(user)}",
         fix="end that process, or choose another slipway:network in "
         f"Pulumi.{environment.name}.yaml",
     )
+
+
+def _named(user: psutil.Process | None) -> str:
+    if user is None:
+        return "another user's process"
+    try:
+        return f"{user.name()} (pid {user.pid})"
+    except psutil.NoSuchProcess:
+        return f"a process that has just ended (pid {user.pid})"
 
 
 def _clock(checkout: Path) -> Check:

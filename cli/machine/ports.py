@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +67,14 @@ def is_free(listener: Listener) -> bool:
         except OSError:
             return False
     return True
+
+
+def in_use(among: Iterable[Listener]) -> dict[Listener, psutil.Process | None]:
+    """The listeners that are taken, with the process that listens there: None where it cannot be
+    seen, because it is another user's or has ended since."""
+    taken = [listener for listener in among if not is_free(listener)]
+    found = owners() if taken else {}
+    return {listener: owner(listener, found) for listener in taken}
 
 
 def owners() -> dict[tuple[str, int], psutil.Process]:

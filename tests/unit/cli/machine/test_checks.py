@@ -14,13 +14,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 from typer.testing import CliRunner
 
 from cli.app import app
 from cli.environment import Environment
 from cli.errors import CliError
-from cli.machine import checks
+from cli.machine import checks, ports
 from slipway.config.artifacts import REQUIREMENTS
 from slipway.plan.endpoint import Endpoint
 from tests.unit.cli.addresses import NETWORK
@@ -151,6 +152,39 @@ def test_an_environment_whose_name_has_the_same_beginning_is_another_one(
         (own,) = checks.free_ports(small_plan(), other)
     assert foreign.state == "fail"
     assert own.state == "ok"
+
+
+def test_a_program_that_ends_while_its_process_is_looked_for_uses_no_port(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = ports.owners
+    with socket.create_server((ADDRESS, PORT)) as server:
+
+        def owners() -> dict[tuple[str, int], psutil.Process]:
+            server.close()
+            return look()
+
+        monkeypatch.setattr(ports, "owners", owners)
+        (check,) = checks.free_ports(small_plan(), environment)
+    assert check.state == "ok"
+
+
+def test_a_process_that_ends_once_it_is_found_uses_no_port(
+    environment: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = ports.owners
+    with program_listening(ADDRESS, 4646) as pid:
+
+        def owners() -> dict[tuple[str, int], psutil.Process]:
+            found = look()
+            ended = psutil.Process(pid)
+            ended.kill()
+            ended.wait()
+            return found
+
+        monkeypatch.setattr(ports, "owners", owners)
+        (check,) = checks.free_ports(small_plan(), environment)
+    assert check.state == "ok"
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
