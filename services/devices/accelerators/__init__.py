@@ -1,0 +1,1 @@
+"""The accelerators of this host, by vendor."""

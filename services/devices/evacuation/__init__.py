@@ -1,0 +1,1 @@
+"""Moves what runs on unhealthy devices, by Nomad's API."""

@@ -1,0 +1,130 @@
+"""What is known of this host's accelerators since it booted, on disk: the plugin ends with Nomad's
+agent, and a fault must outlive both."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from accelerators.driver import Accelerator, Observation, Signal
+
+VERSION = 1
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """The first of equal signals of an accelerator, and how many there were."""
+
+    signal: Signal
+    detail: str
+    first_unix_s: int
+    count: int = 1
+
+
+@dataclass(kw_only=True)
+class Record:
+    """`known` are the accelerators that were there at some time since the boot, by UUID.
+
+    What the kernel logged before `returned_s`, in seconds since the boot, is forgotten.
+    """
+
+    file: Path
+    boot_id: str
+    known: dict[str, Accelerator] = field(default_factory=dict)
+    faults: dict[str, list[Fault]] = field(default_factory=dict)  # by UUID
+    returned_s: float = 0.0
+    unsaved: bool = False
+
+    def know(self, accelerator: Accelerator) -> None:
+        if self.known.get(accelerator.uuid) != accelerator:
+            self.known[accelerator.uuid] = accelerator
+            self.unsaved = True
+
+    def add(self, observed: Observation, now_unix_s: int) -> None:
+        faults = self.faults.setdefault(observed.uuid, [])
+        self.unsaved = True
+        for index, fault in enumerate(faults):
+            if fault.signal == observed.signal:
+                faults[index] = dataclasses.replace(fault, count=fault.count + 1)
+                return
+        fault = Fault(signal=observed.signal, detail=observed.detail, first_unix_s=now_unix_s)
+        faults.append(fault)
+
+    def has(self, observed: Observation) -> bool:
+        return any(fault.signal == observed.signal for fault in self.faults.get(observed.uuid, ()))
+
+    def forget_faults(self, now_s: float) -> None:
+        """`now_s` in seconds since the boot."""
+        self.faults.clear()
+        self.returned_s = now_s
+        self.unsaved = True
+
+    @property
+    def return_request(self) -> Path:
+        """A file that is there when the host's accelerators are to be trusted again."""
+        return self.file.with_name(f"{self.file.name}.return")
+
+    def save(self) -> None:
+        """Whole or not at all. Raises OSError."""
+        partial = self.file.with_name(f"{self.file.name}.partial")
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as sink:
+            json.dump(self._document(), sink, indent=2, sort_keys=True)
+            sink.flush()
+            os.fsync(sink.fileno())
+        partial.replace(self.file)
+        self.unsaved = False
+
+    def _document(self) -> dict[str, Any]:
+        return {
+            "schema_version": VERSION,
+            "boot_id": self.boot_id,
+            "returned_s": self.returned_s,
+            "accelerators": [dataclasses.asdict(each) for each in self.known.values()],
+            "faults": {
+                uuid: [dataclasses.asdict(fault) for fault in faults]
+                for uuid, faults in self.faults.items()
+            },
+        }
+
+
+def read_record(file: Path, boot_id: str, say: Callable[[str], None]) -> Record:
+    """The record of this boot. It is empty if there is none, or none that can be read."""
+    try:
+        document = json.loads(file.read_text())
+        if document["boot_id"] == boot_id:
+            return _record(file, document)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        say(f"{file} cannot be read, so faults until now are not known: {error!r}")
+    return Record(file=file, boot_id=boot_id)
+
+
+def boot_id() -> str:
+    return BOOT_ID.read_text().strip()
+
+
+def _record(file: Path, document: dict[str, Any]) -> Record:
+    """Raises ValueError, LookupError, TypeError or AttributeError."""
+    if document["schema_version"] != VERSION:
+        raise ValueError(f"it has the schema's version {document['schema_version']}")
+    accelerators = (
+        Accelerator(**{**each, "files": tuple(each["files"])}) for each in document["accelerators"]
+    )
+    return Record(
+        file=file,
+        boot_id=document["boot_id"],
+        returned_s=document["returned_s"],
+        known={each.uuid: each for each in accelerators},
+        faults={
+            uuid: [Fault(**{**fault, "signal": Signal(**fault["signal"])}) for fault in faults]
+            for uuid, faults in document["faults"].items()
+        },
+    )

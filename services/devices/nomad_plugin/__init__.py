@@ -1,0 +1,1 @@
+"""Nomad's protocol for device plugins, and what it announces."""
