@@ -21,6 +21,7 @@ from components.certificates.component import (
     OwnAuthority,
 )
 from components.consul.component import ConsulCluster, ConsulClusterArgs
+from components.devices.component import DeviceEvacuation, DeviceEvacuationArgs
 from components.gateway.certificate_gate import asked_from
 from components.gateway.component import Gateway, GatewayArgs, certificate_gate, routes_gate
 from components.hosts.program import Hosts
@@ -179,13 +180,18 @@ class Platform(SlipwayComponent):
         return gateway.jobs
 
     def _observation(self, workloads: pulumi.ResourceOptions) -> None:
-        """Prometheus, the autoscaler and the snapshots."""
+        """Prometheus, the autoscaler, the snapshots, and what watches over devices."""
         plan, authority = self._plan, self._authority
         Monitoring("monitoring", MonitoringArgs(plan=plan, authority=authority), opts=workloads)
         Autoscaler("autoscaler", AutoscalerArgs(plan=plan, authority=authority), opts=workloads)
         if plan.snapshots:
             snapshots = SnapshotsArgs(plan=plan, snapshots=plan.snapshots, authority=authority)
             Snapshots("snapshots", snapshots, opts=workloads)
+        if plan.device_plugin:
+            evacuation = DeviceEvacuationArgs(
+                plan=plan, plugin=plan.device_plugin, authority=authority
+            )
+            DeviceEvacuation("device-evacuation", evacuation, opts=workloads)
 
     def _models(self, workloads: pulumi.ResourceOptions) -> list[pulumi.Resource]:
         """Their routes, each after its model's replicas answer."""

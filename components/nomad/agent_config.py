@@ -39,6 +39,8 @@ KEYS_PATH = "/.well-known/jwks.json"
 KEYS_READY_PATH = "/ready"
 RPC_PORT = 4647
 MANAGEMENT = "management"
+DEVICE_RECORD = "devices.json"  # in the agent's data folder: the faults of its devices
+DEVICE_PLUGIN = "slipway-devices"  # the executable's name in services/devices/plugin_dir
 IDENTITY_TTL = "1h"
 BYTES_PER_MB = 1024 * 1024  # Nomad's "MB"
 # The cap on every task's kill_timeout (Nomad's default is 30 s): the longest drain a model may
@@ -87,6 +89,7 @@ def client_agent(
 ) -> AgentDocument:
     configuration = {
         **_common(plan, node.name, node.address),
+        **_plugin_folder(pool),
         "leave_on_interrupt": True,  # and drains: services/host/host/self_drain.py
         "client": {
             "enabled": True,
@@ -115,10 +118,29 @@ def client_agent(
                 "fingerprint.denylist": CLOUD_FINGERPRINTS,
             },
         },
-        "plugin": [{"raw_exec": {"config": [{"enabled": True}]}}],
+        "plugin": [{"raw_exec": {"config": [{"enabled": True}]}}, *_device_plugin(pool)],
     }
     ready_url = f"{plan.nomad.at(node.address).url}/v1/agent/health?type=client"
     return _agent(plan, NOMAD_CLIENT, configuration, ready_url)
+
+
+def _plugin_folder(pool: Pool) -> dict[str, str]:
+    plugin = pool.device_plugin
+    return {} if plugin is None else {"plugin_dir": f"@cache@/bundles/{plugin.bundle}/plugin_dir"}
+
+
+def _device_plugin(pool: Pool) -> list[dict[str, Any]]:
+    """The plugin's executable runs the command that its arguments are."""
+    plugin = pool.device_plugin
+    if plugin is None:
+        return []
+    command = [
+        f"@cache@/envs/{plugin.environment}/bin/python",
+        f"@cache@/bundles/{plugin.bundle}/device_plugin.py",
+        f"--vendor={plugin.vendor}",
+        f"--record={DATA_DIRECTORY}/{DEVICE_RECORD}",
+    ]
+    return [{DEVICE_PLUGIN: {"args": command}}]
 
 
 def key_publisher(plan: PlatformPlan, server: Server, python: str) -> AgentDocument:

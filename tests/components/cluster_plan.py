@@ -157,4 +157,5 @@ def _pool(name: str, first: int, count: int) -> Pool:
         usd_per_hour=FREE,
         fabric="tcp",
         quota_nodes=None,
+        device_plugin=None,
     )

@@ -15,15 +15,16 @@ from .imports import imported_modules
 
 DIGEST_LENGTH = 12
 
-SERVICES = ("engine_sim", "host", "operator", "triton_vllm", "xds")
+SERVICES = ("devices", "engine_sim", "host", "operator", "triton_vllm", "xds")
 SHARED = "program"  # the package that some services share
-SHARING = ("host", "operator")  # whose folders have a link to it
+SHARING = ("devices", "host", "operator")  # whose folders have a link to it
 
 # For the services that replicas run, the files that run on nodes; relative to the service's folder.
 ENTRYPOINTS = {"engine_sim": "engine_sim.py", "triton_vllm": "launcher.py"}
 
 # name of a Python environment -> its fully pinned requirements
 REQUIREMENTS = {
+    "devices": "services/devices/requirements.txt",
     "engine_sim": "services/engine_sim/requirements.txt",
     "node": "services/host/requirements.txt",
     "triton": "services/triton_vllm/requirements-triton.txt",

@@ -29,7 +29,7 @@ class MetalPool(PoolSettings):
     """Existing machines: `hosts` by name and address, or a number of `nodes`.
 
     `usd_per_hour` is the owner's cost of one node, if known. `memory` and `cpu` (cores) are what
-    one node offers to tasks; a pool without accelerators needs both.
+    one node offers to tasks; a pool needs both if it has no accelerators, or `hosts` to bring up.
     """
 
     TAG = "metal"
@@ -169,17 +169,13 @@ def _pool_problems(name: str, pool: MetalPool, origin: Origin) -> Iterator[Probl
             "must have both `accelerator` and `accelerators_per_node`, or neither",
             fix="add the missing one, or remove the other",
         )
-    for key in ("memory", "cpu"):
-        if pool.accelerator is not None and getattr(pool, key) is not None:
-            yield origin.problem(
-                ("pools", name, key),
-                "applies to pools without accelerators only",
-                value=getattr(pool, key),
-                fix=f"remove `{key}`",
-            )
-    if pool.accelerator is None and (pool.memory is None or pool.cpu is None):
+    if pool.memory is not None and pool.cpu is not None:
+        return
+    if pool.accelerator is None or pool.hosts:
         yield origin.problem(
             ("pools", name),
-            "has no accelerators, so replicas are placed by its nodes' memory and cores",
+            "has no accelerators, so replicas are placed by its nodes' memory and cores"
+            if pool.accelerator is None
+            else "has hosts, and Nomad counts the memory and cores of each",
             fix="add `memory` and `cpu`, e.g. `memory: 64GiB` and `cpu: 32`",
         )

@@ -23,7 +23,7 @@ from .figures import (
 
 JsonObject = Mapping[str, Any]
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 STABLE = "stable"  # the release that serves
 PROTOCOLS = ("http", "grpc")  # OpenAI HTTP with SSE, Triton gRPC
 
@@ -56,6 +56,15 @@ class NodeRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DevicePluginPlan:
+    """Nomad's device plugin on the nodes of a pool: it announces their accelerators."""
+
+    vendor: str  # "nvidia"
+    bundle: str
+    environment: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
     """Nodes of one shape; a Nomad node pool of the same name.
 
@@ -78,6 +87,7 @@ class Pool:
     usd_per_hour: Figure  # cost of its nodes at the declared load
     fabric: str  # between nodes: "efa", "infiniband", "roce", "tcp"
     quota_nodes: int | None  # the account's quota
+    device_plugin: DevicePluginPlan | None  # None for a CPU pool
 
     def __post_init__(self) -> None:
         if bool(self.hosts) == (self.range is not None):
@@ -462,6 +472,12 @@ class PlatformWithoutModels:
     def envoys_as_seen(self) -> tuple[tuple[EnvoyPlan, OperatorEnvoy], ...]:
         """Every Envoy, and how the operator's machine reaches it."""
         return tuple(zip(self.gateway.envoys, self.operator.envoys, strict=True))
+
+    @property
+    def device_plugin(self) -> DevicePluginPlan | None:
+        """That of some pool with accelerators; None if there is no such pool."""
+        plugins = (pool.device_plugin for pool in self.pools)
+        return next((plugin for plugin in plugins if plugin is not None), None)
 
     def pool(self, name: str) -> Pool:
         return next(pool for pool in self.pools if pool.name == name)

@@ -77,7 +77,7 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
     prometheus = _https(gateway_address, PROMETHEUS_PORT)
     placed = place_models(inputs, supplies)
     placements = _placements(inputs, supplies, placed)
-    pools = tuple(plan_pool(supply, placed) for supply in supplies.values())
+    pools = tuple(plan_pool(supply, placed, artifacts) for supply in supplies.values())
     cost = aged(_cost(pools, placed, paid_supplies(supplies, pools)), today)
     warnings = plan_warnings(supplies, pools, placed, cost, settings.budget, today=today)
     return PlatformDraft(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slipway.config.artifacts import Artifacts
 from slipway.plan.figures import Figure
-from slipway.plan.platform import NodeRange, Pool
+from slipway.plan.platform import DevicePluginPlan, NodeRange, Pool
 
 from .fleet.packing import devices, nodes_needed
 from .fleet.placed import Count, Placed, at_load, at_maximum, at_minimum, in_use
@@ -13,7 +14,7 @@ from .supply.supply import Supply
 from .wording import counted
 
 
-def plan_pool(supply: Supply, placed: Sequence[Placed]) -> Pool:
+def plan_pool(supply: Supply, placed: Sequence[Placed], artifacts: Artifacts) -> Pool:
     """The pool with its models. Its cost is that of its nodes at the declared load."""
     models = in_use(supply, placed)
     return Pool(
@@ -32,6 +33,17 @@ def plan_pool(supply: Supply, placed: Sequence[Placed]) -> Pool:
         usd_per_hour=_usd_per_hour(supply, placed),
         fabric=supply.fabric,
         quota_nodes=supply.quota_nodes,
+        device_plugin=_device_plugin(supply, artifacts),
+    )
+
+
+def _device_plugin(supply: Supply, artifacts: Artifacts) -> DevicePluginPlan | None:
+    if supply.accelerator is None:
+        return None
+    return DevicePluginPlan(
+        vendor=supply.accelerator.vendor,
+        bundle=artifacts.bundles["devices"],
+        environment=artifacts.environments["devices"],
     )
 
 

@@ -22,7 +22,7 @@ def plan_document(
 ) -> dict[str, Any]:
     """The parts of a plan's JSON that commands read; nothing listens at its addresses."""
     return {
-        "schema_version": 4,
+        "schema_version": 5,
         "environment": "dev",
         "gateway": {
             "clients": _endpoint(gateway),

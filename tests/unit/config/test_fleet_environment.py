@@ -30,6 +30,8 @@ METAL = {
     "accelerator": "H100-80",
     "accelerators_per_node": 8,
     "nodes": 2,
+    "memory": "1TiB",
+    "cpu": 96,
 }
 
 
@@ -188,9 +190,9 @@ POOL_MISTAKES = {
         {"l4": METAL | {"nodes": None, "hosts": [HOST | {"name": "server-0"}]}},
         ("pools.l4.hosts.0.name", "is named like a server", "rename the host"),
     ),
-    "memory that nothing reads": (
-        {"l4": METAL | {"memory": "1GiB"}},
-        ("pools.l4.memory", "applies to pools without accelerators only", "remove `memory`"),
+    "hosts with accelerators of unknown size": (
+        {"l4": METAL | {"nodes": None, "hosts": [HOST], "cpu": None}},
+        ("pools.l4", "Nomad counts the memory and cores of each", "memory: 64GiB"),
     ),
     "both fixed and elastic": (
         {"l4": METAL | {"hosts": [HOST]}},

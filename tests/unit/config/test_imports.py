@@ -15,6 +15,7 @@ from slipway.config.artifacts import SHARED, SHARING, bundle_files
 from slipway.config.imports import imported_modules
 
 ROOT = Path(__file__).parents[3]
+NEED_PACKAGES = {"device_plugin"}  # of an environment that this one is not
 
 
 def modules_named(file: Path) -> Iterator[Path]:
@@ -38,8 +39,8 @@ def test_a_bundle_is_what_its_scripts_import_and_no_more(service: str) -> None:
         if file not in reached and (folder / file).is_file():
             reached.add(file)
             unread += modules_named(folder / file)
-    modules = {path for path in bundle_files(ROOT, service) if path.name != "__init__.py"}
-    assert modules == reached
+    files = (path for path in bundle_files(ROOT, service) if path.suffix == ".py")
+    assert {path for path in files if path.name != "__init__.py"} == reached
 
 
 @pytest.mark.parametrize("service", SHARING)
@@ -47,7 +48,7 @@ def test_every_script_starts_from_its_bundle_alone(service: str, tmp_path: Path)
     for path in bundle_files(ROOT, service):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / "services" / service / path, tmp_path / path)
-    scripts = sorted(path.stem for path in tmp_path.glob("*.py"))
+    scripts = sorted({path.stem for path in tmp_path.glob("*.py")} - NEED_PACKAGES)
     imports = "\n".join(f"import {script}" for script in scripts)
     subprocess.run(
         [

@@ -22,7 +22,7 @@ VALUES: dict[str, Any] = {
     "pools": {
         "cpu": CPU,
         "edge": CPU | {"hosts": [{"name": "edge-0", "address": "10.40.0.31"}]},
-        "gpu": {"kind": "metal", "accelerator": "L40S", "accelerators_per_node": 8, "nodes": 2},
+        "gpu": CPU | {"accelerator": "L40S", "accelerators_per_node": 8, "nodes": 2},
     },
     "models": {},
 }

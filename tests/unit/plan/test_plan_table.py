@@ -36,7 +36,8 @@ def test_the_table_shows_pools_models_and_the_gateway() -> None:
 
 def test_addresses_that_do_not_follow_each_other_are_listed() -> None:
     hosts = [{"name": f"rack{k}", "address": f"10.40.0.{k}"} for k in (9, 3)]
-    plan = make_plan(fleet(pools={"h100": OWNED | {"nodes": None, "hosts": hosts}}))
+    listed = {"nodes": None, "hosts": hosts, "memory": "1TiB", "cpu": 96}
+    plan = make_plan(fleet(pools={"h100": OWNED | listed}))
     assert _row(_rendered(plan), "h100")[2] == "10.40.0.9, 10.40.0.3"
 
 

@@ -51,7 +51,8 @@ def test_dev_shows_where_things_run_and_what_they_need(runner: CliRunner) -> Non
 
 def test_machines_that_are_all_listed_are_shown_by_address(runner: CliRunner, copied: Path) -> None:
     hosts = [{"name": f"rack{k}", "address": f"10.50.0.{k}"} for k in (11, 12)]
-    accelerators = {"kind": "metal", "accelerator": "L40S", "accelerators_per_node": 8}
+    size = {"memory": "1TiB", "cpu": 96}
+    accelerators = size | {"kind": "metal", "accelerator": "L40S", "accelerators_per_node": 8}
     (copied / "Pulumi.listed.yaml").write_text(
         yaml.safe_dump(
             {
@@ -70,7 +71,8 @@ def test_machines_that_are_all_listed_are_shown_by_address(runner: CliRunner, co
     done = _plan(runner, "-s", "listed")
     assert done.exit_code == 0, done.stderr
     (row,) = [line.split() for line in done.stdout.splitlines() if "10.50.0.11-12" in line]
-    assert row == ["l40s", "2", "metal", "10.50.0.11-12", "-", "-", "-"]
+    offered = ["1024.0", "GiB", "96000", "MHz"]
+    assert row[:-2] == ["l40s", "2", "metal", "10.50.0.11-12", *offered]
 
 
 def test_what_if_shows_before_and_after(runner: CliRunner) -> None:

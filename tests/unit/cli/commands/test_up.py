@@ -168,10 +168,17 @@ def test_a_plans_tools_environments_and_bundles_are_what_is_prepared(
         operator=SimpleNamespace(bundle="operator-8"),
         gateway=SimpleNamespace(xds_environment="xds-6", xds_bundle="xds-7"),
         models=(SimpleNamespace(replica=replica),),
+        pools=(
+            SimpleNamespace(device_plugin=None),
+            SimpleNamespace(
+                device_plugin=SimpleNamespace(environment="devices-9", bundle="devices-10")
+            ),
+        ),
     )
     jobs = [job.name for job in preparation._jobs(environment, plan)]
-    assert jobs == ["nomad", "envoy", "node", "triton", "vllm", "xds"]
+    assert jobs == ["nomad", "envoy", "devices", "node", "triton", "vllm", "xds"]
     assert preparation._bundles(plan) == [
+        ("devices", "devices-10"),
         ("host", "host-5"),
         ("operator", "operator-8"),
         ("triton_vllm", "triton_vllm-3"),

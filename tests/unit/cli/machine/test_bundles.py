@@ -57,13 +57,20 @@ def test_a_service_that_changed_since_it_was_planned_makes_no_bundle(
     assert list((tmp_path / "bundles").iterdir()) == []
 
 
+def test_what_can_be_executed_still_can_be(source: Path, tmp_path: Path) -> None:
+    (source / "services" / "xds" / "xds.py").chmod(0o755)
+    name = bundle(source)
+    copy_bundles(source, tmp_path, [name])
+    assert os.access(tmp_path / "bundles" / name[1] / "xds.py", os.X_OK)
+
+
 def test_an_interrupted_copy_leaves_no_bundle(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full_disk(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("shutil.copyfile", full_disk)
+    monkeypatch.setattr("shutil.copyfile", interrupted)
     with pytest.raises(KeyboardInterrupt):
         copy_bundles(source, tmp_path, [bundle(source)])
     assert list((tmp_path / "bundles").iterdir()) == []
