@@ -25,7 +25,8 @@ class Nomad(Server):
         return cls.of_any([applied.nomad], token, applied.operator, name)
 
     def nodes(self) -> list[dict[str, Any]]:
-        return self._list("/v1/nodes")
+        """With their devices."""
+        return self._list("/v1/nodes?resources=true")
 
     def server_members(self) -> list[dict[str, Any]]:
         """Every server that this one knows, also those that failed or left."""

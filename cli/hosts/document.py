@@ -17,7 +17,7 @@ from slipway.plan.platform import PlatformPlan
 if TYPE_CHECKING:  # `up` needs no SSH to show what the clusters say
     from cli.hosts.facts import HostFacts
 
-SCHEMA_VERSION = 1  # schemas/hosts.schema.json
+SCHEMA_VERSION = 2  # schemas/hosts.schema.json
 
 JsonObject = dict[str, Any]
 
@@ -78,6 +78,7 @@ def applied_rows(applied: Applied, view: ClusterView) -> list[JsonObject]:
             "consul": _agent(consul, name),
             "nomad": _agent(nomad, name),
             "takes_work": ((nomad or {}).get(name) or {}).get("takes_work"),
+            "unhealthy_devices": ((nomad or {}).get(name) or {}).get("unhealthy_devices"),
         }
         for name in names
     ]
@@ -102,6 +103,7 @@ def _row(
             for name, agent in agents.items()
         },
         "takes_work": (agents["nomad"] or {}).get("takes_work"),
+        "unhealthy_devices": (agents["nomad"] or {}).get("unhealthy_devices"),
         "planned_instead": {
             name: plan.tools[name]
             for name, agent in agents.items()
@@ -167,6 +169,7 @@ def _in_nomad(view: ClusterView) -> dict[str, JsonObject] | None:
             "address": node["Address"],
             "pool": node["NodePool"],
             "takes_work": _takes_work(node),
+            "unhealthy_devices": _unhealthy_devices(node),
         }
         for name, node in newest_by_name(dict(node) for node in view.nomad_nodes).items()
     }
@@ -177,6 +180,13 @@ def _takes_work(node: Mapping[str, Any]) -> str:
     if node["Drain"]:
         return "draining"
     return "yes" if node["SchedulingEligibility"] == "eligible" else "no"
+
+
+def _unhealthy_devices(node: Mapping[str, Any]) -> dict[str, str]:
+    """The reasons by the devices' UUIDs."""
+    resources = node.get("NodeResources") or {}
+    instances = (each for group in resources.get("Devices") or () for each in group["Instances"])
+    return {each["ID"]: each["HealthDescription"] for each in instances if not each["Healthy"]}
 
 
 def _stranger(name: str, entry: Mapping[str, Any]) -> Member:

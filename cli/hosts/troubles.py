@@ -1,4 +1,5 @@
-"""Hosts that are down, have not joined or take no work, and the command that mends it."""
+"""Hosts that are down, have not joined, take no work or have devices with a fault, and the command
+that mends it."""
 
 from __future__ import annotations
 
@@ -13,6 +14,10 @@ Row = Mapping[str, Any]  # of schemas/hosts.schema.json
 # Consul's and Nomad's words for an agent that they do not hear.
 SILENT = {"failed", "left", "down", "disconnected"}
 NOT_JOINED = "not joined"
+DRAINED = {
+    "draining": "is being drained: it takes no work",
+    "no": "was drained: it takes no work",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +43,15 @@ MACHINES = Fixes(
     " {environment}",
 )
 RETURN = "slipway return {host} -s {environment} gives it work again"
+TRUST = (
+    "do that; then slipway return {host} -s {environment} lets the device have work again, as the"
+    " next boot of the host does"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """`absent`: the platform does without the host; else an operator has taken its work away."""
+    """`absent`: the platform does without the host; else it only gives it less work."""
 
     host: str
     what: str
@@ -98,11 +107,17 @@ def _trouble(environment: str, row: Row, fixes: Fixes) -> Trouble | None:
         return trouble(f"is down: {_none_of(states)} it", fixes.down)
     if unknown:
         return trouble(f"has not joined: {_none_of(states)} it", fixes.not_joined)
-    if row["takes_work"] == "draining":
-        return trouble("is being drained: it takes no work", RETURN, absent=False)
-    if row["takes_work"] == "no":
-        return trouble("was drained: it takes no work", RETURN, absent=False)
+    if row["takes_work"] in DRAINED:
+        return trouble(DRAINED[row["takes_work"]], RETURN, absent=False)
+    if row["unhealthy_devices"]:
+        return trouble(_with_faults(row["unhealthy_devices"]), TRUST, absent=False)
     return None
+
+
+def _with_faults(devices: Mapping[str, str]) -> str:
+    (first, reason), *others = devices.items()
+    besides = f", and {len(others)} more" if others else ""
+    return f"has a device with a fault: {first}: {reason}{besides}"
 
 
 def _none_of(clusters: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from cli.clusters.both import clusters
 from cli.console import say
 from cli.environment import Environment, exports
 from cli.errors import WRONG_INPUT, CliError
-from cli.hosts import forgetting
+from cli.hosts import devices, forgetting
 from cli.hosts.facts import HostFacts, look_at
 from cli.hosts.fitness import host_checks
 from cli.hosts.over_ssh import OverSsh, known_way
@@ -98,6 +98,15 @@ class HostOperations:
             over_ssh = OverSsh(environment=self.environment, agent=agent)
             name = self.environment.name
             show_journal(over_ssh, ssh, name, named, unit, lines=lines, follow=follow)
+
+    def look_at_devices_again(self, plan: PlatformPlan, host: str) -> None:
+        """Lets the devices of a host have work again whose faults are gone."""
+        if not devices.are_watched(plan, host):
+            return
+        ssh = ssh_of(self.environment, plan)
+        with agent_for(ssh) as agent:
+            over_ssh = OverSsh(environment=self.environment, agent=agent)
+            devices.look_again(plan, ssh, over_ssh, host)
 
     def admit(self, host: str) -> Report:
         """`up`, with a host set up and admitted to the clusters as if it were new."""

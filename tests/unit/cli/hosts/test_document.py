@@ -96,6 +96,17 @@ def test_draining_is_told_from_drained_and_a_newer_entry_from_an_older_one() -> 
     assert found[NODES[1]]["nomad"]["state"] == "ready"
 
 
+def test_devices_with_a_fault_are_shown_with_their_reasons() -> None:
+    instances = [
+        {"ID": "GPU-1", "Healthy": True, "HealthDescription": ""},
+        {"ID": "GPU-2", "Healthy": False, "HealthDescription": "XID 48: …"},
+    ]
+    resources = {"Devices": [{"Vendor": "nvidia", "Instances": instances}]}
+    found = rows(view(nomad_node(NODES[0], NodeResources=resources)))
+    assert found[NODES[0]]["unhealthy_devices"] == {"GPU-2": "XID 48: …"}
+    assert found["server-0"]["unhealthy_devices"] is None
+
+
 def test_an_agent_of_another_version_is_shown_with_the_planned_one() -> None:
     found = rows(view(nomad_node(NODES[0], Version="1.10.0")))
     assert found[NODES[0]]["planned_instead"] == {"nomad": PLAN.tools["nomad"]}

@@ -15,7 +15,8 @@ def row(consul: str | None, nomad: str | None, **changes: Any) -> dict[str, Any]
         name: state and {"state": state, "version": ""}
         for name, state in (("consul", consul), ("nomad", nomad))
     }
-    return {"name": "worker-1", "in_file": True, "takes_work": "yes", **states, **changes}
+    known = {"name": "worker-1", "in_file": True, "takes_work": "yes", "unhealthy_devices": {}}
+    return {**known, **states, **changes}
 
 
 def trouble_of(found: dict[str, Any], fixes: Any = MACHINES) -> Trouble | None:
@@ -81,3 +82,13 @@ def test_what_runs_on_this_machine_is_started_again(states: tuple[str, str]) -> 
     trouble = trouble_of(row(*states), HERE)
     assert trouble is not None
     assert trouble.fix == "slipway start -s prod brings it back"
+
+
+def test_a_device_with_a_fault_is_named_with_its_reason_and_what_to_do() -> None:
+    faults = {"GPU-1": "XID 79: it has fallen off the bus; boot the host again", "GPU-2": "lost: …"}
+    trouble = trouble_of(row("alive", "ready", unhealthy_devices=faults))
+    assert trouble is not None
+    assert "GPU-1: XID 79: it has fallen off the bus" in trouble.what
+    assert trouble.what.endswith("and 1 more")
+    assert "slipway return worker-1 -s prod" in trouble.fix
+    assert not trouble.absent

@@ -1,0 +1,118 @@
+"""Accelerators of hosts: their plugin, the job that moves replicas away, and what both need."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.hosts import devices
+from components.devices.job import JOB_ID, POLICY_RULES, evacuation_job
+from components.hosts.artifacts import of_node
+from components.nomad.agent_config import DEVICE_PLUGIN, DEVICE_RECORD, client_agent
+from components.nomad.jobspec import to_json
+from slipway.plan.platform import PlatformPlan
+from stacks.planning import make_plan
+from tests.unit.plan.samples import ARTIFACTS, dev_inputs, hosts_inputs
+
+ROOT = Path(__file__).parents[2]
+SERVICE = ROOT / "services/devices"
+GPU_HOST = {"name": "gpu-0", "address": "10.77.0.41"}
+TOOLS = {"consul": "1.22.6", "nomad": "1.11.3", "nomad-autoscaler": "0.5.0"}
+WITH_AGENTS = dataclasses.replace(ARTIFACTS, tools={**ARTIFACTS.tools, **TOOLS})
+EDGE_HOST = {"name": "edge-0", "address": "10.77.0.31"}
+
+
+@pytest.fixture(scope="module")
+def plan() -> PlatformPlan:
+    """One host with accelerators, and one for the gateway."""
+    pools = {
+        "gpu": {
+            "kind": "metal",
+            "accelerator": "L40S",
+            "accelerators_per_node": 4,
+            "hosts": [GPU_HOST],
+            "memory": "512GiB",
+            "cpu": 64,
+        },
+        "edge": {"kind": "metal", "hosts": [EDGE_HOST], "memory": "4GiB", "cpu": 2},
+    }
+    models = {"qwen2-5-7b": {"pool": "gpu", "replicas": {"min": 1, "max": 2}}}
+    inputs = hosts_inputs(pools=pools, gateway={"pool": "edge"}, models=models)
+    return make_plan(dataclasses.replace(inputs, artifacts=WITH_AGENTS))
+
+
+def nomad_client(plan: PlatformPlan, pool: str) -> dict[str, Any]:
+    chosen = plan.pool(pool)
+    return client_agent(plan, chosen, chosen.hosts[0], drain_timeout_s=60).configuration
+
+
+def test_the_client_of_a_host_with_accelerators_starts_their_plugin(plan: PlatformPlan) -> None:
+    configuration = nomad_client(plan, "gpu")
+    plugin = plan.pool("gpu").device_plugin
+    assert plugin is not None
+    assert configuration["plugin_dir"] == f"@cache@/bundles/{plugin.bundle}/plugin_dir"
+    _, started = configuration["plugin"]
+    python, program, vendor, record = started[DEVICE_PLUGIN]["args"]
+    assert python == f"@cache@/envs/{plugin.environment}/bin/python"
+    assert program == f"@cache@/bundles/{plugin.bundle}/device_plugin.py"
+    assert vendor == "--vendor=nvidia"
+    assert record.endswith(DEVICE_RECORD)
+
+
+def test_nomad_counts_the_memory_and_cores_of_hosts_with_accelerators(plan: PlatformPlan) -> None:
+    client = nomad_client(plan, "gpu")["client"]
+    assert client["memory_total_mb"] == 512 * 1024
+    assert client["cpu_total_compute"] == 64_000
+
+
+def test_a_host_without_accelerators_has_no_plugin(plan: PlatformPlan) -> None:
+    dev = make_plan(dev_inputs(artifacts=WITH_AGENTS))
+    on_dev = [nomad_client(dev, pool.name) for pool in dev.pools]
+    for configuration in (nomad_client(plan, "edge"), *on_dev):
+        assert "plugin_dir" not in configuration
+        assert [list(each) for each in configuration["plugin"]] == [["raw_exec"]]
+
+
+def test_what_the_client_starts_is_there_and_can_be_executed() -> None:
+    assert (SERVICE / "device_plugin.py").is_file()
+    assert (SERVICE / "evacuate.py").is_file()
+    (executable,) = (SERVICE / "plugin_dir").iterdir()
+    assert executable.name == DEVICE_PLUGIN
+    assert executable.stat().st_mode & stat.S_IXUSR
+
+
+def test_hosts_get_what_they_run(plan: PlatformPlan) -> None:
+    plugin = plan.pool("gpu").device_plugin
+    assert plugin is not None
+    on_gpu = of_node(plan, plan.pool("gpu").hosts[0])
+    on_edge = of_node(plan, plan.pool("edge").hosts[0])
+    assert {f"bundles/{plugin.bundle}", f"envs/{plugin.environment}"} <= set(on_gpu)
+    assert f"bundles/{plugin.bundle}" in on_edge  # the job that moves replicas
+    assert f"envs/{plugin.environment}" not in on_edge
+
+
+def test_the_job_that_moves_replicas_may_only_look_and_stop_allocations(
+    plan: PlatformPlan,
+) -> None:
+    assert plan.device_plugin is not None
+    job = json.loads(to_json(evacuation_job(plan, plan.device_plugin)))["Job"]
+    assert (job["ID"], job["NodePool"]) == (JOB_ID, "edge")
+    (task,) = job["TaskGroups"][0]["Tasks"]
+    assert task["Config"]["args"][-1].endswith("/evacuate.py")
+    rights = set(re.findall(r'"([a-z-]+)"', POLICY_RULES.partition("capabilities")[2]))
+    assert rights == {"list-jobs", "read-job", "alloc-lifecycle", "read"}
+
+
+def test_a_host_is_asked_to_look_again_where_its_plugin_keeps_its_record(
+    plan: PlatformPlan,
+) -> None:
+    assert devices.are_watched(plan, "gpu-0")
+    assert not devices.are_watched(plan, "edge-0")
+    record = (SERVICE / "health/record.py").read_text()
+    assert f'{{self.file.name}}{devices.REQUEST_SUFFIX}"' in record
