@@ -42,13 +42,14 @@ POLICIES = {
     "slipway-xds": _READ_CATALOG + 'key_prefix "slipway/" { policy = "read" }\n',
     # agent: for an agent's own metrics
     "slipway-prometheus": _READ_CATALOG + 'agent_prefix "" { policy = "read" }\n',
+    "slipway-evacuation": _READ_CATALOG,
     # Consul asks for no less: a snapshot holds all tokens.
     "slipway-snapshots": 'acl = "write"\n',
 }
 
 # The roles of tasks. Each has the policy of the same name.
 CONTROL_PLANE_ROLE, PROMETHEUS_ROLE = "slipway-xds", "slipway-prometheus"
-SNAPSHOTS_ROLE = "slipway-snapshots"
+SNAPSHOTS_ROLE, EVACUATION_ROLE = "slipway-snapshots", "slipway-evacuation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

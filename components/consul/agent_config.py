@@ -30,6 +30,7 @@ from slipway.plan.platform import Node, PlatformPlan, Server
 
 NAME = "consul"
 SERVICE = "consul-agent"  # by which Prometheus finds the agents
+DEVICES = "devices"  # the metadata of nodes that have some: their vendor
 # Tasks poll and watch from one address; a few dozen models reach the default of 200.
 MAX_CONNECTIONS_PER_ADDRESS = 2000
 
@@ -67,8 +68,15 @@ def client_agent(plan: PlatformPlan, node: Node) -> AgentDocument:
         # the node from Envoy. services/host removes a node that is deleted.
         "leave_on_terminate": False,
         "skip_leave_on_interrupt": True,
+        **_with_devices(plan, node),
     }
     return _agent(plan, CONSUL_CLIENT, node.address, configuration)
+
+
+def _with_devices(plan: PlatformPlan, node: Node) -> dict[str, Any]:
+    """By this Prometheus finds the nodes whose device plugin has figures."""
+    plugin = plan.pool(node.pool).device_plugin
+    return {} if plugin is None else {"node_meta": {DEVICES: plugin.vendor}}
 
 
 def server_secrets(seed: str, token: str, *, gossip_key: int = 1) -> dict[str, Any]:

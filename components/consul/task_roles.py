@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from components.consul import acl
+from components.devices.job import JOB_ID as EVACUATION_JOB
 from components.metrics.prometheus import JOB_ID as PROMETHEUS_JOB
 from components.snapshots.job import JOB_ID as SNAPSHOTS_JOB
 from slipway.plan.platform import PlatformPlan
@@ -12,4 +13,5 @@ def task_roles(plan: PlatformPlan) -> dict[str, str]:
     """The platform's jobs whose tasks use Consul -> their roles in Consul."""
     control_planes = {envoy.xds_name: acl.CONTROL_PLANE_ROLE for envoy in plan.gateway.envoys}
     snapshots = {SNAPSHOTS_JOB: acl.SNAPSHOTS_ROLE} if plan.snapshots else {}
-    return {**control_planes, PROMETHEUS_JOB: acl.PROMETHEUS_ROLE, **snapshots}
+    evacuation = {EVACUATION_JOB: acl.EVACUATION_ROLE} if plan.device_plugin else {}
+    return {**control_planes, PROMETHEUS_JOB: acl.PROMETHEUS_ROLE, **snapshots, **evacuation}

@@ -9,10 +9,11 @@ from slipway.plan.platform import DevicePluginPlan, PlatformPlan
 
 JOB_ID = "device-evacuation"
 
-# The permissions of its workload identity: see nodes and jobs, and stop allocations.
+# The permissions of its workload identity: see nodes and jobs, ask for a dry run of a job, and stop
+# allocations.
 POLICY_RULES = """\
 namespace "default" {
-  capabilities = ["list-jobs", "read-job", "alloc-lifecycle"]
+  capabilities = ["list-jobs", "read-job", "plan-job", "alloc-lifecycle"]
 }
 
 node {
@@ -40,10 +41,12 @@ def evacuation_job(plan: PlatformPlan, plugin: DevicePluginPlan) -> Job:
                     command=f"${{meta.runtime}}/envs/{plan.node_agent.environment}/bin/python",
                     args=(f"${{meta.runtime}}/bundles/{plugin.bundle}/evacuate.py",),
                     env={
+                        "CONSUL_HTTP_ADDR": in_arguments(plan.consul.at(autoscaler.host)).url,
                         "NOMAD_ADDR": in_arguments(plan.nomad.at(autoscaler.host)).url,
                         "NOMAD_CACERT": AUTHORITY,
                     },
                     files=certificate_files(JOB_ID, change_mode="restart"),
+                    consul_identity=True,
                     nomad_identity=True,
                     cpu_mhz=50,
                     memory_mb=64,

@@ -7,9 +7,10 @@ from typing import Any
 import yaml
 
 from components.certificates.task import AUTHORITY, CERTIFICATE, KEY, certificate_files
+from components.consul.agent_config import DEVICES
 from components.nomad.addresses import IN_FILES, in_arguments, in_files
 from components.nomad.jobspec import File, Group, HttpCheck, Job, Service, Task
-from slipway.plan.platform import PlatformPlan
+from slipway.plan.platform import DevicePluginPlan, PlatformPlan
 
 JOB_ID = "prometheus"
 
@@ -75,7 +76,12 @@ def prometheus_config(plan: PlatformPlan) -> str:
             "scrape_timeout": f"{min(interval_s, 5)}s",
             "external_labels": {"environment": plan.environment},
         },
-        "scrape_configs": [_services(plan), _consul_agents(plan), _nomad_agents(plan)],
+        "scrape_configs": [
+            _services(plan),
+            _consul_agents(plan),
+            _nomad_agents(plan),
+            *([_devices(plan, plan.device_plugin)] if plan.device_plugin else []),
+        ],
     }
     return yaml.safe_dump(config, sort_keys=True)
 
@@ -170,6 +176,30 @@ def _nomad_agents(plan: PlatformPlan) -> dict[str, Any]:
             plan, services=["nomad", "nomad-client"], tags=["http"]
         ),
         "relabel_configs": [_copy("__meta_consul_node", "node")],
+    }
+
+
+def _devices(plan: PlatformPlan, plugin: DevicePluginPlan) -> dict[str, Any]:
+    """The device plugins of nodes that have devices: children of their Nomad agents."""
+    return {
+        "job_name": "devices",
+        "scheme": "https",
+        "tls_config": _certificate(),
+        "consul_sd_configs": _consul_discovery(plan, services=["nomad-client"], tags=["http"]),
+        "relabel_configs": [
+            {
+                "source_labels": [f"__meta_consul_metadata_{DEVICES}"],
+                "regex": ".+",
+                "action": "keep",
+            },
+            _copy("__meta_consul_node", "node"),
+            {
+                "source_labels": ["__address__"],
+                "regex": "(.+):[0-9]+",
+                "target_label": "__address__",
+                "replacement": f"$1:{plugin.figures_port}",
+            },
+        ],
     }
 
 

@@ -118,7 +118,10 @@ def client_agent(
                 "fingerprint.denylist": CLOUD_FINGERPRINTS,
             },
         },
-        "plugin": [{"raw_exec": {"config": [{"enabled": True}]}}, *_device_plugin(pool)],
+        "plugin": [
+            {"raw_exec": {"config": [{"enabled": True}]}},
+            *_device_plugin(plan, pool, node),
+        ],
     }
     ready_url = f"{plan.nomad.at(node.address).url}/v1/agent/health?type=client"
     return _agent(plan, NOMAD_CLIENT, configuration, ready_url)
@@ -129,7 +132,7 @@ def _plugin_folder(pool: Pool) -> dict[str, str]:
     return {} if plugin is None else {"plugin_dir": f"@cache@/bundles/{plugin.bundle}/plugin_dir"}
 
 
-def _device_plugin(pool: Pool) -> list[dict[str, Any]]:
+def _device_plugin(plan: PlatformPlan, pool: Pool, node: Node) -> list[dict[str, Any]]:
     """The plugin's executable runs the command that its arguments are."""
     plugin = pool.device_plugin
     if plugin is None:
@@ -139,6 +142,9 @@ def _device_plugin(pool: Pool) -> list[dict[str, Any]]:
         f"@cache@/bundles/{plugin.bundle}/device_plugin.py",
         f"--vendor={plugin.vendor}",
         f"--record={DATA_DIRECTORY}/{DEVICE_RECORD}",
+        f"--figures={node.address}:{plugin.figures_port}",
+        f"--certificate={CERTIFICATE_FOLDER}",
+        f"--reader={plan.peers.prometheus}",
     ]
     return [{DEVICE_PLUGIN: {"args": command}}]
 

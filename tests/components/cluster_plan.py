@@ -149,6 +149,8 @@ def _pool(name: str, first: int, count: int) -> Pool:
         memory_bytes=4 * GIB,
         cpu_mhz=4000,
         accelerator="",
+        accelerator_names=(),
+        accelerator_memory_bytes=0,
         accelerators_per_node=0,
         accelerators_used=0,
         accelerators_used_at_most=0,

@@ -9,14 +9,22 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
+import yaml
 
 from cli.hosts import devices
+from components.consul import agent_config as consul
+from components.consul.task_roles import task_roles
 from components.devices.job import JOB_ID, POLICY_RULES, evacuation_job
 from components.hosts.artifacts import of_node
+from components.hosts.delivery import delivery_document
+from components.metrics.prometheus import prometheus_config
 from components.nomad.agent_config import DEVICE_PLUGIN, DEVICE_RECORD, client_agent
 from components.nomad.jobspec import to_json
+from slipway.config.artifacts import REQUIREMENTS
 from slipway.plan.platform import PlatformPlan
+from slipway.planner.engines.vllm import drivers
 from stacks.planning import make_plan
 from tests.unit.plan.samples import ARTIFACTS, dev_inputs, hosts_inputs
 
@@ -58,11 +66,13 @@ def test_the_client_of_a_host_with_accelerators_starts_their_plugin(plan: Platfo
     assert plugin is not None
     assert configuration["plugin_dir"] == f"@cache@/bundles/{plugin.bundle}/plugin_dir"
     _, started = configuration["plugin"]
-    python, program, vendor, record = started[DEVICE_PLUGIN]["args"]
+    python, program, vendor, record, figures, _, reader = started[DEVICE_PLUGIN]["args"]
     assert python == f"@cache@/envs/{plugin.environment}/bin/python"
     assert program == f"@cache@/bundles/{plugin.bundle}/device_plugin.py"
     assert vendor == "--vendor=nvidia"
     assert record.endswith(DEVICE_RECORD)
+    assert figures == "--figures=10.77.0.41:9400"
+    assert reader == f"--reader={plan.peers.prometheus}"
 
 
 def test_nomad_counts_the_memory_and_cores_of_hosts_with_accelerators(plan: PlatformPlan) -> None:
@@ -106,7 +116,8 @@ def test_the_job_that_moves_replicas_may_only_look_and_stop_allocations(
     (task,) = job["TaskGroups"][0]["Tasks"]
     assert task["Config"]["args"][-1].endswith("/evacuate.py")
     rights = set(re.findall(r'"([a-z-]+)"', POLICY_RULES.partition("capabilities")[2]))
-    assert rights == {"list-jobs", "read-job", "alloc-lifecycle", "read"}
+    assert rights == {"list-jobs", "read-job", "plan-job", "alloc-lifecycle", "read"}
+    assert task_roles(plan)[JOB_ID] == "slipway-evacuation"
 
 
 def test_a_host_is_asked_to_look_again_where_its_plugin_keeps_its_record(
@@ -116,3 +127,38 @@ def test_a_host_is_asked_to_look_again_where_its_plugin_keeps_its_record(
     assert not devices.are_watched(plan, "edge-0")
     record = (SERVICE / "health/record.py").read_text()
     assert f'{{self.file.name}}{devices.REQUEST_SUFFIX}"' in record
+
+
+def test_a_delivery_says_what_the_drivers_of_the_host_must_show(plan: PlatformPlan) -> None:
+    assert plan.ssh is not None
+    document = delivery_document(plan, plan.ssh, "gpu-0")
+    document["ssh"]["host_key"] = "ssh-ed25519 AAAA"  # that the sample does not know
+    jsonschema.validate(document, json.loads((ROOT / "schemas/delivery.schema.json").read_text()))
+    assert document["accelerators"] == {
+        "vendor": "nvidia",
+        "count": 4,
+        "names": ["NVIDIA L40S"],
+        "memory_mib": 45776,
+        "driver": "580.65.06",
+    }
+    assert "accelerators" not in delivery_document(plan, plan.ssh, "edge-0")
+
+
+def test_the_least_driver_is_that_of_the_cuda_that_the_pinned_torch_is_built_for() -> None:
+    pins = (ROOT / REQUIREMENTS["vllm"]).read_text()
+    assert f"\ntorch=={drivers.TORCH}\n" in pins
+    assert drivers.CUDA in drivers.LEAST_DRIVER_OF_CUDA
+
+
+def test_prometheus_scrapes_the_plugins_of_hosts_with_devices_only(plan: PlatformPlan) -> None:
+    jobs = {
+        each["job_name"]: each for each in yaml.safe_load(prometheus_config(plan))["scrape_configs"]
+    }
+    keep, _, port = jobs["devices"]["relabel_configs"]
+    assert (keep["source_labels"], keep["action"]) == (["__meta_consul_metadata_devices"], "keep")
+    assert port["replacement"] == "$1:9400"
+    gpu, edge = plan.pool("gpu").hosts[0], plan.pool("edge").hosts[0]
+    assert consul.client_agent(plan, gpu).configuration["node_meta"] == {"devices": "nvidia"}
+    assert "node_meta" not in consul.client_agent(plan, edge).configuration
+    dev = make_plan(dev_inputs(artifacts=WITH_AGENTS))
+    assert "job_name: devices" not in prometheus_config(dev)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import platform
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ OWN_HEAPS = (1, 2)
 COUNTS = re.compile(r"(ue|ce):\s*(\d+)")
 UNCORRECTABLE, CORRECTABLE = "ue", "ce"
 MEMORY = "umc"
+NO_NUMBER = f"GPU-{0:016x}"
 # What the kernel's driver writes of one device -> what it means.
 MESSAGES = (
     (re.compile(r"GPU reset\(\d+\) succeeded"), Signal(kinds.RESET)),
@@ -61,14 +63,19 @@ class Amd:
     def __init__(self, log: KernelLog | None = None, *, system: Path = Path("/sys")) -> None:
         self._log = log
         self._system = system
-        self._uuids: dict[str, str] = {}  # by PCI address
+        self._uuids: dict[str, list[str]] = {}  # by PCI address: a device may be partitioned
 
     def look(self) -> State:
         nodes = [node for folder in self._node_folders() for node in self._read_node(folder)]
-        self._uuids = {node.accelerator.pci_address: node.accelerator.uuid for node in nodes}
+        self._uuids = {}
+        for node in nodes:
+            self._uuids.setdefault(node.accelerator.pci_address, []).append(node.accelerator.uuid)
         return State(
             accelerators=tuple(node.accelerator for node in nodes),
-            observations=tuple(each for node in nodes for each in _observations(node)),
+            observations=(
+                *(each for node in nodes for each in _observations(node)),
+                *_without_number_of_its_own(nodes),
+            ),
             figures={node.accelerator.uuid: _figures(node) for node in nodes},
         )
 
@@ -101,12 +108,12 @@ class Amd:
         properties = _properties(folder / "properties")
         if not properties.get("simd_count"):
             return
-        minor = properties["drm_render_minor"]
+        minor = properties.get("drm_render_minor", 0)
         device = self._system / f"class/drm/renderD{minor}/device"
         yield _Node(
             Accelerator(
                 # As ROCm's runtime writes it, in the form that its variables take.
-                uuid=f"GPU-{properties['unique_id']:016x}",
+                uuid=f"GPU-{properties.get('unique_id', 0):016x}",
                 model=_text(device / "product_name") or _gfx(properties),
                 memory_bytes=_own_memory_bytes(folder),
                 driver=_text(self._system / "module/amdgpu/version") or platform.release(),
@@ -118,12 +125,20 @@ class Amd:
 
     def _of_line(self, line: Line) -> Iterator[Observation]:
         match = DEVICE.search(line.text)
-        uuid = self._uuids.get(match[1]) if match else None
-        if match is None or uuid is None:
-            return
-        for pattern, signal in MESSAGES:
-            if pattern.search(match[2]):
-                yield Observation(uuid, signal, match[2], line.is_old)
+        for uuid in self._uuids.get(match[1], ()) if match else ():
+            for pattern, signal in MESSAGES:
+                if match and pattern.search(match[2]):
+                    yield Observation(uuid, signal, match[2])
+
+
+def _without_number_of_its_own(nodes: Sequence[_Node]) -> Iterator[Observation]:
+    """Tasks could not be given such a device: older kernels know no number, and give all partitions
+    of a device the same."""
+    counts = Counter(node.accelerator.uuid for node in nodes)
+    for uuid, count in counts.items():
+        if count > 1 or uuid == NO_NUMBER:
+            detail = f"{count} devices are called {uuid}"
+            yield Observation(uuid, Signal(kinds.NO_NUMBER), detail)
 
 
 def _observations(node: _Node) -> Iterator[Observation]:
@@ -137,7 +152,7 @@ def _observations(node: _Node) -> Iterator[Observation]:
                 detail = f"{counts[key]} of {block} since the last reset"
                 yield Observation(uuid, Signal(kind), detail)
     width, full = (_number(node.folder / f"{which}_link_width") for which in ("current", "max"))
-    if width and full and width < full:
+    if width is not None and full is not None and width < full:
         yield Observation(uuid, Signal(kinds.PCIE_NARROW), f"{width} of {full} lanes")
     for sensor, celsius in _too_hot(node):
         yield Observation(uuid, Signal(kinds.HARDWARE_SLOWDOWN), f"{sensor} has {celsius} °C")
@@ -148,7 +163,7 @@ def _too_hot(node: _Node) -> Iterator[tuple[str, int]]:
     for file in node.folder.glob("hwmon/hwmon*/temp*_input"):
         name = file.name.removesuffix("_input")
         now, critical = _number(file), _number(file.with_name(f"{name}_crit"))
-        if now and critical and now >= critical:
+        if now is not None and critical is not None and now >= critical:
             yield _text(file.with_name(f"{name}_label")) or name, now // 1000
 
 
@@ -182,25 +197,25 @@ def _error_counts(node: _Node) -> Mapping[str, Mapping[str, int]]:
 
 def _own_memory_bytes(folder: Path) -> int:
     banks = [_properties(bank / "properties") for bank in (folder / "mem_banks").glob("*")]
-    return sum(bank["size_in_bytes"] for bank in banks if bank["heap_type"] in OWN_HEAPS)
+    return sum(bank.get("size_in_bytes", 0) for bank in banks if bank.get("heap_type") in OWN_HEAPS)
 
 
 def _properties(file: Path) -> dict[str, int]:
     """Lines of a name and a number."""
     pairs = (line.split() for line in _text(file).splitlines())
-    return {name: int(value) for name, value in pairs}
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
 
 
 def _pci_address(properties: Mapping[str, int]) -> str:
     """`location_id` is the bus, and in the lower byte the device (5 bits) and the function."""
-    location = properties["location_id"]
+    location = properties.get("location_id", 0)
     bus, device, function = location >> 8 & 0xFF, location >> 3 & 0x1F, location & 0x7
     return f"{properties.get('domain', 0):04x}:{bus:02x}:{device:02x}.{function}"
 
 
 def _gfx(properties: Mapping[str, int]) -> str:
     """The name of the instruction set, "gfx942": 90402 is version 9, 4, 2."""
-    version = properties["gfx_target_version"]
+    version = properties.get("gfx_target_version", 0)
     major, minor, step = version // 10000, version // 100 % 100, version % 100
     return f"gfx{major}{minor:x}{step:x}"
 

@@ -36,13 +36,11 @@ class Signal:
 
 @dataclass(frozen=True)
 class Observation:
-    """A signal of one accelerator. `detail` has the figures, for people. One that is `old` happened
-    before anybody listened, and may be known already."""
+    """A signal of one accelerator. `detail` has the figures, for people."""
 
     uuid: str
     signal: Signal
     detail: str = ""
-    old: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import select
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,24 +12,22 @@ KMSG = Path("/dev/kmsg")
 LARGEST_RECORD_BYTES = 8192
 # Priority, number, microseconds since the boot and flags, then the text, as in
 # "6,1234,5140900,-;usb 1-1: new device" (Documentation/ABI/testing/dev-kmsg).
-RECORD = re.compile(r"\d+,\d+,(\d+),[^;]*;(.*)")
-MICROSECONDS_PER_S = 1e6
+RECORD = re.compile(r"\d+,(\d+),\d+,[^;\n]*;(.*)")
 
 
 @dataclass(frozen=True)
 class Line:
-    """`is_old` if it was written before the log was opened."""
+    """`number` grows with each record since the boot."""
 
+    number: int
     text: str
-    is_old: bool
 
 
 class KernelLog:
-    """The log from `since_s` on, in seconds since the boot. Raises OSError if it cannot be read."""
+    """The log after the record of the number `after`. Raises OSError if it cannot be read."""
 
-    def __init__(self, since_s: float, file: Path = KMSG) -> None:
-        self._since_s = since_s
-        self._opened_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+    def __init__(self, after: int, file: Path = KMSG) -> None:
+        self.position = after  # the number of the last record that was read
         self._descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
         self._poll = select.poll()
         self._poll.register(self._descriptor, select.POLLIN)
@@ -49,19 +46,15 @@ class KernelLog:
                 continue
             if not text:
                 break
-            found += self._parsed(text.decode(errors="replace"))
+            found += self._new(text.decode(errors="replace"))
         return found
 
     def close(self) -> None:
         os.close(self._descriptor)
 
-    def _parsed(self, text: str) -> list[Line]:
+    def _new(self, text: str) -> list[Line]:
         """Lines without a head continue a record; nothing of interest is in them."""
-        records = (
-            (int(match[1]) / MICROSECONDS_PER_S, match[2]) for match in RECORD.finditer(text)
-        )
-        return [
-            Line(message, written_s < self._opened_s)
-            for written_s, message in records
-            if written_s >= self._since_s
-        ]
+        found = [Line(int(match[1]), match[2]) for match in RECORD.finditer(text)]
+        new = [line for line in found if line.number > self.position]
+        self.position = max((self.position, *(line.number for line in new)))
+        return new

@@ -18,11 +18,13 @@ POWER_LIMITED = "power_limited"
 HARDWARE_SLOWDOWN = "hardware_slowdown"
 LOST = "lost"  # the driver no longer reaches it
 DRIVER_GONE = "driver_gone"
+NOT_READ = "not_read"  # the plugin could not read its state
 MIG_UNWANTED = "mig_unwanted"  # partitioned, where the pool wants whole devices
 MIG_MISSING = "mig_missing"  # whole, where the pool wants instances
 # AMD's
 AMD_UNCORRECTABLE = "amd_uncorrectable"
 BAD_PAGES = "bad_pages"
+NO_NUMBER = "no_number"
 RESET = "reset"
 RESET_FAILED = "reset_failed"
 RING_TIMEOUT = "ring_timeout"

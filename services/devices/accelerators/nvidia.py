@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -27,14 +28,14 @@ from accelerators.nvidia_signals import Expected, Reading, signals
 VENDOR = "nvidia"
 # An uncorrectable error of the memory is an XID, too (48), and is counted.
 EVENTS = nvml.nvmlEventTypeXidCriticalError
-# What the driver answers for one device that it lost, while it serves the others.
-LOST = (nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_RESET_REQUIRED, nvml.NVML_ERROR_UNKNOWN)
+# Pauses after the driver has refused to wait for events.
+PAUSE_S = 0.5
 # The log's lines: NVRM: Xid (PCI:0000:3b:00): 79, pid=… and, since NVLink 5,
 # … 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 01 …; of switches:
 # nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 24007, Fatal, Link 30 …
 XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:]+)\): (\d+),")
 FATAL_LINK = re.compile(r"Xid \(PCI:[0-9a-fA-F:]+\): 1(4[4-9]|50), \w+\s+Fatal\b")
-SWITCH_FAULT = re.compile(r"SXid \(PCI:[0-9a-fA-F:.]+\): (\d+), Fatal")
+SWITCH_FAULT = re.compile(r"SXid \(PCI:[0-9a-fA-F:.]+\): \d+, Fatal")
 
 
 class Nvidia:
@@ -51,7 +52,7 @@ class Nvidia:
         self._before: dict[str, Reading] = {}
         self._links_ever_up: dict[str, frozenset[int]] = {}
         self._instances: dict[str, tuple[str, ...]] = {}
-        self._by_handle: dict[int, str] = {}
+        self._by_handle: dict[int, str] = {}  # of those whose events are told
         self._by_bus: dict[str, str] = {}
 
     def look(self) -> State:
@@ -60,23 +61,39 @@ class Nvidia:
         figures: dict[str, Figures] = {}
         with self._answering():
             driver = nvml.nvmlSystemGetDriverVersion()
-            for index in range(nvml.nvmlDeviceGetCount()):
+            handles = list(_handles())
+            for handle in handles:
                 with _unless_lost():
-                    handle = nvml.nvmlDeviceGetHandleByIndex(index)
                     device = nvml_readings.accelerator(handle, driver)
                     self._by_bus[device.pci_address] = device.uuid
+                    given = self._given_to_tasks(device, handle)
+                    now = nvml_readings.read(handle)
                     figures[device.uuid] = nvml_readings.figures(handle)
-                    found += self._given_to_tasks(device, handle)
-                    for signal in self._signals(device.uuid, nvml_readings.read(handle)):
+                    found += given
+                    for signal in self._signals(device.uuid, now):
                         observed += self._of_device(device.uuid, *signal)
+            if any(_address(handle) not in self._by_handle for handle in handles):
+                self.close()  # to be told the events of a device that was lost and is back
         return State(accelerators=tuple(found), observations=tuple(observed), figures=figures)
 
     def events(self, timeout_s: float) -> list[Observation]:
-        found = self._from_log()
-        wait_ms = 0 if found else round(timeout_s * 1000)
-        with self._answering(), suppress(TimeoutError), _unless_lost():
+        logged = self._from_log()
+        if logged:
+            return logged
+        found: list[Observation] = []
+        wait_ms = round(timeout_s * 1000)
+        with self._answering(), suppress(TimeoutError):
             while True:
-                found += self._of_event(_next_event(self._event_set, wait_ms))
+                try:
+                    event = _next_event(self._event_set, wait_ms)
+                except nvml.NVMLError as error:
+                    if error.value in nvml_readings.GONE:
+                        raise
+                    # Of one device: the next look says which. The others' events need a new set.
+                    self.close()
+                    time.sleep(min(timeout_s, PAUSE_S))
+                    break
+                found += self._of_event(event)
                 wait_ms = 0  # the others are there already
         return found
 
@@ -108,13 +125,13 @@ class Nvidia:
     def _open(self) -> None:
         nvml.nvmlInit()
         self._event_set = nvml.nvmlEventSetCreate()
-        for index in range(nvml.nvmlDeviceGetCount()):
+        self._by_handle = {}
+        for handle in _handles():
             with _unless_lost():
-                handle = nvml.nvmlDeviceGetHandleByIndex(index)
                 self._by_handle[_address(handle)] = nvml.nvmlDeviceGetUUID(handle)
-                with nvml_readings.unless_unsupported():
-                    supported = nvml.nvmlDeviceGetSupportedEventTypes(handle)
-                    nvml.nvmlDeviceRegisterEvents(handle, supported & EVENTS, self._event_set)
+                supported = nvml_readings.reading(nvml.nvmlDeviceGetSupportedEventTypes, handle)
+                if (supported or 0) & EVENTS:
+                    nvml.nvmlDeviceRegisterEvents(handle, EVENTS, self._event_set)
 
     def _given_to_tasks(self, device: Accelerator, handle: Any) -> list[Accelerator]:
         """The device, or its MIG instances where the pool wants these and it has some."""
@@ -135,12 +152,10 @@ class Nvidia:
         uuid = self._by_handle.get(_address(event.device))
         return self._of_device(uuid, Signal(kinds.XID, int(event.eventData))) if uuid else []
 
-    def _of_device(
-        self, uuid: str, signal: Signal, detail: str = "", *, old: bool = False
-    ) -> list[Observation]:
+    def _of_device(self, uuid: str, signal: Signal, detail: str = "") -> list[Observation]:
         """What happens to a device happens to all of its MIG instances."""
         concerned = self._instances.get(uuid, (uuid,))
-        return [Observation(each, signal, detail, old) for each in concerned]
+        return [Observation(each, signal, detail) for each in concerned]
 
     def _from_log(self) -> list[Observation]:
         """Switches connect all devices, so their faults are those of all."""
@@ -148,9 +163,9 @@ class Nvidia:
         for line in self._log.lines(0) if self._log else ():
             switch = SWITCH_FAULT.search(line.text)
             if switch:
-                signal = Signal(kinds.SWITCH_FAILED, int(switch[1]))
+                signal = Signal(kinds.SWITCH_FAILED)
                 for uuid in self._by_bus.values():
-                    found += self._of_device(uuid, signal, line.text, old=line.is_old)
+                    found += self._of_device(uuid, signal, line.text)
             found += self._xid_in_log(line)
         return found
 
@@ -160,11 +175,16 @@ class Nvidia:
         uuid = self._by_bus.get(f"{xid[1]}.0") if xid else None
         if xid is None or uuid is None:
             return []
-        number = int(xid[2])
         if FATAL_LINK.search(line.text):
-            signal = Signal(kinds.LINK_FATAL, number)
-            return self._of_device(uuid, signal, line.text, old=line.is_old)
-        return self._of_device(uuid, Signal(kinds.XID, number), old=True) if line.is_old else []
+            return self._of_device(uuid, Signal(kinds.LINK_FATAL), line.text)
+        return self._of_device(uuid, Signal(kinds.XID, int(xid[2])))
+
+
+def _handles() -> Iterator[Any]:
+    """Of the devices that the driver has not lost."""
+    for index in range(nvml.nvmlDeviceGetCount()):
+        with _unless_lost():
+            yield nvml.nvmlDeviceGetHandleByIndex(index)
 
 
 def _next_event(event_set: Any, wait_ms: int) -> Any:
@@ -183,10 +203,10 @@ def _unless_lost() -> Iterator[None]:
     try:
         yield
     except nvml.NVMLError as error:
-        if error.value not in LOST:
+        if error.value in nvml_readings.GONE:
             raise
 
 
 def _address(handle: Any) -> int:
-    """Other calls take no handle of a device that is lost."""
+    """NVML's calls fail for a lost device, so handles are compared by their address."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0

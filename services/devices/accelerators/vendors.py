@@ -14,16 +14,14 @@ from accelerators.nvidia_signals import Expected
 VENDORS = (amd.VENDOR, nvidia.VENDOR)
 
 
-def driver_of(
-    vendor: str, expected: Expected, *, log_since_s: float, say: Callable[[str], None]
-) -> Driver:
-    log = _log(log_since_s, say)
+def driver_of(vendor: str, expected: Expected, log: KernelLog | None) -> Driver:
     return Nvidia(expected, log) if vendor == nvidia.VENDOR else Amd(log)
 
 
-def _log(since_s: float, say: Callable[[str], None]) -> KernelLog | None:
+def open_log(after: int, say: Callable[[str], None]) -> KernelLog | None:
+    """The kernel's log after the record of that number; None if it cannot be read."""
     try:
-        return KernelLog(since_s)
+        return KernelLog(after)
     except OSError as error:
-        say(f"what the kernel logs of accelerators stays unknown: {error}")
+        say(f"what the kernel logs of devices stays unknown: {error}")
         return None

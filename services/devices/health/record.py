@@ -19,26 +19,24 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """The first of equal signals of an accelerator, and how many there were."""
+    """The first of equal signals of an accelerator."""
 
     signal: Signal
     detail: str
     first_unix_s: int
-    count: int = 1
 
 
 @dataclass(kw_only=True)
 class Record:
-    """`known` are the accelerators that were there at some time since the boot, by UUID.
-
-    What the kernel logged before `returned_s`, in seconds since the boot, is forgotten.
+    """`known` are the accelerators that were there at some time since the boot or the last return,
+    by UUID. What the kernel logged up to its record `returned_at` is forgotten.
     """
 
     file: Path
     boot_id: str
     known: dict[str, Accelerator] = field(default_factory=dict)
     faults: dict[str, list[Fault]] = field(default_factory=dict)  # by UUID
-    returned_s: float = 0.0
+    returned_at: int = -1
     unsaved: bool = False
 
     def know(self, accelerator: Accelerator) -> None:
@@ -47,27 +45,25 @@ class Record:
             self.unsaved = True
 
     def add(self, observed: Observation, now_unix_s: int) -> None:
-        faults = self.faults.setdefault(observed.uuid, [])
-        self.unsaved = True
-        for index, fault in enumerate(faults):
-            if fault.signal == observed.signal:
-                faults[index] = dataclasses.replace(fault, count=fault.count + 1)
-                return
-        fault = Fault(signal=observed.signal, detail=observed.detail, first_unix_s=now_unix_s)
-        faults.append(fault)
+        """Nothing if there is an equal one."""
+        if not self.has(observed):
+            fault = Fault(signal=observed.signal, detail=observed.detail, first_unix_s=now_unix_s)
+            self.faults.setdefault(observed.uuid, []).append(fault)
+            self.unsaved = True
 
     def has(self, observed: Observation) -> bool:
         return any(fault.signal == observed.signal for fault in self.faults.get(observed.uuid, ()))
 
-    def forget_faults(self, now_s: float) -> None:
-        """`now_s` in seconds since the boot."""
+    def forget(self, log_position: int) -> None:
+        """Faults, and accelerators that may have been taken out or partitioned since."""
         self.faults.clear()
-        self.returned_s = now_s
+        self.known.clear()
+        self.returned_at = log_position
         self.unsaved = True
 
     @property
     def return_request(self) -> Path:
-        """A file that is there when the host's accelerators are to be trusted again."""
+        """A file that `slipway return` makes: forget the faults and look again."""
         return self.file.with_name(f"{self.file.name}.return")
 
     def save(self) -> None:
@@ -85,7 +81,7 @@ class Record:
         return {
             "schema_version": VERSION,
             "boot_id": self.boot_id,
-            "returned_s": self.returned_s,
+            "returned_at": self.returned_at,
             "accelerators": [dataclasses.asdict(each) for each in self.known.values()],
             "faults": {
                 uuid: [dataclasses.asdict(fault) for fault in faults]
@@ -121,7 +117,7 @@ def _record(file: Path, document: dict[str, Any]) -> Record:
     return Record(
         file=file,
         boot_id=document["boot_id"],
-        returned_s=document["returned_s"],
+        returned_at=document["returned_at"],
         known={each.uuid: each for each in accelerators},
         faults={
             uuid: [Fault(**{**fault, "signal": Signal(**fault["signal"])}) for fault in faults]

@@ -1,7 +1,8 @@
 """What each signal of an accelerator means, and from whom that is known.
 
-Ignored is what a program caused or what is no fault. A warning asks a person to look; the device
-can be used. An unhealthy device gets no new work, and what runs on it is moved away.
+Signals are ignored if a program caused them, or if they are no fault. A warning asks a person to
+look; the device can be used. An unhealthy device gets no new work, and what runs on it is moved
+away.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ WIDTH = "https://github.com/NVIDIA/NVSentinel"
 AMD_ECC = (
     "https://instinct.docs.amd.com/projects/gpu-operator/en/latest/metrics/ecc-error-injection.html"
 )
+KFD = "https://rocm.docs.amd.com/en/docs-6.1.2/conceptual/gpu-isolation.html"
 AMD_RAS = "https://docs.kernel.org/6.8/gpu/amdgpu/ras.html"
 AMD_PAGES = "https://www.mail-archive.com/amd-gfx@lists.freedesktop.org/msg117494.html"
 AMD_RESET = "https://www.mail-archive.com/amd-gfx@lists.freedesktop.org/msg115459.html"
@@ -58,7 +60,8 @@ PROGRAM = "nothing to do to the device: look at the program that used it"
 FOLLOWS = "nothing to do for this one: another error says more"
 LOOK = "watch whether it recurs"
 RESET_LATER = "reset the device when its work can be moved"
-RESET = "reset the device, or boot the host again"
+# The plugin itself has the device open.
+RESET = "boot the host again, or stop its Nomad agent and reset the device"
 REBOOT = "boot the host again; if it recurs, have the device replaced"
 REPLACE = "have the device replaced"
 COOL = "look at its cooling and its power supply"
@@ -196,6 +199,16 @@ OTHERS: Mapping[str, Rule] = {
     kinds.LOST: Rule(UNHEALTHY, "lost", "its driver no longer finds it", REBOOT, CATALOG),
     kinds.DRIVER_GONE: Rule(
         UNHEALTHY, "driver", "the driver does not answer", "load the driver, or boot again", CATALOG
+    ),
+    kinds.NOT_READ: Rule(
+        WARN, "plugin", "its state could not be read", "report it with the agent's log", CATALOG
+    ),
+    kinds.NO_NUMBER: Rule(
+        UNHEALTHY,
+        "driver",
+        "it has no number of its own",
+        "use whole devices, or a newer kernel",
+        KFD,
     ),
     kinds.MIG_UNWANTED: Rule(
         UNHEALTHY, "MIG", "it is partitioned, and its pool wants it whole", "turn MIG off", MIG

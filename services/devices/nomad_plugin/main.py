@@ -1,6 +1,9 @@
 """Nomad's device plugin for the accelerators of a host. Nomad's agent starts it.
 
 device_plugin.py --vendor nvidia|amd --record FILE [--mig] [--links N] [--lanes N]
+    [--figures ADDRESS:PORT --certificate FOLDER --reader NAME]
+
+With --figures it serves those of the devices to clients whose certificate has the reader's name.
 """
 
 from __future__ import annotations
@@ -8,6 +11,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import platform
 import select
 import signal
 import sys
@@ -18,10 +22,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import grpc
-from accelerators.driver import Driver
 from accelerators.nvidia_signals import Expected
-from accelerators.vendors import VENDORS, driver_of
-from health.loop import follow
+from accelerators.vendors import VENDORS, driver_of, open_log
+from figures.exposition import exposition
+from figures.server import serve
+from health.loop import Follower
 from health.record import boot_id, read_record
 from health.watch import Watch
 
@@ -42,44 +47,60 @@ def main() -> int:
     if COOKIE not in os.environ:
         sys.stderr.write("this is a plugin of Nomad, which its agent starts\n")
         return 2
-    # go-plugin reads the level from the start of each line.
+    # go-plugin reads the level from the start of each line, and knows this name.
+    logging.addLevelName(logging.WARNING, "WARN")
     logging.basicConfig(format="[%(levelname)s] %(message)s", level=logging.INFO)
     ended = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    # SIGTERM ends it at once: Nomad starts a plugin again whose streams break, not one whose
+    # streams end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to Nomad, too
     _start(lambda: _end_with_parent(ended))
     record = read_record(arguments.record, boot_id(), log.warning)
     expected = Expected(mig=arguments.mig, links=arguments.links, lanes=arguments.lanes)
-    driver = driver_of(arguments.vendor, expected, log_since_s=record.returned_s, say=log.warning)
-    watch = Watch(driver, record, now_unix_s=time.time, say=log.warning)
+    log_of_kernel = open_log(record.returned_at, log.warning)
+    driver = driver_of(arguments.vendor, expected, log_of_kernel)
+    watch = Watch(
+        driver,
+        record,
+        log_position=lambda: log_of_kernel.position if log_of_kernel else -1,
+        now_unix_s=time.time,
+        say=log.warning,
+    )
+    follower = Follower(watch, ended)
+
+    def work() -> None:
+        if arguments.figures:
+            _start(lambda: _serve_figures(arguments, watch))
+        _start(follower.guard)
+        follower.follow()
+
+    plugin = DevicePlugin(NAME, driver, watch, follow=_once(work), ended=ended)
     with socket_folder() as folder:
-        _serve(folder / "plugin", driver, watch, ended)
+        _serve(folder / "plugin", plugin, ended)
     return 0
 
 
-def _serve(socket: Path, driver: Driver, watch: Watch, ended: threading.Event) -> None:
+def _serve(socket: Path, plugin: DevicePlugin, ended: threading.Event) -> None:
     server = grpc.server(ThreadPoolExecutor(CALLS_AT_ONCE))
-    follower = _once(lambda: _follow(watch, ended))
-    plugin = DevicePlugin(NAME, driver, watch, follow=follower, ended=ended)
     add_to(server, plugin, shut_down=ended.set)
     server.add_insecure_port(f"unix:{socket}")
     server.start()
     sys.stdout.write(f"{CORE_VERSION}|{PROTOCOL_VERSION}|unix|{socket}|grpc\n")
     sys.stdout.flush()
     ended.wait()
-    watch.wake()
+    plugin.end_streams()
     server.stop(GRACE_S).wait()
 
 
-def _follow(watch: Watch, ended: threading.Event) -> None:
-    """A plugin that can no longer follow its devices ends: Nomad starts another one."""
-    try:
-        follow(watch, ended)
-    except Exception:
-        log.exception("the devices can no longer be followed")
-        raise
-    finally:
-        ended.set()
+def _serve_figures(arguments: argparse.Namespace, watch: Watch) -> None:
+    address, _, port = arguments.figures.rpartition(":")
+    serve(
+        (address, int(port)),
+        arguments.certificate,
+        arguments.reader,
+        exposition(platform.node(), watch.known),
+        warn=log.warning,
+    )
 
 
 def _once(work: Callable[[], None]) -> Callable[[], None]:
@@ -100,10 +121,13 @@ def _start(work: Callable[[], None]) -> None:
 
 
 def _end_with_parent(ended: threading.Event) -> None:
-    """Not by PR_SET_PDEATHSIG: it is sent when a thread of Nomad's agent ends."""
+    """Not by PR_SET_PDEATHSIG: the kernel sends it when the thread that started this process ends,
+    not only with Nomad's agent."""
+    parent = os.getppid()
     poll = select.poll()
-    poll.register(os.pidfd_open(os.getppid()), select.POLLIN)
-    poll.poll()
+    poll.register(os.pidfd_open(parent), select.POLLIN)
+    if os.getppid() == parent:  # else it has ended meanwhile
+        poll.poll()
     ended.set()
 
 
@@ -114,4 +138,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--mig", action="store_true", help="tasks get MIG instances")
     parser.add_argument("--links", type=int, help="NVLinks that a device has")
     parser.add_argument("--lanes", type=int, help="PCIe lanes that a device has")
+    parser.add_argument("--figures", metavar="ADDRESS:PORT", help="where to serve the figures")
+    parser.add_argument("--certificate", type=Path, help="folder of ca.pem, cert.pem, key.pem")
+    parser.add_argument("--reader", help="name in the certificate of who may read the figures")
     return parser.parse_args()

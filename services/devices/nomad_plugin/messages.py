@@ -20,7 +20,7 @@ DEVICE = "hashicorp.nomad.plugins.device"
 SHARED = "hashicorp.nomad.plugins.shared.structs"
 
 _Type = descriptor_pb2.FieldDescriptorProto
-STRING, BYTES = _Type.TYPE_STRING, _Type.TYPE_BYTES
+STRING = _Type.TYPE_STRING
 BOOL, INT, DOUBLE = _Type.TYPE_BOOL, _Type.TYPE_INT64, _Type.TYPE_DOUBLE
 # An enumeration of which one value is used; on the wire it is a number like any other.
 ENUM = _Type.TYPE_INT32
@@ -56,7 +56,7 @@ BASE_MESSAGES: Messages = {
         "name": Field(4, STRING),
     },
     "ConfigSchemaRequest": {},
-    # Without a schema Nomad takes no configuration, and starts the plugin once less.
+    # Without a schema Nomad takes no configuration, and starts the plugin one time fewer.
     "ConfigSchemaResponse": {},
     "SetConfigRequest": {"plugin_api_version": Field(3, STRING)},
     "SetConfigResponse": {},

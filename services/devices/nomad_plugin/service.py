@@ -40,6 +40,10 @@ class DevicePlugin:
         self._follow = follow
         self._ended = ended
 
+    def end_streams(self) -> None:
+        """Once it has ended."""
+        self._watch.wake()
+
     def info(self, _request: Any, _context: Any) -> Any:
         return messages.PluginInfoResponse(
             type=DEVICE_PLUGIN,

@@ -8,7 +8,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 NAME = re.compile(r"slipway-devices-(\d+)-.*")
@@ -20,8 +20,9 @@ def socket_folder() -> Iterator[Path]:
     plugins that were killed are deleted."""
     for folder in Path(tempfile.gettempdir()).glob("slipway-devices-*"):
         match = NAME.fullmatch(folder.name)
-        if match and not _alive(int(match[1])) and folder.stat().st_uid == os.getuid():
-            shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # another plugin may delete it as well
+            if match and not _alive(int(match[1])) and folder.lstat().st_uid == os.getuid():
+                shutil.rmtree(folder, ignore_errors=True)
     made = Path(tempfile.mkdtemp(prefix=f"slipway-devices-{os.getpid()}-"))
     try:
         yield made

@@ -10,7 +10,7 @@ import pytest
 
 _TESTS = Path(__file__).parent
 _SERVICE = _TESTS.parent
-sys.path[:0] = [str(_TESTS), str(_SERVICE), str(_SERVICE.parent / "testing")]
+sys.path[:0] = [str(_TESTS), str(_SERVICE), str(_SERVICE.parent / "program/tests")]
 
 from fake_kfd import FakeKfd  # noqa: E402 - needs the path above
 from fake_log import FakeLog  # noqa: E402

@@ -27,6 +27,12 @@ class FakeKfd:
         for name, content in files.items():
             self._write(folder / name.replace("__", "/"), f"{content}\n")
 
+    def number(self, device: int, unique: int) -> None:
+        """The number by which the driver tells it from others."""
+        file = self._nodes / str(device + 1) / "properties"
+        lines = [each for each in file.read_text().splitlines() if "unique_id" not in each]
+        file.write_text("\n".join([*lines, f"unique_id {unique}"]) + "\n")
+
     def remove_driver(self) -> None:
         self._nodes.rename(self._nodes.with_name("gone"))
 

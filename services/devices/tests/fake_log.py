@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 
@@ -13,12 +12,13 @@ class FakeLog:
     def __init__(self, file: Path) -> None:
         os.mkfifo(file)
         self.file = file
+        self._number = 0
         self._sink = os.open(file, os.O_RDWR)
 
-    def write(self, text: str, at_s: float | None = None) -> None:
-        """At a time in seconds since the boot, by default now."""
-        written_s = time.clock_gettime(time.CLOCK_BOOTTIME) if at_s is None else at_s
-        os.write(self._sink, f"6,1234,{round(written_s * 1e6)},-;{text}\n".encode())
+    def write(self, text: str) -> None:
+        """The next record; the first one is 0."""
+        os.write(self._sink, f"6,{self._number},5140900,-;{text}\n".encode())
+        self._number += 1
 
     def close(self) -> None:
         os.close(self._sink)

@@ -7,6 +7,7 @@ from pathlib import Path
 XID = 8  # nvmlEventTypeXidCriticalError
 GPU_IS_LOST = 15
 DRIVER_NOT_LOADED = 9
+IRQ_ISSUE = 11
 H100_BYTES = 81559 << 20
 
 
@@ -22,7 +23,7 @@ class FakeNvml:
         """Devices with these values; returns their UUIDs."""
         first = int(str(self._values["count"]))
         for index in range(first, first + count):
-            known = {
+            known: dict[str, object] = {
                 "uuid": f"GPU-{index:08x}-0000-0000-0000-000000000000",
                 "name": "NVIDIA H100 80GB HBM3",
                 "memory": H100_BYTES,

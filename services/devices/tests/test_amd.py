@@ -61,25 +61,45 @@ def test_a_sensor_at_its_critical_temperature_is_told(kfd: FakeKfd) -> None:
 
 def test_what_the_kernel_logs_of_a_device_is_told(kfd: FakeKfd, log: FakeLog) -> None:
     first, second = kfd.add(2)
-    driver = Amd(KernelLog(0.0, log.file), system=kfd.system)
+    driver = Amd(KernelLog(-1, log.file), system=kfd.system)
     driver.look()
     log.write("amdgpu 0000:22:00.0: amdgpu: GPU reset(3) succeeded!")
     log.write("usb 1-1: new device")
     log.write("amdgpu 0000:21:00.0: amdgpu: GPU reset(4) failed")
-    found = {(each.uuid, each.signal.kind, each.old) for each in driver.events(HANGS_S)}
-    assert found == {(second, kinds.RESET, False), (first, kinds.RESET_FAILED, False)}
+    found = {(each.uuid, each.signal.kind) for each in driver.events(HANGS_S)}
+    assert found == {(second, kinds.RESET), (first, kinds.RESET_FAILED)}
 
 
-def test_what_was_logged_before_is_told_as_old_unless_it_is_forgotten(
-    kfd: FakeKfd, log: FakeLog
-) -> None:
+def test_what_was_logged_before_a_return_is_not_told(kfd: FakeKfd, log: FakeLog) -> None:
     kfd.add(2)
-    log.write("amdgpu 0000:21:00.0: amdgpu: GPU reset(1) failed", at_s=1.0)
-    log.write("amdgpu 0000:22:00.0: amdgpu: GPU reset(2) failed", at_s=3.0)
-    driver = Amd(KernelLog(2.0, log.file), system=kfd.system)
+    log.write("amdgpu 0000:21:00.0: amdgpu: GPU reset(1) failed")
+    log.write("amdgpu 0000:22:00.0: amdgpu: GPU reset(2) failed")
+    kernel = KernelLog(0, log.file)
+    driver = Amd(kernel, system=kfd.system)
     driver.look()
     (observed,) = driver.events(HANGS_S)
-    assert (observed.detail, observed.old) == ("amdgpu: GPU reset(2) failed", True)
+    assert observed.detail == "amdgpu: GPU reset(2) failed"
+    assert kernel.position == 1
+
+
+def test_devices_without_a_number_of_their_own_are_told(kfd: FakeKfd) -> None:
+    for device in kfd.add(2):
+        assert device
+    kfd.number(0, 0)
+    kfd.number(1, 0)
+    (observed,) = Amd(system=kfd.system).look().observations
+    assert (observed.uuid, observed.signal.kind) == (f"GPU-{0:016x}", kinds.NO_NUMBER)
+
+
+def test_the_partitions_of_a_device_that_share_a_number_are_told(kfd: FakeKfd) -> None:
+    kfd.add(2)
+    kfd.number(0, 77)
+    kfd.number(1, 77)
+    (observed,) = Amd(system=kfd.system).look().observations
+    assert (observed.signal.kind, observed.detail) == (
+        kinds.NO_NUMBER,
+        f"2 devices are called GPU-{77:016x}",
+    )
 
 
 def test_figures_have_the_names_of_dcgm_exporter(kfd: FakeKfd) -> None:

@@ -1,17 +1,19 @@
-"""Which allocations have to move, and whether there is a place for them."""
+"""Which allocations have to move, and when they may."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from evacuation.moves import moves, unhealthy_devices
+from evacuation.moves import OTHERS_NOT_READY, Move, moves, unhealthy_devices, why_not_placed
+from evacuation.readiness import readiness
 
 REASON = "XID 79: it has fallen off the bus; boot the host again"
 
 
-def node(number: int, pool: str = "gpu", **healthy: bool) -> dict[str, Any]:
-    """With devices by their names; 1000 shares and 1000 MB."""
+def node(number: int, **healthy: bool) -> dict[str, Any]:
+    """With devices by their names."""
     instances = [
         {"ID": uuid, "Healthy": each, "HealthDescription": "" if each else REASON}
         for uuid, each in healthy.items()
@@ -20,99 +22,82 @@ def node(number: int, pool: str = "gpu", **healthy: bool) -> dict[str, Any]:
     return {
         "ID": f"node-{number}",
         "Name": f"gpu-{number}",
-        "NodePool": pool,
-        "Status": "ready",
-        "SchedulingEligibility": "eligible",
-        "Drain": False,
-        "NodeResources": {
-            "Cpu": {"CpuShares": 1000},
-            "Memory": {"MemoryMB": 1000},
-            "Devices": [group],
-        },
-        "ReservedResources": {"Cpu": {"CpuShares": 0}, "Memory": {"MemoryMB": 0}},
+        "NodeResources": {"Devices": [group]},
     }
 
 
-def allocation(
-    number: int, *uuids: str, cpu: int = 100, memory_mb: int = 100, **changes: Any
-) -> dict[str, Any]:
+def allocation(number: int, *uuids: str, job: str = "model-x", **changes: Any) -> dict[str, Any]:
     """On the node of that number, with these devices."""
     devices = [{"Vendor": "nvidia", "Type": "gpu", "Name": "H100", "DeviceIDs": list(uuids)}]
-    task = {
-        "Cpu": {"CpuShares": cpu},
-        "Memory": {"MemoryMB": memory_mb},
-        "Devices": devices if uuids else None,
-    }
     return {
         "ID": "-".join(("allocation", *uuids)),
-        "JobID": "model-x-3f9c1a",
+        "JobID": job,
+        "JobType": "service",
+        "TaskGroup": "replica",
         "NodeID": f"node-{number}",
         "DesiredStatus": "run",
         "ClientStatus": "running",
         "DesiredTransition": {},
-        "AllocatedResources": {"Tasks": {"server": task}},
+        "AllocatedResources": {
+            "Tasks": {"weights": {"Devices": None}, "server": {"Devices": devices}}
+        },
         **changes,
     }
 
 
-def test_an_allocation_on_an_unhealthy_device_moves_to_one_that_is_free() -> None:
-    sound, sick = allocation(0, "a"), allocation(0, "b")
-    (move,) = moves([node(0, a=True, b=False), node(1, c=True)], [sound, sick, allocation(0)])
-    assert (move.allocation, move.lacks) == ("allocation-b", "")
-    assert move.line == f"moves model-x-3f9c1a on gpu-0: {REASON}"
+def of(*allocations: dict[str, Any], unready: tuple[str, ...] = (), **sick: bool) -> list[Move]:
+    """On one node, whose devices are sound but for those that are given as False."""
+    uuids = {
+        uuid: sick.get(uuid, True)
+        for each in allocations
+        for device in each["AllocatedResources"]["Tasks"]["server"]["Devices"]
+        for uuid in device["DeviceIDs"]
+    }
+
+    def ready(each: Mapping[str, Any]) -> bool:
+        return each["ClientStatus"] == "running" and each["ID"] not in unready
+
+    return moves([node(0, **uuids)], allocations, ready)
 
 
-def test_another_device_of_the_same_host_is_a_place() -> None:
-    (move,) = moves([node(0, a=False, b=True)], [allocation(0, "a")])
-    assert move.lacks == ""
+def test_an_allocation_on_an_unhealthy_device_has_to_move() -> None:
+    (move,) = of(allocation(0, "a"), allocation(0, "b", "c"), c=False)
+    assert (move.allocation, move.job, move.group) == ("allocation-b-c", "model-x", "replica")
+    assert (move.node, move.reasons, move.waits_for) == ("gpu-0", (REASON,), "")
 
 
-def test_without_a_free_device_it_waits_and_says_so() -> None:
-    taken = allocation(1, "c")
-    (move,) = moves([node(0, a=False), node(1, c=True)], [allocation(0, "a"), taken])
-    assert move.lacks == "no host of pool gpu has as many healthy devices free as it takes, 1"
+def test_of_a_job_one_moves_at_a_time_and_another_job_need_not_wait() -> None:
+    other = allocation(0, "c", job="model-y")
+    first, second, third = of(
+        allocation(0, "a"), allocation(0, "b"), other, a=False, b=False, c=False
+    )
+    assert (first.waits_for, second.waits_for, third.waits_for) == ("", OTHERS_NOT_READY, "")
 
 
-def test_a_replica_of_two_devices_needs_two_on_one_host() -> None:
-    nodes = [node(0, a=False, b=True), node(1, c=True, d=True), node(2, e=True)]
-    sick = allocation(0, "a", "b")
-    (move,) = moves(nodes, [sick, allocation(1, "c")])
-    assert "as it takes, 2" in move.lacks
-    (move,) = moves(nodes, [sick])
-    assert move.lacks == ""
+def test_one_that_serves_waits_until_all_others_of_its_job_do() -> None:
+    (move,) = of(allocation(0, "a"), allocation(0, "b"), unready=("allocation-b",), a=False)
+    assert move.waits_for == OTHERS_NOT_READY
+    loading = allocation(0, "b", ClientStatus="pending")
+    (move,) = of(allocation(0, "a"), loading, a=False)
+    assert move.waits_for == OTHERS_NOT_READY
 
 
-def test_a_place_is_promised_once() -> None:
-    nodes = [node(0, a=False, b=False), node(1, c=True)]
-    first, second = moves(nodes, [allocation(0, "a"), allocation(0, "b")])
-    assert first.lacks == ""
-    assert second.lacks != ""
+def test_one_that_does_not_serve_waits_for_nobody() -> None:
+    unready = ("allocation-a", "allocation-b")
+    (move,) = of(allocation(0, "a"), allocation(0, "b"), unready=unready, a=False)
+    assert move.waits_for == ""
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        node(1, c=True) | {"SchedulingEligibility": "ineligible"},
-        node(1, c=True) | {"Drain": True},
-        node(1, c=True) | {"Status": "down"},
-        node(1, pool="another", c=True),
-        node(1, c=False),
-    ],
-    ids=["ineligible", "draining", "down", "another pool", "unhealthy"],
-)
-def test_a_host_that_takes_no_such_work_is_no_place(other: dict[str, Any]) -> None:
-    (move,) = moves([node(0, a=False), other], [allocation(0, "a")])
-    assert "no host of pool gpu" in move.lacks
+def test_while_nomad_has_not_acted_on_a_move_no_other_one_begins() -> None:
+    told = allocation(0, "b", DesiredTransition={"Migrate": True})
+    (move,) = of(allocation(0, "a"), told, unready=("allocation-a",), a=False, b=False)
+    assert (move.allocation, move.waits_for) == ("allocation-a", OTHERS_NOT_READY)
 
 
-@pytest.mark.parametrize("size", [{"cpu": 950}, {"memory_mb": 950}])
-def test_a_place_also_has_the_memory_and_the_processor(size: dict[str, int]) -> None:
-    nodes = [node(0, a=False), node(1, c=True)]
-    others = allocation(1)
-    (move,) = moves(nodes, [allocation(0, "a", **size), others])
-    assert "memory and processor" in move.lacks
-    (move,) = moves(nodes, [allocation(0, "a", **size)])
-    assert move.lacks == ""
+def test_one_that_drains_does_not_hold_up_the_next() -> None:
+    draining = allocation(0, "b", DesiredStatus="stop", DesiredTransition={"Migrate": True})
+    (move,) = of(allocation(0, "a"), draining, a=False, b=False)
+    assert move.waits_for == ""
 
 
 @pytest.mark.parametrize(
@@ -123,18 +108,51 @@ def test_a_place_also_has_the_memory_and_the_processor(size: dict[str, int]) -> 
         {"ClientStatus": "complete"},
         {"ClientStatus": "failed"},
         {"ClientStatus": "lost"},
+        {"JobType": "batch"},
+        {"JobType": "system"},
     ],
 )
-def test_an_allocation_that_ends_or_ended_is_left_alone(changes: dict[str, Any]) -> None:
-    assert moves([node(0, a=False, b=True)], [allocation(0, "a", **changes)]) == []
-
-
-def test_one_that_ends_still_has_its_device() -> None:
-    ending = allocation(1, "c", DesiredStatus="stop")
-    (move,) = moves([node(0, a=False), node(1, c=True)], [allocation(0, "a"), ending])
-    assert move.lacks != ""
+def test_what_ends_or_ended_or_is_no_service_is_left_alone(changes: dict[str, Any]) -> None:
+    assert of(allocation(0, "a", **changes), a=False) == []
 
 
 def test_a_node_without_devices_has_none_that_is_unhealthy() -> None:
     assert unhealthy_devices({"NodeResources": {"Devices": None}}) == {}
     assert unhealthy_devices({"NodeResources": None}) == {}
+
+
+def planned(replaced: int, metrics: dict[str, Any] | None) -> dict[str, Any]:
+    """The answer to a dry run that replaces so many, of which some or none fail."""
+    updates = {"DestructiveUpdate": replaced, "InPlaceUpdate": 3}
+    return {
+        "FailedTGAllocs": metrics and {"replica": metrics},
+        "Annotations": {"DesiredTGUpdates": {"replica": updates}},
+    }
+
+
+def test_why_nomad_has_no_place_is_what_it_says() -> None:
+    exhausted = {"DimensionExhausted": {"devices: no devices match request": 2}}
+    assert why_not_placed(planned(1, None), "replica") == ""
+    assert why_not_placed(planned(1, {"NodesEvaluated": 0}), "replica") == "no node takes it"
+    assert why_not_placed(planned(1, exhausted), "replica") == "devices: no devices match request"
+
+
+def test_a_place_for_one_of_several_is_a_place() -> None:
+    failed = {"DimensionExhausted": {"devices: no devices match request": 2}}
+    assert why_not_placed(planned(2, failed), "replica") == ""
+    assert why_not_placed(planned(2, {**failed, "CoalescedFailures": 1}), "replica") != ""
+
+
+def test_an_allocation_is_ready_when_all_checks_of_its_services_pass() -> None:
+    first, second = (f"{digit * 8}-1111-2222-3333-{digit * 12}" for digit in "ab")
+    checks = [
+        {"ServiceID": f"_nomad-group-{first}-group-replica-x-http", "Status": "passing"},
+        {"ServiceID": f"_nomad-task-{second}-group-replica-x-http", "Status": "passing"},
+        {"ServiceID": f"_nomad-task-{second}-group-replica-x-grpc", "Status": "critical"},
+        {"ServiceID": "consul-agent", "Status": "critical"},
+        {"ServiceID": "", "Status": "critical"},
+    ]
+    ready = readiness(checks)
+    assert ready({"ID": first, "ClientStatus": "running"})
+    assert not ready({"ID": second, "ClientStatus": "running"})
+    assert not ready({"ID": first, "ClientStatus": "pending"})

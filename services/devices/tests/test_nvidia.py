@@ -7,7 +7,7 @@ from accelerators import kinds
 from accelerators.driver import DriverGoneError, Observation, Signal
 from accelerators.nvidia import Nvidia
 from accelerators.nvidia_signals import Expected
-from fake_nvml import DRIVER_NOT_LOADED, GPU_IS_LOST, H100_BYTES, FakeNvml
+from fake_nvml import DRIVER_NOT_LOADED, GPU_IS_LOST, H100_BYTES, IRQ_ISSUE, FakeNvml
 
 HANGS_S = 60.0
 
@@ -43,6 +43,42 @@ def test_an_event_names_its_device_even_when_the_device_is_lost(nvml: FakeNvml) 
     nvml.set(1, lost=GPU_IS_LOST)
     nvml.xid(1, 79)
     assert driver.events(HANGS_S) == [Observation(uuids[1], Signal(kinds.XID, 79))]
+
+
+def test_a_wait_that_a_lost_device_ends_begins_anew_for_the_others(nvml: FakeNvml) -> None:
+    uuids = nvml.add(2)
+    driver = Nvidia(Expected())
+    driver.look()
+    nvml.set_host(wait=GPU_IS_LOST)
+    assert driver.events(0.0) == []
+    nvml.set_host(wait=None)
+    assert driver.events(0.0) == []  # listens again
+    nvml.xid(1, 48)
+    assert driver.events(HANGS_S) == [Observation(uuids[1], Signal(kinds.XID, 48))]
+
+
+def test_the_events_of_a_device_that_is_back_are_told(nvml: FakeNvml) -> None:
+    uuids = nvml.add(2)
+    nvml.set(1, lost=GPU_IS_LOST)
+    driver = Nvidia(Expected())
+    driver.look()
+    nvml.set(1, lost=None)
+    driver.look()
+    assert driver.events(0.0) == []
+    nvml.xid(1, 48)
+    assert driver.events(HANGS_S) == [Observation(uuids[1], Signal(kinds.XID, 48))]
+
+
+def test_one_device_with_an_odd_answer_does_not_condemn_the_others(nvml: FakeNvml) -> None:
+    uuids = nvml.add(2)
+    nvml.set(1, lost=IRQ_ISSUE)
+    assert [each.uuid for each in Nvidia(Expected()).look().accelerators] == uuids[:1]
+
+
+def test_a_device_without_memory_of_its_own_is_seen(nvml: FakeNvml) -> None:
+    nvml.add(memory=None)
+    (device,) = Nvidia(Expected()).look().accelerators
+    assert device.memory_bytes == 0
 
 
 def test_without_events_the_wait_ends(nvml: FakeNvml) -> None:

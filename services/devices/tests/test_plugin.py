@@ -164,6 +164,18 @@ def test_a_plugin_that_is_only_asked_who_it_is_touches_no_driver(
     assert not (tmp_path / "faults.json").exists()
 
 
+def test_nomad_reads_the_level_of_what_it_says(plugin: Plugin, nvml: FakeNvml) -> None:
+    stream = plugin.stream(
+        "Fingerprint", messages.FingerprintRequest(), messages.FingerprintResponse
+    )
+    next(stream)
+    nvml.xid(0, 79)
+    next(stream)
+    assert plugin.process.stderr is not None
+    line = next(each for each in plugin.process.stderr if "XID 79" in each)
+    assert line.startswith("[WARN] ")
+
+
 def test_it_ends_when_it_is_told_to_and_leaves_no_socket(plugin: Plugin) -> None:
     stream = plugin.stream(
         "Fingerprint", messages.FingerprintRequest(), messages.FingerprintResponse

@@ -58,10 +58,10 @@ def test_a_record_that_cannot_be_read_is_said_and_left(tmp_path: Path, content: 
     assert "faults until now are not known" in said[0]
 
 
-def test_equal_signals_are_one_fault_that_counts(record: Record) -> None:
+def test_equal_signals_are_one_fault(record: Record) -> None:
     record.add(Observation("GPU-1", Signal(kinds.XID, 79), "again"), 1_800_000_100)
     (fault,) = record.faults["GPU-1"]
-    assert (fault.count, fault.detail, fault.first_unix_s) == (2, "gone", 1_800_000_000)
+    assert (fault.detail, fault.first_unix_s) == ("gone", 1_800_000_000)
 
 
 def test_a_full_disk_leaves_the_record_as_it_was(

@@ -75,6 +75,7 @@ def test_a_reported_fault_gets_its_verdict_and_its_reason(
     watch = Watch(
         _driver(report, kfd, log),
         Record(file=tmp_path / "faults.json", boot_id="boot"),
+        log_position=lambda: -1,
         now_unix_s=lambda: 1_800_000_000.0,
         say=lambda _text: None,
     )
@@ -101,7 +102,7 @@ def test_every_entry_of_the_tables_names_its_source() -> None:
 
 
 def _driver(report: Report, kfd: FakeKfd, log: FakeLog) -> Driver:
-    kernel = KernelLog(0.0, log.file)
+    kernel = KernelLog(-1, log.file)
     if report.vendor == "amd":
         return Amd(kernel, system=kfd.system)
     return Nvidia(report.expected(), kernel)

@@ -45,6 +45,7 @@ class Accelerator(Sourced):
     """
 
     vendor: str
+    reported_as: Annotated[tuple[str, ...], Field(strict=False)] = ()  # what its driver calls it
     memory_mib: PositiveInt
     offered_mib: PositiveInt | None = None
     offered_source: str | None = None

@@ -62,6 +62,7 @@ class DevicePluginPlan:
     vendor: str  # "nvidia"
     bundle: str
     environment: str
+    figures_port: int  # where it serves the devices' figures, on each node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,8 @@ class Pool:
     memory_bytes: int  # what one node offers to tasks; 0 where unknown
     cpu_mhz: int  # what one node offers to tasks, in Nomad's unit; 0 where unknown
     accelerator: str  # catalog key, "" for a CPU pool
+    accelerator_names: tuple[str, ...]  # what drivers call such a device; empty where unknown
+    accelerator_memory_bytes: int  # that a device reports; 0 for a CPU pool
     accelerators_per_node: int
     accelerators_used: int  # at every model's minimum
     accelerators_used_at_most: int  # at every model's maximum
@@ -146,6 +149,7 @@ class ReplicaSpec:
     cpu_mhz: int  # per node, as are memory and devices
     memory_bytes: int
     devices: int  # accelerators
+    driver: str  # the oldest driver of the devices with which the engine works; "" where unknown
     load_timeout_s: int
     drain_timeout_s: int
     nodes: int = 1  # more than 1 where a pipeline spans nodes

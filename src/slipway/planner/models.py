@@ -99,6 +99,7 @@ def _replica(inputs: PlanInputs, placed: Placed, engine: EnginePlan) -> ReplicaS
         proxy=proxy,
         nodes=layout.nodes(per_node),
         devices=layout.devices_on_each_node(per_node),
+        driver=engine_of(inputs.models[placed.demand.model]).drivers.get(supply.device.vendor, ""),
     )
 
 

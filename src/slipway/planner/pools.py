@@ -11,7 +11,10 @@ from slipway.plan.platform import DevicePluginPlan, NodeRange, Pool
 from .fleet.packing import devices, nodes_needed
 from .fleet.placed import Count, Placed, at_load, at_maximum, at_minimum, in_use
 from .supply.supply import Supply
+from .units import MIB
 from .wording import counted
+
+FIGURES_PORT = 9400  # that of NVIDIA's DCGM exporter
 
 
 def plan_pool(supply: Supply, placed: Sequence[Placed], artifacts: Artifacts) -> Pool:
@@ -25,6 +28,8 @@ def plan_pool(supply: Supply, placed: Sequence[Placed], artifacts: Artifacts) ->
         memory_bytes=supply.node_memory_bytes,
         cpu_mhz=supply.node_cpu_mhz,
         accelerator=supply.accelerator_name,
+        accelerator_names=supply.accelerator.reported_as if supply.accelerator else (),
+        accelerator_memory_bytes=supply.accelerator.memory_mib * MIB if supply.accelerator else 0,
         accelerators_per_node=supply.accelerators_per_node,
         accelerators_used=devices(models, at_minimum) if supply.accelerator else 0,
         accelerators_used_at_most=devices(models, at_maximum) if supply.accelerator else 0,
@@ -44,6 +49,7 @@ def _device_plugin(supply: Supply, artifacts: Artifacts) -> DevicePluginPlan | N
         vendor=supply.accelerator.vendor,
         bundle=artifacts.bundles["devices"],
         environment=artifacts.environments["devices"],
+        figures_port=FIGURES_PORT,
     )
 
 

@@ -20,6 +20,7 @@ def replica_spec(
     *,
     nodes: int = 1,
     devices: int = 0,
+    driver: str = "",
     proxy: TlsProxySpec | None,
 ) -> ReplicaSpec:
     """One replica over `nodes` nodes with `devices` on each."""
@@ -44,6 +45,7 @@ def replica_spec(
         cpu_mhz=engine.cpu_mhz,
         memory_bytes=whole_mib(engine.host_memory_bytes),
         devices=devices,
+        driver=driver,
         nodes=nodes,
         proxy=proxy,
         load_timeout_s=settings.timeouts.load_s,

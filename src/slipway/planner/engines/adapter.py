@@ -179,6 +179,7 @@ class EngineAdapter(Protocol):
     latency: Latency
     # Python environments of its replicas, and the package that gives each its version
     environments: Mapping[str, str]
+    drivers: Mapping[str, str]  # vendor of accelerators -> the oldest driver that works, if known
 
     def processor_replica(
         self, model: Model, architecture: Architecture, supply: Supply, artifacts: Artifacts

@@ -33,6 +33,7 @@ class SimAdapter:
 
     simulated = True
     environments = ENVIRONMENTS
+    drivers: Mapping[str, str] = {}
 
     def __init__(self, simulates: EngineAdapter) -> None:
         self._simulates = simulates

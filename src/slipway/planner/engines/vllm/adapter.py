@@ -33,6 +33,7 @@ from slipway.planner.engines.vllm.arguments import (
     batched_tokens,
     lora_adapters,
 )
+from slipway.planner.engines.vllm.drivers import LEAST_DRIVERS
 from slipway.planner.engines.vllm.kv_cache import in_flight_tokens, longest_sequence
 from slipway.planner.engines.vllm.latency.replica import serving_estimate, with_sustained_error
 from slipway.planner.engines.vllm.latency.step_times import step_times
@@ -93,6 +94,7 @@ class VllmAdapter:
     metrics = METRICS
     latency: Latency = VllmLatency()
     environments = ENVIRONMENTS
+    drivers = LEAST_DRIVERS
 
     def processor_replica(
         self, model: Model, architecture: Architecture, supply: Supply, _artifacts: Artifacts
