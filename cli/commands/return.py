@@ -1,4 +1,4 @@
-"""Give a drained host work again, or devices that had a fault."""
+"""Let a drained host take work again, or trust the repaired devices of a host that does."""
 
 # ruff: noqa: N999 - modules have the names of their commands
 
@@ -23,15 +23,15 @@ def return_(
     host: Annotated[str, typer.Argument(help="The host's name in the environment's file.")],
     stack: Stack = DEFAULT_STACK,
 ) -> None:
-    """Give a drained host work again, or devices that had a fault.
+    """Let a drained host take work again, or trust the repaired devices of a host that does.
 
-    What was moved away stays where it is; new replicas may be placed on the host. A device whose
-    fault is still there gets no work.
+    What was moved away stays where it is; new replicas may be placed on the host. Devices whose
+    fault is still there get no work. A drained host with such devices is returned twice.
     """
     environment = find(stack)
     lifecycle = lifecycle_of(environment)
     plan = plan_of(environment)
     with lifecycle.reaching(plan), clusters(plan, lifecycle.credentials) as both:
-        work.give_work(both.nomad, plan, host)
-        if lifecycle.hosts is not None:
+        was_drained = work.give_work(both.nomad, plan, host)
+        if lifecycle.hosts is not None and not was_drained:
             lifecycle.hosts.look_at_devices_again(plan, host)

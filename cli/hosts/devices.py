@@ -24,4 +24,4 @@ def look_again(plan: PlatformPlan, ssh: SshPlan, over_ssh: OverSsh, host: str) -
     record = f"{run_folder(plan.environment)}/nodes/{host}/nomad/data/{DEVICE_RECORD}"
     ask = f"[ ! -e {shlex.quote(record)} ] || touch {shlex.quote(record + REQUEST_SUFFIX)}"
     over_ssh.ask(host, known_way(ssh, host), ask, within_s=ANSWERS_S)
-    say(f"the devices of {host} get work again, but for those whose fault is still there")
+    say(f"{host} checks its devices again; those that are still faulty get no work")

@@ -185,7 +185,9 @@ def _takes_work(node: Mapping[str, Any]) -> str:
 def _unhealthy_devices(node: Mapping[str, Any]) -> dict[str, str]:
     """The reasons by the devices' UUIDs."""
     resources = node.get("NodeResources") or {}
-    instances = (each for group in resources.get("Devices") or () for each in group["Instances"])
+    instances = (
+        each for group in resources.get("Devices") or () for each in group["Instances"] or ()
+    )
     return {each["ID"]: each["HealthDescription"] for each in instances if not each["Healthy"]}
 
 

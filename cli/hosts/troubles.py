@@ -44,8 +44,8 @@ MACHINES = Fixes(
 )
 RETURN = "slipway return {host} -s {environment} gives it work again"
 TRUST = (
-    "do that; then slipway return {host} -s {environment} lets the device have work again, as the"
-    " next boot of the host does"
+    "once that is done, slipway return {host} -s {environment} gives the device work again; so does"
+    " a reboot"
 )
 
 

@@ -39,15 +39,17 @@ def drain(nomad: Nomad, plan: PlatformPlan, host: str) -> None:
     say(f"{host} has no work and gets none; {_command('return', plan, host)} changes that")
 
 
-def give_work(nomad: Nomad, plan: PlatformPlan, host: str) -> None:
-    """Lets Nomad place work on the host. A drain that goes on is ended."""
+def give_work(nomad: Nomad, plan: PlatformPlan, host: str) -> bool:
+    """Lets Nomad place work on the host. A drain that goes on is ended. False if the host takes
+    work already."""
     with must_answer("Nomad", "nothing was changed"):
         node = _node(nomad, plan, host)
         if node["SchedulingEligibility"] == "eligible" and not node["Drain"]:
             say(f"{host} takes work already")
-            return
+            return False
         nomad.accept_work(node["ID"])
     say(f"{host} takes work again; what was moved away stays where it is")
+    return True
 
 
 def _deadline_s(plan: PlatformPlan, pool: str) -> int:

@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from components.hosts import artifacts
-from slipway.plan.platform import PlatformPlan, SshHost, SshPlan
+from slipway.plan.platform import Node, PlatformPlan, SshHost, SshPlan
 
 DELIVERY_SCHEMA_VERSION = 1
 PYTHON = (3, 11)  # of the environments in the operator's cache
 SSH_PORT = 22
+MEBIBYTE = 1 << 20
 CACHE = "/opt/slipway"  # on a host, for all environments
 
 
@@ -41,7 +42,29 @@ def delivery_document(plan: PlatformPlan, ssh: SshPlan, host: str) -> dict[str, 
         "python": list(PYTHON),
         "artifacts": list(needed),
         **({"packages": packages} if packages else {}),
+        **_accelerators(plan, node),
     }
+
+
+def _accelerators(plan: PlatformPlan, node: Node | None) -> dict[str, Any]:
+    """What the drivers of a node must show, where its pool has accelerators."""
+    pool = None if node is None else plan.pool(node.pool)
+    if pool is None or pool.device_plugin is None:
+        return {}
+    drivers = [model.replica.driver for model in plan.models if model.pool == pool.name]
+    return {
+        "accelerators": {
+            "vendor": pool.device_plugin.vendor,
+            "count": pool.accelerators_per_node,
+            "names": list(pool.accelerator_names),
+            "memory_mib": pool.accelerator_memory_bytes // MEBIBYTE,
+            "driver": max(drivers, key=_version, default=""),
+        }
+    }
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part)
 
 
 def key_scan(hosts: Iterable[SshHost], known_hosts: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from program.document import JsonObject, parsing
 
+from delivery.accelerators import Wanted, read_wanted
 from delivery.ssh import Place
 
 SCHEMA = "delivery.schema.json"
@@ -27,6 +28,7 @@ class Delivery:
     python: tuple[int, int]  # of the environments among the artifacts
     artifacts: tuple[str, ...]
     packages: Mapping[str, str] = field(default_factory=dict)  # Debian package -> a file of it
+    accelerators: Wanted | None = None
 
 
 def read_delivery(document: JsonObject) -> Delivery:
@@ -42,6 +44,7 @@ def read_delivery(document: JsonObject) -> Delivery:
             python=(major, minor),
             artifacts=tuple(document["artifacts"]),
             packages=document.get("packages", {}),
+            accelerators=read_wanted(wanted) if (wanted := document.get("accelerators")) else None,
         )
 
 

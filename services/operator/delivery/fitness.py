@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from program.errors import HostError
 
+from delivery.accelerators import Accelerators, accelerator_requirements, look_at
 from delivery.document import Delivery
+from delivery.requirement import Requirement
 from delivery.ssh import Connection
 
 ARCHITECTURE = "x86_64"
@@ -43,6 +45,7 @@ class Found:
     free_bytes: int
     files: frozenset[str]  # of Debian packages
     artifacts: frozenset[str]
+    accelerators: Accelerators | None = None  # None where none are wanted
 
 
 def look(connection: Connection, delivery: Delivery) -> Found:
@@ -51,6 +54,7 @@ def look(connection: Connection, delivery: Delivery) -> Found:
     architecture, glibc, python, init, clock, free, *listed = lines
     files = {line.removeprefix("has ") for line in listed if line.startswith("has ")}
     artifacts = frozenset(listed) - {f"has {file}" for file in files}
+    wanted = delivery.accelerators
     return Found(
         architecture,
         glibc,
@@ -60,18 +64,8 @@ def look(connection: Connection, delivery: Delivery) -> Found:
         int(free),
         frozenset(files),
         artifacts,
+        look_at(connection, wanted.vendor) if wanted else None,
     )
-
-
-@dataclass(frozen=True)
-class Requirement:
-    """`found` is what the host has. `wrong` says what is wrong, and `fix` what to do; both are
-    empty if it is met."""
-
-    name: str
-    found: str
-    wrong: str = ""
-    fix: str = ""
 
 
 def must_fit(found: Found, delivery: Delivery) -> None:
@@ -91,6 +85,7 @@ def requirements(found: Found, delivery: Delivery) -> list[Requirement]:
         _init(found),
         _clock(found),
         *(_package(found, name, file) for name, file in delivery.packages.items()),
+        *_accelerators(found, delivery),
     ]
 
 
@@ -175,6 +170,12 @@ def _package(found: Found, name: str, file: str) -> Requirement:
     if file in found.files:
         return Requirement(name, file)
     return Requirement(name, "missing", f"has no {file}", f"apt install {name} there")
+
+
+def _accelerators(found: Found, delivery: Delivery) -> list[Requirement]:
+    if found.accelerators is None or delivery.accelerators is None:
+        return []
+    return list(accelerator_requirements(found.accelerators, delivery.accelerators))
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -171,11 +171,11 @@ def _pool_problems(name: str, pool: MetalPool, origin: Origin) -> Iterator[Probl
         )
     if pool.memory is not None and pool.cpu is not None:
         return
-    if pool.accelerator is None or pool.hosts:
+    if pool.accelerator is None or pool.hosts or (pool.memory, pool.cpu) != (None, None):
         yield origin.problem(
             ("pools", name),
             "has no accelerators, so replicas are placed by its nodes' memory and cores"
             if pool.accelerator is None
-            else "has hosts, and Nomad counts the memory and cores of each",
+            else "must have both `memory` and `cpu`: Nomad counts them of each host",
             fix="add `memory` and `cpu`, e.g. `memory: 64GiB` and `cpu: 32`",
         )

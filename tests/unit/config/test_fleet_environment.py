@@ -192,7 +192,11 @@ POOL_MISTAKES = {
     ),
     "hosts with accelerators of unknown size": (
         {"l4": METAL | {"nodes": None, "hosts": [HOST], "cpu": None}},
-        ("pools.l4", "Nomad counts the memory and cores of each", "memory: 64GiB"),
+        ("pools.l4", "Nomad counts them of each host", "memory: 64GiB"),
+    ),
+    "accelerators with memory and no cores": (
+        {"l4": METAL | {"cpu": None}},
+        ("pools.l4", "must have both `memory` and `cpu`", "cpu: 32"),
     ),
     "both fixed and elastic": (
         {"l4": METAL | {"hosts": [HOST]}},
