@@ -25,6 +25,7 @@ LIVE = "live and not beside"
 ENGINE = "services/triton_vllm"
 ONLY_COMPUTES = ("policies", "services/fleet_replay")
 REAL_ENGINE = "real and not kills"  # tests/live kills the parts of a real engine as well
+NEEDS_ACCELERATORS = ("vllm_cuda",)  # environments that no test can use
 TYPED = ("src/slipway", "cli", "components", "stacks", "toolchain", "bench")
 # Each worker has its own addresses: tests/workers.py
 SIDE_BY_SIDE = ("-n", "logical", "--dist", "worksteal")
@@ -130,7 +131,8 @@ def _jobs(parts: Sequence[str], *, whole: bool) -> Iterator[Job]:
         for tool in tool_pins():
             yield ToolJob(name=tool)
         for name, path in REQUIREMENTS.items():
-            yield EnvironmentJob(name=name, requirements=CHECKOUT / path)
+            if name not in NEEDS_ACCELERATORS:
+                yield EnvironmentJob(name=name, requirements=CHECKOUT / path)
 
 
 def _parts() -> list[str]:

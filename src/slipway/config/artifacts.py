@@ -29,6 +29,7 @@ REQUIREMENTS = {
     "node": "services/host/requirements.txt",
     "triton": "services/triton_vllm/requirements-triton.txt",
     "vllm": "services/triton_vllm/requirements-vllm.txt",
+    "vllm_cuda": "services/triton_vllm/requirements-vllm-cuda.txt",
     "xds": "services/xds/requirements.txt",
 }
 

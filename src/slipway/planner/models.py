@@ -81,7 +81,7 @@ def _engine(model: Model, option: Option) -> EnginePlan:
     supply, replica = option.supply, option.on_processors
     if replica is not None:
         return adapter.on_processors(model, architecture, supply, replica)
-    return adapter.on_accelerators(model, architecture, option.layout, supply.accelerators_per_node)
+    return adapter.on_accelerators(model, architecture, supply, option.layout)
 
 
 def _replica(inputs: PlanInputs, placed: Placed, engine: EnginePlan) -> ReplicaSpec:

@@ -38,7 +38,9 @@ def replica_spec(
         bundle=artifacts.bundles[engine.service],
         entrypoint=ENTRYPOINTS[engine.service],
         python=engine.python,
-        environments={name: artifacts.environments[name] for name in engine.environments},
+        environments={
+            name: artifacts.environments[made] for name, made in engine.environments.items()
+        },
         document=document,
         weights=engine.weights,
         ports=PORTS,

@@ -24,7 +24,7 @@ class EnginePlan:
 
     service: str  # folder of services/
     python: str  # environment whose interpreter runs the replica
-    environments: tuple[str, ...]
+    environments: Mapping[str, str]  # name in the replica -> key of Artifacts.environments
     document: JsonObject  # the `engine` part of replica.json
     weights: WeightsSpec | None
     host_memory_bytes: int
@@ -192,7 +192,7 @@ class EngineAdapter(Protocol):
     ) -> EnginePlan: ...
 
     def on_accelerators(
-        self, model: Model, architecture: Architecture, layout: Layout, devices_per_node: int
+        self, model: Model, architecture: Architecture, supply: Supply, layout: Layout
     ) -> EnginePlan: ...
 
     def accelerator_demand(

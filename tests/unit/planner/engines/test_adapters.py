@@ -29,10 +29,22 @@ def test_replicas_get_the_environments_and_protocols_that_their_engine_states(
     inputs = load_inputs(ROOT, environment)
     for model in make_plan(inputs).models:
         engine, replica = engine_of(inputs.models[model.name]), model.replica
-        assert replica.environments.keys() == engine.environments.keys()
+        made = {folder.rpartition("-")[0] for folder in replica.environments.values()}
+        assert made <= engine.environments.keys()
         assert set(model.protocols) <= set(PROTOCOLS)
         weights = replica.weights
         assert weights is None or weights.python in replica.environments
+
+
+def test_what_is_made_for_processors_does_not_reach_accelerators_nor_the_other_way_round() -> None:
+    models = [
+        model for name in ("dev", "metal") for model in make_plan(load_inputs(ROOT, name)).models
+    ]
+    engines = {model.accelerator_vendor: set[str]() for model in models}
+    for model in models:
+        folder = model.replica.environments.get("vllm", "")
+        engines[model.accelerator_vendor].add(folder.rpartition("-")[0])
+    assert (engines[""], engines["nvidia"]) == ({"vllm"}, {"vllm_cuda"})
 
 
 @pytest.mark.parametrize("kind", ENGINES)

@@ -70,7 +70,7 @@ class SimAdapter:
         return EnginePlan(
             service="engine_sim",
             python="engine_sim",
-            environments=tuple(ENVIRONMENTS),
+            environments={name: name for name in ENVIRONMENTS},
             document={
                 "kind": engine.kind,
                 "architecture": engine.architecture,
@@ -89,7 +89,7 @@ class SimAdapter:
         )
 
     def on_accelerators(
-        self, model: Model, architecture: Architecture, layout: Layout, devices_per_node: int
+        self, model: Model, architecture: Architecture, supply: Supply, layout: Layout
     ) -> EnginePlan:
         raise NotImplementedError("accelerator_demand refuses it")
 

