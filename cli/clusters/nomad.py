@@ -26,7 +26,7 @@ class Nomad(Server):
 
     def nodes(self) -> list[dict[str, Any]]:
         """With their devices."""
-        return self._list("/v1/nodes?resources=true")
+        return self._list("/v1/nodes", resources="true")
 
     def server_members(self) -> list[dict[str, Any]]:
         """Every server that this one knows, also those that failed or left."""

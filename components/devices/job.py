@@ -9,11 +9,10 @@ from slipway.plan.platform import DevicePluginPlan, PlatformPlan
 
 JOB_ID = "device-evacuation"
 
-# The permissions of its workload identity: see nodes and jobs, ask for a dry run of a job, and stop
-# allocations.
+# The permissions of its workload identity: see nodes and allocations, and stop allocations.
 POLICY_RULES = """\
 namespace "default" {
-  capabilities = ["list-jobs", "read-job", "plan-job", "alloc-lifecycle"]
+  capabilities = ["read-job", "alloc-lifecycle"]
 }
 
 node {

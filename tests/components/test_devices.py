@@ -116,7 +116,7 @@ def test_the_job_that_moves_replicas_may_only_look_and_stop_allocations(
     (task,) = job["TaskGroups"][0]["Tasks"]
     assert task["Config"]["args"][-1].endswith("/evacuate.py")
     rights = set(re.findall(r'"([a-z-]+)"', POLICY_RULES.partition("capabilities")[2]))
-    assert rights == {"list-jobs", "read-job", "plan-job", "alloc-lifecycle", "read"}
+    assert rights == {"read-job", "alloc-lifecycle", "read"}
     assert task_roles(plan)[JOB_ID] == "slipway-evacuation"
 
 

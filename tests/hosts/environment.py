@@ -69,14 +69,22 @@ class Checkout:
     def put_to(self, url: str) -> None:
         self._request("PUT", url)
 
-    def _request(self, method: str, url: str) -> httpx.Response:
+    def post_to(self, url: str, body: Any) -> None:
+        self._request("POST", url, body)
+
+    def delete(self, url: str) -> None:
+        self._request("DELETE", url)
+
+    def _request(self, method: str, url: str, body: Any = None) -> httpx.Response:
         access = self.folder / ".slipway/access" / NAME
         tokens = {
             f"X-{system.title()}-Token": (access / "tokens" / system).read_text()
             for system in ("consul", "nomad")
         }
         operator = certificates.platform(access / "operator")
-        answer = httpx.request(method, url, headers=tokens, verify=operator, timeout=HANG_S)
+        answer = httpx.request(
+            method, url, headers=tokens, verify=operator, timeout=HANG_S, json=body
+        )
         return answer.raise_for_status()
 
     @contextmanager

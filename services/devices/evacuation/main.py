@@ -3,12 +3,12 @@
     evacuate.py
 
 Nomad stops an allocation at once when it is asked to, whether or not there is another place
-(measured with 1.11.3). So a dry run of the job first asks Nomad for one; until there is a place,
-the allocation runs on, and the log says what it waits for.
+(measured with 1.11.3). So it is asked only once there is one; until then the allocation runs on,
+and the log says what it waits for.
 
 Environment: NOMAD_ADDR, NOMAD_TOKEN, NOMAD_CACERT; the certificate is in the folder of the last.
 CONSUL_HTTP_ADDR and CONSUL_TOKEN, without which all that runs counts as ready. The token of Nomad
-may list nodes, read and plan jobs, and stop allocations; that of Consul may read the catalog.
+may list nodes and allocations, and stop allocations; that of Consul may read the catalog.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from program.errors import exit_code
 from program.http_json import Api, ApiError
 from program.waiting import say
 
-from evacuation.moves import Move, moves, unhealthy_devices, why_not_placed
+from evacuation.moves import Move, moves, unhealthy_devices
+from evacuation.places import why_no_place
 from evacuation.readiness import readiness
 
 NODES = "/v1/nodes?resources=true"
@@ -31,7 +32,6 @@ ALLOCATIONS = "/v1/allocations?resources=true"
 CHECKS = "/v1/health/state/any"
 LOOK_EVERY_S = 60  # also without a change of the nodes: an allocation may have come since
 WAITING_S = 5  # a device that becomes free is no change of its node
-HIGHEST_PRIORITY = 100  # Nomad's default for job_max_priority
 TURN = "another replica moves first"
 
 
@@ -52,9 +52,13 @@ class Evacuation:
         nodes, self._index = self._nomad.watch(NODES, self._index, wait_s)
         lines: dict[str, str] = {}
         if any(unhealthy_devices(node) for node in nodes or ()):
+            allocations = self._nomad.get(ALLOCATIONS) or []
+            by_id = {each["ID"]: each for each in allocations}
             moved = False
-            for move in self._moves(nodes):
-                waits_for = move.waits_for or (TURN if moved else self._no_place(move))
+            for move in moves(nodes, allocations, readiness(self._checks())):
+                waits_for = move.waits_for or (
+                    TURN if moved else why_no_place(by_id[move.allocation], nodes, allocations)
+                )
                 lines[move.allocation] = _line(move, waits_for)
                 if not waits_for:
                     self._nomad.post(f"/v1/allocation/{move.allocation}/stop")
@@ -64,21 +68,8 @@ class Evacuation:
                 self._say(line)
         self._said = lines
 
-    def _moves(self, nodes: Any) -> list[Move]:
-        allocations = self._nomad.get(ALLOCATIONS) or []
-        checks = self._consul.get(CHECKS) if self._consul else []
-        return moves(nodes, allocations, readiness(checks))
-
-    def _no_place(self, move: Move) -> str:
-        """Why Nomad has no place for another one; empty if it has.
-
-        A change of the job's priority leaves allocations where they are, but for those on unhealthy
-        devices, which the dry run replaces.
-        """
-        job = self._nomad.get(f"/v1/job/{move.job}")
-        job["Priority"] += 1 if job["Priority"] < HIGHEST_PRIORITY else -1
-        planned = self._nomad.post(f"/v1/job/{move.job}/plan", {"Job": job, "Diff": False})
-        return why_not_placed(planned, move.group)
+    def _checks(self) -> Any:
+        return self._consul.get(CHECKS) if self._consul else []
 
 
 def _line(move: Move, waits_for: str) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evacuation.places import LIVE
+
 JsonObject = Mapping[str, Any]
-LIVE = ("pending", "running", "unknown")
 OTHERS_NOT_READY = "another replica of its job is not ready"
 
 
@@ -18,7 +19,6 @@ class Move:
 
     allocation: str
     job: str
-    group: str
     node: str  # its name
     reasons: tuple[str, ...]
     waits_for: str = ""
@@ -54,7 +54,6 @@ def moves(
             Move(
                 allocation=allocation["ID"],
                 job=job,
-                group=allocation["TaskGroup"],
                 node=names[allocation["NodeID"]],
                 reasons=reasons,
                 waits_for="" if free else OTHERS_NOT_READY,
@@ -72,22 +71,6 @@ def unhealthy_devices(node: JsonObject) -> dict[str, str]:
         for instance in group["Instances"] or ()
         if not instance["Healthy"]
     }
-
-
-def why_not_placed(planned: JsonObject, group: str) -> str:
-    """Why Nomad can replace none of the group's allocations, from a dry run that replaces those on
-    unhealthy devices; empty if it can replace one."""
-    metrics = (planned.get("FailedTGAllocs") or {}).get(group)
-    if metrics is None:
-        return ""
-    updates = planned["Annotations"]["DesiredTGUpdates"][group]
-    failures = 1 + metrics.get("CoalescedFailures", 0)  # of the same kind
-    if updates["DestructiveUpdate"] > failures:
-        return ""
-    reasons: dict[str, None] = {}
-    for key in ("DimensionExhausted", "ConstraintFiltered"):
-        reasons.update(dict.fromkeys(metrics.get(key) or ()))
-    return ", ".join(reasons) or "no node takes it"
 
 
 def _may_move(allocation: JsonObject) -> bool:

@@ -77,7 +77,7 @@ def test_a_replica_moves_to_a_spare_device_or_says_what_it_waits_for(
     breaks(cluster, devices_of(second)[0])
     waits = "waits for another place: main on"
     eventually("a wait", lambda: waits in evacuation.read_text() or None)
-    assert "devices" in evacuation.read_text().partition(waits)[2]
+    assert "as it takes, 1" in evacuation.read_text().partition(waits)[2]
     assert ids(cluster.all_running("main", 6)) == ids(moved)
     cluster.end("filler")
     after = eventually("a move", lambda: others_than(devices_of(second)[0], cluster, 6))

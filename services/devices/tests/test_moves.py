@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from evacuation.moves import OTHERS_NOT_READY, Move, moves, unhealthy_devices, why_not_placed
+from evacuation.moves import OTHERS_NOT_READY, Move, moves, unhealthy_devices
 from evacuation.readiness import readiness
 
 REASON = "XID 79: it has fallen off the bus; boot the host again"
@@ -33,7 +33,6 @@ def allocation(number: int, *uuids: str, job: str = "model-x", **changes: Any) -
         "ID": "-".join(("allocation", *uuids)),
         "JobID": job,
         "JobType": "service",
-        "TaskGroup": "replica",
         "NodeID": f"node-{number}",
         "DesiredStatus": "run",
         "ClientStatus": "running",
@@ -62,7 +61,7 @@ def of(*allocations: dict[str, Any], unready: tuple[str, ...] = (), **sick: bool
 
 def test_an_allocation_on_an_unhealthy_device_has_to_move() -> None:
     (move,) = of(allocation(0, "a"), allocation(0, "b", "c"), c=False)
-    assert (move.allocation, move.job, move.group) == ("allocation-b-c", "model-x", "replica")
+    assert (move.allocation, move.job) == ("allocation-b-c", "model-x")
     assert (move.node, move.reasons, move.waits_for) == ("gpu-0", (REASON,), "")
 
 
@@ -119,28 +118,6 @@ def test_what_ends_or_ended_or_is_no_service_is_left_alone(changes: dict[str, An
 def test_a_node_without_devices_has_none_that_is_unhealthy() -> None:
     assert unhealthy_devices({"NodeResources": {"Devices": None}}) == {}
     assert unhealthy_devices({"NodeResources": None}) == {}
-
-
-def planned(replaced: int, metrics: dict[str, Any] | None) -> dict[str, Any]:
-    """The answer to a dry run that replaces so many, of which some or none fail."""
-    updates = {"DestructiveUpdate": replaced, "InPlaceUpdate": 3}
-    return {
-        "FailedTGAllocs": metrics and {"replica": metrics},
-        "Annotations": {"DesiredTGUpdates": {"replica": updates}},
-    }
-
-
-def test_why_nomad_has_no_place_is_what_it_says() -> None:
-    exhausted = {"DimensionExhausted": {"devices: no devices match request": 2}}
-    assert why_not_placed(planned(1, None), "replica") == ""
-    assert why_not_placed(planned(1, {"NodesEvaluated": 0}), "replica") == "no node takes it"
-    assert why_not_placed(planned(1, exhausted), "replica") == "devices: no devices match request"
-
-
-def test_a_place_for_one_of_several_is_a_place() -> None:
-    failed = {"DimensionExhausted": {"devices: no devices match request": 2}}
-    assert why_not_placed(planned(2, failed), "replica") == ""
-    assert why_not_placed(planned(2, {**failed, "CoalescedFailures": 1}), "replica") != ""
 
 
 def test_an_allocation_is_ready_when_all_checks_of_its_services_pass() -> None:

@@ -1,10 +1,13 @@
 /* A libnvidia-ml.so.1 that answers from files, so that the real binding and the real plugin run where
- * there is no device. NVML_TABLE names a folder:
+ * there is no device. NVML_TABLE, or at compile time FOLDER, names a folder:
  *   table   lines KEY=VALUE, read again at each call: "driver", "count", "error" (every call fails
  *           with it), "wait" (only waiting for events does), and of device N "N.uuid", "N.lost", ...; instance M of device N is "N.M.uuid".
  *           What the table does not have is "not supported".
  *   events  lines "DEVICE TYPE DATA"; a set of events has those after its creation.
  */
+#ifndef FOLDER
+#define FOLDER "."
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +32,7 @@ static Handle handles[DEVICES][INSTANCES + 1];
 static FILE *open_file(const char *name) {
     char path[4096];
     const char *folder = getenv("NVML_TABLE");
-    snprintf(path, sizeof path, "%s/%s", folder ? folder : ".", name);
+    snprintf(path, sizeof path, "%s/%s", folder ? folder : FOLDER, name);
     return fopen(path, "r");
 }
 

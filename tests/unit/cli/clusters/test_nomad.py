@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.applied import from_document
-from cli.clusters.nomad import allocations_now
+from cli.clusters.nomad import Nomad, allocations_now
 from cli.environment import Environment
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.conftest import Reply, Serve
@@ -32,3 +32,10 @@ def test_a_cluster_with_a_leader_is_asked(
     server = serve({**LEADER, "GET /v1/allocations": reply}, address=f"{NETWORK}.2", port=4646)
     assert allocations_now(environment, from_document(plan_document())) == found
     assert server.asked[-1] == "GET /v1/allocations?resources=true"
+
+
+def test_nodes_are_listed_with_their_devices(environment: Environment, serve: Serve) -> None:
+    server = serve({"GET /v1/nodes": (200, [])}, address=f"{NETWORK}.2", port=4646)
+    with Nomad.of(environment, from_document(plan_document())) as nomad:
+        assert nomad.nodes() == []
+    assert server.asked == ["GET /v1/nodes?resources=true"]
