@@ -1,4 +1,4 @@
-"""Let a drained host take work again, or trust the repaired devices of a host that does."""
+"""Let a drained host take work again, or trust its repaired devices."""
 
 # ruff: noqa: N999 - modules have the names of their commands
 
@@ -23,7 +23,7 @@ def return_(
     host: Annotated[str, typer.Argument(help="The host's name in the environment's file.")],
     stack: Stack = DEFAULT_STACK,
 ) -> None:
-    """Let a drained host take work again, or trust the repaired devices of a host that does.
+    """Let a drained host take work again, or trust its repaired devices.
 
     What was moved away stays where it is; new replicas may be placed on the host. Devices whose
     fault is still there get no work. A drained host with such devices is returned twice.
