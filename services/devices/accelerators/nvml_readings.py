@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pynvml as nvml
@@ -146,12 +147,11 @@ def _recovery_action(handle: Any) -> int:
 
 
 def _mig_instance(handle: Any, device: Accelerator) -> Accelerator:
-    return Accelerator(
+    return replace(
+        device,
         uuid=nvml.nvmlDeviceGetUUID(handle),
         model=nvml.nvmlDeviceGetName(handle),
         memory_bytes=_memory_bytes(handle),
-        driver=device.driver,
-        pci_address=device.pci_address,
     )
 
 

@@ -44,15 +44,16 @@ class Record:
             self.known[accelerator.uuid] = accelerator
             self.unsaved = True
 
-    def add(self, observed: Observation, now_unix_s: int) -> None:
-        """Nothing if there is an equal one."""
-        if not self.has(observed):
-            fault = Fault(signal=observed.signal, detail=observed.detail, first_unix_s=now_unix_s)
-            self.faults.setdefault(observed.uuid, []).append(fault)
-            self.unsaved = True
-
-    def has(self, observed: Observation) -> bool:
-        return any(fault.signal == observed.signal for fault in self.faults.get(observed.uuid, ()))
+    def add(self, observed: Observation, now_unix_s: int) -> bool:
+        """Whether it is new; of equal ones only the first is kept."""
+        faults = self.faults.setdefault(observed.uuid, [])
+        if any(fault.signal == observed.signal for fault in faults):
+            return False
+        faults.append(
+            Fault(signal=observed.signal, detail=observed.detail, first_unix_s=now_unix_s)
+        )
+        self.unsaved = True
+        return True
 
     def forget(self, log_position: int) -> None:
         """Faults, and accelerators that may have been taken out or partitioned since."""

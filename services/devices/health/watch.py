@@ -171,9 +171,8 @@ class Watch:
                 request.unlink()
 
     def _add(self, observed: Observation) -> None:
-        if not self._record.has(observed):
+        if self._record.add(observed, round(self._now_unix_s())):
             self._say(f"{observed.uuid}: {judge(observed.signal).reason(observed.detail)}")
-            self._record.add(observed, round(self._now_unix_s()))
 
     def _publish(self) -> None:
         if self._record.unsaved:
