@@ -28,13 +28,16 @@ Event = Mapping[str, Any]
 def prepare_weights(
     environment: Environment, plan: PlatformPlan, models: Mapping[str, Model], progress: Progress
 ) -> None:
-    """Prepares the missing weights, one model after the other: each conversion takes memory.
+    """Prepares the missing weights, one model after the other: each conversion takes memory. Those
+    that hosts fetch are left to them.
 
     ConfigError for a mistake in a model's file, CliError for a failure of this machine.
     """
     for model in plan.models:
         weights = model.replica.weights
-        if weights is not None and not is_prepared(weights, environment.cache):
+        if weights is None or weights.fetched_by_hosts:
+            continue
+        if not is_prepared(weights, environment.cache):
             _prepare(environment, models[model.name], model.replica, weights, progress)
 
 

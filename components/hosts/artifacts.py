@@ -64,7 +64,7 @@ def _of_model(model: ModelPlan) -> Iterator[str]:
     replica = model.replica
     yield f"bundles/{replica.bundle}"
     yield from (f"envs/{folder}" for folder in replica.environments.values())
-    if replica.weights is not None:
+    if replica.weights is not None and not replica.weights.fetched_by_hosts:
         yield replica.weights.directory
 
 

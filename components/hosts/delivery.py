@@ -43,6 +43,7 @@ def delivery_document(plan: PlatformPlan, ssh: SshPlan, host: str) -> dict[str, 
         "artifacts": list(needed),
         **({"packages": packages} if packages else {}),
         **_accelerators(plan, node),
+        **_model_store(plan, node),
     }
 
 
@@ -61,6 +62,14 @@ def _accelerators(plan: PlatformPlan, node: Node | None) -> dict[str, Any]:
             "driver": max(drivers, key=_version, default=""),
         }
     }
+
+
+def _model_store(plan: PlatformPlan, node: Node | None) -> dict[str, Any]:
+    """The disk on which a node keeps the weights that it fetches, where its pool names one."""
+    store = None if node is None else plan.pool(node.pool).model_store
+    if store is None or not store.path:
+        return {}
+    return {"model_store": {"path": store.path, "size_bytes": store.size_bytes}}
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -164,6 +164,27 @@ class Devices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """How a task that ended is restarted on its node.
+
+    After `attempts`, the mode `delay` parks a task for the rest of the interval. As many attempts
+    as fit are allowed, so every crash is followed by a restart after `delay_s`.
+    """
+
+    attempts: int = 600
+    interval_s: float = 600
+    delay_s: float = 1
+
+    def render(self) -> dict[str, Any]:
+        return {
+            "Attempts": self.attempts,
+            "Interval": _ns(self.interval_s),
+            "Delay": _ns(self.delay_s),
+            "Mode": "delay",
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """One process under raw_exec."""
 
@@ -181,6 +202,7 @@ class Task:
     consul_identity: bool = False  # a Consul token by workload identity
     nomad_identity: bool = False  # a Nomad token by workload identity, in NOMAD_TOKEN
     devices: Devices | None = None
+    restart: Restart | None = None  # where it differs from the group's
 
     def render(self) -> dict[str, Any]:
         task: dict[str, Any] = {
@@ -205,6 +227,8 @@ class Task:
             task["Lifecycle"] = {"Hook": "prestart", "Sidecar": True}
         if self.consul_identity:
             task["Consul"] = {}
+        if self.restart:
+            task["RestartPolicy"] = self.restart.render()
         if self.nomad_identity:
             task["Identity"] = {"Env": True, "File": True}
         return _present(task, keep=("Consul",))
@@ -212,27 +236,6 @@ class Task:
     def _resources(self) -> dict[str, Any]:
         devices = [self.devices.render()] if self.devices else []
         return _present({"CPU": self.cpu_mhz, "MemoryMB": self.memory_mb, "Devices": devices})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restart:
-    """How a task that ended is restarted on its node.
-
-    After `attempts`, the mode `delay` parks a task for the rest of the interval. As many attempts
-    as fit are allowed, so every crash is followed by a restart after `delay_s`.
-    """
-
-    attempts: int = 600
-    interval_s: float = 600
-    delay_s: float = 1
-
-    def render(self) -> dict[str, Any]:
-        return {
-            "Attempts": self.attempts,
-            "Interval": _ns(self.interval_s),
-            "Delay": _ns(self.delay_s),
-            "Mode": "delay",
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,10 +48,11 @@ class ModelServiceArgs:
 class ModelService(SlipwayComponent):
     """A model's job, the gate that waits for its replicas, and its entry in the routing table.
 
-    Owns the job of the current spec, the bounds of its count and its route. Leaves the count itself
-    to the autoscaler. A changed spec replaces the job with one of another name. The new job answers
-    before the route moves and the old one drains, so no request is lost. Removing the model removes
-    its route first. Prepared weights stay on the nodes.
+    Owns the job of the current spec, the bounds of its count and its route, and where its weights
+    need credentials, the policy by which the task that fetches them reads them. Leaves the count
+    itself to the autoscaler. A changed spec replaces the job with one of another name. The new job
+    answers before the route moves and the old one drains, so no request is lost. Removing the model
+    removes its route first. Prepared weights stay on the nodes.
 
     Attribute: `route`.
     """

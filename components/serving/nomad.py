@@ -10,6 +10,7 @@ import pulumi_nomad as nomad
 from components.base import SlipwayComponent
 from components.hosts.program import HostProgram, Hosts
 from components.nomad.jobspec import to_json
+from components.serving.credentials import CredentialsPolicy, credentials_policy
 from components.serving.nomad_job import DRAIN_MARGIN_S, model_job
 from slipway.plan.platform import ModelPlan, PlatformPlan
 
@@ -29,6 +30,7 @@ class NomadScheduler:
             datacenter=self.plan.datacenter,
             autoscaling=self.plan.autoscaling,
         )
+        policy = credentials_policy(model, job.id)
         return nomad.Job(
             name,
             jobspec=to_json(job),
@@ -39,7 +41,9 @@ class NomadScheduler:
             # (nomad issue 28242). Nomad removes a stopped job after some hours.
             purge_on_destroy=False,
             detach=True,  # there are no deployments to wait for; the gate waits
-            opts=parent.child_options(),
+            opts=parent.child_options(
+                depends_on=[] if policy is None else [_policy(policy, name, parent)]
+            ),
         )
 
     def gate(
@@ -54,6 +58,20 @@ class NomadScheduler:
             timeout_s=_timeout_s(model),
         )
         return self.programs.run(program, name, parent, depends_on=[job])
+
+
+def _policy(policy: CredentialsPolicy, name: str, parent: SlipwayComponent) -> nomad.AclPolicy:
+    return nomad.AclPolicy(
+        f"{name}-credentials",
+        name=policy.name,
+        description="Read the credentials of a model's weights, by the workload identity of the"
+        " task that fetches them",
+        rules_hcl=policy.rules,
+        job_acl=nomad.AclPolicyJobAclArgs(
+            namespace="default", job_id=policy.job_id, group=policy.group, task=policy.task
+        ),
+        opts=parent.child_options(),
+    )
 
 
 def _gate_document(plan: PlatformPlan, model: ModelPlan) -> dict[str, object]:

@@ -11,6 +11,8 @@ from components.autoscaling.policy import inflight_policy
 from components.envoy.sidecar import MEBIBYTE
 from components.nomad.addresses import LOOPBACK
 from components.nomad.jobspec import (
+    LEFT_DELIMITER,
+    RIGHT_DELIMITER,
     CheckRestart,
     Devices,
     File,
@@ -18,6 +20,7 @@ from components.nomad.jobspec import (
     HttpCheck,
     Job,
     Migration,
+    Restart,
     Scaling,
     Service,
     Task,
@@ -32,9 +35,13 @@ from slipway.plan.platform import (
     ModelWithoutJobs,
     Release,
     ReplicaSpec,
+    WeightsSpec,
 )
 
 GROUP = "replica"
+WEIGHTS_TASK = "weights"
+# A source that refuses, or has limits, is not asked every second.
+FETCHED_AGAIN = Restart(attempts=20, interval_s=600, delay_s=30)
 RUNTIME = "${meta.runtime}"
 
 # From deregistration in Consul to SIGTERM. Envoy acknowledges the removal (the EDS update) long
@@ -196,22 +203,44 @@ def _weights_task(replica: ReplicaSpec) -> tuple[Task, ...]:
     weights = replica.weights
     if weights is None:
         return ()
+    credentials, reads_them = _credentials(weights)
     return (
         Task(
-            name="weights",
+            name=WEIGHTS_TASK,
             command=f"{RUNTIME}/envs/{replica.environments[weights.python]}/bin/python",
             args=(
                 f"{RUNTIME}/bundles/{replica.bundle}/{weights.entrypoint}",
                 "--document",
                 "local/weights.json",
             ),
-            env=_environment(replica),
-            files=(File(path="local/weights.json", content=_document(weights.document)),),
+            env=_environment(replica) | reads_them,
+            files=(
+                File(path="local/weights.json", content=_document(weights.document)),
+                *credentials,
+            ),
             cpu_mhz=_cpu_mhz(replica),
             memory_mb=replica.memory_bytes // MEBIBYTE,
+            restart=FETCHED_AGAIN if weights.fetched_by_hosts else None,
             runs_before_the_others=True,
         ),
     )
+
+
+def _credentials(weights: WeightsSpec) -> tuple[tuple[File, ...], dict[str, str]]:
+    """The file with the credentials of the weights' source, and how the task learns of it. It is
+    empty where the variable does not exist: the task says so, while Nomad would wait for it."""
+    if weights.credentials is None:
+        return (), {}
+    name, left, right = weights.credentials, LEFT_DELIMITER, RIGHT_DELIMITER
+    content = (
+        f'{{{left} if nomadVarExists "{name}" {right}{left} with nomadVar "{name}" {right}'
+        f"{left} range $i, $item := .Tuples {right}{left} if $i {right},{left} end {right}"
+        f"{left} $item.K | toJSON {right}:{left} $item.V | toJSON {right}"
+        f"{left} end {right}{left} end {right}{left} end {right}}}"
+    )
+    path = "secrets/credentials.json"
+    file = File(path=path, content=content, templates=(content,))
+    return (file,), {"SLIPWAY_CREDENTIALS": "${NOMAD_SECRETS_DIR}/credentials.json"}
 
 
 def _cpu_mhz(replica: ReplicaSpec) -> int:
@@ -228,6 +257,7 @@ def _environment(replica: ReplicaSpec) -> dict[str, str]:
     return {
         "SLIPWAY_ADDRESS": "${meta.address}" if replica.proxy is None else LOOPBACK,
         "SLIPWAY_RUNTIME": RUNTIME,
+        **({"SLIPWAY_STORE": replica.store} if replica.store else {}),
         "SLIPWAY_SCRATCH": "${meta.scratch}",
         **ports,
         **folders,

@@ -160,4 +160,5 @@ def _pool(name: str, first: int, count: int) -> Pool:
         fabric="tcp",
         quota_nodes=None,
         device_plugin=None,
+        model_store=None,
     )

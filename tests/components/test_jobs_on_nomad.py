@@ -25,6 +25,7 @@ from components.nomad.jobspec import Job, to_json
 from components.snapshots.job import snapshot_job
 from slipway.plan.platform import PlatformPlan, SnapshotPlan
 from tests.binaries import find
+from tests.components.accelerator_jobs import POOL, SHAPES, accelerator_job
 from tests.components.nomad_agent import ADDRESS, nomad_agent, running, wait_for
 from tests.components.platform_jobs import NAMES, files, platform_jobs
 from tests.components.platform_plan import platform_plan
@@ -53,7 +54,8 @@ def jobs(plan: PlatformPlan) -> dict[str, Job]:
 @pytest.fixture(scope="module")
 def nomad(plan: PlatformPlan, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     folder = tmp_path_factory.mktemp("nomad")
-    with nomad_agent(folder, [pool.name for pool in plan.pools]) as client:
+    pools = [*(pool.name for pool in plan.pools), POOL]
+    with nomad_agent(folder, pools) as client:
         yield client
 
 
@@ -150,6 +152,16 @@ def test_nomad_finds_every_job_valid(nomad: httpx.Client, jobs: dict[str, Job], 
     assert not answer["Error"]
     assert not answer["Warnings"]
     assert answer["DriverConfigValidated"] is True
+
+
+@pytest.mark.parametrize(("vendor", "count"), SHAPES)
+def test_nomad_finds_the_jobs_on_accelerators_valid(
+    nomad: httpx.Client, vendor: str, count: int
+) -> None:
+    answer = validate(nomad, document(accelerator_job(vendor, count)))
+    assert answer["ValidationErrors"] is None
+    assert not answer["Error"]
+    assert not answer["Warnings"]
 
 
 def test_nomad_wants_the_progress_deadline_that_it_drops(

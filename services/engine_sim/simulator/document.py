@@ -10,7 +10,7 @@ from typing import Any
 
 from simulator.faults import NONE, BadFaultError, Faults, parse_json
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 ACCEPTED_VERSIONS = (SCHEMA_VERSION - 1, SCHEMA_VERSION)
 DEFAULT_MAX_NUM_BATCHED_TOKENS = 2048  # vLLM's default for an online server
 

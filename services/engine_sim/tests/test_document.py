@@ -53,17 +53,17 @@ def test_a_wrong_value_is_named_with_its_key(
 def test_a_document_of_the_previous_version_is_read_as_it_was_meant(tmp_path: Path) -> None:
     path = BEFORE / "replica.json"
     content = json.loads(path.read_text("utf-8"))
-    assert content["schema_version"] == 1
+    assert content["schema_version"] == 2
     replica = read_replica(path)
     assert (replica.names, replica.drain_timeout_s) == (("sim",), 600)
     for name in ("architecture", "profile", "max_model_len", "max_num_seqs", "kv_cache_bytes"):
         assert getattr(replica.engine, name) == content["engine"][name]
-    assert replica == read_replica(write(tmp_path, {**content, "schema_version": 2}))
+    assert replica == read_replica(write(tmp_path, {**content, "schema_version": 3}))
 
 
 def test_another_schema_version_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match="schema_version: 3"):
-        read_replica(write(tmp_path, {**document(), "schema_version": 3}))
+    with pytest.raises(BadInputError, match="schema_version: 4"):
+        read_replica(write(tmp_path, {**document(), "schema_version": 4}))
 
 
 def test_an_invalid_port_is_refused() -> None:

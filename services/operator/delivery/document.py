@@ -16,6 +16,14 @@ SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
+class ModelStore:
+    """The disk of its own on which a host keeps weights."""
+
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
 class Delivery:
     """`artifacts` are folders of the operator's cache, named by what they contain: a host that has
     one of this name has it whole."""
@@ -29,6 +37,7 @@ class Delivery:
     artifacts: tuple[str, ...]
     packages: Mapping[str, str] = field(default_factory=dict)  # Debian package -> a file of it
     accelerators: Wanted | None = None
+    model_store: ModelStore | None = None
 
 
 def read_delivery(document: JsonObject) -> Delivery:
@@ -45,6 +54,7 @@ def read_delivery(document: JsonObject) -> Delivery:
             artifacts=tuple(document["artifacts"]),
             packages=document.get("packages", {}),
             accelerators=read_wanted(wanted) if (wanted := document.get("accelerators")) else None,
+            model_store=ModelStore(**store) if (store := document.get("model_store")) else None,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ ARCHITECTURE = "x86_64"
 OLDEST_GLIBC = (2, 35)  # that the tools and environments are built for
 # A wrong clock makes certificates and join credentials invalid.
 CLOCK_TOLERANCE_S = 30
-MEBIBYTE = 1 << 20
+MEBIBYTE, GIBIBYTE = 1 << 20, 1 << 30
 
 LOOK = """
 uname -m
@@ -27,6 +28,9 @@ date +%s
 place={folder}
 while [ ! -d "$place" ]; do place=$(dirname "$place"); done
 df -P -B 1 "$place" | tail -n 1 | awk '{{print $4}}'
+store={store}
+mountpoint -q "$store" 2> /dev/null && df -P -B 1 "$store" | tail -n 1 | awk '{{print $2}}' \
+  || echo 0
 for file in {files}; do [ -e "$file" ] && echo "has $file"; done
 cd {folder} 2>/dev/null && ls -d */* */*/* 2>/dev/null
 true
@@ -43,15 +47,20 @@ class Found:
     init: str
     clock_s: int
     free_bytes: int
+    store_bytes: int  # of the model store; 0 where it is not mounted or not asked for
     files: frozenset[str]  # of Debian packages
     artifacts: frozenset[str]
     accelerators: Accelerators | None = None  # None where none are wanted
 
 
 def look(connection: Connection, delivery: Delivery) -> Found:
-    look = LOOK.format(folder=delivery.folder, files=" ".join(delivery.packages.values()))
+    look = LOOK.format(
+        folder=delivery.folder,
+        store=shlex.quote(delivery.model_store.path if delivery.model_store else ""),
+        files=" ".join(delivery.packages.values()),
+    )
     lines = (line.strip() for line in connection.run(look).splitlines())
-    architecture, glibc, python, init, clock, free, *listed = lines
+    architecture, glibc, python, init, clock, free, store, *listed = lines
     files = {line.removeprefix("has ") for line in listed if line.startswith("has ")}
     artifacts = frozenset(listed) - {f"has {file}" for file in files}
     wanted = delivery.accelerators
@@ -62,6 +71,7 @@ def look(connection: Connection, delivery: Delivery) -> Found:
         init,
         int(clock),
         int(free),
+        int(store),
         frozenset(files),
         artifacts,
         look_at(connection, wanted.vendor) if wanted else None,
@@ -86,6 +96,7 @@ def requirements(found: Found, delivery: Delivery) -> list[Requirement]:
         _clock(found),
         *(_package(found, name, file) for name, file in delivery.packages.items()),
         *_accelerators(found, delivery),
+        *_model_store(found, delivery),
     ]
 
 
@@ -176,6 +187,36 @@ def _accelerators(found: Found, delivery: Delivery) -> list[Requirement]:
     if found.accelerators is None or delivery.accelerators is None:
         return []
     return list(accelerator_requirements(found.accelerators, delivery.accelerators))
+
+
+def _model_store(found: Found, delivery: Delivery) -> list[Requirement]:
+    store = delivery.model_store
+    if store is None:
+        return []
+    has, wanted = _gib(found.store_bytes), _gib(store.size_bytes)
+    if found.store_bytes >= store.size_bytes:
+        return [Requirement("model store", f"{has} at {store.path}")]
+    if not found.store_bytes:
+        return [
+            Requirement(
+                "model store",
+                "not mounted",
+                f"has nothing mounted at {store.path}, where its pool expects {wanted} for weights",
+                "mount a disk there and list it in /etc/fstab, or weights fill the system's own",
+            )
+        ]
+    return [
+        Requirement(
+            "model store",
+            f"{has} at {store.path}",
+            f"has {has} at {store.path}; its pool states {wanted}",
+            "mount a larger disk there, or lower model_store.size of the pool",
+        )
+    ]
+
+
+def _gib(size_bytes: int) -> str:
+    return f"{size_bytes / GIBIBYTE:.1f} GiB"
 
 
 def _version(text: str) -> tuple[int, ...]:

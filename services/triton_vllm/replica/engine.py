@@ -9,7 +9,7 @@ from typing import Any
 
 from replica.document import ReplicaDocument
 from replica.errors import InputError
-from replica.settings import Settings
+from replica.settings import VISIBLE_DEVICES, Settings
 
 # Set by Slipway: another value in `engine_args` would break the contract with the gateway or
 # contradict the memory that the planner reserved.
@@ -32,6 +32,10 @@ SPLITS = ("tensor-parallel-size", "pipeline-parallel-size", "prefill-context-par
 # kernel.
 MADE_AT_START = frozenset({"fp8"})
 
+# What the agent's own environment may have for the other kind of engine.
+FOR_PROCESSORS = ("VLLM_CPU_", "OMP_")
+FOR_ACCELERATORS = ("CUDA_", "NVIDIA_", "ROCR_", "HIP_", "HSA_", "NCCL_", "RCCL_")
+
 # `n` of one request. vLLM's own limit of 16384 lets one request keep an engine to itself for
 # minutes; the Triton model has the same limit (backend/generation.py).
 MOST_CHOICES = 128
@@ -41,7 +45,7 @@ def engine_command(document: ReplicaDocument, settings: Settings) -> list[str]:
     """The command of the API server. Raises InputError for a reserved engine argument."""
     command = [
         str(settings.env_vllm / "bin/python"),
-        *(SERVER if on_accelerators(document, settings) else (str(CPU_SERVER),)),
+        *(SERVER if document.on_accelerators else (str(CPU_SERVER),)),
         "--served-model-name",
         *document.names,
     ]
@@ -50,11 +54,18 @@ def engine_command(document: ReplicaDocument, settings: Settings) -> list[str]:
     return command
 
 
-def on_accelerators(document: ReplicaDocument, settings: Settings) -> bool:
-    """What the document was planned for. One of version 1 does not say: what the replica was given
-    decides."""
-    planned = document.on_accelerators
-    return settings.has_accelerators if planned is None else planned
+def check_devices(document: ReplicaDocument, settings: Settings) -> None:
+    """Raises InputError if the scheduler did not give the task what the replica was planned with:
+    otherwise the engine would run on fewer devices, or on those of another task."""
+    planned = document.devices
+    if planned is None:
+        return
+    given = settings.devices[planned.vendor]
+    if len(given) != planned.count:
+        raise InputError(
+            f"devices: the plan has {planned.count} {planned.vendor} devices, but"
+            f" {VISIBLE_DEVICES[planned.vendor]} lists {len(given)}"
+        )
 
 
 def engine_environment(
@@ -65,8 +76,9 @@ def engine_environment(
     `temporary` must be short: vLLM creates sockets below it, whose paths may have at most 107
     characters.
     """
+    foreign = FOR_PROCESSORS if document.on_accelerators else FOR_ACCELERATORS
     environment = {
-        **inherited,
+        **{name: value for name, value in inherited.items() if not name.startswith(foreign)},
         "TMPDIR": str(temporary),
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
@@ -85,7 +97,7 @@ def engine_environment(
         # /proc/<pid>/environ: the marker by which they are found would be lost.
         "SPT_NOENV": "1",
     }
-    if not on_accelerators(document, settings):
+    if not document.on_accelerators:
         environment |= {
             # vLLM's own binding puts the workers of every replica on core 0.
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -107,7 +119,7 @@ def engine_environment(
 def _flags(document: ReplicaDocument, settings: Settings) -> dict[str, Any]:
     engine = document.engine
     flags: dict[str, Any] = {
-        "model": str(settings.runtime / document.weights),
+        "model": str(settings.store / document.weights),
         "host": settings.address,
         "port": settings.port_openai,
         "dtype": engine.dtype,
@@ -126,8 +138,12 @@ def _flags(document: ReplicaDocument, settings: Settings) -> dict[str, Any]:
         "enable-auto-tool-choice": True,
         "tool-call-parser": "hermes",
     }
-    if not on_accelerators(document, settings):
+    if not document.on_accelerators:
         flags["enforce-eager"] = True
+    elif settings.numa_nodes > 1 and settings.has_numactl:
+        # Each worker, and the memory it copies from, beside its device. vLLM does it by numactl,
+        # and does not start without.
+        flags["numa-bind"] = True
     for name, value in engine.engine_args.items():
         flag = name.removeprefix("--").replace("_", "-")
         if flag in RESERVED_FLAGS:
@@ -135,9 +151,7 @@ def _flags(document: ReplicaDocument, settings: Settings) -> dict[str, Any]:
                 f"engine.engine_args.{name}: set by Slipway and cannot be changed here"
             )
         flags[flag] = value
-    if not on_accelerators(document, settings) and all(
-        str(flags.get(split) or 1) == "1" for split in SPLITS
-    ):
+    if not document.on_accelerators and all(str(flags.get(split) or 1) == "1" for split in SPLITS):
         flags.setdefault("distributed-executor-backend", IN_ENGINE_CORE)
     return flags
 

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from replica.document import load_document
+from replica.engine import check_devices
 from replica.errors import InputError, RunError
 from replica.journal import Journal
 from replica.launcher import Launcher
@@ -23,6 +24,7 @@ def main() -> int:
     try:
         document = load_document(arguments.document)
         settings = read_settings(os.environ)
+        check_devices(document, settings)
         asyncio.run(Launcher(document, settings, journal).run())
     except InputError as error:
         journal.error(str(error))

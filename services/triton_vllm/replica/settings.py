@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from replica.errors import InputError
+
+# The variable by which each vendor's device plugin says which devices a task has.
+VISIBLE_DEVICES: Mapping[str, str] = {
+    "nvidia": "NVIDIA_VISIBLE_DEVICES",
+    "amd": "ROCR_VISIBLE_DEVICES",
+}
+NO_DEVICES = ("", "void", "none")
+NODES = Path("/sys/devices/system/node")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,11 +27,14 @@ class Settings:
     port_http: int
     port_metrics: int
     runtime: Path
+    store: Path  # has the weights
     scratch: Path  # a short path on a local disk: sockets are created below it
     env_triton: Path
     env_vllm: Path
     replica_id: str  # 12 hexadecimal digits, stable over restarts of one allocation
-    has_accelerators: bool  # the scheduler's device plugin gave it some
+    devices: Mapping[str, tuple[str, ...]]  # vendor -> what the scheduler gave this task of it
+    numa_nodes: int  # of this host
+    has_numactl: bool
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -58,10 +70,19 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         port_http=port("SLIPWAY_PORT_HTTP"),
         port_metrics=port("SLIPWAY_PORT_METRICS"),
         runtime=Path(text("SLIPWAY_RUNTIME")),
+        store=Path(environment.get("SLIPWAY_STORE") or text("SLIPWAY_RUNTIME")),
         scratch=Path(text("SLIPWAY_SCRATCH")),
         env_triton=Path(text("SLIPWAY_ENV_TRITON")),
         env_vllm=Path(text("SLIPWAY_ENV_VLLM")),
         replica_id=hashlib.sha256(identity.encode()).hexdigest()[:12],
-        has_accelerators=environment.get("NVIDIA_VISIBLE_DEVICES", "void")
-        not in ("", "void", "none"),
+        devices={
+            vendor: _visible(environment.get(variable, ""))
+            for vendor, variable in VISIBLE_DEVICES.items()
+        },
+        numa_nodes=len([*NODES.glob("node[0-9]*")]),
+        has_numactl=shutil.which("numactl", path=environment.get("PATH")) is not None,
     )
+
+
+def _visible(value: str) -> tuple[str, ...]:
+    return () if value in NO_DEVICES else tuple(value.split(","))

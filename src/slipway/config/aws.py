@@ -12,6 +12,7 @@ from .document import Origin
 from .errors import Problem
 from .fleet import MAX_POOLS, FleetSettings, ForeignPool
 from .hosts import HostSettings
+from .model_store import ModelStoreSettings
 from .settings import PoolSettings
 
 Market = Literal["on_demand", "spot", "reserved", "capacity_block"]
@@ -50,6 +51,7 @@ class AwsPool(PoolSettings):
     market: Market = "on_demand"
     usd_per_hour: UsdPerHour | None = None
     quota: PositiveInt | None = None
+    model_store: ModelStoreSettings | None = None
 
 
 class ForeignMetalPool(ForeignPool):

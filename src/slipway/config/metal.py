@@ -20,6 +20,7 @@ from .document import KeyPath, Origin
 from .errors import Problem, raise_if_any
 from .fleet import MAX_POOLS, FleetSettings, ForeignPool
 from .hosts import HostSettings, ListedHost, host_problems, key_problems, unplaced
+from .model_store import ModelStoreSettings
 from .settings import PoolSettings
 
 Fabric = Literal["infiniband", "roce", "tcp"]
@@ -41,6 +42,7 @@ class MetalPool(PoolSettings):
     hosts: Annotated[tuple[HostSettings, ...], Field(strict=False)] = ()
     memory: SizeBytes | None = None
     cpu: Count | None = None
+    model_store: ModelStoreSettings | None = None
     fabric: Fabric = "tcp"
     network_gbps: PositiveFloat = 10.0
     usd_per_hour: UsdPerHour | None = None

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from .base import (
     MOST_DEVICES,
@@ -81,7 +91,7 @@ Commit = Annotated[
     matching(
         "[0-9a-f]{40}",
         allowed="a commit, so that the weights cannot change: 40 hex characters",
-        example="the commit shown on the model's page",
+        example="the full commit hash (on the model's page: Files and versions, then History)",
     ),
 ]
 ObjectUrl = Annotated[
@@ -90,6 +100,14 @@ ObjectUrl = Annotated[
 ]
 AbsolutePath = Annotated[
     str, matching("/.*", allowed="an absolute path on the nodes", example="/srv/models/qwen2.5-7b")
+]
+Endpoint = Annotated[
+    str,
+    matching(
+        r"https?://[^/\s@]+(/\S*)?",
+        allowed="an https:// (or http://) address without a password",
+        example="https://models.example.com",
+    ),
 ]
 FileName = Annotated[
     str,
@@ -111,13 +129,44 @@ class PackageSource(Tagged):
     sha256: Sha256
 
 
-class HubSource(Tagged):
+class WeightsFile(Settings):
+    EXAMPLE = "{bytes: 4976698672, sha256: 31d6a825…}"
+    bytes: Annotated[int, Field(ge=0)]
+    sha256: Sha256
+
+
+class RemoteSource(Tagged):
+    """What is fetched over the network.
+
+    `endpoint` is the address of a mirror, or of an object store that is not AWS's. `credentials`
+    names the Nomad variable slipway/credentials/<name> that has them; without it hosts use their
+    instance role, or ask anonymously. `files` lists every file that must come; without it each host
+    pins what it fetched first.
+    """
+
+    credentials: ResourceName | None = None
+    endpoint: Endpoint | None = None
+    files: Annotated[Mapping[str, WeightsFile], Field(min_length=1)] | None = None
+
+    @field_validator("endpoint")
+    @classmethod
+    def _encrypted(cls, endpoint: str | None, others: ValidationInfo) -> str | None:
+        credentials = others.data.get("credentials")
+        if credentials is not None and not _is_private(endpoint):
+            raise invalid(
+                f"would get the credentials {credentials!r} in plain text",
+                fix="use an https:// address, or leave `credentials` out",
+            )
+        return endpoint
+
+
+class HubSource(RemoteSource):
     TAG = "hf"
     hf: HubName
     revision: Commit
 
 
-class BucketSource(Tagged):
+class BucketSource(RemoteSource):
     TAG = "s3"
     s3: ObjectUrl
     revision: NonEmpty
@@ -129,6 +178,19 @@ class PathSource(Tagged):
     TAG = "path"
     path: AbsolutePath
     revision: NonEmpty
+
+
+def _is_private(endpoint: str | None) -> bool:
+    """Whether nobody else can read what is sent there."""
+    url = urlsplit(endpoint or "https:")
+    return url.scheme == "https" or _is_loopback(url.hostname or "")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _source_kinds(value: Any) -> list[str]:

@@ -23,7 +23,7 @@ from .figures import (
 
 JsonObject = Mapping[str, Any]
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 STABLE = "stable"  # the release that serves
 PROTOCOLS = ("http", "grpc")  # OpenAI HTTP with SSE, Triton gRPC
 
@@ -66,6 +66,16 @@ class DevicePluginPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelStore:
+    """The disk of each host of a pool that has the weights of its models."""
+
+    path: str  # where it is mounted; "" below the runtime folder
+    size_bytes: int
+    download_gbps: float | None  # that a host may use for weights; None without a limit
+    files_at_once: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
     """Nodes of one shape; a Nomad node pool of the same name.
 
@@ -91,6 +101,7 @@ class Pool:
     fabric: str  # between nodes: "efa", "infiniband", "roce", "tcp"
     quota_nodes: int | None  # the account's quota
     device_plugin: DevicePluginPlan | None  # None for a CPU pool
+    model_store: ModelStore | None  # None: below the runtime folder, whose size is not known
 
     def __post_init__(self) -> None:
         if bool(self.hosts) == (self.range is not None):
@@ -107,16 +118,19 @@ class Pool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsSpec:
-    """A folder of prepared weights under a node's runtime folder.
+    """A folder of prepared weights in a node's model store.
 
     The replica's bundle has the program that prepares it, `entrypoint`; `python` names the
     environment whose interpreter runs it.
     """
 
-    directory: str  # "weights/smollm2-1a2b3c4d": relative to the runtime folder
+    directory: str  # "weights/smollm2-1a2b3c4d": relative to the store
     document: JsonObject  # what the program reads
     python: str
     entrypoint: str
+    credentials: str | None = None  # the Nomad variable that has them
+    # Hosts fetch them from their source; others are prepared beside the operator and delivered.
+    fetched_by_hosts: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +167,7 @@ class ReplicaSpec:
     load_timeout_s: int
     drain_timeout_s: int
     nodes: int = 1  # more than 1 where a pipeline spans nodes
+    store: str = ""  # the model store that has its weights; "" is the runtime folder
     proxy: TlsProxySpec | None = None  # None where all hosts are this machine
 
 

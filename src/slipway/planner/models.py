@@ -21,6 +21,7 @@ from .fleet.replicas import utilization
 from .fleet.warnings import model_warnings
 from .peers import plan_proxy
 from .replica import replica_spec
+from .supply.supply import Supply
 
 # Requests per replica that the gateway admits before it answers 429: enough to keep the engine's
 # batch full until the autoscaler reacts.
@@ -90,17 +91,27 @@ def _replica(inputs: PlanInputs, placed: Placed, engine: EnginePlan) -> ReplicaS
     supply, layout = placed.option.supply, placed.option.layout
     per_node = supply.accelerators_per_node
     proxy = plan_proxy(supply, inputs.environment.name, artifacts)
+    store = _store(supply, engine)
     if not per_node:
-        return replica_spec(settings, engine, artifacts, proxy=proxy)
+        return replica_spec(settings, engine, artifacts, proxy=proxy, store=store)
     return replica_spec(
         settings,
         engine,
         artifacts,
         proxy=proxy,
+        store=store,
         nodes=layout.nodes(per_node),
         devices=layout.devices_on_each_node(per_node),
+        vendor=supply.device.vendor,
         driver=engine_of(inputs.models[placed.demand.model]).drivers.get(supply.device.vendor, ""),
     )
+
+
+def _store(supply: Supply, engine: EnginePlan) -> str:
+    """The pool's model store has what hosts fetch; what is delivered to them is in the runtime
+    folder."""
+    fetched = engine.weights is not None and engine.weights.fetched_by_hosts
+    return supply.model_store.path if fetched and supply.model_store else ""
 
 
 def _vendor(option: Option) -> str:

@@ -31,6 +31,7 @@ from .fleet.packing import needs, pool_placement
 from .fleet.placed import Placed
 from .fleet.plan import place_models
 from .fleet.processors import misfits
+from .fleet.stores import store_problems
 from .fleet.warnings import paid_supplies, plan_warnings
 from .models import plan_model
 from .operator import plan_operator
@@ -76,6 +77,13 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
     nomad = _https(first_server.address, NOMAD_HTTPS_PORT)
     prometheus = _https(gateway_address, PROMETHEUS_PORT)
     placed = place_models(inputs, supplies)
+    raise_if_any(
+        [
+            problem
+            for supply in supplies.values()
+            for problem in store_problems(supply, placed, inputs.models, inputs.environment.origin)
+        ]
+    )
     placements = _placements(inputs, supplies, placed)
     pools = tuple(plan_pool(supply, placed, artifacts) for supply in supplies.values())
     cost = aged(_cost(pools, placed, paid_supplies(supplies, pools)), today)

@@ -39,6 +39,7 @@ def plan_pool(supply: Supply, placed: Sequence[Placed], artifacts: Artifacts) ->
         fabric=supply.fabric,
         quota_nodes=supply.quota_nodes,
         device_plugin=_device_plugin(supply, artifacts),
+        model_store=supply.model_store,
     )
 
 

@@ -9,7 +9,9 @@ from slipway.planner.units import MIB
 
 from .engines.adapter import EnginePlan
 
-DOCUMENT_VERSION = 2  # of replica.json
+# Of replica.json: the lowest that has the document's fields, so that replicas on processors stay as
+# they are.
+ON_PROCESSORS_VERSION, ON_ACCELERATORS_VERSION = 2, 3
 PORTS = ("openai", "grpc", "http", "metrics")
 
 
@@ -20,18 +22,22 @@ def replica_spec(
     *,
     nodes: int = 1,
     devices: int = 0,
+    vendor: str = "",
     driver: str = "",
+    store: str = "",
     proxy: TlsProxySpec | None,
 ) -> ReplicaSpec:
-    """One replica over `nodes` nodes with `devices` on each."""
+    """One replica over `nodes` nodes with `devices` of a vendor on each."""
     document = {
-        "schema_version": DOCUMENT_VERSION,
+        "schema_version": ON_ACCELERATORS_VERSION if devices else ON_PROCESSORS_VERSION,
         "model": settings.name,
         "aliases": list(settings.aliases),
         "engine": engine.document,
         "load_timeout_s": settings.timeouts.load_s,
         "drain_timeout_s": settings.timeouts.drain_s,
     }
+    if devices:
+        document["devices"] = {"vendor": vendor, "count": devices}
     if engine.weights is not None:
         document["weights"] = engine.weights.directory
     return ReplicaSpec(
@@ -49,6 +55,7 @@ def replica_spec(
         devices=devices,
         driver=driver,
         nodes=nodes,
+        store=store,
         proxy=proxy,
         load_timeout_s=settings.timeouts.load_s,
         drain_timeout_s=settings.timeouts.drain_s,

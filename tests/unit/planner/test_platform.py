@@ -242,13 +242,6 @@ ENGINE_MISTAKES: dict[str, tuple[dict[str, Any], str, Any, str, str]] = {
         "float32",
     ),
     "no source": ({"source": None}, "engine.architecture", None, "required", "config.json"),
-    "a source local pools cannot prepare": (
-        {"source": {"hf": "HuggingFaceTB/SmolLM2-135M-Instruct", "revision": "0" * 40}},
-        "source",
-        "hf",
-        "packages and folders only",
-        "package",
-    ),
     "pipeline groups without accelerators": (
         {"parallel": {"pipeline": 2}},
         "parallel",

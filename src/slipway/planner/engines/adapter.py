@@ -34,6 +34,14 @@ class EnginePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostShare:
+    """What a replica on accelerators takes of a node besides its devices."""
+
+    host_memory_bytes: int
+    cpu_mhz: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessorReplica:
     """What one replica on processors takes of a node. All its memory is host memory."""
 
@@ -198,6 +206,10 @@ class EngineAdapter(Protocol):
     def accelerator_demand(
         self, model: Model, architecture: Architecture
     ) -> AcceleratorDemand | list[Problem]: ...
+
+    def host_share(self, devices: int) -> HostShare:
+        """Of a node on which a replica has so many devices."""
+        ...
 
     def accelerator_problems(self, name: str, accelerator: Accelerator) -> tuple[str, ...]:
         """Why the engine serves no model on this accelerator, whose catalog key is `name`."""

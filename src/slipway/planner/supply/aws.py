@@ -9,6 +9,7 @@ from slipway.config.errors import Problem
 from slipway.planner.units import GIB
 
 from .local import AGENT_BYTES, AGENTS_PER_HOST, MACHINE_RESERVE_BYTES
+from .model_store import stated_store
 from .supply import MHZ_PER_CORE, Supply, declared_price, price, unknown
 
 # Memory that the system and the agents take, which replicas on processors cannot use.
@@ -47,6 +48,7 @@ def aws_supply(name: str, pool: AwsPool, catalog: Catalog, origin: Origin) -> Su
         quota_nodes=pool.quota,
         node_memory_bytes=instance.memory_gib * GIB - (0 if accelerator else HOST_RESERVE_BYTES),
         node_cpu_mhz=instance.vcpus * MHZ_PER_CORE,
+        model_store=None if pool.model_store is None else stated_store(pool.model_store),
         warnings=() if declared else _market_warnings(name, pool),
     )
 

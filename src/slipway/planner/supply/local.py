@@ -59,7 +59,6 @@ def local_supplies(
             tasks_per_core=TASKS_PER_CORE,
             hosts=nodes[name],
             on_loopback=True,
-            weight_sources=("package", "path"),  # the sources that services/triton_vllm prepares
         )
         for name, pool in sorted(settings.pools.items())
     }

@@ -9,6 +9,7 @@ from slipway.config.metal import MetalPool
 from slipway.plan.platform import Node
 
 from .addresses import FIRST_PORT, LAST_PORT
+from .model_store import stated_store
 from .supply import MHZ_PER_CORE, OWNED, Supply, declared_price, price, unknown
 
 FREE = "owned, and no usd_per_hour is declared"
@@ -51,5 +52,6 @@ def metal_supply(name: str, pool: MetalPool, catalog: Catalog, origin: Origin) -
             )
             for host in pool.hosts
         ),
+        model_store=None if pool.model_store is None else stated_store(pool.model_store),
         warnings=() if declared else (f"pool {name}: owned, and counted as free",),
     )

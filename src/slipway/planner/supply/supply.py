@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from slipway.config.catalog import Accelerator
 from slipway.config.document import Origin
 from slipway.config.errors import Problem, suggestion
-from slipway.config.model import SOURCE_KINDS
 from slipway.plan.figures import Figure
-from slipway.plan.platform import Node
+from slipway.plan.platform import ModelStore, Node
 
 OWNED = "owned"
 MHZ_PER_CORE = 1000  # Slipway's nominal core, in Nomad's unit: shares, not clock speed
@@ -41,7 +40,7 @@ class Supply:
     hosts: tuple[Node, ...] = ()  # empty where names and addresses are not known
     on_loopback: bool = False  # whether all its nodes are this machine
     holds_gateway: bool = False
-    weight_sources: tuple[str, ...] = SOURCE_KINDS  # that its nodes can load from
+    model_store: ModelStore | None = None  # None: the runtime folder, whose size is not known
     warnings: tuple[str, ...] = ()
 
     @property

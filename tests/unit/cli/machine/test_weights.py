@@ -47,7 +47,11 @@ def plan_of(model: Model, **changes: str) -> Any:
     source = model.settings.source.model_dump() | changes
     document = {"schema_version": 1, "source": source, "directory": DIRECTORY}
     weights = SimpleNamespace(
-        directory=DIRECTORY, document=document, python="loader", entrypoint=PROGRAM
+        directory=DIRECTORY,
+        document=document,
+        python="loader",
+        entrypoint=PROGRAM,
+        fetched_by_hosts=False,
     )
     replica = SimpleNamespace(
         environments={"loader": "loader-dddddddddddd"}, bundle=BUNDLE, weights=weights

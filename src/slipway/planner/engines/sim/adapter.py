@@ -14,6 +14,7 @@ from slipway.planner.engines.adapter import (
     AcceleratorReplica,
     EngineAdapter,
     EnginePlan,
+    HostShare,
     MemorySources,
     ProcessorReplica,
     license_of,
@@ -103,6 +104,9 @@ class SimAdapter:
             fix="use a pool of processors, or engine kind vllm",
         )
         return [problem]
+
+    def host_share(self, devices: int) -> HostShare:
+        raise NotImplementedError("accelerator_demand refuses it")
 
     def accelerator_problems(self, name: str, accelerator: Accelerator) -> tuple[str, ...]:
         raise NotImplementedError("accelerator_demand refuses it")

