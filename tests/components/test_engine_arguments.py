@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from slipway.config.artifacts import REQUIREMENTS
+from slipway.config.errors import ConfigError
 from slipway.inputs import load_inputs
 from slipway.plan.figures import Layout
 from slipway.plan.platform import ModelPlan
 from stacks.planning import make_plan
 from tests.unit.plan.samples import ROOT
-from tests.unit.planner.fleets import engine, fleet, model_file
+from tests.unit.planner.fleets import CATALOG, OWNED, engine, fleet, model_file
 from toolchain.prepare import environment_folder
 from toolchain.settings import default_cache
 
@@ -51,6 +52,15 @@ print(json.dumps(found))
 """
 
 
+PRECISIONS: Mapping[str, dict[str, str]] = {
+    "as published": {},
+    "fp8 weights": {"quantization": "fp8"},
+    "fp8 cache": {"kv_cache_dtype": "fp8"},
+    "fp8": {"quantization": "fp8", "kv_cache_dtype": "fp8"},
+}
+LARGEST = OWNED | {"accelerator": "B300"}
+ONE = {"min": 1, "max": 1}
+
 # No shipped model has a pipeline, copies of its data or whole experts on each device.
 LAYOUTS = {
     "pipeline": Layout(tensor=2, pipeline=2),
@@ -75,6 +85,40 @@ def test_vllm_accepts_the_arguments_of_every_shipped_model(tmp_path: Path) -> No
             assert parsed[name]["kv_cache_dtype"] == document.get("kv_cache_dtype", "auto")
             online = "fp8" if document.get("quantization") == "fp8" else None
             assert parsed[name]["quantization"] == online
+
+
+def test_vllm_accepts_every_model_of_the_catalog_in_every_precision_and_split(
+    tmp_path: Path,
+) -> None:
+    """On the accelerators with the most memory. What the planner refuses has no arguments."""
+    models = {
+        f"{architecture}, {precision}, tensor {tensor}": model
+        for architecture in sorted(CATALOG.models)
+        for precision in PRECISIONS
+        for tensor in range(1, 9)
+        if (model := planned(architecture, precision, tensor)) is not None
+    }
+    assert {name.partition(",")[0] for name in models} == set(CATALOG.models)
+    parsed = parsed_by_vllm(models, tmp_path)
+    for name, model in models.items():
+        document, found = model.replica.document["engine"], parsed[name]
+        assert found | of_layout(model.layout) == found, name
+        assert found["max_model_len"] == document["max_model_len"], name
+        assert found["dtype"] == document["dtype"], name
+        assert found["kv_cache_dtype"] == document.get("kv_cache_dtype", "auto"), name
+        online = "fp8" if document.get("quantization") == "fp8" else None
+        assert found["quantization"] == online, name
+
+
+def planned(architecture: str, precision: str, tensor: int) -> ModelPlan | None:
+    """On one host with eight devices; None if it does not fit, or cannot be had so."""
+    settings = engine(architecture, max_model_len=2048, max_num_seqs=8, **PRECISIONS[precision])
+    file = model_file(engine=settings, parallel={"tensor": tensor}, slo={}, load=None)
+    try:
+        (model,) = make_plan(fleet(file, pools={"own": LARGEST}, replicas=ONE)).models
+    except ConfigError:
+        return None
+    return model
 
 
 def test_vllm_splits_a_model_as_the_plan_does(tmp_path: Path) -> None:

@@ -13,12 +13,14 @@ class Resources:
     memory_bytes: int
     cpu_mhz: int
     ports: int
+    devices: int = 0
 
     def __sub__(self, other: Resources) -> Resources:
         return Resources(
             memory_bytes=self.memory_bytes - other.memory_bytes,
             cpu_mhz=self.cpu_mhz - other.cpu_mhz,
             ports=self.ports - other.ports,
+            devices=self.devices - other.devices,
         )
 
     def holds(self, other: Resources) -> bool:
@@ -26,6 +28,7 @@ class Resources:
             self.memory_bytes >= other.memory_bytes
             and self.cpu_mhz >= other.cpu_mhz
             and self.ports >= other.ports
+            and self.devices >= other.devices
         )
 
 
@@ -77,4 +80,4 @@ def _first_fit(free: Mapping[str, Resources], need: Resources) -> str | None:
 
 
 def _largest_first(need: Resources) -> tuple[int, ...]:
-    return (-need.memory_bytes, -need.cpu_mhz, -need.ports)
+    return (-need.devices, -need.memory_bytes, -need.cpu_mhz, -need.ports)

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from slipway.plan.figures import Layout, Refusal
-from slipway.planner.supply.supply import Supply
+from slipway.planner.supply.supply import MHZ_PER_CORE, Supply
+from slipway.planner.units import GIB
 from slipway.planner.wording import counted
 
 from .choice import meets_as_well, refusal
 from .layouts import describe_layout
 from .option import Option
-from .packing import nodes_for_devices, pool_placement
+from .packing import needs, pack, pool_placement
 from .placed import Count, Placed, at_load, at_maximum, at_minimum, in_use
 
 Full = dict[str, dict[Layout, str]]  # pool -> layout -> why there is no room for it
@@ -87,14 +88,28 @@ def _refusal(pool: str, reasons: Mapping[Layout, str]) -> Refusal:
 def _no_room(new: Placed, others: Iterable[Placed], replicas: Count) -> str | None:
     option, supply = new.option, new.option.supply
     beside = in_use(supply, others)
-    need, have = nodes_for_devices(supply, [*beside, new], replicas), supply.nodes_max
-    if need <= have:
-        return None
+    packed, have = pack(supply, [*beside, new], replicas), supply.nodes_max
     names = ", ".join(each.demand.model for each in beside)
     shared = f" with {names}" if names else ""
+    wanted = f"{describe_layout(option.layout)}: {counted(replicas(new), 'replica')}{shared}"
+    if packed.unplaced:
+        return f"{wanted}: {counted(packed.unplaced, 'replica')} would not fit: {_room(new)}"
+    if packed.nodes > have:
+        return (
+            f"{wanted} would take {counted(packed.nodes, 'node')}, but the pool has at most {have}"
+        )
+    return None
+
+
+def _room(placed: Placed) -> str:
+    """What a replica takes of a node, and what a node has, where not only devices are short."""
+    need, supply = needs(placed), placed.option.supply
     return (
-        f"{describe_layout(option.layout)}: {counted(replicas(new), 'replica')}{shared} would take"
-        f" {counted(need, 'node')}, but the pool has at most {have}"
+        f"each of {placed.demand.model} needs {counted(need.devices, 'device')},"
+        f" {need.memory_bytes / GIB:.1f} GiB and {need.cpu_mhz // MHZ_PER_CORE} cores of a host,"
+        f" which has {counted(supply.accelerators_per_node, 'device')},"
+        f" {supply.node_memory_bytes / GIB:.1f} GiB and {supply.node_cpu_mhz // MHZ_PER_CORE} cores"
+        f"{' (less where the gateway runs)' if supply.holds_gateway else ''}"
     )
 
 
@@ -110,8 +125,13 @@ def crowded_warnings(supply: Supply, placed: Iterable[Placed]) -> Iterator[str]:
     """Warns of pools that hold all minimums, but not the declared loads or all maximums."""
     models = in_use(supply, placed)
     for what, replicas in (("the declared loads", at_load), ("all maximums together", at_maximum)):
-        nodes = nodes_for_devices(supply, models, replicas)
-        if nodes > supply.nodes_max:
-            most = supply.nodes_max
-            yield f"pool {supply.pool}: {what} need {nodes} nodes; it has at most {most}"
+        packed, most = pack(supply, models, replicas), supply.nodes_max
+        if packed.unplaced:
+            yield (
+                f"pool {supply.pool}: for {what} its hosts lack memory or cores for"
+                f" {counted(packed.unplaced, 'replica')}"
+            )
+            return
+        if packed.nodes > most:
+            yield f"pool {supply.pool}: {what} need {packed.nodes} nodes; it has at most {most}"
             return

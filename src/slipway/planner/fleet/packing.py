@@ -1,13 +1,14 @@
-"""How replicas share nodes: by devices, or without accelerators by memory, cores and ports.
+"""How replicas share nodes: by devices, and by memory, cores and ports.
 
-Devices are packed tightest first: nodes are only counted. Without accelerators every node is looked
-at, because the gateway takes a part of some.
+Where devices run out first, they are packed tightest first, and nodes are only counted. Else every
+node is looked at, because the gateway takes a part of some.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from slipway.plan.platform import Node
 from slipway.planner.peers import proxy_memory_bytes
@@ -31,28 +32,77 @@ def pool_placement(
     placed: Iterable[Placed],
     replicas: Count = at_maximum,
 ) -> Placement:
-    """The placement of `replicas` of each of the pool's models."""
+    """The placement of `replicas` of each of the pool's models. A replica over several nodes takes
+    the same share of each, and is counted once per node."""
     return place(
         _offers(supply),
-        {each.demand.model: (needs(each), replicas(each)) for each in in_use(supply, placed)},
+        {
+            each.demand.model: (needs(each), _parts(each) * replicas(each))
+            for each in in_use(supply, placed)
+        },
     )
 
 
 def needs(placed: Placed) -> Resources:
-    """What one replica on processors takes from a node."""
-    replica, supply = placed.option.on_processors, placed.option.supply
-    assert replica is not None, "runs on processors"  # noqa: S101
+    """What one replica takes from each of its nodes."""
+    option, supply = placed.option, placed.option.supply
+    size = supply.accelerators_per_node
+    devices = option.layout.devices_on_each_node(size) if size else 0
+    share = option.on_processors or placed.demand.engine.host_share(devices)
     return Resources(
-        memory_bytes=whole_mib(replica.host_memory_bytes) + proxy_memory_bytes(supply),
-        cpu_mhz=replica.cpu_mhz,  # includes the proxy's
+        memory_bytes=whole_mib(share.host_memory_bytes) + proxy_memory_bytes(supply),
+        cpu_mhz=share.cpu_mhz,  # includes the proxy's
         ports=len(PORTS),
+        devices=devices,
+    )
+
+
+def _parts(placed: Placed) -> int:
+    size = placed.option.supply.accelerators_per_node
+    return placed.option.layout.nodes(size) if size else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed:
+    """`unplaced` counts the replicas that fit on no node."""
+
+    nodes: int
+    unplaced: int = 0
+
+
+def pack(supply: Supply, models: list[Placed], replicas: Count) -> Packed:
+    """The nodes with accelerators that these replicas need."""
+    if _devices_run_out_first(supply, models):
+        return Packed(nodes=nodes_for_devices(supply, models, replicas))
+    placement = pool_placement(supply, models, replicas)
+    return Packed(
+        nodes=sum(1 for found in placement.replicas.values() if found),
+        unplaced=sum(placement.unplaced.values()),
+    )
+
+
+def _devices_run_out_first(supply: Supply, models: list[Placed]) -> bool:
+    """Whether a node whose devices are all taken has enough memory and cores for them, whichever
+    replicas took them: then only devices need to be counted."""
+    if not supply.node_memory_bytes or not supply.node_cpu_mhz:
+        return True
+    least = _node_of_the_gateway(supply) if supply.holds_gateway else _node(supply)
+    size = supply.accelerators_per_node
+    # A fleet has thousands of replicas, but few distinct shapes.
+    shapes = {
+        (each.demand.engine, each.option.layout.devices_on_each_node(size)): each for each in models
+    }
+    return all(
+        need.memory_bytes * size <= least.memory_bytes * need.devices
+        and need.cpu_mhz * size <= least.cpu_mhz * need.devices
+        for need in map(needs, shapes.values())
     )
 
 
 def nodes_needed(supply: Supply, placed: Iterable[Placed], replicas: Count) -> int:
     """The nodes of the pool that these replicas take, and the gateway if the pool holds it."""
     if supply.accelerator is not None:
-        return nodes_for_devices(supply, in_use(supply, placed), replicas)
+        return pack(supply, in_use(supply, placed), replicas).nodes
     found = pool_placement(supply, placed, replicas).replicas
     first = next(iter(found)) if supply.holds_gateway else None
     return sum(1 for node, models in found.items() if models or node == first)
@@ -91,19 +141,26 @@ def devices(models: Iterable[Placed], replicas: Count) -> int:
 
 
 def _offers(supply: Supply) -> Mapping[str, Resources]:
-    node = Resources(
-        memory_bytes=supply.node_memory_bytes,
-        cpu_mhz=supply.node_cpu_mhz,
-        ports=LAST_PORT - FIRST_PORT + 1,
-    )
-    offers = dict.fromkeys(_node_names(supply), node)
+    offers = dict.fromkeys(_node_names(supply), _node(supply))
     if supply.holds_gateway:
         # Where hosts are not known yet, the first one has the only Envoy.
         for name in [host.name for host in supply.gateway_hosts] or list(offers)[:1]:
-            offers[name] -= PLATFORM_JOBS
-            if supply.hosts and not supply.on_loopback:
-                offers[name] -= JOBS_OF_HOSTS
+            offers[name] = _node_of_the_gateway(supply)
     return offers
+
+
+def _node(supply: Supply) -> Resources:
+    return Resources(
+        memory_bytes=supply.node_memory_bytes,
+        cpu_mhz=supply.node_cpu_mhz,
+        ports=LAST_PORT - FIRST_PORT + 1,
+        devices=supply.accelerators_per_node,
+    )
+
+
+def _node_of_the_gateway(supply: Supply) -> Resources:
+    left = _node(supply) - PLATFORM_JOBS
+    return left - JOBS_OF_HOSTS if supply.hosts and not supply.on_loopback else left
 
 
 def _node_names(supply: Supply) -> list[str]:

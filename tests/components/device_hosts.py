@@ -1,0 +1,133 @@
+"""A real Nomad whose clients announce devices that a library of the tests shows."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from slipway.config.artifacts import REQUIREMENTS
+from tests.binaries import find
+from tests.components.nomad_agent import running, wait_for
+from tests.waiting import HANG_S, until
+from toolchain.prepare import environment_folder
+from toolchain.settings import default_cache
+
+ROOT = Path(__file__).parents[2]
+SERVICE = ROOT / "services/devices"
+NETWORK = "127.98.1"
+CLOUDS = "env_aws,env_gce,env_azure,env_digitalocean"
+
+
+@dataclass(frozen=True)
+class DeviceHost:
+    name: str
+    pool: str
+    devices: int
+    memory_mb: int
+    cpu_mhz: int
+
+
+@contextmanager
+def nomad_with_devices(
+    folder: Path, hosts: tuple[DeviceHost, ...], *, datacenter: str
+) -> Iterator[httpx.Client]:
+    """The server's API, once every host has announced its devices. ACLs are off."""
+    library = _library(folder)
+    with ExitStack() as stack:
+        server = _agent(stack, folder / "server", _server(datacenter), 1)
+        client = stack.enter_context(
+            httpx.Client(base_url=f"http://{NETWORK}.1:4646", timeout=HANG_S, trust_env=False)
+        )
+        wait_for(client, "/v1/status/leader", *server)
+        for number, host in enumerate(hosts):
+            place = folder / host.name
+            _table(place, host, number)
+            variables = {"LD_LIBRARY_PATH": str(library), "NVML_TABLE": str(place)}
+            _agent(stack, place, _client(host, place, datacenter), 16 + number, **variables)
+        until(lambda: _announced(client, hosts) or None, "all hosts and their devices")
+        yield client
+
+
+def _library(folder: Path) -> Path:
+    target = folder / "library/libnvidia-ml.so.1"
+    target.parent.mkdir()
+    flags = ("-shared", "-fPIC", f"-Wl,-soname,{target.name}")
+    subprocess.run(["cc", *flags, "-o", target, SERVICE / "tests/library/nvml.c"], check=True)
+    return target.parent
+
+
+def _table(folder: Path, host: DeviceHost, number: int) -> None:
+    """What the library answers, each device with a UUID of its own."""
+    folder.mkdir()
+    lines = ["driver=580.95.05", f"count={host.devices}"]
+    for index in range(host.devices):
+        lines += [
+            f"{index}.uuid=GPU-{number:04x}{index:04x}-0000-0000-0000-000000000000",
+            f"{index}.name=NVIDIA H100 80GB HBM3",
+            f"{index}.memory={81559 << 20}",
+            f"{index}.pci=0000:{0x10 + index:02x}:00",
+        ]
+    (folder / "table").write_text("\n".join(lines) + "\n")
+
+
+def _agent(
+    stack: ExitStack, folder: Path, configuration: dict[str, Any], last: int, **variables: str
+) -> tuple[subprocess.Popen[bytes], Path]:
+    folder.mkdir(exist_ok=True)
+    address, file, log = f"{NETWORK}.{last}", folder / "agent.json", folder / "nomad.log"
+    common = {
+        "bind_addr": address,
+        "advertise": {"http": address, "rpc": address, "serf": address},
+        "data_dir": str(folder / "data"),
+        "disable_update_check": True,
+    }
+    file.write_text(json.dumps(common | configuration))
+    command = [str(find("nomad")), "agent", f"-config={file}"]
+    return stack.enter_context(running(command, log, **variables)), log
+
+
+def _server(datacenter: str) -> dict[str, Any]:
+    return {
+        "name": "server",
+        "datacenter": datacenter,
+        "server": {"enabled": True, "bootstrap_expect": 1},
+    }
+
+
+def _client(host: DeviceHost, folder: Path, datacenter: str) -> dict[str, Any]:
+    environment = environment_folder("devices", ROOT / REQUIREMENTS["devices"], default_cache())
+    program = [str(environment / "bin/python"), str(SERVICE / "device_plugin.py")]
+    arguments = [*program, "--vendor", "nvidia", "--record", str(folder / "faults.json")]
+    return {
+        "name": host.name,
+        "datacenter": datacenter,
+        "plugin_dir": str(SERVICE / "plugin_dir"),
+        "client": {
+            "enabled": True,
+            "node_pool": host.pool,
+            "servers": [f"{NETWORK}.1:4647"],
+            "network_interface": "lo",
+            "cpu_total_compute": host.cpu_mhz,
+            "memory_total_mb": host.memory_mb,
+            "options": {"driver.allowlist": "raw_exec", "fingerprint.denylist": CLOUDS},
+        },
+        "plugin": [
+            {"raw_exec": {"config": [{"enabled": True}]}},
+            {"slipway-devices": {"args": arguments}},
+        ],
+    }
+
+
+def _announced(client: httpx.Client, hosts: tuple[DeviceHost, ...]) -> bool:
+    found = {}
+    for node in client.get("/v1/nodes").json():
+        groups = client.get(f"/v1/node/{node['ID']}").json()["NodeResources"]["Devices"] or []
+        found[node["Name"]] = sum(len(group["Instances"]) for group in groups)
+    return found == {host.name: host.devices for host in hosts}
