@@ -8,6 +8,7 @@ import yaml
 
 from components.certificates.task import AUTHORITY, CERTIFICATE, KEY, certificate_files
 from components.consul.agent_config import DEVICES
+from components.metrics.device_alerts import FILE, SCRAPE_JOB, device_alerts
 from components.nomad.addresses import IN_FILES, in_arguments, in_files
 from components.nomad.jobspec import File, Group, HttpCheck, Job, Service, Task
 from slipway.plan.platform import DevicePluginPlan, PlatformPlan
@@ -57,6 +58,7 @@ def prometheus_job(plan: PlatformPlan) -> Job:
                             templates=(IN_FILES,),
                         ),
                         File(path="local/web.yml", content=web_config(plan), templates=(IN_FILES,)),
+                        *_alerts(plan),
                     ),
                     consul_identity=True,
                     cpu_mhz=100,
@@ -76,6 +78,7 @@ def prometheus_config(plan: PlatformPlan) -> str:
             "scrape_timeout": f"{min(interval_s, 5)}s",
             "external_labels": {"environment": plan.environment},
         },
+        **({"rule_files": [FILE]} if plan.device_plugin else {}),
         "scrape_configs": [
             _services(plan),
             _consul_agents(plan),
@@ -84,6 +87,12 @@ def prometheus_config(plan: PlatformPlan) -> str:
         ],
     }
     return yaml.safe_dump(config, sort_keys=True)
+
+
+def _alerts(plan: PlatformPlan) -> tuple[File, ...]:
+    if plan.device_plugin is None:
+        return ()
+    return (File(path=f"local/{FILE}", content=device_alerts()),)
 
 
 def web_config(plan: PlatformPlan) -> str:
@@ -182,7 +191,7 @@ def _nomad_agents(plan: PlatformPlan) -> dict[str, Any]:
 def _devices(plan: PlatformPlan, plugin: DevicePluginPlan) -> dict[str, Any]:
     """The device plugins of nodes that have devices: children of their Nomad agents."""
     return {
-        "job_name": "devices",
+        "job_name": SCRAPE_JOB,
         "scheme": "https",
         "tls_config": _certificate(),
         "consul_sd_configs": _consul_discovery(plan, services=["nomad-client"], tags=["http"]),

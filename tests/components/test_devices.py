@@ -19,7 +19,7 @@ from components.consul.task_roles import task_roles
 from components.devices.job import JOB_ID, POLICY_RULES, evacuation_job
 from components.hosts.artifacts import of_node
 from components.hosts.delivery import delivery_document
-from components.metrics.prometheus import prometheus_config
+from components.metrics.prometheus import prometheus_config, prometheus_job
 from components.nomad.agent_config import DEVICE_PLUGIN, DEVICE_RECORD, client_agent
 from components.nomad.jobspec import to_json
 from slipway.config.artifacts import REQUIREMENTS
@@ -162,3 +162,13 @@ def test_prometheus_scrapes_the_plugins_of_hosts_with_devices_only(plan: Platfor
     assert "node_meta" not in consul.client_agent(plan, edge).configuration
     dev = make_plan(dev_inputs(artifacts=WITH_AGENTS))
     assert "job_name: devices" not in prometheus_config(dev)
+
+
+def test_prometheus_has_alerts_on_devices_where_there_are_devices(plan: PlatformPlan) -> None:
+    def rule_files(of: PlatformPlan) -> tuple[list[str], list[str]]:
+        (task,) = prometheus_job(of).group.tasks
+        named = yaml.safe_load(prometheus_config(of)).get("rule_files", [])
+        return named, [file.path for file in task.files if "alerts" in file.path]
+
+    assert rule_files(plan) == (["device_alerts.yml"], ["local/device_alerts.yml"])
+    assert rule_files(make_plan(dev_inputs(artifacts=WITH_AGENTS))) == ([], [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from components.autoscaling.policy import SCALE_IN_WINDOW_S, replicas_wanted_query
+from components.metrics.device_alerts import device_alerts
 from components.nomad.jobspec import Job
 from slipway.plan.platform import PlatformPlan
 from tests.binaries import find
@@ -145,6 +147,65 @@ def test_the_query_is_the_replicas_that_the_load_wants(
     (tmp_path / "test.yml").write_text(yaml.safe_dump({"tests": [test]}))
     result = promtool("test", "rules", "test.yml", folder=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+DEVICE = 'UUID="GPU-1", modelName="NVIDIA L40S", node="gpu-0", job="devices"'
+ALERTS: list[tuple[str, dict[str, str], dict[str, str]]] = [
+    ("all is well", {f'slipway_device_healthy{{{DEVICE}, reason=""}}': "1x20"}, {}),
+    (
+        "a device with a fault",
+        {f'slipway_device_healthy{{{DEVICE}, reason="XID 79"}}': "1x10 0x9"},
+        {"AcceleratorUnhealthy": "NVIDIA L40S GPU-1 of gpu-0 takes no work: XID 79"},
+    ),
+    ("a plugin that restarts", {'up{job="devices", node="gpu-0"}': "1x17 0 0 1"}, {}),
+    (
+        "a plugin that stays away",
+        {'up{job="devices", node="gpu-0"}': "1x10 0x9"},
+        {
+            "AcceleratorsUnseen": "the accelerators of gpu-0 are not monitored: its device plugin"
+            " does not answer"
+        },
+    ),
+    ("another job's scrape", {'up{job="services", node="gpu-0"}': "0x20"}, {}),
+]
+
+
+@pytest.mark.parametrize(
+    ("series", "alerts"), [each[1:] for each in ALERTS], ids=[each[0] for each in ALERTS]
+)
+def test_an_alert_says_which_device_and_why(
+    tmp_path: Path, series: dict[str, str], alerts: dict[str, str]
+) -> None:
+    (tmp_path / "alerts.yml").write_text(device_alerts())
+    rules = {rule["alert"]: rule for rule in yaml.safe_load(device_alerts())["groups"][0]["rules"]}
+    expected = [
+        {
+            "alertname": name,
+            "eval_time": "5m",
+            "exp_alerts": [
+                {
+                    "exp_labels": {"severity": "warning", **_labels(next(iter(series)))},
+                    "exp_annotations": {
+                        "summary": alerts[name],
+                        "fix": rules[name]["annotations"]["fix"],
+                    },
+                }
+            ]
+            if name in alerts
+            else [],
+        }
+        for name in rules
+    ]
+    inputs = [{"series": name, "values": values} for name, values in series.items()]
+    test = {"interval": "15s", "input_series": inputs, "alert_rule_test": expected}
+    document = {"rule_files": ["alerts.yml"], "evaluation_interval": "15s", "tests": [test]}
+    (tmp_path / "test.yml").write_text(yaml.safe_dump(document))
+    result = promtool("test", "rules", "test.yml", folder=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def _labels(series: str) -> dict[str, str]:
+    return dict(re.findall(r'(\w+)="([^"]*)"', series))
 
 
 # (envoys expected, by 15 s whether each is scraped and the load, replicas wanted for a target of
