@@ -65,6 +65,11 @@ def nomad(data: Path) -> Iterator[httpx.Client]:
         wait_for(client, "/v1/status/leader", process, log)
         token = client.post("/v1/acl/bootstrap").raise_for_status().json()["SecretID"]
         client.headers["X-Nomad-Token"] = token
+
+        def ready() -> bool | None:  # its node pool exists once it has registered
+            return [node["Status"] for node in client.get("/v1/nodes").json()] == ["ready"] or None
+
+        until(ready, "the client's node")
         yield client
         for job in client.get("/v1/jobs").json():
             client.delete(f"/v1/job/{job['ID']}", params={"purge": True})
