@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -188,6 +188,7 @@ class EngineAdapter(Protocol):
     # Python environments of its replicas, and the package that gives each its version
     environments: Mapping[str, str]
     drivers: Mapping[str, str]  # vendor of accelerators -> the oldest driver that works, if known
+    bare_vendors: Collection[str]  # on whose accelerators a host can run it without containers
 
     def processor_replica(
         self, model: Model, architecture: Architecture, supply: Supply, artifacts: Artifacts

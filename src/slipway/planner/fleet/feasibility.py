@@ -21,7 +21,7 @@ def replica_memory(
     the replica."""
     memory = asked_memory(demand, supply, layout)
     reasons = memory if isinstance(memory, tuple) else ()
-    reasons = (*reasons, *_too_few_devices(demand, supply, layout))
+    reasons = (*reasons, *_not_bare(demand, supply), *_too_few_devices(demand, supply, layout))
     if reasons or isinstance(memory, tuple):
         return reasons
     if verdict(memory) == "does_not_fit":
@@ -58,6 +58,16 @@ def _why_not(demand: Demand, supply: Supply, memory: DeviceMemory) -> str:
         f" {memory.longest_sequence_bytes / GIB:.1f} GiB of one sequence of"
         f" {demand.max_model_len:,} tokens"
     )
+
+
+def _not_bare(demand: Demand, supply: Supply) -> Iterator[str]:
+    """Pools that only count their hosts can be planned for any vendor."""
+    vendor = supply.device.vendor
+    if supply.hosts and vendor not in demand.engine.bare_vendors:
+        yield (
+            f"the engine needs containers on {supply.accelerator_name} ({vendor}), which listed"
+            " hosts cannot run yet"
+        )
 
 
 def _too_few_devices(demand: Demand, supply: Supply, layout: Layout) -> Iterator[str]:

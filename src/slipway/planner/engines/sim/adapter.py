@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from slipway.config.artifacts import SIMULATOR_PROFILES, Artifacts
 from slipway.config.catalog import Accelerator, Architecture
@@ -35,6 +35,7 @@ class SimAdapter:
     simulated = True
     environments = ENVIRONMENTS
     drivers: Mapping[str, str] = {}
+    bare_vendors: Collection[str] = ()
 
     def __init__(self, simulates: EngineAdapter) -> None:
         self._simulates = simulates

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 
 from slipway.config.artifacts import Artifacts
@@ -100,6 +100,7 @@ class VllmAdapter:
     latency: Latency = VllmLatency()
     environments = ENVIRONMENTS
     drivers = LEAST_DRIVERS
+    bare_vendors: Collection[str] = tuple(ON_ACCELERATORS)
 
     def processor_replica(
         self, model: Model, architecture: Architecture, supply: Supply, _artifacts: Artifacts

@@ -132,6 +132,23 @@ def test_a_source_that_cannot_work_is_refused_with_its_key(
     assert message in problem.message
 
 
+def test_listed_hosts_with_accelerators_that_need_containers_are_refused() -> None:
+    host = {"name": "rack1", "address": "10.40.0.11"}
+    pool = {k: v for k, v in OWNED.items() if k != "nodes"} | {
+        "hosts": [host],
+        "memory": "512GiB",
+        "cpu": 64,
+    }
+
+    def plan(accelerator: str) -> None:
+        of_this = pool | {"accelerator": accelerator}
+        make_plan(fleet(model_file(), pools={"own": of_this}, replicas={"min": 1, "max": 1}))
+
+    plan("H100-80")
+    with pytest.raises(ConfigError, match="needs containers on MI300X"):
+        plan("MI300X")
+
+
 def test_a_mirror_on_this_machine_may_be_plain() -> None:
     said = {"endpoint": "http://127.0.0.1:9000", "credentials": "models"}
     assert document(planned(BUCKET | said))["access"]["endpoint"] == "http://127.0.0.1:9000"
