@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def of_the_plugin(python: Path) -> Iterator[Row]:
-    return _rows(python, "devices", [])
+    return _rows(python, "devices", "accelerator_plugin", [])
 
 
 def of_the_host(python: Path) -> Iterator[Row]:
@@ -59,14 +59,16 @@ def of_the_host(python: Path) -> Iterator[Row]:
         {"names": list(each.reported_as), "memory_mib": each.memory_mib}
         for each in load_catalog(ROOT).accelerators.values()
     ]
-    return _rows(python, "operator", [json.dumps(known), LEAST_DRIVERS["nvidia"]])
+    return _rows(
+        python, "operator", "accelerator_host", [json.dumps(known), LEAST_DRIVERS["nvidia"]]
+    )
 
 
-def _rows(python: Path, service: str, arguments: list[str]) -> Iterator[Row]:
+def _rows(python: Path, service: str, program: str, arguments: list[str]) -> Iterator[Row]:
     """What the program of bench/in_services says with the service's own code."""
-    support = [ROOT / "services" / service, ROOT / "bench/in_services"]
+    support = [ROOT / "services" / service, ROOT / "services" / service / "tests"]
     done = subprocess.run(
-        [python, ROOT / f"bench/in_services/{service}.py", *arguments],
+        [python, ROOT / f"bench/in_services/{program}.py", *arguments],
         stdout=subprocess.PIPE,
         text=True,
         check=False,
@@ -75,7 +77,7 @@ def _rows(python: Path, service: str, arguments: list[str]) -> Iterator[Row]:
     for line in done.stdout.splitlines():
         yield Row(**json.loads(line))
     if done.returncode:
-        yield Row(what=service, found=f"ended with {done.returncode}", verdict="no")
+        yield Row(what=program, found=f"ended with {done.returncode}", verdict="no")
 
 
 if __name__ == "__main__":

@@ -17,66 +17,17 @@ from fake_nvml import FakeNvml
 from google.protobuf import empty_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from nomad_plugin import messages
-
-PLUGIN = Path(__file__).parents[1] / "device_plugin.py"
-COOKIE = {
-    "NOMAD_PLUGIN_MAGIC_COOKIE": "e4327c2e01eabfd75a8a67adb114fb34a757d57eee7728d857a8cec6e91a7255"
-}
-HANGS_S = 60
+from plugin_process import COOKIE, HANGS_S, PLUGIN, Plugin
 
 
-class Plugin:
-    """A plugin that the test started, and a connection to it."""
-
-    def __init__(self, nvml: FakeNvml, library: Path, record: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, PLUGIN, "--vendor", "nvidia", "--record", record],
-            env={
-                **os.environ,
-                **COOKIE,
-                "LD_LIBRARY_PATH": str(library),
-                "NVML_TABLE": str(nvml.folder),
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        self.handshake = self.process.stdout.readline().strip()
-        self.socket = Path(self.handshake.split("|")[3])
-        self._channel = grpc.insecure_channel(f"unix:{self.socket}")
-
-    def call(self, service: str, method: str, request: Any, response: Any) -> Any:
-        call: Any = self._channel.unary_unary(
-            f"/{service}/{method}",
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=response.FromString,
-        )
-        return call(request, timeout=HANGS_S)
-
-    def stream(self, method: str, request: Any, response: Any) -> Any:
-        call: Any = self._channel.unary_stream(
-            f"/{messages.DEVICE}.DevicePlugin/{method}",
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=response.FromString,
-        )
-        return call(request, timeout=HANGS_S)
-
-    def reserve(self, *uuids: str) -> Any:
-        request = messages.ReserveRequest(device_ids=uuids)
-        service = f"{messages.DEVICE}.DevicePlugin"
-        return self.call(service, "Reserve", request, messages.ReserveResponse).container_res
-
-    def close(self) -> None:
-        self._channel.close()
-        self.process.kill()
-        self.process.communicate()
+def started(nvml: FakeNvml, library: Path, record: Path) -> Plugin:
+    return Plugin(record, LD_LIBRARY_PATH=str(library), NVML_TABLE=str(nvml.folder))
 
 
 @pytest.fixture
 def plugin(nvml: FakeNvml, nvml_library: Path, tmp_path: Path) -> Iterator[Plugin]:
     nvml.add(2)
-    made = Plugin(nvml, nvml_library, tmp_path / "faults.json")
+    made = started(nvml, nvml_library, tmp_path / "faults.json")
     yield made
     made.close()
 
@@ -219,10 +170,10 @@ def test_sockets_of_plugins_that_were_killed_are_deleted(
     nvml: FakeNvml, nvml_library: Path, tmp_path: Path
 ) -> None:
     nvml.add()
-    killed = Plugin(nvml, nvml_library, tmp_path / "faults.json")
+    killed = started(nvml, nvml_library, tmp_path / "faults.json")
     killed.close()
     assert killed.socket.exists()
-    Plugin(nvml, nvml_library, tmp_path / "faults.json").close()
+    started(nvml, nvml_library, tmp_path / "faults.json").close()
     assert not killed.socket.parent.exists()
 
 

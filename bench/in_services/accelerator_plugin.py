@@ -6,23 +6,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import grpc
 import pynvml
 from nomad_plugin import messages
+from plugin_process import Plugin
 
-ROOT = Path(__file__).resolve().parents[2]
-PLUGIN = ROOT / "services/devices/device_plugin.py"
-COOKIE = {
-    "NOMAD_PLUGIN_MAGIC_COOKIE": "e4327c2e01eabfd75a8a67adb114fb34a757d57eee7728d857a8cec6e91a7255"
-}
-ANSWERS_S = 60
 MIB = 1 << 20
 EVENTS = {
     "XIDs": pynvml.nvmlEventTypeXidCriticalError,
@@ -36,42 +28,6 @@ def row(what: str, found: object, expected: object = None) -> None:
     asked = "yes" if found == expected else f"no: {expected}"
     verdict = "" if expected is None else asked
     print(json.dumps({"what": what, "found": str(found), "verdict": verdict}))
-
-
-class Plugin:
-    def __init__(self, record: Path) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, PLUGIN, "--vendor", "nvidia", "--record", record],
-            env={**os.environ, **COOKIE},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        socket = self.process.stdout.readline().split("|")[3]
-        self._channel = grpc.insecure_channel(f"unix:{socket}")
-
-    def first(self, method: str, request: Any, response: Any) -> Any:
-        """The first message of a stream."""
-        stream: Any = self._channel.unary_stream(
-            f"/{messages.DEVICE}.DevicePlugin/{method}",
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=response.FromString,
-        )
-        return next(iter(stream(request, timeout=ANSWERS_S)))
-
-    def reserve(self, *uuids: str) -> Any:
-        call: Any = self._channel.unary_unary(
-            f"/{messages.DEVICE}.DevicePlugin/Reserve",
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=messages.ReserveResponse.FromString,
-        )
-        request = messages.ReserveRequest(device_ids=uuids)
-        return call(request, timeout=ANSWERS_S).container_res
-
-    def close(self) -> None:
-        self._channel.close()
-        self.process.kill()
-        self.process.communicate()
 
 
 @contextmanager
@@ -93,8 +49,8 @@ def driver_shows(field: str) -> list[str]:
 
 def announced(plugin: Plugin) -> list[str]:
     """Compares the announcement; returns the UUIDs."""
-    answer = plugin.first(
-        "Fingerprint", messages.FingerprintRequest(), messages.FingerprintResponse
+    answer = next(
+        plugin.stream("Fingerprint", messages.FingerprintRequest(), messages.FingerprintResponse)
     )
     devices = [device for group in answer.device_group for device in group.devices]
     uuids = sorted(device.ID for device in devices)
@@ -133,7 +89,7 @@ def main() -> None:
         for uuid in uuids:
             variables = dict(plugin.reserve(uuid).envs)
             row(f"a task with {uuid} sees", variables["NVIDIA_VISIBLE_DEVICES"], uuid)
-        statistics = plugin.first("Stats", messages.StatsRequest(), messages.StatsResponse)
+        statistics = next(plugin.stream("Stats", messages.StatsRequest(), messages.StatsResponse))
         row("devices with statistics", sum(len(g.instance_stats) for g in statistics.groups))
         pages = int(Path(f"/proc/{plugin.process.pid}/statm").read_text().split()[1])
         row("memory of the plugin, MiB", pages * os.sysconf("SC_PAGE_SIZE") // MIB)

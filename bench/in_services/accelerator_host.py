@@ -1,6 +1,7 @@
 """Rows of bench/accelerator.py: whether this machine would be fit as a host of its own devices.
 
-operator.py KNOWN DRIVER: the catalog's accelerators as JSON, and the oldest driver that works.
+accelerator_host.py KNOWN DRIVER: the catalog's accelerators as JSON, and the oldest driver that
+works.
 """
 
 from __future__ import annotations
