@@ -12,7 +12,7 @@ from typing import Any
 from replica.errors import InputError
 
 from preparation.errors import SourceError
-from preparation.folder import FileFacts
+from preparation.folder import FileFacts, files_of
 
 SCHEMA_VERSION = 2
 ACCEPTED_VERSIONS = (SCHEMA_VERSION - 1, SCHEMA_VERSION)
@@ -102,7 +102,7 @@ def load_document(path: Path) -> WeightsDocument:
             directory=_directory(content["directory"]),
             access=Access(**content.get("access", {})),
             limits=Limits(**content.get("limits", {})),
-            files=_files(content["files"]) if "files" in content else None,
+            files=files_of(content["files"]) if "files" in content else None,
         )
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
@@ -168,13 +168,6 @@ def _package_source(package: str, sha256: str, file: str) -> PackageSource:
             "source.file", f"{file!r} is not a file name", fix="write its name without a folder"
         )
     return PackageSource(package=package, file=file, sha256=sha256)
-
-
-def _files(content: Mapping[str, Mapping[str, Any]]) -> dict[str, FileFacts]:
-    return {
-        name: FileFacts(size_bytes=int(facts["bytes"]), sha256=str(facts["sha256"]))
-        for name, facts in content.items()
-    }
 
 
 def _directory(text: str) -> PurePosixPath:

@@ -65,7 +65,7 @@ def publish(
         names = sorted(known)
     for name in names:
         (partial / name).chmod(0o644)
-        _sync(partial / name)
+        sync(partial / name)
     sha256 = _sha256_of_each(partial, names) if known is None else known
     files = {
         name: FileFacts(size_bytes=(partial / name).stat().st_size, sha256=sha256[name])
@@ -74,7 +74,7 @@ def publish(
     write_json(manifest, {"schema_version": 1, "source": source, "files": files_json(files)})
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
-    _sync(folder.parent)
+    sync(folder.parent)
 
 
 def files_json(files: Mapping[str, FileFacts]) -> dict[str, Any]:
@@ -83,11 +83,19 @@ def files_json(files: Mapping[str, FileFacts]) -> dict[str, Any]:
     }
 
 
+def files_of(content: Mapping[str, Any]) -> dict[str, FileFacts]:
+    """The inverse of `files_json`."""
+    return {
+        name: FileFacts(size_bytes=int(facts["bytes"]), sha256=str(facts["sha256"]))
+        for name, facts in content.items()
+    }
+
+
 def write_json(path: Path, content: Any) -> None:
     """Writes a document that is whole after a power cut, or absent."""
     new = _new(path)
     new.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    _sync(new)
+    sync(new)
     new.rename(path)
 
 
@@ -120,7 +128,7 @@ def _sha256_of_each(folder: Path, names: Mapping[str, Any] | list[str]) -> dict[
         return dict(zip(names, pool.map(lambda name: sha256_of(folder / name), names), strict=True))
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     """Flushes to the disk: a power cut must not leave a folder that only looks complete."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

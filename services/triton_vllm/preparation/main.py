@@ -112,7 +112,7 @@ def _is_fetched(document: WeightsDocument) -> bool:
 def _make(folder: Path, document: WeightsDocument, runtime: Path, journal: Journal) -> None:
     if _is_fetched(document):
         # Its clients are in the environment that fetches, not in the one that converts.
-        from preparation.remote.fetched import fetch_folder  # noqa: PLC0415
+        from preparation.remote.fetch_folder import fetch_folder  # noqa: PLC0415
 
         fetch_folder(document, folder, journal)
         return

@@ -7,18 +7,16 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
 
 from preparation.errors import MachineError
 from preparation.folder import FileFacts
 from preparation.remote.part import Part
-from preparation.remote.retries import patiently
+from preparation.remote.retries import patiently, reachable
 from preparation.remote.source import ChangedError, Remote, RemoteFile, UnavailableError
 from preparation.remote.throttle import Throttle
 
 TRIES_OF_A_FILE = 2  # that comes damaged
 
-T = TypeVar("T")
 Received = Callable[[int], None]
 """Called with the number of bytes that have just come."""
 
@@ -66,7 +64,9 @@ class Fetch:
         Content that comes twice alike is what the source has, expected or not.
         """
         if file.checksum is None:
-            file = replace(file, checksum=self._patiently(self.remote.stated, file))
+            with reachable(self.remote):
+                stated = patiently(self.first_pause_s, self._stop.wait)(self.remote.stated, file)
+            file = replace(file, checksum=stated)
         target, seen = self.files / file.name, set[FileFacts]()
         if target.is_file() and (kept := self._kept(target, file, seen)):
             return kept
@@ -87,33 +87,19 @@ class Fetch:
     def _kept(self, target: Path, file: RemoteFile, seen: set[FileFacts]) -> FileFacts | None:
         """The facts of a file that an earlier run has completed, unless it was damaged since."""
         part = Part(target, file)
-        if part.complete and part.corrupted() is None and not part.unexpected():
-            return part.facts
         if part.complete and part.corrupted() is None:
+            if not part.unexpected():
+                return part.facts
             seen.add(part.facts)
         part.discard()
         return None
 
-    def _patiently(self, ask: Callable[[RemoteFile], T], file: RemoteFile) -> T:
-        try:
-            return patiently(self.first_pause_s, self._stop.wait)(ask, file)
-        except UnavailableError as error:
-            raise self._unreachable(error) from error
-
-    def _unreachable(self, error: UnavailableError) -> MachineError:
-        return MachineError(
-            f"{self.remote.description}: {error}",
-            fix="check that this host can reach it; the next run resumes where this one ended",
-        )
-
     def _receive(self, part: Part) -> None:
         """Until the file is complete."""
         attempts = patiently(self.first_pause_s, self._stop.wait)
-        try:
+        with reachable(self.remote):
             while not part.complete:
                 attempts.copy()(self._receive_some, part)
-        except UnavailableError as error:
-            raise self._unreachable(error) from error
 
     def _receive_some(self, part: Part) -> None:
         """Raises UnavailableError only if nothing came: a source that sends something is asked

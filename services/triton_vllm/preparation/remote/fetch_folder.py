@@ -19,10 +19,10 @@ from preparation.folder import FileFacts, publish, write_json
 from preparation.phases import heartbeat
 from preparation.remote.credentials import credentials_of
 from preparation.remote.fetch import Fetch, Received
-from preparation.remote.held import Held
-from preparation.remote.retries import patiently
+from preparation.remote.pins import Pins
+from preparation.remote.retries import patiently, reachable
 from preparation.remote.selection import INDEX, check_index, model_files
-from preparation.remote.source import ChangedError, Remote, RemoteFile, UnavailableError
+from preparation.remote.source import ChangedError, Remote, RemoteFile
 from preparation.remote.throttle import Throttle
 
 FIRST_PAUSE_S = "SLIPWAY_RETRY_S"  # environment variable
@@ -36,11 +36,12 @@ def fetch_folder(document: WeightsDocument, folder: Path, journal: Journal) -> N
     Raises SourceError for what the user can mend, MachineError for network and disk.
     """
     remote = _remote(document)
-    held = Held(remote, document, folder)
+    pins = Pins(remote, document, folder)
     first_pause_s = float(os.environ.get(FIRST_PAUSE_S, "1"))
     with heartbeat(journal, "listing"):
-        listed = _listing(remote, first_pause_s)
-        files = held.checked(model_files(remote, listed, document.files))
+        with reachable(remote):
+            listed = patiently(first_pause_s)(remote.listing)
+        files = pins.checked(model_files(remote, listed, document.files))
     partial = folder.with_name(f".{folder.name}.fetch")
     _keep_what_is_whole(folder, partial)
     _forget_stale(partial, files)
@@ -57,7 +58,7 @@ def fetch_folder(document: WeightsDocument, folder: Path, journal: Journal) -> N
         fetch.received(present)
         _check_room(partial, sum(file.size_bytes for file in files.values()) - present)
         fetched = _all(fetch, remote, files)
-    held.check_content(fetched)
+    pins.check_content(fetched)
     with heartbeat(journal, "writing_manifest"):
         known = {name: facts.sha256 for name, facts in fetched.items()}
         publish(fetch.files, folder, document.source_json, known)
@@ -81,15 +82,6 @@ def _remote(document: WeightsDocument) -> Remote:
             connections=document.limits.files_at_once,
         )
     raise InputError(f"source: {document.source} is not fetched over the network")
-
-
-def _listing(remote: Remote, first_pause_s: float) -> list[RemoteFile]:
-    try:
-        return patiently(first_pause_s)(remote.listing)
-    except UnavailableError as error:
-        raise MachineError(
-            f"{remote.description}: {error}", fix="check that this host reaches it"
-        ) from error
 
 
 def _all(fetch: Fetch, remote: Remote, files: Mapping[str, RemoteFile]) -> dict[str, FileFacts]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
 from preparation.errors import MachineError
-from preparation.folder import FileFacts
+from preparation.folder import FileFacts, sync
 from preparation.remote.source import RemoteFile
 
 READ_BYTES = 1 << 20
@@ -59,20 +58,15 @@ class Part:
     def finish(self, target: Path) -> None:
         """Puts the complete file into its place, flushed. Raises MachineError if somebody else has
         written to it."""
-        descriptor = os.open(self._path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-            size_bytes = os.fstat(descriptor).st_size
-        finally:
-            os.close(descriptor)
+        sync(self._path)
+        size_bytes = self._path.stat().st_size
         if size_bytes != self.file.size_bytes:
             raise MachineError(
                 f"{self._path} has {size_bytes} bytes, and not {self.file.size_bytes}",
                 fix="look for what else writes there",
             )
         target.parent.mkdir(parents=True, exist_ok=True)
-        if self._path != target:
-            self._path.rename(target)
+        self._path.rename(target)
 
     def _read_again(self) -> None:
         with self._path.open("rb") as file:

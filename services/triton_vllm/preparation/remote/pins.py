@@ -13,11 +13,11 @@ from pathlib import Path
 
 from preparation.document import WeightsDocument
 from preparation.errors import SourceError
-from preparation.folder import FileFacts, files_json, write_json
+from preparation.folder import FileFacts, files_json, files_of, write_json
 from preparation.remote.source import Remote, RemoteFile
 
 
-class Held:
+class Pins:
     """Two files beside the model's folder: they stay when the folder is removed. What the model
     file lists takes precedence over what was fetched at first."""
 
@@ -62,11 +62,7 @@ class Held:
     def _fetched(self) -> dict[str, FileFacts] | None:
         if not self._manifest.exists():
             return None
-        content = json.loads(self._manifest.read_text(encoding="utf-8"))
-        return {
-            name: FileFacts(size_bytes=facts["bytes"], sha256=facts["sha256"])
-            for name, facts in content.items()
-        }
+        return files_of(json.loads(self._manifest.read_text(encoding="utf-8")))
 
     def _compare(self, now: Mapping[str, object], expected: Mapping[str, object]) -> None:
         names = sorted(now.keys() | expected.keys())

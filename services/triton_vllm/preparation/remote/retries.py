@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import tenacity
 
-from preparation.remote.source import UnavailableError
+from preparation.errors import MachineError
+from preparation.remote.source import Remote, UnavailableError
 
 FRUITLESS_ATTEMPTS = 8  # in a row
 LONGEST_PAUSE_S = 60.0
 LONGEST_PAUSE_ASKED_S = 600.0  # by the source
+
+
+@contextmanager
+def reachable(remote: Remote) -> Iterator[None]:
+    """Raises MachineError if the source is still unavailable after all that."""
+    try:
+        yield
+    except UnavailableError as error:
+        raise MachineError(
+            f"{remote.description}: {error}",
+            fix="check that this host can reach it; the next run resumes where this one ended",
+        ) from error
 
 
 def patiently(
