@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,17 +11,16 @@ from typing import Any
 
 import httpx
 
+from components.nomad.agent_config import CLOUD_FINGERPRINTS
 from slipway.config.artifacts import REQUIREMENTS
-from tests.binaries import find
-from tests.components.nomad_agent import running, wait_for
-from tests.waiting import HANG_S, until
+from tests.components.nomad_agent import started_agent
+from tests.waiting import until
 from toolchain.prepare import environment_folder
 from toolchain.settings import default_cache
 
 ROOT = Path(__file__).parents[2]
 SERVICE = ROOT / "services/devices"
 NETWORK = "127.98.1"
-CLOUDS = "env_aws,env_gce,env_azure,env_digitalocean"
 
 
 @dataclass(frozen=True)
@@ -41,16 +39,15 @@ def nomad_with_devices(
     """The server's API, once every host has announced its devices. ACLs are off."""
     library = _library(folder)
     with ExitStack() as stack:
-        server = _agent(stack, folder / "server", _server(datacenter), 1)
-        client = stack.enter_context(
-            httpx.Client(base_url=f"http://{NETWORK}.1:4646", timeout=HANG_S, trust_env=False)
-        )
-        wait_for(client, "/v1/status/leader", *server)
+        server = started_agent(folder / "server", f"{NETWORK}.1", _server(datacenter))
+        client = stack.enter_context(server)
         for number, host in enumerate(hosts):
             place = folder / host.name
             _table(place, host, number)
             variables = {"LD_LIBRARY_PATH": str(library), "NVML_TABLE": str(place)}
-            _agent(stack, place, _client(host, place, datacenter), 16 + number, **variables)
+            configuration = _client(host, place, datacenter)
+            agent = started_agent(place, f"{NETWORK}.{16 + number}", configuration, **variables)
+            stack.enter_context(agent)
         until(lambda: _announced(client, hosts) or None, "all hosts and their devices")
         yield client
 
@@ -77,22 +74,6 @@ def _table(folder: Path, host: DeviceHost, number: int) -> None:
     (folder / "table").write_text("\n".join(lines) + "\n")
 
 
-def _agent(
-    stack: ExitStack, folder: Path, configuration: dict[str, Any], last: int, **variables: str
-) -> tuple[subprocess.Popen[bytes], Path]:
-    folder.mkdir(exist_ok=True)
-    address, file, log = f"{NETWORK}.{last}", folder / "agent.json", folder / "nomad.log"
-    common = {
-        "bind_addr": address,
-        "advertise": {"http": address, "rpc": address, "serf": address},
-        "data_dir": str(folder / "data"),
-        "disable_update_check": True,
-    }
-    file.write_text(json.dumps(common | configuration))
-    command = [str(find("nomad")), "agent", f"-config={file}"]
-    return stack.enter_context(running(command, log, **variables)), log
-
-
 def _server(datacenter: str) -> dict[str, Any]:
     return {
         "name": "server",
@@ -116,7 +97,7 @@ def _client(host: DeviceHost, folder: Path, datacenter: str) -> dict[str, Any]:
             "network_interface": "lo",
             "cpu_total_compute": host.cpu_mhz,
             "memory_total_mb": host.memory_mb,
-            "options": {"driver.allowlist": "raw_exec", "fingerprint.denylist": CLOUDS},
+            "options": {"driver.allowlist": "raw_exec", "fingerprint.denylist": CLOUD_FINGERPRINTS},
         },
         "plugin": [
             {"raw_exec": {"config": [{"enabled": True}]}},

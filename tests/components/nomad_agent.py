@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -61,14 +62,34 @@ def wait_for(
 
 
 @contextmanager
+def started_agent(
+    folder: Path, address: str, configuration: dict[str, Any], **variables: str
+) -> Iterator[httpx.Client]:
+    """An agent at an address of its own, and its API once its cluster has a leader."""
+    folder.mkdir(exist_ok=True)
+    file, log = folder / "agent.json", folder / "nomad.log"
+    common = {
+        "bind_addr": address,
+        "advertise": {"http": address, "rpc": address, "serf": address},
+        "data_dir": str(folder / "data"),
+        "disable_update_check": True,
+    }
+    file.write_text(json.dumps(common | configuration))
+    command = [str(find("nomad")), "agent", f"-config={file}"]
+    base = f"http://{address}:4646"
+    with (
+        running(command, log, **variables) as process,
+        httpx.Client(base_url=base, timeout=HANG_S, trust_env=False) as client,
+    ):
+        wait_for(client, "/v1/status/leader", process, log)
+        yield client
+
+
+@contextmanager
 def nomad_agent(folder: Path, pools: list[str]) -> Iterator[httpx.Client]:
     """The server's API. ACLs are off; identities of workloads are set up as Slipway does."""
     identity = {"aud": ["consul.io"], "ttl": "1h"}
     configuration = {
-        "bind_addr": ADDRESS,
-        "advertise": {"http": ADDRESS, "rpc": ADDRESS, "serf": ADDRESS},
-        "data_dir": str(folder / "data"),
-        "disable_update_check": True,
         "server": {"enabled": True, "bootstrap_expect": 1},
         "consul": {
             "address": "127.98.0.2:8500",  # nobody is there
@@ -79,15 +100,7 @@ def nomad_agent(folder: Path, pools: list[str]) -> Iterator[httpx.Client]:
             "task_identity": identity,
         },
     }
-    (folder / "agent.json").write_text(json.dumps(configuration))
-    log = folder / "nomad.log"
-    command = [str(find("nomad")), "agent", f"-config={folder / 'agent.json'}"]
-    base = f"http://{ADDRESS}:4646"
-    with (
-        running(command, log) as process,
-        httpx.Client(base_url=base, timeout=HANG_S, trust_env=False) as client,
-    ):
-        wait_for(client, "/v1/status/leader", process, log)
+    with started_agent(folder, ADDRESS, configuration) as client:
         for pool in pools:
             client.post(f"/v1/node/pool/{pool}", json={"Name": pool}).raise_for_status()
         yield client

@@ -11,18 +11,17 @@ from typing import Any
 import httpx
 import pytest
 
+from components.nomad.agent_config import CLOUD_FINGERPRINTS
 from components.nomad.jobspec import Group, Job, Task, to_json
 from components.serving.credentials import CredentialsPolicy, credentials_policy
-from tests.binaries import find
 from tests.components.accelerator_jobs import accelerator_job, planned
-from tests.components.nomad_agent import running, wait_for
-from tests.waiting import HANG_S, until
+from tests.components.nomad_agent import started_agent
+from tests.waiting import until
 
 pytestmark = [pytest.mark.binaries]
 
 ADDRESS = "127.98.0.9"
 CANARY = 'a secret with "quotes", \\ and ümlauts'
-CLOUDS = "env_aws,env_gce,env_azure,env_digitalocean"
 VARIABLE = "slipway/credentials/models"
 
 
@@ -34,35 +33,19 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def nomad(data: Path) -> Iterator[httpx.Client]:
-    folder = data.parent
-    (folder / "agent.json").write_text(
-        json.dumps(
-            {
-                "bind_addr": ADDRESS,
-                "advertise": {"http": ADDRESS, "rpc": ADDRESS, "serf": ADDRESS},
-                "data_dir": str(data),
-                "disable_update_check": True,
-                "datacenter": "fleet",
-                "acl": {"enabled": True},
-                "server": {"enabled": True, "bootstrap_expect": 1},
-                "client": {
-                    "enabled": True,
-                    "node_pool": "own",
-                    "options": {"fingerprint.denylist": CLOUDS},
-                },
-                "plugin": [{"raw_exec": {"config": {"enabled": True}}}],
-                "consul": {"client_auto_join": False, "server_auto_join": False},
-            }
-        )
-    )
-    log = folder / "nomad.log"
-    command = [str(find("nomad")), "agent", f"-config={folder / 'agent.json'}"]
-    base = f"http://{ADDRESS}:4646"
-    with (
-        running(command, log) as process,
-        httpx.Client(base_url=base, timeout=HANG_S, trust_env=False) as client,
-    ):
-        wait_for(client, "/v1/status/leader", process, log)
+    configuration = {
+        "datacenter": "fleet",
+        "acl": {"enabled": True},
+        "server": {"enabled": True, "bootstrap_expect": 1},
+        "client": {
+            "enabled": True,
+            "node_pool": "own",
+            "options": {"fingerprint.denylist": CLOUD_FINGERPRINTS},
+        },
+        "plugin": [{"raw_exec": {"config": {"enabled": True}}}],
+        "consul": {"client_auto_join": False, "server_auto_join": False},
+    }
+    with started_agent(data.parent, ADDRESS, configuration) as client:
         token = client.post("/v1/acl/bootstrap").raise_for_status().json()["SecretID"]
         client.headers["X-Nomad-Token"] = token
 

@@ -48,7 +48,7 @@ def aws_supply(name: str, pool: AwsPool, catalog: Catalog, origin: Origin) -> Su
         quota_nodes=pool.quota,
         node_memory_bytes=instance.memory_gib * GIB - (0 if accelerator else HOST_RESERVE_BYTES),
         node_cpu_mhz=instance.vcpus * MHZ_PER_CORE,
-        model_store=None if pool.model_store is None else stated_store(pool.model_store),
+        model_store=stated_store(pool.model_store),
         warnings=() if declared else _market_warnings(name, pool),
     )
 

@@ -52,6 +52,6 @@ def metal_supply(name: str, pool: MetalPool, catalog: Catalog, origin: Origin) -
             )
             for host in pool.hosts
         ),
-        model_store=None if pool.model_store is None else stated_store(pool.model_store),
+        model_store=stated_store(pool.model_store),
         warnings=() if declared else (f"pool {name}: owned, and counted as free",),
     )

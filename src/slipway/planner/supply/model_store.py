@@ -6,7 +6,10 @@ from slipway.config.model_store import ModelStoreSettings
 from slipway.plan.platform import ModelStore
 
 
-def stated_store(settings: ModelStoreSettings) -> ModelStore:
+def stated_store(settings: ModelStoreSettings | None) -> ModelStore | None:
+    """None where the pool states none."""
+    if settings is None:
+        return None
     return ModelStore(
         path=settings.path or "",
         size_bytes=settings.size,

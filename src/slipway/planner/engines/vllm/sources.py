@@ -36,7 +36,7 @@ def weights_of(settings: ModelSettings, supply: Supply) -> WeightsSpec | None:
     parts = {
         "access": _stated({"endpoint": source.endpoint, "credentials": credentials}),
         "limits": _limits(supply),
-        "files": _stated({"files": source.model_dump()["files"]}).get("files", {}),
+        "files": source.model_dump()["files"],
     }
     return WeightsSpec(
         directory=directory,
