@@ -11,7 +11,7 @@ from rich.text import Text
 from cli.views.tables import Column, DividedTable, plain_table
 from slipway.config.base import MOST_REPLICAS
 from slipway.plan.draft import AnyModel, AnyPlan
-from slipway.plan.figures import Cost, Figure
+from slipway.plan.figures import Cost, DeviceMemory, Figure
 from slipway.plan.platform import Pool
 from slipway.planner.fleet.layouts import describe_layout
 from slipway.planner.reports.differences import all_warnings
@@ -39,7 +39,7 @@ def capacity_table(plan: AnyPlan) -> RenderableType:
 
 
 def _has_estimates(plan: AnyPlan) -> bool:
-    return any(model.serving for model in plan.models)
+    return any(model.serving or model.memory.kv_source for model in plan.models)
 
 
 def _needs(plan: AnyPlan) -> DividedTable:
@@ -52,7 +52,7 @@ def _needs(plan: AnyPlan) -> DividedTable:
             Column("a replica", [_replica(model) for model in models], justify="left"),
             Column("replicas", [_replicas(model) for model in models]),
             Column("weights/device", [_weights(model) for model in models]),
-            Column("KV tokens", [f"{model.memory.kv_tokens:,}" for model in models]),
+            Column("KV tokens", [_kv_tokens(model.memory) for model in models]),
             Column("requests", [f"{model.sequences_at_mean_length:,}" for model in models]),
         ],
     )
@@ -92,6 +92,10 @@ def _replicas(model: AnyModel) -> str:
     scaling, needed = model.scaling, round(model.replicas_needed.value)
     count = str(needed) if needed <= MOST_REPLICAS else f">{MOST_REPLICAS}"
     return f"{count} of {scaling.min_replicas}-{scaling.max_replicas}"
+
+
+def _kv_tokens(memory: DeviceMemory) -> str:
+    return f"{_MARKS['measured'] if memory.kv_source else ''}{memory.kv_tokens:,}"
 
 
 def _weights(model: AnyModel) -> str:

@@ -12,10 +12,19 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from .base import Devices, NotNegativeFloat, PositiveFloat, RequestsPerS, Settings, invalid
+from .base import (
+    Devices,
+    NotNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    RequestsPerS,
+    Settings,
+    invalid,
+)
 from .catalog import Catalog
 from .document import Origin, read_document
 from .errors import Problem, raise_if_any, suggestion
+from .model import InJson
 from .validation import validated
 
 WeightScheme = Literal[
@@ -34,6 +43,7 @@ WeightScheme = Literal[
 ]
 KvScheme = Literal["fp32", "bf16", "fp16", "fp8"]
 Name = Annotated[str, Field(min_length=1)]
+Size = Annotated[int, Field(ge=1, le=2**53)]  # bytes or tokens; what JSON's numbers hold exactly
 
 
 def _day(value: Any) -> Any:
@@ -91,6 +101,36 @@ class StepTimes(Settings):
     context_token_ms: NotNegativeFloat
 
 
+class CacheSettings(Settings):
+    """What the size of a KV cache depends on besides model, accelerator, layout and precision: the
+    engine's arguments, by their names in schemas/replica.schema.json.
+
+    One of `gpu_memory_utilization` (on accelerators) and `kv_cache_bytes` (on processors) is given.
+    """
+
+    max_model_len: PositiveInt
+    max_num_seqs: PositiveInt
+    gpu_memory_utilization: Annotated[float, Field(gt=0, le=1, strict=False)] | None = None
+    kv_cache_bytes: Size | None = None
+    engine_args: Annotated[Mapping[str, Any], InJson] = {}
+
+    def __hash__(self) -> int:
+        """Without `engine_args`, which is a mapping."""
+        return hash((self.max_model_len, self.max_num_seqs, self.gpu_memory_utilization))
+
+
+class MemoryMeasurement(Settings):
+    """What one replica's engine reports of its KV cache, and its driver of the devices' memory.
+
+    The number of tokens holds for a replica with the same `settings`: it is what a share of a
+    device's memory leaves, counted in sequences of `max_model_len`.
+    """
+
+    kv_tokens: Size  # of the whole replica
+    device_used_bytes: Size | None = None  # of the replica's fullest device
+    settings: CacheSettings
+
+
 class CalibrationRow(Settings):
     """One measured replica. Without an accelerator it ran on processors."""
 
@@ -99,17 +139,24 @@ class CalibrationRow(Settings):
     layout: LayoutSettings = LayoutSettings()
     precision: PrecisionSettings = PrecisionSettings()
     machine: Name
+    device: Name | None = None  # the accelerator, as its driver calls it
     date: Day
     versions: Annotated[Mapping[str, str], Field(min_length=1)]  # of the engine, the driver, ...
     serving: ServingMeasurement | None = None
     step_times: StepTimes | None = None
+    memory: MemoryMeasurement | None = None
 
     @model_validator(mode="after")
-    def _one_measurement(self) -> CalibrationRow:
-        if (self.serving is None) == (self.step_times is None):
+    def _measured(self) -> CalibrationRow:
+        if self.serving is not None and self.step_times is not None:
             raise invalid(
                 "must have either `serving` or `step_times`",
                 fix="keep one of them, and add a second row for the other",
+            )
+        if self.serving is None and self.step_times is None and self.memory is None:
+            raise invalid(
+                "must have either `serving` or `step_times`, or `memory`",
+                fix="add what was measured, or remove the row",
             )
         return self
 

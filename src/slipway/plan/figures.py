@@ -85,8 +85,9 @@ class SequenceMemory:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceMemory:
     """Memory of one device of a replica. `kv_cache_bytes` is what is left for the KV cache; it is
-    negative when everything else already exceeds the device. The errors are those of the estimates,
-    in both directions: of the weights, and of all that the engine takes besides."""
+    negative when everything else already exceeds the device, or what an engine reported. The errors
+    are those of the estimates, in both directions: of the weights, and of all that the engine takes
+    besides."""
 
     device_bytes: int
     usable_bytes: int  # device_bytes x the engine's utilization
@@ -104,6 +105,7 @@ class DeviceMemory:
     longest_sequence_bytes: int  # of full length, while its prompt is computed
     kv_tokens: int  # tokens the KV cache of the whole replica holds, in sequences of full length
     max_sequences_at_full_length: int
+    kv_source: str = ""  # the measured row that the KV cache is from; "" where it is what is left
 
     @property
     def started_cache_bytes(self) -> int:
@@ -112,7 +114,9 @@ class DeviceMemory:
 
     @property
     def error_bytes(self) -> int:
-        """By how much the KV cache may be smaller or larger."""
+        """By how much the KV cache may be smaller or larger; nothing where it was measured."""
+        if self.kv_source:
+            return 0
         return self.weights_error_bytes + self.engine_error_bytes
 
 

@@ -3,10 +3,10 @@ estimate."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slipway.config.calibration import (
+    CacheSettings,
     CalibrationRow,
     CalibrationSettings,
     ServingMeasurement,
@@ -14,24 +14,44 @@ from slipway.config.calibration import (
 )
 from slipway.config.catalog import Accelerator, Architecture, Catalog
 from slipway.inputs import PlanInputs
-from slipway.plan.figures import Layout, Precision
+from slipway.plan.figures import DeviceMemory, Layout, Precision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What a row is about. `accelerator` is None where it ran on processors."""
+
+    layout: Layout
+    precision: Precision
+    architecture: Architecture
+    accelerator: Accelerator | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredReplica:
-    """One row. `accelerator` is None where it ran on processors; `source` names the row."""
+    """The times of one row, which `source` names."""
 
-    architecture: Architecture
-    accelerator: Accelerator | None
-    layout: Layout
-    precision: Precision
+    of: Subject
     measurement: ServingMeasurement | StepTimes
     source: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredCache:
+    """The KV cache of one row, which `source` names."""
+
+    of: Subject
+    settings: CacheSettings
+    kv_tokens: int  # of the whole replica, in sequences of full length
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    replicas: tuple[MeasuredReplica, ...] = ()  # newest first
+    """Newest first; of two rows with the same date, the one later in the file."""
+
+    replicas: tuple[MeasuredReplica, ...] = ()
+    caches: tuple[MeasuredCache, ...] = ()
 
     def find(
         self,
@@ -41,37 +61,67 @@ class Calibration:
         layout: Layout,
         precision: Precision,
     ) -> MeasuredReplica | None:
-        """The newest matching row; of two with the same date, the one later in the file."""
-        for replica in self.replicas:
-            if (
-                replica.layout == layout
-                and replica.precision == precision
-                and replica.architecture == architecture
-                and replica.accelerator == accelerator
-            ):
-                return replica
-        return None
+        """The newest row with the times of such a replica."""
+        asked = Subject(
+            layout=layout, precision=precision, architecture=architecture, accelerator=accelerator
+        )
+        return next((each for each in self.replicas if each.of == asked), None)
+
+    def find_cache(self, asked: Subject, settings: CacheSettings) -> MeasuredCache | None:
+        """The newest row with the KV cache of such a replica with these settings: a cache that was
+        measured with another length or utilization has another size."""
+        return next(
+            (each for each in self.caches if each.of == asked and each.settings == settings), None
+        )
+
+
+def with_measured_cache(memory: DeviceMemory, measured: MeasuredCache) -> DeviceMemory:
+    """The memory of a replica whose engine reported its KV tokens.
+
+    The engine counts them in sequences of full length (get_kv_cache_capacity in
+    vllm/v1/core/kv_cache_utils.py), so its cache has the bytes that so many sequences hold. It
+    started, so one of them has room.
+    """
+    length, groups = measured.settings.max_model_len, measured.of.layout.data
+    sequence_bytes, first_bytes = memory.sequence.held_bytes(length), memory.longest_sequence_bytes
+    held_bytes = measured.kv_tokens * sequence_bytes // (groups * length)
+    cache_bytes = max(held_bytes, first_bytes)
+    return replace(
+        memory,
+        kv_cache_bytes=cache_bytes,
+        kv_tokens=measured.kv_tokens,
+        max_sequences_at_full_length=groups * (1 + (cache_bytes - first_bytes) // sequence_bytes),
+        kv_source=measured.source,
+    )
 
 
 def make_calibration(settings: CalibrationSettings, catalog: Catalog) -> Calibration:
     """`settings` come from `load_calibration`, so the catalog knows their names."""
-    newest_last = sorted(settings.rows, key=lambda row: row.date)
-    return Calibration(replicas=tuple(_replicas(reversed(newest_last), catalog)))
+    replicas: list[MeasuredReplica] = []
+    caches: list[MeasuredCache] = []
+    oldest_first = sorted(settings.rows, key=lambda row: row.date)
+    for row in reversed(oldest_first):
+        subject, source, times = _subject(row, catalog), _source(row), row.serving or row.step_times
+        if times is not None:
+            replicas.append(MeasuredReplica(of=subject, measurement=times, source=source))
+        if row.memory is not None:
+            cache = MeasuredCache(
+                of=subject,
+                settings=row.memory.settings,
+                kv_tokens=row.memory.kv_tokens,
+                source=source,
+            )
+            caches.append(cache)
+    return Calibration(replicas=tuple(replicas), caches=tuple(caches))
 
 
-def _replicas(rows: Iterable[CalibrationRow], catalog: Catalog) -> Iterator[MeasuredReplica]:
-    for row in rows:
-        measurement = row.serving or row.step_times
-        if measurement is None:  # CalibrationRow refuses this
-            continue
-        yield MeasuredReplica(
-            architecture=catalog.models[row.model],
-            accelerator=None if row.accelerator is None else catalog.accelerators[row.accelerator],
-            layout=Layout(**row.layout.model_dump()),
-            precision=Precision(**row.precision.model_dump()),
-            measurement=measurement,
-            source=_source(row),
-        )
+def _subject(row: CalibrationRow, catalog: Catalog) -> Subject:
+    return Subject(
+        layout=Layout(**row.layout.model_dump()),
+        precision=Precision(**row.precision.model_dump()),
+        architecture=catalog.models[row.model],
+        accelerator=None if row.accelerator is None else catalog.accelerators[row.accelerator],
+    )
 
 
 def _source(row: CalibrationRow) -> str:

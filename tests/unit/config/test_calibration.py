@@ -34,6 +34,16 @@ STEP_TIMES = {
     "sequence_ms": 0.008,
     "context_token_ms": 0.00004,
 }
+MEMORY = {
+    "kv_tokens": 436_206,
+    "device_used_bytes": 76 * 2**30,
+    "settings": {
+        "max_model_len": 8192,
+        "max_num_seqs": 64,
+        "gpu_memory_utilization": 0.9,
+        "engine_args": {"max_num_batched_tokens": 8192},
+    },
+}
 
 
 def _row(**changes: Any) -> dict[str, Any]:
@@ -68,8 +78,11 @@ def _problem(path: Path) -> str:
         _row(),
         _row(serving=None, step_times=STEP_TIMES),
         _row(accelerator=None, layout=None, precision=None),
+        _row(memory=MEMORY, device="NVIDIA H100 80GB HBM3"),
+        _row(serving=None, memory=MEMORY),
+        _row(serving=None, step_times=STEP_TIMES, memory=MEMORY),
     ],
-    ids=["serving", "step times", "processors"],
+    ids=["serving", "step times", "processors", "memory too", "memory alone", "memory and steps"],
 )
 def test_a_valid_row_passes_the_reader_and_the_schema(tmp_path: Path, row: Any) -> None:
     validate({"schema_version": 1, "rows": [row]}, "calibration")
@@ -86,7 +99,10 @@ def test_json_is_read_as_well(tmp_path: Path) -> None:
     ("row", "key", "message"),
     [
         (_row(step_times=STEP_TIMES), "rows.0", "either `serving` or `step_times`"),
-        (_row(serving=None), "rows.0", "either `serving` or `step_times`"),
+        (_row(serving=None), "rows.0", "either `serving` or `step_times`, or `memory`"),
+        (_row(memory=MEMORY | {"kv_tokens": 0}), "rows.0.memory.kv_tokens", "at least 1"),
+        (_row(memory=MEMORY | {"settings": {}}), "memory.settings.max_model_len", "is required"),
+        (_row(memory=MEMORY | {"tokens": 1}), "rows.0.memory.tokens", "unknown key"),
         (_row(serving=SERVING | {"ttft_ms": -1}), "rows.0.serving.ttft_ms", "more than 0"),
         (_row(versions={}), "rows.0.versions", "must not be empty"),
         (_row(date="yesterday"), "rows.0.date", "a date such as 2026-11-21 (found"),
@@ -175,3 +191,24 @@ def test_nothing_is_found_for_what_was_not_measured(tmp_path: Path) -> None:
             layout=Layout(tensor=2),
             precision=precision,
         )
+
+
+def test_times_and_caches_are_looked_up_apart(tmp_path: Path) -> None:
+    """A newer row without times does not hide older times, nor the other way round."""
+    rows = [
+        _row(date="2026-11-20", machine="timed"),
+        _row(date="2026-11-21", machine="counted", serving=None, memory=MEMORY),
+        _row(date="2026-11-22", machine="timed again"),
+    ]
+    calibration = make_calibration(load_calibration(_write(tmp_path, *rows), CATALOG), CATALOG)
+    (cache,) = calibration.caches
+    times = calibration.find(
+        cache.of.architecture,
+        cache.of.accelerator,
+        layout=cache.of.layout,
+        precision=cache.of.precision,
+    )
+    assert times is not None
+    assert "on timed again:" in times.source
+    assert calibration.find_cache(cache.of, cache.settings) == cache
+    assert "on counted:" in cache.source

@@ -51,7 +51,7 @@ def every_option(
         for supply in supplies
         if not _unserved(demand, supply)
         for layout in _layouts(demand, supply)
-        if isinstance(memory := replica_memory(demand, supply, layout), DeviceMemory)
+        if isinstance(memory := replica_memory(demand, supply, layout, calibration), DeviceMemory)
     ]
 
 
@@ -81,7 +81,7 @@ def _best_option(
     for layout in _layouts(demand, supply):  # the smallest first
         if best is not None and _beats_any_of(best, layout):
             break
-        memory = replica_memory(demand, supply, layout)
+        memory = replica_memory(demand, supply, layout, calibration)
         if isinstance(memory, DeviceMemory):
             option = make_option(
                 demand, supply, layout, memory, detection_s=detection_s, calibration=calibration

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from slipway.config.calibration import CacheSettings
 from slipway.config.catalog import Architecture
 from slipway.config.errors import Problem
 from slipway.config.load import DeclaredLoad, Load, declared_load
@@ -31,6 +32,7 @@ class Demand:
     max_model_len: int
     max_num_seqs: int
     memory: MemorySettings
+    cache: CacheSettings
     load: Load | None
     goal: LatencyGoal
     min_replicas: int
@@ -60,6 +62,7 @@ def plan_demand(
         layout=stated_layout(model),
         precision=asked.precision,
         memory=asked.memory,
+        cache=_cache(model, architecture, utilization=asked.memory.utilization),
     )
 
 
@@ -85,6 +88,7 @@ def plan_processor_demand(
         layout=Layout(),
         precision=engine_of(model).processor_precision(model),
         memory=MemorySettings(),
+        cache=_cache(model, architecture, size_bytes=model.settings.engine.kv_cache),
     )
 
 
@@ -98,6 +102,7 @@ def _demand(
     layout: Layout | None,
     precision: Precision,
     memory: MemorySettings,
+    cache: CacheSettings,
 ) -> Demand | list[Problem]:
     settings, engine = model.settings, model.settings.engine
     max_model_len = engine.max_model_len or architecture.context
@@ -114,12 +119,31 @@ def _demand(
         max_model_len=max_model_len,
         max_num_seqs=engine.max_num_seqs,
         memory=memory,
+        cache=cache,
         load=load,
         goal=LatencyGoal(
             ttft_p95_ms=settings.slo.ttft_p95_ms, tpot_p95_ms=settings.slo.tpot_p95_ms
         ),
         min_replicas=deployment.replicas.min,
         max_replicas=deployment.replicas.max,
+    )
+
+
+def _cache(
+    model: Model,
+    architecture: Architecture,
+    *,
+    utilization: float | None = None,
+    size_bytes: int | None = None,
+) -> CacheSettings:
+    """As a replica of the model is started (its engine's document has the same values)."""
+    engine = model.settings.engine
+    return CacheSettings(
+        max_model_len=engine.max_model_len or architecture.context,
+        max_num_seqs=engine.max_num_seqs,
+        gpu_memory_utilization=utilization,
+        kv_cache_bytes=size_bytes,
+        engine_args=engine.engine_args,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slipway.plan.figures import DeviceMemory, Layout
+from slipway.planner.calibration import Calibration, Subject, with_measured_cache
 from slipway.planner.engines.adapter import AcceleratorReplica
 from slipway.planner.supply.supply import Supply
 from slipway.planner.units import GIB
@@ -15,11 +16,11 @@ from .demand import Demand
 
 
 def replica_memory(
-    demand: Demand, supply: Supply, layout: Layout
+    demand: Demand, supply: Supply, layout: Layout, calibration: Calibration | None = None
 ) -> DeviceMemory | tuple[str, ...]:
     """The memory of each device, where it fits or may fit, or every reason why the pool cannot hold
     the replica."""
-    memory = asked_memory(demand, supply, layout)
+    memory = asked_memory(demand, supply, layout, calibration)
     reasons = memory if isinstance(memory, tuple) else ()
     reasons = (*reasons, *_not_bare(demand, supply), *_too_few_devices(demand, supply, layout))
     if reasons or isinstance(memory, tuple):
@@ -29,9 +30,11 @@ def replica_memory(
     return memory
 
 
-def asked_memory(demand: Demand, supply: Supply, layout: Layout) -> DeviceMemory | tuple[str, ...]:
+def asked_memory(
+    demand: Demand, supply: Supply, layout: Layout, calibration: Calibration | None = None
+) -> DeviceMemory | tuple[str, ...]:
     """The memory that the replica asks of each device, whether it fits or not, or every reason why
-    the engine does not run it."""
+    the engine does not run it. A KV cache that was measured overrides what the estimate leaves."""
     replica = AcceleratorReplica(
         architecture=demand.architecture,
         accelerator_name=supply.accelerator_name,
@@ -43,7 +46,28 @@ def asked_memory(demand: Demand, supply: Supply, layout: Layout) -> DeviceMemory
         max_num_seqs=demand.max_num_seqs,
         memory=demand.memory,
     )
-    return demand.engine.replica_problems(replica) or demand.engine.device_memory(replica)
+    if problems := demand.engine.replica_problems(replica):
+        return problems
+    memory = demand.engine.device_memory(replica)
+    return memory if calibration is None else measured(memory, demand, supply, layout, calibration)
+
+
+def measured(
+    memory: DeviceMemory,
+    demand: Demand,
+    supply: Supply,
+    layout: Layout,
+    calibration: Calibration,
+) -> DeviceMemory:
+    """The memory with the KV cache that was measured of such a replica, if any."""
+    subject = Subject(
+        layout=layout,
+        precision=demand.precision,
+        architecture=demand.architecture,
+        accelerator=supply.accelerator,
+    )
+    found = calibration.find_cache(subject, demand.cache)
+    return memory if found is None else with_measured_cache(memory, found)
 
 
 def _why_not(demand: Demand, supply: Supply, memory: DeviceMemory) -> str:

@@ -8,7 +8,7 @@ from slipway.config.document import Origin
 from slipway.config.errors import Problem
 from slipway.config.load import Load
 from slipway.config.model import Model
-from slipway.plan.figures import Cost, Figure, Layout, ServingEstimate
+from slipway.plan.figures import Cost, DeviceMemory, Figure, Layout, ServingEstimate
 from slipway.planner.calibration import Calibration
 from slipway.planner.engines.adapter import ProcessorReplica, Served
 from slipway.planner.engines.registry import engine_of
@@ -19,6 +19,7 @@ from slipway.planner.wording import counted
 
 from .cost import make_cost, output_tokens_per_s
 from .demand import Demand
+from .feasibility import measured
 from .option import Option, load_shape, meets_goal
 from .packing import needs
 from .placed import Placed, in_use
@@ -35,14 +36,15 @@ def processor_option(
     """The option on processors: with times, and replicas for the load, only where they were
     measured."""
     start = engine_of(model).processor_start(model)
-    serving = _measured(demand, replica, calibration)
+    memory = measured(replica.memory, demand, supply, Layout(), calibration)
+    serving = _serving(demand, memory, calibration)
     needed = _needed(demand, serving, start.total_s.value)
     replicas = min(max(round(needed.value), demand.min_replicas), demand.max_replicas)
     return Option(
         demand=demand,
         supply=supply,
         layout=Layout(),
-        memory=replica.memory,
+        memory=memory,
         serving=serving,
         replicas_needed=needed,
         replicas=replicas,
@@ -55,13 +57,13 @@ def processor_option(
     )
 
 
-def _measured(
-    demand: Demand, replica: ProcessorReplica, calibration: Calibration
+def _serving(
+    demand: Demand, memory: DeviceMemory, calibration: Calibration
 ) -> ServingEstimate | None:
     """One replica of the minimum under its share of the load; None if it was never measured."""
     load, precision = demand.load, demand.precision
-    measured = calibration.find(demand.architecture, None, layout=Layout(), precision=precision)
-    if load is None or measured is None:
+    found = calibration.find(demand.architecture, None, layout=Layout(), precision=precision)
+    if load is None or found is None:
         return None
     return demand.engine.latency.serving_estimate(
         Served(
@@ -71,7 +73,7 @@ def _measured(
             precision=precision,
             load=load_shape(load, demand.min_replicas),
             goal=demand.goal,
-            memory=replica.memory,
+            memory=memory,
             max_num_seqs=demand.max_num_seqs,
             calibration=calibration,
         )

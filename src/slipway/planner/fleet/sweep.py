@@ -198,7 +198,7 @@ def _option(
 ) -> Option | tuple[str, ...]:
     """The option for such a replica, or why it is impossible."""
     demand = replace(asked, layout=layout)
-    memory = replica_memory(demand, supply, layout)
+    memory = replica_memory(demand, supply, layout, calibration)
     if isinstance(memory, tuple):
         return memory
 

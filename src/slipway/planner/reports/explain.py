@@ -99,13 +99,27 @@ def _memory(
             yield Line(
                 quantity=f"  - {name}", arithmetic="", result=_gib(size), source=sources.engine
             )
-    yield Line(
-        quantity="  = KV cache",
-        arithmetic=f"what is left, ± {_gib(memory.error_bytes)}",
-        result=_gib(memory.kv_cache_bytes),
-        source=sources.kv_cache,
-    )
+    yield _kv_cache(memory, sources.kv_cache)
     yield from _cache(model, architecture, sources.sequences)
+
+
+def _kv_cache(memory: DeviceMemory, source: str) -> Line:
+    """What is left of a device, or what a replica was measured to have."""
+    if not memory.kv_source:
+        return Line(
+            quantity="  = KV cache",
+            arithmetic=f"what is left, ± {_gib(memory.error_bytes)}",
+            result=_gib(memory.kv_cache_bytes),
+            source=source,
+        )
+    parts = memory.weights_bytes + sum(size for _, size in _engine_parts(memory))
+    return Line(
+        quantity="  = KV cache",
+        arithmetic=f"of the measured tokens; computed, {_gib(memory.usable_bytes - parts)}",
+        result=_gib(memory.kv_cache_bytes),
+        source=memory.kv_source,
+        basis="measured",
+    )
 
 
 def _cache(model: ModelWithoutJobs, architecture: Architecture, blocks: str) -> Iterator[Line]:
@@ -122,9 +136,12 @@ def _cache(model: ModelWithoutJobs, architecture: Architecture, blocks: str) -> 
         share = f"{memory.kv_bytes_per_token:,} B"
     yield Line(
         quantity="KV tokens of a replica",
-        arithmetic=f"{memory.kv_cache_bytes:,} B / {share}{groups}",
+        arithmetic="as the engine reports them"
+        if memory.kv_source
+        else f"{memory.kv_cache_bytes:,} B / {share}{groups}",
         result=f"{memory.kv_tokens:,}",
-        source="arithmetic",
+        source=memory.kv_source or "arithmetic",
+        basis="measured" if memory.kv_source else None,
     )
     load = model.load
     length = round(load.input_tokens + load.output_tokens) if load else longest

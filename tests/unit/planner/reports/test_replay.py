@@ -16,7 +16,7 @@ from slipway.config.what_if import parse_change
 from slipway.inputs import load_inputs
 from slipway.plan.figures import Layout, Precision
 from slipway.plan.platform import JsonObject
-from slipway.planner.calibration import Calibration, MeasuredReplica
+from slipway.planner.calibration import Calibration, MeasuredReplica, Subject
 from slipway.planner.engines.adapter import Operation
 from slipway.planner.engines.vllm.latency.roofline import decode, machine, pass_ms, prefill
 from slipway.planner.engines.vllm.latency.step_times import step_times
@@ -75,10 +75,12 @@ def test_the_constants_give_the_rooflines_times_where_they_were_taken() -> None:
 def test_measured_constants_override_the_rooflines() -> None:
     measured = StepTimes(base_ms=1, prefill_token_ms=2, sequence_ms=3, context_token_ms=4)
     row = MeasuredReplica(
-        architecture=LLAMA,
-        accelerator=H100.accelerator,
-        layout=Layout(),
-        precision=Precision(),
+        of=Subject(
+            architecture=LLAMA,
+            accelerator=H100.accelerator,
+            layout=Layout(),
+            precision=Precision(),
+        ),
         measurement=measured,
         source="measured here",
     )
