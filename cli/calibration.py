@@ -7,19 +7,25 @@ import datetime
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import yaml
 
 from cli.errors import CliError
 from slipway.config.artifacts import REQUIREMENTS
-from slipway.config.calibration import CalibrationRow, CalibrationSettings, ServingMeasurement
+from slipway.config.calibration import (
+    CacheSettings,
+    CalibrationRow,
+    CalibrationSettings,
+    MemoryMeasurement,
+    ServingMeasurement,
+)
 from slipway.config.files import calibration_file
 from slipway.inputs import PlanInputs
 from slipway.plan.platform import ModelPlan, PlatformPlan
 from slipway.planner.engines.registry import engine_of
-from slipway.planner.reports.comparison import Measured
+from slipway.planner.reports.comparison import Measured, MeasuredDevices
 
 KIB = 1024
 
@@ -27,21 +33,25 @@ KIB = 1024
 def calibrate(
     inputs: PlanInputs, plan: PlatformPlan, measured: Mapping[str, Measured], root: Path
 ) -> tuple[Path, tuple[CalibrationRow, ...]]:
-    """Adds a row for each real engine that served requests; returns the file and the new rows.
+    """Adds a row for each real engine that served requests or told its KV cache; returns the file
+    and the new rows.
 
-    Simulated engines are left out. CliError when there is nothing to keep.
+    Simulated engines are left out. CliError when there is nothing to keep, or when it is not what
+    is planned that runs.
     """
-    versions = _engine_versions(root)
-    rows = tuple(
-        _row(model, measured[model.name], versions)
+    models = [
+        model
         for model in plan.models
-        if not _is_simulated(inputs, model) and _served(measured[model.name])
-    )
-    if not rows:
+        if not _is_simulated(inputs, model) and _is_measured(measured[model.name])
+    ]
+    if not models:
         raise CliError(
-            "no real engine served a request in this time window, so there is nothing to keep",
+            "no real engine served a request in this time window, and none told its KV cache, so"
+            " there is nothing to keep",
             fix="send a steady load, then run the same command with a --window inside it",
         )
+    _refuse_others(models, measured, inputs.environment.name)
+    rows = tuple(_row(model, measured[model.name], root) for model in models)
     kept = () if inputs.calibration is None else inputs.calibration.rows
     settings = CalibrationSettings(schema_version=1, rows=(*kept, *rows))
     path = calibration_file(root, inputs.environment.name)
@@ -53,36 +63,76 @@ def calibrate(
     return path, rows
 
 
-def _row(model: ModelPlan, seen: Measured, versions: Mapping[str, str]) -> CalibrationRow:
-    replicas = max(1, seen.replicas)
+def _refuse_others(
+    models: Iterable[ModelPlan], measured: Mapping[str, Measured], environment: str
+) -> None:
+    """A row says what a layout, a precision and settings do, which are those of the plan. CliError
+    if replicas of another spec run, or if it is not known which do."""
+    for model in models:
+        jobs, planned = measured[model.name].jobs, model.stable.job_id
+        if jobs != (planned,):
+            raise CliError(
+                f"{model.name} is planned as {planned}, but what runs is"
+                f" {' and '.join(jobs) or 'not known'}: what was measured is not of this plan",
+                fix=f"slipway up -s {environment}, then send a steady load and run the same"
+                " command again",
+            )
+
+
+def _row(model: ModelPlan, seen: Measured, root: Path) -> CalibrationRow:
+    devices = seen.devices
+    names = ", ".join(devices.models) if devices else ""
     return CalibrationRow.model_validate(
         {
             "model": model.architecture,
             "accelerator": model.accelerator or None,
             "layout": dataclasses.asdict(model.layout),
             "precision": dataclasses.asdict(model.precision),
-            "machine": model.instance or _this_machine(),
+            "machine": model.instance or names or _this_machine(),
+            "device": names or None,
             "date": datetime.datetime.now(tz=datetime.UTC).date(),
-            "versions": versions,
-            "serving": ServingMeasurement(
-                requests_per_s=_rounded(seen.requests_per_s / replicas),
-                input_tokens=_rounded(seen.input_tokens),
-                output_tokens=_rounded(seen.output_tokens),
-                ttft_ms=_rounded(seen.ttft_ms),
-                tpot_ms=_rounded(seen.tpot_ms),
-            ),
+            "versions": _engine_versions(model, root)
+            | ({"driver": ", ".join(devices.drivers)} if devices else {}),
+            "serving": _serving(seen) if _served(seen) else None,
+            "memory": None if seen.kv_tokens is None else _memory(model, seen.kv_tokens, devices),
         }
     )
 
 
-def _engine_versions(root: Path) -> dict[str, str]:
+def _serving(seen: Measured) -> ServingMeasurement:
+    return ServingMeasurement(
+        requests_per_s=_rounded(seen.requests_per_s / max(1, seen.replicas)),
+        input_tokens=_rounded(seen.input_tokens),
+        output_tokens=_rounded(seen.output_tokens),
+        ttft_ms=_rounded(seen.ttft_ms),
+        tpot_ms=_rounded(seen.tpot_ms),
+    )
+
+
+def _memory(model: ModelPlan, kv_tokens: int, devices: MeasuredDevices | None) -> MemoryMeasurement:
+    """With the arguments with which the replicas were started."""
+    engine = model.replica.document["engine"]
+    settings = {key: engine[key] for key in CacheSettings.model_fields if key in engine}
+    return MemoryMeasurement(
+        kv_tokens=kv_tokens,
+        device_used_bytes=devices.used_bytes if devices else None,
+        settings=CacheSettings.model_validate(settings),
+    )
+
+
+def _engine_versions(model: ModelPlan, root: Path) -> dict[str, str]:
     """The engine's pin: its package has different names for CPUs and for accelerators."""
-    pins = re.findall(r"^(vllm[a-z-]*)==(\S+)", (root / REQUIREMENTS["vllm"]).read_text(), re.M)
-    return dict(pins)
+    environment = model.replica.environments["vllm"].rpartition("-")[0]
+    pins = (root / REQUIREMENTS[environment]).read_text()
+    return dict(re.findall(r"^(vllm[a-z-]*)==(\S+)", pins, re.M))
 
 
 def _is_simulated(inputs: PlanInputs, model: ModelPlan) -> bool:
     return engine_of(inputs.models[model.name]).simulated
+
+
+def _is_measured(seen: Measured) -> bool:
+    return _served(seen) or seen.kv_tokens is not None
 
 
 def _served(seen: Measured) -> bool:

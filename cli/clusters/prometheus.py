@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import httpx
@@ -42,8 +43,16 @@ def targets(applied: Applied) -> list[Target]:
     return sorted(found, key=lambda target: (target.service, target.address))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """One series now."""
+
+    labels: Mapping[str, str]
+    value: float
+
+
 class Prometheus:
-    """Instant queries with one number as the result."""
+    """Instant queries."""
 
     def __init__(self, applied: Applied) -> None:
         self._client = httpx.Client(
@@ -60,8 +69,15 @@ class Prometheus:
         self._client.close()
 
     def number(self, query: str) -> float | None:
-        """None if there is no series or its value is not a number. Raises httpx.HTTPError."""
+        """The result's only number: None if there is no series or its value is not a number.
+        Raises httpx.HTTPError."""
+        found = self.series(query)
+        return None if not found or math.isnan(found[0].value) else found[0].value
+
+    def series(self, query: str) -> list[Series]:
+        """Raises httpx.HTTPError."""
         response = self._client.get("/api/v1/query", params={"query": query})
-        found = response.raise_for_status().json()["data"]["result"]
-        value = float(found[0]["value"][1]) if found else math.nan
-        return None if math.isnan(value) else value
+        return [
+            Series(labels=found["metric"], value=float(found["value"][1]))
+            for found in response.raise_for_status().json()["data"]["result"]
+        ]

@@ -11,7 +11,7 @@ from cli.environment import Environment
 from cli.lifecycle.registry import lifecycle_of
 from cli.views.comparison_table import comparison_document, comparison_table
 from slipway.inputs import PlanInputs
-from slipway.planner.reports.comparison import compare
+from slipway.planner.reports.comparison import compare, compare_names
 from stacks.planning import make_plan
 
 
@@ -28,12 +28,15 @@ def show(
     environment does not answer."""
     promised = make_plan(inputs, today=today)
     with lifecycle_of(environment).asked() as applied:
-        measured = ask(applied, inputs, window_s=window_s)
-    rows = compare(promised, measured)
+        measured = ask(environment, applied, inputs, window_s=window_s)
+    rows, names = compare(promised, measured), compare_names(promised, measured)
     if json:
-        write_json(comparison_document(rows, measured))
+        write_json(comparison_document(rows, names, measured))
     else:
-        print_tables(comparison_table(rows, window_s=window_s))
+        print_tables(comparison_table(rows, names, window_s=window_s))
     if keep:
         path, kept = calibrate(inputs, promised, measured, environment.checkout)
         say(f"{len(kept)} measured rows kept in {path.relative_to(environment.checkout)}")
+        for row in kept:
+            if row.serving is None:
+                say(f"{row.model}: only its KV cache; a steady load would give its times, too")

@@ -49,7 +49,7 @@ class Engine:
         self.replica = replica
         self.profile = profile
         self.scheduler = Scheduler(_limits(settings, profile))
-        self.metrics = EngineMetrics(replica.model, self.scheduler)
+        self.metrics = EngineMetrics(replica.model, self.scheduler, settings.max_model_len)
         self.faults = settings.faults
         self._loaded = False
         self._error_debt = 0.0

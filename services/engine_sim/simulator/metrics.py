@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from simulator.core.scheduler import Scheduler
+from simulator.core.scheduler import Limits, Scheduler
 
 Family = CounterMetricFamily | GaugeMetricFamily
 
@@ -33,9 +33,13 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 class EngineMetrics:
     """Everything is zero, not absent, before the first request."""
 
-    def __init__(self, model: str, scheduler: Scheduler) -> None:
+    def __init__(self, model: str, scheduler: Scheduler, max_model_len: int) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(_SchedulerCollector(model, scheduler))
+        cache = _cache_config(scheduler.limits, max_model_len)
+        Gauge(
+            "vllm:cache_config_info", "The KV cache.", tuple(cache), registry=self.registry
+        ).labels(**cache).set(1)
         labels = {"model_name": model, "engine": "0"}
 
         def histogram(name: str, text: str, bounds: tuple[float, ...]) -> Histogram:
@@ -75,6 +79,20 @@ class EngineMetrics:
     def between_tokens(self, seconds: float) -> None:
         self.inter_token_latency.observe(seconds)
         self.time_per_output_token.observe(seconds)
+
+
+def _cache_config(limits: Limits, max_model_len: int) -> dict[str, str]:
+    """The labels that are known here of vLLM's, which has all of its CacheConfig and no name of the
+    model. Tokens and concurrency are in sequences of full length, as get_kv_cache_capacity in
+    vllm/v1/core/kv_cache_utils.py counts them."""
+    concurrency = limits.kv_blocks / -(-max_model_len // limits.block_size)
+    return {
+        "block_size": str(limits.block_size),
+        "num_gpu_blocks": str(limits.kv_blocks),
+        "kv_cache_size_tokens": str(int(concurrency * max_model_len)),
+        "kv_cache_max_concurrency": str(concurrency),
+        "engine": "0",
+    }
 
 
 class _SchedulerCollector(Collector):

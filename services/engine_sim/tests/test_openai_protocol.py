@@ -11,6 +11,7 @@ import pytest
 from engine_sim_process import SimProcess
 from hang import HANG_S
 from openai.types.chat import ChatCompletionMessageParam
+from prometheus_client.parser import text_string_to_metric_families
 from simulator.text import answer
 
 
@@ -175,3 +176,18 @@ async def test_metrics_count_what_was_served(
     assert grown["vllm:e2e_request_latency_seconds_count"] == 1
     for gauge in ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc"):
         assert after[f"vllm:{gauge}"] == 0
+
+
+def test_the_size_of_the_kv_cache_is_told_in_labels(replica: SimProcess) -> None:
+    """As vLLM does, which has more labels."""
+    _, text = replica.call(replica.openai + "/metrics")
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    (sample,) = families["vllm:cache_config_info"].samples
+    assert sample.value == 1
+    assert sample.labels == {
+        "block_size": "16",
+        "num_gpu_blocks": "4096",
+        "kv_cache_size_tokens": "65536",
+        "kv_cache_max_concurrency": "16.0",
+        "engine": "0",
+    }

@@ -94,6 +94,14 @@ class AcceleratorReplica:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InfoLabel:
+    """A whole number that an engine reports as a label of a metric, whose value is always 1."""
+
+    metric: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineMetrics:
     """Names of the metrics that an engine reports to Prometheus; histograms are in seconds."""
 
@@ -102,6 +110,8 @@ class EngineMetrics:
     output_tokens: str  # counter
     running: str  # gauge: sequences in the batch
     kv_cache_usage: str  # gauge, 0 to 1
+    # Tokens of one data-parallel engine's KV cache; each engine of a replica has a label `engine`.
+    kv_tokens: InfoLabel
     ttft: str  # histogram
     tpot: str  # histogram
 

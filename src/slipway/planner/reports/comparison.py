@@ -6,8 +6,18 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from slipway.plan.figures import Figure
+from slipway.plan.figures import Basis, Figure
 from slipway.plan.platform import ModelPlan, PlatformPlan
+from slipway.planner.units import GIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredDevices:
+    """The accelerators of a model's replicas, as their driver tells it."""
+
+    models: tuple[str, ...]
+    drivers: tuple[str, ...]  # versions
+    used_bytes: int | None  # memory in use on the fullest, now; None where it is not told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,11 +25,14 @@ class Measured:
     """Measurements of a running model over a time window; None where it served nothing."""
 
     window_s: int
+    jobs: tuple[str, ...]  # IDs of the jobs whose replicas run
     replicas: int
     requests_per_s: float
     output_tokens_per_s: float
     concurrency: float  # sequences running in one replica, mean over the window
     kv_cache_usage: float | None  # 0 to 1, mean over the replicas
+    kv_tokens: int | None  # of the replica that has the fewest, now
+    devices: MeasuredDevices | None  # None on processors, and where nothing is known of them
     input_tokens: float | None  # of the mean request
     output_tokens: float | None
     ttft_ms: float | None  # means, as a plan promises them
@@ -56,9 +69,44 @@ class Comparison:
         return self.low <= self.measured <= self.high
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedName:
+    """What a model should run on, and what its replicas run on; "" where it is not known."""
+
+    model: str
+    quantity: str
+    promised: str
+    measured: str
+
+
 def compare(plan: PlatformPlan, measured: Mapping[str, Measured]) -> tuple[Comparison, ...]:
     """Every model in the plan's order; values that were not measured stay empty."""
     return tuple(row for model in plan.models for row in _rows(model, measured.get(model.name)))
+
+
+def compare_names(plan: PlatformPlan, measured: Mapping[str, Measured]) -> tuple[ComparedName, ...]:
+    """The devices of every model on accelerators, in the plan's order."""
+    return tuple(
+        name
+        for model in plan.models
+        if model.accelerator
+        for name in _names(model, measured.get(model.name))
+    )
+
+
+def _names(model: ModelPlan, seen: Measured | None) -> Iterator[ComparedName]:
+    devices = None if seen is None else seen.devices
+    least = model.replica.driver
+    for quantity, promised, found in (
+        ("device", model.accelerator, devices and devices.models),
+        ("driver", f"at least {least}" if least else "", devices and devices.drivers),
+    ):
+        yield ComparedName(
+            model=model.name,
+            quantity=quantity,
+            promised=promised,
+            measured=", ".join(found or ()),
+        )
 
 
 def _rows(model: ModelPlan, seen: Measured | None) -> Iterator[Comparison]:
@@ -73,6 +121,7 @@ def _rows(model: ModelPlan, seen: Measured | None) -> Iterator[Comparison]:
         basis=model.replicas_needed.basis,
     )
     yield from _serving(model, seen)
+    yield _kv_tokens(model, seen)
     yield Comparison(
         model=model.name,
         quantity="KV cache in use",
@@ -81,6 +130,8 @@ def _rows(model: ModelPlan, seen: Measured | None) -> Iterator[Comparison]:
         measured=None if seen is None or seen.kv_cache_usage is None else 100 * seen.kv_cache_usage,
         basis="exact",
     )
+    if model.accelerator:
+        yield _device_memory(model, seen)
     yield _of_figure(model, "cost", "USD/h", model.cost.usd_per_hour, _cost_now(model, seen))
 
 
@@ -112,6 +163,46 @@ def _of_figure(
         return row
     return dataclasses.replace(
         row, promised=promise.value, low=promise.low, high=promise.high, basis=promise.basis
+    )
+
+
+def _kv_tokens(model: ModelPlan, seen: Measured | None) -> Comparison:
+    """As far from the promise as the estimate's errors allow."""
+    memory = model.memory
+    cache, error = memory.kv_cache_bytes, memory.error_bytes
+    row = Comparison(
+        model=model.name,
+        quantity="KV tokens of a replica",
+        unit="tokens",
+        promised=memory.kv_tokens,
+        measured=None if seen is None else seen.kv_tokens,
+        basis=_kv_basis(model),
+    )
+    if not error or cache <= 0:
+        return row
+    low, high = (memory.kv_tokens * max(0, cache + by) / cache for by in (-error, error))
+    return dataclasses.replace(row, low=low, high=high)
+
+
+def _kv_basis(model: ModelPlan) -> Basis:
+    """On processors the size of the cache is stated."""
+    if model.memory.kv_source:
+        return "measured"
+    return "estimate" if model.accelerator else "exact"
+
+
+def _device_memory(model: ModelPlan, seen: Measured | None) -> Comparison:
+    """The engine may use so much, and fills it with its KV cache. The driver also counts its own
+    context and what other programs have."""
+    devices = None if seen is None else seen.devices
+    used = None if devices is None else devices.used_bytes
+    return Comparison(
+        model=model.name,
+        quantity="memory in use on a device",
+        unit="GiB",
+        promised=model.memory.usable_bytes / GIB,
+        measured=None if used is None else used / GIB,
+        basis="declared",
     )
 
 

@@ -26,7 +26,7 @@ from cli.views.tables import divided
 from slipway.inputs import PlanInputs, load_inputs
 from slipway.plan.figures import Layout
 from slipway.plan.platform import PlatformPlan
-from slipway.planner.reports.comparison import Comparison
+from slipway.planner.reports.comparison import ComparedName, Comparison
 from slipway.planner.reports.differences import differences, new_warnings
 from slipway.planner.reports.explain import Line, explain
 from slipway.planner.verdict import Verdict
@@ -232,5 +232,15 @@ def test_a_comparison_divides_no_word_and_cuts_no_number(width: int) -> None:
         )
         for name, unit in quantities.items()
     ]
-    told = words(shown(comparison_table(rows, window_s=600), width))
-    assert {"llama-3-3-70b-instruct", "9e+04", "1.235e+04", "tokens/s", "0.14", "ratio"} <= told
+    names = [
+        ComparedName(
+            model="llama-3-3-70b-instruct",
+            quantity="device",
+            promised="H100-80",
+            measured="NVIDIA H100 80GB HBM3",
+        )
+    ]
+    text = shown(comparison_table(rows, names, window_s=600), width)
+    expected = {"llama-3-3-70b-instruct", "90,000", "12,346", "tokens/s", "0.14", "ratio"}
+    assert expected <= words(text)
+    assert "H100-80  NVIDIA H100 80GB HBM3" in text
