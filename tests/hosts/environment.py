@@ -44,6 +44,11 @@ class Checkout:
     def settings(self) -> Path:
         return self.folder / f"Pulumi.{NAME}.yaml"
 
+    @property
+    def operator(self) -> Path:
+        """The folder of the operator's certificate."""
+        return self.folder / ".slipway/access" / NAME / "operator"
+
     def put_workers(self, **workers: str) -> None:
         """Name -> address of the hosts in the pool of the model."""
         document = yaml.safe_load(self.settings.read_text())
@@ -81,9 +86,9 @@ class Checkout:
             f"X-{system.title()}-Token": (access / "tokens" / system).read_text()
             for system in ("consul", "nomad")
         }
-        operator = certificates.platform(access / "operator")
+        verified = certificates.platform(self.operator)
         answer = httpx.request(
-            method, url, headers=tokens, verify=operator, timeout=HANG_S, json=body
+            method, url, headers=tokens, verify=verified, timeout=HANG_S, json=body
         )
         return answer.raise_for_status()
 

@@ -5,9 +5,11 @@ The host has no device: a library and a program in place of NVIDIA's answer from
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,13 @@ import jsonschema
 import pytest
 from tenacity import Retrying, retry_if_not_result, stop_after_delay, wait_fixed
 
+from cli.applied import from_document
+from cli.clusters.measured import measure
+from slipway.planner.engines.vllm.metrics import METRICS
+from slipway.planner.reports.comparison import MeasuredDevices
 from tests.hosts.bed import NETWORK, Bed, Host
 from tests.hosts.environment import Checkout, environment, listed
+from tests.unit.cli.documents import plan_document
 from tests.waiting import HANG_S
 
 pytestmark = [pytest.mark.hosts, pytest.mark.soak]
@@ -72,6 +79,10 @@ def smi(name: str = "NVIDIA L40S", devices: int = DEVICES) -> str:
     return f"#!/bin/sh\n[ \"$1\" = -L ] && exit 0\nyes '{line}' | head -n {devices}\n"
 
 
+def used_mib(uuid: str) -> int:
+    return 40_000 + UUIDS.index(uuid)
+
+
 def table() -> str:
     lines = ["driver=580.95.05", f"count={DEVICES}"]
     for index, uuid in enumerate(UUIDS):
@@ -79,6 +90,7 @@ def table() -> str:
             f"{index}.uuid={uuid}",
             f"{index}.name=NVIDIA L40S",
             f"{index}.memory={46068 << 20}",
+            f"{index}.used={used_mib(uuid) << 20}",
             f"{index}.pci=0000:{0x10 + index:02x}:00",
             f"{index}.event_types={XID}",
             f"{index}.temperature=41",
@@ -164,6 +176,26 @@ def test_prometheus_has_the_figures_of_the_devices(platform: Checkout) -> None:
     assert {each["metric"]["node"] for each in found} == {"gpu-0"}
 
 
+def test_a_model_is_compared_by_the_figures_of_the_devices_that_nomad_gave_it(
+    platform: Checkout,
+) -> None:
+    """Two of four, which no other job has; no engine runs on them."""
+    applied = dataclasses.replace(
+        from_document(plan_document()), prometheus=PROMETHEUS, operator=platform.operator
+    )
+    with holding(platform, "model-chat-3f9c1a", devices=2):
+        own = eventually(lambda: taken(platform, "model-chat-3f9c1a"))
+        seen = measure(applied, {"chat": METRICS}, allocations(platform), window_s=60)["chat"]
+    assert len(own) == 2
+    assert seen.jobs == ("model-chat-3f9c1a",)
+    assert seen.devices == MeasuredDevices(
+        models=("NVIDIA L40S",),
+        drivers=("580.95.05",),
+        used_bytes=max(map(used_mib, own)) << 20,
+    )
+    assert (seen.replicas, seen.kv_tokens) == (0, None)
+
+
 def test_a_device_that_turns_bad_is_named_until_the_host_is_returned(
     platform: Checkout, gpu: Host
 ) -> None:
@@ -180,6 +212,17 @@ def test_a_device_that_turns_bad_is_named_until_the_host_is_returned(
 def test_the_job_that_moves_replicas_may_do_what_it_has_to(platform: Checkout, gpu: Host) -> None:
     """A replica of nobody's on the bad device: it moves to another one of the host."""
     platform.ask(f"{NOMAD}/v1/job/device-evacuation")
+    with holding(platform, "holder", devices=1):
+        (before,) = eventually(lambda: taken(platform, "holder"))
+        index = UUIDS.index(before)
+        gpu.ssh(f"echo '{index} {XID} 79' >> {FOLDER}/events")
+        others = frozenset(UUIDS) - {before}
+        eventually(lambda: (found := taken(platform, "holder")) and found <= others)
+
+
+@contextmanager
+def holding(platform: Checkout, job_id: str, *, devices: int) -> Iterator[None]:
+    """A job, which does nothing, has so many devices."""
     task = {
         "Name": "server",
         "Driver": "raw_exec",
@@ -187,11 +230,11 @@ def test_the_job_that_moves_replicas_may_do_what_it_has_to(platform: Checkout, g
         "Resources": {
             "CPU": 10,
             "MemoryMB": 10,
-            "Devices": [{"Name": "nvidia/gpu", "Count": 1}],
+            "Devices": [{"Name": "nvidia/gpu", "Count": devices}],
         },
     }
     job = {
-        "ID": "holder",
+        "ID": job_id,
         "Type": "service",
         "Datacenters": ["hosts"],
         "NodePool": "gpu",
@@ -199,22 +242,24 @@ def test_the_job_that_moves_replicas_may_do_what_it_has_to(platform: Checkout, g
         "TaskGroups": [{"Name": "replica", "Count": 1, "Tasks": [task]}],
     }
     platform.post_to(f"{NOMAD}/v1/jobs", {"Job": job})
-    before = eventually(lambda: taken(platform))
-    index = UUIDS.index(before)
-    gpu.ssh(f"echo '{index} {XID} 79' >> {FOLDER}/events")
-    after = eventually(lambda: (found := taken(platform)) and found != before and found)
-    assert after in UUIDS
-    platform.delete(f"{NOMAD}/v1/job/holder?purge=true")
+    try:
+        yield
+    finally:
+        platform.delete(f"{NOMAD}/v1/job/{job_id}?purge=true")
 
 
-def taken(platform: Checkout) -> str:
-    """The device of the running allocation; empty if there is none."""
-    for each in platform.ask(f"{NOMAD}/v1/allocations?resources=true"):
+def allocations(platform: Checkout) -> Any:
+    return platform.ask(f"{NOMAD}/v1/allocations?resources=true")
+
+
+def taken(platform: Checkout, job_id: str) -> frozenset[str]:
+    """The devices of the job's running allocation; none if there is none."""
+    for each in allocations(platform):
         if (each["JobID"], each["ClientStatus"], each["DesiredStatus"]) == (
-            "holder",
+            job_id,
             "running",
             "run",
         ):
-            (device,) = each["AllocatedResources"]["Tasks"]["server"]["Devices"]
-            return str(device["DeviceIDs"][0])
-    return ""
+            (group,) = each["AllocatedResources"]["Tasks"]["server"]["Devices"]
+            return frozenset(group["DeviceIDs"])
+    return frozenset()

@@ -113,12 +113,13 @@ def test_the_kv_tokens_of_an_estimate_may_be_off_by_its_error() -> None:
     plan = fleet()
     model = next(each for each in plan.models if each.name == promised(plan))
     row = rows_of(plan, model.name, SEEN)["KV tokens of a replica"]
-    assert (row.promised, row.basis) == (model.memory.kv_tokens, "estimate")
+    tokens = model.memory.kv_tokens
+    assert (row.promised, row.basis) == (tokens, "estimate")
     assert row.low is not None
     assert row.high is not None
-    assert row.high - row.promised == pytest.approx(row.promised - row.low)
+    assert row.high - tokens == pytest.approx(tokens - row.low)
     share = model.memory.error_bytes / model.memory.kv_cache_bytes
-    assert row.high == pytest.approx((1 + share) * row.promised)
+    assert row.high == pytest.approx((1 + share) * tokens)
 
 
 def test_the_kv_tokens_of_a_stated_cache_are_exact_and_there_is_no_device() -> None:
