@@ -1,12 +1,20 @@
 """Prepares a model's weights on a host. `python weights.py --document weights.json`."""
 
 import os
+import site
 import sys
 import traceback
+from pathlib import Path
+from sysconfig import get_python_version
 
 from preparation.main import main
 
+# In a container the image's Python runs this, beside the environment with the sources' clients.
+CLIENTS = os.environ.get("SLIPWAY_ENV_WEIGHTS", "")
+
 if __name__ == "__main__":
+    if CLIENTS:
+        site.addsitedir(str(Path(CLIENTS, f"lib/python{get_python_version()}/site-packages")))
     try:
         code = main()
     except SystemExit as ending:  # of a signal, or of --help

@@ -32,6 +32,7 @@ from vllm.entrypoints.launchers.cli_args import make_arg_parser
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 from replica.document import load_document
 from replica.engine import engine_command
+from replica.programs import of_environments
 from replica.settings import read_settings
 
 variables = {f"SLIPWAY_PORT_{name}": "8000" for name in ("OPENAI", "GRPC", "HTTP", "METRICS")}
@@ -41,7 +42,9 @@ parser, found = make_arg_parser(FlexibleArgumentParser()), {}
 for name, document in json.load(sys.stdin).items():
     file = Path(sys.argv[1]) / "replica.json"
     file.write_text(json.dumps(document))
-    command = engine_command(load_document(file), read_settings(variables))
+    command = engine_command(
+        load_document(file), read_settings(variables), of_environments(variables)
+    )
     words = command[command.index("--served-model-name"):]
     parsed = parser.parse_args(words)
     keys = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size",

@@ -56,11 +56,12 @@ def main() -> int:
 
 def _store() -> Path | None:
     """The pool's model store. It is never made here: without its disk, weights would fill another
-    one."""
+    one. In a container every folder of the host is a mount, so it must not be the disk of the
+    runtime folder, from which this file comes."""
     if not os.environ.get("SLIPWAY_STORE"):
         return None
     store = Path(os.environ["SLIPWAY_STORE"])
-    if not store.is_mount():
+    if not store.is_mount() or store.stat().st_dev == Path(__file__).stat().st_dev:
         raise MachineError(
             f"nothing is mounted at {store}, the pool's model_store",
             fix="mount its disk there (and list it in /etc/fstab)",

@@ -56,6 +56,13 @@ class Devices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """What the image in which the replica runs must have."""
+
+    vllm: str  # the version that the replica was planned with
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaDocument:
     model: str
     aliases: tuple[str, ...]
@@ -64,6 +71,7 @@ class ReplicaDocument:
     load_timeout_s: int
     drain_timeout_s: int
     devices: Devices | None  # None on processors, and in a document of version 2
+    container: Container | None = None  # None where it runs on the host itself
 
     @property
     def on_accelerators(self) -> bool:
@@ -107,6 +115,7 @@ def _document(content: Mapping[str, Any]) -> ReplicaDocument:
         load_timeout_s=_positive(content, "load_timeout_s"),
         drain_timeout_s=_positive(content, "drain_timeout_s"),
         devices=devices,
+        container=_container(content["container"]) if "container" in content else None,
     )
 
 
@@ -141,6 +150,10 @@ def _devices(content: Mapping[str, Any]) -> Devices:
     if vendor not in VISIBLE_DEVICES:
         raise InputError(f"devices.vendor: {vendor!r} is not one of {', '.join(VISIBLE_DEVICES)}")
     return Devices(vendor=vendor, count=_positive(content, "count"))
+
+
+def _container(content: Mapping[str, Any]) -> Container:
+    return Container(vllm=_field(content, "vllm", str))
 
 
 def _field(content: Mapping[str, Any], name: str, kind: type[T], *, default: T | None = None) -> T:

@@ -9,6 +9,7 @@ from typing import Any
 
 from replica.document import ReplicaDocument
 from replica.errors import InputError
+from replica.programs import Programs
 from replica.settings import VISIBLE_DEVICES, Settings
 
 # Set by Slipway: another value in `engine_args` would break the contract with the gateway or
@@ -41,10 +42,10 @@ FOR_ACCELERATORS = ("CUDA_", "NVIDIA_", "ROCR_", "HIP_", "HSA_", "NCCL_", "RCCL_
 MOST_CHOICES = 128
 
 
-def engine_command(document: ReplicaDocument, settings: Settings) -> list[str]:
+def engine_command(document: ReplicaDocument, settings: Settings, programs: Programs) -> list[str]:
     """The command of the API server. Raises InputError for a reserved engine argument."""
     command = [
-        str(settings.env_vllm / "bin/python"),
+        str(programs.engine_python),
         *(SERVER if document.on_accelerators else (str(CPU_SERVER),)),
         "--served-model-name",
         *document.names,

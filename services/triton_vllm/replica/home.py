@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from replica.errors import InputError, RunError
@@ -34,6 +35,11 @@ class ReplicaHome:
     incarnation: str
 
     @property
+    def incarnation_file(self) -> Path:
+        """Has the incarnation, and is locked while its launcher lives."""
+        return self.folder / "incarnation"
+
+    @property
     def temporary(self) -> Path:
         return self.folder / "tmp"
 
@@ -55,6 +61,10 @@ class ReplicaHome:
 
     def triton_folders(self) -> TritonFolders:
         return TritonFolders(self.folder / "triton-folders.json")
+
+    def launcher_lives(self) -> bool:
+        """Also told by the lock: a launcher in another container has no process here."""
+        return launcher_lives(self.incarnation) or _is_locked(self.incarnation_file)
 
     def processes(self) -> list[int]:
         return marked_processes(self.incarnation) if self.incarnation else []
@@ -100,14 +110,14 @@ def claim_home(settings: Settings, journal: Journal) -> ReplicaHome:
     _check_length(folder / "tmp")
     settings.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     own = _existing_home(folder)
-    if own.incarnation and launcher_lives(own.incarnation):
+    if own.incarnation and own.launcher_lives():
         raise RunError(f"this replica already runs: {own.incarnation}")
     clear_dead_homes(settings.scratch, journal)
     if not own.incarnation:
         own.clear()
     folder.mkdir(mode=0o700)
     home = ReplicaHome(folder, incarnation_of(settings.replica_id, os.getpid()))
-    (folder / "incarnation").write_text(home.incarnation, encoding="utf-8")
+    _write_locked(home.incarnation_file, home.incarnation)
     home.temporary.mkdir()
     return home
 
@@ -117,15 +127,34 @@ def clear_dead_homes(scratch: Path, journal: Journal) -> None:
     for folder in scratch.glob("r-*"):
         home = _existing_home(folder)
         # Without an incarnation it is just being created, or its own replica clears it.
-        if home.incarnation and not launcher_lives(home.incarnation) and (found := home.clear()):
+        if home.incarnation and not home.launcher_lives() and (found := home.clear()):
             journal.warning("leftovers of a dead launcher", folder=folder.name, **found)
 
 
 def _existing_home(folder: Path) -> ReplicaHome:
+    home = ReplicaHome(folder, "")
     try:
-        return ReplicaHome(folder, (folder / "incarnation").read_text(encoding="utf-8"))
+        return replace(home, incarnation=home.incarnation_file.read_text(encoding="utf-8"))
     except OSError:
-        return ReplicaHome(folder, "")
+        return home
+
+
+def _write_locked(file: Path, text: str) -> None:
+    """Writes a file and keeps it locked for as long as this process lives."""
+    descriptor = os.open(file, os.O_CREAT | os.O_WRONLY, 0o600)  # not inherited by children
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    os.write(descriptor, text.encode())
+
+
+def _is_locked(file: Path) -> bool:
+    try:
+        with file.open("rb") as opened:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _check_length(temporary: Path) -> None:

@@ -23,6 +23,7 @@ from replica.guard import Guard
 from replica.home import claim_home
 from replica.journal import Journal
 from replica.processes import MARKER
+from replica.programs import Programs
 from replica.settings import Settings
 from replica.shared_memory import SharedMemoryLedger
 from replica.triton import (
@@ -49,15 +50,23 @@ SCHEDULER_SECRETS = frozenset({"NOMAD_TOKEN", "CONSUL_TOKEN", "CONSUL_HTTP_TOKEN
 class Launcher:
     """Runs one replica to its end. Use once."""
 
-    def __init__(self, document: ReplicaDocument, settings: Settings, journal: Journal) -> None:
+    def __init__(
+        self,
+        document: ReplicaDocument,
+        settings: Settings,
+        programs: Programs,
+        journal: Journal,
+    ) -> None:
         self._document = document
         self._settings = settings
+        self._programs = programs
         self._journal = journal
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     async def run(self) -> None:
         """Serves until SIGTERM and drains. Raises RunError otherwise."""
-        command = engine_command(self._document, self._settings)  # refuses a wrong document first
+        # Refuses a wrong document first.
+        command = engine_command(self._document, self._settings, self._programs)
         self._home = claim_home(self._settings, self._journal)
         self._stop_asked = asyncio.Event()
         self._part_ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -140,7 +149,7 @@ class Launcher:
         with 14 at a time on two cores. Only `load_timeout_s` limits the last start.
         """
         home, settings = self._home, self._settings
-        write_backend_folder(home.backends, settings)
+        write_backend_folder(home.backends, self._programs.triton)
         write_model_repository(home.repository, self._document.names, settings.engine_url)
         home.triton_folders().before_start()
         for start in range(1, TRITON_STARTS + 1):
@@ -159,11 +168,11 @@ class Launcher:
     async def _failure_of_triton(self, limit_s: float | None) -> str:
         """Starts Triton once. Returns "" once its models are ready, else how it failed, as a
         predicate for a message."""
-        home, settings = self._home, self._settings
+        home, installed = self._home, self._programs.triton
         command = triton_command(
-            settings, home.repository, home.backends, home.shared_memory_prefix
+            installed, self._settings, home.repository, home.backends, home.shared_memory_prefix
         )
-        environment = triton_environment(settings, self._environment())
+        environment = triton_environment(installed, self._environment())
         triton = self._start("tritonserver", command, environment)
 
         async def settled() -> bool:

@@ -12,6 +12,7 @@ from replica.engine import check_devices
 from replica.errors import InputError, RunError
 from replica.journal import Journal
 from replica.launcher import Launcher
+from replica.programs import of_environments, of_this_image
 from replica.settings import read_settings
 
 
@@ -25,7 +26,9 @@ def main() -> int:
         document = load_document(arguments.document)
         settings = read_settings(os.environ)
         check_devices(document, settings)
-        asyncio.run(Launcher(document, settings, journal).run())
+        container = document.container
+        programs = of_this_image(container.vllm) if container else of_environments(os.environ)
+        asyncio.run(Launcher(document, settings, programs, journal).run())
     except InputError as error:
         journal.error(str(error))
         return 2

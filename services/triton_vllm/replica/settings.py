@@ -29,8 +29,6 @@ class Settings:
     runtime: Path
     store: Path  # has the weights
     scratch: Path  # a short path on a local disk: sockets are created below it
-    env_triton: Path
-    env_vllm: Path
     replica_id: str  # 12 hexadecimal digits, stable over restarts of one allocation
     devices: Mapping[str, tuple[str, ...]]  # vendor -> what the scheduler gave this task of it
     numa_nodes: int  # of this host
@@ -72,8 +70,6 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         runtime=Path(text("SLIPWAY_RUNTIME")),
         store=Path(environment.get("SLIPWAY_STORE") or text("SLIPWAY_RUNTIME")),
         scratch=Path(text("SLIPWAY_SCRATCH")),
-        env_triton=Path(text("SLIPWAY_ENV_TRITON")),
-        env_vllm=Path(text("SLIPWAY_ENV_VLLM")),
         replica_id=hashlib.sha256(identity.encode()).hexdigest()[:12],
         devices={
             vendor: _visible(environment.get(variable, ""))

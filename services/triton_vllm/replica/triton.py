@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import sysconfig
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from replica.errors import RunError
+from replica.programs import Triton
 from replica.settings import Settings
 
-PYTHON_VERSION = sysconfig.get_python_version()
 BACKEND_SOURCE = Path(__file__).resolve().parent.parent / "backend"
 
 # name, Triton type, dims, optional: the tensors of Triton's own vLLM backend
@@ -68,31 +67,25 @@ def write_model_repository(folder: Path, names: Sequence[str], engine_url: str) 
         )
 
 
-def write_backend_folder(folder: Path, settings: Settings) -> None:
-    """Writes the Python backend with the stub of this Python version beside it, as Triton expects.
-
-    The package keeps the stubs of all Python versions apart from the backend, so its own folder
-    cannot be used.
-    """
-    package = _site_packages(settings) / "pytriton/tritonserver"
-    backend = package / "backends/python"
-    sources = [
-        backend / "libtriton_python.so",
-        backend / "triton_python_backend_utils.py",
-        package / "python_backend_stubs" / PYTHON_VERSION / "triton_python_backend_stub",
-    ]
+def write_backend_folder(folder: Path, triton: Triton) -> None:
+    """Writes the Python backend with its stub beside it, as Triton expects. Raises RunError where
+    a file is missing."""
     (folder / "python").mkdir(parents=True)
-    for source in sources:
+    for source in triton.python_backend:
         if not source.exists():
-            raise RunError(f"{source} is missing: {settings.env_triton} is not complete")
+            raise RunError(f"{source} is missing: this installation of Triton is not complete")
         (folder / "python" / source.name).symlink_to(source)
 
 
 def triton_command(
-    settings: Settings, repository: Path, backends: Path, shared_memory_prefix: str
+    triton: Triton,
+    settings: Settings,
+    repository: Path,
+    backends: Path,
+    shared_memory_prefix: str,
 ) -> list[str]:
     return [
-        str(_site_packages(settings) / "pytriton/tritonserver/bin/tritonserver"),
+        str(triton.server),
         f"--model-repository={repository}",
         f"--backend-directory={backends}",
         # The configuration is complete, and the stub that would complete it would look like a
@@ -114,20 +107,11 @@ def triton_command(
     ]
 
 
-def triton_environment(settings: Settings, inherited: Mapping[str, str]) -> dict[str, str]:
+def triton_environment(triton: Triton, inherited: Mapping[str, str]) -> dict[str, str]:
     """The stub takes its packages from the first python3 on PATH; PYTHONPATH is ignored."""
-    libraries = [
-        str(_site_packages(settings) / "nvidia_pytriton.libs"),
-        str(sysconfig.get_config_var("LIBDIR")),
-    ]
-    if inherited.get("LD_LIBRARY_PATH"):
-        libraries.append(inherited["LD_LIBRARY_PATH"])
+    libraries = [*map(str, triton.libraries), inherited.get("LD_LIBRARY_PATH", "")]
     return {
         **inherited,
-        "PATH": f"{settings.env_triton / 'bin'}:{inherited.get('PATH', '/usr/bin:/bin')}",
-        "LD_LIBRARY_PATH": ":".join(libraries),
+        "PATH": f"{triton.python.parent}:{inherited.get('PATH', '/usr/bin:/bin')}",
+        "LD_LIBRARY_PATH": ":".join(filter(None, libraries)),
     }
-
-
-def _site_packages(settings: Settings) -> Path:
-    return settings.env_triton / f"lib/python{PYTHON_VERSION}/site-packages"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from generation import MOST_CHOICES
 from replica.document import ALIAS, load_document
 from replica.engine import check_devices, engine_command, engine_environment
 from replica.errors import InputError
+from replica.programs import of_environments, of_this_image
 from replica.settings import Settings, read_settings
 from replica_process import ALIAS as SMALL
 from replica_process import REPLICA_HANG_S, SERVICE, ReplicaProcess, document
@@ -28,10 +30,12 @@ ENVIRONMENT = {
     "SLIPWAY_PORT_METRICS": "8003",
     "SLIPWAY_RUNTIME": "/runtime",
     "SLIPWAY_SCRATCH": "/scratch",
-    "SLIPWAY_ENV_TRITON": "/envs/triton",
-    "SLIPWAY_ENV_VLLM": "/envs/vllm",
     "NOMAD_ALLOC_ID": "5456bd7a-9fc0-c0dd-6131-cbee77f57577",
 }
+
+
+FOLDERS = {"SLIPWAY_ENV_TRITON": "/envs/triton", "SLIPWAY_ENV_VLLM": "/envs/vllm"}
+PROGRAMS = of_environments(FOLDERS)
 
 
 def settings(**changes: str) -> Settings:
@@ -76,6 +80,7 @@ def on_accelerators(**changes: Any) -> dict[str, Any]:
 
 
 BROKEN = [
+    ({**on_accelerators(), "container": {"vllm": 1}}, "vllm: expected str, got int"),
     (broken(schema_version=4), "schema_version 4 is not one of (2, 3)"),
     ({**on_accelerators(), "devices": {"vendor": "acme", "count": 1}}, "'acme' is not one of"),
     ({**on_accelerators(), "devices": {"vendor": "amd", "count": 0}}, "count: 0 is not above 0"),
@@ -162,7 +167,7 @@ def command_of(tmp_path: Path, content: dict[str, Any], **environment: str) -> s
     file = tmp_path / "replica.json"
     file.write_text(json.dumps(content))
     jsonschema.validate(content, schema("replica"))
-    return " ".join(engine_command(load_document(file), settings(**environment)))
+    return " ".join(engine_command(load_document(file), settings(**environment), PROGRAMS))
 
 
 def test_an_engine_on_accelerators_gets_its_share_of_memory_and_its_layout(tmp_path: Path) -> None:
@@ -315,7 +320,7 @@ def test_workers_are_bound_where_a_host_has_several_nodes_and_numactl(
     for content, expected in ((on_accelerators(), bound), (document(), False)):
         file = tmp_path / "replica.json"
         file.write_text(json.dumps(content))
-        words = engine_command(load_document(file), host)
+        words = engine_command(load_document(file), host, PROGRAMS)
         assert ("--numa-bind" in words) == expected
 
 
@@ -343,7 +348,7 @@ def test_an_engine_of_several_workers_keeps_vllms_own_executor(tmp_path: Path) -
     file.write_text(
         json.dumps(document(engine={**document()["engine"], "tensor_parallel_size": 2}))
     )
-    words = engine_command(load_document(file), settings())
+    words = engine_command(load_document(file), settings(), PROGRAMS)
     assert "--distributed-executor-backend" not in words
 
 
@@ -402,3 +407,46 @@ def test_a_scratch_folder_too_long_for_sockets_is_refused(short_folder: Path) ->
 def schema(name: str) -> dict[str, Any]:
     content: dict[str, Any] = json.loads((SCHEMAS / f"{name}.schema.json").read_text())
     return content
+
+
+def image(folder: Path, vllm: str) -> Path:
+    """A folder like the stock image's, whose Python has this version of vLLM."""
+    (folder / "opt/bin").mkdir(parents=True)
+    (folder / "opt/bin/tritonserver").touch()
+    (folder / f"python/vllm-{vllm}.dist-info").mkdir(parents=True)
+    metadata = folder / f"python/vllm-{vllm}.dist-info/METADATA"
+    metadata.write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {vllm}\n")
+    return folder
+
+
+@pytest.mark.parametrize("has", ["0.32.0", "0.32.0+cu130"])
+def test_in_a_container_triton_and_vllm_are_the_images(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has: str
+) -> None:
+    folder = image(tmp_path, has)
+    monkeypatch.syspath_prepend(str(folder / "python"))
+    programs = of_this_image("0.32.0", folder / "opt")
+    assert str(programs.engine_python) == str(programs.triton.python) == sys.executable
+    assert {file.parent for file in programs.triton.python_backend} == {
+        folder / "opt/backends/python"
+    }
+
+
+def test_an_image_with_another_vllm_than_planned_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = image(tmp_path, "0.31.2")
+    monkeypatch.syspath_prepend(str(folder / "python"))
+    with pytest.raises(InputError, match=r"planned with vLLM 0\.32\.0, but the image has 0\.31\.2"):
+        of_this_image("0.32.0", folder / "opt")
+
+
+def test_an_image_without_triton_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"the image has no .*/bin/tritonserver"):
+        of_this_image("0.32.0", tmp_path)
+
+
+@pytest.mark.parametrize("missing", FOLDERS)
+def test_on_the_host_both_environments_must_be_named(missing: str) -> None:
+    with pytest.raises(InputError, match=f"{missing} is not set"):
+        of_environments({**FOLDERS, missing: ""})
