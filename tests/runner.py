@@ -25,7 +25,8 @@ from cli.console import results
 from tests.recorder import RECORD_VARIABLE
 
 # Lanes. All but the last mostly wait, for replicas and agents; each takes two to seven minutes.
-SERVICES, REPLICAS, AGENTS, SIMULATED = "services", "replicas", "agents", "simulated"
+SERVICES, HOST_SERVICES, REPLICAS = "services", "services of hosts", "replicas"
+CONTAINERS, AGENTS, SIMULATED = "containers", "agents", "simulated"
 COMPUTING = "computing"
 LEFTOVER_TIME = ("nice", "-n", "19")  # of processor time: tests of the waiting lanes have deadlines
 LOOK_S = 1.0

@@ -11,7 +11,17 @@ from pathlib import Path
 from cli.environment import CHECKOUT
 from cli.progress import ToolchainProgress
 from slipway.config.artifacts import REQUIREMENTS
-from tests.runner import AGENTS, COMPUTING, REPLICAS, SERVICES, SIMULATED, Suite
+from tests.docker_programs import docker_programs, missing_to_run
+from tests.runner import (
+    AGENTS,
+    COMPUTING,
+    CONTAINERS,
+    HOST_SERVICES,
+    REPLICAS,
+    SERVICES,
+    SIMULATED,
+    Suite,
+)
 from toolchain.pins import tool_pins
 from toolchain.prepare import EnvironmentJob, Job, ToolJob, environment_folder, prepare
 
@@ -24,6 +34,7 @@ BESIDE = "live and beside"
 LIVE = "live and not beside"
 ENGINE = "services/triton_vllm"
 ONLY_COMPUTES = ("policies", "services/fleet_replay")
+OF_HOSTS = ("services/devices", "services/host")  # together as long as the other services
 REAL_ENGINE = "real and not kills"  # tests/live kills the parts of a real engine as well
 NEEDS_ACCELERATORS = ("vllm_cuda",)  # environments that no test can use
 TYPED = ("src/slipway", "cli", "components", "stacks", "toolchain", "bench")
@@ -58,7 +69,10 @@ def chosen_suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
     for part in parts:
         chosen = [_tests(path, part) for path in paths if _belongs(path, part)]
         python = made[_environment(part)] / "bin" / "python"
-        yield _part_suite(part, python, cache, *options, tests=chosen)
+        suite = _part_suite(part, python, cache, *options, tests=chosen)
+        yield suite
+        if part == ENGINE and not options and not missing_to_run():
+            yield _in_containers(suite, cache)
     if ENGINE in parts and not arguments:
         yield _real_engine_suite(made[_environment(ENGINE)] / "bin" / "python", cache)
     if not arguments:
@@ -76,6 +90,13 @@ def chosen_suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
 def _real_engine_suite(python: Path, cache: Path) -> Suite:
     suite = _part_suite(ENGINE, python, cache, "-m", REAL_ENGINE)
     return dataclasses.replace(suite, name=f"{ENGINE}, real", lane="")
+
+
+def _in_containers(suite: Suite, cache: Path) -> Suite:
+    """Those of its tests that start a replica, once more."""
+    variables = {**suite.variables, "SLIPWAY_DOCKER": str(docker_programs(cache / "hosts"))}
+    name = f"{suite.name}, in containers"
+    return dataclasses.replace(suite, name=name, variables=variables, lane=CONTAINERS)
 
 
 def _part_suite(
@@ -99,7 +120,9 @@ def _part_suite(
 def _lane(part: str) -> str:
     if part == ENGINE:
         return REPLICAS
-    return COMPUTING if part in ONLY_COMPUTES else SERVICES
+    if part in ONLY_COMPUTES:
+        return COMPUTING
+    return HOST_SERVICES if part in OF_HOSTS else SERVICES
 
 
 def _tests(path: str | Path, part: str) -> str:

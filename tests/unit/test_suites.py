@@ -26,6 +26,12 @@ from tests.suites import (
 TEST = "def test_{}():\n    pass\n"
 
 
+@pytest.fixture(autouse=True)
+def unpacked_docker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suites, "missing_to_run", lambda: "")
+    monkeypatch.setattr(suites, "docker_programs", lambda cache: cache / "docker")
+
+
 @pytest.fixture
 def runner() -> CliRunner:
     return CliRunner()

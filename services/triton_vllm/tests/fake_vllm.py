@@ -173,6 +173,8 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--served-model-name", nargs="+", required=True)
     arguments, _others = parser.parse_known_args()
+    while not os.path.exists(os.environ.get("FAKE_VLLM_WAITS_FOR", "/")):  # noqa: PTH110
+        time.sleep(TOKEN_INTERVAL_S)
     context = multiprocessing.get_context("spawn")
     started = context.Event()
     process = context.Process(target=engine, args=(started,))

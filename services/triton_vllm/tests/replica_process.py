@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import shlex
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Callable
@@ -15,8 +12,8 @@ from typing import IO, Any
 
 from hang import HANG_S
 from replica.processes import marked_processes
+from runtimes import SERVICE, ContainerProcess, OnHost, Runtime
 
-SERVICE = Path(__file__).resolve().parent.parent
 MODEL, ALIAS = "smollm2", "Small_1.0-b"  # with every character that an alias may contain
 REPLICA_HANG_S = 2 * HANG_S  # its processes start and end one after the other
 GRPC_PORT, HTTP_PORT, METRICS_PORT, OPENAI_PORT = 8001, 8002, 8003, 8000
@@ -47,13 +44,16 @@ def document(**changes: Any) -> dict[str, Any]:
 class ReplicaProcess:
     """Runs `launcher.py` on an address of its own; the fake engine unless told otherwise."""
 
-    def __init__(self, folder: Path, address: str, **changes: Any) -> None:
+    def __init__(
+        self, folder: Path, address: str, runtime: Runtime | None = None, **changes: Any
+    ) -> None:
         self.folder = folder
         self.log = folder / "stdout"
         self.address = address
-        self.document = document(**changes)
+        self.runtime = runtime or OnHost(folder)
+        self.document = document(**self.runtime.document(), **changes)
         self.environment = {
-            **os.environ,
+            **self.runtime.variables(),
             "PYTHONUNBUFFERED": "",  # the scheduler sets none
             "SLIPWAY_ADDRESS": address,
             "SLIPWAY_PORT_OPENAI": str(OPENAI_PORT),
@@ -62,8 +62,6 @@ class ReplicaProcess:
             "SLIPWAY_PORT_METRICS": str(METRICS_PORT),
             "SLIPWAY_RUNTIME": str(folder),
             "SLIPWAY_SCRATCH": str(folder / "s"),
-            "SLIPWAY_ENV_TRITON": sys.prefix,
-            "SLIPWAY_ENV_VLLM": str(fake_environment(folder)),
         }
         self.launcher = SERVICE / "launcher.py"
         self.incarnation = ""
@@ -74,24 +72,26 @@ class ReplicaProcess:
             return self._start(stdout)
 
     def start_collected(self) -> ReplicaProcess:
-        """With a process that collects its output in a log, like the scheduler's."""
+        """With a process that collects its output in a log, like the scheduler's. Containers have
+        their own."""
         with self.log.open("ab") as log:
-            self.collector = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=log)
-        assert self.collector.stdin is not None
-        with self.collector.stdin as pipe:
+            self._collector = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=log)
+        assert self._collector.stdin is not None
+        with self._collector.stdin as pipe:
             return self._start(pipe)
+
+    @property
+    def collectors(self) -> list[subprocess.Popen[bytes]]:
+        """Of a replica that was started with one."""
+        own = [self.process.collector] if isinstance(self.process, ContainerProcess) else []
+        return [self._collector, *own]
 
     def _start(self, stdout: IO[bytes]) -> ReplicaProcess:
         file = self.folder / "replica.json"
         file.write_text(json.dumps(self.document), encoding="utf-8")
         with (self.folder / "stderr").open("ab") as stderr:
-            self.process = subprocess.Popen(
-                [sys.executable, str(self.launcher), "--document", str(file)],
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-            )
+            program = [str(self.launcher), "--document", str(file)]
+            self.process = self.runtime.start(program, self.environment, stdout, stderr)
         return self
 
     def wait_for(self, phase: str, times: int = 1) -> ReplicaProcess:
@@ -131,13 +131,24 @@ class ReplicaProcess:
         return marked_processes(self.incarnation)
 
     def shared_memory(self) -> set[str]:
-        """The entries that the replica noted as its own and that still exist in /dev/shm."""
+        """The entries that the replica noted as its own and that still exist."""
         (ledger,) = (self.folder / "s").glob("r-*/shared-memory.json")
-        return set(json.loads(ledger.read_text())) & shared_memory_names()
+        return set(json.loads(ledger.read_text())) & self.shared_memory_names()
+
+    def shared_memory_names(self) -> set[str]:
+        """Everything in the shared memory where it runs."""
+        folder = self.runtime.shared_memory(self.process)
+        return {entry.name for entry in folder.iterdir()}
 
     def is_gone(self) -> bool:
-        left = [*self.marked(), *(self.folder / "s").glob("r-*")]
-        return not left and triton_folders() <= self.folders_before
+        return not self.marked() and not self._left()
+
+    def _left(self) -> set[Path]:
+        """What is left of its folders. Those of a replica that was killed in a container end with
+        the container, or when the next one starts with them."""
+        if not self.runtime.its_processes_outlive_it:
+            return set()
+        return {*(self.folder / "s").glob("r-*")} | (triton_folders() - self.folders_before)
 
     def release(self, streams: int = 1) -> None:
         """Lets so many streams of the fake engine go on whose prompts say `hold`."""
@@ -170,41 +181,16 @@ PART_SIGNS = {
 }
 
 
-def fake_environment(folder: Path) -> Path:
-    """An environment folder whose python runs the fake engine whatever it is asked to run."""
-    python = folder / "fake-env/bin/python"
-    python.parent.mkdir(parents=True, exist_ok=True)
-    fake = Path(__file__).with_name("fake_vllm.py")
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{fake}" "$@"\n', encoding="utf-8")
-    python.chmod(0o755)
-    return folder / "fake-env"
-
-
 def hold_engine(replica: ReplicaProcess) -> Path:
     """Has the fake engine wait, before it starts, for the file that is returned."""
-    python = Path(replica.environment["SLIPWAY_ENV_VLLM"], "bin/python")
-    go = python.with_name("go")
-    start = python.read_text(encoding="utf-8").removeprefix("#!/bin/sh\n")
-    waits = f'until [ -e "{go}" ]; do sleep 0.05; done'
-    python.write_text(f"#!/bin/sh\n{waits}\n{start}", encoding="utf-8")
+    go = replica.folder / "go"
+    replica.environment["FAKE_VLLM_WAITS_FOR"] = str(go)
     return go
 
 
 def fail_triton(replica: ReplicaProcess, how: str, times: int) -> None:
     """Has Triton fail so many times, each time once its stubs run (failing_triton.py)."""
-    prefix, folder = Path(sys.prefix), replica.folder / "env"
-    server = next(prefix.glob("lib/*/site-packages/pytriton/tritonserver/bin/tritonserver"))
-    fake = server.relative_to(prefix)
-    for parent, replaced in zip(reversed(fake.parents), fake.parts, strict=True):
-        (folder / parent).mkdir()
-        for entry in (prefix / parent).iterdir():
-            if entry.name != replaced:
-                (folder / parent / entry.name).symlink_to(entry)
-    failing = Path(__file__).with_name("failing_triton.py")
-    words = [sys.executable, str(failing), how, str(times), str(server)]
-    (folder / fake).write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
-    (folder / fake).chmod(0o755)
-    replica.environment["SLIPWAY_ENV_TRITON"] = str(folder)
+    replica.environment |= replica.runtime.fail_triton(how, times)
 
 
 def triton_folders() -> set[Path]:

@@ -1,0 +1,42 @@
+"""Debian's Docker, unpacked for tests and not installed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+from tests.hosts.packages import archive_with
+
+PACKAGES = ("docker.io",)  # which brings containerd, runc and tini
+NEEDED = ("./usr/bin/", "./usr/sbin/", "./usr/lib/x86_64-linux-gnu/")
+
+
+def missing_to_run() -> str:
+    """Why containers cannot run on this machine; empty if they can."""
+    if os.geteuid():
+        return "containers need root"
+    for program in ("apt-get", "unshare"):
+        if shutil.which(program) is None:
+            return f"Docker's daemon needs the program {program}"
+    done = subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False)
+    return "this machine allows no namespaces" if done.returncode else ""
+
+
+def docker_programs(cache: Path) -> Path:
+    """The folder that has them; made once. Raises CalledProcessError with apt's reason."""
+    archive = archive_with(PACKAGES, cache)
+    folder = archive.with_suffix(".unpacked")
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            partial = folder.with_suffix(".partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            with tarfile.open(archive) as packed:
+                wanted = [member for member in packed if member.name.startswith(NEEDED)]
+                packed.extractall(partial, wanted, filter="fully_trusted")
+            partial.rename(folder)
+    return folder
