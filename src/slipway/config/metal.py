@@ -16,6 +16,7 @@ from .base import (
     SizeBytes,
     UsdPerHour,
 )
+from .container import BARE, Runtime, container_problems
 from .document import KeyPath, Origin
 from .errors import Problem, raise_if_any
 from .fleet import MAX_POOLS, FleetSettings, ForeignPool
@@ -31,6 +32,7 @@ class MetalPool(PoolSettings):
 
     `usd_per_hour` is the owner's cost of one node, if known. `memory` and `cpu` (cores) are what
     one node offers to tasks; a pool needs both if it has no accelerators, or `hosts` to bring up.
+    `image` and `image_archive` are for `runtime: container` (container.py).
     """
 
     TAG = "metal"
@@ -43,6 +45,9 @@ class MetalPool(PoolSettings):
     memory: SizeBytes | None = None
     cpu: Count | None = None
     model_store: ModelStoreSettings | None = None
+    runtime: Runtime = BARE
+    image: str | None = None
+    image_archive: str | None = None
     fabric: Fabric = "tcp"
     network_gbps: PositiveFloat = 10.0
     usd_per_hour: UsdPerHour | None = None
@@ -101,6 +106,7 @@ class MetalSettings(FleetSettings):
         yield from self._server_problems(origin)
         for name, pool in self.owned.items():
             yield from _pool_problems(name, pool, origin)
+            yield from container_problems(pool, ("pools", name), origin)
 
     def shared_address_problems(self, shared: str, origin: Origin) -> Iterator[Problem]:
         path, pool = ("gateway", "address"), self.owned.get(self.gateway.pool)

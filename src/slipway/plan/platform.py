@@ -23,7 +23,7 @@ from .figures import (
 
 JsonObject = Mapping[str, Any]
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 STABLE = "stable"  # the release that serves
 PROTOCOLS = ("http", "grpc")  # OpenAI HTTP with SSE, Triton gRPC
 
@@ -76,6 +76,14 @@ class ModelStore:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerImage:
+    """The image in which the engines of a pool run."""
+
+    name: str  # "registry.example/triton@sha256:…", or an ID: "sha256:…"
+    archive: str  # the operator's file that has it, relative to the checkout; "" from a registry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
     """Nodes of one shape; a Nomad node pool of the same name.
 
@@ -102,6 +110,7 @@ class Pool:
     quota_nodes: int | None  # the account's quota
     device_plugin: DevicePluginPlan | None  # None for a CPU pool
     model_store: ModelStore | None  # None: below the runtime folder, whose size is not known
+    image: ContainerImage | None  # None: engines run from environments of the hosts
 
     def __post_init__(self) -> None:
         if bool(self.hosts) == (self.range is not None):
@@ -146,11 +155,21 @@ class TlsProxySpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSpec:
+    """The container of a replica. Its server and its weights step run by the image's Python."""
+
+    image: str
+    memory_limit_bytes: int
+    shared_memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSpec:
     """One replica of a model, in terms that fit every scheduler.
 
     `bundle` and `environments` are folder names under `bundles/` and `envs/` of the runtime
-    folder; `python` names the environment whose interpreter runs `entrypoint`.
+    folder; `python` names the environment whose interpreter runs `entrypoint`, unless it is the
+    container's.
     """
 
     bundle: str
@@ -168,6 +187,7 @@ class ReplicaSpec:
     drain_timeout_s: int
     nodes: int = 1  # more than 1 where a pipeline spans nodes
     store: str = ""  # the model store that has its weights; "" is the runtime folder
+    container: ContainerSpec | None = None  # None where it runs on the host itself
     proxy: TlsProxySpec | None = None  # None where all hosts are this machine
 
 

@@ -10,7 +10,7 @@ from slipway.config.model import Model, ModelSettings
 from slipway.config.settings import AutoscalingSettings, Deployment
 from slipway.inputs import PlanInputs
 from slipway.plan.draft import ModelDraft, RouteLimits
-from slipway.plan.platform import PlannedLoad, ReplicaSpec, ScalingSpec
+from slipway.plan.platform import ContainerSpec, PlannedLoad, ReplicaSpec, ScalingSpec
 
 from .engines.adapter import EnginePlan
 from .engines.registry import engine_of
@@ -22,11 +22,16 @@ from .fleet.warnings import model_warnings
 from .peers import plan_proxy
 from .replica import replica_spec
 from .supply.supply import Supply
+from .units import GIB
 
 # Requests per replica that the gateway admits before it answers 429: enough to keep the engine's
 # batch full until the autoscaler reacts.
 MIN_CONCURRENT_REQUESTS = 64
 CONCURRENT_REQUESTS_PER_SEQUENCE = 2
+
+# Of a container: for Triton, and for each device, whose worker exchanges tensors with the others'
+# (NVIDIA's images of Triton and of PyTorch ask for --shm-size=1g). A bound, not a reservation.
+SHARED_MEMORY_BYTES = GIB
 
 
 def plan_model(
@@ -104,6 +109,18 @@ def _replica(inputs: PlanInputs, placed: Placed, engine: EnginePlan) -> ReplicaS
         devices=layout.devices_on_each_node(per_node),
         vendor=supply.device.vendor,
         driver=engine_of(inputs.models[placed.demand.model]).drivers.get(supply.device.vendor, ""),
+        container=_container(supply, layout.devices_on_each_node(per_node)),
+    )
+
+
+def _container(supply: Supply, devices: int) -> ContainerSpec | None:
+    """A container may use its devices' share of a node's memory."""
+    if supply.image is None:
+        return None
+    return ContainerSpec(
+        image=supply.image.name,
+        memory_limit_bytes=supply.node_memory_bytes * devices // supply.accelerators_per_node,
+        shared_memory_bytes=(1 + devices) * SHARED_MEMORY_BYTES,
     )
 
 

@@ -40,6 +40,7 @@ def plan_pool(supply: Supply, placed: Sequence[Placed], artifacts: Artifacts) ->
         quota_nodes=supply.quota_nodes,
         device_plugin=_device_plugin(supply, artifacts),
         model_store=supply.model_store,
+        image=supply.image,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slipway.config.artifacts import ENTRYPOINTS, Artifacts
 from slipway.config.model import ModelSettings
-from slipway.plan.platform import ReplicaSpec, TlsProxySpec
+from slipway.plan.platform import ContainerSpec, ReplicaSpec, TlsProxySpec
 from slipway.planner.units import MIB
 
 from .engines.adapter import EnginePlan
@@ -25,6 +25,7 @@ def replica_spec(
     vendor: str = "",
     driver: str = "",
     store: str = "",
+    container: ContainerSpec | None = None,
     proxy: TlsProxySpec | None,
 ) -> ReplicaSpec:
     """One replica over `nodes` nodes with `devices` of a vendor on each."""
@@ -38,6 +39,8 @@ def replica_spec(
     }
     if devices:
         document["devices"] = {"vendor": vendor, "count": devices}
+    if container is not None:
+        document["container"] = dict(engine.image_has)
     if engine.weights is not None:
         document["weights"] = engine.weights.directory
     return ReplicaSpec(
@@ -56,6 +59,7 @@ def replica_spec(
         driver=driver,
         nodes=nodes,
         store=store,
+        container=container,
         proxy=proxy,
         load_timeout_s=settings.timeouts.load_s,
         drain_timeout_s=settings.timeouts.drain_s,

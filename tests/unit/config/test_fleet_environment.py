@@ -180,6 +180,9 @@ def test_fleets_refuse_local_pools_and_dev_refuses_pools_of_fleets() -> None:
     assert "slipway:pools.edge.kind" in [problem.key for problem in caught.value.problems]
 
 
+DIGEST = f"sha256:{'0123456789abcdef' * 4}"
+CONTAINERS = {"runtime": "container", "image": f"nvcr.io/nvidia/tritonserver@{DIGEST}"}
+
 # pools of a metal environment, then the complaint: key, words in message, words in fix
 POOL_MISTAKES = {
     "an address outside of the network": (
@@ -220,6 +223,34 @@ POOL_MISTAKES = {
             "z": CPU | {"nodes": None, "hosts": [HOST | {"name": "other"}]},
         },
         ("pools.z.hosts.0.address", "is already a host of pool l4", "every host once"),
+    ),
+    "an image by its tag": (
+        {"l4": METAL | CONTAINERS | {"image": "nvcr.io/nvidia/tritonserver:26.10-vllm-python-py3"}},
+        ("pools.l4.image", "a tag can be moved", "NAME@sha256:"),
+    ),
+    "an image by tag and digest": (
+        {"l4": METAL | CONTAINERS | {"image": f"nvcr.io/nvidia/tritonserver:26.10@{DIGEST}"}},
+        ("pools.l4.image", "a tag can be moved", "without a tag"),
+    ),
+    "containers without an image": (
+        {"l4": METAL | {"runtime": "container"}},
+        ("pools.l4.image", "is missing", "add `image: NAME@sha256:"),
+    ),
+    "an image without containers": (
+        {"l4": METAL | {"image": f"nvcr.io/nvidia/tritonserver@{DIGEST}"}},
+        ("pools.l4.image", "applies to containers only", "runtime: container"),
+    ),
+    "an image by its ID and no file": (
+        {"l4": METAL | CONTAINERS | {"image": DIGEST}},
+        ("pools.l4.image_archive", "is in no registry", "docker save"),
+    ),
+    "a file for an image of a registry": (
+        {"l4": METAL | CONTAINERS | {"image_archive": "triton.tar"}},
+        ("pools.l4.image_archive", "for an image that is named by its ID", "remove it"),
+    ),
+    "containers on processors": (
+        {"l4": METAL, "z": CPU | CONTAINERS},
+        ("pools.z.runtime", "engines on processors run bare", "remove it"),
     ),
     "an address that is none": (
         {"l4": METAL | {"nodes": None, "hosts": [HOST | {"address": "rack1"}]}},

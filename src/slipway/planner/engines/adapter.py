@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from slipway.config.artifacts import Artifacts
@@ -31,6 +31,8 @@ class EnginePlan:
     cpu_mhz: int
     license: str  # of the weights, "" where neither the model file nor the catalog states it
     protocols: tuple[str, ...]  # a subset of slipway.plan.platform.PROTOCOLS
+    # The packages that an image must have in this version: "vllm" -> "0.32.0".
+    image_has: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

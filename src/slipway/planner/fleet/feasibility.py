@@ -87,10 +87,10 @@ def _why_not(demand: Demand, supply: Supply, memory: DeviceMemory) -> str:
 def _not_bare(demand: Demand, supply: Supply) -> Iterator[str]:
     """Pools that only count their hosts can be planned for any vendor."""
     vendor = supply.device.vendor
-    if supply.hosts and vendor not in demand.engine.bare_vendors:
+    if supply.hosts and supply.image is None and vendor not in demand.engine.bare_vendors:
         yield (
-            f"the engine needs containers on {supply.accelerator_name} ({vendor}), which listed"
-            " hosts cannot run yet"
+            f"its engine runs on {supply.accelerator_name} ({vendor}) in containers only:"
+            " `runtime: bare` cannot be (set `runtime: container` and `image` of the pool)"
         )
 
 

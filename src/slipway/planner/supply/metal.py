@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from slipway.config.catalog import Catalog
+from slipway.config.catalog import Accelerator, Catalog
+from slipway.config.container import BARE
 from slipway.config.document import Origin
 from slipway.config.errors import Problem
 from slipway.config.metal import MetalPool
-from slipway.plan.platform import Node
+from slipway.plan.platform import ContainerImage, Node
 
 from .addresses import FIRST_PORT, LAST_PORT
 from .model_store import stated_store
 from .supply import MHZ_PER_CORE, OWNED, Supply, declared_price, price, unknown
 
+IN_IMAGES_ONLY = ("amd",)  # vendors for which no package index has engines
 FREE = "owned, and no usd_per_hour is declared"
 
 
@@ -21,6 +23,14 @@ def metal_supply(name: str, pool: MetalPool, catalog: Catalog, origin: Origin) -
         accelerator = catalog.accelerators.get(pool.accelerator)
         if accelerator is None:
             return unknown("accelerator", pool.accelerator, catalog.accelerators, name, origin)
+        if _cannot_be_bare(pool, accelerator):
+            return origin.problem(
+                ("pools", name, "runtime"),
+                f"cannot be bare on {pool.accelerator}: engines for {accelerator.vendor} come in"
+                " images",
+                value=pool.runtime,
+                fix="set `runtime: container` and `image: NAME@sha256:…`",
+            )
     declared = pool.usd_per_hour is not None
     nodes = pool.nodes or len(pool.hosts)
     return Supply(
@@ -53,5 +63,18 @@ def metal_supply(name: str, pool: MetalPool, catalog: Catalog, origin: Origin) -
             for host in pool.hosts
         ),
         model_store=stated_store(pool.model_store),
+        image=_image(pool),
         warnings=() if declared else (f"pool {name}: owned, and counted as free",),
     )
+
+
+def _cannot_be_bare(pool: MetalPool, accelerator: Accelerator) -> bool:
+    """Pools that only count their hosts can be planned without a runtime."""
+    stated = bool(pool.hosts) or "runtime" in pool.model_fields_set
+    return stated and pool.runtime == BARE and accelerator.vendor in IN_IMAGES_ONLY
+
+
+def _image(pool: MetalPool) -> ContainerImage | None:
+    if pool.image is None:
+        return None
+    return ContainerImage(name=pool.image, archive=pool.image_archive or "")

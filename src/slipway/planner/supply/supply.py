@@ -9,7 +9,7 @@ from slipway.config.catalog import Accelerator
 from slipway.config.document import Origin
 from slipway.config.errors import Problem, suggestion
 from slipway.plan.figures import Figure
-from slipway.plan.platform import ModelStore, Node
+from slipway.plan.platform import ContainerImage, ModelStore, Node
 
 OWNED = "owned"
 MHZ_PER_CORE = 1000  # Slipway's nominal core, in Nomad's unit: shares, not clock speed
@@ -41,6 +41,7 @@ class Supply:
     on_loopback: bool = False  # whether all its nodes are this machine
     holds_gateway: bool = False
     model_store: ModelStore | None = None  # None: the runtime folder, whose size is not known
+    image: ContainerImage | None = None  # None: engines run from environments of the hosts
     warnings: tuple[str, ...] = ()
 
     @property

@@ -32,7 +32,6 @@ from slipway.planner.engines.vllm.arguments import (
     batched_tokens,
     lora_adapters,
 )
-from slipway.planner.engines.vllm.drivers import LEAST_DRIVERS
 from slipway.planner.engines.vllm.kv_cache import in_flight_tokens, longest_sequence
 from slipway.planner.engines.vllm.latency.replica import serving_estimate, with_sustained_error
 from slipway.planner.engines.vllm.latency.step_times import step_times
@@ -52,6 +51,7 @@ from slipway.planner.engines.vllm.precisions import (
     is_quantized,
     published_problems,
 )
+from slipway.planner.engines.vllm.release import LEAST_DRIVERS, VLLM
 from slipway.planner.engines.vllm.sources import weights_of
 from slipway.planner.engines.vllm.validity import replica_problems
 from slipway.planner.quantization import KV_BYTES
@@ -169,15 +169,14 @@ class VllmAdapter:
         return EnginePlan(
             service="triton_vllm",
             python="triton",
-            environments=_environments(
-                ON_ACCELERATORS.get(supply.device.vendor, ON_PROCESSORS), weights
-            ),
+            environments=_on_accelerators(supply, weights),
             document=document | {key: value for key, value in stated.items() if value},
             weights=weights,
             host_memory_bytes=share.host_memory_bytes,
             cpu_mhz=share.cpu_mhz,
             license=license_of(settings, architecture),
             protocols=PROTOCOLS,
+            image_has={"vllm": VLLM},
         )
 
     def host_share(self, devices: int) -> HostShare:
@@ -352,6 +351,13 @@ def _document(engine: VllmEngine, architecture: Architecture) -> JsonObject:
         "max_num_seqs": engine.max_num_seqs,
         "engine_args": dict(engine.engine_args),
     }
+
+
+def _on_accelerators(supply: Supply, weights: WeightsSpec | None) -> Mapping[str, str]:
+    """An image has its own Triton and vLLM; only the clients that fetch weights come beside it."""
+    if supply.image is None:
+        return _environments(ON_ACCELERATORS.get(supply.device.vendor, ON_PROCESSORS), weights)
+    return _environments({}, weights if weights and weights.fetched_by_hosts else None)
 
 
 def _environments(engine: Mapping[str, str], weights: WeightsSpec | None) -> Mapping[str, str]:

@@ -132,21 +132,25 @@ def test_a_source_that_cannot_work_is_refused_with_its_key(
     assert message in problem.message
 
 
-def test_listed_hosts_with_accelerators_that_need_containers_are_refused() -> None:
+def test_amds_accelerators_run_engines_in_containers_only() -> None:
     host = {"name": "rack1", "address": "10.40.0.11"}
-    pool = {k: v for k, v in OWNED.items() if k != "nodes"} | {
-        "hosts": [host],
-        "memory": "512GiB",
-        "cpu": 64,
-    }
+    counted = OWNED | {"accelerator": "MI300X", "memory": "512GiB", "cpu": 64}
+    listed = {key: value for key, value in counted.items() if key != "nodes"} | {"hosts": [host]}
+    image = {"runtime": "container", "image": f"registry.example/triton@sha256:{'0' * 64}"}
 
-    def plan(accelerator: str) -> None:
-        of_this = pool | {"accelerator": accelerator}
-        make_plan(fleet(model_file(), pools={"own": of_this}, replicas={"min": 1, "max": 1}))
+    def plan(pool: dict[str, Any]) -> None:
+        make_plan(fleet(model_file(), pools={"own": pool}, replicas={"min": 1, "max": 1}))
 
-    plan("H100-80")
-    with pytest.raises(ConfigError, match="needs containers on MI300X"):
-        plan("MI300X")
+    plan(counted)
+    plan(listed | {"accelerator": "H100-80"})
+    plan(listed | image)
+    for refused in (listed, listed | {"runtime": "bare"}, counted | {"runtime": "bare"}):
+        with pytest.raises(ConfigError) as caught:
+            plan(refused)
+        (problem,) = caught.value.problems
+        assert (problem.key, problem.value) == ("slipway:pools.own.runtime", "bare")
+        assert "engines for amd come in images" in problem.message
+        assert "runtime: container" in problem.fix
 
 
 def test_a_mirror_on_this_machine_may_be_plain() -> None:

@@ -1,8 +1,10 @@
-"""The oldest driver with which the pinned engine works on a vendor's accelerators."""
+"""The pinned release of vLLM, and the oldest driver of each vendor with which it works."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+
+VLLM = "0.32.0"  # services/triton_vllm/requirements-vllm-cuda.txt; images must have the same
 
 # The torch of services/triton_vllm/requirements-vllm.txt, and the CUDA that its wheel on PyPI is
 # built for (torch/version.py of the wheel: "2.13.0+cu130").
