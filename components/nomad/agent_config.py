@@ -114,12 +114,13 @@ def client_agent(
             "gc_disk_usage_threshold": DISK_USAGE_PERCENT,
             "gc_inode_usage_threshold": DISK_USAGE_PERCENT,
             "options": {
-                "driver.allowlist": "raw_exec",
+                "driver.allowlist": ",".join(_drivers(pool)),
                 "fingerprint.denylist": CLOUD_FINGERPRINTS,
             },
         },
         "plugin": [
             {"raw_exec": {"config": [{"enabled": True}]}},
+            *docker_driver(pool),
             *_device_plugin(plan, pool, node),
         ],
     }
@@ -130,6 +131,25 @@ def client_agent(
 def _plugin_folder(pool: Pool) -> dict[str, str]:
     plugin = pool.device_plugin
     return {} if plugin is None else {"plugin_dir": f"@cache@/bundles/{plugin.bundle}/plugin_dir"}
+
+
+def _drivers(pool: Pool) -> tuple[str, ...]:
+    return ("raw_exec",) if pool.image is None else ("raw_exec", "docker")
+
+
+def docker_driver(pool: Pool) -> list[dict[str, Any]]:
+    """Containers see folders of the host, and may have the runtime of NVIDIA's toolkit, which the
+    driver chooses for tasks with such devices. Images are brought by the delivery: the driver
+    neither removes them when they are not used, nor lets a task have capabilities."""
+    if pool.image is None:
+        return []
+    config = {
+        "allow_caps": [],
+        "allow_runtimes": ["runc", "nvidia"],
+        "gc": [{"image": False}],
+        "volumes": [{"enabled": True}],
+    }
+    return [{"docker": {"config": [config]}}]
 
 
 def _device_plugin(plan: PlatformPlan, pool: Pool, node: Node) -> list[dict[str, Any]]:

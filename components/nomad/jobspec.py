@@ -185,8 +185,47 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """Where a task runs under the docker driver: the host's network, a root that cannot be written
+    to, no capabilities, and as much locked memory as drivers want.
+
+    It sees folders of the host, at the same path: those that it reads and those that it writes to.
+    Docker makes those that do not exist.
+    """
+
+    image: str
+    read: tuple[str, ...]
+    written: tuple[str, ...]
+    shared_memory_bytes: int
+    memory_limit_mb: int  # 0: the memory that the task asks for
+
+    def render(self, command: str, args: tuple[str, ...]) -> dict[str, Any]:
+        limit = {"memory_hard_limit": self.memory_limit_mb} if self.memory_limit_mb else {}
+        return {
+            "image": self.image,
+            "entrypoint": [command],
+            "args": list(args),
+            "network_mode": "host",
+            # Docker's own init passes on signals and reaps orphans; what the command started ends
+            # with it.
+            "init": True,
+            "readonly_rootfs": True,
+            "cap_drop": ["all"],
+            "security_opt": ["no-new-privileges"],
+            "shm_size": self.shared_memory_bytes,
+            "ulimit": [{"memlock": "-1"}],
+            "volumes": [
+                *(f"{folder}:{folder}:ro" for folder in self.read),
+                *(f"{folder}:{folder}" for folder in self.written),
+            ],
+            "mount": [{"type": "tmpfs", "target": "/tmp"}],  # noqa: S108
+            **limit,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One process under raw_exec."""
+    """One process: under raw_exec or, with a `container`, under the docker driver."""
 
     name: str
     command: str
@@ -203,15 +242,12 @@ class Task:
     nomad_identity: bool = False  # a Nomad token by workload identity, in NOMAD_TOKEN
     devices: Devices | None = None
     restart: Restart | None = None  # where it differs from the group's
+    container: Container | None = None
 
     def render(self) -> dict[str, Any]:
         task: dict[str, Any] = {
             "Name": self.name,
-            "Driver": "raw_exec",
-            "Config": {
-                "command": ENDS_WITH_ITS_EXECUTOR[0],
-                "args": [*ENDS_WITH_ITS_EXECUTOR[1:], self.command, *self.args],
-            },
+            **self._driver(),
             "Env": dict(self.env),
             "Resources": self._resources(),
             "Templates": [file.render() for file in self.files],
@@ -232,6 +268,14 @@ class Task:
         if self.nomad_identity:
             task["Identity"] = {"Env": True, "File": True}
         return _present(task, keep=("Consul",))
+
+    def _driver(self) -> dict[str, Any]:
+        if self.container is not None:
+            config = self.container.render(self.command, self.args)
+            return {"Driver": "docker", "Config": config, "User": "0"}
+        words = [*ENDS_WITH_ITS_EXECUTOR[1:], self.command, *self.args]
+        config = {"command": ENDS_WITH_ITS_EXECUTOR[0], "args": words}
+        return {"Driver": "raw_exec", "Config": config}
 
     def _resources(self) -> dict[str, Any]:
         devices = [self.devices.render()] if self.devices else []

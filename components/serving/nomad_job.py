@@ -14,6 +14,7 @@ from components.nomad.jobspec import (
     LEFT_DELIMITER,
     RIGHT_DELIMITER,
     CheckRestart,
+    Container,
     Devices,
     File,
     Group,
@@ -43,6 +44,8 @@ WEIGHTS_TASK = "weights"
 # A source that refuses, or has limits, is not asked every second.
 FETCHED_AGAIN = Restart(attempts=20, interval_s=600, delay_s=30)
 RUNTIME = "${meta.runtime}"
+TASK_FOLDER = "${NOMAD_TASK_DIR}"
+ENGINE_CACHE = "vllm"  # below the runtime folder (services/triton_vllm/replica/engine.py)
 
 # From deregistration in Consul to SIGTERM. Envoy acknowledges the removal (the EDS update) long
 # before it is over.
@@ -180,18 +183,21 @@ def _server_task(model: ModelWithoutJobs, kill_timeout_s: int) -> Task:
     replica = model.replica
     return Task(
         name="server",
-        command=f"{RUNTIME}/envs/{replica.environments[replica.python]}/bin/python",
+        command=_python(replica, replica.python),
         args=(
-            f"{RUNTIME}/bundles/{replica.bundle}/{replica.entrypoint}",
+            f"{_bundle(replica)}/{replica.entrypoint}",
             "--document",
-            "local/replica.json",
+            _document_path(replica, "replica.json"),
         ),
-        env=_environment(replica),
+        env=_environment(replica) | _devices_shown(model),
         files=(File(path="local/replica.json", content=_document(replica.document)),),
         cpu_mhz=_cpu_mhz(replica),
         memory_mb=replica.memory_bytes // MEBIBYTE,
         kill_timeout_s=kill_timeout_s,
         devices=_devices(model),
+        container=_container(
+            replica, read=(_weights_folder(replica),), written=(f"{RUNTIME}/{ENGINE_CACHE}",)
+        ),
     )
 
 
@@ -207,11 +213,11 @@ def _weights_task(replica: ReplicaSpec) -> tuple[Task, ...]:
     return (
         Task(
             name=WEIGHTS_TASK,
-            command=f"{RUNTIME}/envs/{replica.environments[weights.python]}/bin/python",
+            command=_python(replica, weights.python),
             args=(
-                f"{RUNTIME}/bundles/{replica.bundle}/{weights.entrypoint}",
+                f"{_bundle(replica)}/{weights.entrypoint}",
                 "--document",
-                "local/weights.json",
+                _document_path(replica, "weights.json"),
             ),
             env=_environment(replica) | reads_them,
             files=(
@@ -222,6 +228,11 @@ def _weights_task(replica: ReplicaSpec) -> tuple[Task, ...]:
             memory_mb=replica.memory_bytes // MEBIBYTE,
             restart=FETCHED_AGAIN if weights.fetched_by_hosts else None,
             runs_before_the_others=True,
+            container=_container(
+                replica,
+                read=tuple(f"{RUNTIME}/envs/{name}" for name in replica.environments.values()),
+                written=(_weights_folder(replica),),
+            ),
         ),
     )
 
@@ -243,6 +254,50 @@ def _credentials(weights: WeightsSpec) -> tuple[tuple[File, ...], dict[str, str]
     return (file,), {"SLIPWAY_CREDENTIALS": "${NOMAD_SECRETS_DIR}/credentials.json"}
 
 
+def _python(replica: ReplicaSpec, environment: str) -> str:
+    """The interpreter of an environment or, in a container, the image's own."""
+    if replica.container is not None:
+        return "python3"
+    return f"{RUNTIME}/envs/{replica.environments[environment]}/bin/python"
+
+
+def _bundle(replica: ReplicaSpec) -> str:
+    return f"{RUNTIME}/bundles/{replica.bundle}"
+
+
+def _document_path(replica: ReplicaSpec, name: str) -> str:
+    """raw_exec starts a task in its own folder, and Docker in one of the image's."""
+    return f"local/{name}" if replica.container is None else f"{TASK_FOLDER}/{name}"
+
+
+def _weights_folder(replica: ReplicaSpec) -> str:
+    """A model store is mounted whole: the weights step looks whether it is a disk of its own."""
+    return replica.store or f"{RUNTIME}/weights"
+
+
+def _container(
+    replica: ReplicaSpec, *, read: tuple[str, ...], written: tuple[str, ...]
+) -> Container | None:
+    """One that sees its code, and these folders of the host."""
+    container = replica.container
+    if container is None:
+        return None
+    return Container(
+        image=container.image,
+        read=(_bundle(replica), *read),
+        written=written,
+        shared_memory_bytes=container.shared_memory_bytes,
+        memory_limit_mb=container.memory_limit_bytes // MEBIBYTE,
+    )
+
+
+def _devices_shown(model: ModelWithoutJobs) -> dict[str, str]:
+    """What NVIDIA's runtime puts into a container, beside the devices that the scheduler names."""
+    if model.replica.container is None or model.accelerator_vendor != "nvidia":
+        return {}
+    return {"NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
+
+
 def _cpu_mhz(replica: ReplicaSpec) -> int:
     """What the proxy leaves to the replica's other tasks."""
     return replica.cpu_mhz - (0 if replica.proxy is None else replica.proxy.cpu_mhz)
@@ -258,10 +313,17 @@ def _environment(replica: ReplicaSpec) -> dict[str, str]:
         "SLIPWAY_ADDRESS": "${meta.address}" if replica.proxy is None else LOOPBACK,
         "SLIPWAY_RUNTIME": RUNTIME,
         **({"SLIPWAY_STORE": replica.store} if replica.store else {}),
-        "SLIPWAY_SCRATCH": "${meta.scratch}",
+        **_writable_folders(replica),
         **ports,
         **folders,
     }
+
+
+def _writable_folders(replica: ReplicaSpec) -> dict[str, str]:
+    """A container can write to its task's folder only, where compilers keep what they make."""
+    if replica.container is None:
+        return {"SLIPWAY_SCRATCH": "${meta.scratch}"}
+    return {"SLIPWAY_SCRATCH": f"{TASK_FOLDER}/s", "HOME": TASK_FOLDER}
 
 
 def _document(document: Mapping[str, Any]) -> str:

@@ -37,22 +37,23 @@ def nomad_with_devices(
     folder: Path, hosts: tuple[DeviceHost, ...], *, datacenter: str
 ) -> Iterator[httpx.Client]:
     """The server's API, once every host has announced its devices. ACLs are off."""
-    library = _library(folder)
+    library = nvml_library(folder)
     with ExitStack() as stack:
-        server = started_agent(folder / "server", f"{NETWORK}.1", _server(datacenter))
+        server = started_agent(folder / "server", f"{NETWORK}.1", server_configuration(datacenter))
         client = stack.enter_context(server)
         for number, host in enumerate(hosts):
             place = folder / host.name
-            _table(place, host, number)
+            nvml_table(place, host, number)
             variables = {"LD_LIBRARY_PATH": str(library), "NVML_TABLE": str(place)}
-            configuration = _client(host, place, datacenter)
+            configuration = client_configuration(host, place, datacenter)
             agent = started_agent(place, f"{NETWORK}.{16 + number}", configuration, **variables)
             stack.enter_context(agent)
-        until(lambda: _announced(client, hosts) or None, "all hosts and their devices")
+        until(lambda: announced(client, hosts) or None, "all hosts and their devices")
         yield client
 
 
-def _library(folder: Path) -> Path:
+def nvml_library(folder: Path) -> Path:
+    """The folder of a libnvidia-ml.so.1 that answers from a table."""
     target = folder / "library/libnvidia-ml.so.1"
     target.parent.mkdir()
     flags = ("-shared", "-fPIC", f"-Wl,-soname,{target.name}")
@@ -60,7 +61,7 @@ def _library(folder: Path) -> Path:
     return target.parent
 
 
-def _table(folder: Path, host: DeviceHost, number: int) -> None:
+def nvml_table(folder: Path, host: DeviceHost, number: int) -> None:
     """What the library answers, each device with a UUID of its own."""
     folder.mkdir()
     lines = ["driver=580.95.05", f"count={host.devices}"]
@@ -74,7 +75,7 @@ def _table(folder: Path, host: DeviceHost, number: int) -> None:
     (folder / "table").write_text("\n".join(lines) + "\n")
 
 
-def _server(datacenter: str) -> dict[str, Any]:
+def server_configuration(datacenter: str) -> dict[str, Any]:
     return {
         "name": "server",
         "datacenter": datacenter,
@@ -82,7 +83,8 @@ def _server(datacenter: str) -> dict[str, Any]:
     }
 
 
-def _client(host: DeviceHost, folder: Path, datacenter: str) -> dict[str, Any]:
+def client_configuration(host: DeviceHost, folder: Path, datacenter: str) -> dict[str, Any]:
+    """Of a client whose plugin of devices keeps its record in `folder`."""
     environment = environment_folder("devices", ROOT / REQUIREMENTS["devices"], default_cache())
     program = [str(environment / "bin/python"), str(SERVICE / "device_plugin.py")]
     arguments = [*program, "--vendor", "nvidia", "--record", str(folder / "faults.json")]
@@ -106,7 +108,8 @@ def _client(host: DeviceHost, folder: Path, datacenter: str) -> dict[str, Any]:
     }
 
 
-def _announced(client: httpx.Client, hosts: tuple[DeviceHost, ...]) -> bool:
+def announced(client: httpx.Client, hosts: tuple[DeviceHost, ...]) -> bool:
+    """Whether the server knows of all hosts' devices."""
     found = {}
     for node in client.get("/v1/nodes").json():
         groups = client.get(f"/v1/node/{node['ID']}").json()["NodeResources"]["Devices"] or []

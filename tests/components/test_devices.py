@@ -24,7 +24,7 @@ from components.nomad.agent_config import DEVICE_PLUGIN, DEVICE_RECORD, client_a
 from components.nomad.jobspec import to_json
 from slipway.config.artifacts import REQUIREMENTS
 from slipway.plan.platform import PlatformPlan
-from slipway.planner.engines.vllm import drivers
+from slipway.planner.engines.vllm import release
 from stacks.planning import make_plan
 from tests.unit.plan.samples import ARTIFACTS, dev_inputs, hosts_inputs
 
@@ -36,9 +36,22 @@ WITH_AGENTS = dataclasses.replace(ARTIFACTS, tools={**ARTIFACTS.tools, **TOOLS})
 EDGE_HOST = {"name": "edge-0", "address": "10.77.0.31"}
 
 
+IMAGE = f"sha256:{'0123456789abcdef' * 4}"
+IN_CONTAINERS = {"runtime": "container", "image": IMAGE, "image_archive": "images/triton.tar"}
+
+
 @pytest.fixture(scope="module")
 def plan() -> PlatformPlan:
     """One host with accelerators, and one for the gateway."""
+    return planned({})
+
+
+@pytest.fixture(scope="module")
+def in_containers() -> PlatformPlan:
+    return planned(IN_CONTAINERS)
+
+
+def planned(runtime: dict[str, str]) -> PlatformPlan:
     pools = {
         "gpu": {
             "kind": "metal",
@@ -47,6 +60,7 @@ def plan() -> PlatformPlan:
             "hosts": [GPU_HOST],
             "memory": "512GiB",
             "cpu": 64,
+            **runtime,
         },
         "edge": {"kind": "metal", "hosts": [EDGE_HOST], "memory": "4GiB", "cpu": 2},
     }
@@ -87,6 +101,39 @@ def test_a_host_without_accelerators_has_no_plugin(plan: PlatformPlan) -> None:
     for configuration in (nomad_client(plan, "edge"), *on_dev):
         assert "plugin_dir" not in configuration
         assert [list(each) for each in configuration["plugin"]] == [["raw_exec"]]
+
+
+def test_hosts_of_a_pool_with_an_image_run_containers(in_containers: PlatformPlan) -> None:
+    configuration = nomad_client(in_containers, "gpu")
+    options = configuration["client"]["options"]
+    assert options["driver.allowlist"] == "raw_exec,docker"
+    (docker,) = [each["docker"] for each in configuration["plugin"] if "docker" in each]
+    (settings,) = docker["config"]
+    assert settings["allow_caps"] == []
+    assert settings["allow_runtimes"] == ["runc", "nvidia"]
+    assert settings["gc"] == [{"image": False}]  # or the next start would have none
+    on_edge = nomad_client(in_containers, "edge")
+    assert on_edge["client"]["options"]["driver.allowlist"] == "raw_exec"
+
+
+def test_a_host_whose_engines_run_in_an_image_gets_that_and_no_engines(
+    plan: PlatformPlan, in_containers: PlatformPlan
+) -> None:
+    assert in_containers.ssh is not None
+    (gpu,) = in_containers.pool("gpu").hosts
+    document = delivery_document(in_containers, in_containers.ssh, gpu.name)
+    schema = json.loads((ROOT / "schemas/delivery.schema.json").read_text())
+    jsonschema.validate(document["image"], schema["properties"]["image"])
+    assert document["image"] == {
+        "name": IMAGE,
+        "archive": "images/triton.tar",
+        "vendor": "nvidia",
+    }
+    bare = delivery_document(plan, in_containers.ssh, gpu.name)
+    assert "image" not in bare
+    left_out = {name.rpartition("-")[0] for name in {*bare["artifacts"]} - {*document["artifacts"]}}
+    assert left_out == {"envs/triton", "envs/vllm_cuda"}
+    assert "packages" not in document  # Triton's Python is the image's
 
 
 def test_what_the_client_starts_is_there_and_can_be_executed() -> None:
@@ -146,8 +193,8 @@ def test_a_delivery_says_what_the_drivers_of_the_host_must_show(plan: PlatformPl
 
 def test_the_least_driver_is_that_of_the_cuda_that_the_pinned_torch_is_built_for() -> None:
     pins = (ROOT / REQUIREMENTS["vllm"]).read_text()
-    assert f"\ntorch=={drivers.TORCH}\n" in pins
-    assert drivers.CUDA in drivers.LEAST_DRIVER_OF_CUDA
+    assert f"\ntorch=={release.TORCH}\n" in pins
+    assert release.CUDA in release.LEAST_DRIVER_OF_CUDA
 
 
 def test_prometheus_scrapes_the_plugins_of_hosts_with_devices_only(plan: PlatformPlan) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,7 +25,13 @@ from components.nomad.jobspec import Job, to_json
 from components.snapshots.job import snapshot_job
 from slipway.plan.platform import PlatformPlan, SnapshotPlan
 from tests.binaries import find
-from tests.components.accelerator_jobs import POOL, SHAPES, accelerator_job
+from tests.components.accelerator_jobs import (
+    BARE,
+    IN_CONTAINERS,
+    POOL,
+    SHAPES,
+    accelerator_job,
+)
 from tests.components.nomad_agent import ADDRESS, nomad_agent, running, wait_for
 from tests.components.platform_jobs import NAMES, files, platform_jobs
 from tests.components.platform_plan import platform_plan
@@ -154,11 +160,12 @@ def test_nomad_finds_every_job_valid(nomad: httpx.Client, jobs: dict[str, Job], 
     assert answer["DriverConfigValidated"] is True
 
 
+@pytest.mark.parametrize("runtime", [BARE, IN_CONTAINERS], ids=["bare", "container"])
 @pytest.mark.parametrize(("vendor", "count"), SHAPES)
 def test_nomad_finds_the_jobs_on_accelerators_valid(
-    nomad: httpx.Client, vendor: str, count: int
+    nomad: httpx.Client, vendor: str, count: int, runtime: Mapping[str, str]
 ) -> None:
-    answer = validate(nomad, document(accelerator_job(vendor, count)))
+    answer = validate(nomad, document(accelerator_job(vendor, count, runtime)))
     assert answer["ValidationErrors"] is None
     assert not answer["Error"]
     assert not answer["Warnings"]
