@@ -132,6 +132,7 @@ class Environment:
         """The variables of host programs on this machine, whose files are below `run`."""
         return {
             "SLIPWAY_CACHE": str(self.cache),
+            "SLIPWAY_CHECKOUT": str(self.checkout),
             "SLIPWAY_RUN": str(run),
             "SLIPWAY_SCRATCH": str(self.scratch),
             "SLIPWAY_PYTHON": str(self.node_python),

@@ -44,6 +44,7 @@ def delivery_document(plan: PlatformPlan, ssh: SshPlan, host: str) -> dict[str, 
         **({"packages": packages} if packages else {}),
         **_accelerators(plan, node),
         **_model_store(plan, node),
+        **_image(plan, node),
     }
 
 
@@ -70,6 +71,15 @@ def _model_store(plan: PlatformPlan, node: Node | None) -> dict[str, Any]:
     if store is None or not store.path:
         return {}
     return {"model_store": {"path": store.path, "size_bytes": store.size_bytes}}
+
+
+def _image(plan: PlatformPlan, node: Node | None) -> dict[str, Any]:
+    """The image in which a node's engines run, where they do not run bare."""
+    pool = None if node is None else plan.pool(node.pool)
+    if pool is None or pool.image is None:
+        return {}
+    vendor = "" if pool.device_plugin is None else pool.device_plugin.vendor
+    return {"image": {"name": pool.image.name, "archive": pool.image.archive, "vendor": vendor}}
 
 
 def _version(text: str) -> tuple[int, ...]:

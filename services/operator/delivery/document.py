@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from program.document import JsonObject, parsing
 
 from delivery.accelerators import Wanted, read_wanted
+from delivery.containers import Image, read_image
 from delivery.ssh import Place
 
 SCHEMA = "delivery.schema.json"
@@ -38,6 +39,7 @@ class Delivery:
     packages: Mapping[str, str] = field(default_factory=dict)  # Debian package -> a file of it
     accelerators: Wanted | None = None
     model_store: ModelStore | None = None
+    image: Image | None = None  # in which the host's engines run
 
 
 def read_delivery(document: JsonObject) -> Delivery:
@@ -55,6 +57,7 @@ def read_delivery(document: JsonObject) -> Delivery:
             packages=document.get("packages", {}),
             accelerators=read_wanted(wanted) if (wanted := document.get("accelerators")) else None,
             model_store=ModelStore(**store) if (store := document.get("model_store")) else None,
+            image=read_image(image) if (image := document.get("image")) else None,
         )
 
 

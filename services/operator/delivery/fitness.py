@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from program.errors import HostError
 
 from delivery.accelerators import Accelerators, accelerator_requirements, look_at
+from delivery.containers import Docker, container_requirements, look_at_docker
 from delivery.document import Delivery
 from delivery.requirement import Requirement
 from delivery.ssh import Connection
@@ -51,6 +52,7 @@ class Found:
     files: frozenset[str]  # of Debian packages
     artifacts: frozenset[str]
     accelerators: Accelerators | None = None  # None where none are wanted
+    docker: Docker | None = None  # None where engines run bare
 
 
 def look(connection: Connection, delivery: Delivery) -> Found:
@@ -75,6 +77,7 @@ def look(connection: Connection, delivery: Delivery) -> Found:
         frozenset(files),
         artifacts,
         look_at(connection, wanted.vendor) if wanted else None,
+        look_at_docker(connection, delivery.image) if delivery.image else None,
     )
 
 
@@ -96,6 +99,7 @@ def requirements(found: Found, delivery: Delivery) -> list[Requirement]:
         _clock(found),
         *(_package(found, name, file) for name, file in delivery.packages.items()),
         *_accelerators(found, delivery),
+        *_containers(found, delivery),
         *_model_store(found, delivery),
     ]
 
@@ -187,6 +191,12 @@ def _accelerators(found: Found, delivery: Delivery) -> list[Requirement]:
     if found.accelerators is None or delivery.accelerators is None:
         return []
     return list(accelerator_requirements(found.accelerators, delivery.accelerators))
+
+
+def _containers(found: Found, delivery: Delivery) -> list[Requirement]:
+    if found.docker is None or delivery.image is None:
+        return []
+    return list(container_requirements(found.docker, delivery.image))
 
 
 def _model_store(found: Found, delivery: Delivery) -> list[Requirement]:

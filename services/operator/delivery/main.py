@@ -23,6 +23,7 @@ from program.folders import Folders
 from program.waiting import say
 
 from delivery import archive
+from delivery.containers import bring_image, remove_image
 from delivery.document import SCHEMA_VERSION, Delivery, read_delivery
 from delivery.fitness import MEBIBYTE, look, must_fit, must_have_room, requirements, room
 from delivery.ssh import Connection, UnreachableError, connected
@@ -74,13 +75,17 @@ def apply(folders: Folders, delivery: Delivery) -> None:
             for name, size in sizes.items():
                 say(f"{delivery.host}: {name} ({size // MEBIBYTE} MiB)")
             _send(folders, delivery, connection, missing)
-        connection.run(_script(RECORD, delivery, delivery.artifacts))
+        if delivery.image is not None:
+            bring_image(connection, delivery.image, delivery.host)
+        connection.run(_script(RECORD, delivery, (*delivery.artifacts, *_image_line(delivery))))
     say(f"{delivery.host}: has all of {len(delivery.artifacts)} artifacts")
 
 
 def remove(delivery: Delivery) -> None:
     with connected(delivery.host, delivery.place, delivery.jump) as connection:
         connection.run(_script(REMOVE, delivery, delivery.artifacts))
+        if delivery.image is not None:
+            remove_image(connection, delivery.image, delivery.folder)
     say(f"{delivery.host}: tools, environments and code are removed")
 
 
@@ -114,6 +119,10 @@ def _script(template: str, delivery: Delivery, artifacts: tuple[str, ...]) -> st
         artifacts=shlex.join(artifacts),
         last=archive.LAST,
     )
+
+
+def _image_line(delivery: Delivery) -> tuple[str, ...]:
+    return () if delivery.image is None else (delivery.image.line,)
 
 
 def run(arguments: list[str]) -> None:

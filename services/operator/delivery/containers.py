@@ -1,0 +1,214 @@
+"""What a host needs to run containers, and how it gets the image of its pool.
+
+Images are brought before anything runs, never when a task starts: from a registry or mirror by
+their digest, with Docker's credentials on the host, or from an archive of the operator's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from program.document import JsonObject
+from program.errors import HostError, InputError
+from program.waiting import say
+
+from delivery.requirement import Requirement
+from delivery.ssh import Connection
+
+MEBIBYTE = 1 << 20
+NVIDIA = "nvidia"  # the runtime's name, which Nomad's driver asks for
+MANIFEST = "manifest.json"  # of `docker save`
+
+# Each line begins with what it is about.
+LOOK = """
+if ! command -v docker > /dev/null; then
+  echo 'failed docker is not installed'
+elif ! said=$(docker version --format 'ok' 2>&1); then
+  echo "failed $said" | tail -n 1
+else
+  docker info --format 'live-restore {{{{.LiveRestoreEnabled}}}}
+root {{{{.DockerRootDir}}}}
+{{{{range $name, $_ := .Runtimes}}}}runtime {{{{$name}}}}
+{{{{end}}}}'
+  docker version --format 'version {{{{.Server.Version}}}}'
+  docker image inspect --format 'image {{{{.Id}}}}' {image} 2> /dev/null
+  root=$(docker info --format '{{{{.DockerRootDir}}}}')
+  echo "free $(df -P -B 1 "$root" | tail -n 1 | awk '{{print $4}}')"
+fi
+true
+"""
+HAS = "docker image inspect --format ok {image} 2> /dev/null || true"
+# Another environment on the host may use it.
+REMOVE = """
+grep -qxF -- {line} {folder}/environments/* 2> /dev/null \\
+  || docker image rm {image} > /dev/null 2>&1 || true
+"""
+
+
+@dataclass(frozen=True)
+class Image:
+    """`name` is NAME@sha256:…, or the ID of an image that `archive`, the operator's file, has."""
+
+    name: str
+    archive: str
+    vendor: str  # of the devices that its containers get
+
+    @property
+    def line(self) -> str:
+        """In the list of what an environment has on a host."""
+        return f"image {self.name}"
+
+    @property
+    def file(self) -> Path:
+        """Relative paths are below the checkout."""
+        return Path(os.environ.get("SLIPWAY_CHECKOUT", "."), self.archive)
+
+
+@dataclass(frozen=True)
+class Docker:
+    """A host's Docker. `failed` is what it says if it does not answer."""
+
+    failed: str = ""
+    version: str = ""
+    live_restore: bool = False
+    runtimes: frozenset[str] = frozenset()
+    root: str = ""
+    free_bytes: int = 0
+    has_image: bool = False
+
+
+def read_image(document: JsonObject) -> Image:
+    return Image(**document)
+
+
+def look_at_docker(connection: Connection, image: Image) -> Docker:
+    said = connection.run(LOOK.format(image=shlex.quote(image.name)))
+    about: dict[str, list[str]] = {}
+    for line in said.splitlines():
+        subject, _, value = line.strip().partition(" ")
+        about.setdefault(subject, []).append(value)
+
+    def one(subject: str) -> str:
+        return next(iter(about.get(subject, ())), "")
+
+    return Docker(
+        failed=one("failed"),
+        version=one("version"),
+        live_restore=one("live-restore") == "true",
+        runtimes=frozenset(about.get("runtime", ())),
+        root=one("root"),
+        free_bytes=int(one("free") or 0),
+        has_image="image" in about,
+    )
+
+
+def container_requirements(docker: Docker, image: Image) -> Iterator[Requirement]:
+    """Everything that was looked at, as wanted or not."""
+    if docker.failed:
+        yield Requirement(
+            "Docker",
+            "does not answer",
+            f"has no Docker that answers: {docker.failed}",
+            "install Docker (docker-ce or docker.io), then systemctl enable --now docker",
+        )
+        return
+    yield Requirement("Docker", docker.version)
+    yield _live_restore(docker)
+    if image.vendor == NVIDIA:
+        yield _toolkit(docker)
+    yield _room(docker, image)
+
+
+def bring_image(connection: Connection, image: Image, host: str) -> None:
+    """Does nothing where the host has it. Raises InputError for an archive without this image."""
+    if _has(connection, image):
+        return
+    if image.archive:
+        _load(connection, image, host)
+    else:
+        say(f"{host}: pulling {image.name}")
+        connection.run(f"docker pull --quiet {shlex.quote(image.name)}")
+    if not _has(connection, image):
+        raise HostError(f"{host}: Docker does not know {image.name} after it was brought there")
+
+
+def remove_image(connection: Connection, image: Image, folder: str) -> None:
+    names = {"folder": folder, "line": image.line, "image": image.name}
+    quoted = {name: shlex.quote(value) for name, value in names.items()}
+    connection.run(REMOVE.format(**quoted))
+
+
+def _load(connection: Connection, image: Image, host: str) -> None:
+    file = image.file
+    _must_have(file, image.name)
+    say(f"{host}: {file.name} ({file.stat().st_size // MEBIBYTE} MiB)")
+    with file.open("rb") as archive, connection.writing_to("docker load") as sink:
+        shutil.copyfileobj(archive, sink, MEBIBYTE)
+
+
+def _must_have(file: Path, image: str) -> None:
+    fix = f"write it with `docker save --output {file} {image}`"
+    try:
+        with tarfile.open(file) as archive:
+            content = archive.extractfile(MANIFEST)
+            assert content is not None  # noqa: S101
+            entries = json.load(content)
+    except (OSError, tarfile.TarError, KeyError, ValueError) as error:
+        raise InputError(
+            f"image_archive: {file} is no archive of an image: {error}\nfix: {fix}"
+        ) from error
+    # "<id>.json" or, since Docker 25, "blobs/sha256/<id>".
+    has = {Path(entry["Config"]).name.removesuffix(".json") for entry in entries}
+    if image.removeprefix("sha256:") not in has:
+        ids = ", ".join(f"sha256:{each}" for each in sorted(has))
+        raise InputError(f"image_archive: {file} has {ids}, and not {image}\nfix: {fix}")
+
+
+def _has(connection: Connection, image: Image) -> bool:
+    return bool(connection.run(HAS.format(image=shlex.quote(image.name))).strip())
+
+
+def _live_restore(docker: Docker) -> Requirement:
+    if docker.live_restore:
+        return Requirement("live restore", "on")
+    return Requirement(
+        "live restore",
+        "off",
+        "ends all containers when Docker's daemon is restarted (live restore is off)",
+        'add "live-restore": true to /etc/docker/daemon.json, then systemctl reload docker',
+    )
+
+
+def _toolkit(docker: Docker) -> Requirement:
+    if NVIDIA in docker.runtimes:
+        return Requirement("container toolkit", f"runtime {NVIDIA}")
+    return Requirement(
+        "container toolkit",
+        f"no runtime {NVIDIA}",
+        f"has no Docker runtime named {NVIDIA}, which gives containers their devices",
+        "install nvidia-container-toolkit, then nvidia-ctk runtime configure --runtime=docker and"
+        " systemctl restart docker",
+    )
+
+
+def _room(docker: Docker, image: Image) -> Requirement:
+    """How much a registry's image takes is not known before it is there."""
+    free = f"{docker.free_bytes // MEBIBYTE} MiB free for {docker.root}"
+    if docker.has_image or not image.archive or not image.file.is_file():
+        return Requirement("image", "there" if docker.has_image else free)
+    needed = image.file.stat().st_size
+    if needed <= docker.free_bytes:
+        return Requirement("image", free)
+    return Requirement(
+        "image",
+        free,
+        f"has {free}, where the image needs {needed // MEBIBYTE} MiB",
+        "make room on that disk, or move Docker's data-root to a larger one",
+    )

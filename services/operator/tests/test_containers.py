@@ -1,0 +1,237 @@
+"""What a host needs to run containers, and the images that are brought there, with the commands'
+own shell and a program in place of Docker's."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import os
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import pytest
+from delivery.containers import (
+    Docker,
+    Image,
+    bring_image,
+    container_requirements,
+    look_at_docker,
+    remove_image,
+)
+from program.errors import HostError, InputError
+
+ID = f"sha256:{'ab' * 32}"
+BY_DIGEST = f"registry.example:5000/triton@sha256:{'cd' * 32}"
+GIBIBYTE = 1 << 30
+PULLED = Image(name=BY_DIGEST, archive="", vendor="nvidia")
+FIT = Docker(
+    version="28.2.2",
+    live_restore=True,
+    runtimes=frozenset({"nvidia", "runc"}),
+    root="/var/lib/docker",
+    free_bytes=100 * GIBIBYTE,
+)
+
+# A Docker whose images are lines of a file, and which knows what it was told to do.
+DOCKER = """#!/bin/sh
+echo "$@" >> {folder}/asked
+case "$1 $2" in
+  "version --format") case "$3" in ok) echo ok ;; *) echo 'version 28.2.2' ;; esac ;;
+  "info --format")
+    case "$3" in
+      live*) printf 'live-restore true\\nroot {folder}\\nruntime nvidia\\nruntime runc\\n\\n' ;;
+      *) echo {folder} ;;
+    esac ;;
+  "image inspect")
+    for last; do :; done
+    grep -qxF -- "$last" {folder}/images || exit 1
+    [ "$4" = ok ] && echo ok || echo "image $last" ;;
+  "image rm") grep -vxF -- "$3" {folder}/images > {folder}/rest; mv {folder}/rest {folder}/images ;;
+  "pull --quiet") echo "$3" >> {folder}/images ;;
+  "load ") cat > {folder}/loaded; echo '{id}' >> {folder}/images ;;
+esac
+"""
+
+
+class Host:
+    """Runs commands on this machine, with its own Docker first on PATH."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "images").touch()
+        (folder / "asked").touch()
+        program = folder / "docker"
+        program.write_text(DOCKER.format(folder=folder, id=ID))
+        program.chmod(0o755)
+        self._variables = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+
+    def run(self, command: str) -> str:
+        done = subprocess.run(
+            ["sh", "-c", command],
+            env=self._variables,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+    @contextmanager
+    def writing_to(self, command: str) -> Iterator[IO[bytes]]:
+        with subprocess.Popen(
+            ["sh", "-c", command], env=self._variables, stdin=subprocess.PIPE
+        ) as process:
+            assert process.stdin is not None
+            yield process.stdin
+            process.stdin.close()
+        assert process.returncode == 0
+
+    def asked(self, words: str) -> int:
+        """How often Docker was asked something that begins so."""
+        lines = (self.folder / "asked").read_text().splitlines()
+        return sum(line.startswith(words) for line in lines)
+
+    def images(self) -> list[str]:
+        return (self.folder / "images").read_text().split()
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    folder = tmp_path / "host"
+    folder.mkdir()
+    return Host(folder)
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    return packed(tmp_path / "triton.tar", f"{'ab' * 32}.json")
+
+
+def packed(file: Path, config: str) -> Path:
+    with tarfile.open(file, "w") as tar:
+        text = json.dumps([{"Config": config, "RepoTags": None, "Layers": []}]).encode()
+        info = tarfile.TarInfo("manifest.json")
+        info.size = len(text)
+        tar.addfile(info, io.BytesIO(text))
+    return file
+
+
+def of(archive: Path) -> Image:
+    return Image(name=ID, archive=str(archive), vendor="nvidia")
+
+
+def wrong(found: Docker, image: Image = PULLED) -> dict[str, str]:
+    checked = [each for each in container_requirements(found, image) if each.wrong]
+    assert all(each.fix for each in checked)
+    return {each.name: each.wrong for each in checked}
+
+
+def test_a_fit_host_meets_everything() -> None:
+    assert wrong(FIT) == {}
+
+
+def test_amds_devices_need_no_runtime_of_their_own() -> None:
+    without = dataclasses.replace(FIT, runtimes=frozenset({"runc"}))
+    assert wrong(without, dataclasses.replace(PULLED, vendor="amd")) == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "says"),
+    [
+        ({"failed": "docker is not installed"}, "Docker", "docker is not installed"),
+        ({"live_restore": False}, "live restore", "ends all containers"),
+        ({"runtimes": frozenset({"runc"})}, "container toolkit", "no Docker runtime named nvidia"),
+    ],
+)
+def test_an_unfit_host_is_told_what_it_lacks(
+    changes: dict[str, object], name: str, says: str
+) -> None:
+    found = wrong(dataclasses.replace(FIT, **changes))
+    assert list(found) == [name]
+    assert says in found[name]
+
+
+def test_an_archive_that_does_not_fit_on_dockers_disk_is_not_sent(archive: Path) -> None:
+    full = dataclasses.replace(FIT, free_bytes=archive.stat().st_size - 1)
+    assert list(wrong(full, of(archive))) == ["image"]
+    assert wrong(dataclasses.replace(full, has_image=True), of(archive)) == {}
+
+
+def test_what_docker_says_of_itself_is_read(host: Host) -> None:
+    found = look_at_docker(host, PULLED)  # type: ignore[arg-type]
+    assert (found.version, found.live_restore, found.failed) == ("28.2.2", True, "")
+    assert found.runtimes == {"nvidia", "runc"}
+    assert found.root == str(host.folder)
+    assert found.free_bytes > 0
+    assert not found.has_image
+
+
+def test_a_host_without_docker_says_so(host: Host) -> None:
+    (host.folder / "docker").write_text("#!/bin/sh\necho no daemon; exit 1\n")
+    assert look_at_docker(host, PULLED).failed == "no daemon"  # type: ignore[arg-type]
+
+
+def test_an_image_of_a_registry_is_pulled_once(host: Host) -> None:
+    for _ in range(2):
+        bring_image(host, PULLED, "gpu-0")  # type: ignore[arg-type]
+    assert host.images() == [BY_DIGEST]
+    assert host.asked("pull") == 1
+
+
+def test_an_image_of_an_archive_is_loaded_once(host: Host, archive: Path) -> None:
+    for _ in range(2):
+        bring_image(host, of(archive), "gpu-0")  # type: ignore[arg-type]
+    assert host.images() == [ID]
+    assert (host.folder / "loaded").read_bytes() == archive.read_bytes()
+    assert host.asked("load") == 1
+    assert not host.asked("pull")
+
+
+@pytest.mark.parametrize("config", [f"{'ef' * 32}.json", f"blobs/sha256/{'ef' * 32}"])
+def test_an_archive_of_another_image_is_refused_before_it_is_sent(
+    host: Host, tmp_path: Path, config: str
+) -> None:
+    other = packed(tmp_path / "other.tar", config)
+    with pytest.raises(InputError, match=f"has sha256:{'ef' * 32}, and not {ID}"):
+        bring_image(host, of(other), "gpu-0")  # type: ignore[arg-type]
+    assert not host.asked("load")
+
+
+def test_an_archive_is_found_by_the_layout_of_newer_dockers_too(host: Host, tmp_path: Path) -> None:
+    newer = packed(tmp_path / "newer.tar", f"blobs/sha256/{'ab' * 32}")
+    bring_image(host, of(newer), "gpu-0")  # type: ignore[arg-type]
+    assert host.images() == [ID]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no archive"])
+def test_a_file_that_is_no_archive_of_an_image_is_refused(
+    host: Host, tmp_path: Path, content: bytes | None
+) -> None:
+    file = tmp_path / "file.tar"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(InputError, match="is no archive of an image"):
+        bring_image(host, of(file), "gpu-0")  # type: ignore[arg-type]
+
+
+def test_an_image_that_was_brought_and_is_not_there_is_an_error(host: Host) -> None:
+    program = (host.folder / "docker").read_text()
+    (host.folder / "docker").write_text(program.replace('echo "$3" >> ', "true "))
+    with pytest.raises(HostError, match="does not know"):
+        bring_image(host, PULLED, "gpu-0")  # type: ignore[arg-type]
+
+
+def test_an_image_is_removed_unless_another_environment_uses_it(host: Host, tmp_path: Path) -> None:
+    bring_image(host, PULLED, "gpu-0")  # type: ignore[arg-type]
+    others = tmp_path / "slipway/environments"
+    others.mkdir(parents=True)
+    (others / "other").write_text(f"bundles/a\n{PULLED.line}\n")
+    remove_image(host, PULLED, str(others.parent))  # type: ignore[arg-type]
+    assert host.images() == [BY_DIGEST]
+    (others / "other").write_text("bundles/a\n")
+    remove_image(host, PULLED, str(others.parent))  # type: ignore[arg-type]
+    assert host.images() == []
