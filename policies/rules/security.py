@@ -134,13 +134,14 @@ def wildcard_nomad_policy(policy: Resource) -> Iterator[str]:
     NOMAD_JOB,
     severity=SHARED,
     why="A tag can be moved: the next replica would run different code from the ones beside it.",
-    fix="Name the image by digest: `image@sha256:…`.",
+    fix="Name the image by digest, `image@sha256:…`, or one that is loaded from a file by its ID,"
+    " `sha256:…`.",
 )
 def unpinned_image(job: Resource) -> Iterator[str]:
-    """Images are named by digest"""
+    """Images are named by their content"""
     for task in tasks(job_of(job.props)):
         image = text_or_none(task.document, "Config.image")
-        if image and not re.search(r"@sha256:[0-9a-f]{64}$", image):
+        if image and not re.search(r"(^|@)sha256:[0-9a-f]{64}$", image):
             yield f"task {task} runs {image}"
 
 

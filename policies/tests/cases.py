@@ -496,8 +496,13 @@ CASES: Mapping[str, Sequence[Case]] = {
             violating=[
                 {f"{TASK}.Config.image": "triton"},
                 {f"{TASK}.Config.image": "triton:26.01"},
+                {f"{TASK}.Config.image": f"triton@sha256:{'0' * 63}"},
             ],
-            passing=[{f"{TASK}.Config": {"command": "python"}}],
+            passing=[
+                {f"{TASK}.Config": {"command": "python"}},
+                {f"{TASK}.Config.image": f"registry.example/triton@sha256:{'0' * 64}"},
+                {f"{TASK}.Config.image": f"sha256:{'0' * 64}"},
+            ],
             unknown=UNKNOWN_JOB,
         )
     ],
