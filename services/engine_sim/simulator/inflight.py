@@ -30,6 +30,6 @@ class InFlight:
         """True when nothing is in flight, False when `timeout_s` passed first."""
         try:
             await asyncio.wait_for(self._idle.wait(), timeout_s)
-        except TimeoutError:
+        except asyncio.TimeoutError:
             return False
         return True

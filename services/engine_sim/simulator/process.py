@@ -101,7 +101,7 @@ async def _ports_are_free(listeners: Listeners, terminated: asyncio.Event) -> bo
         if taken != said:
             _LOG.info("waiting for ports %s of %s", taken, listeners.address)
             said = taken
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(terminated.wait(), _PORT_POLL_S)
             return False
     return True

@@ -58,7 +58,7 @@ def run() -> None:
             timeout_s=TIMEOUT_S,
         ),
     }
-    take(given.folder, given.keep, apis, datetime.datetime.now(datetime.UTC))
+    take(given.folder, given.keep, apis, datetime.datetime.now(datetime.timezone.utc))
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -49,7 +50,7 @@ class EngineClient:
                     return
                 async for chunk in _events(reply):
                     yield chunk
-        except (aiohttp.ClientError, TimeoutError) as error:
+        except (aiohttp.ClientError, asyncio.TimeoutError) as error:
             raise EngineError(f"the engine went away: {error}", 503) from error
 
     async def decode_token(self, model: str, token_id: int) -> str:
@@ -59,7 +60,7 @@ class EngineClient:
             try:
                 async with self._session.post(f"{self._engine_url}/detokenize", json=body) as reply:
                     answer = await reply.read()
-            except (aiohttp.ClientError, TimeoutError) as error:
+            except (aiohttp.ClientError, asyncio.TimeoutError) as error:
                 raise EngineError(f"the engine went away: {error}", 503) from error
             if reply.status != 200:
                 raise EngineError(_refusal(answer, reply.status), reply.status)

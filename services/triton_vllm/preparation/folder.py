@@ -16,6 +16,7 @@ from typing import Any
 
 MANIFEST = "slipway-manifest.json"
 HASHED_AT_ONCE = 8  # by then disks are the limit
+BUFFER_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +26,11 @@ class FileFacts:
 
 
 def sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    digest, buffer = hashlib.sha256(), bytearray(BUFFER_BYTES)
+    with path.open("rb", buffering=0) as file:
+        while read := file.readinto(buffer):
+            digest.update(memoryview(buffer)[:read])
+    return digest.hexdigest()
 
 
 def problem_with(

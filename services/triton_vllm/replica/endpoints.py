@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 
@@ -54,7 +55,7 @@ class Endpoints:
         try:
             async with self._session.post(f"{self._openai}/v1/completions", json=body) as reply:
                 return reply.status == 200
-        except (aiohttp.ClientError, TimeoutError):
+        except (aiohttp.ClientError, asyncio.TimeoutError):
             return False
 
     async def requests_in_flight(self) -> int:
@@ -74,7 +75,7 @@ class Endpoints:
             timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S)
             async with self._session.get(url, timeout=timeout) as reply:
                 return reply.status == 200
-        except (aiohttp.ClientError, TimeoutError):
+        except (aiohttp.ClientError, asyncio.TimeoutError):
             return False
 
 

@@ -6,7 +6,7 @@ import contextlib
 import io
 import json
 import time
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Any, TextIO
 
 
@@ -33,7 +33,7 @@ class Journal:
 
     def _write(self, level: str, event: str, **facts: Any) -> None:
         line = {
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "time": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
             "level": level,
             "event": event,
             "elapsed_s": round(time.monotonic() - self._started_at, 3),

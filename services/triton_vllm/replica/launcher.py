@@ -114,28 +114,31 @@ class Launcher:
 
     async def _load(self, command: list[str]) -> None:
         """Brings up both protocols, the engine first: Triton's model is never ready without it."""
-        names = self._document.names
         try:
-            async with asyncio.timeout(self._document.load_timeout_s):
-                # A dead launcher's children may have held them until now, and Nomad gives a new
-                # replica the ports of one that still drains (hashicorp/nomad issue 24904).
-                await self._poll(self._ports_are_free, "waiting_for_ports")
-                self._journal.progress("engine_starting", model=names[0])
-                environment = engine_environment(
-                    self._document, self._settings, self._environment(), self._home.temporary
-                )
-                engine = self._start("vllm", command, environment)
-                self._watch.add(engine.pid, "vllm", self._on_part_end)
-                await self._poll(self._endpoints.engine_is_healthy, "engine_loading")
-                self._journal.progress("engine_warming_up")
-                await self._poll(partial(self._endpoints.generates, names[0]), "engine_warming_up")
-                await self._load_triton()
-        except TimeoutError as error:
+            await asyncio.wait_for(self._load_parts(command), self._document.load_timeout_s)
+        except asyncio.TimeoutError as error:
             reason = f"not ready after load_timeout_s={self._document.load_timeout_s}"
             taken = "" if self._children else taken_port(self._settings)
             raise RunError(": ".join(filter(None, (reason, taken)))) from error
         self._watch_descendants()
-        self._journal.progress("ready", names=names, openai=self._settings.engine_url)
+        names, openai = self._document.names, self._settings.engine_url
+        self._journal.progress("ready", names=names, openai=openai)
+
+    async def _load_parts(self, command: list[str]) -> None:
+        # A dead launcher's children may have held them until now, and Nomad gives a new replica the
+        # ports of one that still drains (hashicorp/nomad issue 24904).
+        await self._poll(self._ports_are_free, "waiting_for_ports")
+        model = self._document.names[0]
+        self._journal.progress("engine_starting", model=model)
+        environment = engine_environment(
+            self._document, self._settings, self._environment(), self._home.temporary
+        )
+        engine = self._start("vllm", command, environment)
+        self._watch.add(engine.pid, "vllm", self._on_part_end)
+        await self._poll(self._endpoints.engine_is_healthy, "engine_loading")
+        self._journal.progress("engine_warming_up")
+        await self._poll(partial(self._endpoints.generates, model), "engine_warming_up")
+        await self._load_triton()
 
     async def _ports_are_free(self) -> bool:
         return not taken_port(self._settings)
@@ -179,9 +182,8 @@ class Launcher:
             return triton.poll() is not None or await self._models_are_ready()
 
         try:
-            async with asyncio.timeout(limit_s):
-                await self._poll(settled, "triton_loading")
-        except TimeoutError:
+            await asyncio.wait_for(self._poll(settled, "triton_loading"), limit_s)
+        except asyncio.TimeoutError:
             return "was stuck"
         if (code := triton.poll()) is not None:
             return f"ended with exit code {code}"
@@ -267,7 +269,7 @@ class Launcher:
                 self._journal.warning("drain_timeout_s passed with requests in flight")
                 self._ending = True
                 return False
-            with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+            with contextlib.suppress(aiohttp.ClientError, asyncio.TimeoutError):
                 idle_looks = 0 if await self._endpoints.requests_in_flight() else idle_looks + 1
             await asyncio.sleep(DRAIN_POLL_S)
         self._journal.progress("drained")

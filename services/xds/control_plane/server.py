@@ -146,9 +146,8 @@ async def _events(inbox: asyncio.Queue[Any]) -> AsyncIterator[Any]:
     """The inbox's items, and None for each second without one."""
     while True:
         try:
-            async with asyncio.timeout(TICK_S):
-                event = await inbox.get()
-        except TimeoutError:
+            event = await asyncio.wait_for(inbox.get(), TICK_S)
+        except asyncio.TimeoutError:
             event = None
         if event is _END:
             return

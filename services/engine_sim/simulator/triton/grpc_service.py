@@ -12,6 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-un
 from simulator.engine import Engine
 from simulator.faults import FAULT_HEADER, InjectedDeath
 from simulator.inflight import InFlight
+from simulator.together import Together
 from simulator.triton.metrics import TritonMetrics
 from simulator.triton.protos import config, messages, services
 from simulator.triton.requests import InferenceError, inference, parse_request
@@ -110,15 +111,16 @@ class _Inference(services.GRPCInferenceServiceServicer):  # type: ignore[misc]
 
     async def ModelStreamInfer(self, requests: AsyncIterator[Any], context: Any) -> None:  # noqa: N802
         """Requests of one stream run in parallel; answers carry the request's id."""
-        stream = _Stream(context)
-        died = False
+        stream, tasks = _Stream(context), Together()
+
+        async def read() -> None:
+            async for request in requests:
+                tasks.start(self._answer(request, stream))
+
+        tasks.start(read())
         try:
-            async with asyncio.TaskGroup() as tasks:
-                async for request in requests:
-                    tasks.create_task(self._answer(request, stream))
-        except* InjectedDeath:
-            died = True
-        if died:  # what a client sees when the server is killed
+            await tasks.ended()
+        except InjectedDeath:  # what a client sees when the server is killed
             await context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
 
     async def _answer(self, request: Any, stream: _Stream) -> None:

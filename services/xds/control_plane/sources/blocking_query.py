@@ -5,6 +5,7 @@ Rules: https://developer.hashicorp.com/consul/api-docs/features/blocking
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -72,7 +73,7 @@ class BlockingQuery:
 
     def _retrying(self) -> AsyncRetrying:
         return AsyncRetrying(
-            retry=retry_if_exception_type((aiohttp.ClientError, TimeoutError, ConsulError)),
+            retry=retry_if_exception_type((aiohttp.ClientError, asyncio.TimeoutError, ConsulError)),
             wait=wait_random_exponential(multiplier=0.1, max=2),
             before_sleep=self._failed,
         )

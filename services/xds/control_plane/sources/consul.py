@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 
+from ..together import Together
 from .blocking_query import BlockingQuery
 from .catalog import Catalog
 from .documents import ROUTES_PREFIX, BadRouteError, endpoints_from_health, route_from_kv
@@ -37,14 +38,18 @@ class ConsulSource:
         self._watches: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            query = self._query(f"/v1/kv/{ROUTES_PREFIX}", {"recurse": "true"})
-            async for answer in query.answers():
-                if answer.lost:
-                    log.error("%s: consul lost its state; keeping the last one", ROUTES_PREFIX)
-                    continue
-                self._put_routes(answer.document or [])
-                self._changed(tasks)
+        tasks = Together()
+        tasks.start(self._watch_routes(tasks), name=ROUTES_PREFIX)
+        await tasks.ended()
+
+    async def _watch_routes(self, tasks: Together) -> None:
+        query = self._query(f"/v1/kv/{ROUTES_PREFIX}", {"recurse": "true"})
+        async for answer in query.answers():
+            if answer.lost:
+                log.error("%s: consul lost its state; keeping the last one", ROUTES_PREFIX)
+                continue
+            self._put_routes(answer.document or [])
+            self._changed(tasks)
 
     def _put_routes(self, entries: list[dict[str, Any]]) -> None:
         routes, problems = [], {}
@@ -59,7 +64,7 @@ class ConsulSource:
                 log.error("route refused, keeping the model's last good one: %s", error)
         self._catalog.put_routes(routes, problems)
 
-    async def _watch(self, cluster: str, tasks: asyncio.TaskGroup) -> None:
+    async def _watch(self, cluster: str, tasks: Together) -> None:
         query = self._query(_health_path(cluster), {})
         async for answer in query.answers():
             if answer.lost:
@@ -70,11 +75,11 @@ class ConsulSource:
             self._catalog.put_endpoints(cluster, endpoints)
             self._changed(tasks)
 
-    def _changed(self, tasks: asyncio.TaskGroup) -> None:
+    def _changed(self, tasks: Together) -> None:
         """Watch exactly the catalog's clusters, then report the change."""
         wanted = self._catalog.clusters()
         for cluster in sorted(wanted - self._watches.keys()):
-            self._watches[cluster] = tasks.create_task(self._watch(cluster, tasks), name=cluster)
+            self._watches[cluster] = tasks.start(self._watch(cluster, tasks), name=cluster)
         unwanted = self._watches.keys() - wanted
         for cluster in unwanted:
             self._watches.pop(cluster).cancel()
