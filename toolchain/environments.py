@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from toolchain.errors import ToolchainError, explained
@@ -15,6 +16,9 @@ from toolchain.progress import Progress, Step
 from toolchain.requirements import digest
 
 UV_VERSION = "0.13.9"
+
+# The oldest C library of a host (services/operator/delivery/fitness.py).
+HOST_PLATFORM = "x86_64-manylinux_2_35"
 
 _MARKER = ".complete"
 _NOT_OURS = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH", "UV_PROJECT_ENVIRONMENT", "CONDA_PREFIX")
@@ -28,12 +32,13 @@ _PIP_TO_UV = {
 
 def is_complete(requirements: Path, target: Path) -> bool:
     """Whether `target` holds exactly these requirements and its interpreter still exists."""
+    return has_packages(requirements, target) and (target / "bin" / "python").exists()
+
+
+def has_packages(requirements: Path, target: Path) -> bool:
+    """Whether `target` holds exactly these requirements."""
     marker = target / _MARKER
-    return (
-        marker.is_file()
-        and marker.read_text() == digest(requirements)
-        and (target / "bin" / "python").exists()
-    )
+    return marker.is_file() and marker.read_text() == digest(requirements)
 
 
 def ensure_environment(
@@ -62,24 +67,48 @@ def install(
         if not is_complete(requirements, target):
             # In place: the scripts of an environment contain its path, so it cannot be moved later.
             # The marker, written last, declares it complete.
+            make: list[str | Path] = [uv, "venv", "--no-project", "--python", base_python(), target]
+            fill = _pip_install(uv, requirements)
+            fill += ["--python", target / "bin" / "python"]
+            fill += ["--compile-bytecode"] if compile_bytecode else []
             with explained(target.parent):
-                _fill(uv, requirements, target, step=step, lock=lock, compile_=compile_bytecode)
+                _fill((make, fill), requirements, target, step=step, lock=lock)
     return target
 
 
+def install_packages(requirements: Path, python: str, target: Path, step: Step) -> Path:
+    """The packages of an environment for hosts with CPython `python` ("3.10"), which this machine
+    need not have: `<target>/lib/python3.10/site-packages`. Only wheels, because nothing can be
+    built for it here. Raises ToolchainError."""
+    if has_packages(requirements, target):
+        return target
+    uv = find_uv(target.parents[1], step)
+    packages = target / "lib" / f"python{python}" / "site-packages"
+    with exclusive(_lock_path(target), step) as lock:
+        if not has_packages(requirements, target):
+            fill = _pip_install(uv, requirements)
+            fill += ["--python-version", python, "--python-platform", HOST_PLATFORM]
+            fill += ["--only-binary", ":all:", "--python", base_python(), "--target", packages]
+            # Scripts, which name this machine's Python.
+            remove: list[str | Path] = ["rm", "-rf", packages / "bin"]
+            with explained(target.parent):
+                _fill((fill, remove), requirements, target, step=step, lock=lock)
+    return target
+
+
+def _pip_install(uv: Path, requirements: Path) -> list[str | Path]:
+    return [uv, "pip", "install", "--no-deps", "-r", requirements.absolute()]
+
+
 def _fill(
-    uv: Path, requirements: Path, target: Path, *, step: Step, lock: int, compile_: bool
+    commands: Iterable[list[str | Path]], requirements: Path, target: Path, *, step: Step, lock: int
 ) -> None:
     step.enter("installing", f"from {requirements.name}")
     _clear(target)
     log = target.parent / f"{target.name}.log"
     env = uv_environment(target.parents[1])
-    make: list[str | Path] = [uv, "venv", "--no-project", "--python", base_python(), target]
-    fill: list[str | Path] = [uv, "pip", "install", "--no-deps", "-r", requirements.absolute()]
-    fill += ["--python", target / "bin" / "python"]
-    fill += ["--compile-bytecode"] if compile_ else []
     try:
-        for command in (make, fill):
+        for command in commands:
             run(command, step=step, log=log, lock=lock, env=env, cwd=target.parent)
         _mark(target, digest(requirements))
     except CommandError as failure:

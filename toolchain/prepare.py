@@ -15,7 +15,7 @@ from toolchain import environments
 from toolchain.lanes import side_by_side
 from toolchain.pins import tool_pin
 from toolchain.progress import Progress, Step, silent
-from toolchain.requirements import digest
+from toolchain.requirements import digest, for_python
 from toolchain.resolve import resolve
 from toolchain.settings import Settings
 
@@ -35,7 +35,17 @@ class EnvironmentJob:
     requirements: Path
 
 
-Job = ToolJob | EnvironmentJob
+@dataclass(frozen=True, kw_only=True)
+class PackagesJob:
+    """The packages of that environment for hosts with another CPython, `python` ("3.10"): in
+    `<cache>/envs/<name>-<digest of requirements>-python<python>`."""
+
+    name: str
+    requirements: Path
+    python: str
+
+
+Job = ToolJob | EnvironmentJob | PackagesJob
 
 
 def prepare(jobs: Iterable[Job], cache: Path, progress: Progress = silent) -> dict[str, Path]:
@@ -46,10 +56,10 @@ def prepare(jobs: Iterable[Job], cache: Path, progress: Progress = silent) -> di
     """
     settings = Settings.read(cache)
     jobs = list(jobs)
-    names = [job.name for job in jobs]
+    names = [_name(job) for job in jobs]
     if len(set(names)) < len(names):
         raise ValueError(f"two jobs have the same name: {sorted(names)}")
-    return side_by_side({job.name: _call(job, settings) for job in jobs}, progress)
+    return side_by_side({_name(job): _call(job, settings) for job in jobs}, progress)
 
 
 def environment_folder(name: str, requirements: Path, cache: Path) -> Path:
@@ -57,10 +67,25 @@ def environment_folder(name: str, requirements: Path, cache: Path) -> Path:
     return cache / "envs" / f"{name}-{digest(requirements)}"
 
 
+def packages_folder(environment: Path, python: str) -> Path:
+    """Where the packages of an environment for another CPython lie."""
+    return environment.with_name(f"{environment.name}-python{python}")
+
+
+def _name(job: Job) -> str:
+    return f"{job.name} for Python {job.python}" if isinstance(job, PackagesJob) else job.name
+
+
 def _call(job: Job, settings: Settings) -> Callable[[Step], Path]:
     if isinstance(job, ToolJob):
         return partial(_tool, job.name, settings)
     target = environment_folder(job.name, job.requirements, settings.cache)
+    if isinstance(job, PackagesJob):
+        requirements, folder = (
+            for_python(job.requirements, job.python),
+            packages_folder(target, job.python),
+        )
+        return partial(environments.install_packages, requirements, job.python, folder)
     return partial(environments.install, job.requirements, target)
 
 

@@ -9,6 +9,12 @@ from pathlib import Path
 _COMMENT = re.compile(r"(^|\s+)#.*$")  # as pip and uv read it: a URL may hold a #
 
 
+def for_python(requirements: Path, python: str) -> Path:
+    """The file beside it with pins for CPython `python` ("3.10"); itself if its pins hold there."""
+    other = requirements.with_name(f"{requirements.stem}-{python}{requirements.suffix}")
+    return other if other.is_file() else requirements
+
+
 def digest(requirements: Path) -> str:
     """The first 12 hex digits of the SHA-256 of a requirements file without its comments and blank
     lines, which no environment gets. `slipway.config.artifacts` has the same definition, because

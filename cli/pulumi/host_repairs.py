@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from cli.pulumi.exported import JsonObject, edited, is_command, name_of, resources_of
 
+FOR_PYTHON = re.compile(r" artifacts, for Python (\d+\.\d+)$")
 DELIVERY, ADMISSION, NODE = "delivery-", "admission-", "node-"  # of a host, by its name
 CONSUL, NOMAD = "consul-", "nomad-"  # the agents of a server
 # What empty clusters lack until they are restored: the permissions with which agents start, and the
@@ -21,6 +23,21 @@ def unfinished_hosts(exported: str) -> set[str]:
 
 def admitted_hosts(exported: str) -> set[str]:
     return _hosts_with(ADMISSION, exported)
+
+
+def delivered_pythons(exported: str, unless_said: str) -> dict[str, str]:
+    """Host -> the version of the Python for which it got what it runs, as the delivery says at its
+    end (services/operator/delivery/main.py); earlier ones did not say it."""
+    return {
+        name_of(each).removeprefix(DELIVERY): _python_of(each) or unless_said
+        for each in resources_of(exported)
+        if is_command(each) and name_of(each).startswith(DELIVERY)
+    }
+
+
+def with_deliveries_again(exported: str, hosts: Collection[str]) -> str:
+    """The exported stack, changed so that what these hosts run is brought there again."""
+    return with_applied_again(exported, {DELIVERY + host for host in hosts})
 
 
 def with_admissions_again(exported: str, hosts: Collection[str]) -> str:
@@ -64,6 +81,11 @@ def _applied_again(resource: JsonObject, names: Collection[str]) -> JsonObject:
         return resource
     changed = {key: {**resource.get(key, {}), "create": ""} for key in ("inputs", "outputs")}
     return {**resource, **changed}
+
+
+def _python_of(delivery: JsonObject) -> str:
+    said = FOR_PYTHON.search(str(delivery.get("outputs", {}).get("stdout", "")))
+    return said[1] if said else ""
 
 
 def _hosts_with(prefix: str, exported: str) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from components.gateway.shared_address import KEEPALIVED
 from slipway.plan.platform import ModelPlan, Node, PlatformPlan
@@ -14,6 +14,25 @@ PLATFORM_JOBS = ("envoy", "nomad-autoscaler", "prometheus")
 KEEPALIVED_PACKAGE = {"keepalived": KEEPALIVED}
 PYTHON_PACKAGE = {"libpython3.11": "/usr/lib/x86_64-linux-gnu/libpython3.11.so.1.0"}
 TRITON = "triton"
+# Environments that no other Python can run than the one they are made for: those of engines.
+OF_ONE_PYTHON = (TRITON, "vllm", "vllm_cuda")
+
+
+def node_named(plan: PlatformPlan, host: str) -> Node | None:
+    """None for a server."""
+    nodes = (node for pool in plan.pools for node in pool.hosts)
+    return next((node for node in nodes if node.name == host), None)
+
+
+def of_host(plan: PlatformPlan, host: str) -> tuple[str, ...]:
+    node = node_named(plan, host)
+    return of_server(plan) if node is None else of_node(plan, node)
+
+
+def environments(artifacts: Iterable[str]) -> dict[str, str]:
+    """The environments among artifacts: name -> folder."""
+    folders = (each.removeprefix("envs/") for each in artifacts if each.startswith("envs/"))
+    return {folder.rpartition("-")[0]: folder for folder in folders}
 
 
 def of_server(plan: PlatformPlan) -> tuple[str, ...]:

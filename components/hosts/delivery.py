@@ -12,6 +12,8 @@ from slipway.plan.platform import Node, PlatformPlan, SshHost, SshPlan
 
 DELIVERY_SCHEMA_VERSION = 1
 PYTHON = (3, 11)  # of the environments in the operator's cache
+# Others that hosts may have: what they run, but for engines, has packages of its own for each.
+OTHER_PYTHONS = ("3.10", "3.12")
 SSH_PORT = 22
 MEBIBYTE = 1 << 20
 CACHE = "/opt/slipway"  # on a host, for all environments
@@ -29,9 +31,7 @@ def scratch_folder(environment: str) -> str:
 
 def delivery_document(plan: PlatformPlan, ssh: SshPlan, host: str) -> dict[str, Any]:
     """schemas/delivery.schema.json"""
-    nodes = (node for pool in plan.pools for node in pool.hosts)
-    node = next((node for node in nodes if node.name == host), None)
-    needed = artifacts.of_server(plan) if node is None else artifacts.of_node(plan, node)
+    node = artifacts.node_named(plan, host)
     packages = artifacts.packages(plan, node)
     return {
         "schema_version": DELIVERY_SCHEMA_VERSION,
@@ -40,7 +40,7 @@ def delivery_document(plan: PlatformPlan, ssh: SshPlan, host: str) -> dict[str, 
         "ssh": way_to(ssh, host),
         "folder": CACHE,
         "python": list(PYTHON),
-        "artifacts": list(needed),
+        "artifacts": list(artifacts.of_host(plan, host)),
         **({"packages": packages} if packages else {}),
         **_accelerators(plan, node),
         **_model_store(plan, node),

@@ -41,8 +41,23 @@ class _Jumping(selectors.SelectSelector):
 
 def simulated(work: Coroutine[Any, Any, _Result]) -> _Result:
     """Runs it on a simulated clock."""
-    with asyncio.Runner(loop_factory=SimulatedClock) as runner:
-        return runner.run(work)
+    loop = SimulatedClock()
+    try:
+        return loop.run_until_complete(_and_no_longer(work))
+    finally:
+        loop.close()
+
+
+async def _and_no_longer(work: Coroutine[Any, Any, _Result]) -> _Result:
+    """The tasks that it has started end with it."""
+    try:
+        return await work
+    finally:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 def now_s() -> float:

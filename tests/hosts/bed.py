@@ -24,6 +24,7 @@ from pathlib import Path
 
 from tests.hosts import leftovers
 from tests.hosts.packages import archive_with
+from tests.interpreters import usr_of
 
 FOLDER = Path("/run/slipway-bed")
 NETWORK = "10.77.0"
@@ -79,6 +80,11 @@ class Host:
     def written(self, folder: str) -> list[Path]:
         """What the host has written below a folder of its root, as this machine sees its disk."""
         return list((FOLDER / "places" / self.name / "up" / folder).rglob("*"))
+
+    def give_python(self, version: str) -> None:
+        """As if its distribution had this version of CPython."""
+        self.put(usr_of(version), "/usr")
+        self.ssh(f"ln -sf python{version} /usr/bin/python3")
 
     def end(self) -> None:
         """As if its power was cut."""

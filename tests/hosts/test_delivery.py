@@ -207,6 +207,58 @@ def test_a_host_that_cannot_run_the_tools_is_named_before_anything_is_sent(
     host.ssh("test ! -e /opt/other")
 
 
+@pytest.mark.parametrize(
+    ("python", "artifact", "said"),
+    [
+        ("3.9", PACKAGES, "what hosts run needs 3.10, 3.11 or 3.12"),
+        ("3.13", PACKAGES, "what hosts run needs 3.10, 3.11 or 3.12"),
+        (
+            "3.10",
+            "envs/vllm-0123456789ab",
+            "its engines run from environments made for Python 3.11",
+        ),
+    ],
+)
+def test_a_host_whose_python_is_of_no_use_is_named_before_anything_is_sent(
+    hosts: Bed, cache: Path, agent: str, python: str, artifact: str, said: str
+) -> None:
+    host = hosts.hosts[HOST]
+    host.ssh("mv /usr/bin/python3 /usr/bin/python3.away")
+    host.ssh(f"printf '#!/bin/sh\\necho {python}\\n' > /usr/bin/python3")
+    host.ssh("chmod 755 /usr/bin/python3")
+    wanted = document(hosts, folder="/opt/other", artifacts=[artifact])
+    try:
+        done = deliver("apply", wanted, cache, agent)
+    finally:
+        host.ssh("mv /usr/bin/python3.away /usr/bin/python3")
+    assert done.returncode == 1
+    assert f") has Python {python} as /usr/bin/python3; {said}\nfix: use " in done.stderr
+    assert done.stderr.count("fix: ") == 1
+    host.ssh("test ! -e /opt/other")
+
+
+def test_packages_for_another_python_come_beside_those_of_before(
+    hosts: Bed, cache: Path, agent: str
+) -> None:
+    """A host whose distribution was upgraded; nothing else is sent again."""
+    host = hosts.hosts[HOST]
+    assert deliver("apply", document(hosts), cache, agent).returncode == 0
+    newer = cache / f"{PACKAGES}-python3.12/lib/python3.12/site-packages/greeting.py"
+    newer.parent.mkdir(parents=True)
+    newer.write_text("WORD = 'goodbye'\n")
+    tool = host.ssh(f"stat -c %Z {FOLDER_ON_HOST}/{TOOL}")
+    host.give_python("3.12")
+    try:
+        done = deliver("apply", document(hosts), cache, agent)
+        greet = f"{FOLDER_ON_HOST}/{PACKAGES}/bin/python -c 'import greeting; print(greeting.WORD)'"
+        assert host.ssh(greet) == "goodbye\n"
+    finally:
+        host.ssh("ln -sf python3.11 /usr/bin/python3")
+    assert done.stdout.endswith(f"{HOST}: has all of 2 artifacts, for Python 3.12\n")
+    assert host.ssh(greet) == "hello\n"
+    assert host.ssh(f"stat -c %Z {FOLDER_ON_HOST}/{TOOL}") == tool
+
+
 def test_a_package_that_a_host_lacks_is_named_before_anything_is_sent(
     hosts: Bed, cache: Path, agent: str
 ) -> None:

@@ -1,4 +1,7 @@
-"""An `up` that meets a host that is not fit names it and what to do; the next one completes it."""
+"""An `up` that meets a host that is not fit names it and what to do; the next one completes it.
+
+A host with the Python of another distribution is fit.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,25 @@ from pathlib import Path
 
 import pytest
 
-from tests.hosts.bed import Bed
+from components.hosts.delivery import CACHE
+from tests.hosts.bed import Bed, Host
 from tests.hosts.conftest import ADDRESSES
 from tests.hosts.environment import Checkout, must_complete
+from tests.waiting import until
 
 pytestmark = [pytest.mark.hosts, pytest.mark.soak]
 
 HOST = "worker-0"
+PYTHONS = {HOST: "3.10", "edge-0": "3.12"}  # Ubuntu's; the server has Debian's
+UPGRADED = "3.12"
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 OTHER_TIME = "/etc/ssh/sshd_config.d/other-time.conf"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _with_other_pythons(hosts: Bed) -> None:
+    for name, version in PYTHONS.items():
+        hosts.hosts[name].give_python(version)
 
 
 def replaced(program: str, says: str) -> tuple[str, str]:
@@ -66,7 +79,7 @@ def test_a_host_that_is_not_there_is_named_and_nothing_of_it_is_called_done(
     assert f"{HOST} ({ADDRESSES[HOST]}) cannot be reached over SSH" in said
     assert f"fix: start {HOST}, or correct its address" in said
     assert f"node-{HOST} created" not in said
-    hosts.start(HOST)
+    hosts.start(HOST).give_python(PYTHONS[HOST])
     hosts.wait_until_ready()
 
 
@@ -103,9 +116,39 @@ def test_a_host_that_is_not_fit_is_named_with_what_it_lacks(
     assert f"node-{HOST} created" not in said
 
 
-def test_the_next_up_completes_it(checkout: Checkout) -> None:
+def test_the_next_up_completes_it(checkout: Checkout, hosts: Bed) -> None:
+    """Every program runs with its host's own Python."""
     checkout.slipway("up")
     must_complete(ADDRESSES["edge-0"])
+    for name, version in PYTHONS.items():
+        assert pythons_of_tasks(hosts.hosts[name]) == {f"/usr/bin/python{version}"}
+        assert packages(hosts.hosts[name]) == {version}
+
+
+def test_a_host_with_a_newer_python_gets_what_it_runs_anew(checkout: Checkout, hosts: Bed) -> None:
+    host = hosts.hosts[HOST]
+    host.give_python(UPGRADED)
+    host.ssh("rm -r /usr/lib/python3.10 /usr/bin/python3.10")
+    said = checkout.slipway("up").stderr
+    assert f"with another Python than before: {HOST}" in said
+    assert checkout.changed() == {f"delivery-{HOST}"}
+    assert packages(host) == {PYTHONS[HOST], UPGRADED}
+    host.ssh("pkill -f '[e]ngine_sim.py'")  # a reboot would do more
+    until(lambda: pythons_of_tasks(host) == {f"/usr/bin/python{UPGRADED}"}, "the replica starts")
+    must_complete(ADDRESSES["edge-0"])
+
+
+def pythons_of_tasks(host: Host) -> set[str]:
+    """The interpreters of the processes whose code or packages were brought to the host."""
+    pids = host.ssh(f"pgrep -f '{CACHE}[/](envs|bundles)/' || true").split()
+    links = " ".join(f"/proc/{pid}/exe" for pid in pids)
+    return set(host.ssh(f"readlink -e {links} || true").split())
+
+
+def packages(host: Host) -> set[str]:
+    """The Pythons for which its environments have packages."""
+    found = host.ssh(f"ls -d {CACHE}/envs/*/lib/python*").split()
+    return {Path(each).name.removeprefix("python") for each in found}
 
 
 def _exchange_keys(known_hosts: Path, one: str, other: str) -> None:

@@ -21,6 +21,7 @@ from cli.pulumi.host_repairs import (
     unfinished_hosts,
     with_admissions_again,
     with_applied_again,
+    with_deliveries_again,
 )
 from cli.pulumi.plugins import (
     Kind,
@@ -131,6 +132,12 @@ def change_state(pulumi: Pulumi, exported: str, changed: str) -> None:
             style="yellow",
         )
     pulumi.output("stack", "import", "--stack", pulumi.environment.name, given=changed)
+
+
+def deliver_again(pulumi: Pulumi, hosts: Collection[str]) -> None:
+    """Has the next update bring to these hosts again what they run."""
+    exported = export(pulumi)
+    change_state(pulumi, exported, with_deliveries_again(exported, hosts))
 
 
 def servers_again(pulumi: Pulumi, exported: str, plan: PlatformPlan) -> list[str]:

@@ -17,6 +17,7 @@ from cli.hosts import devices, forgetting
 from cli.hosts.facts import HostFacts, look_at
 from cli.hosts.fitness import host_checks
 from cli.hosts.over_ssh import OverSsh, known_way
+from cli.hosts.pythons import make_packages
 from cli.hosts.roster import member, roster
 from cli.hosts.unit_logs import show_journal
 from cli.lifecycle.fleet import backend
@@ -164,8 +165,9 @@ class HostOperations:
                 files = kept.fetch(plan, ssh, over_ssh, snapshot, Path(folder))
                 restorer = restoring.Restorer(environment=self.environment, plan=plan, files=files)
                 restorer.verify()
+            exported = backend.export(pulumi)
+            make_packages(self.environment, plan, exported, phases)
             with phases.phase("pulumi", "the servers, set up as new ones"):
-                exported = backend.export(pulumi)
                 restoring.empty(ssh, over_ssh, removals(exported, emptied))
                 again = backend.servers_again(pulumi, exported, plan)
                 pulumi.up(log=log_of(self.environment), only=again)

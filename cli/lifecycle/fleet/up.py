@@ -11,6 +11,7 @@ from cli.console import say
 from cli.environment import Environment
 from cli.errors import CliError, InterruptedRunError
 from cli.hosts.after_update import lasting_troubles
+from cli.hosts.pythons import make_packages
 from cli.hosts.troubles import MACHINES, say_all
 from cli.lifecycle.fleet import backend
 from cli.lifecycle.fleet.access import reaching
@@ -44,6 +45,10 @@ def up(environment: Environment, *, admitted_again: Sequence[str] = ()) -> Repor
             backend.make_stack(pulumi)
             exported = backend.prepare_state(pulumi, plan, admitted_again)
             leaving = backend.leaving(exported, plan)
+        upgraded = make_packages(environment, plan, exported, phases, admitted_again)
+        if upgraded:
+            say(f"with another Python than before: {', '.join(sorted(upgraded))}")
+            backend.deliver_again(pulumi, upgraded)
         with (
             reaching(environment, plan, leaving) as way,
             phases.phase("pulumi", "resources"),

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.binaries
 
 NETWORK = "127.103.0."
 JOB = "prometheus"  # its tasks have a role in Consul
-NOON = datetime.datetime(2026, 11, 25, 12, tzinfo=datetime.UTC)
+NOON = datetime.datetime(2026, 11, 25, 12, tzinfo=datetime.timezone.utc)
 HOUR = datetime.timedelta(hours=1)
 
 

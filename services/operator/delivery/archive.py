@@ -1,4 +1,10 @@
-"""Artifacts of the operator's cache as one tar archive, written while it is sent."""
+"""Artifacts of the operator's cache as one tar archive, written while it is sent.
+
+An environment has the same name on every host, and packages for the host's own Python (`python`,
+"3.10") in the folder where that looks for them. The cache has those for the Python of the
+operator's machine in the environment itself, and others in a folder beside it
+(toolchain/prepare.py).
+"""
 
 from __future__ import annotations
 
@@ -16,28 +22,44 @@ SYSTEM_PYTHON = "/usr/bin/python3"
 LAST = ".complete"
 
 
-def size_bytes(cache: Path, artifact: str) -> int:
-    return sum(path.stat().st_size for path in (cache / artifact).rglob("*") if path.is_file())
+def part(artifact: str, python: str) -> str:
+    """The folder by which a host has the artifact: of an environment, one that its Python uses."""
+    return f"{artifact}/lib/python{python}" if _is_environment(artifact) else artifact
 
 
-def write(cache: Path, artifacts: Iterable[str], target: IO[bytes]) -> None:
+def size_bytes(cache: Path, artifact: str, python: str) -> int:
+    folder = _source(cache, artifact, python)
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def write(cache: Path, artifacts: Iterable[str], python: str, target: IO[bytes]) -> None:
     """Links are followed, because their targets exist on the operator's machine only."""
     with tarfile.open(fileobj=target, mode="w|", dereference=True) as archive:
         for artifact in artifacts:
-            if not (cache / artifact).is_dir():
-                raise InputError(f"{cache / artifact} does not exist\nfix: slipway tools makes it")
-            if artifact.startswith(f"{ENVIRONMENTS}/"):
-                _add_environment(archive, cache, artifact)
+            source = _source(cache, artifact, python)
+            if not source.is_dir():
+                raise InputError(f"{source} does not exist\nfix: slipway up makes it")
+            if _is_environment(artifact):
+                _add_environment(archive, artifact, part(artifact, python), source)
             else:
-                archive.add(cache / artifact, artifact, filter=_plain)
+                archive.add(source, artifact, filter=_plain)
         _add_text(archive, LAST, "")
 
 
-def _add_environment(archive: tarfile.TarFile, cache: Path, name: str) -> None:
-    """A virtual environment of the host's own interpreter, with the same packages."""
-    packages = next((cache / name).glob("lib/python3.*/site-packages"))
-    inside = packages.relative_to(cache)
-    archive.add(packages, str(inside), filter=_plain)
+def _is_environment(artifact: str) -> bool:
+    return artifact.startswith(f"{ENVIRONMENTS}/")
+
+
+def _source(cache: Path, artifact: str, python: str) -> Path:
+    here = cache / part(artifact, python)
+    if here.is_dir() or not _is_environment(artifact):
+        return here
+    return cache / part(f"{artifact}-python{python}", python)
+
+
+def _add_environment(archive: tarfile.TarFile, name: str, inside: str, source: Path) -> None:
+    """A virtual environment of the host's own interpreter."""
+    archive.add(source, inside, filter=_plain)
     _add_text(
         archive, f"{name}/pyvenv.cfg", "home = /usr/bin\ninclude-system-site-packages = false\n"
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from program.errors import HostError
 
@@ -16,6 +18,11 @@ from delivery.ssh import Connection
 
 ARCHITECTURE = "x86_64"
 OLDEST_GLIBC = (2, 35)  # that the tools and environments are built for
+PYTHONS = ("3.10", "3.11", "3.12")  # that what hosts run is written and pinned for
+# Environments that no other Python can run than the one they are made for.
+ENGINES = ("triton", "vllm", "vllm_cuda")
+LIBPYTHON = "libpython"  # Debian's packages of it
+MISSING = "missing"
 # A wrong clock makes certificates and join credentials invalid.
 CLOCK_TOLERANCE_S = 30
 MEBIBYTE, GIBIBYTE = 1 << 20, 1 << 30
@@ -23,7 +30,7 @@ MEBIBYTE, GIBIBYTE = 1 << 20, 1 << 30
 LOOK = """
 uname -m
 ldd --version 2>/dev/null | head -n 1 | grep -o '[0-9.]*$' || echo unknown
-/usr/bin/python3 -c 'import sys; print(*sys.version_info[:2])' 2>/dev/null || echo missing
+/usr/bin/python3 -c 'import sys; print(*sys.version_info[:2], sep=".")' 2>/dev/null || echo missing
 ps -p 1 -o comm= 2>/dev/null || cat /proc/1/comm
 date +%s
 place={folder}
@@ -33,7 +40,7 @@ store={store}
 mountpoint -q "$store" 2> /dev/null && df -P -B 1 "$store" | tail -n 1 | awk '{{print $2}}' \
   || echo 0
 for file in {files}; do [ -e "$file" ] && echo "has $file"; done
-cd {folder} 2>/dev/null && ls -d */* */*/* 2>/dev/null
+cd {folder} 2>/dev/null && ls -d */* */*/* envs/*/lib/* 2>/dev/null
 true
 """
 
@@ -44,7 +51,7 @@ class Found:
 
     architecture: str
     glibc: str
-    python: str
+    python: str  # "3.11"; "missing" where there is none
     init: str
     clock_s: int
     free_bytes: int
@@ -97,7 +104,7 @@ def requirements(found: Found, delivery: Delivery) -> list[Requirement]:
         _python(found, delivery),
         _init(found),
         _clock(found),
-        *(_package(found, name, file) for name, file in delivery.packages.items()),
+        *(_package(found, name, file) for name, file in _packages(found, delivery).items()),
         *_accelerators(found, delivery),
         *_containers(found, delivery),
         *_model_store(found, delivery),
@@ -146,15 +153,33 @@ def _glibc(found: Found) -> Requirement:
 
 
 def _python(found: Found, delivery: Delivery) -> Requirement:
-    wanted, has = ".".join(map(str, delivery.python)), ".".join(found.python.split())
-    if has == wanted:
-        return Requirement("Python", has)
-    return Requirement(
-        "Python",
-        has,
-        f"has Python {has} as /usr/bin/python3; the environments are made for {wanted}",
-        f"install Python {wanted} there, or make the environments with the host's version",
-    )
+    if found.python not in PYTHONS:
+        has = "no Python" if found.python == MISSING else f"Python {found.python}"
+        return Requirement(
+            "Python",
+            found.python,
+            f"has {has} as /usr/bin/python3; what hosts run needs 3.10, 3.11 or 3.12",
+            "use Ubuntu 22.04 or 24.04, or Debian 12",
+        )
+    if not _runs_its_engines(found, delivery):
+        made_for = _made_for(delivery)
+        return Requirement(
+            "Python",
+            found.python,
+            f"has Python {found.python} as /usr/bin/python3; its engines run from environments made"
+            f" for Python {made_for}",
+            f"use a host with Python {made_for}, as Debian 12 has it",
+        )
+    return Requirement("Python", found.python)
+
+
+def _runs_its_engines(found: Found, delivery: Delivery) -> bool:
+    environments = {Path(artifact).name.rpartition("-")[0] for artifact in delivery.artifacts}
+    return found.python == _made_for(delivery) or environments.isdisjoint(ENGINES)
+
+
+def _made_for(delivery: Delivery) -> str:
+    return ".".join(map(str, delivery.python))
 
 
 def _init(found: Found) -> Requirement:
@@ -179,6 +204,15 @@ def _clock(found: Found) -> Requirement:
         f"has a clock that is {says}",
         "synchronise it (systemctl enable --now systemd-timesyncd, or chrony)",
     )
+
+
+def _packages(found: Found, delivery: Delivery) -> Mapping[str, str]:
+    """Those of its engines' Python are of no use to a host that has another one."""
+    if _runs_its_engines(found, delivery):
+        return delivery.packages
+    return {
+        name: file for name, file in delivery.packages.items() if not name.startswith(LIBPYTHON)
+    }
 
 
 def _package(found: Found, name: str, file: str) -> Requirement:

@@ -4,8 +4,9 @@
     deliver.py remove     remove it, unless another environment on that host uses it
     deliver.py examine    change nothing; print as JSON what the host is and what it lacks
 
-Artifacts are named by what they contain, so those that are there are not sent again. They appear
-on the host at once and whole. Private keys come from an ssh-agent (SSH_AUTH_SOCK).
+Artifacts are named by what they contain, so those that are there are not sent again; environments
+also get packages for another Python if the host's has changed. All appear on the host at once and
+whole. Private keys come from an ssh-agent (SSH_AUTH_SOCK).
 
 Environment: SLIPWAY_RUN, SLIPWAY_CACHE, SLIPWAY_SCRATCH (absolute paths).
 """
@@ -25,7 +26,7 @@ from program.waiting import say
 from delivery import archive
 from delivery.containers import bring_image, remove_image
 from delivery.document import SCHEMA_VERSION, Delivery, read_delivery
-from delivery.fitness import MEBIBYTE, look, must_fit, must_have_room, requirements, room
+from delivery.fitness import MEBIBYTE, Found, look, must_fit, must_have_room, requirements, room
 from delivery.ssh import Connection, UnreachableError, connected
 
 REPORT_VERSION = 1  # of what `examine` prints (schemas/host-report.schema.json)
@@ -68,17 +69,19 @@ def apply(folders: Folders, delivery: Delivery) -> None:
     with connected(delivery.host, delivery.place, delivery.jump) as connection:
         found = look(connection, delivery)
         must_fit(found, delivery)
-        missing = [name for name in delivery.artifacts if name not in found.artifacts]
-        sizes = {name: archive.size_bytes(folders.cache, name) for name in missing}
+        missing = _missing(found, delivery)
+        sizes = {name: archive.size_bytes(folders.cache, name, found.python) for name in missing}
         must_have_room(found, delivery, sum(sizes.values()))
         if missing:
             for name, size in sizes.items():
                 say(f"{delivery.host}: {name} ({size // MEBIBYTE} MiB)")
-            _send(folders, delivery, connection, missing)
+            _send(folders, delivery, connection, missing, found.python)
         if delivery.image is not None:
             bring_image(connection, delivery.image, delivery.host)
         connection.run(_script(RECORD, delivery, (*delivery.artifacts, *_image_line(delivery))))
-    say(f"{delivery.host}: has all of {len(delivery.artifacts)} artifacts")
+    count = len(delivery.artifacts)
+    # Pulumi keeps this line, in which `up` reads the version: cli/pulumi/host_repairs.py.
+    say(f"{delivery.host}: has all of {count} artifacts, for Python {found.python}")
 
 
 def remove(delivery: Delivery) -> None:
@@ -97,8 +100,9 @@ def examine(folders: Folders, delivery: Delivery) -> None:
     except UnreachableError as error:
         _report(unreachable=error.said, fix=error.fix)
         return
-    missing = [name for name in delivery.artifacts if name not in found.artifacts]
-    needed_bytes = sum(archive.size_bytes(folders.cache, name) for name in missing)
+    needed_bytes = sum(
+        archive.size_bytes(folders.cache, name, found.python) for name in _missing(found, delivery)
+    )
     checked = [*requirements(found, delivery), room(found, delivery, needed_bytes)]
     _report(requirements=[asdict(each) for each in checked])
 
@@ -107,9 +111,23 @@ def _report(**content: object) -> None:
     say(json.dumps({"schema_version": REPORT_VERSION, **content}))
 
 
-def _send(folders: Folders, delivery: Delivery, connection: Connection, missing: list[str]) -> None:
-    with connection.writing_to(_script(RECEIVE, delivery, tuple(missing))) as sink:
-        archive.write(folders.cache, missing, sink)
+def _missing(found: Found, delivery: Delivery) -> list[str]:
+    return [
+        artifact
+        for artifact in delivery.artifacts
+        if archive.part(artifact, found.python) not in found.artifacts
+    ]
+
+
+def _send(
+    folders: Folders, delivery: Delivery, connection: Connection, missing: list[str], python: str
+) -> None:
+    # An environment may be there with packages for another Python: then only its part is moved.
+    moved = tuple(
+        dict.fromkeys(path for name in missing for path in (name, archive.part(name, python)))
+    )
+    with connection.writing_to(_script(RECEIVE, delivery, moved)) as sink:
+        archive.write(folders.cache, missing, python, sink)
 
 
 def _script(template: str, delivery: Delivery, artifacts: tuple[str, ...]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ models_are_ready = Launcher._models_are_ready
 async def ready_or_stuck(launcher: Launcher) -> bool:
     if STUCK.exists():
         STUCK.unlink()
-        raise TimeoutError
+        raise asyncio.TimeoutError
     return await models_are_ready(launcher)
 
 

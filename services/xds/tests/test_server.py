@@ -55,7 +55,7 @@ REQUEST = (
 
 def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     """Of HTTP/2."""
-    head = len(payload).to_bytes(3) + bytes([kind, flags]) + stream.to_bytes(4)
+    head = len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big")
     return head + payload
 
 

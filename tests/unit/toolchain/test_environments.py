@@ -9,7 +9,7 @@ import pytest
 from tests.unit.toolchain.stand_ins import put_program
 from tests.unit.toolchain.wheels import put_wheel
 from toolchain import environments
-from toolchain.environments import base_python, ensure_environment
+from toolchain.environments import base_python, ensure_environment, install_packages
 from toolchain.errors import ToolchainError
 from toolchain.progress import Step, silent
 
@@ -68,6 +68,33 @@ def test_an_environment_whose_interpreter_is_gone_is_made_anew(tmp_path: Path) -
     (target / "bin/python").symlink_to(tmp_path / "no-such-python")
     ensure_environment(requirements, target, silent)
     assert nail_version(target) == "1.0"
+
+
+def packages(target: Path, python: str) -> str:
+    return (target / f"lib/python{python}/site-packages/nail.py").read_text()
+
+
+def test_packages_for_another_python_need_no_interpreter_of_it(tmp_path: Path) -> None:
+    requirements, target = put_wheel(tmp_path, others=("bin/hammer",)), tmp_path / "cache/envs/nail"
+    step = Step("nail", silent)
+    install_packages(requirements, "3.10", target, step)
+    assert packages(target, "3.10") == 'VERSION = "1.0"\n'
+    assert not (target / "bin").exists()
+    assert not (target / "lib/python3.10/site-packages/bin").exists()
+    (target / "mine").touch()
+    install_packages(requirements, "3.10", target, step)
+    assert (target / "mine").exists(), "what is complete is left alone"
+    install_packages(put_wheel(tmp_path, version="2.0"), "3.10", target, step)
+    assert packages(target, "3.10") == 'VERSION = "2.0"\n'
+    assert not (target / "mine").exists()
+
+
+def test_packages_that_cannot_be_had_leave_nothing(tmp_path: Path) -> None:
+    requirements, target = tmp_path / "requirements.txt", tmp_path / "cache/envs/nail"
+    requirements.write_text(f"nail @ file://{tmp_path}/nail-9.9-py3-none-any.whl\n")
+    with pytest.raises(ToolchainError, match=r"installing .*requirements\.txt failed"):
+        install_packages(requirements, "3.10", target, Step("nail", silent))
+    assert not target.exists()
 
 
 def test_a_failed_install_shows_why_and_leaves_no_environment(tmp_path: Path) -> None:

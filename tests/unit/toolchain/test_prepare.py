@@ -14,7 +14,15 @@ from toolchain import prepare as preparation
 from toolchain import processes, progress
 from toolchain.errors import ToolchainError
 from toolchain.lanes import side_by_side
-from toolchain.prepare import EnvironmentJob, Job, ToolJob, prepare
+from toolchain.prepare import (
+    EnvironmentJob,
+    Job,
+    PackagesJob,
+    ToolJob,
+    environment_folder,
+    packages_folder,
+    prepare,
+)
 from toolchain.progress import Step, silent
 
 Events = list[tuple[str, str]]
@@ -43,6 +51,34 @@ def test_tools_and_environments_are_made_and_returned_by_name(tmp_path: Path) ->
     assert done["claw"] == tmp_path / "cache/tools/bin/claw-1.2.3/hammer"
     assert done["nail"].parent == tmp_path / "cache/envs"
     assert {("claw", "ready"), ("nail", "ready")} <= set(events)
+
+
+@pytest.mark.binaries
+@pytest.mark.usefixtures("with_uv")
+def test_packages_for_other_pythons_lie_beside_the_environment(tmp_path: Path) -> None:
+    requirements, cache = put_wheel(tmp_path / "made"), tmp_path / "cache"
+    put_wheel(tmp_path / "own", version="2.0")
+    own = (tmp_path / "own/requirements.txt").rename(tmp_path / "made/requirements-3.10.txt")
+    jobs = [
+        PackagesJob(name="nail", requirements=requirements, python=python)
+        for python in ("3.10", "3.12")
+    ]
+    done, _ = recorded([EnvironmentJob(name="nail", requirements=requirements), *jobs], cache)
+    folder = environment_folder("nail", requirements, cache)
+    assert done == {
+        "nail": folder,
+        "nail for Python 3.10": packages_folder(folder, "3.10"),
+        "nail for Python 3.12": packages_folder(folder, "3.12"),
+    }
+    versions = {
+        python: (done[f"nail for Python {python}"] / f"lib/python{python}/site-packages/nail.py")
+        for python in ("3.10", "3.12")
+    }
+    assert own.is_file()
+    assert {python: file.read_text() for python, file in versions.items()} == {
+        "3.10": 'VERSION = "2.0"\n',
+        "3.12": 'VERSION = "1.0"\n',
+    }
 
 
 def test_two_jobs_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from slipway.config.artifacts import REQUIREMENTS, requirements_digest
 from tests.unit.plan.samples import ROOT
-from toolchain.requirements import digest
+from toolchain.requirements import digest, for_python
 
 PINS = "aiohttp==3.14.5\nsupervisor==4.3.0\n"
 BUILT = "nail @ file:///wheels/nail-1.0-py3-none-any.whl#sha256=00\n"
@@ -53,3 +53,11 @@ def test_every_requirement_counts(tmp_path: Path, text: str, changed: str) -> No
 @pytest.mark.parametrize("name", sorted(REQUIREMENTS))
 def test_a_plan_names_the_folder_that_the_toolchain_makes(name: str) -> None:
     assert requirements_digest(ROOT, name) == digest(ROOT / REQUIREMENTS[name])
+
+
+def test_another_python_has_the_pins_of_its_own_file_if_there_is_one(tmp_path: Path) -> None:
+    requirements, own = tmp_path / "requirements.txt", tmp_path / "requirements-3.10.txt"
+    assert for_python(requirements, "3.10") == requirements
+    own.write_text(PINS)
+    assert for_python(requirements, "3.10") == own
+    assert for_python(requirements, "3.12") == requirements

@@ -26,8 +26,7 @@ async def running(
         if process.returncode is None:
             process.terminate()
             try:
-                async with asyncio.timeout(HANG_S):
-                    await process.wait()
-            except TimeoutError:
+                await asyncio.wait_for(process.wait(), HANG_S)
+            except asyncio.TimeoutError:
                 process.kill()
                 await process.wait()

@@ -17,11 +17,14 @@ _PORTS = iter(range(20_000, 32_000))
 async def eventually(condition: Callable[[], bool | Awaitable[bool]], what: str) -> None:
     """Returns once the condition holds; fails with `what` if it never does."""
     try:
-        async with asyncio.timeout(HANG_S):
-            while not await _holds(condition):
-                await asyncio.sleep(0.005)
-    except TimeoutError:
+        await asyncio.wait_for(_until(condition), HANG_S)
+    except asyncio.TimeoutError:
         raise AssertionError(f"not even after {HANG_S:g} s: {what}") from None
+
+
+async def _until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
+    while not await _holds(condition):
+        await asyncio.sleep(0.005)
 
 
 async def _holds(condition: Callable[[], bool | Awaitable[bool]]) -> bool:

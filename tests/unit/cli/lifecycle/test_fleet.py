@@ -178,6 +178,7 @@ def test_up_of_a_fleet_names_a_host_it_was_done_without_and_fails(
     planned.ssh = object()
     monkeypatch.setattr(up, "reaching", lambda *_: nullcontext({}))
     monkeypatch.setattr(up, "fill_cache", lambda *_: None)
+    monkeypatch.setattr(up, "make_packages", lambda *_: set())
     monkeypatch.setattr(up.backend, "leaving", lambda *_: [])
     monkeypatch.setattr(up, "lasting_troubles", lambda *_: [away])
     answers({"stack ls": STACKS, "stack export": exported(), "stack output": "{}"})
@@ -365,6 +366,20 @@ def test_a_host_that_is_to_be_admitted_again_is_applied_as_a_whole(
     backend.prepare_state(backend.users_pulumi(fleet), planned, ["worker-0"])
     again = {name for name, each in imported(fleet).items() if each["inputs"] == {"create": ""}}
     assert {"delivery-worker-0", "admission-worker-0", "node-worker-0"} < again
+
+
+@pytest.mark.usefixtures("hosts")
+def test_an_up_brings_a_host_with_another_python_its_packages_anew_and_nothing_else(
+    fleet: Environment, runner: CliRunner, planned: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned.pools = []
+    monkeypatch.setattr(up, "make_packages", lambda *_: {"worker-0"})
+    monkeypatch.setattr(up, "reaching", lambda *_: nullcontext({}))
+    result = runner.invoke(app, ["up", "-s", "fleet"])
+    assert result.exit_code == 0, result.stderr
+    assert "with another Python than before: worker-0" in result.stderr
+    again = {name for name, each in imported(fleet).items() if each["inputs"] == {"create": ""}}
+    assert again == {"delivery-worker-0"}
 
 
 @pytest.mark.usefixtures("hosts")

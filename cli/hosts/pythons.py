@@ -1,0 +1,83 @@
+"""Packages for hosts whose Python is not the one of this machine's environments.
+
+What hosts run, but for engines, runs with their own Python; its packages are made here once a host
+needs them. Hosts that are known to have the Python of the environments are not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from cli.environment import Environment
+from cli.errors import CliError
+from cli.hosts.over_ssh import OverSsh, known_way
+from cli.machine.ssh_agent import agent_for
+from cli.progress import Phases, ToolchainProgress
+from cli.pulumi.host_repairs import delivered_pythons
+from components.hosts import artifacts
+from components.hosts.delivery import OTHER_PYTHONS, PYTHON
+from components.hosts.supervision import SYSTEM_PYTHON
+from slipway.config.artifacts import REQUIREMENTS
+from slipway.plan.platform import PlatformPlan, SshPlan
+from toolchain.prepare import PackagesJob, prepare
+
+ASK = f"{SYSTEM_PYTHON} -c 'import sys; print(*sys.version_info[:2], sep=\".\")'"
+AT_ONCE = 16
+ANSWER_S = 30.0
+OF_ENVIRONMENTS = ".".join(map(str, PYTHON))
+
+
+def make_packages(
+    environment: Environment,
+    plan: PlatformPlan,
+    exported: str,
+    phases: Phases,
+    again: Collection[str] = (),
+) -> set[str]:
+    """Makes what hosts with another Python are to get. Returns those that have another version now
+    than the one for which they got theirs, as the exported stack says.
+
+    Asks new hosts, those set up `again`, and those that had another version. One that does not
+    answer is left to its delivery, which says why.
+    """
+    if plan.ssh is None:
+        return set()
+    delivered = delivered_pythons(exported, OF_ENVIRONMENTS)
+    hosts = [
+        host for host in plan.ssh.hosts if host in again or delivered.get(host) != OF_ENVIRONMENTS
+    ]
+    if not hosts:
+        return set()
+    with phases.phase("hosts", "the Python of each"):
+        found = _ask(environment, plan.ssh, hosts)
+        prepare(_jobs(environment, plan, found), environment.cache, ToolchainProgress())
+    return {host for host, python in found.items() if delivered.get(host, python) != python}
+
+
+def _ask(environment: Environment, ssh: SshPlan, hosts: Iterable[str]) -> dict[str, str]:
+    """The version of each host that answers: "3.10"."""
+    with agent_for(ssh) as agent, ThreadPoolExecutor(AT_ONCE) as at_once:
+        over_ssh = OverSsh(environment=environment, agent=agent)
+
+        def version(host: str) -> tuple[str, str]:
+            try:
+                answer = over_ssh.ask(host, known_way(ssh, host), ASK, within_s=ANSWER_S)
+            except CliError:
+                return host, ""
+            return host, answer.strip()
+
+        return {host: python for host, python in at_once.map(version, hosts) if python}
+
+
+def _jobs(
+    environment: Environment, plan: PlatformPlan, pythons: Mapping[str, str]
+) -> Iterator[PackagesJob]:
+    wanted: set[tuple[str, str]] = set()
+    for host, python in pythons.items():
+        names = set(artifacts.environments(artifacts.of_host(plan, host)))
+        if python in OTHER_PYTHONS and names.isdisjoint(artifacts.OF_ONE_PYTHON):
+            wanted.update((name, python) for name in names)
+    for name, python in sorted(wanted):
+        requirements = environment.checkout / REQUIREMENTS[name]
+        yield PackagesJob(name=name, requirements=requirements, python=python)
