@@ -79,8 +79,9 @@ def test_a_host_that_is_not_there_is_named_and_nothing_of_it_is_called_done(
     assert f"{HOST} ({ADDRESSES[HOST]}) cannot be reached over SSH" in said
     assert f"fix: start {HOST}, or correct its address" in said
     assert f"node-{HOST} created" not in said
-    hosts.start(HOST).give_python(PYTHONS[HOST])
+    host = hosts.start(HOST)
     hosts.wait_until_ready()
+    host.give_python(PYTHONS[HOST])
 
 
 def test_a_host_with_another_key_is_not_taken_for_it(checkout: Checkout) -> None:
