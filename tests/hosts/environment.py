@@ -29,6 +29,7 @@ from toolchain.settings import default_cache
 NAME = "hosts"
 CHANGED = re.compile(r"^ *\S+ +\S+:\S+ (\S+) (?:created|updated|replaced|deleted)\b", re.MULTILINE)
 AT_ONCE = 4
+PAUSE_S = 0.5  # after a stream that failed
 SHOWN = 300  # characters of an answer that a failing test shows
 
 
@@ -273,7 +274,10 @@ def streams(
         while not over.is_set():
             began_s = time.monotonic()
             answer = ask()
-            streamed.ended.append(Stream(began_s=began_s, ended_s=time.monotonic(), answer=answer))
+            stream = Stream(began_s=began_s, ended_s=time.monotonic(), answer=answer)
+            streamed.ended.append(stream)
+            if stream.failed:  # perhaps at once
+                over.wait(PAUSE_S)
 
     with ThreadPoolExecutor(AT_ONCE) as at_once:
         asked = [at_once.submit(ask_on) for _ in range(AT_ONCE)]

@@ -1,105 +1,79 @@
-"""A host with accelerators: examined, brought up, and told when a device turns bad.
+"""Hosts with accelerators: examined, brought up, served from, and told when a device turns bad.
 
-The host has no device: a library and a program in place of NVIDIA's answer from files.
+The hosts have no device: tests/hosts/accelerators.py says what answers in its place.
+bench/accelerator_faults.py has the bars of the times.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import subprocess
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from tenacity import Retrying, retry_if_not_result, stop_after_delay, wait_fixed
 
 from cli.applied import from_document
 from cli.clusters.measured import measure
 from slipway.planner.engines.vllm.metrics import METRICS
-from slipway.planner.reports.comparison import MeasuredDevices
-from tests.hosts.bed import NETWORK, Bed, Host
-from tests.hosts.environment import Checkout, environment, listed
+from slipway.planner.reports.comparison import Measured, MeasuredDevices
+from tests.hosts.accelerators import (
+    ADDRESSES,
+    CORES,
+    EDGE,
+    GPUS,
+    MEMORY_GIB,
+    NOMAD,
+    SETTINGS,
+    UUIDS,
+    health,
+    job_of,
+    put_devices,
+    replicas,
+    smi,
+    used_mib,
+    with_simulated_replicas,
+    write,
+)
+from tests.hosts.bed import Bed, Host
+from tests.hosts.device_faults import (
+    Move,
+    ask_for_a_replica_too_many,
+    is_settled,
+    leave_for_a_spare_device,
+    leave_once_a_device_is_free,
+    trust_again,
+)
+from tests.hosts.environment import Checkout, environment
+from tests.hosts.weight_sources import WeightSources, give_credentials, weight_sources, write_models
 from tests.unit.cli.documents import plan_document
-from tests.waiting import HANG_S
+from tests.waiting import until
 
 pytestmark = [pytest.mark.hosts, pytest.mark.soak]
 
-ROOT = Path(__file__).parents[2]
-LIBRARY = ROOT / "services/devices/tests/library/nvml.c"
-SCHEMA = json.loads((ROOT / "schemas/hosts.schema.json").read_text())
-SERVER, GPU, EDGE = f"{NETWORK}.11", f"{NETWORK}.41", f"{NETWORK}.31"
-NOMAD, PROMETHEUS = f"https://{SERVER}:4646", f"https://{EDGE}:9090"
-DEVICES = 4
-UUIDS = [f"GPU-{index:08x}-0000-0000-0000-000000000000" for index in range(DEVICES)]
-XID = 8  # the type of such events in NVML
-FOLDER = "/etc/nvml"
-POOLS = {
-    "gpu": {
-        "kind": "metal",
-        "accelerator": "L40S",
-        "accelerators_per_node": DEVICES,
-        "hosts": listed({"gpu-0": GPU}),
-        "memory": "16GiB",
-        "cpu": 8,
-    },
-    "edge": {
-        "kind": "metal",
-        "hosts": listed({"edge-0": EDGE}),
-        "memory": "4GiB",
-        "cpu": 2,
-    },
-}
+SCHEMA = json.loads((Path(__file__).parents[2] / "schemas/hosts.schema.json").read_text())
+REFUSED = "no healthy replica of this model is available, try again shortly"
+PROMETHEUS = f"https://{EDGE}:9090"
 
 
 @pytest.fixture(scope="module")
 def addresses() -> Mapping[str, str]:
-    return {"server-0": SERVER, "gpu-0": GPU, "edge-0": EDGE}
+    return ADDRESSES
 
 
 @pytest.fixture(scope="module")
 def checkout(hosts: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     """Of an environment without models, which is not up yet."""
-    settings = {"pools": POOLS, "gateway": {"pool": "edge"}}
-    with environment(hosts, tmp_path_factory, models={}, settings=settings) as made:
+    with environment(
+        hosts, tmp_path_factory, models={}, settings=SETTINGS, files=with_simulated_replicas
+    ) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def gpu(hosts: Bed) -> Host:
     return hosts.hosts["gpu-0"]
-
-
-def smi(name: str = "NVIDIA L40S", devices: int = DEVICES) -> str:
-    """A program in place of nvidia-smi, which shows so many devices."""
-    line = f"{name}, 46068, 580.95.05, Enabled, Enabled, [N/A]"
-    return f"#!/bin/sh\n[ \"$1\" = -L ] && exit 0\nyes '{line}' | head -n {devices}\n"
-
-
-def used_mib(uuid: str) -> int:
-    return 40_000 + UUIDS.index(uuid)
-
-
-def table() -> str:
-    lines = ["driver=580.95.05", f"count={DEVICES}"]
-    for index, uuid in enumerate(UUIDS):
-        lines += [
-            f"{index}.uuid={uuid}",
-            f"{index}.name=NVIDIA L40S",
-            f"{index}.memory={46068 << 20}",
-            f"{index}.used={used_mib(uuid) << 20}",
-            f"{index}.pci=0000:{0x10 + index:02x}:00",
-            f"{index}.event_types={XID}",
-            f"{index}.temperature=41",
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def write(host: Host, file: str, content: str) -> None:
-    host.ssh(f"mkdir -p $(dirname {file}) && cat > {file} && chmod 755 {file}", content)
 
 
 def device_checks(checkout: Checkout) -> dict[str, str]:
@@ -109,21 +83,12 @@ def device_checks(checkout: Checkout) -> dict[str, str]:
     return {check["name"]: check["detail"] for check in checks if check["state"] == "fail"}
 
 
-def row(checkout: Checkout) -> dict[str, Any]:
+def unhealthy_devices(checkout: Checkout) -> dict[str, str]:
+    """Of all hosts, with the reasons."""
     document = json.loads(checkout.slipway("hosts", "--json").stdout)
     jsonschema.validate(document, SCHEMA)
-    return next(each for each in document["hosts"] if each["name"] == "gpu-0")
-
-
-def eventually(holds: Callable[[], Any]) -> Any:
-    """The first answer that is true."""
-    wait = Retrying(
-        stop=stop_after_delay(HANG_S),
-        wait=wait_fixed(1),
-        retry=retry_if_not_result(bool),
-        reraise=True,
-    )
-    return wait(holds)
+    found = [each["unhealthy_devices"] for each in document["hosts"] if each["name"] in GPUS]
+    return {device: reason for devices in found for device, reason in devices.items()}
 
 
 def test_a_host_without_its_driver_gets_nothing(checkout: Checkout, gpu: Host) -> None:
@@ -143,123 +108,121 @@ def test_everything_that_is_wrong_with_the_devices_is_told(checkout: Checkout, g
 
 
 @pytest.fixture(scope="module")
-def platform(checkout: Checkout, gpu: Host, tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    """The environment, up, with the host's devices."""
-    library = tmp_path_factory.mktemp("library") / "libnvidia-ml.so.1"
-    folder = f'-DFOLDER="{FOLDER}"'
-    subprocess.run(["cc", "-shared", "-fPIC", folder, "-o", library, LIBRARY], check=True)
-    gpu.put(library, "/usr/lib/x86_64-linux-gnu")
-    write(gpu, f"{FOLDER}/table", table())
-    write(gpu, "/usr/bin/nvidia-smi", smi())
+def platform(checkout: Checkout, hosts: Bed, tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """The environment, up, with the hosts' devices."""
+    put_devices(hosts, tmp_path_factory.mktemp("library"))
     checkout.slipway("up")
     return checkout
 
 
-def test_nomad_knows_the_devices_of_the_host(platform: Checkout) -> None:
-    node = next(each for each in platform.ask(f"{NOMAD}/v1/nodes") if each["Name"] == "gpu-0")
-    resources = platform.ask(f"{NOMAD}/v1/node/{node['ID']}")["NodeResources"]
-    (group,) = resources["Devices"]
-    assert (group["Vendor"], group["Type"], group["Name"]) == ("nvidia", "gpu", "NVIDIA L40S")
-    assert {each["ID"]: each["Healthy"] for each in group["Instances"]} == dict.fromkeys(
-        UUIDS, True
-    )
-    assert resources["Memory"]["MemoryMB"] == 16 * 1024
-    assert resources["Cpu"]["CpuShares"] == 8000
+def test_nomad_knows_the_devices_of_every_host(platform: Checkout) -> None:
+    nodes = {each["Name"]: each["ID"] for each in platform.ask(f"{NOMAD}/v1/nodes")}
+    for name in GPUS:
+        resources = platform.ask(f"{NOMAD}/v1/node/{nodes[name]}")["NodeResources"]
+        (group,) = resources["Devices"]
+        assert (group["Vendor"], group["Type"], group["Name"]) == ("nvidia", "gpu", "NVIDIA L40S")
+        assert {each["ID"]: each["Healthy"] for each in group["Instances"]} == dict.fromkeys(
+            UUIDS[name], True
+        )
+        assert resources["Memory"]["MemoryMB"] == MEMORY_GIB * 1024
+        assert resources["Cpu"]["CpuShares"] == CORES * 1000
 
 
 def test_prometheus_has_the_figures_of_the_devices(platform: Checkout) -> None:
     query = f"{PROMETHEUS}/api/v1/query?query=DCGM_FI_DEV_GPU_TEMP"
-    found = eventually(lambda: platform.ask(query)["data"]["result"])
-    assert {each["metric"]["UUID"]: each["value"][1] for each in found} == dict.fromkeys(
-        UUIDS, "41"
-    )
-    assert {each["metric"]["node"] for each in found} == {"gpu-0"}
+    every = {uuid: host for host, uuids in UUIDS.items() for uuid in uuids}
+
+    def figures() -> list[dict[str, Any]] | None:
+        found: list[dict[str, Any]] = platform.ask(query)["data"]["result"]
+        return found if len(found) == len(every) else None
+
+    found = until(figures)
+    assert {each["metric"]["UUID"]: each["metric"]["node"] for each in found} == every
+    assert {each["value"][1] for each in found} == {"41"}
+
+
+@pytest.fixture(scope="module")
+def sources(hosts: Bed) -> Iterator[WeightSources]:
+    with weight_sources(tuple(GPUS)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def serving(platform: Checkout, sources: WeightSources) -> Checkout:
+    """The environment with its models, whose weights come from a bucket and from the hub."""
+    give_credentials(platform, sources)
+    write_models(platform, sources)
+    platform.slipway("up")
+    return platform
 
 
 def test_a_model_is_compared_by_the_figures_of_the_devices_that_nomad_gave_it(
-    platform: Checkout,
+    serving: Checkout,
 ) -> None:
-    """Two of four, which no other job has; no engine runs on them."""
     applied = dataclasses.replace(
-        from_document(plan_document()), prometheus=PROMETHEUS, operator=platform.operator
+        from_document(plan_document()), prometheus=PROMETHEUS, operator=serving.operator
     )
-    with holding(platform, "model-chat-3f9c1a", devices=2):
-        own = eventually(lambda: taken(platform, "model-chat-3f9c1a"))
-        seen = measure(applied, {"chat": METRICS}, allocations(platform), window_s=60)["chat"]
-    assert len(own) == 2
-    assert seen.jobs == ("model-chat-3f9c1a",)
-    assert seen.devices == MeasuredDevices(
+    (own,) = [each.devices for each in replicas(serving) if each.model == "pair"]
+
+    def seen() -> Measured | None:
+        allocated = serving.ask(f"{NOMAD}/v1/allocations?resources=true")
+        found = measure(applied, {"pair": METRICS}, allocated, window_s=60)["pair"]
+        return found if found.devices and found.kv_tokens else None
+
+    found = until(seen)
+    assert found.jobs == (job_of(serving, "pair"),)
+    assert found.devices == MeasuredDevices(
         models=("NVIDIA L40S",),
         drivers=("580.95.05",),
         used_bytes=max(map(used_mib, own)) << 20,
     )
-    assert (seen.replicas, seen.kv_tokens) == (0, None)
+    assert found.replicas == 1
 
 
-def test_a_device_that_turns_bad_is_named_until_the_host_is_returned(
-    platform: Checkout, gpu: Host
+def test_a_replica_leaves_a_device_that_turns_bad_for_a_spare_one_and_no_stream_fails(
+    serving: Checkout, hosts: Bed
 ) -> None:
-    gpu.ssh(f"echo '1 {XID} 79' >> {FOLDER}/events")
-    bad = eventually(lambda: row(platform)["unhealthy_devices"])
-    assert list(bad) == [UUIDS[1]]
-    assert "XID 79" in bad[UUIDS[1]]
-    status = platform.slipway("status", check=False)
-    assert UUIDS[1] in status.stdout + status.stderr
-    platform.slipway("return", "gpu-0")
-    eventually(lambda: not row(platform)["unhealthy_devices"])
+    move = leave_for_a_spare_device(serving, hosts)
+    assert failed(move) == {}
+    assert move.gone == move.ended == {move.left}
+    assert not move.restarted
 
 
-def test_the_job_that_moves_replicas_may_do_what_it_has_to(platform: Checkout, gpu: Host) -> None:
-    """A replica of nobody's on the bad device: it moves to another one of the host."""
-    platform.ask(f"{NOMAD}/v1/job/device-evacuation")
-    with holding(platform, "holder", devices=1):
-        (before,) = eventually(lambda: taken(platform, "holder"))
-        index = UUIDS.index(before)
-        gpu.ssh(f"echo '{index} {XID} 79' >> {FOLDER}/events")
-        others = frozenset(UUIDS) - {before}
-        eventually(lambda: (found := taken(platform, "holder")) and found <= others)
+def failed(move: Move) -> dict[str, list[str]]:
+    """The ends of streams that failed, by model."""
+    return {model: each.failed for model, each in move.streamed.items() if each.failed}
 
 
-@contextmanager
-def holding(platform: Checkout, job_id: str, *, devices: int) -> Iterator[None]:
-    """A job, which does nothing, has so many devices."""
-    task = {
-        "Name": "server",
-        "Driver": "raw_exec",
-        "Config": {"command": "/bin/sleep", "args": ["3600"]},
-        "Resources": {
-            "CPU": 10,
-            "MemoryMB": 10,
-            "Devices": [{"Name": "nvidia/gpu", "Count": devices}],
-        },
-    }
-    job = {
-        "ID": job_id,
-        "Type": "service",
-        "Datacenters": ["hosts"],
-        "NodePool": "gpu",
-        "Update": {"MaxParallel": 0},
-        "TaskGroups": [{"Name": "replica", "Count": 1, "Tasks": [task]}],
-    }
-    platform.post_to(f"{NOMAD}/v1/jobs", {"Job": job})
-    try:
-        yield
-    finally:
-        platform.delete(f"{NOMAD}/v1/job/{job_id}?purge=true")
+def test_without_a_spare_device_a_replica_goes_on_until_one_is_free(
+    serving: Checkout, hosts: Bed
+) -> None:
+    move = leave_once_a_device_is_free(serving, hosts)
+    assert "no host of pool gpu has as many healthy devices free as it takes, 1" in move.waited_for
+    assert move.gone == move.ended
+    assert move.left in move.gone
+    assert len(move.gone) == 2  # the other one made room
+    assert not move.restarted
+    while_it_waited = [e for e in move.streamed[move.model].ended if e.ended_s < move.waits_s]
+    assert while_it_waited
+    assert not [stream for stream in while_it_waited if stream.failed]
+    # Its successor cannot start before it has ended: meanwhile nobody serves the model.
+    others = failed(move)
+    assert all(REFUSED in answer for answer in others.pop(move.model, []))
+    assert others == {}
 
 
-def allocations(platform: Checkout) -> Any:
-    return platform.ask(f"{NOMAD}/v1/allocations?resources=true")
-
-
-def taken(platform: Checkout, job_id: str) -> frozenset[str]:
-    """The devices of the job's running allocation; none if there is none."""
-    for each in allocations(platform):
-        if (each["JobID"], each["ClientStatus"], each["DesiredStatus"]) == (
-            job_id,
-            "running",
-            "run",
-        ):
-            (group,) = each["AllocatedResources"]["Tasks"]["server"]["Devices"]
-            return frozenset(group["DeviceIDs"])
-    return frozenset()
+def test_a_bad_device_is_named_and_gets_nothing_until_its_host_is_returned(
+    serving: Checkout,
+) -> None:
+    taken, healthy = ask_for_a_replica_too_many(serving), health(serving)
+    bad = {device for device, is_healthy in healthy.items() if not is_healthy}
+    assert len(bad) == 2
+    assert taken == healthy.keys() - bad
+    named = unhealthy_devices(serving)
+    assert named.keys() == bad
+    assert all("XID 79" in reason for reason in named.values())
+    status = serving.slipway("status", check=False)
+    assert any(device in status.stdout + status.stderr for device in bad)  # the first of each host
+    trust_again(serving)
+    until(lambda: is_settled(serving, {"one": 2}))
+    assert not unhealthy_devices(serving)
