@@ -107,6 +107,25 @@ def seen_on(host: Host, secrets: Mapping[str, str]) -> Found:
     return [(place, name) for place, name in found]
 
 
+# The files of a host that have one of the texts of standard input, whoever may read them: mode,
+# file system and path.
+FILES_WITH = """
+grep --recursive --files-with-matches --text --fixed-strings --file=- --devices=skip \\
+    /etc /home /opt /root /run /srv /tmp /usr/local /var 2> /dev/null |
+while read -r file; do
+    kind=$(findmnt --noheadings --output=FSTYPE --target="$file")
+    echo "$(stat --format=%a "$file") $kind $file"
+done
+"""
+
+
+def files_with(host: Host, texts: Iterable[str]) -> list[tuple[str, str, str]]:
+    """(mode, file system, path)"""
+    found = host.ssh(FILES_WITH, "\n".join(texts))
+    lines = [line.split(" ", 2) for line in found.splitlines()]
+    return [(mode, kind, path) for mode, kind, path in lines]
+
+
 def seen_by_the_operator(checkout: Checkout, secrets: Mapping[str, str]) -> Found:
     """Where the operator's machine shows them: in the state, in logs, in other files.
 

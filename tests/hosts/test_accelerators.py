@@ -6,8 +6,11 @@ bench/accelerator_faults.py has the bars of the times.
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +40,13 @@ from tests.hosts.accelerators import (
     write,
 )
 from tests.hosts.bed import Bed, Host
+from tests.hosts.canaries import (
+    command_lines,
+    files_with,
+    seen_by_the_operator,
+    seen_on,
+    shown,
+)
 from tests.hosts.device_faults import (
     Move,
     ask_for_a_replica_too_many,
@@ -53,6 +63,7 @@ from tests.waiting import until
 pytestmark = [pytest.mark.hosts, pytest.mark.soak]
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas/hosts.schema.json").read_text())
+CREDENTIALS = re.compile("/alloc/[0-9a-f-]{36}/weights/secrets/credentials[.]json$")
 REFUSED = "no healthy replica of this model is available, try again shortly"
 PROMETHEUS = f"https://{EDGE}:9090"
 
@@ -142,17 +153,25 @@ def test_prometheus_has_the_figures_of_the_devices(platform: Checkout) -> None:
 
 
 @pytest.fixture(scope="module")
+def commands_of_up() -> set[bytes]:
+    """The command lines of all processes while the `up` ran that brought the models."""
+    return set()
+
+
+@pytest.fixture(scope="module")
 def sources(hosts: Bed) -> Iterator[WeightSources]:
     with weight_sources(tuple(GPUS)) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def serving(platform: Checkout, sources: WeightSources) -> Checkout:
+def serving(platform: Checkout, sources: WeightSources, commands_of_up: set[bytes]) -> Checkout:
     """The environment with its models, whose weights come from a bucket and from the hub."""
-    give_credentials(platform, sources)
-    write_models(platform, sources)
-    platform.slipway("up")
+    with command_lines() as seen:
+        give_credentials(platform, sources)
+        write_models(platform, sources)
+        platform.slipway("up")
+    commands_of_up |= seen
     return platform
 
 
@@ -177,6 +196,32 @@ def test_a_model_is_compared_by_the_figures_of_the_devices_that_nomad_gave_it(
         used_bytes=max(map(used_mib, own)) << 20,
     )
     assert found.replicas == 1
+
+
+def test_credentials_of_weights_are_only_where_they_belong(
+    serving: Checkout, hosts: Bed, sources: WeightSources, commands_of_up: set[bytes]
+) -> None:
+    """In the memory of hosts, as secrets of the tasks that fetch."""
+    of_bucket, of_hub = sources.authorizations().values()
+    assert of_bucket
+    assert all(sources.credentials["models"]["access_key_id"] in str(each) for each in of_bucket)
+    assert f"Bearer {sources.credentials['hub']['token']}" in of_hub
+    with ThreadPoolExecutor() as at_once:
+        shown_on = at_once.map(lambda host: seen_on(host, sources.canaries), hosts.hosts.values())
+        found_on = at_once.map(
+            lambda host: files_with(host, sources.canaries.values()), hosts.hosts.values()
+        )
+    assert [*shown_on] == [[]] * len(ADDRESSES)
+    for name, found in zip(hosts.hosts, found_on, strict=True):
+        assert {(mode, kind) for mode, kind, _ in found} <= {("600", "tmpfs")}
+        assert all(CREDENTIALS.search(path) for _, _, path in found), found
+        assert bool(found) == (name in GPUS)
+    # Nomad's servers have them on their disks, encrypted: what they are called is found there.
+    found = files_with(hosts.hosts["server-0"], ["slipway/credentials/models"])
+    assert [path for _, _, path in found if path.endswith("/server/raft/raft.db")]
+    assert seen_by_the_operator(serving, sources.canaries) == []
+    assert any(b"/weights.py" in line for line in commands_of_up)
+    assert shown(commands_of_up, sources.canaries) == []
 
 
 def test_a_replica_leaves_a_device_that_turns_bad_for_a_spare_one_and_no_stream_fails(
