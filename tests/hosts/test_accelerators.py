@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import random
 import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -56,6 +57,7 @@ from tests.hosts.device_faults import (
     trust_again,
 )
 from tests.hosts.environment import Checkout, environment
+from tests.hosts.random_steps import RandomSteps
 from tests.hosts.weight_sources import WeightSources, give_credentials, weight_sources, write_models
 from tests.unit.cli.documents import plan_document
 from tests.waiting import until
@@ -271,3 +273,7 @@ def test_a_bad_device_is_named_and_gets_nothing_until_its_host_is_returned(
     trust_again(serving)
     until(lambda: is_settled(serving, {"one": 2}))
     assert not unhealthy_devices(serving)
+
+
+def test_no_device_is_in_two_tasks_after_random_steps_and_changes(serving: Checkout) -> None:
+    RandomSteps(serving, random.Random(29)).take()
