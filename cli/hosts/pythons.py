@@ -43,6 +43,7 @@ def make_packages(
     """
     if plan.ssh is None:
         return set()
+    _make_those_of_images(environment, plan, phases)
     delivered = delivered_pythons(exported, OF_ENVIRONMENTS)
     hosts = [
         host for host in plan.ssh.hosts if host in again or delivered.get(host) != OF_ENVIRONMENTS
@@ -53,6 +54,16 @@ def make_packages(
         found = _ask(environment, plan.ssh, hosts)
         prepare(_jobs(environment, plan, found), environment.cache, ToolchainProgress())
     return {host for host, python in found.items() if delivered.get(host, python) != python}
+
+
+def _make_those_of_images(environment: Environment, plan: PlatformPlan, phases: Phases) -> None:
+    """An image has a Python of its own, which is not known before it is on a host."""
+    of_images = {name for pool in plan.pools for name in artifacts.of_image(plan, pool)}
+    names = artifacts.environments(of_images)
+    if names:
+        with phases.phase("images", "the packages that their Python uses"):
+            wanted = {(name, python) for name in names for python in OTHER_PYTHONS}
+            prepare(_packages(environment, wanted), environment.cache, ToolchainProgress())
 
 
 def _ask(environment: Environment, ssh: SshPlan, hosts: Iterable[str]) -> dict[str, str]:
@@ -78,6 +89,11 @@ def _jobs(
         names = set(artifacts.environments(artifacts.of_host(plan, host)))
         if python in OTHER_PYTHONS and names.isdisjoint(artifacts.OF_ONE_PYTHON):
             wanted.update((name, python) for name in names)
+    return _packages(environment, wanted)
+
+
+def _packages(environment: Environment, wanted: set[tuple[str, str]]) -> Iterator[PackagesJob]:
+    """Of pairs: an environment's name, and a version of Python."""
     for name, python in sorted(wanted):
         requirements = environment.checkout / REQUIREMENTS[name]
         yield PackagesJob(name=name, requirements=requirements, python=python)

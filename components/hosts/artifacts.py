@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from components.gateway.shared_address import KEEPALIVED
-from slipway.plan.platform import ModelPlan, Node, PlatformPlan
+from slipway.plan.platform import ModelPlan, Node, PlatformPlan, Pool
 
 AGENTS = ("consul", "nomad")
 PLATFORM_JOBS = ("envoy", "nomad-autoscaler", "prometheus")
@@ -58,6 +58,17 @@ def of_node(plan: PlatformPlan, node: Node) -> tuple[str, ...]:
             if model.replica.proxy is not None:
                 found.add(f"tools/bin/{model.replica.proxy.tool}")
     return tuple(sorted(found))
+
+
+def of_image(plan: PlatformPlan, pool: Pool) -> tuple[str, ...]:
+    """The environments that run in containers of the pool, by the Python of its image."""
+    used = (
+        folder
+        for model in plan.models
+        if model.pool == pool.name and model.replica.container is not None
+        for folder in model.replica.environments.values()
+    )
+    return tuple(sorted({f"envs/{folder}" for folder in used}))
 
 
 def packages(plan: PlatformPlan, node: Node | None) -> dict[str, str]:

@@ -78,8 +78,14 @@ def _image(plan: PlatformPlan, node: Node | None) -> dict[str, Any]:
     pool = None if node is None else plan.pool(node.pool)
     if pool is None or pool.image is None:
         return {}
-    vendor = "" if pool.device_plugin is None else pool.device_plugin.vendor
-    return {"image": {"name": pool.image.name, "archive": pool.image.archive, "vendor": vendor}}
+    return {
+        "image": {
+            "name": pool.image.name,
+            "archive": pool.image.archive,
+            "vendor": "" if pool.device_plugin is None else pool.device_plugin.vendor,
+            "environments": list(artifacts.of_image(plan, pool)),
+        }
+    }
 
 
 def _version(text: str) -> tuple[int, ...]:

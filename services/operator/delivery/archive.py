@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -22,44 +23,55 @@ SYSTEM_PYTHON = "/usr/bin/python3"
 LAST = ".complete"
 
 
-def part(artifact: str, python: str) -> str:
-    """The folder by which a host has the artifact: of an environment, one that its Python uses."""
-    return f"{artifact}/lib/python{python}" if _is_environment(artifact) else artifact
+@dataclass(frozen=True)
+class Part:
+    """What a host has of an artifact: of an environment, the packages for one Python."""
+
+    artifact: str
+    python: str  # "3.10"
+
+    @property
+    def is_of_an_environment(self) -> bool:
+        return self.artifact.startswith(f"{ENVIRONMENTS}/")
+
+    @property
+    def folder(self) -> str:
+        """By which a host has it."""
+        if self.is_of_an_environment:
+            return f"{self.artifact}/lib/python{self.python}"
+        return self.artifact
 
 
-def size_bytes(cache: Path, artifact: str, python: str) -> int:
-    folder = _source(cache, artifact, python)
+def size_bytes(cache: Path, part: Part) -> int:
+    folder = _source(cache, part)
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def write(cache: Path, artifacts: Iterable[str], python: str, target: IO[bytes]) -> None:
+def write(cache: Path, parts: Iterable[Part], target: IO[bytes]) -> None:
     """Links are followed, because their targets exist on the operator's machine only."""
     with tarfile.open(fileobj=target, mode="w|", dereference=True) as archive:
-        for artifact in artifacts:
-            source = _source(cache, artifact, python)
+        for part in parts:
+            source = _source(cache, part)
             if not source.is_dir():
                 raise InputError(f"{source} does not exist\nfix: slipway up makes it")
-            if _is_environment(artifact):
-                _add_environment(archive, artifact, part(artifact, python), source)
+            if part.is_of_an_environment:
+                _add_environment(archive, part, source)
             else:
-                archive.add(source, artifact, filter=_plain)
+                archive.add(source, part.folder, filter=_plain)
         _add_text(archive, LAST, "")
 
 
-def _is_environment(artifact: str) -> bool:
-    return artifact.startswith(f"{ENVIRONMENTS}/")
-
-
-def _source(cache: Path, artifact: str, python: str) -> Path:
-    here = cache / part(artifact, python)
-    if here.is_dir() or not _is_environment(artifact):
+def _source(cache: Path, part: Part) -> Path:
+    here = cache / part.folder
+    if here.is_dir() or not part.is_of_an_environment:
         return here
-    return cache / part(f"{artifact}-python{python}", python)
+    return cache / replace(part, artifact=f"{part.artifact}-python{part.python}").folder
 
 
-def _add_environment(archive: tarfile.TarFile, name: str, inside: str, source: Path) -> None:
+def _add_environment(archive: tarfile.TarFile, part: Part, source: Path) -> None:
     """A virtual environment of the host's own interpreter."""
-    archive.add(source, inside, filter=_plain)
+    name = part.artifact
+    archive.add(source, part.folder, filter=_plain)
     _add_text(
         archive, f"{name}/pyvenv.cfg", "home = /usr/bin\ninclude-system-site-packages = false\n"
     )

@@ -59,6 +59,7 @@ class Image:
     name: str
     archive: str
     vendor: str  # of the devices that its containers get
+    environments: tuple[str, ...] = ()  # artifacts whose packages the image's Python uses
 
     @property
     def line(self) -> str:
@@ -85,7 +86,7 @@ class Docker:
 
 
 def read_image(document: JsonObject) -> Image:
-    return Image(**document)
+    return Image(**{**document, "environments": tuple(document["environments"])})
 
 
 def look_at_docker(connection: Connection, image: Image) -> Docker:

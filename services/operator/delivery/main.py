@@ -24,9 +24,19 @@ from program.folders import Folders
 from program.waiting import say
 
 from delivery import archive
+from delivery.archive import Part
 from delivery.containers import bring_image, remove_image
 from delivery.document import SCHEMA_VERSION, Delivery, read_delivery
-from delivery.fitness import MEBIBYTE, Found, look, must_fit, must_have_room, requirements, room
+from delivery.fitness import (
+    MEBIBYTE,
+    PYTHONS,
+    Found,
+    look,
+    must_fit,
+    must_have_room,
+    requirements,
+    room,
+)
 from delivery.ssh import Connection, UnreachableError, connected
 
 REPORT_VERSION = 1  # of what `examine` prints (schemas/host-report.schema.json)
@@ -69,13 +79,13 @@ def apply(folders: Folders, delivery: Delivery) -> None:
     with connected(delivery.host, delivery.place, delivery.jump) as connection:
         found = look(connection, delivery)
         must_fit(found, delivery)
-        missing = _missing(found, delivery)
-        sizes = {name: archive.size_bytes(folders.cache, name, found.python) for name in missing}
+        missing = missing_parts(found, delivery)
+        sizes = {part: archive.size_bytes(folders.cache, part) for part in missing}
         must_have_room(found, delivery, sum(sizes.values()))
         if missing:
-            for name, size in sizes.items():
-                say(f"{delivery.host}: {name} ({size // MEBIBYTE} MiB)")
-            _send(folders, delivery, connection, missing, found.python)
+            for part, size in sizes.items():
+                say(f"{delivery.host}: {part.artifact} ({size // MEBIBYTE} MiB)")
+            _send(folders, delivery, connection, missing)
         if delivery.image is not None:
             bring_image(connection, delivery.image, delivery.host)
         connection.run(_script(RECORD, delivery, (*delivery.artifacts, *_image_line(delivery))))
@@ -100,9 +110,8 @@ def examine(folders: Folders, delivery: Delivery) -> None:
     except UnreachableError as error:
         _report(unreachable=error.said, fix=error.fix)
         return
-    needed_bytes = sum(
-        archive.size_bytes(folders.cache, name, found.python) for name in _missing(found, delivery)
-    )
+    missing = missing_parts(found, delivery)
+    needed_bytes = sum(archive.size_bytes(folders.cache, part) for part in missing)
     checked = [*requirements(found, delivery), room(found, delivery, needed_bytes)]
     _report(requirements=[asdict(each) for each in checked])
 
@@ -111,23 +120,22 @@ def _report(**content: object) -> None:
     say(json.dumps({"schema_version": REPORT_VERSION, **content}))
 
 
-def _missing(found: Found, delivery: Delivery) -> list[str]:
-    return [
-        artifact
-        for artifact in delivery.artifacts
-        if archive.part(artifact, found.python) not in found.artifacts
-    ]
+def missing_parts(found: Found, delivery: Delivery) -> list[Part]:
+    """Images bring a Python of their own, which is not known before they are there: their
+    environments have packages for each."""
+    own = [Part(artifact, found.python) for artifact in delivery.artifacts]
+    inside = () if delivery.image is None else delivery.image.environments
+    others = [Part(name, python) for name in inside for python in PYTHONS if python != found.python]
+    return [part for part in (*own, *others) if part.folder not in found.artifacts]
 
 
 def _send(
-    folders: Folders, delivery: Delivery, connection: Connection, missing: list[str], python: str
+    folders: Folders, delivery: Delivery, connection: Connection, missing: list[Part]
 ) -> None:
     # An environment may be there with packages for another Python: then only its part is moved.
-    moved = tuple(
-        dict.fromkeys(path for name in missing for path in (name, archive.part(name, python)))
-    )
+    moved = tuple(dict.fromkeys(path for part in missing for path in (part.artifact, part.folder)))
     with connection.writing_to(_script(RECEIVE, delivery, moved)) as sink:
-        archive.write(folders.cache, missing, python, sink)
+        archive.write(folders.cache, missing, sink)
 
 
 def _script(template: str, delivery: Delivery, artifacts: tuple[str, ...]) -> str:

@@ -10,8 +10,10 @@ from typing import Any, cast
 
 import pytest
 from delivery import archive
+from delivery.archive import Part
 from delivery.document import Delivery, read_delivery
 from delivery.fitness import MISSING, Found, look, requirements
+from delivery.main import missing_parts
 from delivery.ssh import Connection
 from program.errors import InputError
 from test_model_store import ThisMachine, document
@@ -89,9 +91,9 @@ def cache(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def sent(cache: Path, python: str) -> dict[str, bytes]:
+def sent(cache: Path, *pythons: str) -> dict[str, bytes]:
     stream = io.BytesIO()
-    archive.write(cache, [CONTROL_PLANE], python, stream)
+    archive.write(cache, [Part(CONTROL_PLANE, python) for python in pythons], stream)
     stream.seek(0)
     with tarfile.open(fileobj=stream) as received:
         files = {each.name: received.extractfile(each) for each in received if each.isfile()}
@@ -106,9 +108,37 @@ def test_an_environment_has_its_name_and_the_packages_for_the_hosts_python(
     found = sent(cache, python)
     assert found.keys() == {f"{CONTROL_PLANE}/pyvenv.cfg", packages, archive.LAST}
     assert found[packages] == python.encode()
-    assert archive.size_bytes(cache, CONTROL_PLANE, python) == len(python)
+    assert archive.size_bytes(cache, Part(CONTROL_PLANE, python)) == len(python)
 
 
 def test_packages_that_the_cache_lacks_are_named(cache: Path) -> None:
     with pytest.raises(InputError, match=r"xds-0123456789ab-python3\.12/lib/python3\.12 does not"):
         sent(cache, "3.12")
+
+
+def test_an_environment_may_have_packages_for_several_pythons(cache: Path) -> None:
+    found = sent(cache, "3.10", "3.11")
+    for python in ("3.10", "3.11"):
+        packages = f"{CONTROL_PLANE}/lib/python{python}/site-packages/made_for.py"
+        assert found[packages] == python.encode()
+
+
+def test_what_an_image_uses_is_brought_for_every_python_and_else_only_for_the_hosts() -> None:
+    fetches = "envs/weights-0123456789ab"
+    image = {
+        "name": f"sha256:{'0' * 64}",
+        "archive": "triton.tar",
+        "vendor": "nvidia",
+        "environments": [fetches],
+    }
+    delivery = read_delivery(document(artifacts=[CONTROL_PLANE, fetches], image=image))
+    host = replace(on("3.12", delivery_of(CONTROL_PLANE)), artifacts=frozenset())
+    parts = missing_parts(host, delivery)
+    assert [part.folder for part in parts] == [
+        f"{CONTROL_PLANE}/lib/python3.12",
+        f"{fetches}/lib/python3.12",
+        f"{fetches}/lib/python3.10",
+        f"{fetches}/lib/python3.11",
+    ]
+    has = replace(host, artifacts=frozenset({parts[0].folder, parts[3].folder}))
+    assert missing_parts(has, delivery) == parts[1:3]

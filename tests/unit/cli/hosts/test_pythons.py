@@ -16,6 +16,7 @@ from cli.hosts.over_ssh import UnreachableError
 from cli.hosts.pythons import make_packages
 from cli.progress import Phases
 from components.hosts import artifacts
+from tests.components.test_devices import IN_CONTAINERS, planned
 from tests.components.test_ssh_hosts import over_ssh
 from tests.unit.plan.samples import ROOT
 from toolchain.prepare import PackagesJob
@@ -126,6 +127,20 @@ def test_nothing_is_made_for_a_host_that_its_delivery_will_refuse(
     found = world(monkeypatch, server_0=python, cpu_0="3.10")
     assert make(exported()) == set()
     assert found.made == []
+
+
+def test_what_images_use_is_made_for_every_python_they_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An image's Python is not known before the image is on a host."""
+    found = world(monkeypatch)
+    stack = exported(**dict.fromkeys(("server_0", "gpu_0", "edge_0"), of_python("3.11")))
+    environment = Environment(name="hosts", checkout=ROOT, cache=Path("/nowhere"))
+    make_packages(environment, planned(IN_CONTAINERS), stack, Phases())
+    assert found.made == [("weights", "3.10"), ("weights", "3.12")]
+    assert found.asked == set()
+    make_packages(environment, planned({}), stack, Phases())
+    assert len(found.made) == 2
 
 
 def test_environments_are_found_among_artifacts_by_name() -> None:
