@@ -277,7 +277,7 @@ def streams(
             stream = Stream(began_s=began_s, ended_s=time.monotonic(), answer=answer)
             streamed.ended.append(stream)
             if stream.failed:  # perhaps at once
-                over.wait(PAUSE_S)
+                time.sleep(PAUSE_S)
 
     with ThreadPoolExecutor(AT_ONCE) as at_once:
         asked = [at_once.submit(ask_on) for _ in range(AT_ONCE)]

@@ -30,7 +30,7 @@ STEPS = {
     "up": 1,
     "up_with_a_change": 1,
 }
-SETTLES_EVERY = 15  # steps; those between two of these do not wait for each other
+SETTLES_EVERY = 20  # steps; those between two of these do not wait for each other
 
 
 @dataclass
