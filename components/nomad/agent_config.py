@@ -41,6 +41,7 @@ RPC_PORT = 4647
 MANAGEMENT = "management"
 DEVICE_RECORD = "devices.json"  # in the agent's data folder: the faults of its devices
 DEVICE_PLUGIN = "slipway-devices"  # the executable's name in services/devices/plugin_dir
+DOCKER_SOCKET = "/run/docker-nomad.sock"  # why: services/operator/delivery/containers.py
 IDENTITY_TTL = "1h"
 BYTES_PER_MB = 1024 * 1024  # Nomad's "MB"
 # The cap on every task's kill_timeout (Nomad's default is 30 s): the longest drain a model may
@@ -144,6 +145,7 @@ def docker_driver(pool: Pool) -> list[dict[str, Any]]:
     if pool.image is None:
         return []
     config = {
+        "endpoint": f"unix://{DOCKER_SOCKET}",
         "allow_caps": [],
         "allow_runtimes": ["runc", "nvidia"],
         "gc": [{"image": False}],

@@ -20,7 +20,12 @@ from components.devices.job import JOB_ID, POLICY_RULES, evacuation_job
 from components.hosts.artifacts import of_node
 from components.hosts.delivery import delivery_document
 from components.metrics.prometheus import prometheus_config, prometheus_job
-from components.nomad.agent_config import DEVICE_PLUGIN, DEVICE_RECORD, client_agent
+from components.nomad.agent_config import (
+    DEVICE_PLUGIN,
+    DEVICE_RECORD,
+    DOCKER_SOCKET,
+    client_agent,
+)
 from components.nomad.jobspec import to_json
 from slipway.config.artifacts import REQUIREMENTS
 from slipway.plan.platform import PlatformPlan
@@ -109,6 +114,9 @@ def test_hosts_of_a_pool_with_an_image_run_containers(in_containers: PlatformPla
     assert options["driver.allowlist"] == "raw_exec,docker"
     (docker,) = [each["docker"] for each in configuration["plugin"] if "docker" in each]
     (settings,) = docker["config"]
+    assert settings["endpoint"] == f"unix://{DOCKER_SOCKET}"
+    program = (ROOT / "services/operator/delivery/containers.py").read_text()
+    assert f'OWN_SOCKET = "{DOCKER_SOCKET}"' in program
     assert settings["allow_caps"] == []
     assert settings["allow_runtimes"] == ["runc", "nvidia"]
     assert settings["gc"] == [{"image": False}]  # or the next start would have none

@@ -11,7 +11,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,12 +109,12 @@ def table(host: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def put_devices(hosts: Bed, folder: Path) -> None:
-    """Gives the hosts their devices; `folder` is for the library."""
+def put_devices(hosts: Bed, folder: Path, names: Iterable[str] = tuple(GPUS)) -> None:
+    """Gives these hosts their devices; `folder` is for the library."""
     library = folder / "libnvidia-ml.so.1"
     place = f'-DFOLDER="{FOLDER}"'
     subprocess.run(["cc", "-shared", "-fPIC", place, "-o", library, LIBRARY], check=True)
-    for name in GPUS:
+    for name in names:
         host = hosts.hosts[name]
         host.put(library, "/usr/lib/x86_64-linux-gnu")
         write(host, f"{FOLDER}/table", table(name))

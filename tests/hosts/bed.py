@@ -112,12 +112,19 @@ def missing_to_run() -> str:
 
 
 @contextmanager
-def bed(addresses: Mapping[str, str], *, cache: Path, hidden: Sequence[Path]) -> Iterator[Bed]:
+def bed(
+    addresses: Mapping[str, str],
+    *,
+    cache: Path,
+    hidden: Sequence[Path],
+    packages: Sequence[str] = (),
+) -> Iterator[Bed]:
     """Starts a host for every name at its address, and ends all of them.
 
-    `hidden` are folders of this machine that a host does not have.
+    `hidden` are folders of this machine that a host does not have, `packages` those of Debian that
+    it has beside PACKAGES.
     """
-    archive = archive_with(PACKAGES, cache)
+    archive = archive_with((*PACKAGES, *packages), cache)
     with Path("/run/lock/slipway-bed").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         leftovers.remove(FOLDER)  # of a run that was killed together with its sweeper

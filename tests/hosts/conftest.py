@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -26,12 +26,18 @@ def addresses() -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="module")
-def hosts(addresses: Mapping[str, str]) -> Iterator[Bed]:
+def packages() -> Sequence[str]:
+    """Debian's that hosts have beside those of every bed; a module may define its own."""
+    return ()
+
+
+@pytest.fixture(scope="module")
+def hosts(addresses: Mapping[str, str], packages: Sequence[str]) -> Iterator[Bed]:
     """Hosts that run, as bare as a new machine: with Python, but without any cache."""
     if reason := missing_to_run():
         pytest.skip(reason)
     hidden = (Path.home(), ROOT, hosts_cache().parent)
-    with bed(addresses, cache=hosts_cache(), hidden=hidden) as started:
+    with bed(addresses, cache=hosts_cache(), hidden=hidden, packages=packages) as started:
         yield started
 
 

@@ -25,20 +25,28 @@ from delivery.ssh import Connection
 MEBIBYTE = 1 << 20
 NVIDIA = "nvidia"  # the runtime's name, which Nomad's driver asks for
 MANIFEST = "manifest.json"  # of `docker save`
+# Where Nomad reaches Docker (components/nomad/agent_config.py). The usual socket is systemd's,
+# which holds requests back while the daemon restarts; then Nomad, whose wait for a container has
+# failed, ends it for good measure. On a socket of the daemon's own it cannot, and takes the
+# container up again (measured, Nomad 1.11.3).
+OWN_SOCKET = "/run/docker-nomad.sock"
 
 # Each line begins with what it is about.
 LOOK = """
 if ! command -v docker > /dev/null; then
   echo 'failed docker is not installed'
-elif ! said=$(docker version --format 'ok' 2>&1); then
-  echo "failed $said" | tail -n 1
+elif ! said=$(docker version --format '{{{{.Server.Version}}}}' 2>&1); then
+  echo "failed $(echo "$said" | tail -n 1)"
 else
+  echo "version $said"
   docker info --format 'live-restore {{{{.LiveRestoreEnabled}}}}
 root {{{{.DockerRootDir}}}}
 {{{{range $name, $_ := .Runtimes}}}}runtime {{{{$name}}}}
 {{{{end}}}}'
-  docker version --format 'version {{{{.Server.Version}}}}'
   docker image inspect --format 'image {{{{.Id}}}}' {image} 2> /dev/null
+  if docker --host unix://{socket} version --format '{{{{.Server.Version}}}}' > /dev/null 2>&1; then
+    echo own-socket
+  fi
   root=$(docker info --format '{{{{.DockerRootDir}}}}')
   echo "free $(df -P -B 1 "$root" | tail -n 1 | awk '{{print $4}}')"
 fi
@@ -79,6 +87,7 @@ class Docker:
     failed: str = ""
     version: str = ""
     live_restore: bool = False
+    own_socket: bool = False
     runtimes: frozenset[str] = frozenset()
     root: str = ""
     free_bytes: int = 0
@@ -90,7 +99,7 @@ def read_image(document: JsonObject) -> Image:
 
 
 def look_at_docker(connection: Connection, image: Image) -> Docker:
-    said = connection.run(LOOK.format(image=shlex.quote(image.name)))
+    said = connection.run(LOOK.format(image=shlex.quote(image.name), socket=OWN_SOCKET))
     about: dict[str, list[str]] = {}
     for line in said.splitlines():
         subject, _, value = line.strip().partition(" ")
@@ -103,6 +112,7 @@ def look_at_docker(connection: Connection, image: Image) -> Docker:
         failed=one("failed"),
         version=one("version"),
         live_restore=one("live-restore") == "true",
+        own_socket="own-socket" in about,
         runtimes=frozenset(about.get("runtime", ())),
         root=one("root"),
         free_bytes=int(one("free") or 0),
@@ -122,6 +132,7 @@ def container_requirements(docker: Docker, image: Image) -> Iterator[Requirement
         return
     yield Requirement("Docker", docker.version)
     yield _live_restore(docker)
+    yield _own_socket(docker)
     if image.vendor == NVIDIA:
         yield _toolkit(docker)
     yield _room(docker, image)
@@ -184,6 +195,19 @@ def _live_restore(docker: Docker) -> Requirement:
         "off",
         "ends all containers when Docker's daemon is restarted (live restore is off)",
         'add "live-restore": true to /etc/docker/daemon.json, then systemctl reload docker',
+    )
+
+
+def _own_socket(docker: Docker) -> Requirement:
+    if docker.own_socket:
+        return Requirement("Docker's own socket", OWN_SOCKET)
+    return Requirement(
+        "Docker's own socket",
+        "none",
+        f"has no Docker at {OWN_SOCKET}: on systemd's socket Nomad ends all containers when the"
+        " daemon is restarted",
+        f"systemctl edit docker, add `-H unix://{OWN_SOCKET}` to its ExecStart (after an empty"
+        " ExecStart=), then systemctl restart docker",
     )
 
 

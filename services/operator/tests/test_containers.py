@@ -32,6 +32,7 @@ PULLED = Image(name=BY_DIGEST, archive="", vendor="nvidia")
 FIT = Docker(
     version="28.2.2",
     live_restore=True,
+    own_socket=True,
     runtimes=frozenset({"nvidia", "runc"}),
     root="/var/lib/docker",
     free_bytes=100 * GIBIBYTE,
@@ -39,9 +40,12 @@ FIT = Docker(
 
 # A Docker whose images are lines of a file, and which knows what it was told to do.
 DOCKER = """#!/bin/sh
+if [ "$1 $2" = "--host unix:///run/docker-nomad.sock" ]; then
+  exec grep -q own-socket {folder}/listens
+fi
 echo "$@" >> {folder}/asked
 case "$1 $2" in
-  "version --format") case "$3" in ok) echo ok ;; *) echo 'version 28.2.2' ;; esac ;;
+  "version --format") echo 28.2.2 ;;
   "info --format")
     case "$3" in
       live*) printf 'live-restore true\\nroot {folder}\\nruntime nvidia\\nruntime runc\\n\\n' ;;
@@ -65,6 +69,7 @@ class Host:
         self.folder = folder
         (folder / "images").touch()
         (folder / "asked").touch()
+        (folder / "listens").write_text("own-socket")
         program = folder / "docker"
         program.write_text(DOCKER.format(folder=folder, id=ID))
         program.chmod(0o755)
@@ -144,6 +149,7 @@ def test_amds_devices_need_no_runtime_of_their_own() -> None:
     [
         ({"failed": "docker is not installed"}, "Docker", "docker is not installed"),
         ({"live_restore": False}, "live restore", "ends all containers"),
+        ({"own_socket": False}, "Docker's own socket", "no Docker at /run/docker-nomad.sock"),
         ({"runtimes": frozenset({"runc"})}, "container toolkit", "no Docker runtime named nvidia"),
     ],
 )
@@ -164,6 +170,9 @@ def test_an_archive_that_does_not_fit_on_dockers_disk_is_not_sent(archive: Path)
 def test_what_docker_says_of_itself_is_read(host: Host) -> None:
     found = look_at_docker(host, PULLED)  # type: ignore[arg-type]
     assert (found.version, found.live_restore, found.failed) == ("28.2.2", True, "")
+    assert found.own_socket
+    (host.folder / "listens").write_text("")
+    assert not look_at_docker(host, PULLED).own_socket  # type: ignore[arg-type]
     assert found.runtimes == {"nvidia", "runc"}
     assert found.root == str(host.folder)
     assert found.free_bytes > 0
