@@ -121,7 +121,11 @@ def _memory(model: ModelPlan, kv_tokens: int, devices: MeasuredDevices | None) -
 
 
 def _engine_versions(model: ModelPlan, root: Path) -> dict[str, str]:
-    """The engine's pin: its package has different names for CPUs and for accelerators."""
+    """The engine's pin: its package has different names for CPUs and for accelerators. An image
+    must have what its replicas were planned with."""
+    container = model.replica.container
+    if container is not None:
+        return {**model.replica.document["container"], "image": container.image}
     environment = model.replica.environments["vllm"].rpartition("-")[0]
     pins = (root / REQUIREMENTS[environment]).read_text()
     return dict(re.findall(r"^(vllm[a-z-]*)==(\S+)", pins, re.M))

@@ -1,4 +1,4 @@
-"""Debian's Docker, unpacked for tests and not installed."""
+"""Debian's Docker and its registry, unpacked for tests and not installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.hosts.packages import archive_with
 
-PACKAGES = ("docker.io",)  # which brings containerd, runc and tini
+PACKAGES = ("docker.io", "docker-registry")  # and containerd, runc and tini
 NEEDED = ("./usr/bin/", "./usr/sbin/", "./usr/lib/x86_64-linux-gnu/")
 
 

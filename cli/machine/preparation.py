@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cli.console import say
 from cli.environment import Environment
 from cli.machine.bundles import copy_bundles
-from cli.machine.weights import prepare_weights
+from cli.machine.weights import environment_of, prepare_weights
 from cli.progress import Phases, ToolchainProgress
 from slipway.config.artifacts import REQUIREMENTS
 from slipway.inputs import PlanInputs
@@ -50,6 +50,9 @@ def _jobs(environment: Environment, plan: PlatformPlan) -> Iterator[Job]:
     folders.update(plugin.environment for plugin in _device_plugins(plan))
     for model in plan.models:
         folders.update(model.replica.environments.values())
+        weights = model.replica.weights
+        if weights is not None and not weights.fetched_by_hosts:
+            folders.add(environment_of(weights, model.replica, environment.checkout))
     for name in sorted(folder.rpartition("-")[0] for folder in folders):
         yield EnvironmentJob(name=name, requirements=environment.checkout / REQUIREMENTS[name])
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from cli.environment import Environment
 from cli.errors import CliError
+from slipway.config.artifacts import requirements_digest
 from slipway.config.errors import ConfigError
 from slipway.config.model import Model
 from slipway.plan.platform import PlatformPlan, ReplicaSpec, WeightsSpec
@@ -41,6 +42,13 @@ def prepare_weights(
             _prepare(environment, models[model.name], model.replica, weights, progress)
 
 
+def environment_of(weights: WeightsSpec, replica: ReplicaSpec, checkout: Path) -> str:
+    """The folder of the environment that prepares weights on this machine. Replicas in containers
+    have none of their own."""
+    name = weights.python
+    return replica.environments.get(name) or f"{name}-{requirements_digest(checkout, name)}"
+
+
 def is_prepared(weights: WeightsSpec, cache: Path) -> bool:
     """Whether the folder exists. It is renamed into place once complete, and tasks verify its
     files."""
@@ -55,7 +63,8 @@ def _prepare(
     progress: Progress,
 ) -> None:
     cache, name = environment.cache, model.settings.name
-    python = cache / "envs" / replica.environments[weights.python] / "bin" / "python"
+    folder_name = environment_of(weights, replica, environment.checkout)
+    python = cache / "envs" / folder_name / "bin" / "python"
     program = cache / "bundles" / replica.bundle / weights.entrypoint
     with tempfile.TemporaryDirectory(prefix="slipway-weights-") as folder:
         path, stderr = Path(folder) / "weights.json", Path(folder) / "stderr"

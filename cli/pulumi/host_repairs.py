@@ -25,6 +25,10 @@ def admitted_hosts(exported: str) -> set[str]:
     return _hosts_with(ADMISSION, exported)
 
 
+def delivered_hosts(exported: str) -> set[str]:
+    return _hosts_with(DELIVERY, exported)
+
+
 def delivered_pythons(exported: str, unless_said: str) -> dict[str, str]:
     """Host -> the version of the Python for which it got what it runs, as the delivery says at its
     end (services/operator/delivery/main.py); earlier ones did not say it."""

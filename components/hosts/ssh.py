@@ -17,6 +17,7 @@ from components.hosts.supervision import SYSTEM_PYTHON
 from slipway.plan.platform import PlatformPlan, SshHost, SshPlan
 
 DELIVERY_TIMEOUT_S = 1800  # gigabytes of an engine over a slow line
+IMAGE_TIMEOUT_S = 7200  # tens of gigabytes, to all hosts at once
 NO_SECRETS = '{"schema_version": 1}'
 
 
@@ -73,13 +74,14 @@ class SshHosts:
 
     def preparation(self, host: str, parent: SlipwayComponent) -> Sequence[pulumi.Resource]:
         if host not in self._deliveries:
+            document = delivery_document(self._plan, self._ssh, host)
             self._deliveries[host] = self._operator.run(
                 HostProgram(
                     bundle=self._plan.operator.bundle,
                     script="deliver.py",
-                    document=delivery_document(self._plan, self._ssh, host),
+                    document=document,
                     secrets=self._no_secrets,
-                    timeout_s=DELIVERY_TIMEOUT_S,
+                    timeout_s=IMAGE_TIMEOUT_S if "image" in document else DELIVERY_TIMEOUT_S,
                 ),
                 f"delivery-{host}",
                 parent,

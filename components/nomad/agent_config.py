@@ -135,14 +135,16 @@ def _plugin_folder(pool: Pool) -> dict[str, str]:
 
 
 def _drivers(pool: Pool) -> tuple[str, ...]:
-    return ("raw_exec",) if pool.image is None else ("raw_exec", "docker")
+    """Docker's on every host with accelerators, where it may not run: a pool that goes back to bare
+    engines still has containers until its models are exchanged."""
+    return ("raw_exec",) if pool.device_plugin is None else ("raw_exec", "docker")
 
 
 def docker_driver(pool: Pool) -> list[dict[str, Any]]:
     """Containers see folders of the host, and may have the runtime of NVIDIA's toolkit, which the
     driver chooses for tasks with such devices. Images are brought by the delivery: the driver
     neither removes them when they are not used, nor lets a task have capabilities."""
-    if pool.image is None:
+    if pool.device_plugin is None:
         return []
     config = {
         "endpoint": f"unix://{DOCKER_SOCKET}",

@@ -197,10 +197,9 @@ class Container:
     read: tuple[str, ...]
     written: tuple[str, ...]
     shared_memory_bytes: int
-    memory_limit_mb: int  # 0: the memory that the task asks for
+    memory_limit_mb: int  # at least the memory that the task asks for
 
     def render(self, command: str, args: tuple[str, ...]) -> dict[str, Any]:
-        limit = {"memory_hard_limit": self.memory_limit_mb} if self.memory_limit_mb else {}
         return {
             "image": self.image,
             "entrypoint": [command],
@@ -219,7 +218,7 @@ class Container:
                 *(f"{folder}:{folder}" for folder in self.written),
             ],
             "mount": [{"type": "tmpfs", "target": "/tmp"}],  # noqa: S108
-            **limit,
+            "memory_hard_limit": self.memory_limit_mb,
         }
 
 

@@ -45,7 +45,6 @@ WEIGHTS_TASK = "weights"
 FETCHED_AGAIN = Restart(attempts=20, interval_s=600, delay_s=30)
 RUNTIME = "${meta.runtime}"
 TASK_FOLDER = "${NOMAD_TASK_DIR}"
-ENGINE_CACHE = "vllm"  # below the runtime folder (services/triton_vllm/replica/engine.py)
 
 # From deregistration in Consul to SIGTERM. Envoy acknowledges the removal (the EDS update) long
 # before it is over.
@@ -189,14 +188,14 @@ def _server_task(model: ModelWithoutJobs, kill_timeout_s: int) -> Task:
             "--document",
             _document_path(replica, "replica.json"),
         ),
-        env=_environment(replica) | _devices_shown(model),
+        env=_environment(replica) | _in_container(model),
         files=(File(path="local/replica.json", content=_document(replica.document)),),
         cpu_mhz=_cpu_mhz(replica),
         memory_mb=replica.memory_bytes // MEBIBYTE,
         kill_timeout_s=kill_timeout_s,
         devices=_devices(model),
         container=_container(
-            replica, read=(_weights_folder(replica),), written=(f"{RUNTIME}/{ENGINE_CACHE}",)
+            replica, read=(_weights_folder(replica),), written=(_engine_cache(model),)
         ),
     )
 
@@ -291,11 +290,20 @@ def _container(
     )
 
 
-def _devices_shown(model: ModelWithoutJobs) -> dict[str, str]:
-    """What NVIDIA's runtime puts into a container, beside the devices that the scheduler names."""
-    if model.replica.container is None or model.accelerator_vendor != "nvidia":
+def _in_container(model: ModelWithoutJobs) -> dict[str, str]:
+    """Where its engine keeps what it compiles, and what NVIDIA's runtime puts into it beside the
+    devices that the scheduler names."""
+    if model.replica.container is None:
         return {}
-    return {"NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
+    cache = {"SLIPWAY_ENGINE_CACHE": _engine_cache(model)}
+    if model.accelerator_vendor != "nvidia":
+        return cache
+    return cache | {"NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
+
+
+def _engine_cache(model: ModelWithoutJobs) -> str:
+    """Engines load code from it: containers of other models cannot put any there."""
+    return f"{RUNTIME}/vllm/{model.name}"
 
 
 def _cpu_mhz(replica: ReplicaSpec) -> int:

@@ -1,7 +1,6 @@
 """Prepares a model's weights on a host. `python weights.py --document weights.json`."""
 
 import os
-import site
 import sys
 import traceback
 from pathlib import Path
@@ -13,8 +12,8 @@ from preparation.main import main
 CLIENTS = os.environ.get("SLIPWAY_ENV_WEIGHTS", "")
 
 if __name__ == "__main__":
-    if CLIENTS:
-        site.addsitedir(str(Path(CLIENTS, f"lib/python{get_python_version()}/site-packages")))
+    if CLIENTS:  # before the image's own versions of them
+        sys.path.insert(1, str(Path(CLIENTS, f"lib/python{get_python_version()}/site-packages")))
     try:
         code = main()
     except SystemExit as ending:  # of a signal, or of --help

@@ -93,7 +93,9 @@ def test_a_container_can_write_to_weights_only_while_it_fetches_them() -> None:
     assert weights is not None
     assert "/mnt/models" in server.read
     assert "/mnt/models" in weights.written
-    assert server.written == ("${meta.runtime}/vllm",)
+    # The engine's cache has code that it loads: no other model's containers may write there.
+    assert server.written == ("${meta.runtime}/vllm/chat",)
+    assert found["server"].env["SLIPWAY_ENGINE_CACHE"] == "${meta.runtime}/vllm/chat"
 
 
 def test_a_containers_replica_says_which_vllm_it_was_planned_with() -> None:

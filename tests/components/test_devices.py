@@ -84,7 +84,7 @@ def test_the_client_of_a_host_with_accelerators_starts_their_plugin(plan: Platfo
     plugin = plan.pool("gpu").device_plugin
     assert plugin is not None
     assert configuration["plugin_dir"] == f"@cache@/bundles/{plugin.bundle}/plugin_dir"
-    _, started = configuration["plugin"]
+    *_, started = configuration["plugin"]
     python, program, vendor, record, figures, _, reader = started[DEVICE_PLUGIN]["args"]
     assert python == f"@cache@/envs/{plugin.environment}/bin/python"
     assert program == f"@cache@/bundles/{plugin.bundle}/device_plugin.py"
@@ -108,7 +108,9 @@ def test_a_host_without_accelerators_has_no_plugin(plan: PlatformPlan) -> None:
         assert [list(each) for each in configuration["plugin"]] == [["raw_exec"]]
 
 
-def test_hosts_of_a_pool_with_an_image_run_containers(in_containers: PlatformPlan) -> None:
+def test_hosts_of_a_pool_with_an_image_run_containers(
+    plan: PlatformPlan, in_containers: PlatformPlan
+) -> None:
     configuration = nomad_client(in_containers, "gpu")
     options = configuration["client"]["options"]
     assert options["driver.allowlist"] == "raw_exec,docker"
@@ -120,6 +122,8 @@ def test_hosts_of_a_pool_with_an_image_run_containers(in_containers: PlatformPla
     assert settings["allow_caps"] == []
     assert settings["allow_runtimes"] == ["runc", "nvidia"]
     assert settings["gc"] == [{"image": False}]  # or the next start would have none
+    # A pool that goes back to bare engines still has containers for a while.
+    assert nomad_client(plan, "gpu")["plugin"] == configuration["plugin"]
     on_edge = nomad_client(in_containers, "edge")
     assert on_edge["client"]["options"]["driver.allowlist"] == "raw_exec"
 

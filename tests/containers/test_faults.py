@@ -128,7 +128,7 @@ def test_a_container_can_change_nothing_of_its_image_or_the_host(
     assert values["NoNewPrivs"] == "1"
     writable = {mount for mount, options in mounts(pid).items() if "rw" in options}
     runtime = host.folder / "runtime"
-    expected = {f"{runtime}/vllm", "/tmp", "/alloc", "/local", "/secrets"}
+    expected = {f"{runtime}/vllm/{host.model.name}", "/tmp", "/alloc", "/local", "/secrets"}
     assert {each for each in writable if not each.startswith(("/dev", "/proc", "/sys"))} == expected
 
 

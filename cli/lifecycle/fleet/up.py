@@ -11,6 +11,7 @@ from cli.console import say
 from cli.environment import Environment
 from cli.errors import CliError, InterruptedRunError
 from cli.hosts.after_update import lasting_troubles
+from cli.hosts.images import hosts_without_image
 from cli.hosts.pythons import make_packages
 from cli.hosts.troubles import MACHINES, say_all
 from cli.lifecycle.fleet import backend
@@ -21,6 +22,7 @@ from cli.machine.preparation import empty_cache, fill_cache
 from cli.planning import must_be_valid_now, warn_of_certificate
 from cli.progress import Phases
 from cli.pulumi.authorities import must_sign_now
+from cli.pulumi.host_repairs import delivered_hosts
 from cli.pulumi.process import Pulumi
 from slipway.inputs import load_inputs
 from slipway.plan.platform import PlatformPlan
@@ -48,7 +50,11 @@ def up(environment: Environment, *, admitted_again: Sequence[str] = ()) -> Repor
         upgraded = make_packages(environment, plan, exported, phases, admitted_again)
         if upgraded:
             say(f"with another Python than before: {', '.join(sorted(upgraded))}")
-            backend.deliver_again(pulumi, upgraded)
+        bereft = hosts_without_image(environment, plan, delivered_hosts(exported), phases)
+        if bereft:
+            say(f"without the image that they had: {', '.join(sorted(bereft))}")
+        if upgraded or bereft:
+            backend.deliver_again(pulumi, upgraded | bereft)
         with (
             reaching(environment, plan, leaving) as way,
             phases.phase("pulumi", "resources"),

@@ -26,37 +26,52 @@ MEBIBYTE = 1 << 20
 NVIDIA = "nvidia"  # the runtime's name, which Nomad's driver asks for
 MANIFEST = "manifest.json"  # of `docker save`
 # Where Nomad reaches Docker (components/nomad/agent_config.py). The usual socket is systemd's,
-# which holds requests back while the daemon restarts; then Nomad, whose wait for a container has
-# failed, ends it for good measure. On a socket of the daemon's own it cannot, and takes the
-# container up again (measured, Nomad 1.11.3).
+# which holds requests back while the daemon restarts: then Nomad's wait for a container fails, and
+# its stop request, which has waited there, ends the container. A socket of the daemon's own refuses
+# it, and Nomad takes the container up again (measured, Nomad 1.11.3).
 OWN_SOCKET = "/run/docker-nomad.sock"
+CONTAINERD = "containerd"
 
 # Each line begins with what it is about.
 LOOK = """
 if ! command -v docker > /dev/null; then
   echo 'failed docker is not installed'
-elif ! said=$(docker version --format '{{{{.Server.Version}}}}' 2>&1); then
-  echo "failed $(echo "$said" | tail -n 1)"
+elif ! said=$(timeout 30 docker version --format '{{{{.Server.Version}}}}' 2>&1); then
+  echo "failed $(echo "${{said:-it is silent}}" | tail -n 1)"
 else
   echo "version $said"
   docker info --format 'live-restore {{{{.LiveRestoreEnabled}}}}
-root {{{{.DockerRootDir}}}}
 {{{{range $name, $_ := .Runtimes}}}}runtime {{{{$name}}}}
 {{{{end}}}}'
+  docker info --format '{{{{.DriverStatus}}}}' | grep -q containerd.snapshotter \\
+    && echo 'store containerd'
   docker image inspect --format 'image {{{{.Id}}}}' {image} 2> /dev/null
   if docker --host unix://{socket} version --format '{{{{.Server.Version}}}}' > /dev/null 2>&1; then
     echo own-socket
   fi
   root=$(docker info --format '{{{{.DockerRootDir}}}}')
+  echo "root $root"
   echo "free $(df -P -B 1 "$root" | tail -n 1 | awk '{{print $4}}')"
 fi
 true
 """
 HAS = "docker image inspect --format ok {image} 2> /dev/null || true"
-# Another environment on the host may use it.
-REMOVE = """
-grep -qxF -- {line} {folder}/environments/* 2> /dev/null \\
-  || docker image rm {image} > /dev/null 2>&1 || true
+# An environment's own tag keeps its image from being pruned. Those of its earlier images go once no
+# container uses them, and an image goes with its last tag: it may also be somebody else's.
+KEEP_ONLY = """
+command -v docker > /dev/null || exit 0
+keep={tag}
+[ -z "$keep" ] || docker tag {image} "$keep" || exit 1
+tags='{{{{.Repository}}}}:{{{{.Tag}}}}'
+for tag in $(docker images --format "$tags" {repository} 2> /dev/null); do
+  [ "$tag" != "$keep" ] || continue
+  id=$(docker image inspect --format '{{{{.Id}}}}' "$tag")
+  [ -z "$(docker ps --all --quiet --filter "ancestor=$id")" ] || continue
+  docker image rm "$tag" > /dev/null
+  others=$(docker image inspect --format '{{{{len .RepoTags}}}}' "$id" 2> /dev/null)
+  [ "$others" != 0 ] || docker image rm "$id" > /dev/null
+done
+true
 """
 
 
@@ -70,9 +85,8 @@ class Image:
     environments: tuple[str, ...] = ()  # artifacts whose packages the image's Python uses
 
     @property
-    def line(self) -> str:
-        """In the list of what an environment has on a host."""
-        return f"image {self.name}"
+    def digest(self) -> str:
+        return self.name.rpartition("sha256:")[2]
 
     @property
     def file(self) -> Path:
@@ -88,6 +102,7 @@ class Docker:
     version: str = ""
     live_restore: bool = False
     own_socket: bool = False
+    store: str = ""  # "containerd", or Docker's own
     runtimes: frozenset[str] = frozenset()
     root: str = ""
     free_bytes: int = 0
@@ -113,6 +128,7 @@ def look_at_docker(connection: Connection, image: Image) -> Docker:
         version=one("version"),
         live_restore=one("live-restore") == "true",
         own_socket="own-socket" in about,
+        store=one("store"),
         runtimes=frozenset(about.get("runtime", ())),
         root=one("root"),
         free_bytes=int(one("free") or 0),
@@ -135,38 +151,50 @@ def container_requirements(docker: Docker, image: Image) -> Iterator[Requirement
     yield _own_socket(docker)
     if image.vendor == NVIDIA:
         yield _toolkit(docker)
+    if image.archive:
+        yield _store(docker)
     yield _room(docker, image)
 
 
-def bring_image(connection: Connection, image: Image, host: str) -> None:
-    """Does nothing where the host has it. Raises InputError for an archive without this image."""
-    if _has(connection, image):
-        return
-    if image.archive:
-        _load(connection, image, host)
-    else:
-        say(f"{host}: pulling {image.name}")
-        connection.run(f"docker pull --quiet {shlex.quote(image.name)}")
+def bring_image(connection: Connection, image: Image, host: str, environment: str) -> None:
+    """Brings it unless the host has it, and lets the environment's earlier ones go. Raises
+    InputError for an archive without this image."""
     if not _has(connection, image):
-        raise HostError(f"{host}: Docker does not know {image.name} after it was brought there")
+        if image.archive:
+            _load(connection, image, host)
+        else:
+            say(f"{host}: pulling {image.name}")
+            connection.run(f"docker pull --quiet {shlex.quote(image.name)}")
+        if not _has(connection, image):
+            raise HostError(f"{host}: Docker does not know {image.name} after it was brought there")
+    tag = f"{_repository(environment)}:{image.digest[:12]}"
+    connection.run(_keeping_only(tag, image.name, environment))
 
 
-def remove_image(connection: Connection, image: Image, folder: str) -> None:
-    names = {"folder": folder, "line": image.line, "image": image.name}
-    quoted = {name: shlex.quote(value) for name, value in names.items()}
-    connection.run(REMOVE.format(**quoted))
+def remove_images(connection: Connection, environment: str) -> None:
+    """Those that were brought for the environment."""
+    connection.run(_keeping_only("", "", environment))
+
+
+def _keeping_only(tag: str, image: str, environment: str) -> str:
+    words = {"tag": tag, "image": image, "repository": _repository(environment)}
+    return KEEP_ONLY.format(**{name: shlex.quote(word) for name, word in words.items()})
+
+
+def _repository(environment: str) -> str:
+    return f"slipway/{environment.lower()}"
 
 
 def _load(connection: Connection, image: Image, host: str) -> None:
     file = image.file
-    _must_have(file, image.name)
+    _check_archive(file, image)
     say(f"{host}: {file.name} ({file.stat().st_size // MEBIBYTE} MiB)")
     with file.open("rb") as archive, connection.writing_to("docker load") as sink:
         shutil.copyfileobj(archive, sink, MEBIBYTE)
 
 
-def _must_have(file: Path, image: str) -> None:
-    fix = f"write it with `docker save --output {file} {image}`"
+def _check_archive(file: Path, image: Image) -> None:
+    fix = f"write it with `docker save --output {file} {image.name}`"
     try:
         with tarfile.open(file) as archive:
             content = archive.extractfile(MANIFEST)
@@ -178,9 +206,9 @@ def _must_have(file: Path, image: str) -> None:
         ) from error
     # "<id>.json" or, since Docker 25, "blobs/sha256/<id>".
     has = {Path(entry["Config"]).name.removesuffix(".json") for entry in entries}
-    if image.removeprefix("sha256:") not in has:
+    if image.digest not in has:
         ids = ", ".join(f"sha256:{each}" for each in sorted(has))
-        raise InputError(f"image_archive: {file} has {ids}, and not {image}\nfix: {fix}")
+        raise InputError(f"image_archive: {file} has {ids}, and not {image.name}\nfix: {fix}")
 
 
 def _has(connection: Connection, image: Image) -> bool:
@@ -223,17 +251,32 @@ def _toolkit(docker: Docker) -> Requirement:
     )
 
 
+def _store(docker: Docker) -> Requirement:
+    if docker.store != CONTAINERD:
+        return Requirement("image store", "Docker's own")
+    return Requirement(
+        "image store",
+        CONTAINERD,
+        "keeps images in containerd's store, where one from a file has another ID",
+        'add "features": {"containerd-snapshotter": false} to /etc/docker/daemon.json, then'
+        " systemctl restart docker; or name the image by its digest in a registry",
+    )
+
+
 def _room(docker: Docker, image: Image) -> Requirement:
-    """How much a registry's image takes is not known before it is there."""
+    """How much a registry's image takes is not known before it is there. Docker unpacks a file
+    beside what it keeps."""
     free = f"{docker.free_bytes // MEBIBYTE} MiB free for {docker.root}"
-    if docker.has_image or not image.archive or not image.file.is_file():
-        return Requirement("image", "there" if docker.has_image else free)
-    needed = image.file.stat().st_size
+    if docker.has_image:
+        return Requirement("image", "there")
+    if not image.archive or not image.file.is_file():
+        return Requirement("image", f"not there yet; {free}")
+    needed = 2 * image.file.stat().st_size
     if needed <= docker.free_bytes:
-        return Requirement("image", free)
+        return Requirement("image", f"not there yet; {free}")
     return Requirement(
         "image",
         free,
-        f"has {free}, where the image needs {needed // MEBIBYTE} MiB",
+        f"has {free}, where the image needs {needed // MEBIBYTE} MiB while it is loaded",
         "make room on that disk, or move Docker's data-root to a larger one",
     )

@@ -25,7 +25,7 @@ from program.waiting import say
 
 from delivery import archive
 from delivery.archive import Part
-from delivery.containers import bring_image, remove_image
+from delivery.containers import bring_image, remove_images
 from delivery.document import SCHEMA_VERSION, Delivery, read_delivery
 from delivery.fitness import (
     MEBIBYTE,
@@ -87,8 +87,10 @@ def apply(folders: Folders, delivery: Delivery) -> None:
                 say(f"{delivery.host}: {part.artifact} ({size // MEBIBYTE} MiB)")
             _send(folders, delivery, connection, missing)
         if delivery.image is not None:
-            bring_image(connection, delivery.image, delivery.host)
-        connection.run(_script(RECORD, delivery, (*delivery.artifacts, *_image_line(delivery))))
+            bring_image(connection, delivery.image, delivery.host, delivery.environment)
+        elif delivery.accelerators is not None:  # its engines may have run in containers before
+            remove_images(connection, delivery.environment)
+        connection.run(_script(RECORD, delivery, delivery.artifacts))
     count = len(delivery.artifacts)
     # Pulumi keeps this line, in which `up` reads the version: cli/pulumi/host_repairs.py.
     say(f"{delivery.host}: has all of {count} artifacts, for Python {found.python}")
@@ -97,9 +99,9 @@ def apply(folders: Folders, delivery: Delivery) -> None:
 def remove(delivery: Delivery) -> None:
     with connected(delivery.host, delivery.place, delivery.jump) as connection:
         connection.run(_script(REMOVE, delivery, delivery.artifacts))
-        if delivery.image is not None:
-            remove_image(connection, delivery.image, delivery.folder)
-    say(f"{delivery.host}: tools, environments and code are removed")
+        if delivery.accelerators is not None:
+            remove_images(connection, delivery.environment)
+    say(f"{delivery.host}: tools, environments, code and images are removed")
 
 
 def examine(folders: Folders, delivery: Delivery) -> None:
@@ -145,10 +147,6 @@ def _script(template: str, delivery: Delivery, artifacts: tuple[str, ...]) -> st
         artifacts=shlex.join(artifacts),
         last=archive.LAST,
     )
-
-
-def _image_line(delivery: Delivery) -> tuple[str, ...]:
-    return () if delivery.image is None else (delivery.image.line,)
 
 
 def run(arguments: list[str]) -> None:

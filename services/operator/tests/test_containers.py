@@ -21,7 +21,7 @@ from delivery.containers import (
     bring_image,
     container_requirements,
     look_at_docker,
-    remove_image,
+    remove_images,
 )
 from program.errors import HostError, InputError
 
@@ -38,28 +38,47 @@ FIT = Docker(
     free_bytes=100 * GIBIBYTE,
 )
 
-# A Docker whose images are lines of a file, and which knows what it was told to do.
+# A Docker with a folder for each image and a file in it for each of its tags, which knows what it
+# was asked.
 DOCKER = """#!/bin/sh
+cd {folder}
 if [ "$1 $2" = "--host unix:///run/docker-nomad.sock" ]; then
-  exec grep -q own-socket {folder}/listens
+  exec grep -q own-socket listens
 fi
-echo "$@" >> {folder}/asked
+echo "$@" >> asked
+for last; do :; done
+has() {{ [ -d "images/$1" ]; }}
+of_tag() {{
+  set -- images/*/"$(echo "$1" | tr / _)"
+  [ -e "$1" ] && basename "$(dirname "$1")"
+}}
 case "$1 $2" in
   "version --format") echo 28.2.2 ;;
   "info --format")
     case "$3" in
-      live*) printf 'live-restore true\\nroot {folder}\\nruntime nvidia\\nruntime runc\\n\\n' ;;
+      live*) printf 'live-restore true\nruntime nvidia\nruntime runc\n\n' ;;
+      *DriverStatus*) cat store ;;
       *) echo {folder} ;;
     esac ;;
   "image inspect")
-    for last; do :; done
-    grep -qxF -- "$last" {folder}/images || exit 1
-    [ "$4" = ok ] && echo ok || echo "image $last" ;;
-  "image rm") grep -vxF -- "$3" {folder}/images > {folder}/rest; mv {folder}/rest {folder}/images ;;
-  "pull --quiet") echo "$3" >> {folder}/images ;;
-  "load ") cat > {folder}/loaded; echo '{id}' >> {folder}/images ;;
+    name=$(echo "$last" | sed 's/.*@//')
+    has "$name" || name=$(of_tag "$last") || exit 1
+    case "$4" in
+      ok) echo ok ;;
+      image*) echo "image $name" ;;
+      *len*) ls "images/$name" | wc -l ;;
+      *) echo "$name" ;;
+    esac ;;
+  "image rm")
+    if has "$last"; then rm -r "images/$last"; else rm images/*/"$(echo "$last" | tr / _)"; fi ;;
+  "ps --all") cat used 2> /dev/null ;;
+  "pull --quiet") mkdir "images/$(echo "$3" | sed 's/.*@//')" ;;
+  "load ") cat > loaded; mkdir "images/{id}" ;;
+  "tag "*) touch "images/$(echo "$2" | sed 's/.*@//')/$(echo "$3" | tr / _)" ;;
+  "images --format") ls images/* 2> /dev/null | grep "^$(echo "$4" | tr / _):" | tr _ / ;;
 esac
 """
+ENVIRONMENT = "fleet"
 
 
 class Host:
@@ -67,8 +86,9 @@ class Host:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        (folder / "images").touch()
+        (folder / "images").mkdir()
         (folder / "asked").touch()
+        (folder / "store").write_text("[[Backing Filesystem extfs]]")
         (folder / "listens").write_text("own-socket")
         program = folder / "docker"
         program.write_text(DOCKER.format(folder=folder, id=ID))
@@ -100,8 +120,12 @@ class Host:
         lines = (self.folder / "asked").read_text().splitlines()
         return sum(line.startswith(words) for line in lines)
 
-    def images(self) -> list[str]:
-        return (self.folder / "images").read_text().split()
+    def images(self) -> dict[str, list[str]]:
+        """By ID or digest, with their tags."""
+        return {
+            image.name: sorted(tag.name.replace("_", "/") for tag in image.iterdir())
+            for image in (self.folder / "images").iterdir()
+        }
 
 
 @pytest.fixture
@@ -162,7 +186,7 @@ def test_an_unfit_host_is_told_what_it_lacks(
 
 
 def test_an_archive_that_does_not_fit_on_dockers_disk_is_not_sent(archive: Path) -> None:
-    full = dataclasses.replace(FIT, free_bytes=archive.stat().st_size - 1)
+    full = dataclasses.replace(FIT, free_bytes=2 * archive.stat().st_size - 1)
     assert list(wrong(full, of(archive))) == ["image"]
     assert wrong(dataclasses.replace(full, has_image=True), of(archive)) == {}
 
@@ -186,15 +210,15 @@ def test_a_host_without_docker_says_so(host: Host) -> None:
 
 def test_an_image_of_a_registry_is_pulled_once(host: Host) -> None:
     for _ in range(2):
-        bring_image(host, PULLED, "gpu-0")  # type: ignore[arg-type]
-    assert host.images() == [BY_DIGEST]
+        bring_image(host, PULLED, "gpu-0", ENVIRONMENT)  # type: ignore[arg-type]
+    assert host.images() == {f"sha256:{'cd' * 32}": [f"slipway/fleet:{'cd' * 6}"]}
     assert host.asked("pull") == 1
 
 
 def test_an_image_of_an_archive_is_loaded_once(host: Host, archive: Path) -> None:
     for _ in range(2):
-        bring_image(host, of(archive), "gpu-0")  # type: ignore[arg-type]
-    assert host.images() == [ID]
+        bring_image(host, of(archive), "gpu-0", ENVIRONMENT)  # type: ignore[arg-type]
+    assert host.images() == {ID: [f"slipway/fleet:{'ab' * 6}"]}
     assert (host.folder / "loaded").read_bytes() == archive.read_bytes()
     assert host.asked("load") == 1
     assert not host.asked("pull")
@@ -206,14 +230,14 @@ def test_an_archive_of_another_image_is_refused_before_it_is_sent(
 ) -> None:
     other = packed(tmp_path / "other.tar", config)
     with pytest.raises(InputError, match=f"has sha256:{'ef' * 32}, and not {ID}"):
-        bring_image(host, of(other), "gpu-0")  # type: ignore[arg-type]
+        bring_image(host, of(other), "gpu-0", ENVIRONMENT)  # type: ignore[arg-type]
     assert not host.asked("load")
 
 
 def test_an_archive_is_found_by_the_layout_of_newer_dockers_too(host: Host, tmp_path: Path) -> None:
     newer = packed(tmp_path / "newer.tar", f"blobs/sha256/{'ab' * 32}")
-    bring_image(host, of(newer), "gpu-0")  # type: ignore[arg-type]
-    assert host.images() == [ID]
+    bring_image(host, of(newer), "gpu-0", ENVIRONMENT)  # type: ignore[arg-type]
+    assert [*host.images()] == [ID]
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no archive"])
@@ -224,23 +248,56 @@ def test_a_file_that_is_no_archive_of_an_image_is_refused(
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(InputError, match="is no archive of an image"):
-        bring_image(host, of(file), "gpu-0")  # type: ignore[arg-type]
+        bring_image(host, of(file), "gpu-0", ENVIRONMENT)  # type: ignore[arg-type]
 
 
 def test_an_image_that_was_brought_and_is_not_there_is_an_error(host: Host) -> None:
     program = (host.folder / "docker").read_text()
-    (host.folder / "docker").write_text(program.replace('echo "$3" >> ', "true "))
+    (host.folder / "docker").write_text(
+        program.replace('mkdir "images/$(echo "$3"', 'true "$(echo "$3"')
+    )
     with pytest.raises(HostError, match="does not know"):
-        bring_image(host, PULLED, "gpu-0")  # type: ignore[arg-type]
+        bring_image(host, PULLED, "gpu-0", ENVIRONMENT)  # type: ignore[arg-type]
 
 
-def test_an_image_is_removed_unless_another_environment_uses_it(host: Host, tmp_path: Path) -> None:
-    bring_image(host, PULLED, "gpu-0")  # type: ignore[arg-type]
-    others = tmp_path / "slipway/environments"
-    others.mkdir(parents=True)
-    (others / "other").write_text(f"bundles/a\n{PULLED.line}\n")
-    remove_image(host, PULLED, str(others.parent))  # type: ignore[arg-type]
-    assert host.images() == [BY_DIGEST]
-    (others / "other").write_text("bundles/a\n")
-    remove_image(host, PULLED, str(others.parent))  # type: ignore[arg-type]
-    assert host.images() == []
+def test_an_earlier_image_of_the_environment_goes_once_no_container_uses_it(
+    host: Host, archive: Path
+) -> None:
+    bring_image(host, PULLED, "gpu-0", ENVIRONMENT)  # type: ignore[arg-type]
+    (host.folder / "used").write_text("a container\n")
+    bring_image(host, of(archive), "gpu-0", ENVIRONMENT)  # type: ignore[arg-type]
+    assert len(host.images()) == 2
+    (host.folder / "used").unlink()
+    bring_image(host, of(archive), "gpu-0", ENVIRONMENT)  # type: ignore[arg-type]
+    assert host.images() == {ID: [f"slipway/fleet:{'ab' * 6}"]}
+
+
+def test_an_image_that_another_environment_or_its_owner_has_tagged_stays(host: Host) -> None:
+    for environment in (ENVIRONMENT, "other"):
+        bring_image(host, PULLED, "gpu-0", environment)  # type: ignore[arg-type]
+    remove_images(host, ENVIRONMENT)  # type: ignore[arg-type]
+    (image,) = host.images()
+    assert host.images()[image] == [f"slipway/other:{'cd' * 6}"]
+    host.run(f"docker tag {image} own:tag")
+    remove_images(host, "other")  # type: ignore[arg-type]
+    assert host.images() == {image: ["own:tag"]}
+
+
+def test_images_go_with_the_environment(host: Host) -> None:
+    bring_image(host, PULLED, "gpu-0", ENVIRONMENT)  # type: ignore[arg-type]
+    remove_images(host, ENVIRONMENT)  # type: ignore[arg-type]
+    assert host.images() == {}
+    (host.folder / "docker").unlink()
+    remove_images(host, ENVIRONMENT)  # type: ignore[arg-type]
+
+
+def test_a_file_is_not_for_containerds_store_where_ids_differ(archive: Path) -> None:
+    in_containerd = dataclasses.replace(FIT, store="containerd")
+    assert list(wrong(in_containerd, of(archive))) == ["image store"]
+    assert wrong(in_containerd) == {}
+
+
+def test_the_store_of_images_is_read(host: Host) -> None:
+    assert look_at_docker(host, PULLED).store == ""  # type: ignore[arg-type]
+    (host.folder / "store").write_text("[[driver-type io.containerd.snapshotter.v1]]")
+    assert look_at_docker(host, PULLED).store == "containerd"  # type: ignore[arg-type]

@@ -28,6 +28,9 @@ from preparation.package import fetch_file
 from preparation.phases import heartbeat
 from preparation.words import say
 
+IN_CONTAINERS = Path("/.dockerenv")
+MOUNTS = Path("/proc/self/mountinfo")
+
 
 def main() -> int:
     """0 when the folder is complete, 1 for a failure of this machine, 2 for wrong input."""
@@ -56,17 +59,27 @@ def main() -> int:
 
 def _store() -> Path | None:
     """The pool's model store. It is never made here: without its disk, weights would fill another
-    one. In a container every folder of the host is a mount, so it must not be the disk of the
-    runtime folder, from which this file comes."""
+    one."""
     if not os.environ.get("SLIPWAY_STORE"):
         return None
     store = Path(os.environ["SLIPWAY_STORE"])
-    if not store.is_mount() or store.stat().st_dev == Path(__file__).stat().st_dev:
+    if not _is_a_disk(store):
         raise MachineError(
             f"nothing is mounted at {store}, the pool's model_store",
             fix="mount its disk there (and list it in /etc/fstab)",
         )
     return store
+
+
+def _is_a_disk(folder: Path) -> bool:
+    """In a container every folder of the host is a mount: there it must be the root of a file
+    system, or on another one than the runtime folder, from which this file comes."""
+    if not IN_CONTAINERS.exists():
+        return folder.is_mount()
+    # id parent device root mount-point …
+    mounts = (line.split() for line in MOUNTS.read_text(encoding="utf-8").splitlines())
+    roots = {fields[3] for fields in mounts if fields[4] == str(folder)}
+    return "/" in roots or folder.stat().st_dev != Path(__file__).stat().st_dev
 
 
 def _end(number: int, _frame: object) -> None:

@@ -84,7 +84,7 @@ def engine_environment(
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         # vLLM caches facts about model classes, by default in the home folder.
-        "VLLM_CACHE_ROOT": str(settings.runtime / "vllm"),
+        "VLLM_CACHE_ROOT": str(settings.engine_cache),
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "NO_COLOR": "1",
@@ -141,9 +141,9 @@ def _flags(document: ReplicaDocument, settings: Settings) -> dict[str, Any]:
     }
     if not document.on_accelerators:
         flags["enforce-eager"] = True
-    elif settings.numa_nodes > 1 and settings.has_numactl:
+    elif settings.numa_nodes > 1 and settings.has_numactl and document.container is None:
         # Each worker, and the memory it copies from, beside its device. vLLM does it by numactl,
-        # and does not start without.
+        # and does not start without. Docker's seccomp profile forbids it to containers.
         flags["numa-bind"] = True
     for name, value in engine.engine_args.items():
         flag = name.removeprefix("--").replace("_", "-")

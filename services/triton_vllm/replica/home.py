@@ -149,7 +149,7 @@ def _write_locked(file: Path, text: str) -> None:
 def _is_locked(file: Path) -> bool:
     try:
         with file.open("rb") as opened:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)  # excludes no other look
     except BlockingIOError:
         return True
     except OSError:

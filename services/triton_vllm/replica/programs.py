@@ -56,7 +56,7 @@ def of_this_image(planned_vllm: str, triton: Path = IN_IMAGES) -> Programs:
             server=triton / "bin/tritonserver",
             python_backend=_python_backend(triton, triton / "backends/python"),
             python=Path(sys.executable),
-            libraries=(),  # the server finds its own, and the stub the system's Python
+            libraries=(),  # Triton in an image needs no further paths
         ),
         engine_python=Path(sys.executable),
     )

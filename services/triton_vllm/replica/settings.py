@@ -28,6 +28,7 @@ class Settings:
     port_metrics: int
     runtime: Path
     store: Path  # has the weights
+    engine_cache: Path  # of what engines compile, and of facts about models
     scratch: Path  # a short path on a local disk: sockets are created below it
     replica_id: str  # 12 hexadecimal digits, stable over restarts of one allocation
     devices: Mapping[str, tuple[str, ...]]  # vendor -> what the scheduler gave this task of it
@@ -69,6 +70,9 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         port_metrics=port("SLIPWAY_PORT_METRICS"),
         runtime=Path(text("SLIPWAY_RUNTIME")),
         store=Path(environment.get("SLIPWAY_STORE") or text("SLIPWAY_RUNTIME")),
+        engine_cache=Path(
+            environment.get("SLIPWAY_ENGINE_CACHE") or f"{text('SLIPWAY_RUNTIME')}/vllm"
+        ),
         scratch=Path(text("SLIPWAY_SCRATCH")),
         replica_id=hashlib.sha256(identity.encode()).hexdigest()[:12],
         devices={

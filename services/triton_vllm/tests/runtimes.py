@@ -136,7 +136,7 @@ class InContainers:
         self._daemon.client(
             *("create", "--name", name, "--init", "--network", "host", "--entrypoint", "python3"),
             *("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
-            *("--shm-size", "256m", "--tmpfs", "/tmp:exec"),
+            *("--shm-size", "256m", "--tmpfs", "/tmp"),
             *(word for mount in self._mounts for word in ("--volume", mount)),
             *(word for each in variables.items() for word in ("--env", "=".join(each))),
             self._image,

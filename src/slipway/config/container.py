@@ -29,7 +29,7 @@ class RunsEngines(Protocol):
     image_archive: str | None
 
 
-def is_an_id(image: str) -> bool:
+def _is_id(image: str) -> bool:
     """Whether it is an image's own ID. An image that came from an archive has no digest."""
     return _BY_ID.fullmatch(image) is not None
 
@@ -63,7 +63,7 @@ def _image_problems(pool: RunsEngines, path: KeyPath, origin: Origin) -> Iterato
             "is missing: containers need an image with Triton and vLLM",
             fix="add `image: NAME@sha256:…`, with the digest that the registry states",
         )
-    elif is_an_id(image):
+    elif _is_id(image):
         if archive is None:
             yield origin.problem(
                 (*path, "image_archive"),

@@ -20,7 +20,7 @@ from .fleet.placed import Placed
 from .fleet.replicas import utilization
 from .fleet.warnings import model_warnings
 from .peers import plan_proxy
-from .replica import replica_spec
+from .replica import replica_spec, whole_mib
 from .supply.supply import Supply
 from .units import GIB
 
@@ -109,17 +109,18 @@ def _replica(inputs: PlanInputs, placed: Placed, engine: EnginePlan) -> ReplicaS
         devices=layout.devices_on_each_node(per_node),
         vendor=supply.device.vendor,
         driver=engine_of(inputs.models[placed.demand.model]).drivers.get(supply.device.vendor, ""),
-        container=_container(supply, layout.devices_on_each_node(per_node)),
+        container=_container(supply, engine, layout.devices_on_each_node(per_node)),
     )
 
 
-def _container(supply: Supply, devices: int) -> ContainerSpec | None:
-    """A container may use its devices' share of a node's memory."""
+def _container(supply: Supply, engine: EnginePlan, devices: int) -> ContainerSpec | None:
+    """A container may use its devices' share of a node's memory, and at least what it asks for."""
     if supply.image is None:
         return None
+    share = supply.node_memory_bytes * devices // supply.accelerators_per_node
     return ContainerSpec(
         image=supply.image.name,
-        memory_limit_bytes=supply.node_memory_bytes * devices // supply.accelerators_per_node,
+        memory_limit_bytes=max(share, whole_mib(engine.host_memory_bytes)),
         shared_memory_bytes=(1 + devices) * SHARED_MEMORY_BYTES,
     )
 

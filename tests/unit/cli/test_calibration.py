@@ -13,6 +13,7 @@ from cli.errors import CliError
 from slipway.config.calibration import load_calibration
 from slipway.inputs import PlanInputs, load_inputs
 from slipway.plan.platform import ModelPlan
+from slipway.planner.engines.vllm.release import VLLM
 from slipway.planner.reports.comparison import Measured, MeasuredDevices
 from stacks.planning import make_plan
 from tests.schemas import validate
@@ -104,6 +105,15 @@ def test_a_row_of_accelerators_has_the_device_the_driver_and_the_memory(checkout
     model = again(inputs, path)
     assert model.memory.kv_tokens == TOKENS
     assert "(driver 580.95.05, vllm 0.32.0)" in model.memory.kv_source
+
+
+def test_a_row_of_containers_names_their_image_and_the_vllm_it_must_have(checkout: Path) -> None:
+    name = f"registry.example/triton@sha256:{'0' * 64}"
+    pool = OWNED | {"runtime": "container", "image": name}
+    inputs = fleet(model_file(parallel={"tensor": 1}), pools={"h100": pool})
+    measured = seen_of(inputs, kv_tokens=TOKENS, devices=DEVICES)
+    _, (row,) = calibrate(inputs, make_plan(inputs), measured, checkout)
+    assert row.versions == {"vllm": VLLM, "image": name, "driver": "580.95.05"}
 
 
 def test_an_engine_that_served_nothing_gives_its_cache_and_keeps_the_times_of_before(

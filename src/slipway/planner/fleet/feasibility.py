@@ -89,8 +89,8 @@ def _not_bare(demand: Demand, supply: Supply) -> Iterator[str]:
     vendor = supply.device.vendor
     if supply.hosts and supply.image is None and vendor not in demand.engine.bare_vendors:
         yield (
-            f"its engine runs on {supply.accelerator_name} ({vendor}) in containers only:"
-            " `runtime: bare` cannot be (set `runtime: container` and `image` of the pool)"
+            f"its engine for {supply.accelerator_name} ({vendor}) comes only in images: set"
+            " `runtime: container` and `image` of the pool"
         )
 
 

@@ -12,11 +12,14 @@ import pytest
 
 from cli.environment import Environment
 from cli.errors import WRONG_INPUT, explained
-from cli.machine.weights import prepare_weights
-from slipway.config.artifacts import bundle_files
+from cli.machine import preparation
+from cli.machine.weights import environment_of, prepare_weights
+from slipway.config.artifacts import bundle_files, read_artifacts
 from slipway.config.document import read_document
 from slipway.config.model import Model, parse_model
+from stacks.planning import make_plan
 from tests.unit.cli.checkouts import ROOT
+from tests.unit.planner.fleets import OWNED, fleet, model_file
 
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 MODEL = f"""\
@@ -225,3 +228,20 @@ def test_the_real_programs_refusal_names_file_line_and_key(
     code, message = told(environment, model, file="folder/tiny.gguf")
     assert code == WRONG_INPUT
     assert "models/tiny.yaml:4: source.file: 'folder/tiny.gguf' is not" in message
+
+
+def test_weights_of_replicas_in_containers_are_prepared_by_the_operators_own_environment(
+    tmp_path: Path,
+) -> None:
+    """Containers have an image instead of environments."""
+    source = {"path": "/srv/models/chat", "revision": "1"}
+    image = {"runtime": "container", "image": f"registry.example/triton@sha256:{'0' * 64}"}
+    plan = make_plan(fleet(model_file(source=source), pools={"own": OWNED | image}))
+    replica = plan.models[0].replica
+    assert replica.weights is not None
+    assert replica.environments == {}
+    folder = environment_of(replica.weights, replica, ROOT)
+    assert folder == read_artifacts(ROOT).environments["vllm"]
+    environment = Environment(name="fleet", checkout=ROOT, cache=tmp_path)
+    made = {job.name for job in preparation._jobs(environment, plan)}
+    assert "vllm" in made

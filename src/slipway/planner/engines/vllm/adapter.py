@@ -82,7 +82,7 @@ ENVIRONMENTS: Mapping[str, str] = {
     "weights": "huggingface-hub",
 }
 ON_PROCESSORS = {"triton": "triton", "vllm": "vllm"}
-# By vendor. Those of others can only be planned yet: their engines come in images.
+# The vendors on whose accelerators a host can run engines bare; those of others come in images.
 ON_ACCELERATORS = {"nvidia": {"triton": "triton", "vllm": "vllm_cuda"}}
 PROTOCOLS = ("http", "grpc")  # vLLM's API server and Triton's
 
