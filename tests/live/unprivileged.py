@@ -38,7 +38,9 @@ def home_of_a_user(warm_cache: Path) -> Iterator[Path]:
         for part in ("tools", "bundles"):
             _link(warm_cache / part, home / "cache" / part)
         for environment in (warm_cache / "envs").iterdir():
-            if environment.name.startswith(ENVIRONMENTS):
+            # Beside them are packages for hosts with another Python, which have no interpreter.
+            whole = (environment / "pyvenv.cfg").is_file()
+            if whole and environment.name.startswith(ENVIRONMENTS):
                 copy = home / "cache" / "envs" / environment.name
                 _link(environment, copy)
                 _point_at(copy, python())
