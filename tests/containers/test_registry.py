@@ -92,7 +92,8 @@ def _pushed(daemon: DockerDaemon, folder: Path, password: str) -> str:
     daemon.client(configuration, "login", f"--username={USER}", f"--password={password}", ADDRESS)
     daemon.client(configuration, "push", "--quiet", tagged)
     digest = daemon.client("inspect", "--format={{index .RepoDigests 0}}", tagged).strip()
-    daemon.client("rmi", tagged, digest)
+    daemon.client("rmi", tagged)
+    assert not daemon.client("images", "--quiet").split()
     return digest
 
 
