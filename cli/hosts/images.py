@@ -6,7 +6,6 @@ A task must not wait for a download, and what cleans up a host's Docker may have
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 
 from cli.environment import Environment
@@ -14,6 +13,7 @@ from cli.errors import CliError
 from cli.hosts.over_ssh import OverSsh, known_way
 from cli.machine.ssh_agent import agent_for
 from cli.progress import Phases
+from cli.pulumi.host_repairs import delivered_hosts
 from slipway.plan.platform import PlatformPlan
 
 AT_ONCE = 16
@@ -22,20 +22,23 @@ ASK = "docker image inspect --format there {image} 2> /dev/null || echo gone"
 
 
 def hosts_without_image(
-    environment: Environment, plan: PlatformPlan, delivered: Collection[str], phases: Phases
+    environment: Environment, plan: PlatformPlan, exported: str, phases: Phases
 ) -> set[str]:
-    """Those of the `delivered` hosts whose Docker says so. One that does not answer has troubles of
-    its own, which `status` and the next delivery name."""
-    images = {
+    """Those whose Docker says so, of the hosts that the exported stack has delivered to. One that
+    does not answer has troubles of its own, which `status` and the next delivery name."""
+    ssh = plan.ssh
+    if ssh is None:
+        return set()
+    of_pools = {
         node.name: pool.image.name
         for pool in plan.pools
         if pool.image is not None
         for node in pool.hosts
-        if node.name in delivered
     }
-    if plan.ssh is None or not images:
+    if not of_pools:
         return set()
-    ssh = plan.ssh
+    delivered = delivered_hosts(exported)
+    images = {host: image for host, image in of_pools.items() if host in delivered}
     with (
         phases.phase("images", "whether hosts still have theirs"),
         agent_for(ssh) as agent,

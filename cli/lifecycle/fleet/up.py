@@ -22,7 +22,6 @@ from cli.machine.preparation import empty_cache, fill_cache
 from cli.planning import must_be_valid_now, warn_of_certificate
 from cli.progress import Phases
 from cli.pulumi.authorities import must_sign_now
-from cli.pulumi.host_repairs import delivered_hosts
 from cli.pulumi.process import Pulumi
 from slipway.inputs import load_inputs
 from slipway.plan.platform import PlatformPlan
@@ -50,7 +49,7 @@ def up(environment: Environment, *, admitted_again: Sequence[str] = ()) -> Repor
         upgraded = make_packages(environment, plan, exported, phases, admitted_again)
         if upgraded:
             say(f"with another Python than before: {', '.join(sorted(upgraded))}")
-        bereft = hosts_without_image(environment, plan, delivered_hosts(exported), phases)
+        bereft = hosts_without_image(environment, plan, exported, phases)
         if bereft:
             say(f"without the image that they had: {', '.join(sorted(bereft))}")
         if upgraded or bereft:

@@ -74,7 +74,7 @@ def _store() -> Path | None:
 def _is_a_disk(folder: Path) -> bool:
     """In a container every folder of the host is a mount: there it must be the root of a file
     system, or on another one than the runtime folder, from which this file comes."""
-    if not IN_CONTAINERS.exists():
+    if not (folder.is_mount() and IN_CONTAINERS.exists()):
         return folder.is_mount()
     # id parent device root mount-point …
     mounts = (line.split() for line in MOUNTS.read_text(encoding="utf-8").splitlines())

@@ -160,7 +160,9 @@ def test_a_plans_tools_environments_and_bundles_are_what_is_prepared(
     environment: Environment,
 ) -> None:
     replica = SimpleNamespace(
-        environments={"triton": "triton-1", "vllm": "vllm-2"}, bundle="triton_vllm-3"
+        environments={"triton": "triton-1", "vllm": "vllm-2"},
+        bundle="triton_vllm-3",
+        weights=None,
     )
     plan: Any = SimpleNamespace(
         tools={"nomad": "1.11.3", "envoy": "1.40.0"},

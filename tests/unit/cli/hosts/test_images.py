@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,6 +36,13 @@ class Hosts:
         return f"{self.say[host]}\n"
 
 
+def exported(*hosts: str) -> str:
+    """A stack whose deliveries to these hosts have been."""
+    urns = [f"urn:pulumi:hosts::slipway::command::delivery-{host}" for host in hosts]
+    resources = [{"type": "command:local:Command", "urn": urn} for urn in urns]
+    return json.dumps({"deployment": {"resources": resources}})
+
+
 @contextmanager
 def no_agent(_ssh: object) -> Iterator[dict[str, str]]:
     yield {}
@@ -53,8 +61,8 @@ def test_a_host_whose_image_has_gone_is_found(
     monkeypatch: pytest.MonkeyPatch, says: str, lost: set[str]
 ) -> None:
     found = hosts(monkeypatch, **{"gpu-0": says})
-    delivered = {"server-0", "gpu-0", "edge-0"}
-    assert hosts_without_image(ENVIRONMENT, planned(IN_CONTAINERS), delivered, Phases()) == lost
+    stack = exported("server-0", "gpu-0", "edge-0")
+    assert hosts_without_image(ENVIRONMENT, planned(IN_CONTAINERS), stack, Phases()) == lost
     assert found.asked == {"gpu-0"}
 
 
@@ -62,15 +70,17 @@ def test_a_host_that_does_not_answer_is_left_to_its_delivery(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hosts(monkeypatch)
-    assert hosts_without_image(ENVIRONMENT, planned(IN_CONTAINERS), {"gpu-0"}, Phases()) == set()
+    stack = exported("gpu-0")
+    assert hosts_without_image(ENVIRONMENT, planned(IN_CONTAINERS), stack, Phases()) == set()
 
 
 @pytest.mark.parametrize(
-    ("runtime", "delivered"), [({}, {"gpu-0"}), (IN_CONTAINERS, set[str]())], ids=["bare", "new"]
+    ("runtime", "delivered"), [({}, ["gpu-0"]), (IN_CONTAINERS, [])], ids=["bare", "new"]
 )
 def test_hosts_without_containers_and_new_ones_are_not_asked(
-    monkeypatch: pytest.MonkeyPatch, runtime: dict[str, str], delivered: set[str]
+    monkeypatch: pytest.MonkeyPatch, runtime: dict[str, str], delivered: list[str]
 ) -> None:
     found = hosts(monkeypatch)
-    assert hosts_without_image(ENVIRONMENT, planned(runtime), delivered, Phases()) == set()
+    stack = exported(*delivered)
+    assert hosts_without_image(ENVIRONMENT, planned(runtime), stack, Phases()) == set()
     assert found.asked == set()

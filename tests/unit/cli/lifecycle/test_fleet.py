@@ -179,6 +179,7 @@ def test_up_of_a_fleet_names_a_host_it_was_done_without_and_fails(
     monkeypatch.setattr(up, "reaching", lambda *_: nullcontext({}))
     monkeypatch.setattr(up, "fill_cache", lambda *_: None)
     monkeypatch.setattr(up, "make_packages", lambda *_: set())
+    monkeypatch.setattr(up, "hosts_without_image", lambda *_: set())
     monkeypatch.setattr(up.backend, "leaving", lambda *_: [])
     monkeypatch.setattr(up, "lasting_troubles", lambda *_: [away])
     answers({"stack ls": STACKS, "stack export": exported(), "stack output": "{}"})
