@@ -39,6 +39,7 @@ def prepared_runtime() -> Path:
         subprocess.run(
             [python, str(SERVICE / "weights.py"), "--document", document.name],
             env={**os.environ, "SLIPWAY_RUNTIME": str(folder)},
+            stdout=2,  # benches print rows
             check=True,
         )
     return folder

@@ -18,8 +18,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from docker_daemon import DockerDaemon
-
 SERVICE = Path(__file__).resolve().parent.parent
 TESTING = Path(__file__).resolve().parents[2] / "testing"
 FAILING_TRITON = Path(__file__).with_name("failing_triton.py")
@@ -39,6 +37,15 @@ class Process(Protocol):
     def wait(self, timeout: float | None = None) -> int: ...
     def terminate(self) -> None: ...
     def kill(self) -> None: ...
+
+
+class Docker(Protocol):
+    """What the runtime uses of a daemon."""
+
+    def client(self, *words: str) -> str: ...
+    def start_client(
+        self, *words: str, stdout: Output, stderr: Output
+    ) -> subprocess.Popen[bytes]: ...
 
 
 class Runtime(Protocol):
@@ -112,19 +119,15 @@ class InContainers:
 
     its_processes_outlive_it = False
 
-    def __init__(self, folder: Path, *, daemon: DockerDaemon, image: str) -> None:
+    def __init__(
+        self, folder: Path, *, daemon: Docker, image: str, options: Sequence[str] = ()
+    ) -> None:
         self._folder, self._daemon, self._image = folder, daemon, image
+        self._options = options
         self._mounts = [f"{folder}:{folder}", f"{SERVICE}:{SERVICE}:ro"]
 
     def document(self) -> dict[str, Any]:
-        engine = {"kind": "vllm", "dtype": "float32", "max_model_len": 2048, "max_num_seqs": 8}
-        engine |= {"gpu_memory_utilization": 0.9, "engine_args": {}}
-        return {
-            "schema_version": 3,
-            "engine": engine,
-            "devices": {"vendor": "nvidia", "count": 1},
-            "container": {"vllm": PLANNED_VLLM},
-        }
+        return {**on_accelerators(), "container": {"vllm": PLANNED_VLLM}}
 
     def variables(self) -> dict[str, str]:
         return {"NVIDIA_VISIBLE_DEVICES": "GPU-0"}
@@ -136,7 +139,7 @@ class InContainers:
         self._daemon.client(
             *("create", "--name", name, "--init", "--network", "host", "--entrypoint", "python3"),
             *("--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
-            *("--shm-size", "256m", "--tmpfs", "/tmp"),
+            *("--shm-size", "256m", "--tmpfs", "/tmp", *self._options),
             *(word for mount in self._mounts for word in ("--volume", mount)),
             *(word for each in variables.items() for word in ("--env", "=".join(each))),
             self._image,
@@ -158,7 +161,7 @@ class InContainers:
 class ContainerProcess:
     """The program of a container, as a process of this machine."""
 
-    def __init__(self, daemon: DockerDaemon, name: str, stdout: Output, stderr: Output) -> None:
+    def __init__(self, daemon: Docker, name: str, stdout: Output, stderr: Output) -> None:
         self._daemon, self._name = daemon, name
         # Collects the program's output, and ends with it.
         self.collector = daemon.start_client(
@@ -186,6 +189,17 @@ class ContainerProcess:
             os.kill(self.pid, signal.SIGKILL)
 
 
+def on_accelerators() -> dict[str, Any]:
+    """What is particular in the document of a replica on one of NVIDIA's devices."""
+    engine = {"kind": "vllm", "dtype": "auto", "max_model_len": 2048, "max_num_seqs": 8}
+    engine |= {"gpu_memory_utilization": 0.9, "engine_args": {}}
+    return {
+        "schema_version": 3,
+        "engine": engine,
+        "devices": {"vendor": "nvidia", "count": 1},
+    }
+
+
 def fake_environment(folder: Path) -> Path:
     """An environment folder whose python runs the fake engine whatever it is asked to run."""
     python = folder / "fake-env/bin/python"
@@ -194,7 +208,7 @@ def fake_environment(folder: Path) -> Path:
     return folder / "fake-env"
 
 
-def load_stock_image(daemon: DockerDaemon, folder: Path) -> str:
+def load_stock_image(daemon: Docker, folder: Path) -> str:
     """The ID of the image that the daemon has then."""
     archive = folder / "image.tar"
     words = ["--engine", str(FAKE_ENGINE), "--version", PLANNED_VLLM, str(archive)]
