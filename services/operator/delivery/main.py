@@ -8,7 +8,8 @@ Artifacts are named by what they contain, so those that are there are not sent a
 also get packages for another Python if the host's has changed. All appear on the host at once and
 whole. Private keys come from an ssh-agent (SSH_AUTH_SOCK).
 
-Environment: SLIPWAY_RUN, SLIPWAY_CACHE, SLIPWAY_SCRATCH (absolute paths).
+Environment: SLIPWAY_RUN, SLIPWAY_CACHE, SLIPWAY_SCRATCH (absolute paths); SLIPWAY_CHECKOUT, below
+which an image's archive is found (the working directory if not set).
 """
 
 from __future__ import annotations
