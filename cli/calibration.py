@@ -46,8 +46,8 @@ def calibrate(
     ]
     if not models:
         raise CliError(
-            "no real engine served a request in this time window, and none told its KV cache, so"
-            " there is nothing to keep",
+            "no real engine reported its KV cache or served a request in this time window, so there"
+            " is nothing to keep",
             fix="send a steady load, then run the same command with a --window inside it",
         )
     _refuse_others(models, measured, inputs.environment.name)
@@ -72,8 +72,9 @@ def _refuse_others(
         jobs, planned = measured[model.name].jobs, model.stable.job_id
         if jobs != (planned,):
             raise CliError(
-                f"{model.name} is planned as {planned}, but what runs is"
-                f" {' and '.join(jobs) or 'not known'}: what was measured is not of this plan",
+                f"{model.name} is planned as {planned}, but"
+                f" {' and '.join(jobs) or 'an unknown job'} runs: the measurements are not of this"
+                " plan",
                 fix=f"slipway up -s {environment}, then send a steady load and run the same"
                 " command again",
             )

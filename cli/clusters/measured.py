@@ -28,7 +28,7 @@ MEAN = "avg(avg_over_time({name}{{{of}}}[{window}s]))"
 # Each replica's engine is scraped once (components/serving/nomad_job.py): through the service for
 # clients, or through one of its own where clients speak gRPC only.
 REPLICAS = 'count(up{{{of}, service=~".+-(openai|engine)"}} == 1)'
-# Figures of every accelerator, and of those that are no parts of others (services/devices).
+# The first is of every accelerator, the second not of MIG instances (services/devices).
 DEVICES = "slipway_device_healthy"
 USED_MIB = "DCGM_FI_DEV_FB_USED"
 

@@ -24,8 +24,8 @@ ASK = "docker image inspect --format there {image} 2> /dev/null || echo gone"
 def hosts_without_image(
     environment: Environment, plan: PlatformPlan, exported: str, phases: Phases
 ) -> set[str]:
-    """Those whose Docker says so, of the hosts that the exported stack has delivered to. One that
-    does not answer has troubles of its own, which `status` and the next delivery name."""
+    """Delivered hosts, per the exported stack, whose Docker no longer has the image. A host that
+    does not answer is left to `status` and the next delivery, which say why."""
     ssh = plan.ssh
     if ssh is None:
         return set()

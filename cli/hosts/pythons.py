@@ -35,8 +35,8 @@ def make_packages(
     phases: Phases,
     again: Collection[str] = (),
 ) -> set[str]:
-    """Makes what hosts with another Python are to get. Returns those that have another version now
-    than the one for which they got theirs, as the exported stack says.
+    """Makes packages for hosts with another Python. Returns the hosts whose version has changed
+    since their last delivery, according to the exported stack.
 
     Asks new hosts, those set up `again`, and those that had another version. One that does not
     answer is left to its delivery, which says why.

@@ -135,15 +135,15 @@ def _plugin_folder(pool: Pool) -> dict[str, str]:
 
 
 def _drivers(pool: Pool) -> tuple[str, ...]:
-    """Docker's on every host with accelerators, where it may not run: a pool that goes back to bare
-    engines still has containers until its models are exchanged."""
+    """Docker's on every host with accelerators, even without Docker: a pool that returns to bare
+    engines has containers until its models are replaced."""
     return ("raw_exec",) if pool.device_plugin is None else ("raw_exec", "docker")
 
 
 def docker_driver(pool: Pool) -> list[dict[str, Any]]:
-    """Containers see folders of the host, and may have the runtime of NVIDIA's toolkit, which the
-    driver chooses for tasks with such devices. Images are brought by the delivery: the driver
-    neither removes them when they are not used, nor lets a task have capabilities."""
+    """Containers may mount the host's folders and use NVIDIA's runtime, which the driver picks for
+    NVIDIA's devices; they get no capabilities. The delivery brings images, so the driver removes
+    none."""
     if pool.device_plugin is None:
         return []
     config = {

@@ -328,7 +328,7 @@ def _environment(replica: ReplicaSpec) -> dict[str, str]:
 
 
 def _writable_folders(replica: ReplicaSpec) -> dict[str, str]:
-    """A container can write to its task's folder only, where compilers keep what they make."""
+    """A container's root is read-only: scratch and compilers' HOME are in the task's folder."""
     if replica.container is None:
         return {"SLIPWAY_SCRATCH": "${meta.scratch}"}
     return {"SLIPWAY_SCRATCH": f"{TASK_FOLDER}/s", "HOME": TASK_FOLDER}

@@ -25,7 +25,7 @@ from hang import HANG_S
 
 RUNTIME = "nvidia"
 RESTART, KILL = "restart", "kill"
-# Its own mounts end with it, and mounts that others make later are seen.
+# The daemon's mounts end with it; it sees mounts made outside later.
 OWN_MOUNTS = ("unshare", "--mount", "--propagation", "slave")
 
 
@@ -50,7 +50,7 @@ class DockerDaemon:
         self._tell(RESTART)
 
     def kill(self) -> None:
-        """As restart, but without order."""
+        """As restart, but with SIGKILL."""
         self._tell(KILL)
 
     def client(self, *words: str) -> str:

@@ -1,5 +1,5 @@
-"""Answers of replicas that last as long as a test wants: the fake engine stops a stream whose
-prompt says `hold` after its first token, until it is released."""
+"""Streams that last as long as a test wants: at the prompt `hold` the fake engine pauses after the
+first token until it is released."""
 
 from __future__ import annotations
 

@@ -147,10 +147,10 @@ def test_a_host_whose_docker_is_not_fit_is_told_all_of_it_and_gets_nothing(
 ) -> None:
     configure_docker(gpu, runtimes={}, **{"default-runtime": "runc"})
     assert failing(checkout) == {
-        "live restore": "gpu-0 ends all containers when Docker's daemon is restarted (live restore"
-        " is off)",
-        "Docker's own socket": "gpu-0 has no Docker at /run/docker-nomad.sock: on systemd's socket"
-        " Nomad ends all containers when the daemon is restarted",
+        "live restore": "gpu-0 has live restore off: a restart of Docker's daemon ends all"
+        " containers",
+        "Docker's own socket": "gpu-0 has no Docker socket at /run/docker-nomad.sock: through"
+        " systemd's, a restart of the daemon ends all containers",
         "container toolkit": "gpu-0 has no Docker runtime named nvidia, which gives containers"
         " their devices",
     }

@@ -26,9 +26,9 @@ MEBIBYTE = 1 << 20
 NVIDIA = "nvidia"  # the runtime's name, which Nomad's driver asks for
 MANIFEST = "manifest.json"  # of `docker save`
 # Where Nomad reaches Docker (components/nomad/agent_config.py). The usual socket is systemd's,
-# which holds requests back while the daemon restarts: then Nomad's wait for a container fails, and
-# its stop request, which has waited there, ends the container. A socket of the daemon's own refuses
-# it, and Nomad takes the container up again (measured, Nomad 1.11.3).
+# which queues requests while the daemon restarts. Nomad's wait for a container then fails, and the
+# stop request that it queues ends the container. A socket of the daemon's own refuses that request,
+# and Nomad reattaches to the container (measured, Nomad 1.11.3).
 OWN_SOCKET = "/run/docker-nomad.sock"
 CONTAINERD = "containerd"
 
@@ -56,8 +56,8 @@ fi
 true
 """
 HAS = "docker image inspect --format ok {image} 2> /dev/null || true"
-# An environment's own tag keeps its image from being pruned. Those of its earlier images go once no
-# container uses them, and an image goes with its last tag: it may also be somebody else's.
+# An environment's own tag keeps its image from being pruned. Tags of earlier images are removed
+# once no container uses them, the image only with its last tag: others may use it.
 KEEP_ONLY = """
 command -v docker > /dev/null || exit 0
 keep={tag}
@@ -221,7 +221,7 @@ def _live_restore(docker: Docker) -> Requirement:
     return Requirement(
         "live restore",
         "off",
-        "ends all containers when Docker's daemon is restarted (live restore is off)",
+        "has live restore off: a restart of Docker's daemon ends all containers",
         'add "live-restore": true to /etc/docker/daemon.json, then systemctl reload docker',
     )
 
@@ -232,8 +232,8 @@ def _own_socket(docker: Docker) -> Requirement:
     return Requirement(
         "Docker's own socket",
         "none",
-        f"has no Docker at {OWN_SOCKET}: on systemd's socket Nomad ends all containers when the"
-        " daemon is restarted",
+        f"has no Docker socket at {OWN_SOCKET}: through systemd's, a restart of the daemon ends all"
+        " containers",
         f"systemctl edit docker, add `-H unix://{OWN_SOCKET}` to its ExecStart (after an empty"
         " ExecStart=), then systemctl restart docker",
     )

@@ -19,7 +19,7 @@ from delivery.ssh import Connection
 ARCHITECTURE = "x86_64"
 OLDEST_GLIBC = (2, 35)  # that the tools and environments are built for
 PYTHONS = ("3.10", "3.11", "3.12")  # that what hosts run is written and pinned for
-# Environments that no other Python can run than the one they are made for.
+# Environments that run only with the Python that they are made for.
 ENGINES = ("triton", "vllm", "vllm_cuda")
 LIBPYTHON = "libpython"  # Debian's packages of it
 MISSING = "missing"
@@ -207,7 +207,7 @@ def _clock(found: Found) -> Requirement:
 
 
 def _packages(found: Found, delivery: Delivery) -> Mapping[str, str]:
-    """Those of its engines' Python are of no use to a host that has another one."""
+    """libpython is for engines, which a host with another Python cannot run."""
     if _runs_its_engines(found, delivery):
         return delivery.packages
     return {

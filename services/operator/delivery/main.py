@@ -124,8 +124,8 @@ def _report(**content: object) -> None:
 
 
 def missing_parts(found: Found, delivery: Delivery) -> list[Part]:
-    """Images bring a Python of their own, which is not known before they are there: their
-    environments have packages for each."""
+    """An image's Python is unknown before delivery, so environments that it uses need packages for
+    every version."""
     own = [Part(artifact, found.python) for artifact in delivery.artifacts]
     inside = () if delivery.image is None else delivery.image.environments
     others = [Part(name, python) for name in inside for python in PYTHONS if python != found.python]

@@ -172,8 +172,12 @@ def test_amds_devices_need_no_runtime_of_their_own() -> None:
     ("changes", "name", "says"),
     [
         ({"failed": "docker is not installed"}, "Docker", "docker is not installed"),
-        ({"live_restore": False}, "live restore", "ends all containers"),
-        ({"own_socket": False}, "Docker's own socket", "no Docker at /run/docker-nomad.sock"),
+        ({"live_restore": False}, "live restore", "has live restore off"),
+        (
+            {"own_socket": False},
+            "Docker's own socket",
+            "no Docker socket at /run/docker-nomad.sock",
+        ),
         ({"runtimes": frozenset({"runc"})}, "container toolkit", "no Docker runtime named nvidia"),
     ],
 )

@@ -141,8 +141,8 @@ def test_nothing_is_kept_of_an_engine_that_told_nothing(checkout: Path) -> None:
 @pytest.mark.parametrize(
     ("others", "said"),
     [
-        (("model-smollm2-000000",), "what runs is model-smollm2-000000"),
-        ((), "what runs is not known"),
+        (("model-smollm2-000000",), "but model-smollm2-000000 runs"),
+        ((), "but an unknown job runs"),
     ],
     ids=["another spec", "nobody says"],
 )
