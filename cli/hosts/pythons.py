@@ -6,25 +6,20 @@ needs them. Hosts that are known to have the Python of the environments are not 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterator, Mapping
 
 from cli.environment import Environment
-from cli.errors import CliError
-from cli.hosts.over_ssh import OverSsh, known_way
-from cli.machine.ssh_agent import agent_for
+from cli.hosts.answers import answers
 from cli.progress import Phases, ToolchainProgress
 from cli.pulumi.host_repairs import delivered_pythons
 from components.hosts import artifacts
 from components.hosts.delivery import OTHER_PYTHONS, PYTHON
 from components.hosts.supervision import SYSTEM_PYTHON
 from slipway.config.artifacts import REQUIREMENTS
-from slipway.plan.platform import PlatformPlan, SshPlan
+from slipway.plan.platform import PlatformPlan
 from toolchain.prepare import PackagesJob, prepare
 
 ASK = f"{SYSTEM_PYTHON} -c 'import sys; print(*sys.version_info[:2], sep=\".\")'"
-AT_ONCE = 16
-ANSWER_S = 30.0
 OF_ENVIRONMENTS = ".".join(map(str, PYTHON))
 
 
@@ -51,7 +46,7 @@ def make_packages(
     if not hosts:
         return set()
     with phases.phase("hosts", "the Python of each"):
-        found = _ask(environment, plan.ssh, hosts)
+        found = answers(environment, plan.ssh, dict.fromkeys(hosts, ASK))
         prepare(_jobs(environment, plan, found), environment.cache, ToolchainProgress())
     return {host for host, python in found.items() if delivered.get(host, python) != python}
 
@@ -64,21 +59,6 @@ def _make_those_of_images(environment: Environment, plan: PlatformPlan, phases: 
         with phases.phase("images", "the packages that their Python uses"):
             wanted = {(name, python) for name in names for python in OTHER_PYTHONS}
             prepare(_packages(environment, wanted), environment.cache, ToolchainProgress())
-
-
-def _ask(environment: Environment, ssh: SshPlan, hosts: Iterable[str]) -> dict[str, str]:
-    """The version of each host that answers: "3.10"."""
-    with agent_for(ssh) as agent, ThreadPoolExecutor(AT_ONCE) as at_once:
-        over_ssh = OverSsh(environment=environment, agent=agent)
-
-        def version(host: str) -> tuple[str, str]:
-            try:
-                answer = over_ssh.ask(host, known_way(ssh, host), ASK, within_s=ANSWER_S)
-            except CliError:
-                return host, ""
-            return host, answer.strip()
-
-        return {host: python for host, python in at_once.map(version, hosts) if python}
 
 
 def _jobs(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.environment import Environment
-from cli.hosts import images
+from cli.hosts import answers
 from cli.hosts.images import hosts_without_image
 from cli.hosts.over_ssh import UnreachableError
 from cli.progress import Phases
@@ -50,9 +50,9 @@ def no_agent(_ssh: object) -> Iterator[dict[str, str]]:
 
 def hosts(monkeypatch: pytest.MonkeyPatch, **say: str) -> Hosts:
     made = Hosts(say)
-    monkeypatch.setattr(images, "agent_for", no_agent)
-    monkeypatch.setattr(images, "known_way", lambda *_: {})
-    monkeypatch.setattr(images, "OverSsh", lambda **_: made)
+    monkeypatch.setattr(answers, "agent_for", no_agent)
+    monkeypatch.setattr(answers, "known_way", lambda *_: {})
+    monkeypatch.setattr(answers, "OverSsh", lambda **_: made)
     return made
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.environment import Environment
-from cli.hosts import pythons
+from cli.hosts import answers, pythons
 from cli.hosts.over_ssh import UnreachableError
 from cli.hosts.pythons import make_packages
 from cli.progress import Phases
@@ -50,9 +50,9 @@ def no_agent(_ssh: object) -> Iterator[dict[str, str]]:
 
 def world(monkeypatch: pytest.MonkeyPatch, **of: str) -> World:
     made = World({host.replace("_", "-"): python for host, python in of.items()})
-    monkeypatch.setattr(pythons, "agent_for", no_agent)
-    monkeypatch.setattr(pythons, "known_way", lambda *_: {})
-    monkeypatch.setattr(pythons, "OverSsh", lambda **_: made)
+    monkeypatch.setattr(answers, "agent_for", no_agent)
+    monkeypatch.setattr(answers, "known_way", lambda *_: {})
+    monkeypatch.setattr(answers, "OverSsh", lambda **_: made)
     monkeypatch.setattr(pythons, "prepare", made.prepare)
     return made
 
