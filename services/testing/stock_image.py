@@ -30,6 +30,14 @@ ENGINE = "vllm/entrypoints/openai/api_server.py"
 VARIABLES = ("PATH=/usr/local/bin:/usr/bin:/bin", f"LD_LIBRARY_PATH=/{OPT}/lib")
 
 
+def packed_by(python: Path, engine: Path, version: str, archive: Path) -> str:
+    """The ID of the image that this Python, of an environment with Triton, packs into the file."""
+    words = ["--engine", str(engine), "--version", version, str(archive)]
+    command = [str(python), __file__, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", type=Path, required=True)

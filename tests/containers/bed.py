@@ -21,6 +21,7 @@ from typing import Any
 
 import httpx
 from docker_daemon import DockerDaemon, docker_daemon
+from stock_image import packed_by
 
 from components.nomad.agent_config import docker_driver
 from components.nomad.jobspec import Job, to_json
@@ -249,17 +250,10 @@ def _fleet(image: str) -> Any:
 def _image(docker: DockerDaemon, folder: Path) -> str:
     archive = folder / "image.tar"
     environment = environment_folder("triton", ROOT / REQUIREMENTS["triton"], default_cache())
-    script = ROOT / "services/testing/stock_image.py"
-    words = ["--engine", str(FAKE_ENGINE), "--version", VLLM, str(archive)]
-    done = subprocess.run(
-        [str(environment / "bin/python"), str(script), *words],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    image = packed_by(environment / "bin/python", FAKE_ENGINE, VLLM, archive)
     docker.client("load", f"--input={archive}")
     archive.unlink()
-    return done.stdout.strip()
+    return image
 
 
 def _runtime_folder(folder: Path, model: ModelPlan) -> Path:

@@ -8,7 +8,6 @@ real device can run here. Everything around it is the platform's own.
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import httpx
 import pytest
 import yaml
+from stock_image import packed_by
 
 from slipway.config.artifacts import REQUIREMENTS
 from slipway.planner.engines.vllm.release import VLLM
@@ -89,16 +89,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     python = prepare([job], default_cache())[job.name] / "bin/python"
     archive = tmp_path_factory.mktemp("image") / "triton.tar"
     engine = ROOT / "services/triton_vllm/tests/fake_vllm.py"
-    made = subprocess.run(
-        [
-            *(python, ROOT / "services/testing/stock_image.py"),
-            *("--engine", engine, "--version", VLLM, archive),
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return made.stdout.strip(), archive
+    return packed_by(python, engine, VLLM, archive), archive
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from stock_image import packed_by
+
 SERVICE = Path(__file__).resolve().parent.parent
-TESTING = Path(__file__).resolve().parents[2] / "testing"
 FAILING_TRITON = Path(__file__).with_name("failing_triton.py")
 FAKE_ENGINE = Path(__file__).with_name("fake_vllm.py")
 PLANNED_VLLM = "0.32.0"
@@ -211,16 +212,10 @@ def fake_environment(folder: Path) -> Path:
 def load_stock_image(daemon: Docker, folder: Path) -> str:
     """The ID of the image that the daemon has then."""
     archive = folder / "image.tar"
-    words = ["--engine", str(FAKE_ENGINE), "--version", PLANNED_VLLM, str(archive)]
-    made = subprocess.run(
-        [sys.executable, str(TESTING / "stock_image.py"), *words],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    image = packed_by(Path(sys.executable), FAKE_ENGINE, PLANNED_VLLM, archive)
     daemon.client("load", f"--input={archive}")
     archive.unlink()
-    return made.stdout.strip()
+    return image
 
 
 def _write_program(file: Path, words: Sequence[str]) -> None:
