@@ -24,10 +24,12 @@ import psutil
 from cli.console import results
 from tests.recorder import RECORD_VARIABLE
 
-# Lanes. All but the last mostly wait, for replicas and agents; each takes two to seven minutes.
+# Lanes. All but the one that computes mostly wait, for replicas and agents; each takes two to seven
+# minutes.
 SERVICES, HOST_SERVICES, REPLICAS = "services", "services of hosts", "replicas"
 CONTAINERS, AGENTS, SIMULATED = "containers", "agents", "simulated"
 COMPUTING = "computing"
+OWN_PLATFORMS, PLATFORM = LAST_LANES = "platforms of their own", "platform"
 LEFTOVER_TIME = ("nice", "-n", "19")  # of processor time: tests of the waiting lanes have deadlines
 LOOK_S = 1.0
 TESTS_FAILED, NO_TESTS_COLLECTED = 1, 5  # pytest's exit codes
@@ -38,8 +40,8 @@ class Suite:
     """A command that ends with an exit code and a summary as its last line.
 
     `tests`, paths or node ids, end the command. Suites of a `lane` run one after the other, and
-    the lanes in parallel; suites without a lane follow when all lanes have ended, except the one
-    that computes in the time left over.
+    the lanes in parallel; suites without a lane follow when all lanes have ended, and then the last
+    lanes in parallel. What only computes does so in the time left over by all of them.
     """
 
     name: str
@@ -114,15 +116,17 @@ def _outcomes(suites: Sequence[Suite]) -> Iterator[Outcome]:
     for suite in suites:
         lanes.setdefault(suite.lane, []).append(suite)
     alone, computing = lanes.pop("", []), lanes.pop(COMPUTING, [])
+    last = [lanes.pop(name) for name in LAST_LANES if name in lanes]
     # The longest lane is shown as it runs.
     waiting = [lanes[name] for name in sorted(lanes, key=SERVICES.__eq__)]
-    if not waiting and not alone:
+    if not waiting and not alone and not last:
         yield from (_run(suite, _show) for suite in computing)
         return
     with ThreadPoolExecutor() as pool:
         leftover = pool.submit(_captured, computing)
         yield from _beside_each_other(waiting)
         yield from (_run(suite, _show) for suite in alone)
+        yield from _beside_each_other(last)
         yield from _shown(_with_an_equal_share(leftover))
 
 

@@ -17,6 +17,8 @@ from tests.runner import (
     COMPUTING,
     CONTAINERS,
     HOST_SERVICES,
+    OWN_PLATFORMS,
+    PLATFORM,
     REPLICAS,
     SERVICES,
     SIMULATED,
@@ -31,7 +33,8 @@ FAST = f"{NEEDS_NO_BINARIES} and not thorough"
 FEW_EXAMPLES = ("--hypothesis-profile", "few examples")
 BINARIES = "binaries and not live"
 BESIDE = "live and beside"
-LIVE = "live and not beside"
+LIVE = "live and not beside and not apart"
+APART = "live and apart"
 ENGINE = "services/triton_vllm"
 ONLY_COMPUTES = ("policies", "services/fleet_replay")
 OF_HOSTS = ("services/devices", "services/host")  # together as long as the other services
@@ -82,7 +85,9 @@ def chosen_suites(arguments: Sequence[str], cache: Path) -> Iterator[Suite]:
         yield dataclasses.replace(binaries, name="tests, with binaries", lane=AGENTS)
         beside = _own_suite("-m", BESIDE)
         yield dataclasses.replace(beside, name="tests, live, beside others", lane=SIMULATED)
-        yield dataclasses.replace(_own_suite("-m", LIVE), name="tests, live")
+        apart = _own_suite("-m", APART)
+        yield dataclasses.replace(apart, name="tests, live, apart", lane=OWN_PLATFORMS)
+        yield dataclasses.replace(_own_suite("-m", LIVE), name="tests, live", lane=PLATFORM)
     elif own or not paths:
         yield _own_suite(*options, tests=own)
 

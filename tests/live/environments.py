@@ -28,6 +28,8 @@ SIMULATED_ENGINE = {
     "max_model_len": 8192,
     "max_num_seqs": 32,
 }
+# Few tokens per second: the tests must not take the processor from what they observe.
+SLOW_ANSWERS = {"engine_args": {"time_scale": 4}}
 
 
 class CommandError(AssertionError):
@@ -196,7 +198,7 @@ def write_environment(
     (checkout / f"Pulumi.{name}.yaml").write_text(yaml.safe_dump(document))
     for model in filter(is_simulated, models):
         path = checkout / "models" / f"{model}.yaml"
-        path.write_text(yaml.safe_dump({"name": model, "engine": SIMULATED_ENGINE}))
+        path.write_text(yaml.safe_dump({"name": model, "engine": SIMULATED_ENGINE | SLOW_ANSWERS}))
 
 
 def deployment(least: int, most: int) -> dict[str, Any]:

@@ -1,7 +1,4 @@
-"""`down`, `start`, interrupted runs, other users: what is left, and what comes back.
-
-Most tests use a second, smaller environment beside the platform, which must not be affected.
-"""
+"""`down`, `start`, interrupted runs, other users: what is left, and what comes back."""
 
 from __future__ import annotations
 
@@ -19,57 +16,38 @@ import httpx
 import pytest
 
 from tests.live import models, unprivileged
-from tests.live.environments import SMALL_MODELS, Platform, write_environment
-from tests.live.failures import Watched, settled
-from tests.live.footprint import NOTHING, files_beside, footprint, scratch, shared_memory_of
+from tests.live.environments import SMALL_MODELS, Platform, copy_tree, write_environment
+from tests.live.footprint import footprint, scratch
 from tests.live.interruptions import PHASES, interrupt_up
 from tests.live.processes import Process, processes_of
-from tests.live.streaming import Load, grpc_stream, openai_stream
+from tests.live.streaming import grpc_stream, openai_stream
 from tests.waiting import HANG_S, until
 from toolchain.settings import default_cache
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.apart]
 
 
 @pytest.fixture(scope="module")
-def standing(checkout: Path) -> Iterator[Platform]:
-    """The smaller environment, up, for tests that end it and bring it back."""
-    environment = Platform(checkout=checkout, name="live2", network="127.79.0")
-    environment.up()
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+    """A small environment in a checkout of its own, simulated models only; not up."""
+    checkout = tmp_path_factory.mktemp("small")
+    copy_tree(checkout)
+    environment = Platform(checkout=checkout, name="small", network="127.84.0")
+    write_environment(
+        checkout, environment.name, network=environment.network, models=SMALL_MODELS, nodes=1
+    )
     try:
         yield environment
     finally:
         environment.down()
+        shutil.rmtree(checkout)
 
 
-def test_a_second_environment_comes_and_goes_and_the_first_does_not_notice(
-    platform: Platform, second: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Afterwards nothing of the environment is left."""
-    temporary = tmp_path / "t"
-    temporary.mkdir()
-    monkeypatch.setenv("TMPDIR", str(temporary))  # whatever a command leaves there is its own
-    mounts_before = footprint(second, {})["mounts"]
-    files_before = files_beside(second)
-
-    async def come_and_go() -> tuple[Load, dict[str, int]]:
-        async with Load(platform.http, platform.grpc, ["sim-a"], streams_per_protocol=1) as load:
-            report = await asyncio.to_thread(second.up)
-            assert report["models"] == {"sim-a": {"ready": True}}
-            assert report["gateway"]["http"] != platform.http
-            shared = shared_memory_of(second)
-            await asyncio.to_thread(second.down)
-        return load, shared
-
-    watched = Watched(platform.checkout, default_cache(), platform.name)
-    before = asyncio.run(settled(watched))
-    load, shared = asyncio.run(come_and_go())
-    assert load.failures == []
-    # Prometheus calls a target down that is late once.
-    until(lambda: not list(watched.strength().lacks(before)), "the whole platform", pause_s=1)
-    assert footprint(second, shared) == {**NOTHING, "mounts": mounts_before}
-    assert files_beside(second) == files_before
-    assert list(temporary.iterdir()) == []
+@pytest.fixture(scope="module")
+def standing(small: Platform) -> Platform:
+    """It is up; for tests that end it and bring it back."""
+    small.up()
+    return small
 
 
 def test_stop_ends_every_process_and_start_brings_back_the_same_state(standing: Platform) -> None:
@@ -129,13 +107,13 @@ def test_jobs_stopped_by_hand_are_drift_and_run_again_after_up(standing: Platfor
     [("starting clusters", signal.SIGINT), ("waiting for a model", signal.SIGKILL)],
 )
 def test_up_completes_what_an_interrupted_up_began(
-    second: Platform, phase: str, number: signal.Signals
+    small: Platform, phase: str, number: signal.Signals
 ) -> None:
-    second.slipway("down", "--yes", check=False)
-    interrupt_up(second, PHASES[phase], number)
-    assert second.up()["models"] == {"sim-a": {"ready": True}}
-    assert_answers(second)
-    second.slipway("preview", "--expect-no-changes")
+    small.slipway("down", "--yes", check=False)
+    interrupt_up(small, PHASES[phase], number)
+    assert small.up()["models"] == {"sim-a": {"ready": True}}
+    assert_answers(small)
+    small.slipway("preview", "--expect-no-changes")
 
 
 def identity(platform: Platform) -> dict[str, Any]:

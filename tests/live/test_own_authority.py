@@ -20,7 +20,7 @@ from tests.live.streaming import Load
 from tests.unit.certificates.own_authorities import Made, intermediate
 from tests.waiting import HANG_S, until
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.apart]
 
 ENTRY = {"cert": "company/ca.pem", "key": "company/ca-key.pem"}
 

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from tests.live.environments import CANNOT_START, Platform
-from tests.live.fixtures import LEAST, MOST, SLOW_ANSWERS, STREAMS_PER_PROTOCOL
+from tests.live.fixtures import LEAST, MOST, SLOWER_ANSWERS, STREAMS_PER_PROTOCOL
 from tests.live.fixtures import SCALED_MODEL as MODEL
 from tests.live.interruptions import interrupt_up
 from tests.live.models import (
@@ -76,7 +76,7 @@ def test_the_job_that_a_failed_change_leaves_serving_goes_when_nobody_wants_it_a
     assert f"up keeps these jobs, shown as deleted here: {old}\n" in said
     interrupt_up(scaled, r"pulumi: resources", signal.SIGINT)
     assert len(serving(scaled, old)) >= LEAST
-    scaled.edit_model(MODEL, max_num_seqs=16, **SLOW_ANSWERS, startup_s=0)
+    scaled.edit_model(MODEL, max_num_seqs=16, **SLOWER_ANSWERS, startup_s=0)
     scaled.up()
     running = {job["ID"] for job in jobs(scaled) if job["ID"].startswith(f"model-{MODEL}")}
     assert running == {job_of_each_model(scaled)[MODEL]}

@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 
 from cli.app import app
 from tests import suites
-from tests.runner import COMPUTING, REPLICAS, SERVICES, Suite, run
+from tests.runner import COMPUTING, OWN_PLATFORMS, PLATFORM, REPLICAS, SERVICES, Suite, run
 from tests.suites import (
+    APART,
     BESIDE,
     BINARIES,
     FEW_EXAMPLES,
@@ -49,7 +50,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (service / "tests" / "test_hub.py").write_text(TEST.format("hub"))
     (tmp_path / "services" / "host").mkdir()
     (tmp_path / "pytest.ini").write_text(
-        "[pytest]\ntestpaths = tests\nmarkers =\n  live\n  beside\n  thorough\n"
+        "[pytest]\ntestpaths = tests\nmarkers =\n  live\n  apart\n  beside\n  thorough\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # loading them takes half a second
@@ -81,6 +82,7 @@ def test_everything_is_linted_and_every_suite_runs_in_its_own_environment(
         "tests": NEEDS_NO_BINARIES,
         "tests, with binaries": BINARIES,
         "tests, live, beside others": BESIDE,
+        "tests, live, apart": APART,
         "tests, live": LIVE,
     }
     assert found.keys() == linters | {"services/xds"} | own.keys()
@@ -123,6 +125,14 @@ def test_suites_that_mostly_wait_run_beside_each_other_and_are_shown_one_after_t
     )
     lines = capsys.readouterr().out.splitlines()
     assert lines[:4] == ["── one", "one runs", "── two", "two runs"]
+
+
+def test_platforms_run_beside_each_other_when_all_other_suites_have_ended(tmp_path: Path) -> None:
+    own = meeting("own", "platform", tmp_path, OWN_PLATFORMS)
+    platform = meeting("platform", "own", tmp_path, PLATFORM)
+    before = ("sh", "-c", "[ ! -e own ] && [ ! -e platform ]")
+    services = Suite(name="services", command=before, folder=tmp_path, lane=SERVICES)
+    assert run([own, platform, services])
 
 
 def test_what_only_computes_runs_beside_what_runs_alone(tmp_path: Path) -> None:
