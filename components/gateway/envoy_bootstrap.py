@@ -21,7 +21,8 @@ from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import EnvoyPlan, PeerNames
 
 XDS_CLUSTER = "xds"
-RUNTIME_LAYER = "slipway"  # the Runtime resource that services/xds serves
+# The Runtime resources that services/xds serves; each has the request limits of some models.
+RUNTIME_LAYERS = tuple(f"slipway-{number:02}" for number in range(32))
 
 MAX_HEAP_BYTES = 1024 * 1024 * 1024
 MAX_DOWNSTREAM_CONNECTIONS = 10_000
@@ -115,7 +116,7 @@ def _xds_cluster(addresses: tuple[str, ...], xds: Endpoint) -> _Json:
 
 
 def _layered_runtime() -> _Json:
-    """The control plane's layer carries request limits; an operator's override wins."""
+    """The control plane's layers carry request limits; an operator's override wins."""
     rtds_config = {"ads": {}, "resource_api_version": "V3"}
     return {
         "layers": [
@@ -127,10 +128,10 @@ def _layered_runtime() -> _Json:
                     "envoy.reloadable_features.grpc_timeout_returns_deadline_exceeded": True,
                 },
             },
-            {
-                "name": RUNTIME_LAYER,
-                "rtds_layer": {"name": RUNTIME_LAYER, "rtds_config": rtds_config},
-            },
+            *(
+                {"name": name, "rtds_layer": {"name": name, "rtds_config": rtds_config}}
+                for name in RUNTIME_LAYERS
+            ),
             {"name": "admin", "admin_layer": {}},
         ]
     }

@@ -131,7 +131,12 @@ def _replica_group(model: ModelWithoutJobs, *, service: str) -> Group:
 def _services(model: ModelWithoutJobs, service: str) -> tuple[Service, ...]:
     """One service for each protocol that clients use, and those that only Prometheus uses."""
     # Jobs of several specs can share a service; the gate tells their replicas apart.
-    meta = {"model": model.name, "allocation": "${NOMAD_ALLOC_ID}"}
+    # The gateway places keys by the name of an allocation, which its replacement has, too.
+    meta = {
+        "model": model.name,
+        "allocation": "${NOMAD_ALLOC_ID}",
+        "replica": "${NOMAD_ALLOC_NAME}",
+    }
     restart = CheckRestart(after_failures=30, grace_s=model.replica.load_timeout_s)
     # Over https Consul's agent and Prometheus show certificates to the replica's proxy.
     protocol = "http" if model.replica.proxy is None else "https"

@@ -7,7 +7,7 @@ import dataclasses
 from slipway.plan.draft import ModelDraft
 from slipway.plan.platform import JsonObject
 
-ROUTE_VERSION = 3
+ROUTE_VERSION = 4
 
 
 def route_document(model: ModelDraft, service: str) -> JsonObject:
@@ -21,4 +21,9 @@ def route_document(model: ModelDraft, service: str) -> JsonObject:
         "protocols": list(model.protocols),
         "backends": [{"service": service, "weight": 100, **tls}],
         **dataclasses.asdict(model.limits),
+        "routing": {
+            key: value
+            for key, value in dataclasses.asdict(model.routing).items()
+            if value is not None
+        },
     }

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from components.certificates.envoy_secrets import secret_files
-from components.gateway.envoy_bootstrap import RUNTIME_LAYER, XDS_CLUSTER, envoy_bootstrap
+from components.gateway.envoy_bootstrap import RUNTIME_LAYERS, XDS_CLUSTER, envoy_bootstrap
 from slipway.plan.certificate_names import peer_names
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import EnvoyPlan
@@ -124,7 +124,7 @@ def test_everything_else_comes_by_delta_ads_with_a_quick_reconnect() -> None:
     clusters = [cluster["name"] for cluster in document["static_resources"]["clusters"]]
     assert (listener["name"], clusters) == ("metrics", [XDS_CLUSTER, "admin"])
     layers = [layer["name"] for layer in document["layered_runtime"]["layers"]]
-    assert layers == ["static", RUNTIME_LAYER, "admin"]
+    assert layers == ["static", *RUNTIME_LAYERS, "admin"]
 
 
 def test_it_is_the_same_every_time() -> None:

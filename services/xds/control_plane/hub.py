@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from .snapshot import ResourceType, Snapshot
+from .snapshot import Names, Snapshot, changed
 
-Listener = Callable[[Snapshot], None]
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A snapshot, and the names of what is not as in the one published before. A listener that has
+    not had that one takes `names` to be all."""
+
+    snapshot: Snapshot
+    names: Names
+
+
+Listener = Callable[[Published], None]
 
 
 class Hub:
@@ -19,25 +30,18 @@ class Hub:
     def publish(self, snapshot: Snapshot) -> bool:
         """Returns False, without notifying listeners, if no version differs from the current
         snapshot's."""
-        if self.current is not None and _versions(self.current) == _versions(snapshot):
+        names = changed(self.current, snapshot)
+        if self.current is not None and not names:
             return False
         self.current = snapshot
         for listener in tuple(self._listeners):
-            listener(snapshot)
+            listener(Published(snapshot, names))
         return True
 
     def subscribe(self, listener: Listener) -> None:
         self._listeners.add(listener)
         if self.current is not None:
-            listener(self.current)
+            listener(Published(self.current, changed(None, self.current)))
 
     def unsubscribe(self, listener: Listener) -> None:
         self._listeners.discard(listener)
-
-
-def _versions(snapshot: Snapshot) -> dict[tuple[ResourceType, str], str]:
-    return {
-        (resource_type, name): resource.version
-        for resource_type, resources in snapshot.resources.items()
-        for name, resource in resources.items()
-    }

@@ -17,19 +17,23 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from . import http_api
 from .acknowledged import RouteVersions
+from .building import SnapshotBuilder
+from .coalescing import Burst, Coalescing
 from .hub import Hub
 from .metrics import Metrics
 from .resources.listener import GatewayAddress
+from .routing import RoutingTable
 from .server import DiscoveryService, grpc_server
 from .settings import Settings, parse
-from .snapshot import build
 from .sources.catalog import Catalog
 from .sources.consul import ConsulSource
 from .sources.reachability import Reachability
 from .status import status
 from .tls import client_context, grpc_credentials, server_context
+from .together import Together
 
 _STOP_GRACE_S = 1.0
+_PAUSE_S = 0.05  # between two snapshots, unless a replica leaves
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +49,9 @@ class ControlPlane:
             shared=settings.shared_address,
             certificate=settings.public_certificate,
         )
+        self._builder = SnapshotBuilder(self._gateway)
+        self._publishing = Coalescing(self._publish, pause_s=_PAUSE_S, clock=time.monotonic)
+        self._published: RoutingTable | None = None
         self._metrics = Metrics()
         self._hub = Hub()
         self._route_versions = RouteVersions()
@@ -59,7 +66,10 @@ class ControlPlane:
     async def run(self) -> None:
         await self._health.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
         async with self._http(), self._grpc(), self._consul() as source:
-            await source.run()
+            tasks = Together()
+            tasks.start(source.run(), name="consul")
+            tasks.start(self._publishing.run(), name="publishing")
+            await tasks.ended()
 
     @contextlib.asynccontextmanager
     async def _consul(self) -> AsyncIterator[ConsulSource]:
@@ -72,7 +82,13 @@ class ControlPlane:
                 ssl=client_context(certificate) if certificate else True,
             ),
         ) as session:
-            yield ConsulSource(session, self._catalog, self._reachability, self._publish)
+            yield ConsulSource(
+                session,
+                self._catalog,
+                self._reachability,
+                on_change=self._publishing.changed,
+                on_departure=self._publishing.changed_urgently,
+            )
 
     @contextlib.asynccontextmanager
     async def _grpc(self) -> AsyncIterator[None]:
@@ -109,12 +125,14 @@ class ControlPlane:
         finally:
             await runner.cleanup()
 
-    def _publish(self) -> None:
+    def _publish(self, burst: Burst) -> None:
+        self._metrics.coalesced.inc(burst.changes - 1)
         table = self._catalog.table()
         if table is None:
             return
         first = self._hub.current is None
-        snapshot = build(table, self._gateway, created_s=time.monotonic())
+        snapshot = self._builder.build(table, created_s=burst.began_s)
+        self._published = table
         if self._hub.publish(snapshot):
             for resource_type, resources in snapshot.resources.items():
                 self._metrics.resources.labels(resource_type.name.lower()).set(len(resources))
@@ -124,7 +142,7 @@ class ControlPlane:
 
     def _status(self) -> dict[str, Any]:
         return status(
-            self._catalog.table(),
+            self._published,
             self._hub.current,
             self._service.envoys,
             problems=self._catalog.problems,

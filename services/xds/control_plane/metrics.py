@@ -18,6 +18,11 @@ class Metrics:
         )
         self.responses = self._counter("responses", "Responses sent")
         self.response_bytes = self._counter("response_bytes", "Bytes of responses sent")
+        self.coalesced = Counter(
+            "slipway_xds_coalesced_changes",
+            "Changes that were published together with another one",
+            registry=self.registry,
+        )
         self.rejections = self._counter("rejections", "Responses an Envoy rejected")
         self.unanswered = self._counter("unanswered", "Responses not answered in time")
         self.ack_seconds = self._histogram("ack_seconds", "Response sent to acknowledged")

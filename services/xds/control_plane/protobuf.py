@@ -16,7 +16,7 @@ from envoy.config.cluster.v3 import cluster_pb2
 from envoy.config.core.v3 import health_check_pb2
 from envoy.config.endpoint.v3 import endpoint_components_pb2, endpoint_pb2
 from envoy.config.listener.v3 import listener_pb2
-from envoy.config.route.v3 import route_pb2
+from envoy.config.route.v3 import scoped_route_pb2
 
 # Imported for the descriptors that typed_config fields name.
 from envoy.extensions.access_loggers.stream.v3 import stream_pb2  # noqa: F401
@@ -24,15 +24,18 @@ from envoy.extensions.filters.http.grpc_field_extraction.v3 import config_pb2  #
 from envoy.extensions.filters.http.health_check.v3 import (
     health_check_pb2 as _health_filter_pb2,  # noqa: F401
 )
-from envoy.extensions.filters.http.json_to_metadata.v3 import json_to_metadata_pb2  # noqa: F401
 from envoy.extensions.filters.http.lua.v3 import lua_pb2  # noqa: F401
 from envoy.extensions.filters.http.router.v3 import router_pb2  # noqa: F401
 from envoy.extensions.filters.network.http_connection_manager.v3 import (
     http_connection_manager_pb2,  # noqa: F401
 )
+from envoy.extensions.http.early_header_mutation.header_mutation.v3 import (
+    header_mutation_pb2,  # noqa: F401
+)
 from envoy.extensions.load_balancing_policies.least_request.v3 import (
     least_request_pb2,  # noqa: F401
 )
+from envoy.extensions.load_balancing_policies.maglev.v3 import maglev_pb2  # noqa: F401
 from envoy.extensions.retry.host.previous_hosts.v3 import previous_hosts_pb2  # noqa: F401
 from envoy.extensions.transport_sockets.tls.v3 import tls_pb2  # noqa: F401
 from envoy.extensions.upstreams.http.v3 import http_protocol_options_pb2  # noqa: F401
@@ -68,12 +71,16 @@ def listener(document: Mapping[str, Any]) -> bytes:
     return _encode(document, listener_pb2.Listener())
 
 
-def route_configuration(document: Mapping[str, Any]) -> bytes:
-    return _encode(document, route_pb2.RouteConfiguration())
+def scope(document: Mapping[str, Any]) -> bytes:
+    return _encode(document, scoped_route_pb2.ScopedRouteConfiguration())
 
 
-def runtime(document: Mapping[str, Any]) -> bytes:
-    return _encode(document, rtds_pb2.Runtime())
+def runtime(name: str, values: Mapping[str, int]) -> bytes:
+    """A layer of numbers."""
+    layer: Any = rtds_pb2.Runtime(name=name)
+    for key, value in values.items():
+        layer.layer.fields[key].number_value = value
+    return bytes(layer.SerializeToString(deterministic=True))
 
 
 def cluster_load_assignment(name: str, endpoints: Iterable[Endpoint]) -> bytes:
@@ -87,6 +94,9 @@ def cluster_load_assignment(name: str, endpoints: Iterable[Endpoint]) -> bytes:
         socket_address.address = endpoint.address
         socket_address.port_value = endpoint.port
         member.health_status = status.HEALTHY if endpoint.healthy else status.UNHEALTHY
+        if endpoint.replica:
+            of_balancer = member.metadata.filter_metadata["envoy.lb"]
+            of_balancer.fields["hash_key"].string_value = endpoint.replica
         locality.lb_endpoints.append(member)
     return bytes(assignment.SerializeToString(deterministic=True))
 

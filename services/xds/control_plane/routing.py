@@ -39,24 +39,62 @@ class Backend(BaseModel):
         return f"{self.service}-{_SERVICE_SUFFIX[protocol]}"
 
 
+HeaderName = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?$")]
+Policy = Literal["affinity", "least_request"]
+Key = Literal["session", "user", "prefix"]
+
+
+class Routing(BaseModel):
+    """How the replica of a request is chosen.
+
+    By `affinity`, requests with one key go to one replica as long as it has at most `bound_percent`
+    of the mean number of requests in flight. The key is the value of `session_header`, else the
+    body's `user`, else the beginning of the prompt; `key` is the last of these that is used. Over
+    gRPC there is the header only, and without one the policy is `least_request`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    policy: Policy = "affinity"
+    key: Key = "prefix"
+    session_header: HeaderName | None = None
+    bound_percent: Annotated[int, Field(ge=100, le=10_000)] = 150
+
+    @model_validator(mode="after")
+    def _a_session_has_a_header(self) -> Routing:
+        if self.policy == "affinity" and self.key == "session" and self.session_header is None:
+            raise ValueError("the key 'session' needs a session_header")
+        return self
+
+    def has_key(self, protocol: Protocol) -> bool:
+        """Whether requests over a protocol can have a key."""
+        if self.policy != "affinity":
+            return False
+        return protocol == HTTP or self.session_header is not None
+
+
+LEAST_REQUEST = Routing(policy="least_request")  # of documents before version 4
+
 _UNIQUE: JsonDict = {"uniqueItems": True}
-_PLAIN_IN_VERSION_2: JsonDict = {
-    "if": {"properties": {"schema_version": {"const": 2}}},
-    "then": {
-        "properties": {"backends": {"items": {"properties": {"server_name": {"const": None}}}}}
-    },
+_WITHOUT_ROUTING_IN_VERSION_3: JsonDict = {
+    "if": {"properties": {"schema_version": {"const": 3}}},
+    "then": {"properties": {"routing": False}},
+    "else": {"required": ["routing"]},
 }
 
 
 class Route(BaseModel):
     """One document under `slipway/routes/` (schemas/route.schema.json is this model's schema).
 
-    Since version 3 a backend may name the certificate of its replicas.
+    Version 4 says how the replica of a request is chosen; before it, the one with fewer requests of
+    two.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_extra=_PLAIN_IN_VERSION_2)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", json_schema_extra=_WITHOUT_ROUTING_IN_VERSION_3
+    )
 
-    schema_version: Literal[2, 3]
+    schema_version: Literal[3, 4]
     model: Name
     aliases: tuple[Name, ...] = ()
     protocols: Annotated[tuple[Protocol, ...], Field(min_length=1, json_schema_extra=_UNIQUE)]
@@ -64,6 +102,7 @@ class Route(BaseModel):
     max_concurrent_requests_per_replica: Annotated[int, Field(ge=1, le=1_000_000)]
     stream_idle_timeout_s: Annotated[int, Field(ge=1, le=86_400)]
     max_stream_duration_s: Annotated[int, Field(ge=1, le=604_800)]
+    routing: Routing = LEAST_REQUEST
 
     @model_validator(mode="after")
     def _some_backend_takes_traffic(self) -> Route:
@@ -80,10 +119,12 @@ class Route(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _certificates_are_named_since_version_3(self) -> Route:
-        named = any(backend.server_name for backend in self.backends)
-        if named and self.schema_version == 2:
-            raise ValueError("version 2 has no server_name: set schema_version to 3")
+    def _routing_is_part_of_version_4(self) -> Route:
+        given = "routing" in self.model_fields_set
+        if given and self.schema_version == 3:
+            raise ValueError("version 3 has no routing: set schema_version to 4")
+        if not given and self.schema_version == 4:
+            raise ValueError("version 4 needs routing")
         return self
 
     @property
@@ -105,11 +146,13 @@ class Route(BaseModel):
 @dataclass(frozen=True, slots=True, order=True)
 class Endpoint:
     """Where a replica listens for one protocol. `address` is an IP, because Envoy rejects host
-    names in EDS."""
+    names in EDS. `replica` is its name, which it keeps when it restarts elsewhere; "" if unknown.
+    """
 
     address: str
     port: int
     healthy: bool
+    replica: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ from typing import Any
 import grpc
 
 from . import protobuf
-from .hub import Hub
+from .hub import Hub, Published
 from .metrics import Metrics
 from .protocol.messages import Acked, Action, Rejected, Request, Send, Silent
 from .protocol.stream import DeltaStream
-from .snapshot import ResourceType, Snapshot
+from .snapshot import ResourceType
 from .tls import node_ids
 
 TICK_S = 1.0
@@ -92,7 +92,7 @@ class DiscoveryService:
         now_s = time.monotonic()
         if event is None:
             return envoy.stream.on_tick(now_s)
-        if isinstance(event, Snapshot):
+        if isinstance(event, Published):
             return envoy.stream.on_snapshot(event, now_s)
         if event.node.id and not envoy.node:
             envoy.node = event.node.id

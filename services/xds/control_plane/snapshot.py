@@ -4,16 +4,9 @@ content."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-
-from . import protobuf
-from .resources.clusters import clusters
-from .resources.listener import GatewayAddress, listener
-from .resources.routes import route_config
-from .resources.runtime import runtime_layer
-from .routing import RoutingTable
 
 
 class ResourceType(Enum):
@@ -23,15 +16,19 @@ class ResourceType(Enum):
     CLUSTER = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
     ENDPOINTS = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
     LISTENER = "type.googleapis.com/envoy.config.listener.v3.Listener"
-    ROUTE = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
+    ROUTE = "type.googleapis.com/envoy.config.route.v3.ScopedRouteConfiguration"
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A serialized resource. Equal content has an equal version, across processes and restarts."""
+    """A serialized resource. Equal content has an equal version, across processes and restarts.
+
+    `needs` are the clusters that must be warm before it is sent.
+    """
 
     name: str
     body: bytes
+    needs: frozenset[str] = frozenset()
     version: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -39,20 +36,28 @@ class Resource:
         object.__setattr__(self, "version", digest)
 
 
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where a scope of routes sends requests: the services of a model, sorted; "" and none for the
+    scope of requests without a known model."""
+
+    model: str = ""
+    services: tuple[str, ...] = ()
+
+
 Resources = Mapping[str, Resource]
+Names = Mapping[ResourceType, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Resources by type and name; `required` are the clusters that the routes point to, and
-    `destinations` the services by model.
+    """Resources by type and name, and `destinations` by the name of their scope.
 
     `created_s` is the monotonic time of the change that led to it, for measuring convergence.
     """
 
     resources: Mapping[ResourceType, Resources]
-    required: frozenset[str]
-    destinations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    destinations: Mapping[str, Destination] = field(default_factory=dict)
     created_s: float = 0.0
 
     def of(self, resource_type: ResourceType) -> Resources:
@@ -63,39 +68,20 @@ class Snapshot:
         return resource.version if resource else None
 
 
-def build(table: RoutingTable, gateway: GatewayAddress, *, created_s: float = 0.0) -> Snapshot:
-    """The snapshot of a routing table."""
-    cluster_documents = clusters(table.routes)
-    layer, entry, routes = runtime_layer(table), listener(gateway), route_config(table.routes)
-    return Snapshot(
-        resources={
-            ResourceType.RUNTIME: _named(str(layer["name"]), protobuf.runtime(layer)),
-            ResourceType.CLUSTER: {
-                name: Resource(name, protobuf.cluster(document))
-                for name, document in cluster_documents.items()
-            },
-            ResourceType.ENDPOINTS: {
-                name: Resource(name, _endpoints(table, name)) for name in cluster_documents
-            },
-            ResourceType.LISTENER: _named(entry["name"], protobuf.listener(entry)),
-            ResourceType.ROUTE: _named(routes["name"], protobuf.route_configuration(routes)),
-        },
-        required=frozenset(_pointed_at(table)),
-        destinations={route.model: route.destinations for route in table.routes},
-        created_s=created_s,
-    )
+def changed(before: Snapshot | None, after: Snapshot) -> Names:
+    """The names, by type, of resources that came, went or have another version."""
+    held = {kind: before.of(kind) if before else {} for kind in ResourceType}
+    names = {kind: _changed(held[kind], after.of(kind)) for kind in ResourceType}
+    return {kind: found for kind, found in names.items() if found}
 
 
-def _pointed_at(table: RoutingTable) -> Iterator[str]:
-    for route in table.routes:
-        for backend in route.backends:
-            if backend.weight:
-                yield from (backend.cluster(protocol) for protocol in route.protocols)
-
-
-def _endpoints(table: RoutingTable, cluster: str) -> bytes:
-    return protobuf.cluster_load_assignment(cluster, sorted(table.endpoints.get(cluster, ())))
-
-
-def _named(name: str, body: bytes) -> Resources:
-    return {name: Resource(name, body)}
+def _changed(before: Resources, after: Resources) -> frozenset[str]:
+    if before is after:
+        return frozenset()
+    fresh = {
+        name
+        for name, resource in after.items()
+        if (old := before.get(name)) is not resource
+        and (old is None or old.version != resource.version)
+    }
+    return frozenset(fresh | (before.keys() - after.keys()))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from .resources.routes import ROUTE_CONFIG
+from .resources.routes import names_of
 from .routing import Route, RoutingTable
 from .server import Envoy
 from .snapshot import ResourceType, Snapshot
@@ -31,7 +31,10 @@ def status(
     """
     models: _Json = {}
     if table is not None and snapshot is not None:
-        models = {route.model: _model(route, table, snapshot, envoys) for route in table.routes}
+        owners = names_of(table.routes)
+        models = {
+            route.model: _model(route, owners, table, snapshot, envoys) for route in table.routes
+        }
     return {
         "schema_version": SCHEMA_VERSION,
         "consul": {"stale_s": round(consul_stale_s, 3), "synced": table is not None},
@@ -42,10 +45,16 @@ def status(
 
 
 def _model(
-    route: Route, table: RoutingTable, snapshot: Snapshot, envoys: Collection[Envoy]
+    route: Route,
+    owners: Mapping[str, Route],
+    table: RoutingTable,
+    snapshot: Snapshot,
+    envoys: Collection[Envoy],
 ) -> _Json:
     clusters = {name: _cluster(name, table, snapshot, envoys) for name in route.clusters()}
-    routed = _holders(envoys, snapshot, ResourceType.ROUTE, ROUTE_CONFIG)
+    own = [name for name in route.names if owners[name].model == route.model]
+    held = [_holders(envoys, snapshot, ResourceType.ROUTE, name) for name in own]
+    routed = {node: all(each[node] for each in held) for node in held[0]}
     acknowledged = bool(envoys) and all(
         [*routed.values(), *(ok for c in clusters.values() for ok in c["acknowledged_by"].values())]
     )
@@ -57,10 +66,13 @@ def _model(
     )
     return {
         "aliases": list(route.aliases),
+        "taken_aliases": {
+            name: owners[name].model for name in sorted(route.names) if name not in own
+        },
         "acknowledged": acknowledged,
         "ready": acknowledged and serving,
         "route": {
-            "version": snapshot.version(ResourceType.ROUTE, ROUTE_CONFIG),
+            "version": snapshot.version(ResourceType.ROUTE, route.model),
             "acknowledged_by": routed,
         },
         "backends": [

@@ -8,11 +8,12 @@ from typing import Any
 
 import jsonschema
 from control_plane.acknowledged import RouteVersions
+from control_plane.building import build
+from control_plane.hub import Published
 from control_plane.resources.listener import GatewayAddress
-from control_plane.resources.routes import ROUTE_CONFIG
 from control_plane.routing import RoutingTable
 from control_plane.server import Envoy
-from control_plane.snapshot import Snapshot, build
+from control_plane.snapshot import Snapshot, changed
 from support.connected import envoy
 from support.gateway import route
 from support.scripted_client import CLUSTER, ENDPOINTS, ROUTE, ScriptedClient
@@ -32,8 +33,8 @@ OLD, NEW = snapshot("model-tiny-old"), snapshot("model-tiny-new")
 
 def acknowledged(*envoys: Envoy, published: tuple[Snapshot, ...] = (OLD, NEW)) -> Any:
     versions = RouteVersions()
-    for each in published:
-        versions.published(each)
+    for before, each in zip((None, *published), published, strict=False):
+        versions.published(Published(each, changed(before, each)))
     document = versions.acknowledged(envoys)
     jsonschema.validate(document, SCHEMA)
     return document["envoys"]
@@ -54,7 +55,7 @@ class Moving:
         self.client.publish(OLD)
         self.client.ask(CLUSTER)
         self.client.ask(ENDPOINTS, *OLD.of(ENDPOINTS))
-        self.client.ask(ROUTE, ROUTE_CONFIG)
+        self.client.ask(ROUTE)
         self.client.ack_all()
         self.client.publish(NEW)
         self.client.ask(ENDPOINTS, *NEW.of(ENDPOINTS))

@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from control_plane.routing import Endpoint, Route
+from control_plane.routing import LEAST_REQUEST, Endpoint, Route
 from control_plane.sources.documents import (
     BadRouteError,
     endpoints_from_health,
@@ -17,10 +17,11 @@ from control_plane.sources.documents import (
 )
 
 SCHEMA = Path(__file__).parents[3] / "schemas" / "route.schema.json"
-# As the planner wrote them when version 2 was its newest.
-ROUTES_OF_VERSION_2 = Path(__file__).parent / "documents" / "routes-version-2.json"
+# As the planner wrote them when version 3 was its newest.
+ROUTES_OF_VERSION_3 = Path(__file__).parent / "documents" / "routes-version-3.json"
+ROUTING = {"policy": "affinity", "key": "prefix", "bound_percent": 125}
 DOCUMENT = {
-    "schema_version": 3,
+    "schema_version": 4,
     "model": "tiny",
     "aliases": ["small"],
     "protocols": ["http", "grpc"],
@@ -28,12 +29,20 @@ DOCUMENT = {
     "max_concurrent_requests_per_replica": 64,
     "stream_idle_timeout_s": 120,
     "max_stream_duration_s": 600,
+    "routing": ROUTING,
 }
+WITHOUT_ROUTING = {key: value for key, value in DOCUMENT.items() if key != "routing"}
 OVER_TLS = {"service": "model-tiny-1", "server_name": "replica.dev.slipway"}
 BAD = [
-    ({**DOCUMENT, "schema_version": 4}, "schema_version"),
-    ({**DOCUMENT, "schema_version": 1}, "schema_version"),
-    ({**DOCUMENT, "schema_version": 2, "backends": [OVER_TLS]}, "the document"),
+    ({**DOCUMENT, "schema_version": 5}, "schema_version"),
+    ({**WITHOUT_ROUTING, "schema_version": 2}, "schema_version"),
+    ({**DOCUMENT, "schema_version": 3}, "the document"),
+    (WITHOUT_ROUTING, "the document"),
+    ({**DOCUMENT, "routing": {**ROUTING, "policy": "random"}}, "routing.policy"),
+    ({**DOCUMENT, "routing": {**ROUTING, "key": "ip"}}, "routing.key"),
+    ({**DOCUMENT, "routing": {**ROUTING, "bound_percent": 99}}, "routing.bound_percent"),
+    ({**DOCUMENT, "routing": {**ROUTING, "session_header": "X-Id"}}, "routing.session_header"),
+    ({**DOCUMENT, "routing": {**ROUTING, "session_header": ":path"}}, "routing.session_header"),
     ({**DOCUMENT, "backends": [{**OVER_TLS, "server_name": "*.x"}]}, "backends.0.server_name"),
     ({k: v for k, v in DOCUMENT.items() if k != "protocols"}, "protocols"),
     ({**DOCUMENT, "protocols": []}, "protocols"),
@@ -84,15 +93,21 @@ def test_a_route_has_clusters_for_its_protocols_only(
     jsonschema.validate(document, json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
-def test_documents_of_version_2_are_routes_to_replicas_without_tls() -> None:
-    documents = json.loads(ROUTES_OF_VERSION_2.read_text(encoding="utf-8"))
+def test_documents_of_version_3_are_routes_to_the_replica_with_fewer_requests() -> None:
+    documents = json.loads(ROUTES_OF_VERSION_3.read_text(encoding="utf-8"))
 
-    assert {document["schema_version"] for document in documents.values()} == {2}
+    assert {document["schema_version"] for document in documents.values()} == {3}
     for model, document in documents.items():
         route = route_from_kv(entry(document, key=f"slipway/routes/{model}"))
-        assert [backend.server_name for backend in route.backends] == [None]
+        assert route.routing == LEAST_REQUEST
         assert len(route.clusters()) == 2
         jsonschema.validate(document, json.loads(SCHEMA.read_text(encoding="utf-8")))
+
+
+def test_a_session_as_key_needs_its_header() -> None:
+    document = {**DOCUMENT, "routing": {**ROUTING, "key": "session"}}
+    with pytest.raises(BadRouteError, match="needs a session_header"):
+        route_from_kv(entry(document))
 
 
 @pytest.mark.parametrize(("document", "where"), BAD)

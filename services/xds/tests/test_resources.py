@@ -8,20 +8,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from control_plane.building import build
 from control_plane.resources.clusters import clusters
 from control_plane.resources.listener import GatewayAddress, listener
-from control_plane.resources.routes import names, route_config
-from control_plane.resources.runtime import runtime_layer
+from control_plane.resources.routes import default_scope, names_of, scope_of
+from control_plane.resources.runtime import layer_of, limits
 from control_plane.resources.upstream_tls import transport_socket
-from control_plane.routing import Endpoint, RoutingTable
-from control_plane.snapshot import ResourceType, build
+from control_plane.routing import Endpoint, Routing, RoutingTable
+from control_plane.snapshot import ResourceType
 from support.bootstrap import gateway_transport_socket
 from support.gateway import route
 
 GOLDEN = Path(__file__).parent / "golden"
 GATEWAY = GatewayAddress("10.0.0.1", 8080)
 
-TINY = route("tiny", "model-tiny-1", "model-tiny-2", aliases=("small",))
+TINY = route(
+    "tiny",
+    "model-tiny-1",
+    "model-tiny-2",
+    aliases=("small",),
+    routing=Routing(session_header="x-session-id", bound_percent=125),
+)
 BIG = route("big", max_concurrent_requests_per_replica=8, stream_idle_timeout_s=30)
 FAR = route("far", server_name="replica.metal.slipway", protocols=("http",))
 TABLE = RoutingTable(
@@ -40,8 +47,10 @@ TABLE = RoutingTable(
         ("clusters-over-tls", clusters((FAR,))),
         ("listener", listener(GATEWAY)),
         ("listener-at-a-shared-address", listener(GatewayAddress("10.0.0.1", 8080, "10.0.0.9"))),
-        ("routes", route_config(TABLE.routes)),
-        ("runtime", runtime_layer(TABLE)),
+        ("scope-by-affinity", scope_of("tiny", TINY)),
+        ("scope-of-one-protocol", scope_of("far", FAR)),
+        ("default-scope", default_scope(names_of((*TABLE.routes, FAR)))),
+        ("runtime", limits(TABLE.routes, TABLE.endpoints)),
     ],
 )
 def test_resources_are_as_reviewed(name: str, document: dict[str, Any]) -> None:
@@ -94,14 +103,14 @@ def test_an_endpoint_change_changes_one_assignment_and_the_limits_and_nothing_el
 
     assert changed == {
         (ResourceType.ENDPOINTS, "model-big-1-openai"),
-        (ResourceType.RUNTIME, "slipway"),
+        (ResourceType.RUNTIME, layer_of("big")),
     }
 
 
 def test_a_models_own_name_beats_an_alias_and_the_first_alias_wins() -> None:
     routes = (route("a", aliases=("b", "x")), route("b"), route("c", aliases=("x",)))
 
-    owners = {name: owner.model for name, owner in names(routes).items()}
+    owners = {name: owner.model for name, owner in names_of(routes).items()}
 
     assert owners == {"a": "a", "b": "b", "c": "c", "x": "a"}
 
@@ -112,4 +121,5 @@ def test_a_backend_without_weight_has_clusters_but_holds_back_no_route() -> None
     snapshot = build(table, GATEWAY)
 
     assert "model-b-openai" in snapshot.of(ResourceType.CLUSTER)
-    assert snapshot.required == {"model-a-openai", "model-a-grpc"}
+    scope = snapshot.of(ResourceType.ROUTE)["tiny"]
+    assert scope.needs == {"model-a-openai", "model-a-grpc"}

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+from control_plane.building import build
 from control_plane.resources.listener import GatewayAddress
 from control_plane.routing import Endpoint, RoutingTable
 from control_plane.server import Envoy
-from control_plane.snapshot import Snapshot, build
+from control_plane.snapshot import Snapshot
 from control_plane.status import status
 from support.connected import envoy
 from support.gateway import route

@@ -58,6 +58,14 @@ Alias = Annotated[
         example="small",
     ),
 ]
+HeaderName = Annotated[
+    str,
+    matching(
+        "[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?",
+        allowed="a header's name: at most 64 lower-case letters, digits and hyphens",
+        example="x-session-id",
+    ),
+]
 # vLLM's names; the planner decides which of them a pool's hardware supports.
 Dtype = Literal["float32", "bfloat16", "float16"]
 Quantization = Literal[
@@ -356,6 +364,37 @@ class TimeoutSettings(Settings):
     stream_idle_s: Seconds = 120
 
 
+class RoutingSettings(Settings):
+    """How the gateway chooses the replica of a request: by `affinity` those with one key go to one
+    replica, whose cache has their prompt, until it has more than `bound_percent` of the mean number
+    of requests in flight. Unset, the bound follows from the number that is planned for a replica.
+
+    The key is the value of `session_header`, else the body's `user`, else the beginning of the
+    prompt; `key` is the last of these that is used.
+    """
+
+    EXAMPLE = "{policy: affinity, key: prefix}"
+    policy: Literal["affinity", "least_request"] = "affinity"
+    key: Literal["session", "user", "prefix"] = "prefix"
+    session_header: HeaderName | None = None
+    bound_percent: Annotated[int, Field(ge=100, le=10_000)] | None = None
+
+    @model_validator(mode="after")
+    def _every_value_has_an_effect(self) -> Self:
+        if self.policy == "least_request":
+            useless = sorted(self.model_fields_set - {"policy"})
+            if useless:
+                raise invalid(
+                    f"{', '.join(useless)} has no effect with policy least_request",
+                    fix="remove it, or use policy affinity",
+                )
+        elif self.key == "session" and self.session_header is None:
+            raise invalid(
+                "key session needs a session_header", fix="add session_header: x-session-id"
+            )
+        return self
+
+
 class ModelSettings(Settings):
     name: ResourceName
     aliases: tuple[Alias, ...] = Field(default=(), strict=False)
@@ -366,6 +405,7 @@ class ModelSettings(Settings):
     slo: GoalSettings = GoalSettings()
     load: LoadSettings | None = None
     timeouts: TimeoutSettings = TimeoutSettings()
+    routing: RoutingSettings = RoutingSettings()
 
     @property
     def states_parallel(self) -> bool:

@@ -31,9 +31,20 @@ class RouteLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRouting:
+    """How the gateway chooses the replica of a request; without a key for `least_request`."""
+
+    policy: str
+    key: str | None = None
+    session_header: str | None = None
+    bound_percent: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDraft(ModelWithoutJobs):
     scaling: ScalingSpec
     limits: RouteLimits
+    routing: RequestRouting
 
     def with_jobs(self, releases: Iterable[Release], route: JsonObject) -> ModelPlan:
         shared = _fields_of(ModelWithoutJobs, self)

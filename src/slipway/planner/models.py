@@ -21,6 +21,7 @@ from .fleet.replicas import utilization
 from .fleet.warnings import model_warnings
 from .peers import plan_proxy
 from .replica import replica_spec, whole_mib
+from .routing import plan_routing
 from .supply.supply import Supply
 from .units import GIB
 
@@ -47,6 +48,7 @@ def plan_model(
     settings, engine = model.settings, _engine(model, option)
     replica = _replica(inputs, placed, engine)
     parameters = count(demand.architecture)
+    scaling = _scaling(settings, deployment, inputs.environment.settings.autoscaling)
     return ModelDraft(
         name=settings.name,
         aliases=settings.aliases,
@@ -60,10 +62,11 @@ def plan_model(
         precision=demand.precision,
         protocols=engine.protocols,
         replica=replica,
-        scaling=_scaling(settings, deployment, inputs.environment.settings.autoscaling),
+        scaling=scaling,
         surge=deployment.surge,
         surge_replicas=surge_replicas,
         limits=_limits(settings),
+        routing=plan_routing(settings, scaling.target_inflight_per_replica),
         goal=demand.goal,
         load=None if demand.load is None else _planned(demand.load),
         memory=option.memory,

@@ -6,16 +6,19 @@ Make before break, each step gated by the client's acknowledgement of the one be
 2. their endpoints follow, and are sent again with a cluster that is sent again: otherwise Envoy
    1.40 keeps it warming for 15 s;
 3. the listener;
-4. the routes, once every cluster they point to is acknowledged;
-5. resources that are no longer needed are removed: clusters some time after the routes, because a
-   request that was routed earlier may look up its cluster later; endpoints after their cluster.
+4. the routes of a model, once every cluster they point to is acknowledged;
+5. resources that are no longer needed are removed: a cluster some time after the last routes to it,
+   because a request that was routed earlier may look it up later; endpoints after their cluster.
 
 Endpoint changes of existing clusters and the runtime layer are sent at once.
 """
 
 from __future__ import annotations
 
-from ..snapshot import Resources, ResourceType, Snapshot
+from collections.abc import Mapping
+
+from ..hub import Published
+from ..snapshot import Resource, Resources, ResourceType, Snapshot
 from .messages import Acked, Action, Rejected, Request, Send, Silent
 from .subscription import InFlight, Subscription
 
@@ -42,7 +45,8 @@ class DeltaStream:
         self._snapshot: Snapshot | None = None
         self._subscriptions: dict[ResourceType, Subscription] = {}
         self._last_nonce = 0
-        self._routes_moved_s: float | None = None
+        self._needs: dict[tuple[str, str], frozenset[str]] = {}  # of routes sent, by name, version
+        self._unrouted_s: dict[str, float] = {}  # since when no route leads to an old cluster
 
     def on_request(self, request: Request, now_s: float) -> list[Action]:
         subscription = self._subscriptions.setdefault(
@@ -51,10 +55,11 @@ class DeltaStream:
         subscription.receive(request)
         return self._answer(subscription, request, now_s) + self._advance(now_s)
 
-    def on_snapshot(self, snapshot: Snapshot, now_s: float) -> list[Action]:
-        if self._snapshot is None or snapshot.of(_ROUTE) != self._snapshot.of(_ROUTE):
-            self._routes_moved_s = None
-        self._snapshot = snapshot
+    def on_snapshot(self, published: Published, now_s: float) -> list[Action]:
+        self._snapshot = published.snapshot
+        for resource_type, names in published.names.items():
+            if resource_type in self._subscriptions:
+                self._subscriptions[resource_type].changed(names)
         return self._advance(now_s)
 
     def on_tick(self, now_s: float) -> list[Action]:
@@ -71,6 +76,11 @@ class DeltaStream:
         """The version of a resource that the client acknowledged last."""
         subscription = self._subscriptions.get(resource_type)
         return subscription.confirmed.get(name) if subscription else None
+
+    def confirmed(self, resource_type: ResourceType) -> Mapping[str, str]:
+        """The versions of all resources that the client has acknowledged, by name."""
+        subscription = self._subscriptions.get(resource_type)
+        return subscription.confirmed if subscription else {}
 
     def unanswered(self, resource_type: ResourceType) -> bool:
         """Whether the client may hold something newer than it has acknowledged."""
@@ -116,8 +126,8 @@ class DeltaStream:
         resource_type = subscription.resource_type
         available = snapshot.of(resource_type)
         resources = subscription.due(available, now_s)
-        if resources and resource_type is _ROUTE and not self._clusters_ready(snapshot):
-            return None
+        if resource_type is _ROUTE:
+            resources = self._routable(resources, snapshot)
         removed = subscription.missing(available)
         if not resources:
             removed += self._removable(subscription, available, snapshot, now_s)
@@ -126,44 +136,69 @@ class DeltaStream:
         self._last_nonce += 1
         nonce = str(self._last_nonce)
         subscription.sent(nonce, resources, removed, now_s=now_s, created_s=snapshot.created_s)
+        if resource_type is _ROUTE:
+            self._needs |= {(r.name, r.version): r.needs for r in resources}
         if resource_type is _CLUSTER and _ENDPOINTS in self._subscriptions:
             names = frozenset(resource.name for resource in resources)
             self._subscriptions[_ENDPOINTS].owe(names)
         return Send(resource_type=resource_type, nonce=nonce, resources=resources, removed=removed)
 
-    def _clusters_ready(self, snapshot: Snapshot) -> bool:
-        """Whether the client has warmed the listener and every cluster that the routes point to."""
+    def _routable(self, routes: tuple[Resource, ...], snapshot: Snapshot) -> tuple[Resource, ...]:
+        """Those for which the client has warmed the listener and every cluster they point to."""
         clusters = self._subscriptions.get(_CLUSTER)
         listener = self._subscriptions.get(_LISTENER)
         if listener is not None and listener.in_flight:
-            return False
+            return ()
         if clusters is None:
-            return True
+            return routes
         available = snapshot.of(_CLUSTER)
-        return all(clusters.holds(available[name]) for name in snapshot.required)
+        return tuple(
+            route for route in routes if all(clusters.holds(available[c]) for c in route.needs)
+        )
 
     def _removable(
         self, subscription: Subscription, available: Resources, snapshot: Snapshot, now_s: float
     ) -> tuple[str, ...]:
         stale = subscription.stale(available)
         if subscription.resource_type is _CLUSTER:
-            return stale if self._routes_left(snapshot, now_s) else ()
+            return self._unrouted(stale, snapshot, now_s)
         if subscription.resource_type is _ENDPOINTS and _CLUSTER in self._subscriptions:
             clusters = self._subscriptions[_CLUSTER].confirmed
             return tuple(name for name in stale if name not in clusters)
         return stale
 
-    def _routes_left(self, snapshot: Snapshot, now_s: float) -> bool:
-        """Whether no route, and no request already routed, leads to an old cluster any more."""
+    def _unrouted(
+        self, stale: tuple[str, ...], snapshot: Snapshot, now_s: float
+    ) -> tuple[str, ...]:
+        """Those old clusters to which no route, and no request already routed, leads any more."""
+        if not stale:
+            self._unrouted_s = {}
+            return ()
         routes = self._subscriptions.get(_ROUTE)
         if routes is None:
-            return now_s - self._started_s > _FIRST_ROUTES_S
-        if not routes.settled(snapshot.of(_ROUTE)):
-            self._routes_moved_s = None
-            return False
-        if self._routes_moved_s is None:
-            self._routes_moved_s = now_s
-        return now_s - self._routes_moved_s >= ROUTED_REQUEST_S
+            return stale if now_s - self._started_s > _FIRST_ROUTES_S else ()
+        routed = self._routed(routes, snapshot)
+        left = () if routed is None else [name for name in stale if name not in routed]
+        self._unrouted_s = {name: self._unrouted_s.get(name, now_s) for name in left}
+        since = self._unrouted_s.items()
+        return tuple(name for name, since_s in since if now_s - since_s >= ROUTED_REQUEST_S)
+
+    def _routed(self, routes: Subscription, snapshot: Snapshot) -> set[str] | None:
+        """The clusters that the client's routes may lead to; None while that is not known."""
+        if routes.unanswered or not routes.confirmed:
+            return None
+        available = snapshot.of(_ROUTE)
+        found = set[str]()
+        for name, version in routes.confirmed.items():
+            current = available.get(name)
+            known = current.needs if current and current.version == version else None
+            needs = self._needs.get((name, version), known)
+            if needs is None:
+                return None
+            found |= needs
+        held = routes.confirmed.items()
+        self._needs = {key: self._needs[key] for key in held if key in self._needs}
+        return found
 
 
 def _rejection(subscription: Subscription, nonce: str, error: str, now_s: float) -> list[Action]:

@@ -16,8 +16,9 @@ WILDCARD = "*"
 FIRST_QUARANTINE_S = 5.0
 LONGEST_QUARANTINE_S = 300.0
 
-# Only for these types does a first request without names mean "everything" (xDS protocol, delta).
-_LEGACY_WILDCARD = frozenset({ResourceType.CLUSTER, ResourceType.LISTENER})
+# Only for these types does a first request without names mean "everything" (xDS protocol, delta;
+# Envoy asks so for scopes of routes, too).
+_LEGACY_WILDCARD = frozenset({ResourceType.CLUSTER, ResourceType.LISTENER, ResourceType.ROUTE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,9 @@ class Subscription:
     `confirmed` is what the client has acknowledged: name -> version. A rejected version is
     quarantined. After a rejected response with several resources each half is tried alone, so that
     one bad resource does not hold back the others.
+
+    `_open` has the names of what the client may not hold as it should. Only these are looked at:
+    looking at all would take longer with each model, at every change and for every client.
     """
 
     def __init__(self, resource_type: ResourceType) -> None:
@@ -58,6 +62,8 @@ class Subscription:
         self._late: InFlight | None = None
         self._owed: set[str] = set()  # names that must be sent even if they seem current
         self._suspects: deque[tuple[str, ...]] = deque()
+        self._open: set[str] = set()
+        self._all_open = False
         self._seen_request = False
         self._unanswered = False
 
@@ -69,11 +75,13 @@ class Subscription:
             self.wildcard = no_names and self.resource_type in _LEGACY_WILDCARD
             self.confirmed.update(request.initial_versions)
             self._unanswered = self.wildcard and not request.initial_versions
+            self._all_open = True
         for name in request.subscribe:
             if name == WILDCARD:
-                self.wildcard = True
+                self.wildcard = self._all_open = True
                 continue
             self.names.add(name)
+            self._open.add(name)
             if name not in request.initial_versions:
                 self._owed.add(name)
         for name in request.unsubscribe:
@@ -93,17 +101,45 @@ class Subscription:
         """Mark names to be sent again although the client holds them, if it subscribed to them by
         name."""
         self._owed |= names & self.names
+        self._open |= names & self.names
+
+    def changed(self, names: frozenset[str]) -> None:
+        """Resources that came, went or have another version."""
+        self._open |= names
 
     def due(self, available: Resources, now_s: float) -> tuple[Resource, ...]:
         """Resources to send next, by name; after a rejection, one batch of suspects."""
+        self._close(available)
         while self._suspects:
             batch = [available[name] for name in self._suspects[0] if name in available]
             needed = tuple(resource for resource in batch if self._needs(resource, now_s))
             if needed:
                 return needed
             self._suspects.popleft()
-        wanted = available if self.wildcard else sorted(self.names & available.keys())
-        return tuple(available[name] for name in wanted if self._needs(available[name], now_s))
+        return tuple(
+            available[name]
+            for name in sorted(self._open)
+            if self._wants(name) and name in available and self._needs(available[name], now_s)
+        )
+
+    def _close(self, available: Resources) -> None:
+        """Leaves open what the client does not hold as it should."""
+        if self._all_open:
+            self._all_open = False
+            self._open |= self.confirmed.keys() | (
+                available.keys() if self.wildcard else self.names
+            )
+        self._open = {name for name in self._open if not self._is_settled(name, available)}
+
+    def _is_settled(self, name: str, available: Resources) -> bool:
+        if name not in available:
+            return name not in self.confirmed
+        if not self._wants(name):
+            return True
+        return self.confirmed.get(name) == available[name].version and name not in self._owed
+
+    def _wants(self, name: str) -> bool:
+        return self.wildcard or name in self.names
 
     def missing(self, available: Resources) -> tuple[str, ...]:
         """Subscribed names that do not exist and that the client does not hold; it must be told
@@ -112,7 +148,8 @@ class Subscription:
 
     def stale(self, available: Resources) -> tuple[str, ...]:
         """Names that the client holds but should not any more."""
-        return tuple(sorted(self.confirmed.keys() - available.keys()))
+        self._close(available)
+        return tuple(sorted((self._open & self.confirmed.keys()) - available.keys()))
 
     @property
     def unanswered(self) -> bool:
@@ -124,12 +161,6 @@ class Subscription:
         """The client subscribed to everything, holds nothing, and has not had an answer yet, not
         even an empty one. Envoy waits up to 15 s for one at start."""
         return self._unanswered
-
-    def settled(self, available: Resources) -> bool:
-        """Whether the client holds exactly what is available to it."""
-        wanted = available.keys() if self.wildcard else self.names & available.keys()
-        current = all(self.confirmed.get(name) == available[name].version for name in wanted)
-        return current and self.in_flight is None and not self.stale(available)
 
     def holds(self, resource: Resource) -> bool:
         """Whether the client has this version, or an older one because it rejected this one."""
@@ -167,6 +198,7 @@ class Subscription:
                 del self.quarantined[name]
         for name in answered.removed:
             self.confirmed.pop(name, None)
+        self._open |= answered.versions.keys() | set(answered.removed)
         return answered
 
     def reject(self, nonce: str, now_s: float) -> InFlight | None:

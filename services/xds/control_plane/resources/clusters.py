@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..routing import GRPC, HTTP, Backend, Protocol, Route
+from .load_balancing import load_balancing_policy
 from .other_hosts import KEEPALIVE, on_other_hosts
 
 _TYPE = "type.googleapis.com/envoy.extensions"
 
 
-def clusters(routes: tuple[Route, ...]) -> dict[str, dict[str, Any]]:
+def clusters(routes: Iterable[Route]) -> dict[str, dict[str, Any]]:
     """Envoy clusters by name, for every backend of every route."""
     return {
         backend.cluster(protocol): _cluster(route, backend, protocol)
@@ -26,15 +27,17 @@ def _cluster(route: Route, backend: Backend, protocol: Protocol) -> dict[str, An
     name = backend.cluster(protocol)
     if backend.server_name is None:
         options = {HTTP: _http1(), GRPC: _http2({"interval": "20s", "timeout": "5s"})}
-        return _anywhere(name, route, options[protocol])
+        return _anywhere(name, route, protocol, options[protocol])
     options = {HTTP: _http2_if_spoken(), GRPC: _http2(KEEPALIVE)}
     return {
-        **_anywhere(name, route, options[protocol]),
+        **_anywhere(name, route, protocol, options[protocol]),
         **on_other_hosts(protocol, backend.server_name),
     }
 
 
-def _anywhere(name: str, route: Route, protocol_options: dict[str, Any]) -> dict[str, Any]:
+def _anywhere(
+    name: str, route: Route, protocol: Protocol, protocol_options: dict[str, Any]
+) -> dict[str, Any]:
     return {
         "name": name,
         "type": "EDS",
@@ -49,7 +52,7 @@ def _anywhere(name: str, route: Route, protocol_options: dict[str, Any]) -> dict
             # By default a new replica's first health check counts up to a second later.
             "update_merge_window": "0s",
         },
-        "load_balancing_policy": _least_request(),
+        "load_balancing_policy": load_balancing_policy(route.routing, protocol),
         "circuit_breakers": {"thresholds": [_threshold(route)]},
         "outlier_detection": _outlier_detection(),
         "typed_extension_protocol_options": {
@@ -66,7 +69,9 @@ def _threshold(route: Route) -> dict[str, Any]:
         "max_connections": 1_000_000,
         "max_requests": limit,
         "max_pending_requests": limit,
-        "retry_budget": {"budget_percent": {"value": 20.0}, "min_retry_concurrency": 3},
+        # A share of the requests that are active shrinks as they end, so that those of a replica
+        # that has died would use it up. The number of retries of each request bounds them.
+        "retry_budget": {"budget_percent": {"value": 100.0}, "min_retry_concurrency": limit},
         "track_remaining": True,
     }
 
@@ -86,15 +91,6 @@ def _outlier_detection() -> dict[str, Any]:
         "successful_active_health_check_uneject_host": False,
         "max_ejection_percent": 50,
     }
-
-
-def _least_request() -> dict[str, Any]:
-    config = {
-        "@type": f"{_TYPE}.load_balancing_policies.least_request.v3.LeastRequest",
-        "choice_count": 2,
-    }
-    name = "envoy.load_balancing_policies.least_request"
-    return {"policies": [{"typed_extension_config": {"name": name, "typed_config": config}}]}
 
 
 def _http1() -> dict[str, Any]:

@@ -2,50 +2,39 @@
 if there is a certificate for clients.
 
 The filters extract the model's name from each protocol (a JSON body, the first message of a gRPC
-stream) into one header for the routes. Nothing here depends on the routing table, so a new model
-never drains a running listener.
+stream) into one header, which chooses the scope of routes. Nothing here depends on the routing
+table, so a new model never drains a running listener.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from . import access_log, local_replies
+from .load_balancing import KEY_HEADER
 from .public_tls import for_clients
-from .routes import MODEL_HEADER, ROUTE_CONFIG, STREAM_HEADER
+from .routes import LUA, MODEL_HEADER, NO_MODEL, STREAM_HEADER, UNKNOWN_HEADER
 from .triton import descriptor_set_base64, model_name_fields
 
 LISTENER = "gateway"
 HEALTH_PATH = "/healthz"
 
-_FILTERS = "type.googleapis.com/envoy.extensions.filters"
-_JSON_NAMESPACE = "slipway"
+_TYPE = "type.googleapis.com/envoy.extensions"
+_FILTERS = f"{_TYPE}.filters"
 _GRPC_NAMESPACE = "envoy.filters.http.grpc_field_extraction"
 _Json = dict[str, Any]
 
-# One header for the model's name, from either filter, and one for streaming; headers sent by the
-# client are removed.
-_HEADERS_LUA = f"""\
-function envoy_on_request(handle)
-  handle:headers():remove("{MODEL_HEADER}")
-  handle:headers():remove("{STREAM_HEADER}")
-  local metadata = handle:streamInfo():dynamicMetadata()
-  local json = metadata:get("{_JSON_NAMESPACE}")
-  local grpc = metadata:get("{_GRPC_NAMESPACE}")
-  local name = json and json["model"]
-  if grpc then
-    for _, values in pairs(grpc) do name = values[1] end
-  end
-  if json and json["stream"] == true then
-    handle:headers():add("{STREAM_HEADER}", "true")
-  end
-  if name and name ~= "" then
-    handle:headers():add("{MODEL_HEADER}", name)
-    handle:clearRouteCache()
-  end
-end
-"""
+_LUA_FILE = Path(__file__).with_name("request.lua")
+_LUA_CONSTANTS = {
+    "MODEL_HEADER": MODEL_HEADER,
+    "STREAM_HEADER": STREAM_HEADER,
+    "KEY_HEADER": KEY_HEADER,
+    "UNKNOWN_HEADER": UNKNOWN_HEADER,
+    "NO_MODEL": NO_MODEL,
+    "GRPC_METADATA": _GRPC_NAMESPACE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +92,38 @@ def _connection_manager() -> _Json:
         "@type": f"{_FILTERS}.network.http_connection_manager.v3.HttpConnectionManager",
         "stat_prefix": LISTENER,
         "codec_type": "AUTO",
-        "rds": {
-            "route_config_name": ROUTE_CONFIG,
-            "config_source": {"ads": {}, "resource_api_version": "V3"},
-        },
+        "scoped_routes": _scoped_by_model(),
+        "early_header_mutation_extensions": [_own_headers()],
         "http_filters": _http_filters(),
         "access_log": access_log.stdout_json(),
         "local_reply_config": local_replies.local_reply_config(),
         **_edge_hardening(),
+    }
+
+
+def _scoped_by_model() -> _Json:
+    over_ads = {"ads": {}, "resource_api_version": "V3"}
+    model = {"header_value_extractor": {"name": MODEL_HEADER, "index": 0}}
+    return {
+        "name": LISTENER,
+        "scope_key_builder": {"fragments": [model]},
+        "rds_config_source": over_ads,
+        "scoped_rds": {"scoped_rds_config_source": over_ads},
+    }
+
+
+def _own_headers() -> _Json:
+    """Before the first choice of a route: without a scope Envoy would neither apply the limit of
+    bodies nor know an answer. What a client sends under these names is dropped."""
+    none = {"header": {"key": MODEL_HEADER, "value": NO_MODEL}}
+    first = {"append": {**none, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}}
+    others = [{"remove": name} for name in (STREAM_HEADER, KEY_HEADER, UNKNOWN_HEADER)]
+    return {
+        "name": "envoy.http.early_header_mutation.header_mutation",
+        "typed_config": {
+            "@type": f"{_TYPE}.http.early_header_mutation.header_mutation.v3.HeaderMutation",
+            "mutations": [first, *others],
+        },
     }
 
 
@@ -143,16 +156,15 @@ def _edge_hardening() -> _Json:
 def _http_filters() -> list[_Json]:
     return [
         _filter("health_check", "http.health_check.v3.HealthCheck", _health_check()),
-        _filter("json_to_metadata", "http.json_to_metadata.v3.JsonToMetadata", _in_json()),
         _filter(
             "grpc_field_extraction",
             "http.grpc_field_extraction.v3.GrpcFieldExtractionConfig",
             _model_in_first_message(),
         ),
         _filter(
-            "lua",
+            LUA.rpartition(".")[2],
             "http.lua.v3.Lua",
-            {"default_source_code": {"inline_string": _HEADERS_LUA}},
+            {"default_source_code": {"inline_string": request_lua()}},
         ),
         _filter("router", "http.router.v3.Router", {}),
     ]
@@ -169,15 +181,12 @@ def _health_check() -> _Json:
     return {"pass_through_mode": False, "headers": [path]}
 
 
-def _in_json() -> _Json:
-    """Extracts `model` and `stream` from a JSON body, at any position in the document."""
-    rules = [_member("model", "STRING"), _member("stream", "PROTOBUF_VALUE")]
-    return {"request_rules": {"rules": rules, "allow_content_types": ["application/json"]}}
-
-
-def _member(key: str, value_type: str) -> _Json:
-    found = {"metadata_namespace": _JSON_NAMESPACE, "key": key, "type": value_type}
-    return {"selectors": [{"key": key}], "on_present": found}
+def request_lua() -> str:
+    """The program of the Lua filter."""
+    text = _LUA_FILE.read_text(encoding="utf-8")
+    for name, value in _LUA_CONSTANTS.items():
+        text = text.replace(f"@{name}@", value)
+    return text
 
 
 def _model_in_first_message() -> _Json:

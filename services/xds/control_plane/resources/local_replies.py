@@ -7,13 +7,14 @@ from typing import Any
 from .replies import (
     BODY_TOO_LARGE,
     MODEL_MISSING,
+    MODEL_NAMELESS,
     NO_HEALTHY_REPLICA,
     OVERLOADED,
     REPLICA_LOST,
     RETRY_AFTER_S,
     error,
 )
-from .routes import MODEL_HEADER
+from .routes import MODEL_HEADER, NO_MODEL
 
 _Json = dict[str, Any]
 
@@ -30,9 +31,10 @@ def local_reply_config() -> _Json:
         "mappers": [
             _grpc(_lost(), REPLICA_LOST, status=500),  # UNKNOWN: clients ask again on UNAVAILABLE
             _grpc(_overflow(), OVERLOADED),
+            _grpc(_all(_flags("NC"), _unnamed()), MODEL_NAMELESS, status=400),
             _grpc(_no_replica(), NO_HEALTHY_REPLICA),
             _http(_lost(), 503, lost),
-            _http(_all(_flags("NC"), _header(MODEL_HEADER, absent=True)), 400, missing),
+            _http(_all(_flags("NC"), _unnamed()), 400, missing),
             _http(_status(413), 413, too_large),
             _retry_later(_http(_overflow(), 429, overloaded)),
             _retry_later(_http(_no_replica(), 503, unavailable)),
@@ -93,5 +95,7 @@ def _status(code: int) -> _Json:
     return {"status_code_filter": {"comparison": equal}}
 
 
-def _header(name: str, *, absent: bool) -> _Json:
-    return {"header_filter": {"header": {"name": name, "present_match": not absent}}}
+def _unnamed() -> _Json:
+    """The request names no model, so the header still has its first value."""
+    header = {"name": MODEL_HEADER, "string_match": {"exact": NO_MODEL}}
+    return {"header_filter": {"header": header}}

@@ -16,6 +16,7 @@ REPLICA_LOST = (
 )
 OVERLOADED = "every replica of this model is at its request limit, try again shortly"
 MODEL_MISSING = "the request body must be JSON with a 'model' of type string"
+MODEL_NAMELESS = "the request's first message must name a model"
 BODY_TOO_LARGE = "the request body is larger than this gateway accepts"
 INFERENCE_METHODS_ONLY = "the gateway serves Triton's inference methods only"
 NO_SUCH_PATH = "unknown path: this gateway serves the OpenAI API under /v1/ and Triton's gRPC API"

@@ -1,4 +1,9 @@
-"""The route configuration: model name (header set by the listener's filters) -> backends."""
+"""Routes, one resource for each name of a model: the model's name (a header that the listener's
+filters set) chooses a scope, which has all that can be answered for that model.
+
+A bad scope holds back no other, and finding one takes no longer with more of them. Requests whose
+model is not known yet, or does not exist, are in a scope of their own, and so is the model list.
+"""
 
 from __future__ import annotations
 
@@ -7,90 +12,158 @@ from typing import Any
 
 from ..routing import GRPC, HTTP, PROTOCOLS, Protocol, Route
 from . import replies
+from .load_balancing import hash_policy
 
-ROUTE_CONFIG = "slipway"
 MODEL_HEADER = "x-slipway-model"
+NO_MODEL = "-"  # the header's value until the model is known; no model has this name
+UNKNOWN_HEADER = "x-slipway-unknown"  # set when no model has the name that a request gives
 STREAM_HEADER = "x-slipway-stream"  # set when a JSON body asks for a stream
 # Set by the proxy beside a replica that does not listen (components/serving/tls_proxy.py).
 UNREACHABLE_HEADER = "x-slipway-replica-unreachable"
 MAX_REQUEST_BODY_BYTES = 8 * 1024 * 1024
+LUA = "envoy.filters.http.lua"  # whose metadata tells the listener's filter that a model exists
 
 # All of Triton's inference methods start with Model; its control methods (repository, shared
 # memory, trace, log settings) do not, and so are not routed.
 TRITON_MODEL_METHODS = "/inference.GRPCInferenceService/Model"
 
+# Other replicas that a request is tried on; the last one is used even if it was tried before.
+RETRIES = 3
+
 _GRPC_NOT_FOUND = "5"
-_NOT_OVER_HTTP = {"kind": "invalid_request_error", "code": "protocol_not_served", "param": "model"}
+_CLIENT_ERROR = "invalid_request_error"
 _Json = dict[str, Any]
 
 
-def route_config(routes: tuple[Route, ...]) -> _Json:
-    """The only RouteConfiguration: routes to models first, then responses that explain why nothing
-    matched."""
-    owners = names(routes)
-    speakers = {protocol: _speakers(owners, protocol) for protocol in PROTOCOLS}
+def scope_of(name: str, route: Route) -> _Json:
+    """The scope of a model's name or alias. What it speaks is routed; the rest says why not."""
     entries = [
-        _direct(_get("/v1/models"), 200, replies.text(replies.model_list(speakers[HTTP]))),
-        *(
-            _direct(_get(f"/v1/models/{name}"), 200, replies.text(replies.model_object(name)))
-            for name in speakers[HTTP]
-        ),
-        *(_forward(name, route, GRPC) for name, route in speakers[GRPC].items()),
-        *(_streamed(name, route) for name, route in speakers[HTTP].items()),
-        *(_forward(name, route, HTTP) for name, route in speakers[HTTP].items()),
-        *_wrong_protocols(owners),
-        *_refusals(speakers),
+        *_of_triton(name, route),
+        *_of_openai(name, route),
+        _direct({"prefix": "/"}, 404, _no_such_path()),
     ]
-    return {
-        "name": ROUTE_CONFIG,
-        "max_direct_response_body_size_bytes": 4 * 1024 * 1024,
-        "virtual_hosts": [
-            {
-                "name": "gateway",
-                "domains": ["*"],
-                "routes": entries,
-                "retry_policy": _retry_policy(),
-                "response_headers_to_remove": [UNREACHABLE_HEADER],
-                "request_body_buffer_limit": MAX_REQUEST_BODY_BYTES,
-            }
-        ],
-    }
+    metadata = {"filter_metadata": {LUA: {"model": route.model, **_for_lua(route)}}}
+    return _scope(name, [{**entry, "metadata": metadata} for entry in entries])
 
 
-def names(routes: tuple[Route, ...]) -> dict[str, Route]:
+def default_scope(names: Mapping[str, Route]) -> _Json:
+    """The scope of requests without a known model; `names` are all that exist."""
+    unknown = {"name": UNKNOWN_HEADER, "present_match": True}
+    missing = {protocol: _unknown_model(names, protocol) for protocol in PROTOCOLS}
+    not_found = replies.error(
+        missing[HTTP], kind=_CLIENT_ERROR, code="model_not_found", param="model"
+    )
+    listed = replies.text(replies.model_list(_speaking(names, HTTP)))
+    post = _method("POST")
+    entries = [
+        _direct(_get("/v1/models"), 200, listed),
+        _grpc_not_found(
+            {"prefix": TRITON_MODEL_METHODS, "grpc": {}, "headers": [unknown]}, missing[GRPC]
+        ),
+        _unnamed({"prefix": TRITON_MODEL_METHODS, "grpc": {}}),
+        _grpc_unimplemented({"prefix": "/", "grpc": {}}, replies.INFERENCE_METHODS_ONLY),
+        _direct({"prefix": "/v1/", "headers": [unknown]}, 404, replies.text(not_found)),
+        _unnamed({"prefix": "/v1/", "headers": [post]}),
+        _direct({"prefix": "/v1/models/"}, 404, replies.text(not_found)),
+        _direct({"prefix": "/"}, 404, _no_such_path()),
+    ]
+    return _scope(NO_MODEL, entries)
+
+
+def names_of(routes: Iterable[Route]) -> dict[str, Route]:
     """Model by name. A model's own name takes precedence over an alias, then the first model
     wins."""
+    known = tuple(routes)
     owners: dict[str, Route] = {}
-    for route in routes:
+    for route in known:
         owners.setdefault(route.model, route)
-    for route in routes:
+    for route in known:
         for alias in route.aliases:
             owners.setdefault(alias, route)
     return dict(sorted(owners.items()))
 
 
-def _speakers(owners: Mapping[str, Route], protocol: Protocol) -> dict[str, Route]:
-    return {name: route for name, route in owners.items() if protocol in route.protocols}
+def _scope(name: str, entries: list[_Json]) -> _Json:
+    return {
+        "name": name,
+        "key": {"fragments": [{"string_key": name}]},
+        "route_configuration": {
+            "name": name,
+            "max_direct_response_body_size_bytes": 4 * 1024 * 1024,
+            "virtual_hosts": [
+                {
+                    "name": "gateway",
+                    "domains": ["*"],
+                    "routes": entries,
+                    "retry_policy": _retry_policy(),
+                    "response_headers_to_remove": [UNREACHABLE_HEADER],
+                    "request_body_buffer_limit": MAX_REQUEST_BODY_BYTES,
+                }
+            ],
+        },
+    }
 
 
-def _streamed(name: str, route: Route) -> _Json:
+def _for_lua(route: Route) -> _Json:
+    """What resources/request.lua needs to find a request's key."""
+    routing = route.routing
+    if routing.policy != "affinity":
+        return {"key": "session"}  # and no header: no key
+    header = {"session_header": routing.session_header} if routing.session_header else {}
+    return {"key": routing.key, **header}
+
+
+def _of_triton(name: str, route: Route) -> list[_Json]:
+    methods: _Json = {"prefix": TRITON_MODEL_METHODS, "grpc": {}}
+    if GRPC not in route.protocols:
+        return [
+            _grpc_unimplemented(methods, replies.only_http(name)),
+            _grpc_unimplemented({"prefix": "/", "grpc": {}}, replies.INFERENCE_METHODS_ONLY),
+        ]
+    return [
+        _forward(route, GRPC, methods),
+        _grpc_unimplemented({"prefix": "/", "grpc": {}}, replies.INFERENCE_METHODS_ONLY),
+    ]
+
+
+def _of_openai(name: str, route: Route) -> list[_Json]:
+    posted: _Json = {"prefix": "/v1/", "headers": [_method("POST")]}
+    if HTTP not in route.protocols:
+        body = replies.text(
+            replies.error(
+                replies.only_grpc(name),
+                kind=_CLIENT_ERROR,
+                code="protocol_not_served",
+                param="model",
+            )
+        )
+        return [_direct(_get(f"/v1/models/{name}"), 404, body), _direct(posted, 404, body)]
+    return [
+        _streamed(route, posted),
+        _forward(route, HTTP, posted),
+        _direct(_get(f"/v1/models/{name}"), 200, replies.text(replies.model_object(name))),
+    ]
+
+
+def _streamed(route: Route, match: _Json) -> _Json:
     """For streamed answers: the gap between two tokens is limited, so that a stuck stream ends."""
-    entry = _forward(name, route, HTTP)
-    entry["match"]["headers"].append({"name": STREAM_HEADER, "present_match": True})
+    streams = {"name": STREAM_HEADER, "present_match": True}
+    entry = _forward(route, HTTP, {**match, "headers": [*match["headers"], streams]})
     entry["route"]["idle_timeout"] = f"{route.stream_idle_timeout_s}s"
     return entry
 
 
-def _forward(name: str, route: Route, protocol: Protocol) -> _Json:
+def _forward(route: Route, protocol: Protocol, match: _Json) -> _Json:
     """For whole answers, which arrive after a generation of any length; nothing is sent until
     then."""
-    match = _of_model(name, protocol)
     max_duration = f"{route.max_stream_duration_s}s"
+    hashed = hash_policy(route.routing, protocol)
     return {
         "name": f"{route.model}/{protocol}",
         "match": match,
         "route": {
             **_destination(route, protocol),
+            **({"hash_policy": hashed} if hashed else {}),
             "timeout": "0s",
             "idle_timeout": max_duration,
             "max_stream_duration": {
@@ -101,14 +174,8 @@ def _forward(name: str, route: Route, protocol: Protocol) -> _Json:
     }
 
 
-def _of_model(name: str, protocol: Protocol) -> _Json:
-    """Matches inference requests for a model over one protocol."""
-    if protocol == GRPC:
-        return {"prefix": TRITON_MODEL_METHODS, "grpc": {}, "headers": [_model_is(name)]}
-    return {"prefix": "/v1/", "headers": [_model_is(name), _method("POST")]}
-
-
 def _destination(route: Route, protocol: Protocol) -> _Json:
+    """With keys, a key stays with its backend, too."""
     weighted = [
         {"name": backend.cluster(protocol), "weight": backend.weight}
         for backend in sorted(route.backends, key=lambda backend: backend.service)
@@ -116,51 +183,31 @@ def _destination(route: Route, protocol: Protocol) -> _Json:
     ]
     if len(weighted) == 1:
         return {"cluster": weighted[0]["name"]}
-    return {"weighted_clusters": {"clusters": weighted}}
+    keyed = {"use_hash_policy": True} if route.routing.has_key(protocol) else {}
+    return {"weighted_clusters": {"clusters": weighted, **keyed}}
 
 
-def _wrong_protocols(owners: Mapping[str, Route]) -> list[_Json]:
-    """Answers for a model that exists, but not over the protocol of the request."""
-    entries = []
-    for name, route in owners.items():
-        if HTTP not in route.protocols:
-            body = replies.text(replies.error(replies.only_grpc(name), **_NOT_OVER_HTTP))
-            entries.append(_direct(_get(f"/v1/models/{name}"), 404, body))
-            entries.append(_direct(_of_model(name, HTTP), 404, body))
-        if GRPC not in route.protocols:
-            entries.append(_grpc_unimplemented(_of_model(name, GRPC), replies.only_http(name)))
-    return entries
+def _speaking(names: Mapping[str, Route], protocol: Protocol) -> list[str]:
+    return [name for name, route in names.items() if protocol in route.protocols]
 
 
-def _refusals(speakers: Mapping[Protocol, Iterable[str]]) -> list[_Json]:
-    """Responses to requests that match no model, most specific first."""
-    client = "invalid_request_error"
-    not_found = replies.error(
-        replies.unknown_model(speakers[HTTP]), kind=client, code="model_not_found", param="model"
-    )
-    elsewhere = replies.error(replies.NO_SUCH_PATH, kind=client, code="unknown_path")
-    named = {"name": MODEL_HEADER, "present_match": True}
-    post = _method("POST")
-    return [
-        _grpc_not_found(
-            {"prefix": TRITON_MODEL_METHODS, "grpc": {}, "headers": [named]},
-            replies.unknown_model(speakers[GRPC]),
-        ),
-        _grpc_unimplemented({"prefix": "/", "grpc": {}}, replies.INFERENCE_METHODS_ONLY),
-        _direct({"prefix": "/v1/", "headers": [post, named]}, 404, replies.text(not_found)),
-        _unnamed({"prefix": "/v1/", "headers": [post]}),
-        _direct({"prefix": "/v1/models/"}, 404, replies.text(not_found)),
-        _direct({"prefix": "/"}, 404, replies.text(elsewhere)),
-    ]
+def _unknown_model(names: Mapping[str, Route], protocol: Protocol) -> str:
+    return replies.unknown_model(_speaking(names, protocol))
 
 
 def _unnamed(match: _Json) -> _Json:
     """The route of a request until its model is known, or if it names none.
 
     It is a route and not a direct response, because Envoy applies the body limit to routes only.
-    Without the header no cluster is found, which resources/local_replies.py turns into a 400.
+    There is no such cluster, which resources/local_replies.py turns into an error.
     """
     return {"name": "unnamed", "match": match, "route": {"cluster_header": MODEL_HEADER}}
+
+
+def _no_such_path() -> str:
+    return replies.text(
+        replies.error(replies.NO_SUCH_PATH, kind=_CLIENT_ERROR, code="unknown_path")
+    )
 
 
 def _direct(match: _Json, status: int, body: str) -> _Json:
@@ -195,7 +242,7 @@ def _retry_policy() -> _Json:
             "connect-failure,refused-stream,reset-before-request,unavailable,retriable-headers"
         ),
         "retriable_headers": [{"name": UNREACHABLE_HEADER, "present_match": True}],
-        "num_retries": 2,
+        "num_retries": RETRIES,
         "retry_host_predicate": [
             {"name": name, "typed_config": {"@type": f"{type_url}.PreviousHostsPredicate"}}
         ],
@@ -212,10 +259,6 @@ def _get(path: str) -> _Json:
 
 def _method(method: str) -> _Json:
     return {"name": ":method", "string_match": {"exact": method}}
-
-
-def _model_is(name: str) -> _Json:
-    return {"name": MODEL_HEADER, "string_match": {"exact": name}}
 
 
 def _header(name: str, value: str) -> _Json:

@@ -1,23 +1,35 @@
-"""The runtime layer: request limits of each cluster, from its number of healthy replicas.
+"""The runtime layers: request limits of each cluster, from its number of healthy replicas.
 
 A limit in the cluster itself would need a new, newly warmed cluster for every added or removed
-replica. A runtime value changes by itself.
+replica. A runtime value changes by itself. The limits are spread over a fixed number of layers, so
+that a change sends one of them and not all limits.
 """
 
 from __future__ import annotations
 
-from ..routing import RoutingTable
+import zlib
+from collections.abc import Iterable, Mapping
 
-LAYER = "slipway"
+from ..routing import Endpoint, Route
+
+# Envoy's bootstrap lists them: components/gateway/envoy_bootstrap.py.
+LAYERS = tuple(f"slipway-{number:02}" for number in range(32))
 
 
-def runtime_layer(table: RoutingTable) -> dict[str, object]:
-    """The Runtime resource: limit per replica x healthy replicas (at least one), per cluster."""
-    layer: dict[str, int] = {}
-    for route in table.routes:
+def layer_of(model: str) -> str:
+    """The layer with the limits of a model's clusters."""
+    return LAYERS[zlib.crc32(model.encode()) % len(LAYERS)]
+
+
+def limits(
+    routes: Iterable[Route], endpoints: Mapping[str, tuple[Endpoint, ...]]
+) -> dict[str, int]:
+    """The values of a layer: limit per replica x healthy replicas (at least one), per cluster."""
+    values: dict[str, int] = {}
+    for route in routes:
         for cluster in route.clusters():
-            healthy = sum(endpoint.healthy for endpoint in table.endpoints.get(cluster, ()))
+            healthy = sum(endpoint.healthy for endpoint in endpoints.get(cluster, ()))
             limit = route.max_concurrent_requests_per_replica * max(1, healthy)
             for resource in ("max_requests", "max_pending_requests"):
-                layer[f"circuit_breakers.{cluster}.default.{resource}"] = limit
-    return {"name": LAYER, "layer": layer}
+                values[f"circuit_breakers.{cluster}.default.{resource}"] = limit
+    return values

@@ -18,6 +18,10 @@ class Catalog:
         self._wanted: dict[str, Route] | None = None
         self._served: dict[str, Route] = {}
         self._endpoints: dict[str, tuple[Endpoint, ...]] = {}
+        # What follows from wanted and served routes: endpoints change far more often than these.
+        self._watched: frozenset[str] = frozenset()
+        self._routes: tuple[Route, ...] = ()
+        self._clusters: tuple[str, ...] = ()
         self.problems: dict[str, str] = {}
 
     def put_routes(self, routes: Iterable[Route], problems: Mapping[str, str]) -> None:
@@ -33,8 +37,10 @@ class Catalog:
             # The previous job was deregistered before its successor's endpoints were known. Its
             # replicas still answer while they drain, and the model has no others until then.
             return
+        fresh = cluster not in self._endpoints
         self._endpoints[cluster] = endpoints
-        self._settle()
+        if fresh:
+            self._settle()
 
     def endpoints(self, cluster: str) -> tuple[Endpoint, ...]:
         """A cluster's last known endpoints; empty if there are none yet."""
@@ -42,8 +48,7 @@ class Catalog:
 
     def clusters(self) -> frozenset[str]:
         """Clusters whose endpoints must be watched: those of wanted and of served routes."""
-        routes = [*(self._wanted or {}).values(), *self._served.values()]
-        return frozenset(cluster for route in routes for cluster in route.clusters())
+        return self._watched
 
     def forget(self, clusters: Iterable[str]) -> None:
         for cluster in clusters:
@@ -56,23 +61,23 @@ class Catalog:
             return None
         if not self._served and not all(map(self._known, self._wanted.values())):
             return None
-        routes = tuple(route for _, route in sorted(self._served.items()))
-        names = {cluster for route in routes for cluster in route.clusters()}
-        return RoutingTable(routes, {name: self._endpoints[name] for name in sorted(names)})
+        return RoutingTable(self._routes, {name: self._endpoints[name] for name in self._clusters})
 
     def _leaving(self) -> frozenset[str]:
         """Clusters that are served only until their successors' endpoints are known."""
         wanted = {c for route in (self._wanted or {}).values() for c in route.clusters()}
-        served = {c for route in self._served.values() for c in route.clusters()}
-        return frozenset(served - wanted)
+        return frozenset(set(self._clusters) - wanted)
 
     def _settle(self) -> None:
         wanted = self._wanted or {}
-        if not self._served and not all(map(self._known, wanted.values())):
-            return
-        current = {model: route for model, route in self._served.items() if model in wanted}
-        fresh = {model: route for model, route in wanted.items() if self._known(route)}
-        self._served = {**current, **fresh}
+        if self._served or all(map(self._known, wanted.values())):
+            current = {model: route for model, route in self._served.items() if model in wanted}
+            fresh = {model: route for model, route in wanted.items() if self._known(route)}
+            self._served = {**current, **fresh}
+        self._routes = tuple(route for _, route in sorted(self._served.items()))
+        served = {cluster for route in self._routes for cluster in route.clusters()}
+        self._clusters = tuple(sorted(served))
+        self._watched = frozenset(served.union(*(r.clusters() for r in wanted.values())))
 
     def _known(self, route: Route) -> bool:
         return all(cluster in self._endpoints for cluster in route.clusters())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import aiohttp
 
+from ..routing import Endpoint, Route
 from ..together import Together
 from .blocking_query import BlockingQuery
 from .catalog import Catalog
@@ -30,12 +31,15 @@ class ConsulSource:
         catalog: Catalog,
         reachability: Reachability,
         on_change: Callable[[], None],
+        on_departure: Callable[[], None],
     ) -> None:
         self._session = session
         self._catalog = catalog
         self._reachability = reachability
         self._on_change = on_change
+        self._on_departure = on_departure
         self._watches: dict[str, asyncio.Task[None]] = {}
+        self._read: dict[str, tuple[int, Route]] = {}  # key -> index of its last change, and value
 
     async def run(self) -> None:
         tasks = Together()
@@ -49,20 +53,25 @@ class ConsulSource:
                 log.error("%s: consul lost its state; keeping the last one", ROUTES_PREFIX)
                 continue
             self._put_routes(answer.document or [])
-            self._changed(tasks)
+            self._watch_clusters(tasks)
+            self._on_change()
 
     def _put_routes(self, entries: list[dict[str, Any]]) -> None:
-        routes, problems = [], {}
+        read, problems = {}, {}
         for entry in entries:
-            model = str(entry["Key"]).removeprefix(ROUTES_PREFIX)
+            key, index = str(entry["Key"]), int(entry["ModifyIndex"])
+            model = key.removeprefix(ROUTES_PREFIX)
             if not model:
                 continue  # the folder itself, which Consul's UI creates
+            known = self._read.get(key)
             try:
-                routes.append(route_from_kv(entry))
+                # One changed document comes with all the others.
+                read[key] = known if known and known[0] == index else (index, route_from_kv(entry))
             except BadRouteError as error:
                 problems[model] = str(error)
                 log.error("route refused, keeping the model's last good one: %s", error)
-        self._catalog.put_routes(routes, problems)
+        self._read = read
+        self._catalog.put_routes([route for _, route in read.values()], problems)
 
     async def _watch(self, cluster: str, tasks: Together) -> None:
         query = self._query(_health_path(cluster), {})
@@ -73,10 +82,14 @@ class ConsulSource:
             before = self._catalog.endpoints(cluster)
             endpoints = endpoints_from_health(answer.document or [], before=before)
             self._catalog.put_endpoints(cluster, endpoints)
-            self._changed(tasks)
+            self._watch_clusters(tasks)
+            if _places(before) - _places(endpoints):
+                self._on_departure()
+            else:
+                self._on_change()
 
-    def _changed(self, tasks: Together) -> None:
-        """Watch exactly the catalog's clusters, then report the change."""
+    def _watch_clusters(self, tasks: Together) -> None:
+        """Watch exactly the catalog's clusters."""
         wanted = self._catalog.clusters()
         for cluster in sorted(wanted - self._watches.keys()):
             self._watches[cluster] = tasks.start(self._watch(cluster, tasks), name=cluster)
@@ -85,10 +98,13 @@ class ConsulSource:
             self._watches.pop(cluster).cancel()
             self._reachability.forget(_health_path(cluster))
         self._catalog.forget(unwanted)
-        self._on_change()
 
     def _query(self, path: str, params: dict[str, str]) -> BlockingQuery:
         return BlockingQuery(self._session, path, params, self._reachability)
+
+
+def _places(endpoints: Iterable[Endpoint]) -> set[tuple[str, int]]:
+    return {(endpoint.address, endpoint.port) for endpoint in endpoints}
 
 
 def _health_path(cluster: str) -> str:

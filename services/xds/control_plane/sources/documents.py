@@ -49,7 +49,7 @@ def endpoints_from_health(
     instances at one address and port the healthy one counts. Envoy would keep the first.
     """
     were_healthy = {(known.address, known.port) for known in before if known.healthy}
-    found: dict[tuple[str, int], bool] = {}
+    found: dict[tuple[str, int], Endpoint] = {}
     for entry in entries:
         service = entry["Service"]
         address = service.get("Address") or entry["Node"]["Address"]
@@ -58,8 +58,14 @@ def endpoints_from_health(
         place, failing = (address, int(service["Port"])), _failing(entry["Checks"])
         has_run = any(check.get("Output") for check in failing)
         healthy = not failing or (not has_run and place in were_healthy)
-        found[place] = healthy or found.get(place, False)
-    return tuple(sorted(Endpoint(*place, healthy) for place, healthy in found.items()))
+        if place not in found or (healthy and not found[place].healthy):
+            found[place] = Endpoint(*place, healthy, _replica(service))
+    return tuple(sorted(found.values()))
+
+
+def _replica(service: Mapping[str, Any]) -> str:
+    """Job ID and index of the allocation, which a replica keeps when it restarts elsewhere."""
+    return str((service.get("Meta") or {}).get("replica", ""))
 
 
 def _failing(checks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -6,9 +6,10 @@ import dataclasses
 
 import aiohttp
 import pytest
+from control_plane.building import build
 from control_plane.protobuf import cluster
 from control_plane.routing import RoutingTable
-from control_plane.snapshot import Resource, ResourceType, build
+from control_plane.snapshot import Resource, ResourceType
 from support.fake_replica import FakeReplica
 from support.gateway import Gateway, route
 from support.waiting import eventually

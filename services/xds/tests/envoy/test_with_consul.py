@@ -17,7 +17,7 @@ from support.waiting import eventually
 
 pytestmark = pytest.mark.binaries
 
-ROUTES_OF_VERSION_2 = Path(__file__).parents[1] / "documents" / "routes-version-2.json"
+ROUTES_OF_VERSION_3 = Path(__file__).parents[1] / "documents" / "routes-version-3.json"
 
 
 async def test_from_registration_to_deregistration(
@@ -49,10 +49,10 @@ async def test_from_registration_to_deregistration(
         assert (await platform.complete())[0] == 404
 
 
-async def test_a_document_of_version_2_is_served_over_both_protocols(
+async def test_a_document_of_version_3_is_served_over_both_protocols(
     tmp_path: Path, blue: FakeReplica
 ) -> None:
-    document = json.loads(ROUTES_OF_VERSION_2.read_text(encoding="utf-8"))["sim"]
+    document = json.loads(ROUTES_OF_VERSION_3.read_text(encoding="utf-8"))["sim"]
     async with consul(tmp_path) as agent, started(tmp_path, agent) as platform:
         await platform.register(blue, service=document["backends"][0]["service"])
         await agent.put_route(document)

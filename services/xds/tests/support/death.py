@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from control_plane import snapshot
+from control_plane import building
 from control_plane.resources.clusters import clusters
 from control_plane.routing import Route
 
@@ -34,7 +34,7 @@ def take_for_dead(
                 keepalive["timeout"] = f"{silent_s}s"
         return found
 
-    monkeypatch.setattr(snapshot, "clusters", patient)
+    monkeypatch.setattr(building, "clusters", patient)
 
 
 def _http2(cluster: dict[str, Any]) -> dict[str, Any]:

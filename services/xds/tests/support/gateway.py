@@ -12,19 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from control_plane.building import build
 from control_plane.hub import Hub
 from control_plane.metrics import Metrics
 from control_plane.resources.listener import GatewayAddress
 from control_plane.routing import (
+    LEAST_REQUEST,
     PROTOCOLS,
     Backend,
     Endpoint,
     Protocol,
     Route,
+    Routing,
     RoutingTable,
 )
 from control_plane.server import DiscoveryService, grpc_server
-from control_plane.snapshot import build
 
 from support import tools
 from support.bootstrap import PEERS, bootstrap, gateway_secrets
@@ -44,10 +46,11 @@ def route(
     protocols: tuple[Protocol, ...] = PROTOCOLS,
     max_concurrent_requests_per_replica: int = 64,
     stream_idle_timeout_s: int = 120,
+    routing: Routing = LEAST_REQUEST,
 ) -> Route:
     weights = weights or {}
     return Route(
-        schema_version=3,
+        schema_version=4,
         model=model,
         aliases=aliases,
         protocols=protocols,
@@ -58,6 +61,7 @@ def route(
         max_concurrent_requests_per_replica=max_concurrent_requests_per_replica,
         stream_idle_timeout_s=stream_idle_timeout_s,
         max_stream_duration_s=600,
+        routing=routing,
     )
 
 

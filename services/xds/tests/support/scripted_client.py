@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from control_plane.hub import Published
 from control_plane.protocol.messages import Acked, Action, Rejected, Request, Send, Silent
 from control_plane.protocol.stream import DeltaStream
-from control_plane.snapshot import Resource, ResourceType, Snapshot
+from control_plane.snapshot import Resource, ResourceType, Snapshot, changed
 
 CLUSTER = ResourceType.CLUSTER
 ENDPOINTS = ResourceType.ENDPOINTS
@@ -24,15 +25,19 @@ def snapshot(
     required: tuple[str, ...] = (),
     created_s: float = 0.0,
 ) -> Snapshot:
-    """Resources given as name -> content."""
+    """Resources given as name -> content; every route leads to the `required` clusters."""
     given = {CLUSTER: clusters, ENDPOINTS: endpoints, LISTENER: listeners, ROUTE: routes}
     return Snapshot(
         resources={
-            kind: {name: Resource(name, body.encode()) for name, body in sorted(bodies.items())}
+            kind: {
+                name: Resource(
+                    name, body.encode(), frozenset(required) if kind is ROUTE else frozenset()
+                )
+                for name, body in sorted(bodies.items())
+            }
             for kind, bodies in given.items()
             if bodies is not None
         },
-        required=frozenset(required),
         created_s=created_s,
     )
 
@@ -43,11 +48,14 @@ class ScriptedClient:
     def __init__(self) -> None:
         self.now_s = 100.0
         self.stream = DeltaStream(now_s=self.now_s)
+        self._published: Snapshot | None = None
         self.inbox: list[Send] = []
         self.events: list[Acked | Rejected | Silent] = []
 
     def publish(self, published: Snapshot) -> list[Send]:
-        return self._take(self.stream.on_snapshot(published, self.now_s))
+        names = changed(self._published, published)
+        self._published = published
+        return self._take(self.stream.on_snapshot(Published(published, names), self.now_s))
 
     def ask(
         self,

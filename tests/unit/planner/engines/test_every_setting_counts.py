@@ -106,6 +106,10 @@ OTHER: dict[str, Any] = {
     "timeouts.load_s": 700,
     "timeouts.drain_s": 700,
     "timeouts.stream_idle_s": 70,
+    "routing.policy": "least_request",
+    "routing.key": "user",
+    "routing.session_header": "x-session-id",
+    "routing.bound_percent": 300,
 }
 
 
