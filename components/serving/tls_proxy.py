@@ -81,24 +81,18 @@ def _connection_manager(label: str) -> _Json:
             "preserve_external_request_id": True,
             "skip_xff_append": True,
             "server_header_transformation": "PASS_THROUGH",
-            "local_reply_config": {"mappers": [_unreachable(), _broken_off()]},
+            "local_reply_config": {"mappers": [_unreachable()]},
         },
     )
 
 
 def _unreachable() -> _Json:
-    """While the replica does not listen, the answer says that nothing has begun to run: then the
-    gateway asks another replica (services/xds/control_plane/resources/routes.py)."""
-    connection_failed = {"response_flag_filter": {"flags": ["UF"]}}
+    """While the replica does not listen (UF), or if it ends before it has sent a header (UC, UR),
+    the answer says so: nothing was shown to the client, and the gateway asks another replica
+    (services/xds/control_plane/resources/routes.py)."""
+    no_header = {"response_flag_filter": {"flags": ["UF", "UC", "UR"]}}
     header = {"header": {"key": UNREACHABLE_HEADER, "value": "true"}}
-    return {"filter": connection_failed, "headers_to_add": [header]}
-
-
-def _broken_off() -> _Json:
-    """A replica that ends within a gRPC request: by default the answer would be UNAVAILABLE, on
-    which the gateway asks another replica, and a generation would run twice. This is UNKNOWN."""
-    is_grpc = {"name": "content-type", "string_match": {"prefix": "application/grpc"}}
-    return {"filter": {"header_filter": {"header": is_grpc}}, "status_code": 500}
+    return {"filter": no_header, "headers_to_add": [header]}
 
 
 def _cluster(label: str) -> _Json:

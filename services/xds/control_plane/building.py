@@ -31,6 +31,7 @@ class SnapshotBuilder:
         self._names: Mapping[str, Route] = {}
         self._clusters: Resources = {}
         self._models: Mapping[str, str] = {}  # by cluster
+        self._on_other_hosts: set[str] = set()  # clusters
         self._scopes: Resources = {NO_MODEL: _default_scope({})}
         self._destinations: Mapping[str, Destination] = {NO_MODEL: Destination()}
         self._known: Endpoints = {}
@@ -76,6 +77,9 @@ class SnapshotBuilder:
         }
         self._routes, self._names = routes, names
         self._models = {name: r.model for r in routes.values() for name in r.clusters()}
+        self._on_other_hosts = {
+            name for r in routes.values() for name in r.clusters_on_other_hosts()
+        }
         self._destinations = {NO_MODEL: Destination()} | {
             name: Destination(route.model, route.destinations) for name, route in names.items()
         }
@@ -100,6 +104,12 @@ class SnapshotBuilder:
         same = _spoken(names) == _spoken(self._names)
         return self._scopes[NO_MODEL] if same else _default_scope(names)
 
+    def _take_hosts(self, on_other_hosts: set[str]) -> None:
+        """Assignments say where health checks ask, which is the proxy on another host."""
+        elsewhere = self._on_other_hosts ^ on_other_hosts
+        self._endpoints = {n: r for n, r in self._endpoints.items() if n not in elsewhere}
+        self._on_other_hosts = on_other_hosts
+
     def _take_endpoints(self, endpoints: Endpoints) -> set[str]:
         """Returns the clusters whose endpoints are not as before."""
         moved = {
@@ -110,14 +120,16 @@ class SnapshotBuilder:
         if moved or self._endpoints.keys() != self._clusters.keys():
             kept = {n: r for n, r in self._endpoints.items() if n in self._clusters}
             self._endpoints = kept | {
-                name: _assignment(name, endpoints.get(name, ())) for name in moved
+                name: self._assignment(name, endpoints.get(name, ())) for name in moved
             }
         self._known = endpoints
         return moved
 
-
-def _assignment(cluster: str, endpoints: Iterable[Endpoint]) -> Resource:
-    return Resource(cluster, protobuf.cluster_load_assignment(cluster, sorted(endpoints)))
+    def _assignment(self, cluster: str, endpoints: Iterable[Endpoint]) -> Resource:
+        members, far = sorted(endpoints), cluster in self._on_other_hosts
+        asked = {each: each.port if far else each.liveness_port for each in members}
+        ports = {each: port for each, port in asked.items() if port}
+        return Resource(cluster, protobuf.cluster_load_assignment(cluster, members, ports))
 
 
 def _layer(name: str, routes: Iterable[Route], endpoints: Endpoints) -> Resource:

@@ -83,8 +83,11 @@ def runtime(name: str, values: Mapping[str, int]) -> bytes:
     return bytes(layer.SerializeToString(deterministic=True))
 
 
-def cluster_load_assignment(name: str, endpoints: Iterable[Endpoint]) -> bytes:
-    """Endpoints of one cluster in one locality, in the order given."""
+def cluster_load_assignment(
+    name: str, endpoints: Iterable[Endpoint], check_ports: Mapping[Endpoint, int]
+) -> bytes:
+    """Endpoints of one cluster in one locality, in the order given. Envoy's health checks ask those
+    in `check_ports`, at that port."""
     status = health_check_pb2.HealthStatus
     assignment = endpoint_pb2.ClusterLoadAssignment(cluster_name=name)
     locality = assignment.endpoints.add()
@@ -94,6 +97,11 @@ def cluster_load_assignment(name: str, endpoints: Iterable[Endpoint]) -> bytes:
         socket_address.address = endpoint.address
         socket_address.port_value = endpoint.port
         member.health_status = status.HEALTHY if endpoint.healthy else status.UNHEALTHY
+        check = member.endpoint.health_check_config
+        if endpoint in check_ports:
+            check.port_value = check_ports[endpoint]
+        else:
+            check.disable_active_health_check = True
         if endpoint.replica:
             of_balancer = member.metadata.filter_metadata["envoy.lb"]
             of_balancer.fields["hash_key"].string_value = endpoint.replica

@@ -137,6 +137,15 @@ class Route(BaseModel):
             backend.cluster(protocol) for backend in self.backends for protocol in self.protocols
         )
 
+    def clusters_on_other_hosts(self) -> tuple[str, ...]:
+        """Those that are reached over TLS, through the proxy of their host."""
+        return tuple(
+            backend.cluster(protocol)
+            for backend in self.backends
+            for protocol in self.protocols
+            if backend.server_name
+        )
+
     @property
     def destinations(self) -> tuple[str, ...]:
         """The services that requests go to, sorted: those of backends with a weight."""
@@ -147,12 +156,15 @@ class Route(BaseModel):
 class Endpoint:
     """Where a replica listens for one protocol. `address` is an IP, because Envoy rejects host
     names in EDS. `replica` is its name, which it keeps when it restarts elsewhere; "" if unknown.
+    At `liveness_port` of the same address somebody other than the engine tells whether its steps
+    end; 0 if nobody does.
     """
 
     address: str
     port: int
     healthy: bool
     replica: str = ""
+    liveness_port: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..routing import GRPC, HTTP, Backend, Protocol, Route
+from .health_checks import LIVENESS_PATH, health_check
 from .load_balancing import load_balancing_policy
 from .other_hosts import KEEPALIVE, on_other_hosts
 
@@ -27,7 +28,8 @@ def _cluster(route: Route, backend: Backend, protocol: Protocol) -> dict[str, An
     name = backend.cluster(protocol)
     if backend.server_name is None:
         options = {HTTP: _http1(), GRPC: _http2({"interval": "20s", "timeout": "5s"})}
-        return _anywhere(name, route, protocol, options[protocol])
+        on_this_host = _anywhere(name, route, protocol, options[protocol])
+        return {**on_this_host, "health_checks": [health_check(LIVENESS_PATH, "HTTP1")]}
     options = {HTTP: _http2_if_spoken(), GRPC: _http2(KEEPALIVE)}
     return {
         **_anywhere(name, route, protocol, options[protocol]),

@@ -11,8 +11,8 @@ _NAMES_SHOWN = 50
 
 NO_HEALTHY_REPLICA = "no healthy replica of this model is available, try again shortly"
 REPLICA_LOST = (
-    "the connection to the replica was lost after this request was sent to it; it was not sent"
-    " again, because it may have begun to run"
+    "every replica that this request was sent to was lost before it answered, or the answer had"
+    " begun; try again shortly"
 )
 OVERLOADED = "every replica of this model is at its request limit, try again shortly"
 MODEL_MISSING = "the request body must be JSON with a 'model' of type string"

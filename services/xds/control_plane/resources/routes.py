@@ -27,8 +27,9 @@ LUA = "envoy.filters.http.lua"  # whose metadata tells the listener's filter tha
 # memory, trace, log settings) do not, and so are not routed.
 TRITON_MODEL_METHODS = "/inference.GRPCInferenceService/Model"
 
-# Other replicas that a request is tried on; the last one is used even if it was tried before.
-RETRIES = 3
+# Other replicas that a request is tried on, where there are any. A request that ends each of its
+# engines ends no more than these.
+RETRIES = 2
 
 _GRPC_NOT_FOUND = "5"
 _CLIENT_ERROR = "invalid_request_error"
@@ -233,14 +234,12 @@ def _grpc_unimplemented(match: _Json, message: str) -> _Json:
 
 
 def _retry_policy() -> _Json:
-    """Retries only requests that no replica has begun to answer, so a generation never runs
-    twice."""
+    """Retries requests to which no replica has sent a header. Engines send headers with the first
+    token, so nothing was shown; whatever has begun is never begun twice."""
     name = "envoy.retry_host_predicates.previous_hosts"
     type_url = "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3"
     return {
-        "retry_on": (
-            "connect-failure,refused-stream,reset-before-request,unavailable,retriable-headers"
-        ),
+        "retry_on": ("connect-failure,refused-stream,reset,unavailable,retriable-headers"),
         "retriable_headers": [{"name": UNREACHABLE_HEADER, "present_match": True}],
         "num_retries": RETRIES,
         "retry_host_predicate": [

@@ -59,13 +59,16 @@ def endpoints_from_health(
         has_run = any(check.get("Output") for check in failing)
         healthy = not failing or (not has_run and place in were_healthy)
         if place not in found or (healthy and not found[place].healthy):
-            found[place] = Endpoint(*place, healthy, _replica(service))
+            found[place] = Endpoint(*place, healthy, *_of_replica(service))
     return tuple(sorted(found.values()))
 
 
-def _replica(service: Mapping[str, Any]) -> str:
-    """Job ID and index of the allocation, which a replica keeps when it restarts elsewhere."""
-    return str((service.get("Meta") or {}).get("replica", ""))
+def _of_replica(service: Mapping[str, Any]) -> tuple[str, int]:
+    """Its name (job ID and index of the allocation, which a replica keeps when it restarts
+    elsewhere), and the port of its liveness page."""
+    meta = service.get("Meta") or {}
+    port = str(meta.get("liveness_port", ""))
+    return str(meta.get("replica", "")), int(port) if port.isdecimal() else 0
 
 
 def _failing(checks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

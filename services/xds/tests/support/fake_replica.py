@@ -10,6 +10,7 @@ from typing import Any
 
 import grpc
 from aiohttp import web
+from control_plane.resources.health_checks import LIVENESS_PATH
 from control_plane.routing import Endpoint
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
@@ -19,8 +20,9 @@ _END = object()
 
 
 class FakeReplica(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
-    """`release` lets held answers finish: a request with `stream` is held after its first token,
-    another one with `held` before its answer.
+    """`release` lets held answers finish: a request with `held` is held before its answer, another
+    one with `stream` after its first token. `cut` ends the connections of both. Its liveness page
+    says whether it is `moving`.
 
     A gRPC stream answers each message with one response that names the marker and the model.
     """
@@ -30,6 +32,8 @@ class FakeReplica(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignor
         self.address = address
         self.release = asyncio.Event()
         self.status = 200
+        self.moving = True
+        self._answering: list[asyncio.BaseTransport] = []
         self.requests: list[dict[str, Any]] = []
         self.in_flight = 0
 
@@ -56,16 +60,36 @@ class FakeReplica(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignor
     def openai(self, *, healthy: bool = True) -> Endpoint:
         return Endpoint(self.address, self.http_port, healthy)
 
+    def watched(self, port: int) -> Endpoint:
+        """One of its ports, with its liveness page."""
+        return Endpoint(self.address, port, True, self.marker, self.http_port)
+
+    def cut(self) -> None:
+        for transport in self._answering:
+            assert isinstance(transport, asyncio.Transport)
+            transport.abort()
+
     def grpc(self, *, healthy: bool = True) -> Endpoint:
         return Endpoint(self.address, self.grpc_port, healthy)
 
     async def _openai(self, request: web.Request) -> web.StreamResponse:
+        if request.path == LIVENESS_PATH:
+            return web.json_response({"moving": self.moving}, status=200 if self.moving else 503)
+        transport = request.transport
+        assert transport is not None
+        self._answering.append(transport)
+        try:
+            return await self._answer(request)
+        finally:
+            self._answering.remove(transport)
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
         document = json.loads(body) if body else {}
         self.requests.append({"path": request.path, "bytes": len(body), **document})
+        if document.get("held"):
+            await self.release.wait()
         if not document.get("stream"):
-            if document.get("held"):
-                await self.release.wait()
             answer = {"marker": self.marker, "model": document.get("model")}
             return web.json_response(answer, status=self.status)
         self.in_flight += 1
