@@ -15,6 +15,9 @@ from components.nomad.jobspec import File, Group, HttpCheck, Job, Service, Task
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.platform import EnvoyPlan, PlatformPlan
 
+# Beside the snapshots of Consul and Nomad: it outlives the task, and goes with the environment.
+LAST_KNOWN = "${meta.snapshots}/gateway-${meta.address}.json"
+
 
 def envoy_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
     return Job(
@@ -126,6 +129,8 @@ def xds_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
                         *_public_certificate(plan),
                         "--consul",
                         plan.consul.at(in_arguments(envoy.xds).host).url,
+                        "--last-known",
+                        LAST_KNOWN,
                         "--certificate",
                         FOLDER,
                     ),

@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -20,6 +21,7 @@ from .acknowledged import RouteVersions
 from .building import SnapshotBuilder
 from .coalescing import Burst, Coalescing
 from .hub import Hub
+from .last_known import LastKnown, View, read
 from .metrics import Metrics
 from .resources.listener import GatewayAddress
 from .routing import RoutingTable
@@ -34,6 +36,7 @@ from .together import Together
 
 _STOP_GRACE_S = 1.0
 _PAUSE_S = 0.05  # between two snapshots, unless a replica leaves
+_CONSUL_AWAY_S = 3.0  # without a complete view since the start: then the last known one is served
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +55,7 @@ class ControlPlane:
         self._builder = SnapshotBuilder(self._gateway)
         self._publishing = Coalescing(self._publish, pause_s=_PAUSE_S, clock=time.monotonic)
         self._published: RoutingTable | None = None
+        self._last_known: LastKnown | None = None
         self._metrics = Metrics()
         self._hub = Hub()
         self._route_versions = RouteVersions()
@@ -67,9 +71,30 @@ class ControlPlane:
         await self._health.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
         async with self._http(), self._grpc(), self._consul() as source:
             tasks = Together()
+            if self._settings.last_known:
+                self._keep(self._settings.last_known, source, tasks)
             tasks.start(source.run(), name="consul")
             tasks.start(self._publishing.run(), name="publishing")
             await tasks.ended()
+
+    def _keep(self, path: Path, source: ConsulSource, tasks: Together) -> None:
+        def latest() -> View | None:
+            table = self._published
+            return View(table, source.routes_index) if table else None
+
+        self._last_known = LastKnown(path, latest)
+        tasks.start(self._last_known.run(), name="last known")
+        view = read(path)
+        if view is not None:
+            source.routes_index = view.index
+            tasks.start(self._serve_without_consul(view.table), name="without consul")
+
+    async def _serve_without_consul(self, last_known: RoutingTable) -> None:
+        await asyncio.sleep(_CONSUL_AWAY_S)
+        if self._hub.current is None:
+            log.warning("consul has not answered for %s s: serving its last view", _CONSUL_AWAY_S)
+            self._catalog.restore(last_known)
+            self._publishing.changed()
 
     @contextlib.asynccontextmanager
     async def _consul(self) -> AsyncIterator[ConsulSource]:
@@ -133,6 +158,8 @@ class ControlPlane:
         first = self._hub.current is None
         snapshot = self._builder.build(table, created_s=burst.began_s)
         self._published = table
+        if self._last_known:
+            self._last_known.changed()
         if self._hub.publish(snapshot):
             for resource_type, resources in snapshot.resources.items():
                 self._metrics.resources.labels(resource_type.name.lower()).set(len(resources))

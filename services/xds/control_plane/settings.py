@@ -69,6 +69,7 @@ class Settings:
     consul: ConsulAddress
     consul_token: str | None
     certificate: Certificate | None
+    last_known: Path | None  # a file
 
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Settings:
@@ -99,6 +100,11 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
         " gateway speaks TLS",
     )
     parser.add_argument(
+        "--last-known",
+        type=Path,
+        help="a file that keeps the last view of Consul, for a start while Consul is away",
+    )
+    parser.add_argument(
         "--certificate",
         type=Path,
         help="folder with ca.pem, cert.pem and key.pem: then both ports ask clients for a"
@@ -114,6 +120,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
             public_certificate=values.public_certificate,
             consul=_consul(values.consul),
             consul_token=_token(environment),
+            last_known=values.last_known,
             certificate=Certificate(values.certificate) if values.certificate else None,
         )
     except (ValueError, OSError) as error:

@@ -37,6 +37,11 @@ def test_clients_speak_tls_only_if_a_file_has_a_certificate_for_them() -> None:
     assert parse(flags, {}).public_certificate == "secrets/public.json"
 
 
+def test_the_last_view_of_consul_is_kept_only_if_a_file_is_named() -> None:
+    assert parse(FLAGS, {}).last_known is None
+    assert parse([*FLAGS, "--last-known", "x/view.json"], {}).last_known == Path("x/view.json")
+
+
 def test_the_environment_stands_in_for_flags() -> None:
     environment = {
         "XDS_LISTEN": "127.0.0.1:1",

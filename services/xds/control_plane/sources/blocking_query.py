@@ -38,6 +38,7 @@ class Answer:
 
     document: Any
     lost: bool
+    index: int
 
 
 class BlockingQuery:
@@ -49,6 +50,7 @@ class BlockingQuery:
         path: str,
         params: Mapping[str, str],
         reachability: Reachability,
+        seen_index: int = 0,
     ) -> None:
         self._session = session
         self._path = path
@@ -56,7 +58,7 @@ class BlockingQuery:
         self._reachability = reachability
         self._limiter = AsyncLimiter(_BURST, _BURST / _QUERIES_PER_S)
         self._index = 0
-        self._seen_index = 0  # of the last accepted answer; kept across failures
+        self._seen_index = seen_index  # of the last accepted answer; kept across failures
 
     async def answers(self) -> AsyncIterator[Answer]:
         """Every answer of Consul, which may be unchanged."""
@@ -69,7 +71,7 @@ class BlockingQuery:
             if not lost:
                 self._seen_index = index
             self._index = 0 if index < self._index else index
-            yield Answer(document, lost)
+            yield Answer(document, lost, index)
 
     def _retrying(self) -> AsyncRetrying:
         return AsyncRetrying(

@@ -24,6 +24,12 @@ class Catalog:
         self._clusters: tuple[str, ...] = ()
         self.problems: dict[str, str] = {}
 
+    def restore(self, table: RoutingTable) -> None:
+        """Serves a table of an earlier time until Consul's routes are known."""
+        self._endpoints = {**table.endpoints, **self._endpoints}
+        self._served = {route.model: route for route in table.routes}
+        self._settle()
+
     def put_routes(self, routes: Iterable[Route], problems: Mapping[str, str]) -> None:
         """Sets all routes. A model in `problems` keeps its last route."""
         previous = self._wanted or {}
@@ -57,11 +63,12 @@ class Catalog:
     def table(self) -> RoutingTable | None:
         """The table to serve; None until the first view is complete, so that no partial table is
         served."""
-        if self._wanted is None:
-            return None
-        if not self._served and not all(map(self._known, self._wanted.values())):
+        if not self._served and not self._is_complete():
             return None
         return RoutingTable(self._routes, {name: self._endpoints[name] for name in self._clusters})
+
+    def _is_complete(self) -> bool:
+        return self._wanted is not None and all(map(self._known, self._wanted.values()))
 
     def _leaving(self) -> frozenset[str]:
         """Clusters that are served only until their successors' endpoints are known."""
@@ -69,7 +76,7 @@ class Catalog:
         return frozenset(set(self._clusters) - wanted)
 
     def _settle(self) -> None:
-        wanted = self._wanted or {}
+        wanted = self._served if self._wanted is None else self._wanted
         if self._served or all(map(self._known, wanted.values())):
             current = {model: route for model, route in self._served.items() if model in wanted}
             fresh = {model: route for model, route in wanted.items() if self._known(route)}

@@ -39,6 +39,7 @@ class ConsulSource:
         self._on_change = on_change
         self._on_departure = on_departure
         self._watches: dict[str, asyncio.Task[None]] = {}
+        self.routes_index = 0  # Consul's index of the newest routes
         self._read: dict[str, tuple[int, Route]] = {}  # key -> index of its last change, and value
 
     async def run(self) -> None:
@@ -47,11 +48,12 @@ class ConsulSource:
         await tasks.ended()
 
     async def _watch_routes(self, tasks: Together) -> None:
-        query = self._query(f"/v1/kv/{ROUTES_PREFIX}", {"recurse": "true"})
+        query = self._query(f"/v1/kv/{ROUTES_PREFIX}", {"recurse": "true"}, self.routes_index)
         async for answer in query.answers():
             if answer.lost:
                 log.error("%s: consul lost its state; keeping the last one", ROUTES_PREFIX)
                 continue
+            self.routes_index = answer.index
             self._put_routes(answer.document or [])
             self._watch_clusters(tasks)
             self._on_change()
@@ -99,8 +101,8 @@ class ConsulSource:
             self._reachability.forget(_health_path(cluster))
         self._catalog.forget(unwanted)
 
-    def _query(self, path: str, params: dict[str, str]) -> BlockingQuery:
-        return BlockingQuery(self._session, path, params, self._reachability)
+    def _query(self, path: str, params: dict[str, str], seen_index: int = 0) -> BlockingQuery:
+        return BlockingQuery(self._session, path, params, self._reachability, seen_index)
 
 
 def _places(endpoints: Iterable[Endpoint]) -> set[tuple[str, int]]:

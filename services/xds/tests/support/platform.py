@@ -77,7 +77,10 @@ class Platform:
 
 
 @contextlib.asynccontextmanager
-async def started(folder: Path, agent: Consul) -> AsyncIterator[Platform]:
+async def started(
+    folder: Path, agent: Consul, *, last_known: Path | None = None
+) -> AsyncIterator[Platform]:
+    """`last_known` is the file in which the control plane keeps its view of Consul."""
     ports = {name: free_port() for name in ("listen", "http", "gateway", "metrics")}
     document = bootstrap(ADDRESS, metrics_port=ports["metrics"], xds_port=ports["listen"])
     write_secrets(folder, Certificates(folder / "certificates"))
@@ -85,6 +88,8 @@ async def started(folder: Path, agent: Consul) -> AsyncIterator[Platform]:
     envoy = [tools.find("envoy"), "-c", str(folder / "envoy.json"), "--concurrency", "1"]
     envoy += ["--disable-hot-restart", "-l", "warning"]
     command = [sys.executable, str(PROGRAM), "--consul", agent.url]
+    if last_known:
+        command += ["--last-known", str(last_known)]
     for flag in ("listen", "http", "gateway"):
         command += [f"--{flag}", f"{ADDRESS}:{ports[flag]}"]
     async with (
