@@ -27,6 +27,7 @@ class SnapshotBuilder:
     def __init__(self, gateway: GatewayAddress) -> None:
         entry = listener(gateway)
         self._listener = {entry["name"]: Resource(entry["name"], protobuf.listener(entry))}
+        self._served: tuple[Route, ...] = ()
         self._routes: Mapping[str, Route] = {}
         self._names: Mapping[str, Route] = {}
         self._clusters: Resources = {}
@@ -40,7 +41,7 @@ class SnapshotBuilder:
         self._layers: Resources = {name: _layer(name, (), {}) for name in LAYERS}
 
     def build(self, table: RoutingTable, *, created_s: float = 0.0) -> Snapshot:
-        touched = self._take_routes({route.model: route for route in table.routes})
+        touched = self._take_routes(table.routes)
         moved = self._take_endpoints(table.endpoints)
         touched |= {layer_of(self._models[cluster]) for cluster in moved}
         self._layers = {
@@ -59,10 +60,12 @@ class SnapshotBuilder:
             created_s=created_s,
         )
 
-    def _take_routes(self, routes: Mapping[str, Route]) -> set[str]:
+    def _take_routes(self, served: tuple[Route, ...]) -> set[str]:
         """Returns the layers that have limits of a route that came, went or changed."""
-        if routes == self._routes:
+        if served == self._served:
             return set()
+        self._served = served
+        routes = {route.model: route for route in served}
         kept = {model for model, route in routes.items() if self._routes.get(model) == route}
         gone = self._routes.keys() - kept
         names = names_of(routes.values())
@@ -112,11 +115,12 @@ class SnapshotBuilder:
 
     def _take_endpoints(self, endpoints: Endpoints) -> set[str]:
         """Returns the clusters whose endpoints are not as before."""
-        moved = {
-            name
-            for name in self._clusters
-            if name not in self._endpoints or self._known.get(name) != endpoints.get(name)
-        }
+        known = self._known
+        # Most are the same object as before, in a table of thousands.
+        other = {name for name, members in endpoints.items() if known.get(name) is not members}
+        other |= known.keys() - endpoints.keys()
+        moved = {name for name in other if known.get(name) != endpoints.get(name)}
+        moved = (moved & self._clusters.keys()) | (self._clusters.keys() - self._endpoints.keys())
         if moved or self._endpoints.keys() != self._clusters.keys():
             kept = {n: r for n, r in self._endpoints.items() if n in self._clusters}
             self._endpoints = kept | {
