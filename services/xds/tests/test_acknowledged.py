@@ -124,3 +124,25 @@ def test_a_backend_without_weight_is_not_a_destination() -> None:
     current = build(table, GatewayAddress("10.0.0.9", 8080))
     shown = acknowledged(envoy(current), published=(current,))
     assert shown[0]["routes"] == {"tiny": ["model-a", "model-b"]}
+
+
+def test_a_model_is_on_a_service_while_one_of_its_names_is() -> None:
+    """An Envoy may hold the new scope of the name and the old one of the alias."""
+
+    def aliased(service: str) -> Snapshot:
+        table = RoutingTable((route("tiny", service, aliases=("small",)),), {})
+        return build(table, GatewayAddress("10.0.0.9", 8080))
+
+    old, new = aliased("model-tiny-old"), aliased("model-tiny-new")
+    client = ScriptedClient()
+    client.publish(old)
+    client.ask(ROUTE)
+    client.ack_all()
+    client.publish(new)
+    (moved,) = client.inbox
+    client.reject(moved)  # each half is tried alone
+    client.ack(client.inbox[0])
+    client.reject(client.inbox[0])
+    half = Envoy(stream=client.stream, peer="", connected_s=0, node="gateway")
+    shown = acknowledged(half, published=(old, new))[0]["routes"]
+    assert shown == {"tiny": ["model-tiny-new", "model-tiny-old"]}

@@ -78,6 +78,16 @@ def test_a_protocol_without_a_healthy_replica_is_acknowledged_but_not_ready() ->
     assert (model["acknowledged"], model["ready"]) == (True, False)
 
 
+def test_an_alias_that_another_model_has_is_named_with_its_owner() -> None:
+    other = route("small", aliases=("tiny", "mine"))
+    both = RoutingTable((other, TINY), {})
+    document = status(both, snapshot(both), [], problems={}, consul_stale_s=0, now_s=1)
+    jsonschema.validate(document, SCHEMA)
+
+    taken = {name: model["taken_aliases"] for name, model in document["models"].items()}
+    assert taken == {"small": {"tiny": "tiny"}, "tiny": {"small": "small"}}
+
+
 def test_before_the_first_table_there_are_no_models() -> None:
     document = status(None, None, [], problems={}, consul_stale_s=2.5, now_s=1)
     jsonschema.validate(document, SCHEMA)
