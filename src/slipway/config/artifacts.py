@@ -17,10 +17,10 @@ DIGEST_LENGTH = 12
 
 SERVICES = ("devices", "engine_sim", "host", "operator", "triton_vllm", "xds")
 SHARED = "program"  # the package that some services share
-SHARING = ("devices", "host", "operator")  # whose folders have a link to it
+SHARING = ("devices", "engine_sim", "host", "operator", "triton_vllm")  # whose folders have a link to it
 
 # For the services that replicas run, the files that run on nodes; relative to the service's folder.
-ENTRYPOINTS = {"engine_sim": "engine_sim.py", "triton_vllm": "launcher.py"}
+ENTRYPOINTS = {"engine_sim": "watcher.py", "triton_vllm": "launcher.py"}
 
 # name of a Python environment -> its fully pinned requirements
 REQUIREMENTS = {
