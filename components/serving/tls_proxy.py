@@ -25,6 +25,8 @@ LAST_BYTES_S = 5  # for clients that read slowly, after the replica has ended
 # The gateway's health check (services/xds/control_plane/resources/other_hosts.py): it asks whether
 # this host lives, whatever the replica does. Consul's checks ask the replica.
 CHECK_PATH = "/slipway/proxy"
+# Whether the replica's engine moves: its watcher answers (services/program/liveness/page.py).
+LIVENESS, LIVENESS_PATH = "liveness", "/slipway/live"
 BUFFER_BYTES = 32768
 STREAM_WINDOW_BYTES, CONNECTION_WINDOW_BYTES = 65536, 1048576
 UNREACHABLE_HEADER = "x-slipway-replica-unreachable"
@@ -34,10 +36,10 @@ _Json = dict[str, Any]
 
 
 def proxy_task(proxy: TlsProxySpec, ports: Iterable[str]) -> Task:
-    """A task for the ports with these labels."""
+    """A task for the ports with these labels. The liveness page is behind all the others."""
     labels = tuple(ports)
     bootstrap = bootstrap_file(
-        [_listener(proxy, label) for label in labels],
+        [_listener(proxy, label) for label in labels if label != LIVENESS],
         [_cluster(label) for label in labels],
         templates=(IN_FILES, *map(port, labels)),
     )
@@ -66,9 +68,10 @@ def _listener(proxy: TlsProxySpec, label: str) -> _Json:
 def _connection_manager(label: str) -> _Json:
     """Passes on every request as it is; limits and timeouts are the gateway's."""
     alive = {"match": {"path": CHECK_PATH}, "direct_response": {"status": 200}}
+    moves = {"match": {"path": LIVENESS_PATH}, "route": forward(LIVENESS)}
     return connection_manager(
         label,
-        [alive, {"match": {"prefix": "/"}, "route": forward(label)}],
+        [alive, moves, {"match": {"prefix": "/"}, "route": forward(label)}],
         {
             "codec_type": "HTTP2" if label in HTTP2_PORTS else "AUTO",
             "http2_protocol_options": {
