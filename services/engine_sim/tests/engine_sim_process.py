@@ -19,6 +19,7 @@ from typing import Any, Literal
 import psutil
 from hang import HANG_S
 from prometheus_client.parser import text_string_to_metric_families
+from typing_extensions import Self
 
 _SERVICE = Path(__file__).parent.parent
 _LAST_BYTE = itertools.count(2)
@@ -68,7 +69,7 @@ class SimProcess:
         self._document = document(**engine)
         self._wait_for = wait_for
 
-    def __enter__(self) -> SimProcess:
+    def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="engine-sim-")
         path = Path(self._folder.name) / "replica.json"
         path.write_text(json.dumps(self._document), "utf-8")

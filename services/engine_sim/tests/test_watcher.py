@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import signal
+from typing import Any
 
 import psutil
 import pytest
@@ -128,7 +129,7 @@ def test_a_killed_watcher_ends_its_engine() -> None:
     ("engine", "code"),
     [({"max_num_seqs": 0}, 2), ({"engine_args": {"faults": {"no_start": True}}}, 1)],
 )
-def test_the_exit_code_is_the_engines(engine: dict[str, object], code: int) -> None:
+def test_the_exit_code_is_the_engines(engine: dict[str, Any], code: int) -> None:
     with WatchedSim(wait_for="end", **engine) as replica:
         assert replica.process.returncode == code
         assert "Traceback" not in replica.log()
