@@ -8,7 +8,7 @@ so it can tell the gateway that a request has not reached the replica.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,13 +33,16 @@ UNREACHABLE_HEADER = "x-slipway-replica-unreachable"
 # The folder of the node's certificate, which its Nomad client announces.
 NODE_CERTIFICATE = f"{LEFT_DELIMITER} env `meta.certificate` {RIGHT_DELIMITER}"
 _Json = dict[str, Any]
+_ALIVE: _Json = {"match": {"path": CHECK_PATH}, "direct_response": {"status": 200}}
+_MOVES: _Json = {"match": {"path": LIVENESS_PATH}, "route": forward(LIVENESS)}
 
 
 def proxy_task(proxy: TlsProxySpec, ports: Iterable[str]) -> Task:
     """A task for the ports with these labels. The liveness page is behind all the others."""
     labels = tuple(ports)
+    own = [_ALIVE, *([_MOVES] if LIVENESS in labels else [])]
     bootstrap = bootstrap_file(
-        [_listener(proxy, label) for label in labels if label != LIVENESS],
+        [_listener(proxy, label, own) for label in labels if label != LIVENESS],
         [_cluster(label) for label in labels],
         templates=(IN_FILES, *map(port, labels)),
     )
@@ -53,7 +56,7 @@ def proxy_task(proxy: TlsProxySpec, ports: Iterable[str]) -> Task:
     return replace(task, shutdown_delay_s=LAST_BYTES_S)
 
 
-def _listener(proxy: TlsProxySpec, label: str) -> _Json:
+def _listener(proxy: TlsProxySpec, label: str, own: Sequence[_Json]) -> _Json:
     # HTTP/2 on every port: its pings tell the gateway that the host lives.
     protocols = ["h2"] if label in HTTP2_PORTS else ["h2", "http/1.1"]
     tls = from_clients(proxy.clients, own_address=IN_FILES, protocols=protocols)
@@ -61,17 +64,16 @@ def _listener(proxy: TlsProxySpec, label: str) -> _Json:
         "name": label,
         "address": socket_address(IN_FILES, port(label)),
         "per_connection_buffer_limit_bytes": BUFFER_BYTES,
-        "filter_chains": [{"transport_socket": tls, "filters": [_connection_manager(label)]}],
+        "filter_chains": [{"transport_socket": tls, "filters": [_connection_manager(label, own)]}],
     }
 
 
-def _connection_manager(label: str) -> _Json:
-    """Passes on every request as it is; limits and timeouts are the gateway's."""
-    alive = {"match": {"path": CHECK_PATH}, "direct_response": {"status": 200}}
-    moves = {"match": {"path": LIVENESS_PATH}, "route": forward(LIVENESS)}
+def _connection_manager(label: str, own: Sequence[_Json]) -> _Json:
+    """Passes on every request as it is, except those of its `own` routes; limits and timeouts are
+    the gateway's."""
     return connection_manager(
         label,
-        [alive, moves, {"match": {"prefix": "/"}, "route": forward(label)}],
+        [*own, {"match": {"prefix": "/"}, "route": forward(label)}],
         {
             "codec_type": "HTTP2" if label in HTTP2_PORTS else "AUTO",
             "http2_protocol_options": {

@@ -20,7 +20,8 @@ from triton_stream import Answer, TritonStream, sampling
 pytestmark = pytest.mark.real
 
 MODEL_LEN = 2048
-# By the plan of models/smollm2.yaml on two cores (tests/unit/plan/dev_plan.json).
+# The longest step by the plan of models/smollm2.yaml on two cores (tests/unit/plan/dev_plan.json),
+# and the shortest stall that it allows, in whole seconds.
 PLANNED = {"longest_step_s": 4.654, "stall_s": 10}
 
 
@@ -101,8 +102,8 @@ def test_a_stream_that_is_refused_has_the_refusals_status(replica: ReplicaProces
 
 
 def test_prompts_of_full_length_on_busy_cores_stand_never_still(replica: ReplicaProcess) -> None:
-    """Eight at a time, whose prompts no cache has, with three other processes for each core."""
-    prompt_tokens, asked = MODEL_LEN - 8, 8
+    """At the same time, with three other processes for each core. No cache has the prompts."""
+    prompt_tokens, asked = MODEL_LEN - 8, 2
     with busy_cores(6):
         connections = [
             start_stream(replica, prompt=[1000 + number] * prompt_tokens, max_tokens=8)

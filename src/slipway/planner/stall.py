@@ -12,6 +12,7 @@ DEFAULT_STALL_S = 10.0
 # A replica is out of rotation while no step has ended for this time. Its watcher, a program that
 # stands apart, has the same rule (services/program/liveness/stillness.py).
 LEAST_LIMIT_S, LIMIT_STEPS = 1.0, 2.0
+DEFAULT_LIMITS = 2  # or so many times that limit: it leaves room for a machine that is slow
 KEY = ("routing", "stall_s")
 
 
@@ -21,10 +22,10 @@ def least_stall_s(longest_step_s: float) -> float:
 
 
 def stall_s(longest_step_s: float, stated: float | None = None) -> float:
-    """What the model file states, else the default; more where the longest step needs it."""
+    """What the model file states, else the default; longer where the longest step needs it."""
     if stated is not None:
         return stated
-    return max(DEFAULT_STALL_S, float(math.ceil(least_stall_s(longest_step_s))))
+    return max(DEFAULT_STALL_S, float(math.ceil(DEFAULT_LIMITS * least_stall_s(longest_step_s))))
 
 
 def stall_problems(

@@ -24,7 +24,7 @@ WATCHERS = Path("services/program/liveness/stillness.py")
 
 
 def test_it_is_ten_seconds_unless_a_step_may_take_longer() -> None:
-    assert [stall_s(step_s) for step_s in (0.02, 5, 5.01, 30)] == [10, 10, 11, 60]
+    assert [stall_s(step_s) for step_s in (0.02, 2.5, 2.6, 30)] == [10, 10, 11, 120]
     assert stall_s(0.02, stated=2.5) == 2.5
 
 
@@ -63,7 +63,6 @@ def test_every_replica_is_told_how_it_is_judged() -> None:
     for model in (processors, accelerators):
         document = model.replica.document
         assert document["schema_version"] == 4
-        assert document["stall_s"] == 10
-        assert 0 < document["longest_step_s"] <= 5
+        assert document["stall_s"] == stall_s(document["longest_step_s"])
         assert model.replica.ports[-1] == "liveness"
     assert accelerators.replica.document["longest_step_s"] < 1
