@@ -163,7 +163,7 @@ def _fleet(
 
 
 def _check_profile(profile: str | None, inputs: PlanInputs) -> None:
-    known = inputs.artifacts.simulator_kv_bytes
+    known = inputs.artifacts.simulator_profiles
     if profile is not None and profile not in known:
         raise CliError(
             f'--profile: {SIMULATOR_PROFILES} has no row "{profile}"',

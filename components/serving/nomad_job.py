@@ -27,7 +27,7 @@ from components.nomad.jobspec import (
     Task,
 )
 from components.serving.services import service_of
-from components.serving.tls_proxy import proxy_task
+from components.serving.tls_proxy import LIVENESS, proxy_task
 from slipway.plan.platform import (
     STABLE,
     AutoscalingPlan,
@@ -142,18 +142,20 @@ def _services(model: ModelWithoutJobs, service: str) -> tuple[Service, ...]:
     protocol = "http" if model.replica.proxy is None else "https"
     scheme = {} if protocol == "http" else {"metrics_scheme": protocol}
     metrics = {**meta, "metrics_path": "/metrics", **scheme}
+    # Where the gateway asks whether the replica's engine moves: GET /slipway/live.
+    live = {"liveness_port": f"${{NOMAD_PORT_{LIVENESS}}}"}
     by_protocol = {
         "http": Service(
             name=service_of(service, "http"),
             port="openai",
             tags=("metrics",),
-            meta=metrics,
+            meta={**metrics, **live},
             checks=(HttpCheck(path="/health", port="openai", protocol=protocol, restart=restart),),
         ),
         "grpc": Service(
             name=service_of(service, "grpc"),
             port="grpc",
-            meta=meta,
+            meta={**meta, **live},
             checks=(
                 HttpCheck(
                     path=f"/v2/models/{model.name}/ready",

@@ -8,7 +8,7 @@ so it can tell the gateway that a request has not reached the replica.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,22 +22,29 @@ from slipway.plan.platform import TlsProxySpec
 
 HTTP2_PORTS = ("grpc",)
 LAST_BYTES_S = 5  # for clients that read slowly, after the replica has ended
-# The gateway's health check (services/xds/control_plane/resources/other_hosts.py): it asks whether
-# this host lives, whatever the replica does. Consul's checks ask the replica.
+# The gateway's health check (services/xds/control_plane/resources/other_hosts.py) asks whether this
+# host lives and the engine moves; the engine's watcher answers (services/program/liveness/page.py).
 CHECK_PATH = "/slipway/proxy"
+LIVENESS, LIVENESS_PATH = "liveness", "/slipway/live"
 BUFFER_BYTES = 32768
 STREAM_WINDOW_BYTES, CONNECTION_WINDOW_BYTES = 65536, 1048576
 UNREACHABLE_HEADER = "x-slipway-replica-unreachable"
 # The folder of the node's certificate, which its Nomad client announces.
 NODE_CERTIFICATE = f"{LEFT_DELIMITER} env `meta.certificate` {RIGHT_DELIMITER}"
 _Json = dict[str, Any]
+_ALIVE: _Json = {"match": {"path": CHECK_PATH}, "direct_response": {"status": 200}}
+_MOVES: _Json = {
+    "match": {"path": CHECK_PATH},
+    "route": {**forward(LIVENESS), "prefix_rewrite": LIVENESS_PATH},
+}
 
 
 def proxy_task(proxy: TlsProxySpec, ports: Iterable[str]) -> Task:
-    """A task for the ports with these labels."""
+    """A task for the ports with these labels. The liveness page is behind all the others."""
     labels = tuple(ports)
+    own = [_MOVES if LIVENESS in labels else _ALIVE]
     bootstrap = bootstrap_file(
-        [_listener(proxy, label) for label in labels],
+        [_listener(proxy, label, own) for label in labels if label != LIVENESS],
         [_cluster(label) for label in labels],
         templates=(IN_FILES, *map(port, labels)),
     )
@@ -51,7 +58,7 @@ def proxy_task(proxy: TlsProxySpec, ports: Iterable[str]) -> Task:
     return replace(task, shutdown_delay_s=LAST_BYTES_S)
 
 
-def _listener(proxy: TlsProxySpec, label: str) -> _Json:
+def _listener(proxy: TlsProxySpec, label: str, own: Sequence[_Json]) -> _Json:
     # HTTP/2 on every port: its pings tell the gateway that the host lives.
     protocols = ["h2"] if label in HTTP2_PORTS else ["h2", "http/1.1"]
     tls = from_clients(proxy.clients, own_address=IN_FILES, protocols=protocols)
@@ -59,16 +66,16 @@ def _listener(proxy: TlsProxySpec, label: str) -> _Json:
         "name": label,
         "address": socket_address(IN_FILES, port(label)),
         "per_connection_buffer_limit_bytes": BUFFER_BYTES,
-        "filter_chains": [{"transport_socket": tls, "filters": [_connection_manager(label)]}],
+        "filter_chains": [{"transport_socket": tls, "filters": [_connection_manager(label, own)]}],
     }
 
 
-def _connection_manager(label: str) -> _Json:
-    """Passes on every request as it is; limits and timeouts are the gateway's."""
-    alive = {"match": {"path": CHECK_PATH}, "direct_response": {"status": 200}}
+def _connection_manager(label: str, own: Sequence[_Json]) -> _Json:
+    """Passes on every request as it is, except those of its `own` routes; limits and timeouts are
+    the gateway's."""
     return connection_manager(
         label,
-        [alive, {"match": {"prefix": "/"}, "route": forward(label)}],
+        [*own, {"match": {"prefix": "/"}, "route": forward(label)}],
         {
             "codec_type": "HTTP2" if label in HTTP2_PORTS else "AUTO",
             "http2_protocol_options": {

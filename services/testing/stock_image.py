@@ -26,7 +26,9 @@ LIBRARIES = "usr/lib/x86_64-linux-gnu"
 PROGRAMS = ("bash", "env", "sh", "sleep", "cat")  # Triton starts its stubs by a shell
 # Folders of Python's library that nothing here uses.
 NOT_NEEDED = {"test", "tests", "idlelib", "ensurepip", "lib2to3", "site-packages"}
-ENGINE = "vllm/entrypoints/openai/api_server.py"
+ENGINE = "vllm/entrypoints/launchers/api_server/entry.py"
+# What the service's own server looks for in vLLM, besides its entry.
+ENGINE_CLIENT = "vllm/v1/engine/async_llm.py", "class OutputProcessor:\n    pass\n"
 VARIABLES = ("PATH=/usr/local/bin:/usr/bin:/bin", f"LD_LIBRARY_PATH=/{OPT}/lib")
 
 
@@ -105,6 +107,8 @@ def _fill(layer: _Layer, engine: Path, version: str) -> None:
     _add_packages(layer)
     _add_triton(layer)
     layer.write(f"{_packages_folder()}/{ENGINE}", engine.read_text(encoding="utf-8"))
+    client, code = ENGINE_CLIENT
+    layer.write(f"{_packages_folder()}/{client}", code)
     metadata = f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n"
     layer.write(f"{_packages_folder()}/vllm-{version}.dist-info/METADATA", metadata)
 

@@ -12,8 +12,10 @@ def main() -> None:
     from engine_fork import start_fork_server  # noqa: PLC0415
 
     start_fork_server()
+    from engine_progress import tell_progress  # noqa: PLC0415
     from vllm.entrypoints.launchers.api_server.entry import main as serve  # noqa: PLC0415
 
+    tell_progress()
     serve()
 
 

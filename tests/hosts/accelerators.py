@@ -149,7 +149,7 @@ import json
 import sys
 from pathlib import Path
 
-from simulator.process import main
+from watched.main import main
 
 path = Path(sys.argv[sys.argv.index("--document") + 1])
 simulated = path.with_name("simulated.json")
@@ -171,8 +171,10 @@ def with_simulated_replicas(folder: Path) -> None:
     assert ENVIRONMENTS in text
     adapter.write_text(text.replace(ENVIRONMENTS, '{"nvidia": {"triton": "engine_sim"}}'))
     simulator, replica = folder / "services/engine_sim", folder / "services/triton_vllm"
-    shutil.copytree(simulator / "simulator", replica / "simulator")
-    shutil.copy(simulator / "profiles.json", replica)
+    for package in ("simulator", "watched"):
+        shutil.copytree(simulator / package, replica / package)
+    for file in ("engine_sim.py", "profiles.json"):
+        shutil.copy(simulator / file, replica)
     engine = json.dumps({**SIMULATED_ENGINE, "kv_cache_bytes": 1 << 34})
     (replica / "launcher.py").write_text(LAUNCHER.format(engine=engine))
 

@@ -67,6 +67,7 @@ class Part:
 
 PARTS = (
     Part(name="replica (simulated)", kind="simulator of model-sim-a-"),
+    Part(name="its watcher", kind="watcher of model-sim-a-"),
     Part(name="its executor", kind="executor of server", job="model-sim-a-"),
     Part(name="its logmon", kind="logmon of server", job="model-sim-a-"),
     Part(name="Envoy", kind="envoy of envoy"),
@@ -166,18 +167,20 @@ async def kill(process: Process) -> None:
     """Sends SIGKILL, and waits until the kernel has closed the sockets of the process and of the
     task that ends with it: until then they accept requests, which are lost like those in flight."""
     with ExitStack() as watched:
-        ends = [watched.enter_context(_end_of(pid)) for pid in (process.pid, *_tasks_of(process))]
+        pids = (process.pid, *_ending_with(process))
+        ends = [watched.enter_context(_end_of(pid)) for pid in pids]
         os.kill(process.pid, signal.SIGKILL)
         async with asyncio.timeout(HANG_S):
             for end in ends:
                 await end.wait()
 
 
-def _tasks_of(process: Process) -> list[int]:
-    """What the kernel ends with an executor: components.nomad.jobspec.ENDS_WITH_ITS_EXECUTOR."""
-    if not process.kind.startswith("executor of "):
+def _ending_with(process: Process) -> list[int]:
+    """What the kernel ends with an executor (components.nomad.jobspec.ENDS_WITH_ITS_EXECUTOR), and
+    with a simulator's watcher in the same way."""
+    if not process.kind.startswith(("executor of ", "watcher of model-")):
         return []
-    return [child.pid for child in psutil.Process(process.pid).children()]
+    return [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
 
 
 @contextmanager

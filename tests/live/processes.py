@@ -25,6 +25,7 @@ _TASK_PROGRAMS = (
     ("launcher", "launcher.py"),
     ("guard", "guard.py"),
     ("simulator", "engine_sim.py"),
+    ("watcher", "watcher.py"),
     ("envoy", "bin/envoy-"),
     ("xds", "xds.py"),
     ("prometheus", "bin/prometheus-"),

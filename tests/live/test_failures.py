@@ -26,9 +26,10 @@ pytestmark = pytest.mark.live
 # The gateway itself: requests in flight fail, and so do new ones until it is back.
 CUTS_STREAMS = {"Envoy", "Envoy's executor"}
 # One stream over each protocol, if both were on the replica that dies.
-CUTS_A_REPLICA = {"replica (simulated)", "its executor"}
+CUTS_A_REPLICA = {"replica (simulated)", "its watcher", "its executor"}
 SAMPLE = [
     "replica (simulated)",
+    "its watcher",
     "its executor",
     "Envoy",
     "Envoy's executor",

@@ -16,6 +16,7 @@ import openai
 import pytest
 import yaml
 
+from components.serving.services import SUFFIXES, service_of
 from tests.live.environments import Platform
 from tests.live.metrics import targets, values, wait_for
 from tests.live.models import backends, job_of_each_model, jobs, serving
@@ -25,6 +26,7 @@ from tests.waiting import HANG_S, until
 
 pytestmark = pytest.mark.live
 
+MODELS = ("smollm2", "sim-a", "sim-b", "sim-tight")
 QUESTION = "What is the capital of France?"
 
 
@@ -243,6 +245,19 @@ def test_nomad_and_consul_answer_by_hand_with_the_printed_exports(platform: Plat
     for named in ("model-smollm2", "cpu-0", "server-0", "envoy", "alive"):
         assert named in done.stdout
     assert not any(platform.token(api) in done.stdout for api in ("nomad", "consul"))
+
+
+def test_every_service_of_clients_names_the_liveness_page_of_its_replica(
+    platform: Platform,
+) -> None:
+    names = [name for model in MODELS for name in backends(platform, model)]
+    for service in (service_of(name, protocol) for name in names for protocol in SUFFIXES):
+        entries = platform.consul(f"health/service/{service}?passing=1")
+        assert entries, service
+        for entry in entries:
+            address, port = entry["Service"]["Address"], entry["Service"]["Meta"]["liveness_port"]
+            page = httpx.get(f"http://{address}:{port}/slipway/live", timeout=HANG_S)
+            assert (page.status_code, page.json()["moving"]) == (200, True)
 
 
 def test_status_shows_every_replica_and_endpoint(platform: Platform) -> None:

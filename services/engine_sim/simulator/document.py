@@ -10,7 +10,7 @@ from typing import Any
 
 from simulator.faults import NONE, BadFaultError, Faults, parse_json
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 ACCEPTED_VERSIONS = (SCHEMA_VERSION - 1, SCHEMA_VERSION)
 DEFAULT_MAX_NUM_BATCHED_TOKENS = 2048  # vLLM's default for an online server
 
@@ -36,11 +36,20 @@ class EngineSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Liveness:
+    """By which a watcher judges the engine."""
+
+    longest_step_s: float
+    stall_s: float  # after so long without a step the engine is killed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Replica:
     model: str
     aliases: tuple[str, ...]
     engine: EngineSettings
     drain_timeout_s: float
+    liveness: Liveness | None = None  # None in a document of version 3: nobody watches
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -57,9 +66,11 @@ class Listeners:
     grpc: int
     http: int
     metrics: int
+    liveness: int | None = None  # the watcher's
 
     @property
     def ports(self) -> tuple[int, ...]:
+        """Those of the engine itself."""
         return (self.openai, self.grpc, self.http, self.metrics)
 
 
@@ -71,6 +82,11 @@ def read_listeners(environment: Mapping[str, str]) -> Listeners:
         grpc=_port(environment, "SLIPWAY_PORT_GRPC"),
         http=_port(environment, "SLIPWAY_PORT_HTTP"),
         metrics=_port(environment, "SLIPWAY_PORT_METRICS"),
+        liveness=(
+            _port(environment, "SLIPWAY_PORT_LIVENESS")
+            if "SLIPWAY_PORT_LIVENESS" in environment
+            else None
+        ),
     )
 
 
@@ -150,6 +166,13 @@ def _replica(document: DocumentObject) -> Replica:
         aliases=tuple(aliases),
         engine=_engine(document.object("engine")),
         drain_timeout_s=document.number("drain_timeout_s", 600),
+        liveness=_liveness(document) if version == SCHEMA_VERSION else None,
+    )
+
+
+def _liveness(document: DocumentObject) -> Liveness:
+    return Liveness(
+        longest_step_s=document.number("longest_step_s"), stall_s=document.number("stall_s")
     )
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from program.liveness.progress import Progress
+
 from simulator.core.scheduler import Limits, Scheduler, Step
 from simulator.core.sequence import Sequence
 from simulator.core.step_time import Profile
@@ -20,6 +22,8 @@ BLOCK_SIZE = 16
 # A loop that falls behind on a busy machine catches up by this much at most: otherwise a burst of
 # tokens would follow every pause of the process.
 _CATCH_UP_S = 0.1
+# A scheduler that finds no memory for any sequence tries again, as vLLM's does without a pause.
+_RETRY_S = 0.1
 
 
 class NotReadyError(Exception):
@@ -42,15 +46,16 @@ class Request:
 
 
 class Engine:
-    """One model. `run` must be running for requests to make progress."""
+    """One model. `run` must be running for requests to make progress, which `progress` tells."""
 
-    def __init__(self, replica: Replica, profile: Profile) -> None:
+    def __init__(self, replica: Replica, profile: Profile, progress: Progress) -> None:
         settings = replica.engine
         self.replica = replica
         self.profile = profile
         self.scheduler = Scheduler(_limits(settings, profile))
         self.metrics = EngineMetrics(replica.model, self.scheduler, settings.max_model_len)
         self.faults = settings.faults
+        self._progress = progress
         self._loaded = False
         self._error_debt = 0.0
         self._generations: dict[Sequence, Generation] = {}
@@ -72,10 +77,15 @@ class Engine:
         clock = asyncio.get_running_loop().time
         deadline_s = clock()
         while True:
-            step = self._next_step()
-            if step is None:
+            if not self._may_step:
                 self._changed.clear()
                 await self._changed.wait()
+                deadline_s = clock()
+                continue
+            step = self._next_step()
+            if step.idle:
+                await asyncio.sleep(_RETRY_S)
+                self._progress.step_ended()
                 deadline_s = clock()
                 continue
             deadline_s = max(deadline_s, clock() - _CATCH_UP_S) + self._step_s(step)
@@ -108,12 +118,14 @@ class Engine:
         )
         self.scheduler.add(sequence)
         self._generations[sequence] = generation
+        self._tell_outstanding()
         self._changed.set()
         try:
             yield generation
         finally:
             self._generations.pop(sequence, None)
             self.scheduler.abort(sequence)
+            self._tell_outstanding()
             generation.finish("abort", asyncio.get_running_loop().time())
 
     def _sequence(self, request: Request) -> Sequence:
@@ -145,15 +157,17 @@ class Engine:
         self._error_debt -= 1
         return True
 
-    def _next_step(self) -> Step | None:
-        if self.faults.hang is not None or not self.scheduler.has_work:
-            return None
+    @property
+    def _may_step(self) -> bool:
+        return self.faults.hang is None and self.scheduler.has_work
+
+    def _next_step(self) -> Step:
         self.scheduler.kv_full = self.faults.kv_full
         step = self.scheduler.schedule()
         now_s = asyncio.get_running_loop().time()
         for sequence, _ in step.work:
             self._generations[sequence].scheduled(now_s)
-        return None if step.idle else step
+        return step
 
     def _step_s(self, step: Step) -> float:
         scale = self.replica.engine.time_scale * self.faults.slow
@@ -162,6 +176,12 @@ class Engine:
     def _deliver(self, step: Step, now_s: float) -> None:
         for output in self.scheduler.complete(step):
             self._generations[output.sequence].put(last=output.last, now_s=now_s)
+        self._progress.step_ended()
+        self._tell_outstanding()
+
+    def _tell_outstanding(self) -> None:
+        scheduler = self.scheduler
+        self._progress.outstanding_are(len(scheduler.waiting) + len(scheduler.running))
 
 
 def _limits(settings: EngineSettings, profile: Profile) -> Limits:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import grpc
 from aiohttp import web
+from program.liveness.progress import VARIABLE, Progress
 
 from simulator.core.step_time import UnknownProfileError, load_profile
 from simulator.document import BadInputError, Listeners, Replica, read_listeners, read_replica
@@ -70,7 +71,8 @@ def _make_engine(replica: Replica) -> Engine:
         )
     except UnknownProfileError as error:
         raise BadInputError(f"engine.profile: {error}") from error
-    return Engine(replica, profile)
+    watched = os.environ.get(VARIABLE)
+    return Engine(replica, profile, Progress.open(watched) if watched else Progress.create())
 
 
 async def _serve(replica: Replica, listeners: Listeners, engine: Engine) -> int:

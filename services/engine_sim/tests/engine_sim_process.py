@@ -16,8 +16,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
+import psutil
 from hang import HANG_S
 from prometheus_client.parser import text_string_to_metric_families
+from typing_extensions import Self
 
 _SERVICE = Path(__file__).parent.parent
 _LAST_BYTE = itertools.count(2)
@@ -38,7 +40,7 @@ def document(**engine: Any) -> dict[str, Any]:
         "engine_args": {},
     }
     return {
-        "schema_version": 2,
+        "schema_version": 3,
         "model": "llama",
         "aliases": ["small"],
         "engine": {**settings, **engine},
@@ -49,6 +51,8 @@ def document(**engine: Any) -> dict[str, Any]:
 
 class SimProcess:
     """Starts on entry and waits for `wait_for`; killed on exit if it has not ended."""
+
+    program = "engine_sim.py"
 
     def __init__(
         self,
@@ -65,13 +69,13 @@ class SimProcess:
         self._document = document(**engine)
         self._wait_for = wait_for
 
-    def __enter__(self) -> SimProcess:
+    def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="engine-sim-")
         path = Path(self._folder.name) / "replica.json"
         path.write_text(json.dumps(self._document), "utf-8")
         self._log = (Path(self._folder.name) / "log").open("w+b")
         self.process = subprocess.Popen(
-            [sys.executable, str(_SERVICE / "engine_sim.py"), "--document", str(path)],
+            [sys.executable, str(_SERVICE / self.program), "--document", str(path)],
             env={**os.environ, **self.environment()},
             stdout=self._log,
             stderr=subprocess.STDOUT,
@@ -107,6 +111,7 @@ class SimProcess:
             "SLIPWAY_PORT_GRPC": "8001",
             "SLIPWAY_PORT_HTTP": "8002",
             "SLIPWAY_PORT_METRICS": "8003",
+            "SLIPWAY_PORT_LIVENESS": "8004",
         }
 
     def log(self) -> str:
@@ -180,3 +185,24 @@ class SimProcess:
         while (seen := self.samples(url)[name]) != value:
             assert time.monotonic() < deadline, f"{name}: wanted {value}, last seen {seen}"
             time.sleep(0.02)
+
+
+class WatchedSim(SimProcess):
+    """An engine below its watcher, which is `process`."""
+
+    program = "watcher.py"
+
+    def __init__(self, *, stall_s: float = 3600, **others: Any) -> None:
+        super().__init__(**others)
+        self.live = f"http://{self.address}:8004/slipway/live"
+        self._document = {**self._document, "schema_version": 4}
+        self._document |= {"longest_step_s": 0.1, "stall_s": stall_s}
+
+    @property
+    def engine(self) -> psutil.Process:
+        (child,) = psutil.Process(self.process.pid).children()
+        return child
+
+    def verdict(self) -> dict[str, Any]:
+        verdict: dict[str, Any] = json.loads(self.call(self.live)[1])
+        return verdict

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from engine_sim_process import SimProcess, document
 from hang import HANG_S
-from simulator.document import BadInputError, read_listeners, read_replica
+from simulator.document import BadInputError, Liveness, read_listeners, read_replica
 from simulator.faults import BadFaultError, Faults, parse_json, parse_text
 
 ENTRYPOINT = Path(__file__).parent.parent / "engine_sim.py"
@@ -53,17 +54,30 @@ def test_a_wrong_value_is_named_with_its_key(
 def test_a_document_of_the_previous_version_is_read_as_it_was_meant(tmp_path: Path) -> None:
     path = BEFORE / "replica.json"
     content = json.loads(path.read_text("utf-8"))
-    assert content["schema_version"] == 2
+    assert content["schema_version"] == 3
     replica = read_replica(path)
     assert (replica.names, replica.drain_timeout_s) == (("sim",), 600)
     for name in ("architecture", "profile", "max_model_len", "max_num_seqs", "kv_cache_bytes"):
         assert getattr(replica.engine, name) == content["engine"][name]
-    assert replica == read_replica(write(tmp_path, {**content, "schema_version": 3}))
+    assert replica.liveness is None
+    now = {**content, "schema_version": 4, "longest_step_s": 0.02, "stall_s": 10}
+    limits = Liveness(longest_step_s=0.02, stall_s=10)
+    assert dataclasses.replace(replica, liveness=limits) == read_replica(write(tmp_path, now))
 
 
 def test_another_schema_version_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match="schema_version: 4"):
-        read_replica(write(tmp_path, {**document(), "schema_version": 4}))
+    with pytest.raises(BadInputError, match="schema_version: 5"):
+        read_replica(write(tmp_path, {**document(), "schema_version": 5}))
+
+
+@pytest.mark.parametrize("missing", ["longest_step_s", "stall_s"])
+def test_a_document_of_this_version_says_how_the_engine_is_judged(
+    tmp_path: Path, missing: str
+) -> None:
+    whole = {**document(), "schema_version": 4, "longest_step_s": 0.02, "stall_s": 10}
+    del whole[missing]
+    with pytest.raises(BadInputError, match=f"{missing}: is missing"):
+        read_replica(write(tmp_path, whole))
 
 
 def test_an_invalid_port_is_refused() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from engine_sim_process import document
+from program.liveness.progress import Progress, Seen
 from simulated_clock import now_s, simulated
 from simulator.core.step_time import load_profile
 from simulator.document import Replica, read_replica
@@ -39,8 +40,8 @@ def read(folder: Path, **engine: Any) -> Replica:
 
 
 @asynccontextmanager
-async def running(replica: Replica) -> AsyncIterator[Engine]:
-    engine = Engine(replica, PROFILE)
+async def running(replica: Replica, progress: Progress | None = None) -> AsyncIterator[Engine]:
+    engine = Engine(replica, PROFILE, progress or Progress.create())
     steps = asyncio.create_task(engine.run())
     yield engine
     steps.cancel()
@@ -105,3 +106,32 @@ def test_a_drain_waits_for_its_requests_and_no_longer_than_its_limit() -> None:
 
     assert simulated(drained(request_s=30)) == (True, pytest.approx(30))
     assert simulated(drained(request_s=10_000)) == (False, pytest.approx(600))
+
+
+async def progress_of(replica: Replica, faults: Faults, tokens: int) -> list[Seen]:
+    """Before a request, half an hour after it, and after its end."""
+    progress = Progress.create()
+    async with running(replica, progress) as engine:
+        await loaded(engine)
+        engine.set_faults(faults)
+        seen = [progress.seen()]
+        with engine.generate(Request(prompt="x", max_tokens=tokens)):
+            await asyncio.sleep(1800)
+            seen.append(progress.seen())
+        seen.append(progress.seen())
+    return seen
+
+
+def test_it_tells_the_steps_that_have_ended_and_the_requests_outstanding(replica: Replica) -> None:
+    assert simulated(progress_of(replica, NONE, 5)) == [Seen(0, 0), Seen(5, 0), Seen(5, 0)]
+
+
+def test_steps_that_are_frozen_do_not_end(replica: Replica) -> None:
+    frozen = simulated(progress_of(replica, Faults(hang=0), 5))
+    assert frozen == [Seen(0, 0), Seen(0, 1), Seen(0, 0)]
+
+
+def test_a_scheduler_without_memory_for_its_requests_still_moves(replica: Replica) -> None:
+    before, waiting, after = simulated(progress_of(replica, Faults(kv_full=True), 5))
+    assert (before.steps, waiting.outstanding, after.outstanding) == (0, 1, 0)
+    assert waiting.steps > 1000

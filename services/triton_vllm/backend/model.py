@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import triton_python_backend_utils as pb_utils  # type: ignore[import-not-found]
+from beat import Beat
 from engine_client import EngineClient, EngineError
 from generation import Generation, RequestError, completion_body, read_generation
 from outputs import ResponseBuilder
@@ -37,7 +38,12 @@ class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
         config = json.loads(args["model_config"])
         self._model = str(config["name"])
-        engine_url = config["parameters"]["engine_url"]["string_value"]
+        stated = config["parameters"]
+        parameters = {key: each["string_value"] for key, each in stated.items()}
+        self._beat = _no_beat
+        if "beat_path" in parameters:
+            beat = Beat(parameters["beat_path"], int(parameters["beat_number"]))
+            self._beat = beat.beat
         # Kept alive for its metric, which ends with its family.
         self._in_flight_family = pb_utils.MetricFamily(
             name="slipway_triton_requests_in_flight",
@@ -52,7 +58,7 @@ class TritonPythonModel:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="requests")
         self._thread.start()
-        self._client: EngineClient = self._in_loop(self._start(engine_url))
+        self._client: EngineClient = self._in_loop(self._start(parameters["engine_url"]))
 
     def execute(self, requests: list[Any]) -> None:
         """Takes requests; their tasks send the answers."""
@@ -119,6 +125,7 @@ class TritonPythonModel:
         """Triton does not report that a client left: its senders have to be polled."""
         while True:
             await asyncio.sleep(CANCELLATION_POLL_S)
+            self._beat()
             for task, sender in list(self._active.items()):
                 if sender.is_cancelled():
                     task.cancel()
@@ -137,6 +144,10 @@ class TritonPythonModel:
 
     def _in_loop(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+
+def _no_beat() -> None:
+    """Nobody counts."""
 
 
 def _elements(request: Any, name: str) -> list[Any] | None:

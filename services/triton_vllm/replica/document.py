@@ -13,7 +13,7 @@ from replica.errors import InputError
 from replica.settings import VISIBLE_DEVICES
 
 # This version and the previous one: nodes and program are upgraded one after the other.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 ACCEPTED_VERSIONS = (SCHEMA_VERSION - 1, SCHEMA_VERSION)
 
 # Names are used as folders, in Triton's configuration, and in the shell that starts its stubs.
@@ -63,6 +63,14 @@ class Container:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Liveness:
+    """By which the launcher judges whether the replica moves."""
+
+    longest_step_s: float  # of the engine, by the plan
+    stall_s: float  # after so long without a step the engine is killed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaDocument:
     model: str
     aliases: tuple[str, ...]
@@ -70,8 +78,9 @@ class ReplicaDocument:
     engine: EngineSpec
     load_timeout_s: int
     drain_timeout_s: int
-    devices: Devices | None  # None on processors, and in a document of version 2
+    devices: Devices | None  # None on processors
     container: Container | None = None  # None where it runs on the host itself
+    liveness: Liveness | None = None  # None in a document of version 3: nothing is judged
 
     @property
     def on_accelerators(self) -> bool:
@@ -105,7 +114,7 @@ def _document(content: Mapping[str, Any]) -> ReplicaDocument:
         raise InputError(f"schema_version {version} is not one of {ACCEPTED_VERSIONS}")
     engine = _engine(_field(content, "engine", dict))
     devices = _devices(content["devices"]) if "devices" in content else None
-    if version == SCHEMA_VERSION and (devices is None) != (engine.gpu_memory_utilization is None):
+    if (devices is None) != (engine.gpu_memory_utilization is None):
         raise InputError("devices and engine.gpu_memory_utilization must be given together")
     return ReplicaDocument(
         model=_name(content),
@@ -116,6 +125,13 @@ def _document(content: Mapping[str, Any]) -> ReplicaDocument:
         drain_timeout_s=_positive(content, "drain_timeout_s"),
         devices=devices,
         container=_container(content["container"]) if "container" in content else None,
+        liveness=_liveness(content) if version == SCHEMA_VERSION else None,
+    )
+
+
+def _liveness(content: Mapping[str, Any]) -> Liveness:
+    return Liveness(
+        longest_step_s=_seconds(content, "longest_step_s"), stall_s=_seconds(content, "stall_s")
     )
 
 
@@ -191,3 +207,11 @@ def _positive(content: Mapping[str, Any], name: str, *, default: int | None = No
     if value <= 0:
         raise InputError(f"{name}: {value} is not above 0")
     return value
+
+
+def _seconds(content: Mapping[str, Any], name: str) -> float:
+    """JSON does not tell 10 from 10.0."""
+    value = content.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise InputError(f"{name}: {value!r} is not a number of seconds")
+    return float(value)

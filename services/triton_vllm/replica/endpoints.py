@@ -12,6 +12,7 @@ from replica.settings import Settings
 
 # On a loaded machine the engine answers late without being dead.
 REQUEST_TIMEOUT_S = 10.0
+ASK_TIMEOUT_S = 1.0
 
 IN_FLIGHT_METRICS = re.compile(
     r"^(?:vllm:num_requests_(?:running|waiting)|slipway_triton_requests_in_flight)"
@@ -45,6 +46,13 @@ class Endpoints:
     async def engine_is_healthy(self) -> bool:
         return await self._answers(f"{self._openai}/health")
 
+    async def api_server_answers(self) -> bool:
+        """Whatever its answer is."""
+        return await self._responds(f"{self._openai}/health")
+
+    async def triton_answers(self) -> bool:
+        return await self._responds(f"{self._triton}/v2/health/live")
+
     async def model_is_ready(self, name: str) -> bool:
         """Asks Triton."""
         return await self._answers(f"{self._triton}/v2/models/{name}/ready")
@@ -69,6 +77,14 @@ class Endpoints:
             async with self._session.get(url, timeout=timeout) as reply:
                 in_flight += sum_in_flight(await reply.text())
         return round(in_flight)
+
+    async def _responds(self, url: str) -> bool:
+        try:
+            timeout = aiohttp.ClientTimeout(total=ASK_TIMEOUT_S)
+            async with self._session.get(url, timeout=timeout):
+                return True
+        except (aiohttp.ClientError, asyncio.TimeoutError):
+            return False
 
     async def _answers(self, url: str) -> bool:
         try:

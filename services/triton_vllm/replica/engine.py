@@ -14,12 +14,17 @@ from replica.settings import VISIBLE_DEVICES, Settings
 
 # Set by Slipway: another value in `engine_args` would break the contract with the gateway or
 # contradict the memory that the planner reserved.
-RESERVED_FLAGS = frozenset({"host", "port", "uds", "model", "served-model-name"})
+# Without its statistics an engine tells of no step that ended no token.
+RESERVED_FLAGS = frozenset(
+    {"host", "port", "uds", "model", "served-model-name", "disable-log-stats"}
+)
 
 # Engine core and workers are forks with everything imported. CPUs only: not tried on an
 # accelerator.
-CPU_SERVER = Path(__file__).resolve().parent.parent / "engine_server.py"
-SERVER = ("-m", "vllm.entrypoints.openai.api_server")
+SERVICE = Path(__file__).resolve().parent.parent
+CPU_SERVER, DEVICE_SERVER = SERVICE / "engine_server.py", SERVICE / "device_engine_server.py"
+# Of the folder of the server: the headers of an answer come with its first token.
+MIDDLEWARE = "engine_headers.HeadersWithTheFirstToken"
 
 # The engine core runs the model itself, as vLLM does on one GPU. On a CPU vLLM refuses it under the
 # name "uni", in order to bind a worker's threads (switched off below); the two processes would then
@@ -46,9 +51,10 @@ def engine_command(document: ReplicaDocument, settings: Settings, programs: Prog
     """The command of the API server. Raises InputError for a reserved engine argument."""
     command = [
         str(programs.engine_python),
-        *(SERVER if document.on_accelerators else (str(CPU_SERVER),)),
+        str(DEVICE_SERVER if document.on_accelerators else CPU_SERVER),
         "--served-model-name",
         *document.names,
+        *("--middleware", MIDDLEWARE),
     ]
     for name, value in sorted(_flags(document, settings).items()):
         command += _flag(name, value)

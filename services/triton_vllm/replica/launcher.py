@@ -14,6 +14,7 @@ from pathlib import Path
 
 import aiohttp
 import psutil
+from program.liveness.progress import FIRST_BEAT, VARIABLE
 
 from replica.document import ReplicaDocument
 from replica.endpoints import Endpoints, taken_port
@@ -22,11 +23,13 @@ from replica.errors import RunError
 from replica.guard import Guard
 from replica.home import claim_home
 from replica.journal import Journal
+from replica.liveness import ReplicaLiveness
 from replica.processes import MARKER
 from replica.programs import Programs
 from replica.settings import Settings
 from replica.shared_memory import SharedMemoryLedger
 from replica.triton import (
+    Beats,
     triton_command,
     triton_environment,
     write_backend_folder,
@@ -62,6 +65,8 @@ class Launcher:
         self._programs = programs
         self._journal = journal
         self._children: dict[str, subprocess.Popen[bytes]] = {}
+        limits = document.liveness
+        self._liveness = ReplicaLiveness(limits, len(document.names)) if limits else None
 
     async def run(self) -> None:
         """Serves until SIGTERM and drains. Raises RunError otherwise."""
@@ -77,7 +82,11 @@ class Launcher:
         try:
             # No kept-alive connections: Triton would wait for each before it ends.
             connector = aiohttp.TCPConnector(force_close=True)
-            async with aiohttp.ClientSession(connector=connector) as session, self._ledger_kept():
+            async with (
+                aiohttp.ClientSession(connector=connector) as session,
+                self._ledger_kept(),
+                contextlib.AsyncExitStack() as self._while_it_lives,
+            ):
                 self._endpoints = Endpoints(self._settings, session)
                 ready = await self._until_stopped(self._load(command))
                 if ready:
@@ -95,14 +104,14 @@ class Launcher:
     async def _until_stopped(self, work: Awaitable[object]) -> bool:
         """Runs `work` until it is done (True) or a stop is requested (False).
 
-        Raises RunError as soon as a part of the replica ends.
+        Raises RunError as soon as a part of the replica ends or stands still.
         """
         task = asyncio.ensure_future(work)
         stop = asyncio.ensure_future(self._stop_asked.wait())
         try:
             await asyncio.wait((task, stop, self._part_ended), return_when=asyncio.FIRST_COMPLETED)
             if self._part_ended.done():
-                raise RunError(f"{self._part_ended.result()} ended")
+                raise RunError(self._part_ended.result())
             if task.done():
                 task.result()
                 return True
@@ -120,7 +129,7 @@ class Launcher:
             reason = f"not ready after load_timeout_s={self._document.load_timeout_s}"
             taken = "" if self._children else taken_port(self._settings)
             raise RunError(": ".join(filter(None, (reason, taken)))) from error
-        self._watch_descendants()
+        await self._judge(self._watch_descendants())
         names, openai = self._document.names, self._settings.engine_url
         self._journal.progress("ready", names=names, openai=openai)
 
@@ -128,10 +137,14 @@ class Launcher:
         # A dead launcher's children may have held them until now, and Nomad gives a new replica the
         # ports of one that still drains (hashicorp/nomad issue 24904).
         await self._poll(self._ports_are_free, "waiting_for_ports")
+        inherited = self._environment()
+        if self._liveness is not None:
+            self._while_it_lives.enter_context(self._liveness.page(self._settings))
+            inherited[VARIABLE] = self._liveness.progress.path
         model = self._document.names[0]
         self._journal.progress("engine_starting", model=model)
         environment = engine_environment(
-            self._document, self._settings, self._environment(), self._home.temporary
+            self._document, self._settings, inherited, self._home.temporary
         )
         engine = self._start("vllm", command, environment)
         self._watch.add(engine.pid, "vllm", self._on_part_end)
@@ -153,7 +166,9 @@ class Launcher:
         """
         home, settings = self._home, self._settings
         write_backend_folder(home.backends, self._programs.triton)
-        write_model_repository(home.repository, self._document.names, settings.engine_url)
+        liveness = self._liveness
+        beats = Beats(path=liveness.progress.path, first=FIRST_BEAT) if liveness else None
+        write_model_repository(home.repository, self._document.names, settings.engine_url, beats)
         home.triton_folders().before_start()
         for start in range(1, TRITON_STARTS + 1):
             self._journal.progress("triton_starting")
@@ -209,18 +224,31 @@ class Launcher:
         inherited = {k: v for k, v in os.environ.items() if k not in SCHEDULER_SECRETS}
         return {**inherited, MARKER: self._home.incarnation}
 
-    def _watch_descendants(self) -> None:
-        """Watches engine, workers and stubs: no health check notices the end of a stub."""
+    def _watch_descendants(self) -> list[int]:
+        """Watches engine, workers and stubs: no health check notices the end of a stub. Returns
+        their process ids, and those of their parents."""
+        watched = [child.pid for child in self._children.values()]
         for name, child in self._children.items():
             for process in psutil.Process(child.pid).children(recursive=True):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     part = Path(process.cmdline()[0].strip()).name
                     self._watch.add(process.pid, f"{part} of {name}", self._on_part_end)
+                    watched.append(process.pid)
+        return watched
+
+    async def _judge(self, pids: list[int]) -> None:
+        """From now on a replica that stands still for too long is killed."""
+        if self._liveness is not None:
+            judged = self._liveness.judged(pids, self._endpoints, self._on_failure)
+            await self._while_it_lives.enter_async_context(judged)
 
     def _on_part_end(self, name: str) -> None:
+        self._on_failure(f"{name} ended")
+
+    def _on_failure(self, failure: str) -> None:
         if not self._ending and not self._part_ended.done():
-            self._journal.error(f"{name} ended")
-            self._part_ended.set_result(name)
+            self._journal.error(failure)
+            self._part_ended.set_result(failure)
 
     async def _poll(self, condition: Callable[[], Awaitable[bool]], phase: str) -> None:
         """Polls until true; reports every ten seconds that the phase is still under way."""
@@ -264,7 +292,7 @@ class Launcher:
         idle_looks = 0
         while idle_looks < IDLE_LOOKS:
             if self._part_ended.done():
-                raise RunError(f"{self._part_ended.result()} ended while draining")
+                raise RunError(f"{self._part_ended.result()} while draining")
             if time.monotonic() >= deadline:
                 self._journal.warning("drain_timeout_s passed with requests in flight")
                 self._ending = True

@@ -26,6 +26,7 @@ class Settings:
     port_grpc: int
     port_http: int
     port_metrics: int
+    port_liveness: int | None  # None where the replica has no liveness page
     runtime: Path
     store: Path  # has the weights
     engine_cache: Path  # of what engines compile, and of facts about models
@@ -37,7 +38,8 @@ class Settings:
 
     @property
     def ports(self) -> tuple[int, ...]:
-        return (self.port_openai, self.port_grpc, self.port_http, self.port_metrics)
+        own = () if self.port_liveness is None else (self.port_liveness,)
+        return (self.port_openai, self.port_grpc, self.port_http, self.port_metrics, *own)
 
     @property
     def engine_url(self) -> str:
@@ -68,6 +70,9 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         port_grpc=port("SLIPWAY_PORT_GRPC"),
         port_http=port("SLIPWAY_PORT_HTTP"),
         port_metrics=port("SLIPWAY_PORT_METRICS"),
+        port_liveness=(
+            port("SLIPWAY_PORT_LIVENESS") if "SLIPWAY_PORT_LIVENESS" in environment else None
+        ),
         runtime=Path(text("SLIPWAY_RUNTIME")),
         store=Path(environment.get("SLIPWAY_STORE") or text("SLIPWAY_RUNTIME")),
         engine_cache=Path(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from replica.errors import RunError
@@ -36,7 +37,15 @@ OUTPUTS: tuple[tuple[str, str, int], ...] = (
 )
 
 
-def model_config(name: str, engine_url: str) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beats:
+    """Where stubs tell that they run: a number each, from `first` on."""
+
+    path: str
+    first: int
+
+
+def model_config(name: str, parameters: Mapping[str, str]) -> str:
     """`config.pbtxt` of one model name."""
     blocks = [
         f'name: "{name}"',
@@ -44,7 +53,10 @@ def model_config(name: str, engine_url: str) -> str:
         "max_batch_size: 0",  # the engine batches
         "model_transaction_policy { decoupled: true }",
         "instance_group [{ kind: KIND_CPU count: 1 }]",
-        f'parameters {{ key: "engine_url" value {{ string_value: "{engine_url}" }} }}',
+        *(
+            f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}'
+            for key, value in parameters.items()
+        ),
     ]
     for tensor, data_type, dims, optional in INPUTS:
         suffix = " optional: true" if optional else ""
@@ -56,12 +68,17 @@ def model_config(name: str, engine_url: str) -> str:
     return "\n".join(blocks) + "\n"
 
 
-def write_model_repository(folder: Path, names: Sequence[str], engine_url: str) -> None:
+def write_model_repository(
+    folder: Path, names: Sequence[str], engine_url: str, beats: Beats | None
+) -> None:
     """One Triton model per name: Triton knows no aliases."""
-    for name in names:
+    for number, name in enumerate(names):
+        parameters = {"engine_url": engine_url}
+        if beats is not None:
+            parameters |= {"beat_path": beats.path, "beat_number": str(beats.first + number)}
         model = folder / name
         model.mkdir(parents=True)
-        (model / "config.pbtxt").write_text(model_config(name, engine_url), encoding="utf-8")
+        (model / "config.pbtxt").write_text(model_config(name, parameters), encoding="utf-8")
         shutil.copytree(
             BACKEND_SOURCE, model / "1", ignore=shutil.ignore_patterns("__pycache__", ".*")
         )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import mmap
 import multiprocessing
 import multiprocessing.shared_memory
 import os
@@ -39,12 +40,30 @@ def engine(started: Any) -> None:
     child.join()
 
 
+class Progress:
+    """Steps and requests outstanding, as engine_progress.py tells them."""
+
+    def __init__(self) -> None:
+        path = os.environ.get("SLIPWAY_PROGRESS")
+        self.numbers = memoryview(bytearray(16)).cast("Q")
+        if path is not None:
+            shared = os.open(path, os.O_RDWR)
+            self.numbers = memoryview(mmap.mmap(shared, 0)).cast("Q")
+
+    def step_ended(self) -> None:
+        self.numbers[0] += 1
+
+    def outstanding_are(self, requests: int) -> None:
+        self.numbers[1] = requests
+
+
 class Api:
     """The routes that the launcher and the Triton model use."""
 
     def __init__(self, names: list[str]) -> None:
         self.names = names
         self.running = 0
+        self.progress = Progress()
         self.held = asyncio.Semaphore(0)
 
     def application(self) -> web.Application:
@@ -85,19 +104,25 @@ class Api:
             return refusal(404, f"The model `{body['model']}` does not exist.")
         if body.get("max_tokens", 16) < 1:
             return refusal(400, f"max_tokens must be at least 1, got {body['max_tokens']}")
-        self.running += 1
+        self._count(1)
         try:
             if not body["stream"] if "stream" in body else True:
                 return await self.answer(body)
             return await self.stream(request, body)
         finally:
-            self.running -= 1
+            self._count(-1)
+
+    def _count(self, change: int) -> None:
+        self.running += change
+        self.progress.outstanding_are(self.running)
 
     async def answer(self, body: dict[str, Any]) -> web.Response:
         if "hold" in body["prompt"]:
             await self.held.acquire()
         tokens = answer_tokens(body)
-        await asyncio.sleep(TOKEN_INTERVAL_S * len(tokens))
+        for _ in tokens:
+            await asyncio.sleep(TOKEN_INTERVAL_S)
+            self.progress.step_ended()
         indexes = range(body.get("n", 1))
         choices = [choice(body, i, tokens, 0, finished=True) for i in indexes]
         return web.json_response({"choices": choices, "usage": usage(body, len(tokens))})
@@ -121,6 +146,7 @@ class Api:
                 part = choice(body, index, [token], position, finished=last)
                 await send(reply, {"choices": [part], "usage": usage(body, position + 1)})
             await asyncio.sleep(TOKEN_INTERVAL_S)
+            self.progress.step_ended()
         else:
             await send(reply, {"choices": [], "usage": usage(body, len(tokens))})
         await reply.write(b"data: [DONE]\n\n")

@@ -11,9 +11,10 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from replica_process import SERVICE, ReplicaProcess
 
@@ -46,10 +47,14 @@ def prepared_runtime() -> Path:
 
 
 @contextmanager
-def real_replica(**engine_args: str) -> Iterator[ReplicaProcess]:
-    """A loaded replica, in a folder with a path short enough for sockets; ended afterwards."""
+def real_replica(
+    document: Mapping[str, Any] | None = None, **engine_args: str
+) -> Iterator[ReplicaProcess]:
+    """A loaded replica, in a folder with a path short enough for sockets; ended afterwards.
+    `document` has further keys of its document."""
     folder = Path(tempfile.mkdtemp(prefix="slw-"))
-    process = ReplicaProcess(folder, "127.92.0.5", weights=DIRECTORY, load_timeout_s=600)
+    changes = {"weights": DIRECTORY, "load_timeout_s": 600, **(document or {})}
+    process = ReplicaProcess(folder, "127.92.0.5", **changes)
     process.environment |= {
         "SLIPWAY_RUNTIME": str(prepared_runtime()),
         "SLIPWAY_ENV_VLLM": os.environ["SLIPWAY_ENV_VLLM"],

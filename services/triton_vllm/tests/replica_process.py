@@ -16,13 +16,13 @@ from runtimes import SERVICE, ContainerProcess, OnHost, Runtime
 
 MODEL, ALIAS = "smollm2", "Small_1.0-b"  # with every character that an alias may contain
 REPLICA_HANG_S = 2 * HANG_S  # its processes start and end one after the other
-GRPC_PORT, HTTP_PORT, METRICS_PORT, OPENAI_PORT = 8001, 8002, 8003, 8000
+GRPC_PORT, HTTP_PORT, METRICS_PORT, OPENAI_PORT, LIVENESS_PORT = 8001, 8002, 8003, 8000, 8004
 
 
 def document(**changes: Any) -> dict[str, Any]:
     """A valid replica document."""
     return {
-        "schema_version": 2,
+        "schema_version": 4,
         "model": MODEL,
         "aliases": [ALIAS],
         "weights": "weights/none",
@@ -37,6 +37,8 @@ def document(**changes: Any) -> dict[str, Any]:
         },
         "load_timeout_s": 3600,
         "drain_timeout_s": 3600,
+        "longest_step_s": 0.1,
+        "stall_s": 3600,
         **changes,
     }
 
@@ -60,6 +62,7 @@ class ReplicaProcess:
             "SLIPWAY_PORT_GRPC": str(GRPC_PORT),
             "SLIPWAY_PORT_HTTP": str(HTTP_PORT),
             "SLIPWAY_PORT_METRICS": str(METRICS_PORT),
+            "SLIPWAY_PORT_LIVENESS": str(LIVENESS_PORT),
             "SLIPWAY_RUNTIME": str(folder),
             "SLIPWAY_SCRATCH": str(folder / "s"),
         }

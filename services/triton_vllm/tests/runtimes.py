@@ -125,7 +125,9 @@ class InContainers:
     ) -> None:
         self._folder, self._daemon, self._image = folder, daemon, image
         self._options = options
-        self._mounts = [f"{folder}:{folder}", f"{SERVICE}:{SERVICE}:ro"]
+        shared = SERVICE.parent / "program"  # to which the service has a link
+        read = (f"{each}:{each}:ro" for each in (SERVICE, shared))
+        self._mounts = [f"{folder}:{folder}", *read]
 
     def document(self) -> dict[str, Any]:
         return {**on_accelerators(), "container": {"vllm": PLANNED_VLLM}}
@@ -195,7 +197,6 @@ def on_accelerators() -> dict[str, Any]:
     engine = {"kind": "vllm", "dtype": "auto", "max_model_len": 2048, "max_num_seqs": 8}
     engine |= {"gpu_memory_utilization": 0.9, "engine_args": {}}
     return {
-        "schema_version": 3,
         "engine": engine,
         "devices": {"vendor": "nvidia", "count": 1},
     }

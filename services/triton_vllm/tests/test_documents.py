@@ -21,7 +21,7 @@ from replica_process import REPLICA_HANG_S, SERVICE, ReplicaProcess, document
 
 SCHEMAS = Path(__file__).resolve().parents[3] / "schemas"
 BEFORE = Path(__file__).parent / "documents_of_before"
-OWN_SERVER = "-m vllm.entrypoints.openai.api_server"  # vLLM's own
+OWN_SERVER = "device_engine_server.py"  # which forks nothing
 ENVIRONMENT = {
     "SLIPWAY_ADDRESS": "127.92.0.3",
     "SLIPWAY_PORT_OPENAI": "8000",
@@ -76,12 +76,14 @@ def on_accelerators(**changes: Any) -> dict[str, Any]:
         "engine_args": {},
     }
     devices = {"vendor": "nvidia", "count": 4}
-    return document(schema_version=3, devices=devices, engine=engine | changes)
+    return document(devices=devices, engine=engine | changes)
 
 
 BROKEN = [
     ({**on_accelerators(), "container": {"vllm": 1}}, "vllm: expected str, got int"),
-    (broken(schema_version=4), "schema_version 4 is not one of (2, 3)"),
+    (broken(schema_version=5), "schema_version 5 is not one of (3, 4)"),
+    (broken(stall_s=None), "stall_s: None is not a number of seconds"),
+    (broken(longest_step_s="1"), "longest_step_s: '1' is not a number of seconds"),
     ({**on_accelerators(), "devices": {"vendor": "acme", "count": 1}}, "'acme' is not one of"),
     ({**on_accelerators(), "devices": {"vendor": "amd", "count": 0}}, "count: 0 is not above 0"),
     (broken(model=None), "model: missing"),
@@ -196,7 +198,7 @@ def test_a_document_of_the_previous_version_starts_the_engine_that_it_describes(
     tmp_path: Path,
 ) -> None:
     before = json.loads((BEFORE / "replica.json").read_text())
-    assert before["schema_version"] == 2
+    assert before["schema_version"] == 3
     words = command_of(tmp_path, before)
     for expected in (
         "--served-model-name smollm2 small",
@@ -234,7 +236,9 @@ def test_engine_args_add_replace_and_remove_flags(tmp_path: Path) -> None:
     assert "hermes" not in words
 
 
-@pytest.mark.parametrize("name", ["port", "served_model_name", "--host", "uds"])
+@pytest.mark.parametrize(
+    "name", ["port", "served_model_name", "--host", "uds", "disable_log_stats"]
+)
 def test_engine_args_cannot_move_the_ports(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="set by Slipway"):
         command(tmp_path, {name: "x"})
@@ -242,7 +246,7 @@ def test_engine_args_cannot_move_the_ports(tmp_path: Path, name: str) -> None:
 
 def test_with_an_accelerator_vllm_starts_its_own_processes(tmp_path: Path) -> None:
     words = command_of(tmp_path, on_accelerators())
-    assert f"/envs/vllm/bin/python {OWN_SERVER} --" in words
+    assert f"/{OWN_SERVER} --served-model-name" in words
 
 
 @pytest.mark.parametrize("visible", ["", "void", "none", "GPU-1"])
@@ -302,12 +306,15 @@ def test_a_replica_that_was_not_given_its_devices_is_refused(
             check_devices(planned, settings(**{variable: given}))
 
 
-def test_a_document_of_before_does_not_say_how_many_devices_it_needs(tmp_path: Path) -> None:
-    content = on_accelerators() | {"schema_version": 2}
-    del content["devices"]
+def test_a_replica_of_a_document_of_before_is_not_judged(tmp_path: Path) -> None:
+    content = document() | {"schema_version": 3}
+    del content["stall_s"], content["longest_step_s"]
     file = tmp_path / "replica.json"
-    file.write_text(json.dumps(content))
-    check_devices(load_document(file), settings())
+    for each, judged in ((document(), True), (content, False)):
+        jsonschema.validate(each, schema("replica"))
+        file.write_text(json.dumps(each))
+        assert (load_document(file).liveness is not None) == judged
+    assert settings().port_liveness is None
 
 
 @pytest.mark.parametrize(

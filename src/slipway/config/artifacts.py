@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from .calibration import StepTimes
 from .errors import ConfigError, Problem
 from .imports import imported_modules
 
@@ -17,10 +18,11 @@ DIGEST_LENGTH = 12
 
 SERVICES = ("devices", "engine_sim", "host", "operator", "triton_vllm", "xds")
 SHARED = "program"  # the package that some services share
-SHARING = ("devices", "host", "operator")  # whose folders have a link to it
+# Whose folders have a link to it.
+SHARING = ("devices", "engine_sim", "host", "operator", "triton_vllm")
 
 # For the services that replicas run, the files that run on nodes; relative to the service's folder.
-ENTRYPOINTS = {"engine_sim": "engine_sim.py", "triton_vllm": "launcher.py"}
+ENTRYPOINTS = {"engine_sim": "watcher.py", "triton_vllm": "launcher.py"}
 
 # name of a Python environment -> its fully pinned requirements
 REQUIREMENTS = {
@@ -43,6 +45,14 @@ _SKIPPED_PREFIXES = (".", "README", "requirements")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SimulatorProfile:
+    """A row of SIMULATOR_PROFILES."""
+
+    kv_bytes_per_token: int
+    step_times: StepTimes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Artifacts:
     """Folder names under bundles/ and envs/ of the runtime folder, and facts about their
     contents."""
@@ -50,7 +60,7 @@ class Artifacts:
     bundles: Mapping[str, str]  # "xds" -> "xds-1a2b3c4d5e6f"
     environments: Mapping[str, str]  # "vllm" -> "vllm-1a2b3c4d5e6f"
     tools: Mapping[str, str]  # "envoy" -> "1.40.0"
-    simulator_kv_bytes: Mapping[str, int]  # simulator profile -> KV cache bytes per token
+    simulator_profiles: Mapping[str, SimulatorProfile]
 
 
 def read_artifacts(root: Path) -> Artifacts:
@@ -76,7 +86,7 @@ def read_artifacts(root: Path) -> Artifacts:
             name: f"{name}-{requirements_digest(root, name)}" for name in sorted(REQUIREMENTS)
         },
         tools=_tool_versions(root),
-        simulator_kv_bytes=_simulator_kv_bytes(root),
+        simulator_profiles=_simulator_profiles(root),
     )
 
 
@@ -135,10 +145,15 @@ def _tool_versions(root: Path) -> dict[str, str]:
     return {tool: pin["version"] for tool, pin in sorted(pins["tools"].items())}
 
 
-def _simulator_kv_bytes(root: Path) -> dict[str, int]:
+def _simulator_profiles(root: Path) -> dict[str, SimulatorProfile]:
     document = json.loads((root / SIMULATOR_PROFILES).read_text(encoding="utf-8"))
-    profiles = sorted(document["profiles"].items())
-    return {name: profile["kv_bytes_per_token"] for name, profile in profiles}
+    return {
+        name: SimulatorProfile(
+            kv_bytes_per_token=row["kv_bytes_per_token"],
+            step_times=StepTimes(**{each: row[each] for each in StepTimes.model_fields}),
+        )
+        for name, row in sorted(document["profiles"].items())
+    }
 
 
 def _runs_on_nodes(folder: str) -> bool:

@@ -371,6 +371,9 @@ class RoutingSettings(Settings):
 
     The key is the value of `session_header`, else the body's `user`, else the beginning of the
     prompt; `key` is the last of these that is used.
+
+    An engine whose steps do not end for `stall_s` although requests wait is killed. Unset, it is
+    10, or more where the longest step takes longer.
     """
 
     EXAMPLE = "{policy: affinity, key: prefix}"
@@ -378,11 +381,12 @@ class RoutingSettings(Settings):
     key: Literal["session", "user", "prefix"] = "prefix"
     session_header: HeaderName | None = None
     bound_percent: Annotated[int, Field(ge=100, le=10_000)] | None = None
+    stall_s: Seconds | None = None
 
     @model_validator(mode="after")
     def _every_value_has_an_effect(self) -> Self:
         if self.policy == "least_request":
-            useless = sorted(self.model_fields_set - {"policy"})
+            useless = sorted(self.model_fields_set - {"policy", "stall_s"})
             if useless:
                 raise invalid(
                     f"{', '.join(useless)} has no effect with policy least_request",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 
 from slipway.architectures.parameters import count
+from slipway.config.errors import raise_if_any
 from slipway.config.load import Load
 from slipway.config.model import Model, ModelSettings
 from slipway.config.settings import AutoscalingSettings, Deployment
@@ -22,6 +23,7 @@ from .fleet.warnings import model_warnings
 from .peers import plan_proxy
 from .replica import replica_spec, whole_mib
 from .routing import plan_routing
+from .stall import stall_problems, stall_s
 from .supply.supply import Supply
 from .units import GIB
 
@@ -93,25 +95,49 @@ def _engine(model: Model, option: Option) -> EnginePlan:
     return adapter.on_accelerators(model, architecture, supply, option.layout)
 
 
+def _longest_step_s(inputs: PlanInputs, model: Model, option: Option) -> float:
+    return engine_of(model).longest_step_s(
+        model,
+        option.demand.architecture,
+        option.supply,
+        layout=option.layout,
+        memory=option.memory,
+        artifacts=inputs.artifacts,
+    )
+
+
 def _replica(inputs: PlanInputs, placed: Placed, engine: EnginePlan) -> ReplicaSpec:
     """What the chosen option needs from the pool's nodes."""
-    settings, artifacts = inputs.models[placed.demand.model].settings, inputs.artifacts
+    model, artifacts = inputs.models[placed.demand.model], inputs.artifacts
+    settings, longest_step_s = model.settings, _longest_step_s(inputs, model, placed.option)
+    stated_s = settings.routing.stall_s
+    raise_if_any(list(stall_problems(longest_step_s, stated_s, model.origin)))
     supply, layout = placed.option.supply, placed.option.layout
     per_node = supply.accelerators_per_node
     proxy = plan_proxy(supply, inputs.environment.name, artifacts)
     store = _store(supply, engine)
     if not per_node:
-        return replica_spec(settings, engine, artifacts, proxy=proxy, store=store)
+        return replica_spec(
+            settings,
+            engine,
+            artifacts,
+            longest_step_s=longest_step_s,
+            stall_s=stall_s(longest_step_s, stated_s),
+            proxy=proxy,
+            store=store,
+        )
     return replica_spec(
         settings,
         engine,
         artifacts,
+        longest_step_s=longest_step_s,
+        stall_s=stall_s(longest_step_s, stated_s),
         proxy=proxy,
         store=store,
         nodes=layout.nodes(per_node),
         devices=layout.devices_on_each_node(per_node),
         vendor=supply.device.vendor,
-        driver=engine_of(inputs.models[placed.demand.model]).drivers.get(supply.device.vendor, ""),
+        driver=engine_of(model).drivers.get(supply.device.vendor, ""),
         container=_container(supply, engine, layout.devices_on_each_node(per_node)),
     )
 

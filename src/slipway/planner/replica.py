@@ -9,10 +9,8 @@ from slipway.planner.units import MIB
 
 from .engines.adapter import EnginePlan
 
-# Of replica.json: the lowest that has the document's fields, so that replicas on processors stay as
-# they are.
-ON_PROCESSORS_VERSION, ON_ACCELERATORS_VERSION = 2, 3
-PORTS = ("openai", "grpc", "http", "metrics")
+VERSION = 4  # of replica.json
+PORTS = ("openai", "grpc", "http", "metrics", "liveness")
 
 
 def replica_spec(
@@ -20,6 +18,8 @@ def replica_spec(
     engine: EnginePlan,
     artifacts: Artifacts,
     *,
+    longest_step_s: float,
+    stall_s: float,
     nodes: int = 1,
     devices: int = 0,
     vendor: str = "",
@@ -28,14 +28,17 @@ def replica_spec(
     container: ContainerSpec | None = None,
     proxy: TlsProxySpec | None,
 ) -> ReplicaSpec:
-    """One replica over `nodes` nodes with `devices` of a vendor on each."""
+    """One replica over `nodes` nodes with `devices` of a vendor on each. An engine that stands
+    still for `stall_s` is killed."""
     document = {
-        "schema_version": ON_ACCELERATORS_VERSION if devices else ON_PROCESSORS_VERSION,
+        "schema_version": VERSION,
         "model": settings.name,
         "aliases": list(settings.aliases),
         "engine": engine.document,
         "load_timeout_s": settings.timeouts.load_s,
         "drain_timeout_s": settings.timeouts.drain_s,
+        "longest_step_s": round(longest_step_s, 3),
+        "stall_s": stall_s,
     }
     if devices:
         document["devices"] = {"vendor": vendor, "count": devices}

@@ -12,11 +12,20 @@ from slipway.config.artifacts import (
     SERVICES,
     SHARED,
     SHARING,
+    SimulatorProfile,
     bundle_digest,
     bundle_files,
     read_artifacts,
 )
+from slipway.config.calibration import StepTimes
 from slipway.config.errors import ConfigError
+
+STEP_TIMES = {
+    "base_ms": 1.0,
+    "prefill_token_ms": 0.5,
+    "sequence_ms": 0.25,
+    "context_token_ms": 0.0,
+}
 
 
 @pytest.fixture
@@ -32,7 +41,7 @@ def root(tmp_path: Path) -> Path:
     for requirements in REQUIREMENTS.values():
         _write(tmp_path / requirements, "httpx==0.28.1\n")
     _write(tmp_path / "toolchain/pins.json", json.dumps({"tools": {"envoy": {"version": "1.2"}}}))
-    profiles = {"profiles": {"h100": {"kv_bytes_per_token": 7, "base_ms": 1}}}
+    profiles = {"profiles": {"h100": {"kv_bytes_per_token": 7, "source": "", **STEP_TIMES}}}
     _write(tmp_path / "services/engine_sim/profiles.json", json.dumps(profiles))
     return tmp_path
 
@@ -49,7 +58,9 @@ def test_names_carry_the_digests(root: Path) -> None:
     expected = hashlib.sha256(b"httpx==0.28.1\n").hexdigest()[:12]
     assert artifacts.environments["vllm"] == f"vllm-{expected}"
     assert artifacts.tools == {"envoy": "1.2"}
-    assert artifacts.simulator_kv_bytes == {"h100": 7}
+    assert artifacts.simulator_profiles == {
+        "h100": SimulatorProfile(kv_bytes_per_token=7, step_times=StepTimes(**STEP_TIMES))
+    }
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from slipway.config.artifacts import REQUIREMENTS, SERVICES, Artifacts
+from slipway.config.artifacts import REQUIREMENTS, SERVICES, Artifacts, SimulatorProfile
+from slipway.config.calibration import StepTimes
 from slipway.config.catalog import Catalog, load_catalog
 from slipway.config.document import read_document
 from slipway.config.environment import parse_environment
@@ -28,7 +29,14 @@ ARTIFACTS = Artifacts(
     bundles={service: f"{service}-0123456789ab" for service in SERVICES},
     environments={name: f"{name}-0123456789ab" for name in REQUIREMENTS},
     tools={"envoy": "1.40.0", "prometheus": "3.14.0"},
-    simulator_kv_bytes={"h100-fp8-llama-3.1-8b": 131_072},
+    simulator_profiles={
+        "h100-fp8-llama-3.1-8b": SimulatorProfile(
+            kv_bytes_per_token=131_072,
+            step_times=StepTimes(
+                base_ms=5.0, prefill_token_ms=0.02, sequence_ms=0.015, context_token_ms=4e-05
+            ),
+        )
+    },
 )
 
 

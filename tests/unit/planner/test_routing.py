@@ -67,6 +67,7 @@ def test_more_requests_never_have_a_wider_bound(mean: int) -> None:
         ({"key": "session"}, "needs a session_header"),
         ({"policy": "least_request", "key": "user"}, "key has no effect with policy least_request"),
         ({"stall_s": "soon"}, "routing.stall_s"),
+        ({"stall_s": 0}, "routing.stall_s"),
     ],
 )
 def test_a_value_that_could_not_reach_the_gateway_is_refused(

@@ -153,14 +153,17 @@ async def _whole(
 async def _stream(
     request: web.Request, wanted: ApiRequest, generation: Generation, answer_format: Format
 ) -> web.StreamResponse:
+    """The headers come with the first token: an answer without headers has shown nothing."""
     response = web.StreamResponse(headers=_EVENT_STREAM)
-    await response.prepare(request)
-    for body in answer_format.opening():
-        await response.write(event(body))
     try:
         async for delta in generation.deltas():
-            if delta.text or delta.finish_reason:
-                await response.write(event(answer_format.chunk(delta.text, delta.finish_reason)))
+            if not (delta.text or delta.finish_reason):
+                continue
+            if not response.prepared:
+                await response.prepare(request)
+                for body in answer_format.opening():
+                    await response.write(event(body))
+            await response.write(event(answer_format.chunk(delta.text, delta.finish_reason)))
     except InjectedDeath:
         return _cut(request, response)
     if wanted.include_usage:

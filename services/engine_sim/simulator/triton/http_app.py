@@ -136,8 +136,9 @@ class _Handlers:
     ) -> None:
         model = request.match_info["model"]
         with inference(self._engine, self._metrics, wanted) as answers:
-            await response.prepare(request)
             async for outputs, _ in answers:
+                if not response.prepared:  # headers come with the first token
+                    await response.prepare(request)
                 await response.write(f"data: {json.dumps(_body(model, outputs))}\n\n".encode())
 
     def _knows(self, request: web.Request) -> bool:

@@ -251,6 +251,19 @@ class EngineAdapter(Protocol):
         """The most tokens of one step of a replica that decodes so many sequences together."""
         ...
 
+    def longest_step_s(
+        self,
+        model: Model,
+        architecture: Architecture,
+        supply: Supply,
+        *,
+        layout: Layout,
+        memory: DeviceMemory,
+        artifacts: Artifacts,
+    ) -> float:
+        """What a step of a replica in this place takes at most, whatever it is asked."""
+        ...
+
     def processor_precision(self, model: Model) -> Precision: ...
 
     def processor_start(self, model: Model) -> ColdStart: ...

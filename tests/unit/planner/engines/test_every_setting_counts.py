@@ -110,6 +110,7 @@ OTHER: dict[str, Any] = {
     "routing.key": "user",
     "routing.session_header": "x-session-id",
     "routing.bound_percent": 300,
+    "routing.stall_s": 300,
 }
 
 

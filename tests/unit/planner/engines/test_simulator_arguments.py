@@ -50,7 +50,7 @@ def refused_at_the_start(reader: ModuleType, arguments: Mapping[str, Any]) -> bo
         "kv_cache_bytes": 1,
         "engine_args": arguments,
     }
-    document = {"schema_version": 2, "model": "sim", "engine": engine}
+    document = {"schema_version": 3, "model": "sim", "engine": engine}
     try:
         reader._replica(reader.DocumentObject(document, ""))
     except reader.BadInputError:

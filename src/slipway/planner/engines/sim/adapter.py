@@ -45,7 +45,7 @@ class SimAdapter:
     def processor_replica(
         self, model: Model, _architecture: Architecture, _supply: Supply, artifacts: Artifacts
     ) -> ProcessorReplica | list[Problem]:
-        engine, profiles = settings_of(model), artifacts.simulator_kv_bytes
+        engine, profiles = settings_of(model), artifacts.simulator_profiles
         problems = [*_problems(model)]
         if engine.profile not in profiles:
             problems.append(
@@ -58,7 +58,7 @@ class SimAdapter:
             )
             return problems
         memory = simulated_replica(
-            kv_bytes_per_token=profiles[engine.profile],
+            kv_bytes_per_token=profiles[engine.profile].kv_bytes_per_token,
             kv_cache_bytes=engine.kv_cache,
             max_len=engine.max_model_len,
         )
@@ -129,6 +129,26 @@ class SimAdapter:
 
     def batched_tokens(self, model: Model, accelerator: Accelerator | None, sequences: int) -> int:
         return self._simulates.batched_tokens(model, accelerator, sequences)
+
+    def longest_step_s(
+        self,
+        model: Model,
+        _architecture: Architecture,
+        _supply: Supply,
+        *,
+        layout: Layout,  # noqa: ARG002  (the interface's)
+        memory: DeviceMemory,
+        artifacts: Artifacts,
+    ) -> float:
+        """The profile's constants, with a whole batch of prompt tokens and the whole KV cache."""
+        engine = settings_of(model)
+        times = artifacts.simulator_profiles[engine.profile].step_times
+        prompts_ms = times.prefill_token_ms * self.batched_tokens(model, None, engine.max_num_seqs)
+        decode_ms = (
+            times.sequence_ms * engine.max_num_seqs + times.context_token_ms * memory.kv_tokens
+        )
+        scale = engine.engine_args.get("time_scale", 1)
+        return float((max(times.base_ms, prompts_ms) + decode_ms) / 1000 * scale)
 
     def processor_precision(self, _model: Model) -> Precision:
         return Precision(weights="fp32", kv="fp32")

@@ -31,8 +31,14 @@ from slipway.planner.engines.vllm.arguments import (
     argument_problems,
     batched_tokens,
     lora_adapters,
+    prompts_are_chunked,
 )
 from slipway.planner.engines.vllm.kv_cache import in_flight_tokens, longest_sequence
+from slipway.planner.engines.vllm.latency.longest_step import (
+    FullStep,
+    on_devices_s,
+    on_processors_s,
+)
 from slipway.planner.engines.vllm.latency.replica import serving_estimate, with_sustained_error
 from slipway.planner.engines.vllm.latency.step_times import step_times
 from slipway.planner.engines.vllm.memory import (
@@ -54,6 +60,7 @@ from slipway.planner.engines.vllm.precisions import (
 from slipway.planner.engines.vllm.release import LEAST_DRIVERS, VLLM
 from slipway.planner.engines.vllm.sources import weights_of
 from slipway.planner.engines.vllm.validity import replica_problems
+from slipway.planner.hardware import replica_hardware
 from slipway.planner.quantization import KV_BYTES
 from slipway.planner.supply.supply import MHZ_PER_CORE, Supply
 
@@ -264,6 +271,36 @@ class VllmAdapter:
             return stated
         default = default_batched_tokens(accelerator) if accelerator else SMALL_BATCHED_TOKENS
         return max(default, sequences)
+
+    def longest_step_s(
+        self,
+        model: Model,
+        architecture: Architecture,
+        supply: Supply,
+        *,
+        layout: Layout,
+        memory: DeviceMemory,
+        artifacts: Artifacts,  # noqa: ARG002  (the interface's)
+    ) -> float:
+        engine = settings_of(model)
+        length = engine.max_model_len or architecture.context
+        accelerator = supply.device if supply.accelerators_per_node else None
+        batched = self.batched_tokens(model, accelerator, engine.max_num_seqs)
+        step = FullStep(
+            batched_tokens=batched if prompts_are_chunked(engine) else max(batched, length),
+            max_model_len=length,
+            max_num_seqs=engine.max_num_seqs,
+            kv_tokens=memory.kv_tokens,
+        )
+        if accelerator is None:
+            return on_processors_s(architecture, step, threads=_threads(engine, supply))
+        return on_devices_s(
+            architecture,
+            replica_hardware(supply, layout),
+            step,
+            layout=layout,
+            precision=precision_of(engine, architecture),
+        )
 
     def processor_precision(self, model: Model) -> Precision:
         dtype = DTYPE_SCHEMES[settings_of(model).dtype or CPU_DTYPE]

@@ -26,7 +26,7 @@ PLANNED_ARGUMENTS = {
     "enable_expert_parallel": "parallel.expert",
 }
 # Arguments that Slipway sets itself (services/triton_vllm refuses them at the start).
-OWN_ARGUMENTS = ("host", "port", "uds", "model", "served_model_name")
+OWN_ARGUMENTS = ("host", "port", "uds", "model", "served_model_name", "disable_log_stats")
 # The other arguments of vLLM 0.32 that divide a model or place it on nodes and devices, and
 # `config`, which reads any argument from a file.
 UNPLANNED_ARGUMENTS = (
@@ -82,6 +82,15 @@ def batched_tokens(engine: Engine) -> int | None:
     """The stated max_num_batched_tokens, also of a simulated engine; None where vLLM chooses it."""
     stated: int | None = _by_name(engine).get("max_num_batched_tokens")
     return stated
+
+
+def prompts_are_chunked(engine: VllmEngine) -> bool:
+    """Whether a long prompt is computed in several steps, as vLLM does by default. Otherwise a step
+    has room for a prompt of full length (vllm/engine/arg_utils.py)."""
+    stated = _by_name(engine)
+    return stated.get("enable_chunked_prefill") is not False and not stated.get(
+        "no_enable_chunked_prefill"
+    )
 
 
 def lora_adapters(engine: VllmEngine) -> LoraAdapters | None:

@@ -1,0 +1,96 @@
+"""The engine's process and its watcher, which end together.
+
+The watcher answers the liveness page, passes on signals, and kills an engine that has stood still
+for `stall_s`. If the watcher is killed, the kernel ends the engine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from program.liveness.clock import OwnClock, waited_for_a_processor
+from program.liveness.page import page
+from program.liveness.progress import VARIABLE, Progress
+from program.liveness.stillness import limit_s
+from program.liveness.watcher import Part, Watcher
+from simulator.document import Liveness
+
+ENGINE = Path(__file__).resolve().parent.parent / "engine_sim.py"
+_ENDS_WITH_ITS_PARENT = ("setpriv", "--pdeathsig", "KILL")  # replaces itself with the command
+_PORT_POLL_S = 0.5
+_LOG = logging.getLogger("engine_sim")
+
+
+class WatchedEngine:
+    """Runs an engine to its end. Use once."""
+
+    def __init__(self, command: Sequence[str], liveness: Liveness, address: str, port: int) -> None:
+        self._command = command
+        self._liveness = liveness
+        self._listener = (address, port)
+        self._ended = threading.Event()
+        self._killed = False
+
+    def run(self) -> int:
+        progress = Progress.create()
+        self._engine = subprocess.Popen(
+            [*_ENDS_WITH_ITS_PARENT, *self._command],
+            env={**os.environ, VARIABLE: progress.path},
+            start_new_session=True,  # a terminal's signals reach it once, from here
+        )
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda passed_on, _: self._engine.send_signal(passed_on))
+        watching = threading.Thread(target=self._watch, args=(self._watcher(progress),))
+        watching.start()
+        code = self._engine.wait()
+        self._ended.set()
+        watching.join()
+        if self._killed:
+            return 1
+        return code if code >= 0 else _end_by(-code)
+
+    def _watcher(self, progress: Progress) -> Watcher:
+        part = Part(
+            name="engine",
+            seen=progress.seen,
+            limit_s=limit_s(self._liveness.longest_step_s),
+            stall_s=self._liveness.stall_s,
+        )
+        waited = partial(waited_for_a_processor, [self._engine.pid])
+        return Watcher([part], OwnClock(waited))
+
+    def _watch(self, watcher: Watcher) -> None:
+        with contextlib.ExitStack() as stack:
+            while not self._ended.is_set():
+                try:
+                    stack.enter_context(page(*self._listener, lambda: watcher.verdict))
+                except OSError:  # a replica that still drains has it, as it has the engine's ports
+                    self._ended.wait(_PORT_POLL_S)
+                else:
+                    watcher.run(self._ended, self._kill)
+                    self._ended.wait()
+
+    def _kill(self, stalled: Part) -> None:
+        _LOG.error(
+            "the %s stood still for %.1f s with requests outstanding: it is killed",
+            stalled.name,
+            stalled.stillness.still_for_s,
+        )
+        self._killed = True
+        self._engine.kill()
+
+
+def _end_by(number: int) -> int:
+    """Ends this process as the engine ended; for a signal that ends nothing, its exit code."""
+    with contextlib.suppress(OSError):  # SIGKILL has no handler
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    return 128 + number

@@ -1,0 +1,33 @@
+"""The command line of a watched engine."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+
+from simulator.document import BadInputError, read_listeners, read_replica
+
+from watched.engine import ENGINE, WatchedEngine
+
+_LOG = logging.getLogger("engine_sim")
+
+
+def main() -> int:
+    """Exit codes: the engine's own (simulator/process.py), and 1 if it stood still and was killed.
+    A signal that ends the engine ends this process, too."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(message)s")
+    parser = argparse.ArgumentParser(description="A simulated engine, watched.")
+    parser.add_argument("--document", type=Path, required=True, help="replica.json")
+    document = parser.parse_args().document
+    try:
+        replica, listeners = read_replica(document), read_listeners(os.environ)
+    except BadInputError as error:
+        _LOG.error("%s", error)
+        return 2
+    command = [sys.executable, str(ENGINE), "--document", str(document)]
+    if replica.liveness is None or listeners.liveness is None:
+        os.execv(sys.executable, command)  # noqa: S606  (nothing to watch: it takes this place)
+    return WatchedEngine(command, replica.liveness, listeners.address, listeners.liveness).run()

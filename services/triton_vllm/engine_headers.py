@@ -1,0 +1,79 @@
+"""Response headers come with the first token.
+
+vLLM sends the headers of a stream before its engine has begun, and an error before the first token
+as an event of a stream that looks successful. Here headers wait for the first event, and such an
+error becomes the answer's status: an answer without headers has shown the client nothing.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+EVENT = b"data: "
+FAILED = 500  # where an error has no status of its own
+
+
+class HeadersWithTheFirstToken:
+    """ASGI middleware, around all that answers requests."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            send = _Held(send)
+        await self._app(scope, receive, send)
+
+
+class _Held:
+    """The sending side of one answer."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._start: Message | None = None
+        self._failed = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._start = message
+            return
+        if self._failed:  # what a stream says after its error
+            return
+        start, self._start = self._start, None
+        if start is None:
+            await self._send(message)
+        elif (error := _error_of(start, message.get("body", b""))) is not None:
+            self._failed = True
+            await self._answer(error)
+        else:
+            await self._send(start)
+            await self._send(message)
+
+    async def _answer(self, error: dict[str, Any]) -> None:
+        body = json.dumps(error).encode()
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+        ]
+        status = error["error"].get("code")
+        status = status if isinstance(status, int) and 400 <= status < 600 else FAILED
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+def _error_of(start: Message, body: bytes) -> dict[str, Any] | None:
+    """The error that is the first event of a stream."""
+    kind = dict(start.get("headers", ())).get(b"content-type", b"")
+    if not kind.startswith(b"text/event-stream") or not body.startswith(EVENT):
+        return None
+    try:
+        event = json.loads(body.removeprefix(EVENT).split(b"\n", 1)[0])
+    except ValueError:
+        return None
+    found = isinstance(event, dict) and isinstance(event.get("error"), dict)
+    return event if found else None
