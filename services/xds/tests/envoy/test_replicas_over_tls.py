@@ -178,6 +178,29 @@ async def test_a_replica_that_is_gone_stays_out_though_its_proxy_answers_checks(
         await eventually(checked, "two more checks of each have passed")
 
 
+async def test_one_that_stands_still_is_out_until_it_moves_though_its_host_lives(
+    tmp_path: Path,
+    issued: Certificates,
+    gateway: Gateway,
+    blue: FakeReplica,
+    client: aiohttp.ClientSession,
+) -> None:
+    node = issued.issue("node", NAME, PROXY)
+    ports = {"http": blue.http_port, "grpc": blue.grpc_port, "liveness": blue.http_port}
+    async with proxy(tmp_path / "proxy", node, **ports):
+        await gateway.apply(FAR, **far(blue))
+        for moving, used in ((True, 1), (False, 0), (True, 1)):
+            blue.moving = moving
+            for protocol in ("openai", "grpc"):
+                name = f"cluster.model-tiny-1-{protocol}.membership_healthy"
+
+                async def reached(of: str = name, count: int = used) -> bool:
+                    return await gateway.stat(of) == count
+
+                await eventually(reached, f"{used} is in use")
+        assert (await complete(client, gateway.url))[0] == 200
+
+
 class Dying:
     """Replicas on one port that break the connection once a gRPC request has begun."""
 

@@ -27,17 +27,19 @@ async def proxy(
     *,
     http: int,
     grpc: int,
+    liveness: int = 0,
     address: str = PROXY,
     host: Sequence[str] = (),
     change: Callable[[dict[str, Any]], None] | None = None,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The proxy of a replica that listens on these ports of 127.0.0.1, if it does.
+    """The proxy of a replica that listens on these ports of 127.0.0.1, if it does. Without a
+    liveness page it answers checks itself, as one of an earlier version.
 
     `host` begins the command of a program that runs on another host. `change` edits its bootstrap.
     """
     files = tls_proxy(
         address,
-        ports={"openai": http, "grpc": grpc},
+        ports={"openai": http, "grpc": grpc} | ({"liveness": liveness} if liveness else {}),
         certificate=certificate,
         name=NAME,
         clients=[GATEWAY],
