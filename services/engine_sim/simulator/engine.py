@@ -55,7 +55,7 @@ class Engine:
         self.scheduler = Scheduler(_limits(settings, profile))
         self.metrics = EngineMetrics(replica.model, self.scheduler, settings.max_model_len)
         self.faults = settings.faults
-        self._progress = progress
+        self.progress = progress
         self._loaded = False
         self._error_debt = 0.0
         self._generations: dict[Sequence, Generation] = {}
@@ -85,7 +85,7 @@ class Engine:
             step = self._next_step()
             if step.idle:
                 await asyncio.sleep(_RETRY_S)
-                self._progress.step_ended()
+                self.progress.step_ended()
                 deadline_s = clock()
                 continue
             deadline_s = max(deadline_s, clock() - _CATCH_UP_S) + self._step_s(step)
@@ -176,12 +176,12 @@ class Engine:
     def _deliver(self, step: Step, now_s: float) -> None:
         for output in self.scheduler.complete(step):
             self._generations[output.sequence].put(last=output.last, now_s=now_s)
-        self._progress.step_ended()
+        self.progress.step_ended()
         self._tell_outstanding()
 
     def _tell_outstanding(self) -> None:
         scheduler = self.scheduler
-        self._progress.outstanding_are(len(scheduler.waiting) + len(scheduler.running))
+        self.progress.outstanding_are(len(scheduler.waiting) + len(scheduler.running))
 
 
 def _limits(settings: EngineSettings, profile: Profile) -> Limits:

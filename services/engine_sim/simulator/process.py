@@ -30,6 +30,7 @@ from simulator.triton.metrics import TritonMetrics
 _LOG = logging.getLogger("engine_sim")
 _PROFILES = Path(__file__).parent.parent / "profiles.json"
 _PORT_POLL_S = 0.5
+_BEAT_S = 0.25
 _CLOSE_S = 1.0  # after the drain, to send the last bytes and close idle connections
 
 
@@ -57,7 +58,7 @@ def main() -> int:
         return 1
     gc.freeze()  # everything loaded by now is permanent: the garbage collector can skip it
     try:
-        return asyncio.run(_serve(replica, listeners, engine))
+        return asyncio.run(_run(replica, listeners, engine))
     except ListenError as error:
         _LOG.error("%s", error)
         return 1
@@ -73,6 +74,21 @@ def _make_engine(replica: Replica) -> Engine:
         raise BadInputError(f"engine.profile: {error}") from error
     watched = os.environ.get(VARIABLE)
     return Engine(replica, profile, Progress.open(watched) if watched else Progress.create())
+
+
+async def _run(replica: Replica, listeners: Listeners, engine: Engine) -> int:
+    beating = asyncio.create_task(_beat(engine.progress))
+    try:
+        return await _serve(replica, listeners, engine)
+    finally:
+        beating.cancel()
+
+
+async def _beat(progress: Progress) -> None:
+    """Tells the watcher that this loop turns, also while the engine has nothing to do."""
+    while True:
+        progress.beat(0)
+        await asyncio.sleep(_BEAT_S)
 
 
 async def _serve(replica: Replica, listeners: Listeners, engine: Engine) -> int:

@@ -75,6 +75,28 @@ def test_a_stopped_engine_is_seen_and_goes_on() -> None:
         assert text_of(response.read()) == answer("x").text(0, 1000)
 
 
+def test_a_process_that_is_stopped_without_work_is_seen_and_goes_on() -> None:
+    with WatchedSim() as replica:
+        replica.wait_for(replica.live, 200)
+        engine = replica.engine
+        engine.suspend()
+        replica.wait_for(replica.live, 503)
+        assert replica.verdict()["part"] == "server"
+        engine.resume()
+        replica.wait_for(replica.live, 200)
+        assert replica.call(replica.openai + "/v1/completions", {"prompt": "x"})[0] == 200
+
+
+def test_a_process_that_stays_stopped_without_work_is_killed() -> None:
+    with WatchedSim(stall_s=3) as replica:
+        engine = replica.engine
+        replica.wait_for(replica.live, 200)
+        engine.suspend()
+        assert replica.process.wait(HANG_S) == 1
+        assert ended(engine)
+        assert "the server stood still for" in replica.log()
+
+
 def test_an_engine_that_stays_still_is_killed_and_its_connections_end() -> None:
     with WatchedSim(stall_s=1.5, engine_args={"faults": {"slow": 10}}) as replica:
         connection = start_stream(replica, 1000)

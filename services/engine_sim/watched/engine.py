@@ -19,7 +19,7 @@ from pathlib import Path
 from program.liveness.clock import OwnClock, waited_for_a_processor
 from program.liveness.page import page
 from program.liveness.progress import VARIABLE, Progress
-from program.liveness.stillness import limit_s
+from program.liveness.stillness import LEAST_BEAT_LIMIT_S, limit_s
 from program.liveness.watcher import Part, Watcher
 from simulator.document import Liveness
 
@@ -58,14 +58,17 @@ class WatchedEngine:
         return code if code >= 0 else _end_by(-code)
 
     def _watcher(self, progress: Progress) -> Watcher:
-        part = Part(
-            name="engine",
-            seen=progress.seen,
-            limit_s=limit_s(self._liveness.longest_step_s),
-            stall_s=self._liveness.stall_s,
+        limit, stall = limit_s(self._liveness.longest_step_s), self._liveness.stall_s
+        engine = Part(name="engine", seen=progress.seen, limit_s=limit, stall_s=stall)
+        # Nobody counts a request that a server does not read.
+        server = Part(
+            name="server",
+            seen=partial(progress.beats, 0),
+            limit_s=max(limit, LEAST_BEAT_LIMIT_S),
+            stall_s=max(stall, LEAST_BEAT_LIMIT_S),
         )
         waited = partial(waited_for_a_processor, [self._engine.pid])
-        return Watcher([part], OwnClock(waited))
+        return Watcher([engine, server], OwnClock(waited))
 
     def _watch(self, watcher: Watcher) -> None:
         with contextlib.ExitStack() as stack:
@@ -80,7 +83,7 @@ class WatchedEngine:
 
     def _kill(self, stalled: Part) -> None:
         _LOG.error(
-            "the %s stood still for %.1f s with requests outstanding: it is killed",
+            "the %s stood still for %.1f s: it is killed",
             stalled.name,
             stalled.stillness.still_for_s,
         )

@@ -34,7 +34,7 @@ class Progress:
         self._numbers = memoryview(mmap.mmap(descriptor, 0)).cast("Q")
 
     @classmethod
-    def create(cls, beating_parts: int = 0) -> Progress:
+    def create(cls, beating_parts: int = 1) -> Progress:
         """The watcher's own: it has no name, and ends with the last process that has it."""
         # Pythons that are built for any Linux have no memfd_create.
         with tempfile.TemporaryFile() as file:
@@ -61,5 +61,10 @@ class Progress:
     def seen(self) -> Seen:
         return Seen(self._numbers[STEPS], self._numbers[OUTSTANDING])
 
-    def beats(self, part: int) -> int:
-        return self._numbers[FIRST_BEAT + part]
+    def beat(self, part: int) -> None:
+        self._numbers[FIRST_BEAT + part] += 1
+
+    def beats(self, part: int) -> Seen:
+        """As the steps of something that always has work, once it has begun."""
+        beats = self._numbers[FIRST_BEAT + part]
+        return Seen(beats, min(beats, 1))

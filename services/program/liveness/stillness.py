@@ -6,6 +6,7 @@ from program.liveness.progress import Seen
 
 LEAST_LIMIT_S = 1.0
 LIMIT_STEPS = 2.0  # in the time of so many of the longest steps, one must end
+LEAST_BEAT_LIMIT_S = 3.0  # of parts that beat several times a second and have no step
 
 
 def limit_s(longest_step_s: float) -> float:

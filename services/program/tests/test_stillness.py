@@ -192,4 +192,5 @@ def test_progress_is_seen_by_whoever_shares_it() -> None:
     engine.step_ended()
     engine.outstanding_are(3)
     assert own.seen() == Seen(2, 3)
-    assert [own.beats(0), own.beats(1)] == [0, 0]
+    engine.beat(1)
+    assert [own.beats(0), own.beats(1)] == [Seen(0, 0), Seen(1, 1)]

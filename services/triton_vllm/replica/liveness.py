@@ -11,7 +11,7 @@ from functools import partial
 from program.liveness.clock import OwnClock, waited_for_a_processor
 from program.liveness.page import page
 from program.liveness.progress import Progress, Seen
-from program.liveness.stillness import limit_s
+from program.liveness.stillness import LEAST_BEAT_LIMIT_S, limit_s
 from program.liveness.watcher import Part, Verdict, Watcher
 
 from replica.document import Liveness
@@ -22,8 +22,6 @@ from replica.settings import Settings
 ASK_PERIOD_S = 1.0
 # An answer that comes late on a busy machine is no sign of anything.
 MISSES = 3
-# Stubs beat ten times a second and have no step to be judged by.
-LEAST_BEAT_LIMIT_S = 3.0
 
 
 class Asked:
@@ -124,7 +122,7 @@ class ReplicaLiveness:
             *(
                 Part(
                     name="Triton stub",
-                    seen=partial(self._stub, number),
+                    seen=partial(self.progress.beats, number),
                     limit_s=max(limit, LEAST_BEAT_LIMIT_S),
                     stall_s=max(stall, LEAST_BEAT_LIMIT_S),
                 )
@@ -135,6 +133,3 @@ class ReplicaLiveness:
     def _idle_api_server(self) -> Seen:
         seen = self._api_server.seen()
         return Seen(seen.steps, 0) if self.progress.seen().outstanding else seen
-
-    def _stub(self, number: int) -> Seen:
-        return Seen(self.progress.beats(number), 1)
