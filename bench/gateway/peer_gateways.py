@@ -20,12 +20,12 @@ from toolchain.prepare import EnvironmentJob, prepare
 REQUIREMENTS = Path(__file__).parent / "requirements.txt"
 PORT, PROMETHEUS_PORT = 30_000, 29_000
 
-# The flags of these three come from one program. What differs: what follows the program's name, and
-# the name of a level of logs.
+# The flags of these three come from one program. What differs: how it is called (two of them bring
+# a script with the same name), and the name of a level of logs.
 _COMMANDS = {
-    "vllm-router": ("--log-level", "warning"),
-    "sglang-router": ("launch", "--log-level", "warn"),
-    "smg": ("launch", "--log-level", "warn"),
+    "vllm-router": ("vllm_router.launch_router", "--log-level", "warning"),
+    "sglang-router": ("sglang_router", "launch", "--log-level", "warn"),
+    "smg": ("smg", "launch", "--log-level", "warn"),
 }
 
 
@@ -59,7 +59,7 @@ class Peers:
             "prometheus-host": place.host,
             "prometheus-port": str(PROMETHEUS_PORT),
         }
-        program = [self.folder() / "bin" / router.package, *_COMMANDS[router.package]]
+        program = [self.folder() / "bin/python", "-m", *_COMMANDS[router.package]]
         arguments = [text for name, value in flags.items() for text in (f"--{name}", value)]
         urls = [f"http://{host}:{port}" for host, port in place.replicas]
         with _running([*program, *arguments, "--worker-urls", *urls], place, {}) as found:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from bench.gateway.contender import DIRECT
 from bench.gateway.measurement import Run
@@ -22,22 +23,24 @@ def picture(runs: Sequence[Run], contenders: Sequence[str], title: str) -> Figur
     traces = list(dict.fromkeys(run.trace for run in runs))
     size = (2.4 + _WIDTH_INCHES * len(traces), 2.4 + 2 * _ROW_INCHES * len(contenders))
     figure = Figure(figsize=size, dpi=120, layout="constrained")
-    rows = figure.subplots(2, len(traces), squeeze=False, sharey=True)
+    hits, cpu = figure.subplots(2, len(traces), squeeze=False, sharey=True)
     for column, trace in enumerate(traces):
         here = [run for run in runs if run.trace == trace]
-        hits, cpu = rows[0][column], rows[1][column]
-        _draw(hits, here, contenders, lambda run: 100 * run.hit_ratio)
-        _draw(cpu, _through_gateways(here), contenders, lambda run: run.gateway_cpu_ms)
-        hits.set(title=trace, xlim=(-5, 105))
-        cpu.set_xscale("log")
-        cpu.xaxis.set_major_formatter("{x:g}")
-    rows[0][0].set_yticks(range(len(contenders)), contenders)
-    rows[0][0].invert_yaxis()
-    for row, label in zip(
-        rows, ("cache hits, % of prompt tokens", "gateway's CPU, ms"), strict=True
-    ):
-        row[len(traces) // 2].set_xlabel(label if row is rows[0] else f"{label} per request")
-    handles, labels = rows[0][0].get_legend_handles_labels()
+        _draw(hits[column], here, contenders, lambda run: 100 * run.hit_ratio)
+        _draw(cpu[column], _through_gateways(here), contenders, lambda run: run.gateway_cpu_ms)
+        hits[column].set(title=trace, xlim=(-5, 105))
+        cpu[column].set_xscale("log")
+        cpu[column].xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        cpu[column].xaxis.set_major_formatter("{x:g}")
+        cpu[column].xaxis.set_minor_formatter(NullFormatter())
+    hits[0].set_yticks(range(len(contenders)), contenders)
+    hits[0].invert_yaxis()
+    for first in (hits[0], cpu[0]):
+        for label in first.get_yticklabels():
+            label.set_fontweight("bold" if label.get_text().startswith("slipway") else "normal")
+    hits[len(traces) // 2].set_xlabel("cache hits, % of prompt tokens")
+    cpu[len(traces) // 2].set_xlabel("gateway's processor time per request, ms")
+    handles, labels = hits[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
     figure.suptitle(title, fontsize=10)
     return figure

@@ -18,23 +18,7 @@ from bench.gateway.contenders import (
 )
 from bench.gateway.measurement import Run
 from bench.gateway.tables import HEADINGS, bar_table, trace_table
-
-RUN = Run(
-    contender=OURS_AFFINITY,
-    trace="uniform",
-    concurrency=1,
-    pair=0,
-    ttft_p50_ms=4.0,
-    ttft_p95_ms=5.0,
-    ttft_p99_ms=6.0,
-    hit_ratio=0.5,
-    busiest_share=0.3,
-    gateway_cpu_ms=1.0,
-    client_cpu_ms=0.2,
-    seconds=3.0,
-    requests=400,
-    errors={},
-)
+from tests.unit.bench.gateway.runs import RUN
 
 
 def run(contender: str, **changed: object) -> Run:
