@@ -72,8 +72,12 @@ class Peers:
         config.write_text(json.dumps(_litellm_config(place)))
         command = [self.folder() / "bin/litellm", "--config", config]
         command += ["--host", place.host, "--port", str(PORT)]
-        # Otherwise it downloads a table of prices at its start.
-        variables = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR"}
+        variables = {
+            "LITELLM_LOG": "ERROR",
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else it downloads a table of prices
+            # It has no keys, as the other gateways here.
+            "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+        }
         with _running(command, place, variables) as found:
             yield found
 
