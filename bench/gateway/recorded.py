@@ -95,13 +95,16 @@ def control_plane(
     ports = [f"{HOST}:{port}" for port in (RECORDER_PORT, XDS_PORT)]
     with (
         programs.control_plane(HOST, agent, log) as process,
-        running([programs.python, RECORDER, *ports], log=recorded),
+        # -P: beside it is a program with the name of a package that it imports.
+        running([programs.python, "-P", RECORDER, *ports], log=recorded) as recorder,
         programs.envoy(HOST, folder, xds_port=RECORDER_PORT),
     ):
         found, deadline_s = ControlPlane(process, recorded), time.monotonic() + HANG_S
         while _models() < models:
-            if process.poll() is not None or time.monotonic() > deadline_s:
-                raise SystemExit(f"Envoy has not every model:\n{last_lines(log)}")
+            ended = any(each.poll() is not None for each in (process, recorder))
+            if ended or time.monotonic() > deadline_s:
+                said = f"{last_lines(log)}\n{last_lines(recorded)}"
+                raise SystemExit(f"Envoy does not list every model:\n{said}")
             time.sleep(0.2)
         found.until_quiet(2 * QUIET_S)
         yield found
