@@ -14,7 +14,6 @@ import httpx
 from bench.gateway.processes import last_lines, running
 
 READY_S = 30.0
-_NODE = "replicas"
 
 
 class Consul:
@@ -27,20 +26,20 @@ class Consul:
     def put_route(self, document: Mapping[str, Any]) -> None:
         self._put(f"kv/slipway/routes/{document['model']}", document)
 
-    def register(self, service: str, address: str, port: int, *, passing: bool = True) -> None:
-        """One instance of a service; again to change its health."""
-        name = f"{service}-{address}-{port}"
+    def register(self, service: str, address: str, port: int) -> None:
+        """One healthy instance of a service, on a node of the service's own: whatever changes on a
+        node wakes those who watch any of its services."""
+        check = _check(service, address, port, passing=True)
+        instance = {"Service": service, "Address": address, "Port": port, "ID": check["ServiceID"]}
+        document = {"Node": f"node-{service}", "Address": address}
+        self._put("catalog/register", {**document, "Service": instance, "Check": check})
+
+    def set_health(self, service: str, address: str, port: int, *, passing: bool) -> None:
+        """As an agent does after a check: the node and the service are left alone."""
         document = {
-            "Node": _NODE,
-            "Address": address,
-            "Service": {"ID": name, "Service": service, "Address": address, "Port": port},
-            "Check": {
-                "CheckID": f"check-{name}",
-                "Name": "as told",
-                "ServiceID": name,
-                "Status": "passing" if passing else "critical",
-                "Output": "as told",
-            },
+            "Node": f"node-{service}",
+            "SkipNodeUpdate": True,
+            "Check": _check(service, address, port, passing=passing),
         }
         self._put("catalog/register", document)
 
@@ -52,6 +51,17 @@ class Consul:
 
     def _put(self, path: str, document: Mapping[str, Any]) -> None:
         self._client.put(path, content=json.dumps(document)).raise_for_status()
+
+
+def _check(service: str, address: str, port: int, *, passing: bool) -> dict[str, str]:
+    name = f"{service}-{address}-{port}"
+    return {
+        "CheckID": f"check-{name}",
+        "Name": "as told",
+        "ServiceID": name,
+        "Status": "passing" if passing else "critical",
+        "Output": "as told",
+    }
 
 
 @contextmanager
