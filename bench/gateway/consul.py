@@ -72,7 +72,14 @@ def consul(program: Path, host: str, folder: Path) -> Iterator[Consul]:
     # By default 200 connections of one client, where the control plane keeps one for each service.
     limits = {"http_max_conns_per_client": 10_000}
     config.write_text(json.dumps({"ports": dict.fromkeys(closed, -1), "limits": limits}))
-    command = [program, "agent", "-dev", "-log-level=warn", f"-bind={host}", f"-client={host}"]
+    command: list[str | Path] = [
+        program,
+        "agent",
+        "-dev",
+        "-log-level=warn",
+        f"-bind={host}",
+        f"-client={host}",
+    ]
     with running([*command, f"-config-file={config}"], log=log) as process:
         agent = Consul(f"http://{host}:8500")
         deadline_s = time.monotonic() + READY_S

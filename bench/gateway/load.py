@@ -92,8 +92,8 @@ class Client:
             connection = await self._opened()
         except OSError as error:
             return Answer(ttft_ms=0.0, error=type(error).__name__)
-        first_s, error = await connection.ask(request)
-        return Answer(ttft_ms=0.0 if error else (first_s - began_s) * 1e3, error=error)
+        first_s, wrong = await connection.ask(request)
+        return Answer(ttft_ms=0.0 if wrong else (first_s - began_s) * 1e3, error=wrong)
 
     def close(self) -> None:
         if self._connection is not None:

@@ -35,7 +35,8 @@ class Programs:
 
     @contextmanager
     def control_plane(self, host: str, agent: Consul, log: Path) -> Iterator[psutil.Popen]:
-        command = [self.python, self.checkout.folder / "services/xds/xds.py", "--consul", agent.url]
+        program = self.checkout.folder / "services/xds/xds.py"
+        command: list[str | Path] = [self.python, program, "--consul", agent.url]
         ports = {"listen": XDS_PORT, "http": XDS_HTTP_PORT, "gateway": PORT}
         flags = (text for flag, port in ports.items() for text in (f"--{flag}", f"{host}:{port}"))
         with running([*command, *flags], log=log) as process:
@@ -56,7 +57,14 @@ def envoy(program: Path, bootstrap: Mapping[str, Any], folder: Path) -> Iterator
     """With as many workers as the platform's (components/gateway/jobs.py)."""
     config = folder / "envoy.json"
     config.write_text(json.dumps(bootstrap))
-    command = [program, "--config-path", config, "--concurrency", "2", "--disable-hot-restart"]
+    command: list[str | Path] = [
+        program,
+        "--config-path",
+        config,
+        "--concurrency",
+        "2",
+        "--disable-hot-restart",
+    ]
     command += ["--log-level", "warning"]
     with running(command, log=folder / "envoy.log", folder=folder) as process:
         yield process

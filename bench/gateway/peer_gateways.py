@@ -59,7 +59,7 @@ class Peers:
             "prometheus-host": place.host,
             "prometheus-port": str(PROMETHEUS_PORT),
         }
-        program = [self.folder() / "bin/python", "-m", *_COMMANDS[router.package]]
+        program: list[str | Path] = [self.folder() / "bin/python", "-m", *_COMMANDS[router.package]]
         arguments = [text for name, value in flags.items() for text in (f"--{name}", value)]
         urls = [f"http://{host}:{port}" for host, port in place.replicas]
         with _running([*program, *arguments, "--worker-urls", *urls], place, {}) as found:
@@ -70,7 +70,7 @@ class Peers:
         """The proxy with one worker and its default, a random choice of the replicas."""
         config = place.folder / "litellm.json"  # JSON is YAML
         config.write_text(json.dumps(_litellm_config(place)))
-        command = [self.folder() / "bin/litellm", "--config", config]
+        command: list[str | Path] = [self.folder() / "bin/litellm", "--config", config]
         command += ["--host", place.host, "--port", str(PORT)]
         variables = {
             "LITELLM_LOG": "ERROR",

@@ -35,7 +35,7 @@ class Cost:
 
     @property
     def kilobytes(self) -> float:
-        return sum(each["bytes"] for each in self.responses) / 1000
+        return sum(int(each["bytes"]) for each in self.responses) / 1000
 
     @property
     def resources(self) -> Counter[str]:

@@ -81,7 +81,7 @@ def _replica(python: Path, host: str, folder: Path) -> Iterator[psutil.Popen]:
         f"SLIPWAY_PORT_{name}": str(PORT + number)
         for number, name in enumerate(("OPENAI", "GRPC", "HTTP", "METRICS"))
     }
-    command = [python, SERVICE / "engine_sim.py", "--document", document]
+    command: list[str | Path] = [python, SERVICE / "engine_sim.py", "--document", document]
     with running(command, log=folder / f"{host}.log", environment=environment) as process:
         yield process
 
