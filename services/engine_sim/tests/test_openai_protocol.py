@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from collections.abc import AsyncIterator
 
 import openai
@@ -12,7 +13,7 @@ from engine_sim_process import SimProcess
 from hang import HANG_S
 from openai.types.chat import ChatCompletionMessageParam
 from prometheus_client.parser import text_string_to_metric_families
-from simulator.text import answer
+from simulator.text import answer, tokenise
 
 
 @pytest.fixture
@@ -48,6 +49,27 @@ async def test_a_chat_is_answered_with_usage(client: openai.AsyncOpenAI) -> None
     assert reply.usage is not None
     assert reply.usage.completion_tokens == 5
     assert reply.usage.total_tokens == reply.usage.prompt_tokens + 5
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions/render", {"messages": ask("hello")}),
+        ("/v1/completions/render", {"prompt": "<|user|>\nhello\n<|assistant|>\n"}),
+    ],
+)
+def test_a_prompt_is_rendered_to_its_tokens(
+    replica: SimProcess, path: str, body: dict[str, object]
+) -> None:
+    before = replica.samples(replica.openai)
+    status, text = replica.call(replica.openai + path, {"model": "llama", **body})
+    assert status == 200
+    answered = json.loads(text)
+    rendered = answered if "chat" in path else answered[0]
+    expected = tokenise("<|user|>\nhello\n<|assistant|>\n")
+    assert rendered["token_ids"] == [token & 0x7FFF_FFFF for token in expected]
+    computed = "vllm:prompt_tokens_total"
+    assert replica.samples(replica.openai)[computed] == before[computed]
 
 
 async def test_an_answer_says_that_it_is_simulated(

@@ -34,6 +34,7 @@ from simulator.openai.responses import (
     Format,
     event,
     model_list,
+    rendered,
 )
 
 _MAX_BODY_BYTES = 64 * 2**20
@@ -49,6 +50,8 @@ def make_app(engine: Engine, in_flight: InFlight) -> web.Application:
     app = web.Application(client_max_size=_MAX_BODY_BYTES, middlewares=[_errors])
     app.router.add_post("/v1/chat/completions", handlers.chat)
     app.router.add_post("/v1/completions", handlers.completion)
+    app.router.add_post("/v1/chat/completions/render", handlers.render_chat)
+    app.router.add_post("/v1/completions/render", handlers.render_completion)
     app.router.add_get("/v1/models", handlers.models)
     app.router.add_get("/health", handlers.health)
     app.router.add_get("/metrics", handlers.metrics)
@@ -94,6 +97,13 @@ class _Handlers:
     async def completion(self, request: web.Request) -> web.StreamResponse:
         return await self._generate(request, parse_completion, CompletionFormat)
 
+    async def render_chat(self, request: web.Request) -> web.Response:
+        return web.json_response(await self._rendered(request, parse_chat))
+
+    async def render_completion(self, request: web.Request) -> web.Response:
+        """A list, since vLLM's requests may have several prompts."""
+        return web.json_response([await self._rendered(request, parse_completion)])
+
     async def models(self, _request: web.Request) -> web.Response:
         replica = self._engine.replica
         return web.json_response(model_list(replica.names, replica.engine.max_model_len))
@@ -121,6 +131,12 @@ class _Handlers:
         _require_loopback(request)
         self._engine.set_faults(NONE)
         return web.json_response(self._engine.faults.to_json())
+
+    async def _rendered(self, request: web.Request, parse: Parse) -> dict[str, Any]:
+        """What routers ask vLLM for to find a prompt's tokens; nothing is generated."""
+        replica = self._engine.replica
+        wanted = parse(await _json_object(request), replica.names, None)
+        return rendered(replica.model, wanted.engine)
 
     async def _generate(
         self, request: web.Request, parse: Parse, make_format: MakeFormat

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from simulator.engine import Request
 from simulator.generation import Generation
+from simulator.text import tokenise
 
 DONE = b"data: [DONE]\n\n"
 
@@ -42,6 +44,17 @@ def model_list(names: Sequence[str], max_model_len: int) -> dict[str, Any]:
         for name in names
     ]
     return {"object": "list", "data": models}
+
+
+def rendered(model: str, request: Request) -> dict[str, Any]:
+    """The fields of vLLM's GenerateRequest that routers read. An id fits in 31 bits, as a
+    vocabulary's do."""
+    tokens = request.prompt_tokens or tokenise(request.prompt)
+    return {
+        "request_id": uuid.uuid4().hex,
+        "model": model,
+        "token_ids": [token & 0x7FFF_FFFF for token in tokens],
+    }
 
 
 class Format(Protocol):
