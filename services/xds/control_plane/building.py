@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from . import protobuf
 from .resources.clusters import clusters
@@ -13,6 +14,7 @@ from .routing import Endpoint, Route, RoutingTable
 from .snapshot import Destination, Resource, Resources, ResourceType, Snapshot
 
 Endpoints = Mapping[str, tuple[Endpoint, ...]]
+T = TypeVar("T")
 
 
 def build(table: RoutingTable, gateway: GatewayAddress, *, created_s: float = 0.0) -> Snapshot:
@@ -64,54 +66,67 @@ class SnapshotBuilder:
         """Returns the layers that have limits of a route that came, went or changed."""
         if served == self._served:
             return set()
-        self._served = served
-        routes = {route.model: route for route in served}
-        kept = {model for model, route in routes.items() if self._routes.get(model) == route}
-        gone = self._routes.keys() - kept
-        names = names_of(routes.values())
-        self._clusters = {
-            name: resource
-            for route in routes.values()
-            for name, resource in self._clusters_of(route, kept).items()
+        before, self._served = self._routes, served
+        self._routes = {route.model: route for route in served}
+        # Most are the same object, and comparing two takes longer.
+        kept = {
+            model
+            for model, route in self._routes.items()
+            if (old := before.get(model)) is route or old == route
         }
-        self._scopes = {
-            NO_MODEL: self._default_scope(names),
-            **{name: self._scope(name, route, kept) for name, route in names.items()},
-        }
-        self._routes, self._names = routes, names
-        self._models = {name: r.model for r in routes.values() for name in r.clusters()}
-        self._on_other_hosts = {
-            name for r in routes.values() for name in r.clusters_on_other_hosts()
-        }
-        self._destinations = {NO_MODEL: Destination()} | {
-            name: Destination(route.model, route.destinations) for name, route in names.items()
-        }
-        self._by_layer = _by_layer(routes.values())
-        return {layer_of(model) for model in gone | (routes.keys() - kept)}
+        gone = [route for model, route in before.items() if model not in kept]
+        fresh = [route for model, route in self._routes.items() if model not in kept]
+        self._take_clusters(gone, fresh)
+        self._take_names(gone, fresh)
+        layers = {layer_of(route.model) for route in (*gone, *fresh)}
+        in_layers = _by_layer(route for route in served if layer_of(route.model) in layers)
+        self._by_layer = {**self._by_layer, **dict.fromkeys(layers, ()), **in_layers}
+        return layers
 
-    def _clusters_of(self, route: Route, kept: set[str]) -> Resources:
-        if route.model in kept:
-            return {name: self._clusters[name] for name in route.clusters()}
-        return {
+    def _take_clusters(self, gone: Iterable[Route], fresh: Iterable[Route]) -> None:
+        built = {
             name: Resource(name, protobuf.cluster(document))
-            for name, document in clusters((route,)).items()
+            for name, document in clusters(fresh).items()
         }
+        models = {name: route.model for route in fresh for name in route.clusters()}
+        far = {name for route in fresh for name in route.clusters_on_other_hosts()}
+        old = {name for route in gone for name in route.clusters()}
+        self._clusters = {**_without(self._clusters, old), **built}
+        self._models = {**_without(self._models, old), **models}
+        # Assignments say where health checks ask, which is the proxy on another host.
+        moved = (self._on_other_hosts & old) ^ far
+        self._endpoints = _without(self._endpoints, moved | (old - built.keys()))
+        self._on_other_hosts = (self._on_other_hosts - old) | far
 
-    def _scope(self, name: str, route: Route, kept: set[str]) -> Resource:
-        owner = self._names.get(name)
-        if owner is not None and owner.model == route.model and route.model in kept:
-            return self._scopes[name]
-        return Resource(name, protobuf.scope(scope_of(name, route)), frozenset(_needs(route)))
+    def _take_names(self, gone: Iterable[Route], fresh: Iterable[Route]) -> None:
+        before, self._names = self._names, self._names_of(gone, fresh)
+        changed = {route.model for route in fresh}
+        old = before.keys() - self._names.keys()
+        built = {
+            name: Resource(name, protobuf.scope(scope_of(name, route)), frozenset(_needs(route)))
+            for name, route in self._names.items()
+            if route.model in changed or before[name].model != route.model
+        }
+        if _spoken(self._names) != _spoken(before):
+            built[NO_MODEL] = _default_scope(self._names)
+        self._scopes = {**_without(self._scopes, old), **built}
+        destinations = {
+            name: Destination(self._names[name].model, self._names[name].destinations)
+            for name in built.keys() - {NO_MODEL}
+        }
+        self._destinations = {**_without(self._destinations, old), **destinations}
 
-    def _default_scope(self, names: Mapping[str, Route]) -> Resource:
-        same = _spoken(names) == _spoken(self._names)
-        return self._scopes[NO_MODEL] if same else _default_scope(names)
-
-    def _take_hosts(self, on_other_hosts: set[str]) -> None:
-        """Assignments say where health checks ask, which is the proxy on another host."""
-        elsewhere = self._on_other_hosts ^ on_other_hosts
-        self._endpoints = {n: r for n, r in self._endpoints.items() if n not in elsewhere}
-        self._on_other_hosts = on_other_hosts
+    def _names_of(self, gone: Iterable[Route], fresh: Iterable[Route]) -> Mapping[str, Route]:
+        """Who has which name. As long as names are what they were, nobody else's can change."""
+        if {route.model: route.names for route in gone} != {r.model: r.names for r in fresh}:
+            return names_of(self._served)
+        own = {
+            name: route
+            for route in fresh
+            for name in route.names
+            if self._names[name].model == route.model
+        }
+        return {**self._names, **own}
 
     def _take_endpoints(self, endpoints: Endpoints) -> set[str]:
         """Returns the clusters whose endpoints are not as before."""
@@ -121,10 +136,10 @@ class SnapshotBuilder:
         other |= known.keys() - endpoints.keys()
         moved = {name for name in other if known.get(name) != endpoints.get(name)}
         moved = (moved & self._clusters.keys()) | (self._clusters.keys() - self._endpoints.keys())
-        if moved or self._endpoints.keys() != self._clusters.keys():
-            kept = {n: r for n, r in self._endpoints.items() if n in self._clusters}
-            self._endpoints = kept | {
-                name: self._assignment(name, endpoints.get(name, ())) for name in moved
+        if moved:
+            self._endpoints = {
+                **self._endpoints,
+                **{name: self._assignment(name, endpoints.get(name, ())) for name in moved},
             }
         self._known = endpoints
         return moved
@@ -134,6 +149,13 @@ class SnapshotBuilder:
         asked = {each: each.port if far else each.liveness_port for each in members}
         ports = {each: port for each, port in asked.items() if port}
         return Resource(cluster, protobuf.cluster_load_assignment(cluster, members, ports))
+
+
+def _without(before: Mapping[str, T], names: Collection[str]) -> Mapping[str, T]:
+    """The same object if none of them is in it: comparing two snapshots is quick then."""
+    if not any(name in before for name in names):
+        return before
+    return {name: value for name, value in before.items() if name not in names}
 
 
 def _layer(name: str, routes: Iterable[Route], endpoints: Endpoints) -> Resource:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -133,6 +134,11 @@ class Route(BaseModel):
         return (self.model, *(alias for alias in self.aliases if alias != self.model))
 
     def clusters(self) -> tuple[str, ...]:
+        return self._clusters
+
+    @cached_property
+    def _clusters(self) -> tuple[str, ...]:
+        """Kept: a change of one route passes over those of all."""
         return tuple(
             backend.cluster(protocol) for backend in self.backends for protocol in self.protocols
         )
