@@ -11,8 +11,8 @@ measured again: a go that was interrupted can be continued.
 
 The engines are simulated, and so are all latencies: they compare gateways and are no results of any
 hardware. Clients and engines share the cores with the gateways, so a gateway is judged by its own
-processor time. A run takes up to 20 s: about 25 minutes for each pair of everything. Exits with 1
-if a bar is missed.
+processor time. Each pair of everything takes about 35 minutes, a third of it for litellm. Exits
+with 1 if a bar is missed.
 """
 
 from __future__ import annotations
