@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -11,23 +11,25 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from bench.gateway.contender import DIRECT
 from bench.gateway.measurement import Run
+from bench.gateway.traces import TRACES
 
 # For all kinds of colour vision: P. Okabe and M. Ito, "Color Universal Design", 2008.
-_COLOURS = ("#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7")
-_MARKERS = ("o", "s", "^", "D", "v")
+_LOOKS = (("#0072B2", "o"), ("#E69F00", "s"), ("#D55E00", "^"), ("#009E73", "D"), ("#CC79A7", "v"))
 _WIDTH_INCHES, _ROW_INCHES = 2.1, 0.3  # of one trace, of one gateway
 
 
 def picture(runs: Sequence[Run], contenders: Sequence[str], title: str) -> Figure:
     """A column for each trace; medians of the pairs, one mark for each number in flight."""
-    traces = list(dict.fromkeys(run.trace for run in runs))
+    traces = [name for name in TRACES if any(run.trace == name for run in runs)]
+    looks = dict(zip(sorted({run.concurrency for run in runs}), _LOOKS, strict=False))
     size = (2.4 + _WIDTH_INCHES * len(traces), 2.4 + 2 * _ROW_INCHES * len(contenders))
     figure = Figure(figsize=size, dpi=120, layout="constrained")
     hits, cpu = figure.subplots(2, len(traces), squeeze=False, sharey=True)
     for column, trace in enumerate(traces):
         here = [run for run in runs if run.trace == trace]
-        _draw(hits[column], here, contenders, lambda run: 100 * run.hit_ratio)
-        _draw(cpu[column], _through_gateways(here), contenders, lambda run: run.gateway_cpu_ms)
+        _draw(hits[column], here, contenders, looks, lambda run: 100 * run.hit_ratio)
+        through = [run for run in here if run.contender != DIRECT]
+        _draw(cpu[column], through, contenders, looks, lambda run: run.gateway_cpu_ms)
         hits[column].set(title=trace, xlim=(-5, 105))
         cpu[column].set_xscale("log")
         cpu[column].xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -46,30 +48,29 @@ def picture(runs: Sequence[Run], contenders: Sequence[str], title: str) -> Figur
     return figure
 
 
-def _through_gateways(runs: Sequence[Run]) -> list[Run]:
-    return [run for run in runs if run.contender != DIRECT]
-
-
 def _draw(
-    axes: Axes, runs: Sequence[Run], contenders: Sequence[str], value: Callable[[Run], float]
+    axes: Axes,
+    runs: Sequence[Run],
+    contenders: Sequence[str],
+    looks: Mapping[int, tuple[str, str]],
+    value: Callable[[Run], float],
 ) -> None:
-    for index, concurrency in enumerate(sorted({run.concurrency for run in runs})):
-        points = [
-            (statistics.median(values), row)
-            for row, contender in enumerate(contenders)
-            if (
-                values := [
-                    value(run)
-                    for run in runs
-                    if run.contender == contender and run.concurrency == concurrency
-                ]
-            )
+    """The marks of each number in flight, by colour and shape."""
+    for concurrency, (colour, marker) in looks.items():
+        here = [run for run in runs if run.concurrency == concurrency]
+        rows = [
+            row for row, name in enumerate(contenders) if any(r.contender == name for r in here)
+        ]
+        medians = [
+            statistics.median(value(run) for run in here if run.contender == contenders[row])
+            for row in rows
         ]
         axes.plot(
-            *zip(*points, strict=True),
+            medians,
+            rows,
             linestyle="none",
-            marker=_MARKERS[index % len(_MARKERS)],
-            color=_COLOURS[index % len(_COLOURS)],
+            marker=marker,
+            color=colour,
             alpha=0.8,
             label=f"{concurrency} in flight",
         )

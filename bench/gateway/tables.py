@@ -35,7 +35,7 @@ def bar_table(verdicts: Sequence[Verdict], subject: str) -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     words = {True: "yes", False: "**no**", None: "not measured"}
     for each in verdicts:
-        measured = "" if each.measured is None else f"{each.measured:.2f}"
+        measured = "" if each.measured is None else f"{each.measured:.3f}"
         yield (
             f"| {each.what} | {each.trace} | {each.concurrency} | {measured} | {each.limit} |"
             f" {words[each.met]} |"

@@ -117,6 +117,6 @@ def test_a_missed_bar_stands_out() -> None:
     unknown = dataclasses.replace(missed, measured=None, met=None)
     lines = list(bar_table([missed, unknown], OURS_AFFINITY))
     assert lines[2:] == [
-        "| w | t | 1 | 1.23 | at most 1 | **no** |",
+        "| w | t | 1 | 1.234 | at most 1 | **no** |",
         "| w | t | 1 |  | at most 1 | not measured |",
     ]

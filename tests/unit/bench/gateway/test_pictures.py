@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
+from matplotlib.lines import Line2D
+
 from bench.gateway.contender import DIRECT
 from bench.gateway.contenders import CACHE_AWARE, OURS_AFFINITY
 from bench.gateway.pictures import picture
@@ -28,8 +31,13 @@ def test_each_trace_has_its_hits_above_its_processor_times() -> None:
     labels = [label.get_text() for label in hits.get_yticklabels()]
     assert labels == list(NAMES)
     for axes, alone in ((hits, 3), (more_hits, 3), (cpu, 2), (more_cpu, 2)):
-        one, sixteen = axes.lines
-        assert len(one.get_xydata()) == alone  # nobody's processor time where there is no gateway
-        assert len(sixteen.get_xydata()) == 2
-    assert hits.lines[0].get_xydata().tolist() == [[50.0, 0.0], [50.0, 1.0], [50.0, 2.0]]
-    assert cpu.lines[0].get_xydata().tolist() == [[1.0, 1.0], [1.0, 2.0]]
+        one, sixteen = map(marks, axes.lines)
+        assert len(one) == alone  # nobody's processor time where there is no gateway
+        assert len(sixteen) == 2
+    assert marks(hits.lines[0]) == [[50.0, 0.0], [50.0, 1.0], [50.0, 2.0]]
+    assert marks(cpu.lines[0]) == [[1.0, 1.0], [1.0, 2.0]]
+
+
+def marks(line: Line2D) -> list[list[float]]:
+    places: list[list[float]] = np.asarray(line.get_xydata()).tolist()
+    return places
