@@ -175,14 +175,14 @@ def test_a_full_pool_exchanges_replica_by_replica_and_takes_a_failed_change_back
             assert f"the replicas of {old} serve" in failed.stderr
             assert len(serving(platform, old)) == 2
             file.write_text(good)
-            platform.edit_model(model, max_num_seqs=16)
+            platform.edit_model(model, max_model_len=4096)  # the route does not depend on it
             comment = await asyncio.to_thread(platform.slipway, "diff")
             done = await asyncio.to_thread(platform.slipway, "up")
             await drained(replaced)
         return load, done.stderr, comment.stdout
 
     load, log, comment = asyncio.run(change())
-    assert "Tasks[server].Templates[local/replica.json].engine.max_num_seqs: 16" in comment
+    assert "Tasks[server].Templates[local/replica.json].engine.max_model_len: 4096" in comment
     new = job_of_each_model(platform)[model]
     assert load.failures == [], log[-3000:]
     assert len(load.answers[model]) >= 5

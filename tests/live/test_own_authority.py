@@ -81,7 +81,7 @@ def test_it_takes_over_and_loses_no_stream(secured: Platform, authorities: list[
 
     load = asyncio.run(change())
     assert load.failures == []
-    assert len(load.answers["sim-a"]) > 20
+    assert len(load.answers["sim-a"]) >= 5
     # Nomad writes what has changed into the files of tasks within some seconds.
     until(lambda: issuers(secured) == {"CN=issuing"}, "the new authority everywhere", pause_s=1)
     secured.slipway("preview", "--expect-no-changes")
