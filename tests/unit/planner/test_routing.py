@@ -46,13 +46,20 @@ def test_least_request_has_no_key() -> None:
 @pytest.mark.parametrize(
     ("mean", "percent"), [(1, 300), (4, 200), (16, 150), (64, 125), (100, 125), (1000, 125)]
 )
-def test_the_bound_is_two_standard_deviations_above_the_mean(mean: int, percent: int) -> None:
-    assert bound_percent(mean) == percent
+def test_the_bound_is_at_least_two_standard_deviations_above_the_mean(
+    mean: int, percent: int
+) -> None:
+    assert bound_percent(mean, batch=1) == percent
 
 
-@given(st.integers(0, 10_000))
-def test_more_requests_never_have_a_wider_bound(mean: int) -> None:
-    assert bound_percent(mean + 1) <= bound_percent(mean)
+def test_a_replica_keeps_its_requests_until_half_a_batch_waits() -> None:
+    assert bound_percent(16, batch=32) == 300
+    assert bound_percent(16, batch=256) == GREATEST_BOUND_PERCENT
+
+
+@given(st.integers(0, 10_000), st.integers(1, 1000))
+def test_more_requests_never_have_a_wider_bound(mean: int, batch: int) -> None:
+    assert bound_percent(mean + 1, batch) <= bound_percent(mean, batch)
 
 
 @pytest.mark.parametrize(
