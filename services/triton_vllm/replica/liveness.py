@@ -122,13 +122,17 @@ class ReplicaLiveness:
             *(
                 Part(
                     name="Triton stub",
-                    seen=partial(self.progress.beats, number),
+                    seen=partial(self._stub, number),
                     limit_s=max(limit, LEAST_BEAT_LIMIT_S),
                     stall_s=max(stall, LEAST_BEAT_LIMIT_S),
                 )
                 for number in range(self._stubs)
             ),
         ]
+
+    def _stub(self, number: int) -> Seen:
+        """Triton serves when the parts are judged: a stub without a beat has stopped before."""
+        return Seen(self.progress.beats(number).steps, 1)
 
     def _idle_api_server(self) -> Seen:
         seen = self._api_server.seen()
