@@ -190,7 +190,8 @@ class Load:
         while not self._stop.is_set():
             self.sent += 1
             number = self.sent
-            answer = await stream(address, model, "count", **self._parameters)
+            # Prompts of their own: the gateway sends those that begin alike to one replica.
+            answer = await stream(address, model, f"count from {number}", **self._parameters)
             answer.ended_s = time.monotonic()
             self.answers[model].append(answer)
             if answer.error:
