@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -29,8 +28,8 @@ def test_children_are_counted_and_ended(tmp_path: Path) -> None:
     with running([sys.executable, "-c", PARENT], log=log) as process:
         until(lambda: "done" in log.read_text())
         (child,) = process.children()
-        alone_ms = time.clock_gettime((~process.pid << 3) | 2) * 1e3
-        assert processor_ms([process]) >= alone_ms + 100
+        of_child_ms = processor_ms([child])
+        assert processor_ms([process]) > of_child_ms > 0
     assert not psutil.pid_exists(process.pid)
     assert not child.is_running()
 

@@ -109,7 +109,7 @@ OTHER: dict[str, Any] = {
     "routing.policy": "least_request",
     "routing.key": "user",
     "routing.session_header": "x-session-id",
-    "routing.bound_percent": 300,
+    "routing.bound_percent": 175,
     "routing.stall_s": 300,
 }
 
