@@ -1,4 +1,7 @@
-"""A second environment of the same checkout, beside the platform, which must not notice."""
+"""A second environment of the same checkout, beside the platform, which must not notice.
+
+Before tests that scale a model: the autoscaler takes replicas back for a while after them.
+"""
 
 from __future__ import annotations
 
