@@ -14,8 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
-import os
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -23,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
@@ -138,15 +137,15 @@ async def stop_one(platform: Platform, seconds: float) -> Stood:
     )
     async with load:
         await load.answered(MODEL, after=4 * STREAMS_PER_PROTOCOL)
-        victim = _engine(platform)
-        os.kill(victim.pid, signal.SIGSTOP)
+        victim = psutil.Process(_engine(platform).pid)
+        victim.suspend()
         began_s = time.monotonic()
         out = asyncio.create_task(_out_of_use(platform, began_s, seconds))
         await asyncio.sleep(seconds)
         ended_s = time.monotonic()
-        killed = not _lives(victim)
+        killed = not victim.is_running()
         if not killed:
-            os.kill(victim.pid, signal.SIGCONT)
+            victim.resume()
         out_s = await out
         await load.answered(MODEL, after=load.sent)
     answers = [each for each in load.answers[MODEL] if each.ended_s >= began_s]
@@ -156,14 +155,6 @@ async def stop_one(platform: Platform, seconds: float) -> Stood:
 def _engine(platform: Platform) -> Process:
     found = processes_of(platform.run)
     return next(each for each in found if each.kind.startswith(f"simulator of model-{MODEL}-"))
-
-
-def _lives(process: Process) -> bool:
-    try:
-        state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
 
 
 async def _out_of_use(platform: Platform, began_s: float, at_most_s: float) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -31,8 +32,7 @@ from support.waiting import ADDRESS, eventually, free_port
 SWAPS, SWAPPED_REQUESTS = 50, 100_000
 AWAY_S = 60
 SLOW_STREAMS = 2000
-ENVOYS, PUSHES, ENDPOINTS = (10, 500), 20, 1000
-MIB = 2**20
+ENVOYS, PUSHES = (10, 500), 20
 
 
 async def many_models() -> None:
@@ -102,9 +102,9 @@ async def outages() -> None:
                 await agent.put_route(ROUTE)
                 await eventually(site.ready, "the model is ready")
                 async with load(site.url, "tiny") as outcomes:
-                    site.control_plane.send_signal(19)
+                    site.control_plane.send_signal(signal.SIGSTOP)
                     await asyncio.sleep(AWAY_S)
-                    site.control_plane.send_signal(18)
+                    site.control_plane.send_signal(signal.SIGCONT)
                 _lost(f"the control plane stands still for {AWAY_S} s", outcomes)
                 await asyncio.sleep(6)  # the view is kept every 5 s
             async with started(folder, agent, last_known=kept) as site:
@@ -233,7 +233,9 @@ async def _all(acknowledged: asyncio.Semaphore, envoys: int) -> None:
 
 async def _envoy(port: int, number: int, acknowledged: asyncio.Semaphore) -> None:
     """Asks for the endpoints of one cluster, as if nothing else were served."""
-    channel = grpc.aio.insecure_channel(f"{ADDRESS}:{port}", options=[("x", number)])
+    # Channels with the same options share a connection; Envoys do not.
+    own_connection = [("slipway.envoy", number)]
+    channel = grpc.aio.insecure_channel(f"{ADDRESS}:{port}", options=own_connection)
     type_url = ResourceType.ENDPOINTS.value
     answers: asyncio.Queue[Any] = asyncio.Queue()
 

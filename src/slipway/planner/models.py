@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from functools import partial
 
 from slipway.architectures.parameters import count
 from slipway.config.errors import raise_if_any
@@ -114,26 +115,19 @@ def _replica(inputs: PlanInputs, placed: Placed, engine: EnginePlan) -> ReplicaS
     raise_if_any(list(stall_problems(longest_step_s, stated_s, model.origin)))
     supply, layout = placed.option.supply, placed.option.layout
     per_node = supply.accelerators_per_node
-    proxy = plan_proxy(supply, inputs.environment.name, artifacts)
-    store = _store(supply, engine)
-    if not per_node:
-        return replica_spec(
-            settings,
-            engine,
-            artifacts,
-            longest_step_s=longest_step_s,
-            stall_s=stall_s(longest_step_s, stated_s),
-            proxy=proxy,
-            store=store,
-        )
-    return replica_spec(
+    spec = partial(
+        replica_spec,
         settings,
         engine,
         artifacts,
         longest_step_s=longest_step_s,
         stall_s=stall_s(longest_step_s, stated_s),
-        proxy=proxy,
-        store=store,
+        proxy=plan_proxy(supply, inputs.environment.name, artifacts),
+        store=_store(supply, engine),
+    )
+    if not per_node:
+        return spec()
+    return spec(
         nodes=layout.nodes(per_node),
         devices=layout.devices_on_each_node(per_node),
         vendor=supply.device.vendor,
