@@ -31,8 +31,9 @@ from slipway.plan.platform import Node, PlatformPlan, Server
 NAME = "consul"
 SERVICE = "consul-agent"  # by which Prometheus finds the agents
 DEVICES = "devices"  # the metadata of nodes that have some: their vendor
-# Tasks poll and watch from one address; a few dozen models reach the default of 200.
-MAX_CONNECTIONS_PER_ADDRESS = 2000
+# Tasks poll and watch from one address. A control plane has a connection for each protocol of each
+# model: 2,000 for a thousand models, where the default is 200.
+MAX_CONNECTIONS_PER_ADDRESS = 10_000
 
 
 def server_document(plan: PlatformPlan, server: Server, supervision: Supervision) -> dict[str, Any]:
