@@ -147,10 +147,17 @@ def _of_openai(name: str, route: Route) -> list[_Json]:
 
 
 def _streamed(route: Route, match: _Json) -> _Json:
-    """For streamed answers: the gap between two tokens is limited, so that a stuck stream ends."""
+    """For streamed answers: the gap between two tokens is limited, so that a stuck stream ends.
+
+    Half of that is for the first token. A replica that has not sent it by then, and that nobody has
+    found hung (who watches it may stand still as well), loses the request to another one, which has
+    the other half: Envoy does not begin the gap anew.
+    """
     streams = {"name": STREAM_HEADER, "present_match": True}
     entry = _forward(route, HTTP, {**match, "headers": [*match["headers"], streams]})
     entry["route"]["idle_timeout"] = f"{route.stream_idle_timeout_s}s"
+    first_token = {"per_try_timeout": f"{route.stream_idle_timeout_s / 2:g}s"}
+    entry["route"]["retry_policy"] = {**_retry_policy(), **first_token}
     return entry
 
 

@@ -94,6 +94,26 @@ async def test_requests_without_a_header_are_answered_elsewhere_when_it_ends(
     assert all("green" in text for _, text in answers)
 
 
+async def test_a_stream_without_a_token_goes_elsewhere_though_nobody_finds_its_replica_hung(
+    gateway: Gateway, blue: FakeReplica, green: FakeReplica, client: aiohttp.ClientSession
+) -> None:
+    """Who watches the engine may stand still, too, or be wrong."""
+    await gateway.apply(
+        route("tiny", stream_idle_timeout_s=8),
+        model_tiny_1_openai=(blue.watched(blue.http_port), green.watched(green.http_port)),
+    )
+    asked = [asyncio.create_task(ask(client, gateway, held=True, stream=True)) for _ in range(8)]
+    await begun_on(blue, green, 8)
+    before = len(blue.requests)
+    assert before
+    green.release.set()
+
+    answers = await asyncio.gather(*asked)
+
+    assert all(status == 200 and "green" in text for status, text in answers)
+    assert len(blue.requests) == before
+
+
 async def test_a_stream_that_has_begun_breaks_off_and_is_not_begun_again(
     gateway: Gateway, blue: FakeReplica, green: FakeReplica, client: aiohttp.ClientSession
 ) -> None:
