@@ -19,6 +19,7 @@ from envoy.config.listener.v3 import listener_pb2
 from envoy.config.route.v3 import scoped_route_pb2
 
 # Imported for the descriptors that typed_config fields name.
+from envoy.extensions.access_loggers.stats.v3 import stats_pb2  # noqa: F401
 from envoy.extensions.access_loggers.stream.v3 import stream_pb2  # noqa: F401
 from envoy.extensions.filters.http.grpc_field_extraction.v3 import config_pb2  # noqa: F401
 from envoy.extensions.filters.http.health_check.v3 import (
@@ -91,7 +92,9 @@ def cluster_load_assignment(
     status = health_check_pb2.HealthStatus
     assignment = endpoint_pb2.ClusterLoadAssignment(cluster_name=name)
     locality = assignment.endpoints.add()
-    for endpoint in endpoints:
+    members = tuple(endpoints)
+    weights = {endpoint.weight for endpoint in members}
+    for endpoint in members:
         member: Any = endpoint_components_pb2.LbEndpoint()
         socket_address = member.endpoint.address.socket_address
         socket_address.address = endpoint.address
@@ -102,6 +105,8 @@ def cluster_load_assignment(
             check.port_value = check_ports[endpoint]
         else:
             check.disable_active_health_check = True
+        if len(weights) > 1:  # else all have Envoy's default
+            member.load_balancing_weight.value = endpoint.weight
         if endpoint.replica:
             of_balancer = member.metadata.filter_metadata["envoy.lb"]
             of_balancer.fields["hash_key"].string_value = endpoint.replica

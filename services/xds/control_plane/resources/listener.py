@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import access_log, local_replies
+from . import access_log, local_replies, request_stats
 from .load_balancing import KEY_HEADER
 from .public_tls import for_clients
 from .routes import LUA, MODEL_HEADER, NO_MODEL, STREAM_HEADER, UNKNOWN_HEADER
@@ -95,7 +95,7 @@ def _connection_manager() -> _Json:
         "scoped_routes": _scoped_by_model(),
         "early_header_mutation_extensions": [_own_headers()],
         "http_filters": _http_filters(),
-        "access_log": access_log.stdout_json(),
+        "access_log": [*access_log.stdout_json(), *request_stats.stats_loggers()],
         "local_reply_config": local_replies.local_reply_config(),
         **_edge_hardening(),
     }

@@ -23,6 +23,7 @@ _METHODS = {
     "ModelStatistics": ("ModelStatisticsRequest", "name"),
 }
 _STREAMING = frozenset({"ModelStreamInfer"})
+STREAM_PATH = f"/{PACKAGE}.{SERVICE}/ModelStreamInfer"
 
 
 def model_name_fields() -> dict[str, str]:
