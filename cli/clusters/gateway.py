@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 
 from cli.applied import Applied
-from cli.errors import CliError
+from cli.errors import WRONG_INPUT, CliError
 
 TIMEOUT_S = 5.0
 ACCEPTED_STATUS = (1,)  # versions of schemas/status.schema.json
+ACCEPTED_PLACEMENT = (1,)  # and of schemas/placement.schema.json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,14 +38,39 @@ def control_plane(applied: Applied) -> Mapping[str, Any]:
     """The /status document of the first control plane that answers. Raises httpx.HTTPError, and
     CliError for a version that this command does not read."""
     address, status = _of_the_first(applied, applied.xds, "/status")
-    version = status.get("schema_version")
-    if version not in ACCEPTED_STATUS:
+    _check_version(f"{address}/status", status, ACCEPTED_STATUS)
+    return status
+
+
+def placement(applied: Applied, model: str, key: str | None) -> Mapping[str, Any]:
+    """How the gateway chooses a replica of a model, and which one gets a key: the document of the
+    first control plane that answers. Raises httpx.HTTPError, and CliError if it knows no such model
+    or answers in another version."""
+    query = urlencode({"model": model} | ({} if key is None else {"key": key}))
+    try:
+        address, document = _of_the_first(applied, applied.xds, f"/placement?{query}")
+    except httpx.HTTPStatusError as error:
+        if error.response.status_code != httpx.codes.NOT_FOUND:
+            raise
         raise CliError(
-            f"{address}/status answers in schema_version {version}; this command reads"
-            f" {' and '.join(map(str, ACCEPTED_STATUS))}",
+            f"the gateway does not say how it chooses a replica of {model}:"
+            f" {error.response.text.strip()}",
+            fix="slipway status lists the models; a control plane of an earlier version has no"
+            " answer until slipway up",
+            exit_code=WRONG_INPUT,
+        ) from error
+    _check_version(f"{address}/placement", document, ACCEPTED_PLACEMENT)
+    return document
+
+
+def _check_version(url: str, document: Mapping[str, Any], accepted: Sequence[int]) -> None:
+    version = document.get("schema_version")
+    if version not in accepted:
+        raise CliError(
+            f"{url} answers in schema_version {version}; this command reads"
+            f" {' and '.join(map(str, accepted))}",
             fix="use the checkout that brought this environment up, or run slipway up here",
         )
-    return status
 
 
 def _of_the_first(

@@ -5,15 +5,20 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any
 
+import httpx
 import typer
 from rich.console import RenderableType
 from rich.live import Live
 
+from cli.applied import Applied
+from cli.clusters import gateway
 from cli.clusters.snapshot import take_snapshot
 from cli.console import print_tables, results, write_json
 from cli.environment import find
+from cli.errors import WRONG_INPUT, CliError
 from cli.lifecycle.registry import lifecycle_of
 from cli.options import DEFAULT_STACK, Json, Stack
+from cli.views.placement_table import placement_table, with_envoys_view
 from cli.views.status_table import status_table
 
 app = typer.Typer(add_completion=False)
@@ -25,6 +30,14 @@ def status(
     stack: Stack = DEFAULT_STACK,
     json: Json = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Update it until Ctrl-C.")] = False,
+    why: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="Show how the gateway chooses a replica of a model."),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Argument(help="With --why: the session or user whose replica to show."),
+    ] = None,
 ) -> None:
     """Show nodes, jobs, replicas, endpoints and metrics targets.
 
@@ -33,6 +46,16 @@ def status(
     """
     environment = find(stack)
     lifecycle = lifecycle_of(environment)
+    if why is not None:
+        with lifecycle.asked() as applied:
+            _show_placement(applied, why, key, as_json=json)
+        return
+    if key is not None:
+        raise CliError(
+            f"{key}: a key needs a model",
+            fix=f"slipway status --why MODEL {key}",
+            exit_code=WRONG_INPUT,
+        )
 
     def snapshot() -> dict[str, Any]:
         return take_snapshot(environment, applied, lifecycle.host_fixes)
@@ -51,3 +74,19 @@ def status(
             while True:
                 time.sleep(WATCH_INTERVAL_S)
                 live.update(table())
+
+
+def _show_placement(applied: Applied, model: str, key: str | None, *, as_json: bool) -> None:
+    try:
+        document = gateway.placement(applied, model, key)
+        endpoints = gateway.endpoints(applied)
+    except httpx.HTTPError as error:
+        raise CliError(
+            f"the gateway does not answer: {error or type(error).__name__}",
+            fix="slipway status says what runs",
+        ) from error
+    shown = with_envoys_view(document, endpoints)
+    if as_json:
+        write_json(shown)
+    else:
+        print_tables(placement_table(shown, key))

@@ -7,13 +7,15 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
 import pytest
 import tritonclient.grpc.aio as triton
+from control_plane.placement import placement as predicted
 from control_plane.resources.load_balancing import KEY_HEADER
-from control_plane.routing import Endpoint, Routing
+from control_plane.routing import Endpoint, Routing, RoutingTable
 from support.fake_replica import FakeReplica
 from support.gateway import Gateway, gateway, route
 from support.waiting import eventually
@@ -211,3 +213,41 @@ async def test_other_routing_applies_to_requests_that_follow(
     await serve(gateway, replicas)
     assert await placement(gateway, 40) == await placement(gateway, 40)
     assert len(set(spread.values())) > 3
+
+
+@pytest.mark.parametrize(
+    "weights", [[100] * REPLICAS, [100, 30, 60, 100, 90, 40, 100, 100, 70, 50]]
+)
+async def test_the_control_plane_knows_where_envoy_sends_a_key(
+    gateway: Gateway, replicas: list[FakeReplica], weights: list[int]
+) -> None:
+    model = route("tiny", routing=UNBOUNDED)
+    endpoints = tuple(
+        replace(named(replica), weight=weight)
+        for replica, weight in zip(replicas, weights, strict=True)
+    )
+    await gateway.apply(model, **{CLUSTER: endpoints})
+    by_envoy = await placement(gateway, 400)
+
+    table = RoutingTable((model,), {CLUSTER.replace("_", "-"): endpoints})
+    found = {key: predicted(model, table, key)["backends"][0] for key in list(by_envoy)[:60]}
+
+    assert {key: each["chosen"]["session"] for key, each in found.items()} == {
+        key: by_envoy[key] for key in found
+    }
+    shares = [each["share"] for each in found["session 0"]["replicas"]]
+    assert shares == pytest.approx([weight / sum(weights) for weight in weights], abs=0.001)
+
+
+async def test_the_control_plane_knows_where_envoy_sends_a_user(
+    gateway: Gateway, replicas: list[FakeReplica], client: aiohttp.ClientSession
+) -> None:
+    model = route("tiny", routing=Routing(key="user", bound_percent=10_000))
+    endpoints = tuple(map(named, replicas))
+    await gateway.apply(model, **{CLUSTER: endpoints})
+    table = RoutingTable((model,), {CLUSTER.replace("_", "-"): endpoints})
+    for user in ("ada", "bob", "someone else"):
+        body = {"model": "tiny", "user": user}
+        async with client.post(f"{gateway.url}/v1/completions", json=body) as response:
+            marker = (await response.json())["marker"]
+        assert predicted(model, table, user)["backends"][0]["chosen"] == {"user": marker}
