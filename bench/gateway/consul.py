@@ -30,7 +30,13 @@ class Consul:
         """One healthy instance of a service, on a node of the service's own: whatever changes on a
         node wakes those who watch any of its services."""
         check = _check(service, address, port, passing=True)
-        instance = {"Service": service, "Address": address, "Port": port, "ID": check["ServiceID"]}
+        instance = {
+            "Service": service,
+            "Address": address,
+            "Port": port,
+            "ID": check["ServiceID"],
+            "Meta": {"replica": replica_name(address)},
+        }
         document = {"Node": f"node-{service}", "Address": address}
         self._put("catalog/register", {**document, "Service": instance, "Check": check})
 
@@ -51,6 +57,11 @@ class Consul:
 
     def _put(self, path: str, document: Mapping[str, Any]) -> None:
         self._client.put(path, content=json.dumps(document)).raise_for_status()
+
+
+def replica_name(address: str) -> str:
+    """As Nomad names allocations; by it keys are placed, and weights are kept."""
+    return f"model-peers-1.replica[{address.rpartition('.')[2]}]"
 
 
 def _check(service: str, address: str, port: int, *, passing: bool) -> dict[str, str]:

@@ -10,12 +10,13 @@ from pathlib import Path
 from bench.gateway import plain_envoy
 from bench.gateway.checkouts import earlier, this_checkout
 from bench.gateway.contender import DIRECT, Contender, Place, Running, Start
-from bench.gateway.own_gateway import Programs, gateway
+from bench.gateway.own_gateway import Programs, gateway, weighing
 from bench.gateway.peer_gateways import Peers, Router
 from bench.gateway.routes import AFFINITY, LEAST_REQUEST
 from toolchain.prepare import ToolJob, prepare
 
 OURS_AFFINITY, OURS_LEAST_REQUEST = f"slipway {AFFINITY}", f"slipway {LEAST_REQUEST}"
+OURS_WEIGHTS = f"{OURS_AFFINITY} with weights"
 BEFORE = "slipway before"
 CACHE_AWARE, ROUND_ROBIN = "vllm-router cache-aware", "vllm-router round robin"
 PLAIN_ENVOY, LITELLM = "envoy round robin", "litellm"
@@ -29,7 +30,16 @@ ROUTERS = {
     "smg cache-aware": Router(package="smg", policy="cache_aware"),
     "smg prefix hash": Router(package="smg", policy="prefix_hash"),
 }
-NAMES = (DIRECT, OURS_AFFINITY, OURS_LEAST_REQUEST, BEFORE, *ROUTERS, PLAIN_ENVOY, LITELLM)
+NAMES = (
+    DIRECT,
+    OURS_AFFINITY,
+    OURS_WEIGHTS,
+    OURS_LEAST_REQUEST,
+    BEFORE,
+    *ROUTERS,
+    PLAIN_ENVOY,
+    LITELLM,
+)
 
 
 def contenders(cache: Path, folder: Path, revision: str | None) -> dict[str, Contender]:
@@ -40,6 +50,7 @@ def contenders(cache: Path, folder: Path, revision: str | None) -> dict[str, Con
     starts: dict[str, Start] = {
         DIRECT: _direct,
         OURS_AFFINITY: partial(gateway, now, AFFINITY),
+        OURS_WEIGHTS: partial(weighing, now, AFFINITY),
         OURS_LEAST_REQUEST: partial(gateway, now, LEAST_REQUEST),
         **{name: partial(peers.router, router) for name, router in ROUTERS.items()},
         PLAIN_ENVOY: partial(plain_envoy.round_robin, envoy),

@@ -11,9 +11,10 @@ from typing import Any
 import psutil
 
 from bench.gateway.checkouts import Checkout, for_replicas
-from bench.gateway.consul import Consul, consul
+from bench.gateway.consul import Consul, consul, replica_name
 from bench.gateway.contender import LeftOutError, Place, Running
 from bench.gateway.processes import running
+from bench.gateway.prometheus import prometheus
 from bench.gateway.routes import NoSuchPolicyError, placed_by
 from toolchain.prepare import EnvironmentJob, ToolJob, prepare
 
@@ -27,16 +28,21 @@ class Programs:
     def __init__(self, checkout: Checkout, cache: Path) -> None:
         self.checkout = checkout
         requirements = checkout.folder / "services/xds/requirements.txt"
-        tools = (ToolJob(name="envoy"), ToolJob(name="consul"))
+        tools = [ToolJob(name=name) for name in ("envoy", "consul", "prometheus")]
         found = prepare([EnvironmentJob(name="xds", requirements=requirements), *tools], cache)
         self.consul = found["consul"]
+        self.prometheus = found["prometheus"]
         self._envoy = found["envoy"]
         self.python = found["xds"] / "bin/python"
 
     @contextmanager
-    def control_plane(self, host: str, agent: Consul, log: Path) -> Iterator[psutil.Popen]:
+    def control_plane(
+        self, host: str, agent: Consul, log: Path, *, signals: str = ""
+    ) -> Iterator[psutil.Popen]:
+        """`signals` is the URL of the Prometheus from which it computes weights."""
         program = self.checkout.folder / "services/xds/xds.py"
         command: list[str | Path] = [self.python, program, "--consul", agent.url]
+        command += ["--prometheus", signals] if signals else []
         ports = {"listen": XDS_PORT, "http": XDS_HTTP_PORT, "gateway": PORT}
         flags = (text for flag, port in ports.items() for text in (f"--{flag}", f"{host}:{port}"))
         with running([*command, *flags], log=log) as process:
@@ -71,7 +77,20 @@ def envoy(program: Path, bootstrap: Mapping[str, Any], folder: Path) -> Iterator
 
 
 @contextmanager
-def gateway(programs: Programs, policy: str, place: Place) -> Iterator[Running]:
+def weighing(programs: Programs, policy: str, place: Place) -> Iterator[Running]:
+    """The gateway with weights of replicas by what a Prometheus scrapes from them."""
+    targets = {replica_name(host): f"{host}:{port}" for host, port in place.replicas}
+    with (
+        prometheus(programs.prometheus, place.host, targets, place.folder) as signals,
+        gateway(programs, policy, place, signals=signals) as started,
+    ):
+        yield started
+
+
+@contextmanager
+def gateway(
+    programs: Programs, policy: str, place: Place, *, signals: str = ""
+) -> Iterator[Running]:
     """Raises LeftOutError if the checkout does not have the policy."""
     route = for_replicas(programs.checkout.route(), SERVICE)
     try:
@@ -84,7 +103,7 @@ def gateway(programs: Programs, policy: str, place: Place) -> Iterator[Running]:
         agent.put_route(document)
         log = place.folder / "xds.log"
         with (
-            programs.control_plane(place.host, agent, log) as xds,
+            programs.control_plane(place.host, agent, log, signals=signals) as xds,
             programs.envoy(place.host, place.folder, xds_port=XDS_PORT) as proxy,
         ):
             yield Running(address=(place.host, PORT), processes=(proxy, xds), log=log)

@@ -109,6 +109,15 @@ def thrash(order: random.Random, words: Words) -> Trace:
     return Trace(requests=tuple(_question(prefix, words.text(64)) for prefix in asked))
 
 
+def overloaded(order: random.Random, words: Words) -> Trace:
+    """68 sessions of 80 requests, each a session's 20 kB and a question. All of them fit in all
+    caches together, and not in each: keys are spread by chance."""
+    prefixes = [words.text(2560) for _ in range(68)]
+    asked = [prefix for prefix in prefixes for _ in range(80)]
+    order.shuffle(asked)
+    return Trace(requests=tuple(_question(prefix, words.text(64)) for prefix in asked))
+
+
 def long_prompts(order: random.Random, words: Words) -> Trace:
     """64 requests of 220 kB: 16 documents with 4 questions each."""
     documents = [words.text(27_500) for _ in range(16)]
@@ -124,6 +133,7 @@ TRACES: Mapping[str, Callable[[random.Random, Words], Trace]] = {
     "hot-warm": one_hot_warm,
     "uniform": uniform,
     "thrash": thrash,
+    "overloaded": overloaded,
     "long": long_prompts,
 }
 

@@ -39,7 +39,11 @@ POLICIES = {
         'node_prefix "" { policy = "read" }\n'
         'service_prefix "" { policy = "write" }\n'
     ),
-    "slipway-xds": _READ_CATALOG + 'key_prefix "slipway/" { policy = "read" }\n',
+    # One control plane computes weights for all; a session of its agent's node locks them.
+    "slipway-xds": _READ_CATALOG
+    + 'key_prefix "slipway/" { policy = "read" }\n'
+    + 'key_prefix "slipway/weights/" { policy = "write" }\n'
+    + 'session_prefix "" { policy = "write" }\n',
     # agent: for an agent's own metrics
     "slipway-prometheus": _READ_CATALOG + 'agent_prefix "" { policy = "read" }\n',
     "slipway-evacuation": _READ_CATALOG,

@@ -13,7 +13,7 @@ from components.gateway.handover import ENVOY_GOES_ON_S, hand_over_task
 from components.nomad.addresses import IN_FILES, in_arguments
 from components.nomad.jobspec import File, Group, HttpCheck, Job, Service, Task
 from slipway.plan.endpoint import Endpoint
-from slipway.plan.platform import EnvoyPlan, PlatformPlan
+from slipway.plan.platform import EQUAL, EnvoyPlan, PlatformPlan
 
 # Beside the snapshots of Consul and Nomad: it outlives the task, and goes with the environment.
 LAST_KNOWN = "${meta.snapshots}/gateway-${meta.address}.json"
@@ -129,6 +129,7 @@ def xds_job(plan: PlatformPlan, envoy: EnvoyPlan) -> Job:
                         *_public_certificate(plan),
                         "--consul",
                         plan.consul.at(in_arguments(envoy.xds).host).url,
+                        *_signals(plan),
                         "--last-known",
                         LAST_KNOWN,
                         "--certificate",
@@ -157,6 +158,13 @@ def _shown_to_clients(plan: PlatformPlan, envoy: EnvoyPlan) -> tuple[File, ...]:
 
 def _public_certificate(plan: PlatformPlan) -> tuple[str, ...]:
     return ("--public-certificate", public_certificate.PATH) if plan.gateway.certificate else ()
+
+
+def _signals(plan: PlatformPlan) -> tuple[str, ...]:
+    """Where the control planes learn how busy replicas are."""
+    if plan.gateway.weights == EQUAL:
+        return ()
+    return ("--prometheus", in_arguments(plan.monitoring.prometheus).url)
 
 
 def _shared(address: str) -> tuple[str, ...]:

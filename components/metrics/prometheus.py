@@ -96,15 +96,17 @@ def _alerts(plan: PlatformPlan) -> tuple[File, ...]:
 
 
 def web_config(plan: PlatformPlan) -> str:
-    """Prometheus's TLS: its clients are itself, the autoscaler, the operator, and Consul's agent on
-    the same node, whose check shows the node's certificate."""
+    """Prometheus's TLS: its clients are itself, the autoscaler, the gateway's control planes, the
+    operator, and Consul's agent on the same node, whose check shows the node's certificate."""
     peers, own_node = plan.peers, in_files(plan.monitoring.prometheus).host
+    control_planes = plan.gateway.envoys[0].xds.server_name  # they share one name
+    clients = [peers.prometheus, peers.autoscaler, control_planes, peers.operator, own_node]
     config = {
         # Prometheus reads this file, and those that it names, again for each connection.
         "tls_server_config": {
             **_certificate_files("cert_file", "key_file", "client_ca_file"),
             "client_auth_type": "RequireAndVerifyClientCert",
-            "client_allowed_sans": [peers.prometheus, peers.autoscaler, peers.operator, own_node],
+            "client_allowed_sans": clients,
             "min_version": "TLS13",
         }
     }
@@ -157,6 +159,8 @@ def _services(plan: PlatformPlan) -> dict[str, Any]:
             _copy("__meta_consul_service", "service"),
             _copy("__meta_consul_node", "node"),
             _copy("__meta_consul_service_metadata_model", "model", "(.+)"),
+            # The name that a replica keeps when it restarts elsewhere; weights are kept by it.
+            _copy("__meta_consul_service_metadata_replica", "replica", "(.+)"),
         ],
     }
 

@@ -73,9 +73,17 @@ def test_another_seed_shares_no_secret() -> None:
     assert one.isdisjoint(other)
 
 
-def test_no_policy_lets_a_task_write() -> None:
-    for role in ROLES.values():
-        assert "write" not in acl.POLICIES[role]
+def test_policies_let_tasks_write_weights_only() -> None:
+    written = {
+        line
+        for role in ROLES.values()
+        for line in acl.POLICIES[role].splitlines()
+        if "write" in line
+    }
+    assert written == {
+        'key_prefix "slipway/weights/" { policy = "write" }',
+        'session_prefix "" { policy = "write" }',
+    }
 
 
 def test_of_three_servers_each_joins_the_others_and_waits_for_all() -> None:

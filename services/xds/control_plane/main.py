@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import resource
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +25,23 @@ from .coalescing import Burst, Coalescing
 from .hub import Hub
 from .last_known import LastKnown, View, read
 from .metrics import Metrics
+from .placement import placement
 from .resources.listener import GatewayAddress
+from .resources.routes import names_of
 from .routing import RoutingTable
 from .server import DiscoveryService, grpc_server
-from .settings import Settings, parse
+from .settings import HttpAddress, Settings, parse
 from .sources.catalog import Catalog
 from .sources.consul import ConsulSource
 from .sources.reachability import Reachability
+from .sources.weights import WeightsSource
 from .status import status
 from .tls import client_context, grpc_credentials, server_context
 from .together import Together
+from .weights.computing import Computing
+from .weights.document import LOCK_KEY, by_replica
+from .weights.lock import Lock
+from .weights.prometheus import reported
 
 _STOP_GRACE_S = 1.0
 _PAUSE_S = 0.05  # between two snapshots, unless a replica leaves
@@ -69,11 +78,19 @@ class ControlPlane:
 
     async def run(self) -> None:
         await self._health.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
-        async with self._http(), self._grpc(), self._consul() as source:
+        consul_session = self._session(self._settings.consul, token=self._settings.consul_token)
+        async with self._http(), self._grpc(), consul_session as consul:
             tasks = Together()
+            source = self._source(consul)
+            weights = WeightsSource(consul, self._reachability, self._take_weights)
+            self._metrics.refused_weights.set_function(lambda: len(weights.problems))
             if self._settings.last_known:
                 self._keep(self._settings.last_known, source, tasks)
             tasks.start(source.run(), name="consul")
+            tasks.start(weights.run(), name="weights")
+            if self._settings.prometheus:
+                computing = self._computing(self._settings.prometheus, consul, weights)
+                tasks.start(computing, name="computing weights")
             tasks.start(self._publishing.run(), name="publishing")
             await tasks.ended()
 
@@ -96,24 +113,44 @@ class ControlPlane:
             self._catalog.restore(last_known)
             self._publishing.changed()
 
+    def _source(self, consul: aiohttp.ClientSession) -> ConsulSource:
+        return ConsulSource(
+            consul,
+            self._catalog,
+            self._reachability,
+            on_change=self._publishing.changed,
+            on_departure=self._publishing.changed_urgently,
+        )
+
+    def _take_weights(self, weights: Mapping[str, Mapping[str, int]]) -> None:
+        self._catalog.put_weights(by_replica(weights.values()))
+        self._publishing.changed()
+
+    async def _computing(
+        self, prometheus: HttpAddress, consul: aiohttp.ClientSession, weights: WeightsSource
+    ) -> None:
+        async with self._session(prometheus) as session:
+            await Computing(
+                Lock(consul, LOCK_KEY, holder=f"slipway xds at {self._settings.listen}"),
+                reported=partial(reported, session),
+                table=lambda: self._published,
+                served=lambda: weights.served,
+            ).run()
+
     @contextlib.asynccontextmanager
-    async def _consul(self) -> AsyncIterator[ConsulSource]:
-        token, certificate = self._settings.consul_token, self._settings.certificate
+    async def _session(
+        self, address: HttpAddress, *, token: str | None = None
+    ) -> AsyncIterator[aiohttp.ClientSession]:
+        certificate = self._settings.certificate
         async with aiohttp.ClientSession(
-            str(self._settings.consul),
+            str(address),
             headers={"X-Consul-Token": token} if token else {},
             connector=aiohttp.TCPConnector(
                 limit=0,  # one blocked connection per query
                 ssl=client_context(certificate) if certificate else True,
             ),
         ) as session:
-            yield ConsulSource(
-                session,
-                self._catalog,
-                self._reachability,
-                on_change=self._publishing.changed,
-                on_departure=self._publishing.changed_urgently,
-            )
+            yield session
 
     @contextlib.asynccontextmanager
     async def _grpc(self) -> AsyncIterator[None]:
@@ -138,6 +175,7 @@ class ControlPlane:
             is_synced=lambda: self._hub.current is not None,
             status=self._status,
             acknowledged=lambda: self._route_versions.acknowledged(self._service.envoys),
+            placement=self._placement,
         )
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
@@ -167,6 +205,11 @@ class ControlPlane:
             serving = self._health.set("", health_pb2.HealthCheckResponse.SERVING)
             self._becoming_healthy = asyncio.ensure_future(serving)
 
+    def _placement(self, name: str, key: str | None) -> dict[str, Any] | None:
+        table = self._published
+        route = names_of(table.routes).get(name) if table else None
+        return placement(route, table, key) if table and route else None
+
     def _status(self) -> dict[str, Any]:
         return status(
             self._published,
@@ -183,12 +226,20 @@ def main() -> int:
     settings."""
     settings = parse(sys.argv[1:])
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    _allow_open_files()
     try:
         asyncio.run(_run_until_signalled(ControlPlane(settings)))
     except (OSError, RuntimeError) as error:
         log.error("%s", error)
         return 1
     return 0
+
+
+def _allow_open_files() -> None:
+    """As many as the system allows: each watched service has a connection, and Nomad starts tasks
+    with the usual limit of 1,024."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def _run_until_signalled(control_plane: ControlPlane) -> None:

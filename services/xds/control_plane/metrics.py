@@ -40,6 +40,12 @@ class Metrics:
             registry=self.registry,
         )
 
+        self.refused_weights = Gauge(
+            "slipway_xds_refused_weights",
+            "Documents of replicas' weights that are not valid",
+            registry=self.registry,
+        )
+
     def _counter(self, name: str, text: str) -> Counter:
         return Counter(f"slipway_xds_{name}", text, ["type"], registry=self.registry)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -158,12 +158,17 @@ class Route(BaseModel):
         return tuple(sorted(backend.service for backend in self.backends if backend.weight))
 
 
+EQUAL_WEIGHT = 100  # percent of an equal share of keys and requests
+# Of a replica whose job has others with weights: its cache is cold, so it gets keys bit by bit.
+NEW_REPLICA_WEIGHT = 30
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Endpoint:
     """Where a replica listens for one protocol. `address` is an IP, because Envoy rejects host
     names in EDS. `replica` is its name, which it keeps when it restarts elsewhere; "" if unknown.
     At `liveness_port` of the same address somebody other than the engine tells whether its steps
-    end; 0 if nobody does.
+    end; 0 if nobody does. `weight` is in percent of an equal share.
     """
 
     address: str
@@ -171,6 +176,14 @@ class Endpoint:
     healthy: bool
     replica: str = ""
     liveness_port: int = 0
+    weight: int = EQUAL_WEIGHT
+
+
+def weighted(endpoints: tuple[Endpoint, ...], weights: Mapping[str, int]) -> tuple[Endpoint, ...]:
+    """Endpoints of one cluster with the weights of their replicas."""
+    known = any(endpoint.replica in weights for endpoint in endpoints)
+    first = NEW_REPLICA_WEIGHT if known else EQUAL_WEIGHT
+    return tuple(replace(each, weight=weights.get(each.replica, first)) for each in endpoints)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,8 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class ConsulAddress:
-    """The address of Consul's HTTP API; `str` is its base URL. The host may be a name."""
+class HttpAddress:
+    """The address of an HTTP API; `str` is its base URL. The host may be a name."""
 
     scheme: str  # http, https
     host: str
@@ -66,7 +66,8 @@ class Settings:
     gateway: Address
     shared_address: str  # "" without one
     public_certificate: str  # "" for plain HTTP
-    consul: ConsulAddress
+    consul: HttpAddress
+    prometheus: HttpAddress | None  # None where replicas have equal weights
     consul_token: str | None
     certificate: Certificate | None
     last_known: Path | None  # a file
@@ -105,10 +106,15 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
         help="a file that keeps the last view of Consul, for a start while Consul is away",
     )
     parser.add_argument(
+        "--prometheus",
+        help="Prometheus's API, http://HOST:PORT or https://HOST:PORT: then the weights of replicas"
+        " follow the queues and caches that their engines report, else they are equal",
+    )
+    parser.add_argument(
         "--certificate",
         type=Path,
         help="folder with ca.pem, cert.pem and key.pem: then both ports ask clients for a"
-        " certificate of that authority, and Consul is shown this one",
+        " certificate of that authority, and Consul and Prometheus are shown this one",
     )
     values = parser.parse_args(arguments)
     try:
@@ -118,7 +124,8 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
             gateway=_address("--gateway", values.gateway),
             shared_address=_ip("--shared-address", values.shared_address),
             public_certificate=values.public_certificate,
-            consul=_consul(values.consul),
+            consul=_url("--consul", values.consul),
+            prometheus=_url("--prometheus", values.prometheus) if values.prometheus else None,
             consul_token=_token(environment),
             last_known=values.last_known,
             certificate=Certificate(values.certificate) if values.certificate else None,
@@ -146,10 +153,10 @@ def _ip(flag: str, text: str) -> str:
         raise ValueError(f"{flag} {text}: expected an IP address") from None
 
 
-def _consul(text: str) -> ConsulAddress:
+def _url(flag: str, text: str) -> HttpAddress:
     """Without a scheme it is http, as in Consul's own tools (CONSUL_HTTP_ADDR)."""
     url = urlsplit(text if "://" in text else f"http://{text}")
-    wrong = ValueError(f"--consul {text}: expected http://HOST:PORT or https://HOST:PORT")
+    wrong = ValueError(f"{flag} {text}: expected http://HOST:PORT or https://HOST:PORT")
     try:
         port = url.port
     except ValueError:
@@ -157,7 +164,7 @@ def _consul(text: str) -> ConsulAddress:
     more = url.username or url.query or url.fragment or url.path not in ("", "/")
     if url.scheme not in ("http", "https") or not url.hostname or not port or more:
         raise wrong
-    return ConsulAddress(url.scheme, url.hostname, port)
+    return HttpAddress(url.scheme, url.hostname, port)
 
 
 def _token(environment: Mapping[str, str]) -> str | None:

@@ -16,6 +16,7 @@ TINY_2 = route("tiny", "model-tiny-2")
 def catalog() -> Catalog:
     """Serves TINY_1."""
     catalog = Catalog()
+    catalog.put_weights({})
     catalog.put_routes([TINY_1], {})
     for cluster in TINY_1.clusters():
         catalog.put_endpoints(cluster, HERE)
@@ -30,6 +31,7 @@ def served(catalog: Catalog) -> list[str]:
 
 def test_there_is_no_table_before_all_of_it_is_known() -> None:
     catalog = Catalog()
+    catalog.put_weights({})
     assert catalog.table() is None
     catalog.put_routes([TINY_1], {})
     catalog.put_endpoints("model-tiny-1-openai", HERE)
@@ -42,6 +44,7 @@ def test_there_is_no_table_before_all_of_it_is_known() -> None:
 
 def test_no_routes_at_all_is_a_table() -> None:
     catalog = Catalog()
+    catalog.put_weights({})
     catalog.put_routes([], {})
 
     assert served(catalog) == []

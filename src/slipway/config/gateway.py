@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from .base import Ipv4, ResourceName, Settings
+
+Weights = Literal["load", "equal"]
 
 
 class CertificateSettings(Settings):
@@ -24,10 +26,12 @@ class CertificateSettings(Settings):
 
 class GatewaySettings(Settings):
     """`address` is shared by the Envoys of all hosts of the pool: one living host has it at a time.
-    It must not be the own address of any host. With a `certificate`, clients speak TLS."""
+    It must not be the own address of any host. With a `certificate`, clients speak TLS. Replicas
+    have `weights`: equal ones, or by the load that their engines report."""
 
     EXAMPLE = "{pool: edge, port: 8080}"
     pool: ResourceName = "edge"
     port: Annotated[int, Field(ge=1024, le=65535)] = 8080
     address: Ipv4 | None = None
     certificate: CertificateSettings | None = None
+    weights: Weights = "load"

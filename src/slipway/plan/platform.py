@@ -314,6 +314,9 @@ class CertificatePlan:
     expires: str  # "2027-01-31"
 
 
+EQUAL = "equal"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayPlan:
     """The Envoys, and how clients reach them."""
@@ -323,6 +326,7 @@ class GatewayPlan:
     shared_address: str  # of all Envoys; one of the living hosts has it. "" without one
     xds_bundle: str
     xds_environment: str
+    weights: str  # of replicas: "load", by what their engines report, or EQUAL
     certificate: CertificatePlan | None = None  # None where clients speak plain HTTP
 
 

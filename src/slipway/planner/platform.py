@@ -217,6 +217,7 @@ def _gateway(inputs: PlanInputs, hosts: Hosts) -> GatewayPlan:
         shared_address=settings.gateway.address or "",
         xds_bundle=artifacts.bundles["xds"],
         xds_environment=artifacts.environments["xds"],
+        weights=settings.gateway.weights,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..routing import Endpoint, Route, RoutingTable
+from ..routing import EQUAL_WEIGHT, Endpoint, Route, RoutingTable, weighted
 
 
 class Catalog:
@@ -18,6 +18,7 @@ class Catalog:
         self._wanted: dict[str, Route] | None = None
         self._served: dict[str, Route] = {}
         self._endpoints: dict[str, tuple[Endpoint, ...]] = {}
+        self._weights: dict[str, int] | None = None  # by replica; None until they are known
         # What follows from wanted and served routes: endpoints change far more often than these.
         self._watched: frozenset[str] = frozenset()
         self._routes: tuple[Route, ...] = ()
@@ -27,6 +28,12 @@ class Catalog:
     def restore(self, table: RoutingTable) -> None:
         """Serves a table of an earlier time until Consul's routes are known."""
         self._endpoints = {**table.endpoints, **self._endpoints}
+        self._weights = self._weights or {
+            endpoint.replica: endpoint.weight
+            for members in table.endpoints.values()
+            if any(endpoint.weight != EQUAL_WEIGHT for endpoint in members)
+            for endpoint in members
+        }
         self._served = {route.model: route for route in table.routes}
         self._settle()
 
@@ -44,8 +51,19 @@ class Catalog:
             # replicas still answer while they drain, and the model has no others until then.
             return
         fresh = cluster not in self._endpoints
-        self._endpoints[cluster] = endpoints
+        self._endpoints[cluster] = weighted(endpoints, self._weights or {})
         if fresh:
+            self._settle()
+
+    def put_weights(self, weights: Mapping[str, int]) -> None:
+        """Sets the weights of all replicas, by name. What they do not change stays the same."""
+        first = self._weights is None
+        self._weights = dict(weights)
+        for cluster, members in self._endpoints.items():
+            fresh = weighted(members, self._weights)
+            if fresh != members:
+                self._endpoints[cluster] = fresh
+        if first:
             self._settle()
 
     def endpoints(self, cluster: str) -> tuple[Endpoint, ...]:
@@ -68,7 +86,10 @@ class Catalog:
         return RoutingTable(self._routes, {name: self._endpoints[name] for name in self._clusters})
 
     def _is_complete(self) -> bool:
-        return self._wanted is not None and all(map(self._known, self._wanted.values()))
+        """With weights: else keys would move as soon as those are known."""
+        if self._wanted is None or self._weights is None:
+            return False
+        return all(map(self._known, self._wanted.values()))
 
     def _leaving(self) -> frozenset[str]:
         """Clusters that are served only until their successors' endpoints are known."""
@@ -77,7 +98,7 @@ class Catalog:
 
     def _settle(self) -> None:
         wanted = self._served if self._wanted is None else self._wanted
-        if self._served or all(map(self._known, wanted.values())):
+        if self._served or self._is_complete():
             current = {model: route for model, route in self._served.items() if model in wanted}
             fresh = {model: route for model, route in wanted.items() if self._known(route)}
             self._served = {**current, **fresh}

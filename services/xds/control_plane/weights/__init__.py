@@ -1,0 +1,1 @@
+"""Weights of replicas, by what their engines report."""
