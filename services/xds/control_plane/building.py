@@ -39,7 +39,7 @@ class SnapshotBuilder:
         self._destinations: Mapping[str, Destination] = {NO_MODEL: Destination()}
         self._known: Endpoints = {}
         self._endpoints: Resources = {}
-        self._by_layer: Mapping[str, tuple[Route, ...]] = {}
+        self._by_layer: dict[str, dict[str, Route]] = {name: {} for name in LAYERS}
         self._layers: Resources = {name: _layer(name, (), {}) for name in LAYERS}
 
     def build(self, table: RoutingTable, *, created_s: float = 0.0) -> Snapshot:
@@ -48,7 +48,7 @@ class SnapshotBuilder:
         touched |= {layer_of(self._models[cluster]) for cluster in moved}
         self._layers = {
             **self._layers,
-            **{n: _layer(n, self._by_layer.get(n, ()), table.endpoints) for n in touched},
+            **{n: _layer(n, self._by_layer[n].values(), table.endpoints) for n in touched},
         }
         return Snapshot(
             resources={
@@ -78,10 +78,18 @@ class SnapshotBuilder:
         fresh = [route for model, route in self._routes.items() if model not in kept]
         self._take_clusters(gone, fresh)
         self._take_names(gone, fresh)
-        layers = {layer_of(route.model) for route in (*gone, *fresh)}
-        in_layers = _by_layer(route for route in served if layer_of(route.model) in layers)
-        self._by_layer = {**self._by_layer, **dict.fromkeys(layers, ()), **in_layers}
-        return layers
+        return self._take_layers(gone, fresh)
+
+    def _take_layers(self, gone: Iterable[Route], fresh: Iterable[Route]) -> set[str]:
+        """Which layer a model has is computed for those that changed only."""
+        touched = set()
+        for route in gone:
+            touched.add(layer := layer_of(route.model))
+            del self._by_layer[layer][route.model]
+        for route in fresh:
+            touched.add(layer := layer_of(route.model))
+            self._by_layer[layer][route.model] = route
+        return touched
 
     def _take_clusters(self, gone: Iterable[Route], fresh: Iterable[Route]) -> None:
         built = {
@@ -91,42 +99,52 @@ class SnapshotBuilder:
         models = {name: route.model for route in fresh for name in route.clusters()}
         far = {name for route in fresh for name in route.clusters_on_other_hosts()}
         old = {name for route in gone for name in route.clusters()}
-        self._clusters = {**_without(self._clusters, old), **built}
-        self._models = {**_without(self._models, old), **models}
+        left = old - built.keys()
+        self._clusters = {**_without(self._clusters, left), **built}
+        self._models = {**_without(self._models, left), **models}
         # Assignments say where health checks ask, which is the proxy on another host.
         moved = (self._on_other_hosts & old) ^ far
-        self._endpoints = _without(self._endpoints, moved | (old - built.keys()))
+        self._endpoints = _without(self._endpoints, moved | left)
         self._on_other_hosts = (self._on_other_hosts - old) | far
 
     def _take_names(self, gone: Iterable[Route], fresh: Iterable[Route]) -> None:
-        before, self._names = self._names, self._names_of(gone, fresh)
-        changed = {route.model for route in fresh}
-        old = before.keys() - self._names.keys()
+        before, touched = self._names, self._take_owners(gone, fresh)
+        left = () if before.keys() == self._names.keys() else before.keys() - self._names.keys()
         built = {
             name: Resource(name, protobuf.scope(scope_of(name, route)), frozenset(_needs(route)))
-            for name, route in self._names.items()
-            if route.model in changed or before[name].model != route.model
+            for name, route in touched.items()
         }
-        if _spoken(self._names) != _spoken(before):
-            built[NO_MODEL] = _default_scope(self._names)
-        self._scopes = {**_without(self._scopes, old), **built}
         destinations = {
-            name: Destination(self._names[name].model, self._names[name].destinations)
-            for name in built.keys() - {NO_MODEL}
+            name: Destination(route.model, route.destinations) for name, route in touched.items()
         }
-        self._destinations = {**_without(self._destinations, old), **destinations}
+        spoken = any(
+            name not in before or before[name].protocols != route.protocols
+            for name, route in touched.items()
+        )
+        if left or spoken:
+            built[NO_MODEL] = _default_scope(self._names)
+        self._scopes = {**_without(self._scopes, left), **built}
+        self._destinations = {**_without(self._destinations, left), **destinations}
 
-    def _names_of(self, gone: Iterable[Route], fresh: Iterable[Route]) -> Mapping[str, Route]:
-        """Who has which name. As long as names are what they were, nobody else's can change."""
+    def _take_owners(self, gone: Iterable[Route], fresh: Iterable[Route]) -> Mapping[str, Route]:
+        """Who has which name; returns those whose owner changed or is another one. As long as names
+        are what they were, nobody else's can change."""
+        before = self._names
         if {route.model: route.names for route in gone} != {r.model: r.names for r in fresh}:
-            return names_of(self._served)
+            self._names, changed = names_of(self._served), {route.model for route in fresh}
+            return {
+                name: route
+                for name, route in self._names.items()
+                if route.model in changed or before[name].model != route.model
+            }
         own = {
             name: route
             for route in fresh
             for name in route.names
-            if self._names[name].model == route.model
+            if before[name].model == route.model
         }
-        return {**self._names, **own}
+        self._names = {**before, **own}
+        return own
 
     def _take_endpoints(self, endpoints: Endpoints) -> set[str]:
         """Returns the clusters whose endpoints are not as before."""
@@ -164,19 +182,6 @@ def _layer(name: str, routes: Iterable[Route], endpoints: Endpoints) -> Resource
 
 def _default_scope(names: Mapping[str, Route]) -> Resource:
     return Resource(NO_MODEL, protobuf.scope(default_scope(names)))
-
-
-def _by_layer(routes: Iterable[Route]) -> Mapping[str, tuple[Route, ...]]:
-    found: dict[str, tuple[Route, ...]] = {}
-    for route in routes:
-        name = layer_of(route.model)
-        found[name] = (*found.get(name, ()), route)
-    return found
-
-
-def _spoken(names: Mapping[str, Route]) -> dict[str, tuple[str, ...]]:
-    """All that the default scope says about models."""
-    return {name: route.protocols for name, route in names.items()}
 
 
 def _needs(route: Route) -> Iterator[str]:

@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import Any
 
 import aiohttp
+import orjson
 from aiolimiter import AsyncLimiter
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
@@ -97,7 +98,8 @@ class BlockingQuery:
                     raise ConsulError(f"HTTP {response.status}: {reason}")
                 index = max(1, int(response.headers.get("X-Consul-Index", 1)))
                 found = response.status == HTTPStatus.OK
-                document = await response.json() if found else None
+                # Faster than aiohttp's: one changed route comes with those of all models.
+                document = orjson.loads(await response.read()) if found else None
                 if not document and response.headers.get(_FILTERED) == "true":
                     raise ConsulError("the token may not read it: every entry was filtered out")
                 return document, index

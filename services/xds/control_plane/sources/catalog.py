@@ -35,6 +35,7 @@ class Catalog:
             for endpoint in members
         }
         self._served = {route.model: route for route in table.routes}
+        self._clusters = _clusters_of(table.routes)
         self._settle()
 
     def put_routes(self, routes: Iterable[Route], problems: Mapping[str, str]) -> None:
@@ -97,15 +98,34 @@ class Catalog:
         return frozenset(set(self._clusters) - wanted)
 
     def _settle(self) -> None:
-        wanted = self._served if self._wanted is None else self._wanted
-        if self._served or self._is_complete():
-            current = {model: route for model, route in self._served.items() if model in wanted}
-            fresh = {model: route for model, route in wanted.items() if self._known(route)}
-            self._served = {**current, **fresh}
-        self._routes = tuple(route for _, route in sorted(self._served.items()))
-        served = {cluster for route in self._routes for cluster in route.clusters()}
-        self._clusters = tuple(sorted(served))
-        self._watched = frozenset(served.union(*(r.clusters() for r in wanted.values())))
+        """A change of one route passes over those of all, but looks at its own clusters only."""
+        before, wanted = self._served, self._served if self._wanted is None else self._wanted
+        if before or self._is_complete():
+            best = {
+                model: route if route is before.get(model) or self._known(route) else None
+                for model, route in wanted.items()
+            }
+            self._served = {
+                model: served
+                for model, route in best.items()
+                if (served := route or before.get(model)) is not None
+            }
+        self._routes = tuple(self._served[model] for model in sorted(self._served))
+        if not _have_the_same_clusters(before, self._served):
+            self._clusters = _clusters_of(self._routes)
+        waiting = [each for model, each in wanted.items() if self._served.get(model) is not each]
+        self._watched = frozenset(self._clusters).union(*(each.clusters() for each in waiting))
 
     def _known(self, route: Route) -> bool:
         return all(cluster in self._endpoints for cluster in route.clusters())
+
+
+def _clusters_of(routes: Iterable[Route]) -> tuple[str, ...]:
+    return tuple(sorted({cluster for route in routes for cluster in route.clusters()}))
+
+
+def _have_the_same_clusters(before: Mapping[str, Route], after: Mapping[str, Route]) -> bool:
+    return before.keys() == after.keys() and all(
+        route is before[model] or route.clusters() == before[model].clusters()
+        for model, route in after.items()
+    )
