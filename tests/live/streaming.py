@@ -185,6 +185,11 @@ class Load:
             )
         return time.monotonic()
 
+    async def answers_of(self, model: str, count: int) -> None:
+        """Waits until so many requests of a model were answered."""
+        async with self._news:
+            await self._news.wait_for(lambda: len(self.answers[model]) >= count)
+
     async def _repeat(self, model: str, protocol: str) -> None:
         stream, address = PROTOCOLS[protocol], self._http if protocol == "openai" else self._grpc
         while not self._stop.is_set():

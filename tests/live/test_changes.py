@@ -35,8 +35,10 @@ def _change_under_load(
     edit: Callable[[], None],
     *,
     replaced: Sequence[psutil.Process],
+    answers: int = 0,
 ) -> str:
-    """Applies `edit` once every model answers the load; returns the output of `up`."""
+    """Applies `edit` once every model answers the load, which goes on until each has given so many
+    `answers`; returns the output of `up`."""
 
     async def run() -> str:
         async with load:
@@ -45,6 +47,8 @@ def _change_under_load(
             edit()
             done = await asyncio.to_thread(platform.slipway, "up")
             await drained(replaced)  # their drain is part of the change
+            for model in load.answers:
+                await load.answers_of(model, answers)
         return done.stdout + done.stderr
 
     return asyncio.run(run())
@@ -82,12 +86,16 @@ def test_a_changed_flag_of_a_simulated_model_loses_no_request_and_touches_only_i
     platform: Platform,
 ) -> None:
     replaced = replicas_of(platform, job_of_each_model(platform)["sim-a"])
-    load = Load(platform.http, platform.grpc, ["sim-a", "sim-b"])
+    load = Load(platform.http, platform.grpc, ["sim-a", "sim-b"], parameters={"max_tokens": 4})
     log = _change_under_load(
-        platform, load, lambda: platform.edit_model("sim-a", max_num_seqs=16), replaced=replaced
+        platform,
+        load,
+        lambda: platform.edit_model("sim-a", max_num_seqs=16),
+        replaced=replaced,
+        answers=500,
     )
     assert load.failures == []
-    assert all(len(answers) >= 5 for answers in load.answers.values())
+    assert all(len(answers) >= 500 for answers in load.answers.values())
     assert "model-sim-b" not in log
     assert "model-smollm2" not in log
 
