@@ -1,12 +1,13 @@
 """One of three engines stands still under streams, as a table with bars.
 
-    .venv/bin/python bench/gateway/frozen.py [--seconds 30] [--pause 5]
+    .venv/bin/python bench/gateway/frozen.py [--seconds 30] [--pause 5] [--busy 600]
 
 Starts a platform of its own with three replicas of a simulated model and 20 streams, ten over each
 protocol, each client asking again as soon as it has its answer. One engine is stopped (SIGSTOP) for
 longer than `stall_s` (10 s), then another one for the length of a pause that kills nothing. Engines
 send headers with the first token: what has none is answered by another replica, and what has begun
-breaks off when the engine is killed. About two minutes.
+breaks off when the engine is killed. Last, prompts as long as the model allows run while two other
+processes keep the cores busy, which must kill no engine. About twelve minutes.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ from tests.live.streaming import Answer, Load  # noqa: E402
 MODEL, REPLICAS, STREAMS_PER_PROTOCOL = "sim-a", 3, 10
 STALL_S, OUT_BAR_S, ELSEWHERE_BAR_S, GAP_BAR_S = 10, 3.0, 12.0, 3.5
 LOOK_S = 0.05
+# Of 8,192 (tests/live/environments.py): the answer, the template and a number are there, too.
+PROMPT_TOKENS = 8_000
+BUSY_PROCESSES, BUSY_STREAMS_PER_PROTOCOL = 2, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +77,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--pause", type=float, default=5)
+    parser.add_argument("--busy", type=float, default=600, help="seconds; 0 leaves it out")
     options = parser.parse_args()
     before = loop_factor()
     models = {MODEL: deployment(REPLICAS, REPLICAS)}
     with own_platform("stalled", network="127.67.0", models=models, nodes=1) as platform:
         stalled = asyncio.run(stop_one(platform, options.seconds))
         paused = asyncio.run(stop_one(platform, options.pause))
-    rows = [*_stalled(stalled), *_paused(paused, options.pause)]
+        rows = [*_stalled(stalled), *_paused(paused, options.pause)]
+        if options.busy:
+            rows += asyncio.run(keep_busy(platform, options.busy))
     print("| what | measured | bar |\n|---|---|---|")
     for what, measured, bar, _ in rows:
         print(f"| {what} | {measured} | {bar} |")
@@ -152,9 +159,47 @@ async def stop_one(platform: Platform, seconds: float) -> Stood:
     return Stood(out_s, killed, answers, began_s, ended_s)
 
 
+async def keep_busy(platform: Platform, seconds: float) -> list[Row]:
+    """The longest prompts while others take both cores."""
+    before = {engine.pid for engine in _engines(platform)}
+    load = Load(
+        platform.http,
+        platform.grpc,
+        [MODEL],
+        streams_per_protocol=BUSY_STREAMS_PER_PROTOCOL,
+        parameters={"max_tokens": 64},
+        prompt=_longest_prompt,
+    )
+    async with load:
+        others = [
+            await asyncio.create_subprocess_exec(sys.executable, "-c", "while True: pass")
+            for _ in range(BUSY_PROCESSES)
+        ]
+        await asyncio.sleep(seconds)
+        for other in others:
+            other.kill()
+    for other in others:
+        await other.wait()
+    killed = len(before - {engine.pid for engine in _engines(platform)})
+    failed, sent = len(load.failures), len(load.answers[MODEL])
+    what = f"prompts of {PROMPT_TOKENS:,} tokens, both cores busy for {seconds:g} s: killed, failed"
+    for failure in load.failures[:3]:
+        print(failure, file=sys.stderr)
+    return [(what, f"{killed}, {failed} of {sent}", "0, 0", not killed and not failed and sent > 0)]
+
+
+def _longest_prompt(number: int) -> str:
+    """Words of eight bytes, which are a token each for the simulated engine."""
+    return f"{number:07} " + "another " * PROMPT_TOKENS
+
+
 def _engine(platform: Platform) -> Process:
+    return _engines(platform)[0]
+
+
+def _engines(platform: Platform) -> list[Process]:
     found = processes_of(platform.run)
-    return next(each for each in found if each.kind.startswith(f"simulator of model-{MODEL}-"))
+    return [each for each in found if each.kind.startswith(f"simulator of model-{MODEL}-")]
 
 
 async def _out_of_use(platform: Platform, began_s: float, at_most_s: float) -> float | None:

@@ -31,6 +31,7 @@ Responses = Sequence[Mapping[str, Any]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
     cpu_ms: float
+    acknowledged_ms: float  # from the change in Consul to Envoy's last acknowledgement of it
     responses: Responses
 
     @property
@@ -68,9 +69,13 @@ class ControlPlane:
             time.sleep(0.01)
         self.until_quiet(QUIET_S)
         idle_ms = idle_ms_per_s * (time.monotonic() - began_s)
+        found = [json.loads(line) for line in self._lines()[len(before) :]]
+        # By the machine's clock, which the recorder reads as well.
+        last_s = max(each["acknowledged_s"] for each in found if "acknowledged_s" in each)
         return Cost(
             cpu_ms=processor_ms([self._process]) - cpu_ms - idle_ms,
-            responses=[json.loads(line) for line in self._lines()[len(before) :]],
+            acknowledged_ms=(last_s - began_s) * 1e3,
+            responses=[each for each in found if "type" in each],
         )
 
     def until_quiet(self, seconds: float) -> None:

@@ -1,4 +1,5 @@
-"""Passes delta ADS on between Envoys and a control plane, and prints what every response has.
+"""Passes delta ADS on between Envoys and a control plane, and prints what every response has, and
+when which one was acknowledged.
 
     python ads_recorder.py LISTEN TARGET          both ADDRESS:PORT
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -29,7 +31,7 @@ async def main(listen: str, target: str) -> None:
         call = channel.stream_stream(f"/{SERVICE}/{METHOD}")
 
         async def passed_on(requests: AsyncIterator[bytes], _: Any) -> AsyncIterator[bytes]:
-            async for response in call(requests):
+            async for response in call(acknowledgements_noted(requests)):
                 print(json.dumps(described(response)), flush=True)
                 yield response
 
@@ -39,6 +41,14 @@ async def main(listen: str, target: str) -> None:
         server.add_insecure_port(listen)
         await server.start()
         await server.wait_for_termination()
+
+
+async def acknowledgements_noted(requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async for request in requests:
+        message = discovery_pb2.DeltaDiscoveryRequest.FromString(request)
+        if message.response_nonce and not message.HasField("error_detail"):
+            print(json.dumps({"acknowledged_s": time.monotonic()}), flush=True)
+        yield request
 
 
 def described(response: bytes) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def _bool_input(name: str, value: bool) -> triton.InferInput:
 class Load:
     """Streams over both protocols from some models until it is stopped; keeps every answer.
 
-    After an answer each client waits for `pause_s`.
+    After an answer each client waits for `pause_s`. `prompt` makes that of a request's number.
     """
 
     def __init__(
@@ -135,11 +135,12 @@ class Load:
         streams_per_protocol: int = 2,
         parameters: Mapping[str, Any] | None = None,
         pause_s: float = 0,
+        prompt: Callable[[int], str] = "count from {}".format,
     ) -> None:
         self.answers: dict[str, list[Answer]] = {model: [] for model in models}
         self._http, self._grpc, self._streams = http, grpc, streams_per_protocol
         self._parameters = {"max_tokens": 64, **(parameters or {})}
-        self._pause_s = pause_s
+        self._pause_s, self._prompt = pause_s, prompt
         self._stop = asyncio.Event()
         self._news = asyncio.Condition()
         self.sent = 0  # requests
@@ -196,7 +197,7 @@ class Load:
             self.sent += 1
             number = self.sent
             # Prompts of their own: the gateway sends those that begin alike to one replica.
-            answer = await stream(address, model, f"count from {number}", **self._parameters)
+            answer = await stream(address, model, self._prompt(number), **self._parameters)
             answer.ended_s = time.monotonic()
             self.answers[model].append(answer)
             if answer.error:
