@@ -7,6 +7,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from bench.gateway.contender import DIRECT
 from bench.gateway.contenders import (
@@ -14,6 +15,7 @@ from bench.gateway.contenders import (
     CACHE_AWARE,
     OURS_AFFINITY,
     OURS_LEAST_REQUEST,
+    OURS_WEIGHTS,
     ROUND_ROBIN,
 )
 from bench.gateway.measurement import Run
@@ -68,6 +70,7 @@ def bars(subject: str, *, replicas: int, concurrencies: Sequence[int]) -> list[B
         *_hits(subject, concurrencies),
         *_shares(subject, replicas, concurrencies),
         *_tails(subject, concurrencies),
+        *_weights(concurrencies),
         *_processor_times(subject, concurrencies),
         _added(subject),
     ]
@@ -115,6 +118,28 @@ def _tails(subject: str, concurrencies: Sequence[int]) -> Iterator[Bar]:
             value=lambda pair: pair[subject].ttft_p95_ms / pair[OURS_LEAST_REQUEST].ttft_p95_ms,
             limit=1.1,
         )
+
+
+def _weights(concurrencies: Sequence[int]) -> Iterator[Bar]:
+    """Where caches are too small, with weights of replicas against without."""
+
+    def points(pair: Pair) -> float:
+        return 100 * (pair[OURS_WEIGHTS].hit_ratio - pair[OURS_AFFINITY].hit_ratio)
+
+    def slower(pair: Pair) -> float:
+        return pair[OURS_WEIGHTS].ttft_p95_ms / pair[OURS_AFFINITY].ttft_p95_ms
+
+    for trace in ("thrash", "overloaded"):
+        for concurrency in concurrencies:
+            bar = partial(Bar, trace=trace, concurrency=concurrency)
+            yield bar(
+                what="hit ratio with weights against without",
+                value=points,
+                limit=0.0,
+                holds=operator.ge,
+                unit="points",
+            )
+            yield bar(what="TTFT p95 with weights against without", value=slower, limit=1.0)
 
 
 def _processor_times(subject: str, concurrencies: Sequence[int]) -> Iterator[Bar]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import socket
 import ssl
@@ -337,6 +338,27 @@ async def test_the_engine_s_queue_batch_cache_and_latencies_reach_prometheus(
         "nv_inference_pending_request_count",
     ):
         assert len(values(platform, f"{name}{of}")) >= replicas, name
+
+
+def test_one_control_plane_computes_the_weights_of_all_replicas_from_what_prometheus_knows(
+    platform: Platform,
+) -> None:
+    wait_for(platform, '{__name__="vllm:kv_cache_usage_perc",replica=~"model-sim-a-.*"}')
+    job = job_of_each_model(platform)["sim-a"]
+
+    def weights() -> dict[str, int] | None:
+        found = platform.consul("kv/slipway/weights/?recurse")
+        documents = {each["Key"]: each for each in found}
+        assert documents["slipway/weights/.lock"]["Session"]
+        entry = documents.get("slipway/weights/sim-a")
+        replicas = json.loads(base64.b64decode(entry["Value"]))["replicas"] if entry else {}
+        return replicas if any(name.startswith(job) for name in replicas) else None
+
+    assert set(until(weights, "the weights of sim-a").values()) <= set(range(30, 101, 10))
+    shown = json.loads(platform.slipway("status", "--why", "sim-a", "--json").stdout)
+    (backend,) = shown["backends"]
+    assert {each["in_use"] for each in backend["replicas"]} == {True}
+    assert sum(each["share"] for each in backend["replicas"]) == pytest.approx(1, abs=0.01)
 
 
 def test_a_comparison_shows_what_the_models_did(platform: Platform) -> None:
