@@ -129,7 +129,7 @@ def _weights(concurrencies: Sequence[int]) -> Iterator[Bar]:
     def slower(pair: Pair) -> float:
         return pair[OURS_WEIGHTS].ttft_p95_ms / pair[OURS_AFFINITY].ttft_p95_ms
 
-    for trace in ("thrash", "overloaded"):
+    for trace in ("thrash", "uneven"):
         for concurrency in concurrencies:
             bar = partial(Bar, trace=trace, concurrency=concurrency)
             yield bar(

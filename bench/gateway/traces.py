@@ -109,13 +109,18 @@ def thrash(order: random.Random, words: Words) -> Trace:
     return Trace(requests=tuple(_question(prefix, words.text(64)) for prefix in asked))
 
 
-def overloaded(order: random.Random, words: Words) -> Trace:
-    """68 sessions of 80 requests, each a session's 20 kB and a question. All of them fit in all
-    caches together, and not in each: keys are spread by chance."""
-    prefixes = [words.text(2560) for _ in range(68)]
-    asked = [prefix for prefix in prefixes for _ in range(80)]
-    order.shuffle(asked)
-    return Trace(requests=tuple(_question(prefix, words.text(64)) for prefix in asked))
+def uneven(order: random.Random, words: Words) -> Trace:
+    """24 sessions of 200 requests, each a session's 52 kB and a question, after 500 such ones each:
+    half a minute, in which weights can move. All of them fit in all caches together, but not where
+    chance has put most of them."""
+    prefixes = [words.text(6500) for _ in range(24)]
+
+    def asked(count: int) -> tuple[Request, ...]:
+        each = [prefix for prefix in prefixes for _ in range(count)]
+        order.shuffle(each)
+        return tuple(_question(prefix, words.text(64)) for prefix in each)
+
+    return Trace(warm_up=asked(500), requests=asked(200))
 
 
 def long_prompts(order: random.Random, words: Words) -> Trace:
@@ -133,7 +138,7 @@ TRACES: Mapping[str, Callable[[random.Random, Words], Trace]] = {
     "hot-warm": one_hot_warm,
     "uniform": uniform,
     "thrash": thrash,
-    "overloaded": overloaded,
+    "uneven": uneven,
     "long": long_prompts,
 }
 

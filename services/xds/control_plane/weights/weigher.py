@@ -20,7 +20,8 @@ from .signals import Signal
 QUEUE_PART, KV_PART = 0.25, 0.20
 # A replica is at the lowest weight if it is busier by half of what is possible.
 GAIN = 2.0
-HALF_LIFE_S = 10.0  # of what was reported before
+HALF_LIFE_S = 30.0  # of what was reported before: one look at a queue says little
+MOVED_AT = 2 * STEP  # the least distance to what a replica should have
 KEPT_S = 30.0  # without signals; then weights fade to equal ones
 
 
@@ -97,7 +98,7 @@ def _target(busier: float) -> float:
 
 
 def _toward(target: float, weight: int) -> int:
-    """One step, and none for less than a step."""
-    if abs(target - weight) < STEP:
+    """One step, and none for a small distance, unless it ends at a bound."""
+    if abs(target - weight) < (STEP if target in (LOWEST, EQUAL_WEIGHT) else MOVED_AT):
         return weight
     return weight + STEP if target > weight else weight - STEP
