@@ -46,7 +46,7 @@ def cluster_plan(*, servers: int = 1) -> PlatformPlan:
         peers=peer_names("dev"),
         security=SecurityPlan(authorities=(1,), gossip_key=1),
         gateway=GatewayPlan(
-            weights="load",
+            weights="equal",
             envoys=(
                 EnvoyPlan(
                     name="envoy",

@@ -17,6 +17,7 @@ import yaml
 from cli.clusters.measured import REPLICAS
 from components.autoscaling.nomad import POLICY_RULES
 from components.envoy.sidecar import MEBIBYTE
+from components.gateway.jobs import xds_job
 from components.node_pool.node_document import drain_timeout_s
 from components.nomad.agent_config import MAX_KILL_TIMEOUT_S
 from components.nomad.jobspec import LEFT_DELIMITER, HttpCheck, Job, ScriptCheck, to_json
@@ -399,3 +400,14 @@ def test_the_autoscaler_may_scale_and_not_submit() -> None:
     assert '"scale-job"' in POLICY_RULES
     assert "submit-job" not in POLICY_RULES
     assert '"write"' not in POLICY_RULES.partition("variables")[0]
+
+
+@pytest.mark.parametrize(("weights", "asked"), [("equal", False), ("load", True)])
+def test_control_planes_ask_prometheus_only_where_load_decides_weights(
+    weights: str, asked: bool
+) -> None:
+    plan = platform_plan()
+    changed = replace(plan, gateway=replace(plan.gateway, weights=weights))
+    (task,) = xds_job(changed, changed.gateway.envoys[0]).group.tasks
+    assert ("--prometheus" in task.args) is asked
+    assert (plan.monitoring.prometheus.url in task.args) is asked

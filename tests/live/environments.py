@@ -178,7 +178,13 @@ def copy_tree(target: Path) -> None:
 
 
 def write_environment(
-    checkout: Path, name: str, *, network: str, models: Mapping[str, Any], nodes: int
+    checkout: Path,
+    name: str,
+    *,
+    network: str,
+    models: Mapping[str, Any],
+    nodes: int,
+    gateway: Mapping[str, Any] | None = None,
 ) -> None:
     """Pulumi.<name>.yaml with pools for its models, and a file for each simulated model."""
     pools = {
@@ -192,6 +198,7 @@ def write_environment(
         "slipway:network": {"cidr": f"{network}.0/24"},
         "slipway:pools": {pool: pools[pool] for pool in pools if pool in used},
         "slipway:models": dict(models),
+        **({"slipway:gateway": dict(gateway)} if gateway else {}),
     }
     salt = yaml.safe_load((checkout / "Pulumi.dev.yaml").read_text()).get("encryptionsalt")
     document = {"config": config} | ({"encryptionsalt": salt} if salt else {})

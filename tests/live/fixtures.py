@@ -47,7 +47,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     padding = CHECKOUT_PATH_LENGTH - len(str(base)) - 1
     path = base / ("c" * max(padding, 1))
     copy_tree(path)
-    write_environment(path, "live", network="127.78.0", models=MODELS, nodes=2)
+    weights = {"weights": "load"}
+    write_environment(path, "live", network="127.78.0", models=MODELS, nodes=2, gateway=weights)
     write_environment(path, "live2", network="127.79.0", models=SMALL_MODELS, nodes=1)
     yield path
     shutil.rmtree(path, ignore_errors=True)

@@ -34,4 +34,4 @@ class GatewaySettings(Settings):
     port: Annotated[int, Field(ge=1024, le=65535)] = 8080
     address: Ipv4 | None = None
     certificate: CertificateSettings | None = None
-    weights: Weights = "load"
+    weights: Weights = "equal"

@@ -107,7 +107,7 @@ async def test_after_any_events_envoy_has_what_is_wanted_and_no_route_was_ever_c
             for table in events.burst():
                 snapshot = builder.build(table)
                 gateway.hub.publish(snapshot)
-                await asyncio.sleep(0)  # streams send what they have, and are overtaken by the next
+                await _dump(gateway)  # meanwhile Envoy has some of it, or all
             if events.restarts():
                 await gateway.restart_control_plane()
             await eventually(gateway.settled, "Envoy acknowledges the snapshot")

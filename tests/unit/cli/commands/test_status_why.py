@@ -8,9 +8,12 @@ from typing import Any
 
 import jsonschema
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from cli.app import app
+from cli.clusters.gateway import Endpoint
+from cli.views.placement_table import placement_table, with_envoys_view
 from tests.unit.cli.addresses import NETWORK
 from tests.unit.cli.commands.test_status import ENVOY
 from tests.unit.cli.conftest import Serve, Server
@@ -73,11 +76,22 @@ def test_it_says_which_replica_gets_a_key_with_weights_shares_and_reasons(
     for text in (
         "the key is the header x-session-id, else `user`, else the beginning of the prompt",
         "150 % of the mean",
-        "62.5%",
-        "no: Envoy's checks fail",
         "'chat 7' as a session goes to model-smollm2-3f9c1a.replica[1]",
         "model-smollm2-3f9c1a.replica[1] has 60 % of an equal share",
     ):
+        assert text in shown
+
+
+def test_the_table_has_shares_weights_and_why_a_replica_is_not_in_use() -> None:
+    endpoints = [
+        Endpoint(cluster="c", address=f"{NETWORK}.16:20001", healthy=True, active_requests=3),
+        Endpoint(cluster="c", address=f"{NETWORK}.17:20001", healthy=False, active_requests=0),
+    ]
+    console = Console(width=200)
+    with console.capture() as captured:
+        console.print(placement_table(with_envoys_view(PLACEMENT, endpoints), None))
+    shown = captured.get()
+    for text in ("62.5%", "60 %", "no: Envoy's checks fail", "[1]"):
         assert text in shown
 
 
