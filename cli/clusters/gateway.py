@@ -105,6 +105,7 @@ def _endpoints(document: Mapping[str, Any]) -> Iterator[Endpoint]:
                 cluster=cluster["name"],
                 address=f"{socket['address']}:{socket['port_value']}",
                 healthy=health.get("eds_health_status") == "HEALTHY"
-                and not health.get("failed_outlier_check", False),
+                and not health.get("failed_outlier_check", False)
+                and not health.get("failed_active_health_check", False),
                 active_requests=int(stats.get("rq_active", 0)),
             )

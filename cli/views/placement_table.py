@@ -87,7 +87,7 @@ def _used(replica: Document) -> str:
         return "no: Consul's checks fail"
     if replica["in_use"] is None:
         return "unknown: Envoy does not list it"
-    return "yes" if replica["in_use"] else "no: Envoy's checks fail"
+    return "yes" if replica["in_use"] else "no: Envoy's checks fail, or it has refused requests"
 
 
 def _sentences(document: Document, key: str | None) -> Iterator[str]:

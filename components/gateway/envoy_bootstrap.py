@@ -45,12 +45,14 @@ CLUSTER_STATS = (
     "upstream_rq_retry",
     "upstream_rq_retry_overflow",
     "upstream_rq_rx_reset",
-    "upstream_rq_per_try_timeout",
+    "upstream_rq_per_try_idle_timeout",
     "upstream_cx_active",
     "upstream_cx_connect_fail",
     "membership_total",
     "membership_healthy",
+    "health_check.success",
     "health_check.failure",
+    "circuit_breakers.default.rq_open",
     "outlier_detection.ejections_active",
 )
 # All of these, by the beginnings of their names: none of them grows with the number of models.

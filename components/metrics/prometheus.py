@@ -154,7 +154,7 @@ def _services(plan: PlatformPlan) -> dict[str, Any]:
             _copy("__meta_consul_service_metadata_metrics_path", "__metrics_path__", "(.+)"),
             _copy("__meta_consul_service_metadata_metrics_scheme", "__scheme__", "(.+)"),
             _copy("__meta_consul_service_metadata_metrics_format", "__param_format", "(.+)"),
-            # Envoy: without it every unused statistic is sent too, about 196 series per cluster.
+            # Envoy: without it statistics that were never used are sent, too.
             _copy("__meta_consul_service_metadata_metrics_used_only", "__param_usedonly", "(.+)"),
             _copy("__meta_consul_service", "service"),
             _copy("__meta_consul_node", "node"),

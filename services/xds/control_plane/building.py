@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from . import protobuf
@@ -10,7 +11,7 @@ from .resources.clusters import clusters
 from .resources.listener import GatewayAddress, listener
 from .resources.routes import NO_MODEL, default_scope, names_of, scope_of
 from .resources.runtime import LAYERS, layer_of, limits
-from .routing import Endpoint, Route, RoutingTable
+from .routing import EQUAL_WEIGHT, Endpoint, Route, RoutingTable
 from .snapshot import Destination, Resource, Resources, ResourceType, Snapshot
 
 Endpoints = Mapping[str, tuple[Endpoint, ...]]
@@ -35,6 +36,7 @@ class SnapshotBuilder:
         self._clusters: Resources = {}
         self._models: Mapping[str, str] = {}  # by cluster
         self._on_other_hosts: set[str] = set()  # clusters
+        self._keyed: set[str] = set()  # clusters whose requests can have keys
         self._scopes: Resources = {NO_MODEL: _default_scope({})}
         self._destinations: Mapping[str, Destination] = {NO_MODEL: Destination()}
         self._known: Endpoints = {}
@@ -99,17 +101,19 @@ class SnapshotBuilder:
         models = {name: route.model for route in fresh for name in route.clusters()}
         far = {name for route in fresh for name in route.clusters_on_other_hosts()}
         old = {name for route in gone for name in route.clusters()}
-        left = old - built.keys()
-        self._clusters = {**_without(self._clusters, left), **built}
-        self._models = {**_without(self._models, left), **models}
-        # Assignments say where health checks ask, which is the proxy on another host.
-        moved = (self._on_other_hosts & old) ^ far
-        self._endpoints = _without(self._endpoints, moved | left)
+        removed = old - built.keys()
+        self._clusters = {**_without(self._clusters, removed), **built}
+        self._models = {**_without(self._models, removed), **models}
+        keyed = {name for route in fresh for name in route.clusters_with_keys()}
+        # Assignments say where health checks ask, which is the proxy on another host, and weights.
+        moved = ((self._on_other_hosts & old) ^ far) | ((self._keyed & old) ^ keyed)
+        self._endpoints = _without(self._endpoints, moved | removed)
         self._on_other_hosts = (self._on_other_hosts - old) | far
+        self._keyed = (self._keyed - old) | keyed
 
     def _take_names(self, gone: Iterable[Route], fresh: Iterable[Route]) -> None:
         before, touched = self._names, self._take_owners(gone, fresh)
-        left = () if before.keys() == self._names.keys() else before.keys() - self._names.keys()
+        removed = before.keys() - self._names.keys()
         built = {
             name: Resource(name, protobuf.scope(scope_of(name, route)), frozenset(_needs(route)))
             for name, route in touched.items()
@@ -121,10 +125,10 @@ class SnapshotBuilder:
             name not in before or before[name].protocols != route.protocols
             for name, route in touched.items()
         )
-        if left or spoken:
+        if removed or spoken:
             built[NO_MODEL] = _default_scope(self._names)
-        self._scopes = {**_without(self._scopes, left), **built}
-        self._destinations = {**_without(self._destinations, left), **destinations}
+        self._scopes = {**_without(self._scopes, removed), **built}
+        self._destinations = {**_without(self._destinations, removed), **destinations}
 
     def _take_owners(self, gone: Iterable[Route], fresh: Iterable[Route]) -> Mapping[str, Route]:
         """Who has which name; returns those whose owner changed or is another one. As long as names
@@ -163,7 +167,10 @@ class SnapshotBuilder:
         return moved
 
     def _assignment(self, cluster: str, endpoints: Iterable[Endpoint]) -> Resource:
-        members, far = sorted(endpoints), cluster in self._on_other_hosts
+        """Without keys all replicas are equal: Envoy picks two at random only then."""
+        weighed = cluster in self._keyed
+        equal = (each if weighed else replace(each, weight=EQUAL_WEIGHT) for each in endpoints)
+        members, far = sorted(equal), cluster in self._on_other_hosts
         asked = {each: each.port if far else each.liveness_port for each in members}
         ports = {each: port for each, port in asked.items() if port}
         return Resource(cluster, protobuf.cluster_load_assignment(cluster, members, ports))

@@ -82,15 +82,13 @@ class ControlPlane:
         async with self._http(), self._grpc(), consul_session as consul:
             tasks = Together()
             source = self._source(consul)
-            weights = WeightsSource(consul, self._reachability, self._take_weights)
-            self._metrics.refused_weights.set_function(lambda: len(weights.problems))
             if self._settings.last_known:
                 self._keep(self._settings.last_known, source, tasks)
             tasks.start(source.run(), name="consul")
-            tasks.start(weights.run(), name="weights")
             if self._settings.prometheus:
-                computing = self._computing(self._settings.prometheus, consul, weights)
-                tasks.start(computing, name="computing weights")
+                self._follow_weights(self._settings.prometheus, consul, tasks)
+            else:
+                self._catalog.put_weights({})
             tasks.start(self._publishing.run(), name="publishing")
             await tasks.ended()
 
@@ -121,6 +119,15 @@ class ControlPlane:
             on_change=self._publishing.changed,
             on_departure=self._publishing.changed_urgently,
         )
+
+    def _follow_weights(
+        self, prometheus: HttpAddress, consul: aiohttp.ClientSession, tasks: Together
+    ) -> None:
+        weights = WeightsSource(consul, self._reachability, self._take_weights)
+        self._metrics.refused_weights.set_function(lambda: len(weights.problems))
+        tasks.start(weights.run(), name="weights")
+        computing = self._computing(prometheus, consul, weights)
+        tasks.start(computing, name="computing weights")
 
     def _take_weights(self, weights: Mapping[str, Mapping[str, int]]) -> None:
         self._catalog.put_weights(by_replica(weights.values()))
@@ -239,7 +246,8 @@ def _allow_open_files() -> None:
     """As many as the system allows: each watched service has a connection, and Nomad starts tasks
     with the usual limit of 1,024."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with contextlib.suppress(ValueError, OSError):  # a hard limit that the kernel does not allow
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def _run_until_signalled(control_plane: ControlPlane) -> None:

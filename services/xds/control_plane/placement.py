@@ -73,7 +73,8 @@ def user_key(model: str, user: str) -> str:
 
 def placement(route: Route, table: RoutingTable, key: str | None) -> _Json:
     """The document of schemas/placement.schema.json: the replicas of each backend over HTTP, their
-    parts of the keys, and which one gets `key`, as the session or the user of a request."""
+    parts of the keys, and which one gets `key`, as the session or the user of a request, where the
+    backend gets any."""
     return {
         "schema_version": 1,
         "model": route.model,
@@ -82,7 +83,11 @@ def placement(route: Route, table: RoutingTable, key: str | None) -> _Json:
             {
                 "service": backend.service,
                 "weight": backend.weight,
-                **_of_backend(route, table.endpoints.get(backend.cluster(HTTP), ()), key),
+                **_of_backend(
+                    route,
+                    table.endpoints.get(backend.cluster(HTTP), ()),
+                    key if backend.weight else None,
+                ),
             }
             for backend in route.backends
         ],

@@ -152,6 +152,15 @@ class Route(BaseModel):
             if backend.server_name
         )
 
+    def clusters_with_keys(self) -> tuple[str, ...]:
+        """Those whose requests can have keys."""
+        return tuple(
+            backend.cluster(protocol)
+            for backend in self.backends
+            for protocol in self.protocols
+            if self.routing.has_key(protocol)
+        )
+
     @property
     def destinations(self) -> tuple[str, ...]:
         """The services that requests go to, sorted: those of backends with a weight."""
@@ -180,10 +189,14 @@ class Endpoint:
 
 
 def weighted(endpoints: tuple[Endpoint, ...], weights: Mapping[str, int]) -> tuple[Endpoint, ...]:
-    """Endpoints of one cluster with the weights of their replicas."""
+    """Endpoints of one cluster with the weights of their replicas. One that is not among those of
+    the others is new; nobody weighs one without a name."""
     known = any(endpoint.replica in weights for endpoint in endpoints)
     first = NEW_REPLICA_WEIGHT if known else EQUAL_WEIGHT
-    return tuple(replace(each, weight=weights.get(each.replica, first)) for each in endpoints)
+    return tuple(
+        replace(each, weight=weights.get(each.replica, first) if each.replica else EQUAL_WEIGHT)
+        for each in endpoints
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from control_plane.hub import Hub, Published
 from control_plane.resources.listener import GatewayAddress
 from control_plane.resources.routes import NO_MODEL
 from control_plane.resources.runtime import LAYERS, layer_of
-from control_plane.routing import Endpoint, Route, Routing, RoutingTable
+from control_plane.routing import Endpoint, Policy, Route, Routing, RoutingTable
 from control_plane.snapshot import ResourceType, changed
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,6 +42,7 @@ endpoints = st.frozensets(
         st.integers(1, 2),
         st.booleans(),
         st.sampled_from(["", "r[0]", "r[1]"]),
+        weight=st.sampled_from([30, 100]),
     ),
     max_size=3,
 ).map(lambda found: tuple(sorted(found)))
@@ -131,6 +132,17 @@ def test_a_new_model_changes_its_own_scope_and_the_list_of_models_only() -> None
     one = builder.build(table([route("a")], {}))
     two = builder.build(table([route("a"), route("b", aliases=("x",))], {}))
     assert changed(one, two)[ResourceType.ROUTE] == {"b", "x", NO_MODEL}
+
+
+def test_weights_reach_clusters_with_keys_only() -> None:
+    low = dataclasses.replace(HERE, weight=30)
+
+    def built(policy: Policy, *members: Endpoint) -> bytes:
+        served = table([route("a", routing=Routing(policy=policy))], {"model-a-1-openai": members})
+        return build(served, GATEWAY).of(ResourceType.ENDPOINTS)["model-a-1-openai"].body
+
+    assert built("affinity", low, THERE) != built("affinity", HERE, THERE)
+    assert built("least_request", low, THERE) == built("least_request", HERE, THERE)
 
 
 def test_a_hub_passes_on_nothing_that_is_as_before() -> None:

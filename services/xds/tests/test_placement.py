@@ -46,6 +46,15 @@ def test_a_key_is_that_of_a_session_or_a_user_as_the_model_has_them() -> None:
     assert set(told(only, "a")["chosen"]) == {"session"}  # type: ignore[call-overload]
 
 
+def test_a_backend_without_requests_gets_no_key() -> None:
+    model = route("tiny", "old", "new", weights={"old": 0}, routing=SESSIONS)
+    endpoints = {"old-openai": REPLICAS, "new-openai": REPLICAS}
+
+    old, new = placement(model, RoutingTable((model,), endpoints), "a")["backends"]
+
+    assert (old["chosen"], set(new["chosen"])) == ({}, {"session", "user"})
+
+
 def test_without_keys_there_are_no_shares() -> None:
     backend = told(LEAST_REQUEST, "a")
 

@@ -99,6 +99,14 @@ def test_weights_are_those_of_names_and_a_new_replica_begins_low(catalog: Catalo
     assert _served(catalog, "model-tiny-1-grpc") == [60, 100]
 
 
+def test_a_replica_without_a_name_has_an_equal_share(catalog: Catalog) -> None:
+    catalog.put_weights({"model-tiny-1.replica[0]": 60, "model-tiny-1.replica[1]": 100})
+    nameless = Endpoint("10.0.0.1", 9000, True)
+    catalog.put_endpoints("model-tiny-1-openai", (_replica(0), nameless))
+
+    assert _served(catalog) == [60, 100]
+
+
 def test_weights_of_others_change_no_endpoints(catalog: Catalog) -> None:
     before = catalog.table()
     catalog.put_weights({"model-other-1.replica[0]": 30})

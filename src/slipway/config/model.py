@@ -355,7 +355,8 @@ class GoalSettings(Settings):
 class TimeoutSettings(Settings):
     """`drain_s` bounds the longest answer: a stopping replica waits that long for its requests.
 
-    `stream_idle_s` bounds the gap between two tokens of an OpenAI stream.
+    `stream_idle_s` bounds the gap between two tokens of an OpenAI stream. A stream that has none
+    goes to another replica after it, and ends after twice as long.
     """
 
     EXAMPLE = "{load_s: 600, drain_s: 600}"

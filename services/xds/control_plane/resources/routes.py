@@ -31,6 +31,9 @@ TRITON_MODEL_METHODS = "/inference.GRPCInferenceService/Model"
 # engines ends no more than these.
 RETRIES = 2
 
+# Replicas that a stream without a token is tried on, each for the longest gap between two tokens.
+STREAM_TRIES = 2
+
 _GRPC_NOT_FOUND = "5"
 _CLIENT_ERROR = "invalid_request_error"
 _Json = dict[str, Any]
@@ -149,15 +152,15 @@ def _of_openai(name: str, route: Route) -> list[_Json]:
 def _streamed(route: Route, match: _Json) -> _Json:
     """For streamed answers: the gap between two tokens is limited, so that a stuck stream ends.
 
-    Half of that is for the first token. A replica that has not sent it by then, and that nobody has
-    found hung (who watches it may stand still as well), loses the request to another one, which has
-    the other half: Envoy does not begin the gap anew.
+    Before the first token the request goes to another replica instead, even if nobody has found its
+    replica hung: the watcher may stand still as well. Envoy's own gap, which a second try does not
+    begin anew, bounds all tries.
     """
     streams = {"name": STREAM_HEADER, "present_match": True}
     entry = _forward(route, HTTP, {**match, "headers": [*match["headers"], streams]})
-    entry["route"]["idle_timeout"] = f"{route.stream_idle_timeout_s}s"
-    first_token = {"per_try_timeout": f"{route.stream_idle_timeout_s / 2:g}s"}
-    entry["route"]["retry_policy"] = {**_retry_policy(), **first_token}
+    gap = {"per_try_idle_timeout": f"{route.stream_idle_timeout_s}s"}
+    entry["route"]["retry_policy"] = {**_retry_policy(), **gap}
+    entry["route"]["idle_timeout"] = f"{STREAM_TRIES * route.stream_idle_timeout_s}s"
     return entry
 
 

@@ -98,8 +98,7 @@ class BlockingQuery:
                     raise ConsulError(f"HTTP {response.status}: {reason}")
                 index = max(1, int(response.headers.get("X-Consul-Index", 1)))
                 found = response.status == HTTPStatus.OK
-                # Faster than aiohttp's: one changed route comes with those of all models.
-                document = orjson.loads(await response.read()) if found else None
+                document = _json(await response.read()) if found else None
                 if not document and response.headers.get(_FILTERED) == "true":
                     raise ConsulError("the token may not read it: every entry was filtered out")
                 return document, index
@@ -111,3 +110,11 @@ class BlockingQuery:
         error = state.outcome.exception() if state.outcome else None
         if self._reachability.failed(self._path):
             log.warning("consul: %s: %s (keeping the last known state)", self._path, error)
+
+
+def _json(text: bytes) -> Any:
+    """Faster than aiohttp's: one changed route comes with those of all models."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise ConsulError(f"the answer is not JSON: {error}") from error

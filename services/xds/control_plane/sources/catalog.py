@@ -28,12 +28,14 @@ class Catalog:
     def restore(self, table: RoutingTable) -> None:
         """Serves a table of an earlier time until Consul's routes are known."""
         self._endpoints = {**table.endpoints, **self._endpoints}
-        self._weights = self._weights or {
-            endpoint.replica: endpoint.weight
-            for members in table.endpoints.values()
-            if any(endpoint.weight != EQUAL_WEIGHT for endpoint in members)
-            for endpoint in members
-        }
+        if self._weights is None:
+            self._weights = {
+                endpoint.replica: endpoint.weight
+                for members in table.endpoints.values()
+                if any(endpoint.weight != EQUAL_WEIGHT for endpoint in members)
+                for endpoint in members
+            }
+        self._weigh(self._weights)
         self._served = {route.model: route for route in table.routes}
         self._clusters = _clusters_of(table.routes)
         self._settle()
@@ -60,12 +62,15 @@ class Catalog:
         """Sets the weights of all replicas, by name. What they do not change stays the same."""
         first = self._weights is None
         self._weights = dict(weights)
-        for cluster, members in self._endpoints.items():
-            fresh = weighted(members, self._weights)
-            if fresh != members:
-                self._endpoints[cluster] = fresh
+        self._weigh(self._weights)
         if first:
             self._settle()
+
+    def _weigh(self, weights: Mapping[str, int]) -> None:
+        for cluster, members in self._endpoints.items():
+            fresh = weighted(members, weights)
+            if fresh != members:
+                self._endpoints[cluster] = fresh
 
     def endpoints(self, cluster: str) -> tuple[Endpoint, ...]:
         """A cluster's last known endpoints; empty if there are none yet."""

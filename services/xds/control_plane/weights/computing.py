@@ -12,7 +12,7 @@ import aiohttp
 
 from ..routing import RoutingTable
 from .document import WEIGHTS_PREFIX, Weights, by_replica
-from .lock import Lock
+from .lock import Lock, RefusedError
 from .signals import Signal
 from .weigher import Weigher
 
@@ -40,10 +40,15 @@ class Computing:
         self._failing = set[str]()
 
     async def run(self) -> None:
-        """Until cancelled. Failures are logged: without weights, replicas have equal ones."""
+        """Until cancelled. Failures are logged: requests do not depend on weights."""
         try:
             while True:
-                await self.step()
+                try:
+                    await self.step()
+                except Exception as error:
+                    self._failed("computing", error)
+                else:
+                    self._failing.discard("computing")
                 await asyncio.sleep(INTERVAL_S)
         finally:
             with contextlib.suppress(aiohttp.ClientError, asyncio.TimeoutError):
@@ -58,7 +63,7 @@ class Computing:
                 signals = await self._signals()
                 await self._write(table, signals)
             self._failing.discard("consul")
-        except (aiohttp.ClientError, asyncio.TimeoutError) as error:
+        except (aiohttp.ClientError, asyncio.TimeoutError, RefusedError) as error:
             self._failed("consul", error)
 
     async def _signals(self) -> Mapping[str, Signal]:
@@ -87,12 +92,15 @@ class Computing:
             if replicas != served.get(model)
         }
         gone = [WEIGHTS_PREFIX + model for model in served.keys() - wanted.keys()]
-        if (values or gone) and not await self._lock.write(values, gone):
-            log.warning("weights: another control plane has the lock")
+        if values or gone:
+            await self._lock.write(values, gone)
 
     def _failed(self, whom: str, error: Exception) -> None:
+        """Logs the first of consecutive failures. Not by `repr`, which of an answer has the headers
+        of the request, and so Consul's token."""
         if whom not in self._failing:
-            log.warning("weights: %s: %r (the weights fade to equal ones)", whom, error)
+            reason = f"{type(error).__name__}: {error}"
+            log.warning("weights: %s: %s (the weights fade to equal ones)", whom, reason)
         self._failing.add(whom)
 
 

@@ -16,7 +16,8 @@ from ..routing import EQUAL_WEIGHT, NEW_REPLICA_WEIGHT
 from .document import LOWEST, STEP
 from .signals import Signal
 
-# Of a score that weighs what is cached by 0.45 (the affinity of keys stands for it).
+# As parts of a score that gives what is cached 0.45, as routers that score replicas have it
+# (docs/adr/0024): here the keys stand for what is cached.
 QUEUE_PART, KV_PART = 0.25, 0.20
 # A replica is at the lowest weight if it is busier by half of what is possible.
 GAIN = 2.0

@@ -99,7 +99,7 @@ async def test_a_stream_without_a_token_goes_elsewhere_though_nobody_finds_its_r
 ) -> None:
     """Who watches the engine may stand still, too, or be wrong."""
     await gateway.apply(
-        route("tiny", stream_idle_timeout_s=8),
+        route("tiny", stream_idle_timeout_s=4),
         model_tiny_1_openai=(blue.watched(blue.http_port), green.watched(green.http_port)),
     )
     asked = [asyncio.create_task(ask(client, gateway, held=True, stream=True)) for _ in range(8)]

@@ -221,8 +221,9 @@ def _members(dump: Mapping[str, _Json]) -> dict[str, set[Place]]:
 
 def _wanted_members(table: RoutingTable) -> dict[str, set[Place]]:
     found = {}
+    keyed = {name for each in table.routes for name in each.clusters_with_keys()}
     for cluster, members in table.endpoints.items():
-        equal = len({member.weight for member in members}) == 1
+        equal = cluster not in keyed or len({member.weight for member in members}) == 1
         found[cluster] = {
             (
                 member.address,

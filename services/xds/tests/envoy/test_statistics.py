@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 
 import aiohttp
 import pytest
 import tritonclient.grpc.aio as triton
 from control_plane.routing import Routing
 from support.fake_replica import FakeReplica
-from support.gateway import Gateway, route
+from support.gateway import Gateway, gateway, route
 from support.waiting import eventually
 
 pytestmark = pytest.mark.binaries
@@ -78,9 +79,10 @@ async def test_streams_and_keys_are_counted_for_each_model_over_both_protocols(
     assert "600000" in buckets
 
 
-async def test_a_cluster_has_few_statistics(gateway: Gateway, blue: FakeReplica) -> None:
-    await gateway.apply(route("tiny"), model_tiny_1_openai=(blue.openai(),))
-    lines = (await gateway.admin("/stats")).splitlines()
+async def test_a_cluster_has_few_statistics(tmp_path: Path, blue: FakeReplica) -> None:
+    async with gateway(tmp_path, change=as_it_is) as started:
+        await started.apply(route("tiny"), model_tiny_1_openai=(blue.openai(),))
+        lines = (await started.admin("/stats")).splitlines()
     names = [line.partition(":")[0] for line in lines if line.startswith("cluster.model-")]
 
     counts = Counter(name.split(".")[1] for name in names)
@@ -88,3 +90,7 @@ async def test_a_cluster_has_few_statistics(gateway: Gateway, blue: FakeReplica)
     assert set(counts) == {OPENAI, GRPC}
     assert all(0 < count <= SERIES_A_CLUSTER for count in counts.values()), counts
     assert f"cluster.{OPENAI}.outlier_detection.ejections_active" in names
+
+
+def as_it_is(_: object) -> None:
+    """The bootstrap of production, unchanged."""

@@ -103,7 +103,10 @@ ENVOY = {
                             "address": {
                                 "socket_address": {"address": f"{NETWORK}.17", "port_value": 20001}
                             },
-                            "health_status": {"eds_health_status": "UNHEALTHY"},
+                            "health_status": {
+                                "eds_health_status": "HEALTHY",
+                                "failed_active_health_check": True,
+                            },
                         },
                     ],
                 },

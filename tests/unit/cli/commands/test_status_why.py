@@ -91,7 +91,7 @@ def test_the_table_has_shares_weights_and_why_a_replica_is_not_in_use() -> None:
     with console.capture() as captured:
         console.print(placement_table(with_envoys_view(PLACEMENT, endpoints), None))
     shown = captured.get()
-    for text in ("62.5%", "60 %", "no: Envoy's checks fail", "[1]"):
+    for text in ("62.5%", "60 %", "no: Envoy's checks fail, or it has refused requests", "[1]"):
         assert text in shown
 
 
