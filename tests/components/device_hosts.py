@@ -109,9 +109,14 @@ def client_configuration(host: DeviceHost, folder: Path, datacenter: str) -> dic
 
 
 def announced(client: httpx.Client, hosts: tuple[DeviceHost, ...]) -> bool:
-    """Whether the server knows of all hosts' devices."""
+    """Whether the server could place work on all devices of all hosts: a host announces devices
+    before it is ready, and each of them before it is known to be well."""
     found = {}
-    for node in client.get("/v1/nodes").json():
-        groups = client.get(f"/v1/node/{node['ID']}").json()["NodeResources"]["Devices"] or []
-        found[node["Name"]] = sum(len(group["Instances"]) for group in groups)
+    for listed in client.get("/v1/nodes").json():
+        node = client.get(f"/v1/node/{listed['ID']}").json()
+        groups = node["NodeResources"]["Devices"] or []
+        instances = [each for group in groups for each in group["Instances"]]
+        driver = node["Drivers"].get("raw_exec") or {}
+        ready = node["Status"] == "ready" and driver.get("Healthy", False)
+        found[node["Name"]] = sum(each["Healthy"] for each in instances) if ready else 0
     return found == {host.name: host.devices for host in hosts}
