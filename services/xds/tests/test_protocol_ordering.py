@@ -106,6 +106,22 @@ def test_the_endpoints_of_a_cluster_that_is_sent_again_are_sent_again(
     assert content(endpoints) == {"old": "1"}
 
 
+def test_the_first_routes_come_whole_and_never_as_an_empty_answer() -> None:
+    """They open Envoy's listener: a request that then finds no route would get 404."""
+    client = ScriptedClient()
+    client.publish(
+        snapshot(clusters={"a": "1"}, listeners={"l": "1"}, routes={"r": "1"}, required=("a",))
+    )
+    (cluster,) = client.ask(CLUSTER)
+    (listener,) = client.ask(LISTENER)
+
+    assert client.ask(ROUTE) == []
+    assert client.ack(listener) == []
+    (routes,) = client.ack(cluster)
+
+    assert content(routes) == {"r": "1"}
+
+
 def test_routes_wait_for_the_listener(client: ScriptedClient) -> None:
     changed = snapshot(
         clusters={"old": "1"},

@@ -125,13 +125,14 @@ class DeltaStream:
     def _next(self, subscription: Subscription, snapshot: Snapshot, now_s: float) -> Send | None:
         resource_type = subscription.resource_type
         available = snapshot.of(resource_type)
-        resources = subscription.due(available, now_s)
+        due = resources = subscription.due(available, now_s)
         if resource_type is _ROUTE:
-            resources = self._routable(resources, snapshot)
+            resources = self._routable(subscription, due, snapshot)
         removed = subscription.missing(available)
         if not resources:
             removed += self._removable(subscription, available, snapshot, now_s)
-        if not resources and not removed and not subscription.awaits_first_answer:
+        empty = not resources and not removed
+        if empty and (due or not subscription.awaits_first_answer):
             return None
         self._last_nonce += 1
         nonce = str(self._last_nonce)
@@ -143,14 +144,19 @@ class DeltaStream:
             self._subscriptions[_ENDPOINTS].owe(names)
         return Send(resource_type=resource_type, nonce=nonce, resources=resources, removed=removed)
 
-    def _routable(self, routes: tuple[Resource, ...], snapshot: Snapshot) -> tuple[Resource, ...]:
-        """Those for which the client has warmed the listener and every cluster they point to."""
+    def _routable(
+        self, subscription: Subscription, routes: tuple[Resource, ...], snapshot: Snapshot
+    ) -> tuple[Resource, ...]:
+        """Those for which the client has warmed the listener and every cluster they point to. The
+        first answer opens the listener, so it has all that can be routed soon."""
         clusters = self._subscriptions.get(_CLUSTER)
         listener = self._subscriptions.get(_LISTENER)
         if listener is not None and listener.in_flight:
             return ()
         if clusters is None:
             return routes
+        if subscription.awaits_first_answer and clusters.in_flight:
+            return ()
         available = snapshot.of(_CLUSTER)
         return tuple(
             route for route in routes if all(clusters.holds(available[c]) for c in route.needs)
