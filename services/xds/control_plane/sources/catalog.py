@@ -54,7 +54,8 @@ class Catalog:
             # replicas still answer while they drain, and the model has no others until then.
             return
         fresh = cluster not in self._endpoints
-        self._endpoints[cluster] = weighted(endpoints, self._weights or {})
+        weights = self._weights
+        self._endpoints[cluster] = weighted(endpoints, weights) if weights else endpoints
         if fresh:
             self._settle()
 
