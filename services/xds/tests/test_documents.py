@@ -9,9 +9,9 @@ from typing import Any
 
 import jsonschema
 import pytest
+from control_plane.kv_document import BadDocumentError
 from control_plane.routing import LEAST_REQUEST, Endpoint, Route
 from control_plane.sources.documents import (
-    BadRouteError,
     endpoints_from_health,
     route_from_kv,
 )
@@ -106,7 +106,7 @@ def test_documents_of_version_3_are_routes_to_the_replica_with_fewer_requests() 
 
 def test_a_session_as_key_needs_its_header() -> None:
     document = {**DOCUMENT, "routing": {**ROUTING, "key": "session"}}
-    with pytest.raises(BadRouteError, match="needs a session_header"):
+    with pytest.raises(BadDocumentError, match="needs a session_header"):
         route_from_kv(entry(document))
 
 
@@ -114,7 +114,7 @@ def test_a_session_as_key_needs_its_header() -> None:
 def test_a_wrong_document_is_refused_by_the_program_and_by_the_schema(
     document: dict[str, Any], where: str
 ) -> None:
-    with pytest.raises(BadRouteError, match=rf"slipway/routes/tiny: {where}: "):
+    with pytest.raises(BadDocumentError, match=rf"slipway/routes/tiny: {where}: "):
         route_from_kv(entry(document))
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, json.loads(SCHEMA.read_text(encoding="utf-8")))
@@ -128,18 +128,18 @@ def test_a_wrong_document_is_refused_by_the_program_and_by_the_schema(
     ],
 )
 def test_backends_that_make_no_sense_are_refused(backends: list[Any], reason: str) -> None:
-    with pytest.raises(BadRouteError, match=reason):
+    with pytest.raises(BadDocumentError, match=reason):
         route_from_kv(entry({**DOCUMENT, "backends": backends}))
 
 
 @pytest.mark.parametrize("value", ["", None, "%%%", base64.b64encode(b"{").decode()])
 def test_a_value_that_is_not_json_is_refused(value: str | None) -> None:
-    with pytest.raises(BadRouteError, match="slipway/routes/tiny"):
+    with pytest.raises(BadDocumentError, match="slipway/routes/tiny"):
         route_from_kv({"Key": "slipway/routes/tiny", "Value": value})
 
 
 def test_a_key_that_names_another_model_is_refused() -> None:
-    with pytest.raises(BadRouteError, match="must end with the model's name, 'tiny'"):
+    with pytest.raises(BadDocumentError, match="must end with the model's name, 'tiny'"):
         route_from_kv(entry(DOCUMENT, key="slipway/routes/other"))
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from control_plane.kv_document import BadDocumentError
 from control_plane.routing import Endpoint, RoutingTable
 from control_plane.sources.catalog import Catalog
 from control_plane.weights.computing import replicas_of
-from control_plane.weights.document import BadWeightsError, Weights, weights_from_kv
+from control_plane.weights.document import Weights, weights_from_kv
 from support.gateway import route
 
 SCHEMA = Path(__file__).parents[3] / "schemas" / "replica-weights.schema.json"
@@ -47,12 +48,12 @@ def test_weights_are_read() -> None:
     ],
 )
 def test_what_is_not_a_document_of_weights_is_refused(document: Any, reason: str) -> None:
-    with pytest.raises(BadWeightsError, match=reason):
+    with pytest.raises(BadDocumentError, match=reason):
         weights_from_kv(entry(document))
 
 
 def test_a_value_that_is_not_base64_is_refused() -> None:
-    with pytest.raises(BadWeightsError, match="not base64"):
+    with pytest.raises(BadDocumentError, match="not base64"):
         weights_from_kv({"Key": "slipway/weights/tiny", "Value": "{"})
 
 

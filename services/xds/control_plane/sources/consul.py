@@ -9,11 +9,12 @@ from typing import Any
 
 import aiohttp
 
+from ..kv_document import BadDocumentError
 from ..routing import Endpoint, Route
 from ..together import Together
 from .blocking_query import BlockingQuery
 from .catalog import Catalog
-from .documents import ROUTES_PREFIX, BadRouteError, endpoints_from_health, route_from_kv
+from .documents import ROUTES_PREFIX, endpoints_from_health, route_from_kv
 from .reachability import Reachability
 
 log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class ConsulSource:
             try:
                 # One changed document comes with all the others.
                 read[key] = known if known and known[0] == index else (index, route_from_kv(entry))
-            except BadRouteError as error:
+            except BadDocumentError as error:
                 problems[model] = str(error)
                 log.error("route refused, keeping the model's last good one: %s", error)
         self._read = read

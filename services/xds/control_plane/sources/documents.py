@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import ipaddress
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pydantic import ValidationError
-
+from ..kv_document import document_from_kv
 from ..routing import Endpoint, Route
 
 ROUTES_PREFIX = "slipway/routes/"
 
 
-class BadRouteError(ValueError):
-    """A document under the prefix is not a valid route. The message says where and why."""
-
-
 def route_from_kv(entry: Mapping[str, Any]) -> Route:
-    """One KV entry (Key, base64 Value). Raises BadRouteError."""
-    key = str(entry["Key"])
-    try:
-        route = Route.model_validate_json(base64.b64decode(entry["Value"] or "", validate=True))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise BadRouteError(f"{key}: {where}: {first['msg']}") from error
-    except binascii.Error as error:
-        raise BadRouteError(f"{key}: the value is not base64: {error}") from error
-    if key != ROUTES_PREFIX + route.model:
-        raise BadRouteError(f"{key}: the key must end with the model's name, {route.model!r}")
-    return route
+    """One KV entry. Raises BadDocumentError."""
+    return document_from_kv(entry, ROUTES_PREFIX, Route)
 
 
 def endpoints_from_health(

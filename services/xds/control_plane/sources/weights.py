@@ -9,7 +9,8 @@ from typing import Any
 
 import aiohttp
 
-from ..weights.document import LOCK_KEY, WEIGHTS_PREFIX, BadWeightsError, weights_from_kv
+from ..kv_document import BadDocumentError
+from ..weights.document import LOCK_KEY, WEIGHTS_PREFIX, weights_from_kv
 from .blocking_query import BlockingQuery
 from .reachability import Reachability
 
@@ -61,7 +62,7 @@ class WeightsSource:
                 continue
             try:
                 weights = weights_from_kv(entry).replicas
-            except BadWeightsError as error:
+            except BadDocumentError as error:
                 log.error("weights refused, keeping the model's last good ones: %s", error)
                 problems[model] = str(error)
                 if model in self.served:

@@ -5,13 +5,12 @@ One control plane computes them, and all of them read them, so that every Envoy 
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from ..kv_document import document_from_kv
 from ..routing import EQUAL_WEIGHT, Name
 
 WEIGHTS_PREFIX = "slipway/weights/"
@@ -20,10 +19,6 @@ LOCK_KEY = f"{WEIGHTS_PREFIX}.lock"  # no model's name begins with a dot
 LOWEST, STEP = 30, 10  # in percent of an equal share
 ReplicaName = Annotated[str, Field(min_length=1, max_length=256)]
 Weight = Annotated[int, Field(ge=LOWEST, le=EQUAL_WEIGHT, multiple_of=STEP)]
-
-
-class BadWeightsError(ValueError):
-    """A document under the prefix does not have weights. The message says where and why."""
 
 
 class Weights(BaseModel):
@@ -42,16 +37,5 @@ def by_replica(served: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def weights_from_kv(entry: Mapping[str, Any]) -> Weights:
-    """One KV entry (Key, base64 Value). Raises BadWeightsError."""
-    key = str(entry["Key"])
-    try:
-        found = Weights.model_validate_json(base64.b64decode(entry["Value"] or "", validate=True))
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the document"
-        raise BadWeightsError(f"{key}: {where}: {first['msg']}") from error
-    except binascii.Error as error:
-        raise BadWeightsError(f"{key}: the value is not base64: {error}") from error
-    if key != WEIGHTS_PREFIX + found.model:
-        raise BadWeightsError(f"{key}: the key must end with the model's name, {found.model!r}")
-    return found
+    """One KV entry. Raises BadDocumentError."""
+    return document_from_kv(entry, WEIGHTS_PREFIX, Weights)
