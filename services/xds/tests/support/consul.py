@@ -54,6 +54,11 @@ class Consul:
         except (aiohttp.ClientError, ValueError):
             return False
 
+    async def has_nodes(self) -> bool:
+        """Whether the agent's own node is registered: before it nobody can have a session."""
+        async with self._session.get(f"{self.url}/v1/catalog/nodes") as response:
+            return response.ok and bool(await response.json())
+
     async def _put(self, path: str, body: bytes) -> None:
         async with self._session.put(self.url + path, data=body) as response:
             response.raise_for_status()
@@ -75,4 +80,5 @@ async def consul(folder: Path, *, http_port: int | None = None) -> AsyncIterator
     ):
         agent = Consul(session, f"http://{CONSUL_ADDRESS}:{ports['http']}")
         await eventually(agent.has_leader, "Consul has a leader")
+        await eventually(agent.has_nodes, "Consul knows its own node")
         yield agent
