@@ -111,12 +111,19 @@ def client_configuration(host: DeviceHost, folder: Path, datacenter: str) -> dic
 def announced(client: httpx.Client, hosts: tuple[DeviceHost, ...]) -> bool:
     """Whether the server could place work on all devices of all hosts: a host announces devices
     before it is ready, and each of them before it is known to be well."""
-    found = {}
-    for listed in client.get("/v1/nodes").json():
-        node = client.get(f"/v1/node/{listed['ID']}").json()
-        groups = node["NodeResources"]["Devices"] or []
-        instances = [each for group in groups for each in group["Instances"]]
-        driver = node["Drivers"].get("raw_exec") or {}
-        ready = node["Status"] == "ready" and driver.get("Healthy", False)
-        found[node["Name"]] = sum(each["Healthy"] for each in instances) if ready else 0
+    try:
+        listed = client.get("/v1/nodes").raise_for_status().json()
+        nodes = [client.get(f"/v1/node/{each['ID']}").raise_for_status().json() for each in listed]
+    except httpx.HTTPStatusError:
+        return False  # a server on a busy machine may look for its leader once more
+    found = {node["Name"]: healthy_devices(node) for node in nodes}
     return found == {host.name: host.devices for host in hosts}
+
+
+def healthy_devices(node: dict[str, Any]) -> int:
+    """How many devices of a host Nomad could give to a task now."""
+    driver = (node["Drivers"] or {}).get("raw_exec") or {}
+    if node["Status"] != "ready" or not driver.get("Healthy", False):
+        return 0
+    groups = (node["NodeResources"] or {}).get("Devices") or []
+    return sum(instance["Healthy"] for group in groups for instance in group["Instances"])

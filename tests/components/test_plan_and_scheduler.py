@@ -1,4 +1,4 @@
-"""The plan says that models fit exactly where Nomad's scheduler places all their replicas."""
+"""The plan says that models fit exactly where Nomad's scheduler can place all their replicas."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ from tests.unit.planner.fleets import engine, fleet, model_file
 pytestmark = [pytest.mark.binaries]
 
 SETS = 120
+# Nomad takes the groups of a job in another order at each run (it ranges over a Go map), and small
+# groups taken first may leave no host whole. The plan says that a way exists: one run must find it.
+RUNS = 40
 NO_ROOM = "would not fit: each|but the pool has at most"
 GIB_MB = 1024
 # What runs out first on each: devices, over two hosts; memory; cores.
@@ -88,7 +91,7 @@ def fits(models: list[Model]) -> bool:
 
 
 def places_all(nomad: httpx.Client, models: list[Model]) -> bool:
-    """The groups of all models in one job of each pool, which the scheduler places in a dry run."""
+    """The groups of all models in one job of each pool, which dry runs of the scheduler place."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for model in models:
         plan = planned([model], spare=64)
@@ -100,7 +103,10 @@ def places_all(nomad: httpx.Client, models: list[Model]) -> bool:
         # They ask for Consul, which is not there.
         asks = {key: value for key, value in group.items() if key not in ("Services", "Scaling")}
         groups.setdefault(model[1], []).append(asks | {"Name": model[0]})
-    return all(_places(nomad, pool, found) for pool, found in groups.items())
+    return all(
+        any(_places(nomad, pool, found) for _ in range(RUNS if len(found) > 1 else 1))
+        for pool, found in groups.items()
+    )
 
 
 def _places(nomad: httpx.Client, pool: str, groups: list[dict[str, Any]]) -> bool:
@@ -124,7 +130,7 @@ def random_set(draw: random.Random) -> list[Model]:
     ]
 
 
-def test_the_plan_says_that_models_fit_exactly_where_the_scheduler_places_them(
+def test_the_plan_says_that_models_fit_exactly_where_the_scheduler_can_place_them(
     nomad: httpx.Client,
 ) -> None:
     draw, verdicts = random.Random(29), Counter[bool]()
