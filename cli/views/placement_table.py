@@ -83,11 +83,13 @@ def _replicas(backend: Document) -> Table:
 
 
 def _used(replica: Document) -> str:
-    if not replica["healthy"]:
+    if not replica["healthy"] and not replica["held"]:
         return "no: Consul's checks fail"
     if replica["in_use"] is None:
         return "unknown: Envoy does not list it"
-    return "yes" if replica["in_use"] else "no: Envoy's checks fail, or it has refused requests"
+    if not replica["in_use"]:
+        return "no: Envoy's checks fail, or it has refused requests"
+    return "yes, though Consul's checks fail" if replica["held"] else "yes"
 
 
 def _sentences(document: Document, key: str | None) -> Iterator[str]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import yaml
+from components.metrics.alert_rules import alert, rule_file
 
 FILE = "device_alerts.yml"
 SCRAPE_JOB = "devices"
@@ -14,14 +12,14 @@ SILENT_FOR_S = 60  # Nomad restarts a killed plugin within seconds
 def device_alerts() -> str:
     """The rule file. Labels come from the figures' (services/devices/figures/exposition.py)."""
     rules = [
-        _alert(
+        alert(
             "AcceleratorUnhealthy",
             "slipway_device_healthy == 0",
             "{{ $labels.modelName }} {{ $labels.UUID }} of {{ $labels.node }} takes no work:"
             " {{ $labels.reason }}",
             "slipway hosts shows what still runs on it; after a repair, slipway return HOST",
         ),
-        _alert(
+        alert(
             "AcceleratorsUnseen",
             f'up{{job="{SCRAPE_JOB}"}} == 0',
             "the accelerators of {{ $labels.node }} are not monitored: its device plugin does not"
@@ -31,15 +29,4 @@ def device_alerts() -> str:
             for_s=SILENT_FOR_S,
         ),
     ]
-    groups = [{"name": "devices", "rules": rules}]
-    return yaml.safe_dump({"groups": groups}, sort_keys=True, width=1000)
-
-
-def _alert(name: str, expression: str, summary: str, fix: str, *, for_s: int = 0) -> dict[str, Any]:
-    return {
-        "alert": name,
-        "expr": expression,
-        **({"for": f"{for_s}s"} if for_s else {}),
-        "labels": {"severity": "warning"},
-        "annotations": {"summary": summary, "fix": fix},
-    }
+    return rule_file("devices", rules)

@@ -8,7 +8,8 @@ import yaml
 
 from components.certificates.task import AUTHORITY, CERTIFICATE, KEY, certificate_files
 from components.consul.agent_config import DEVICES
-from components.metrics.device_alerts import FILE, SCRAPE_JOB, device_alerts
+from components.metrics import device_alerts, gateway_alerts
+from components.metrics.device_alerts import SCRAPE_JOB
 from components.nomad.addresses import IN_FILES, in_arguments, in_files
 from components.nomad.jobspec import File, Group, HttpCheck, Job, Service, Task
 from slipway.plan.platform import DevicePluginPlan, PlatformPlan
@@ -58,7 +59,10 @@ def prometheus_job(plan: PlatformPlan) -> Job:
                             templates=(IN_FILES,),
                         ),
                         File(path="local/web.yml", content=web_config(plan), templates=(IN_FILES,)),
-                        *_alerts(plan),
+                        *(
+                            File(path=f"local/{name}", content=rules)
+                            for name, rules in _alerts(plan)
+                        ),
                     ),
                     consul_identity=True,
                     cpu_mhz=100,
@@ -78,7 +82,7 @@ def prometheus_config(plan: PlatformPlan) -> str:
             "scrape_timeout": f"{min(interval_s, 5)}s",
             "external_labels": {"environment": plan.environment},
         },
-        **({"rule_files": [FILE]} if plan.device_plugin else {}),
+        "rule_files": [name for name, _ in _alerts(plan)],
         "scrape_configs": [
             _services(plan),
             _consul_agents(plan),
@@ -89,10 +93,12 @@ def prometheus_config(plan: PlatformPlan) -> str:
     return yaml.safe_dump(config, sort_keys=True)
 
 
-def _alerts(plan: PlatformPlan) -> tuple[File, ...]:
+def _alerts(plan: PlatformPlan) -> tuple[tuple[str, str], ...]:
+    """Names and contents of the rule files."""
+    gateway = (gateway_alerts.FILE, gateway_alerts.gateway_alerts())
     if plan.device_plugin is None:
-        return ()
-    return (File(path=f"local/{FILE}", content=device_alerts()),)
+        return (gateway,)
+    return gateway, (device_alerts.FILE, device_alerts.device_alerts())
 
 
 def web_config(plan: PlatformPlan) -> str:

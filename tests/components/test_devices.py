@@ -231,5 +231,7 @@ def test_prometheus_has_alerts_on_devices_where_there_are_devices(plan: Platform
         named = yaml.safe_load(prometheus_config(of)).get("rule_files", [])
         return named, [file.path for file in task.files if "alerts" in file.path]
 
-    assert rule_files(plan) == (["device_alerts.yml"], ["local/device_alerts.yml"])
-    assert rule_files(make_plan(dev_inputs(artifacts=WITH_AGENTS))) == ([], [])
+    both = ["gateway_alerts.yml", "device_alerts.yml"]
+    assert rule_files(plan) == (both, [f"local/{name}" for name in both])
+    dev = make_plan(dev_inputs(artifacts=WITH_AGENTS))
+    assert rule_files(dev) == (both[:1], [f"local/{name}" for name in both[:1]])

@@ -14,6 +14,7 @@ import yaml
 
 from components.autoscaling.policy import SCALE_IN_WINDOW_S, replicas_wanted_query
 from components.metrics.device_alerts import device_alerts
+from components.metrics.gateway_alerts import gateway_alerts
 from components.nomad.jobspec import Job
 from slipway.plan.platform import PlatformPlan
 from tests.binaries import find
@@ -150,7 +151,17 @@ def test_the_query_is_the_replicas_that_the_load_wants(
 
 
 DEVICE = 'UUID="GPU-1", modelName="NVIDIA L40S", node="gpu-0", job="devices"'
+HELD = 'slipway_xds_held_replicas{job="services"}'
 ALERTS: list[tuple[str, dict[str, str], dict[str, str]]] = [
+    ("a replica that restarts", {HELD: "0x5 1 1 1 0x12"}, {}),
+    (
+        "replicas that Consul does not see",
+        {HELD: "0x5 3x14"},
+        {
+            "ReplicasHeld": "the gateway keeps 3 replicas in use that Consul takes for unhealthy,"
+            " because they are all of a model's or failed together"
+        },
+    ),
     ("all is well", {f'slipway_device_healthy{{{DEVICE}, reason=""}}': "1x20"}, {}),
     (
         "a device with a fault",
@@ -173,11 +184,14 @@ ALERTS: list[tuple[str, dict[str, str], dict[str, str]]] = [
 @pytest.mark.parametrize(
     ("series", "alerts"), [each[1:] for each in ALERTS], ids=[each[0] for each in ALERTS]
 )
-def test_an_alert_says_which_device_and_why(
+def test_an_alert_says_what_is_wrong_and_why(
     tmp_path: Path, series: dict[str, str], alerts: dict[str, str]
 ) -> None:
-    (tmp_path / "alerts.yml").write_text(device_alerts())
-    rules = {rule["alert"]: rule for rule in yaml.safe_load(device_alerts())["groups"][0]["rules"]}
+    contents = {"devices.yml": device_alerts(), "gateway.yml": gateway_alerts()}
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content)
+    groups = [group for each in contents.values() for group in yaml.safe_load(each)["groups"]]
+    rules = {rule["alert"]: rule for group in groups for rule in group["rules"]}
     expected = [
         {
             "alertname": name,
@@ -198,7 +212,7 @@ def test_an_alert_says_which_device_and_why(
     ]
     inputs = [{"series": name, "values": values} for name, values in series.items()]
     test = {"interval": "15s", "input_series": inputs, "alert_rule_test": expected}
-    document = {"rule_files": ["alerts.yml"], "evaluation_interval": "15s", "tests": [test]}
+    document = {"rule_files": [*contents], "evaluation_interval": "15s", "tests": [test]}
     (tmp_path / "test.yml").write_text(yaml.safe_dump(document))
     result = promtool("test", "rules", "test.yml", folder=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -45,6 +45,7 @@ EMBEDDED = [
     ("nomad-autoscaler", "local/autoscaler.json"),
     ("nomad-autoscaler", "local/certificate.json"),
     ("nomad-autoscaler", "local/envoy.json"),
+    ("prometheus", "local/gateway_alerts.yml"),
     ("prometheus", "local/prometheus.yml"),
     ("prometheus", "local/web.yml"),
 ]

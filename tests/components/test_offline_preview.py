@@ -82,7 +82,7 @@ def test_it_has_every_job_and_every_file_in_one(
                 assert found[f"jobs/{name}/{task.name}/{file.path}"] == file.content
     embedded = [path for path in found if path.startswith("jobs/") and path.count("/") > 1]
     embedded = [path for path in embedded if "/secrets/" not in path]
-    assert len(embedded) == sum(len(files(job)) for job in jobs.values()) == 11
+    assert len(embedded) == sum(len(files(job)) for job in jobs.values()) == 12
 
 
 def test_it_has_the_configuration_of_every_agent(

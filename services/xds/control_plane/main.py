@@ -75,6 +75,7 @@ class ControlPlane:
         self._health = health.aio.HealthServicer()
         self._metrics.consul_stale_seconds.set_function(self._reachability.stale_s)
         self._metrics.refused_routes.set_function(lambda: len(self._catalog.problems))
+        self._metrics.held_replicas.set_function(lambda: _held(self._published))
 
     async def run(self) -> None:
         await self._health.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
@@ -226,6 +227,12 @@ class ControlPlane:
             consul_stale_s=self._reachability.stale_s(),
             now_s=time.monotonic(),
         )
+
+
+def _held(table: RoutingTable | None) -> int:
+    """A replica is in a cluster for each protocol."""
+    members = table.endpoints.values() if table else ()
+    return len({(each.address, each.liveness_port) for of in members for each in of if each.held})
 
 
 def main() -> int:

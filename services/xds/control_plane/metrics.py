@@ -39,7 +39,11 @@ class Metrics:
             "Route documents that are not valid",
             registry=self.registry,
         )
-
+        self.held_replicas = Gauge(
+            "slipway_xds_held_replicas",
+            "Replicas in use although Consul takes them for unhealthy",
+            registry=self.registry,
+        )
         self.refused_weights = Gauge(
             "slipway_xds_refused_weights",
             "Documents of replicas' weights that are not valid",

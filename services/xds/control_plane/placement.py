@@ -96,10 +96,10 @@ def placement(route: Route, table: RoutingTable, key: str | None) -> _Json:
 
 def _of_backend(route: Route, endpoints: Sequence[Endpoint], key: str | None) -> _Json:
     keyed = route.routing.has_key(HTTP)
-    healthy = [endpoint for endpoint in endpoints if endpoint.healthy]
-    slots = maglev_table(healthy) if keyed else []
-    counts = {place: slots.count(place) for place in range(len(healthy))}
-    shares = {healthy[place]: count / len(slots) for place, count in counts.items() if slots}
+    used = [endpoint for endpoint in endpoints if endpoint.in_use]
+    slots = maglev_table(used) if keyed else []
+    counts = {place: slots.count(place) for place in range(len(used))}
+    shares = {used[place]: count / len(slots) for place, count in counts.items() if slots}
     keys = _keys(route, key) if key is not None and slots else {}
     return {
         "replicas": [
@@ -107,12 +107,13 @@ def _of_backend(route: Route, endpoints: Sequence[Endpoint], key: str | None) ->
                 "replica": endpoint.replica,
                 "address": f"{endpoint.address}:{endpoint.port}",
                 "healthy": endpoint.healthy,
+                "held": endpoint.held,
                 "weight": endpoint.weight,
                 "share": round(shares[endpoint], 4) if endpoint in shares else None,
             }
             for endpoint in endpoints
         ],
-        "chosen": {source: healthy[chosen(slots, value)].replica for source, value in keys.items()},
+        "chosen": {source: used[chosen(slots, value)].replica for source, value in keys.items()},
     }
 
 

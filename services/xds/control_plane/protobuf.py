@@ -99,7 +99,7 @@ def cluster_load_assignment(
         socket_address = member.endpoint.address.socket_address
         socket_address.address = endpoint.address
         socket_address.port_value = endpoint.port
-        member.health_status = status.HEALTHY if endpoint.healthy else status.UNHEALTHY
+        member.health_status = status.HEALTHY if endpoint.in_use else status.UNHEALTHY
         check = member.endpoint.health_check_config
         if endpoint in check_ports:
             check.port_value = check_ports[endpoint]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Literal
 
@@ -177,7 +177,9 @@ class Endpoint:
     """Where a replica listens for one protocol. `address` is an IP, because Envoy rejects host
     names in EDS. `replica` is its name, which it keeps when it restarts elsewhere; "" if unknown.
     At `liveness_port` of the same address somebody other than the engine tells whether its steps
-    end; 0 if nobody does. `weight` is in percent of an equal share.
+    end; 0 if nobody does. `weight` is in percent of an equal share. `proven` is whether it has been
+    healthy since it registered, `held` whether it stays in use though it is not healthy now
+    (holding.py).
     """
 
     address: str
@@ -186,6 +188,12 @@ class Endpoint:
     replica: str = ""
     liveness_port: int = 0
     weight: int = EQUAL_WEIGHT
+    proven: bool = field(default=False, compare=False)  # nothing that is served follows from it
+    held: bool = False
+
+    @property
+    def in_use(self) -> bool:
+        return self.healthy or self.held
 
 
 def weighted(endpoints: tuple[Endpoint, ...], weights: Mapping[str, int]) -> tuple[Endpoint, ...]:

@@ -99,7 +99,8 @@ def _cluster(
         "version": snapshot.version(ResourceType.ENDPOINTS, name),
         "healthy": sum(endpoint.healthy for endpoint in endpoints),
         "endpoints": [
-            {"address": e.address, "port": e.port, "healthy": e.healthy} for e in endpoints
+            {"address": e.address, "port": e.port, "healthy": e.healthy, "held": e.held}
+            for e in endpoints
         ],
         "acknowledged_by": {node: warm[node] and fed[node] for node in warm},
     }

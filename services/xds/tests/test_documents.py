@@ -186,6 +186,28 @@ def test_a_check_that_has_not_run_yet_leaves_an_instance_what_it_was(
     assert endpoints_from_health([entry], before=before) == (Endpoint("10.0.0.1", 1, healthy),)
 
 
+@pytest.mark.parametrize("check", ["_node_maintenance", "_service_maintenance:model-tiny-1-7"])
+def test_an_instance_in_maintenance_is_out_of_use_on_purpose(check: str) -> None:
+    """Such a check has no output, as one that has not run yet."""
+    entry = instance("10.0.0.1", "passing", "critical")
+    entry["Checks"][1] |= {"CheckID": check, "Output": ""}
+    (found,) = endpoints_from_health([entry], before=(Endpoint("10.0.0.1", 1, True, proven=True),))
+    assert (found.healthy, found.proven) == (False, False)
+
+
+def test_an_instance_stays_proven_until_it_leaves() -> None:
+    def proven(status: str, before: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+        return endpoints_from_health([instance("10.0.0.1", status)], before=before)
+
+    new = proven("critical", ())
+    good = proven("passing", new)
+    bad = proven("critical", good)
+    still_bad = proven("critical", bad)
+    again = proven("critical", endpoints_from_health([], before=still_bad))
+    seen = [each.proven for (each,) in (new, good, bad, still_bad, again)]
+    assert seen == [False, True, True, True, False]
+
+
 @pytest.mark.parametrize("statuses", [("critical", "passing"), ("passing", "critical")])
 def test_of_two_instances_at_one_place_the_healthy_one_counts(statuses: tuple[str, ...]) -> None:
     """One that died is still registered when the next replica gets its port."""

@@ -48,7 +48,9 @@ def test_a_model_that_every_envoy_holds_and_that_has_replicas_is_ready() -> None
     assert model["aliases"] == ["small"]
     assert model["route"]["acknowledged_by"] == {"a": True, "b": True}
     cluster = model["backends"][0]["clusters"]["model-tiny-1-openai"]
-    assert cluster["endpoints"] == [{"address": "10.0.0.1", "port": 1, "healthy": True}]
+    assert cluster["endpoints"] == [
+        {"address": "10.0.0.1", "port": 1, "healthy": True, "held": False}
+    ]
     assert (cluster["healthy"], cluster["acknowledged_by"]) == (1, {"a": True, "b": True})
 
 

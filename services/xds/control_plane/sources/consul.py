@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 
+from ..holding import with_held
 from ..kv_document import BadDocumentError
 from ..routing import Endpoint, Route
 from ..together import Together
@@ -83,7 +84,8 @@ class ConsulSource:
                 log.error("%s: consul lost its state; keeping the last one", cluster)
                 continue
             before = self._catalog.endpoints(cluster)
-            endpoints = endpoints_from_health(answer.document or [], before=before)
+            endpoints = with_held(endpoints_from_health(answer.document or [], before=before))
+            _tell_of_held(cluster, before, endpoints)
             self._catalog.put_endpoints(cluster, endpoints)
             self._watch_clusters(tasks)
             if _places(before) - _places(endpoints):
@@ -108,6 +110,19 @@ class ConsulSource:
 
 def _places(endpoints: Iterable[Endpoint]) -> set[tuple[str, int]]:
     return {(endpoint.address, endpoint.port) for endpoint in endpoints}
+
+
+def _tell_of_held(cluster: str, before: Iterable[Endpoint], now: Iterable[Endpoint]) -> None:
+    held, were = (sum(each.held for each in endpoints) for endpoints in (now, before))
+    if held > were:
+        log.error(
+            "%s: consul finds %d replicas unhealthy at once; they stay in use as long as they"
+            " answer the gateway",
+            cluster,
+            held,
+        )
+    elif were and not held:
+        log.info("%s: no replica is held any more", cluster)
 
 
 def _health_path(cluster: str) -> str:

@@ -10,6 +10,7 @@ from ..kv_document import document_from_kv
 from ..routing import Endpoint, Route
 
 ROUTES_PREFIX = "slipway/routes/"
+_MAINTENANCE = ("_node_maintenance", "_service_maintenance")
 
 
 def route_from_kv(entry: Mapping[str, Any]) -> Route:
@@ -25,12 +26,14 @@ def endpoints_from_health(
     A check that has not run yet is critical and has no output: an agent that was just started
     reports this for all its checks. Such an instance keeps its health from `before`, or is
     unhealthy if new. An instance whose address is not an IP is left out: Envoy would reject the
-    whole assignment.
+    whole assignment. One in maintenance has been taken out on purpose, so it is not `proven`.
 
     A dead replica stays registered for a while, and a new one may already use its port: of two
     instances at one address and port the healthy one counts. Envoy would keep the first.
     """
-    were_healthy = {(known.address, known.port) for known in before if known.healthy}
+    known = tuple(before)
+    were_healthy = {(each.address, each.port) for each in known if each.healthy}
+    were_proven = {(each.address, each.port) for each in known if each.proven}
     found: dict[tuple[str, int], Endpoint] = {}
     for entry in entries:
         service = entry["Service"]
@@ -38,10 +41,12 @@ def endpoints_from_health(
         if not _is_ip(address):
             continue
         place, failing = (address, int(service["Port"])), _failing(entry["Checks"])
-        has_run = any(check.get("Output") for check in failing)
+        withdrawn = _in_maintenance(failing)
+        has_run = withdrawn or any(check.get("Output") for check in failing)
         healthy = not failing or (not has_run and place in were_healthy)
         if place not in found or (healthy and not found[place].healthy):
-            found[place] = Endpoint(*place, healthy, *_of_replica(service))
+            proven = healthy or (place in were_proven and not withdrawn)
+            found[place] = Endpoint(*place, healthy, *_of_replica(service), proven=proven)
     return tuple(sorted(found.values()))
 
 
@@ -55,6 +60,11 @@ def _of_replica(service: Mapping[str, Any]) -> tuple[str, int]:
 
 def _failing(checks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [check for check in checks if check["Status"] != "passing"]
+
+
+def _in_maintenance(failing: Iterable[Mapping[str, Any]]) -> bool:
+    """`consul maint` adds such a check to a service or a node; it has no output."""
+    return any(check.get("CheckID", "").startswith(_MAINTENANCE) for check in failing)
 
 
 def _is_ip(address: str) -> bool:

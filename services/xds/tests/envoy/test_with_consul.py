@@ -50,6 +50,42 @@ async def test_from_registration_to_deregistration(
         await eventually(lambda: _answers(platform, 404), "requests for it are refused")
 
 
+async def test_replicas_that_consul_loses_all_at_once_are_asked_by_the_gateway_itself(
+    tmp_path: Path, blue: FakeReplica, green: FakeReplica
+) -> None:
+    """They are in use as long as they answer, and until they are taken out on purpose."""
+    both = (blue, green)
+    async with consul(tmp_path) as agent, started(tmp_path, agent) as platform:
+        for each in both:
+            await platform.register(each, liveness_port=str(each.http_port), replica=each.marker)
+        await agent.put_route(ROUTE)
+        await eventually(platform.ready, "the model is ready")
+
+        async with load(platform.url, "tiny") as outcomes:
+            for each in both:
+                await agent.set_check(each.http_port, "critical")
+            await _endpoints_are(platform, {each.http_port: False for each in both})
+            before = outcomes.copy()
+            await eventually(
+                lambda: all(outcomes[each.marker] - before[each.marker] > 20 for each in both),
+                "both go on answering",
+            )
+        assert set(outcomes) == {"blue", "green"}
+        assert await _held(platform) == {each.http_port for each in both}
+        assert "finds 2 replicas unhealthy at once" in (tmp_path / "xds.log").read_text()
+        assert not await platform.ready()
+
+        green.moving = False  # its own page takes it out, as always
+        await eventually(lambda: _answers_only(platform, "blue"), "the other one answers")
+        await agent.maintenance("model-tiny-1-openai", blue.http_port)
+        await eventually(lambda: _answers(platform, 503), "it is out of use")
+        assert await _held(platform) == {green.http_port}
+
+        for each in both:
+            await agent.set_check(each.http_port, "passing")
+        await eventually(lambda: _holds_nobody(platform), "none is held any more")
+
+
 async def test_a_document_of_version_3_is_served_over_both_protocols(
     tmp_path: Path, blue: FakeReplica
 ) -> None:
@@ -111,6 +147,21 @@ async def _endpoints_are(platform: Platform, expected: dict[int, bool]) -> None:
         return await platform.endpoints() == expected
 
     await eventually(same, f"Envoy has acknowledged {expected}")
+
+
+async def _held(platform: Platform) -> set[int]:
+    (backend,) = (await platform.model())["backends"]
+    members = backend["clusters"]["model-tiny-1-openai"]["endpoints"]
+    return {member["port"] for member in members if member["held"]}
+
+
+async def _holds_nobody(platform: Platform) -> bool:
+    return not await _held(platform)
+
+
+async def _answers_only(platform: Platform, marker: str) -> bool:
+    answers = [await platform.complete() for _ in range(10)]
+    return answers == [(200, {"marker": marker, "model": "tiny"})] * 10
 
 
 async def _answers(platform: Platform, status: int) -> bool:

@@ -29,13 +29,16 @@ class Consul:
         async with self._session.delete(f"{self.url}/v1/kv/slipway/routes/{model}") as response:
             response.raise_for_status()
 
-    async def register(self, service: str, address: str, port: int, *, check: str) -> None:
+    async def register(
+        self, service: str, address: str, port: int, *, check: str, **meta: str
+    ) -> None:
         """One instance with a check that `set_check` sets; `check` is its first status."""
         document = {
             "ID": f"{service}-{port}",
             "Name": service,
             "Address": address,
             "Port": port,
+            "Meta": meta,
             "Check": {"CheckID": f"check-{port}", "TTL": "1h", "Status": check},
         }
         await self._put("/v1/agent/service/register", json.dumps(document).encode())
@@ -43,6 +46,10 @@ class Consul:
     async def set_check(self, port: int, status: str) -> None:
         document = json.dumps({"Status": status, "Output": "as told"}).encode()
         await self._put(f"/v1/agent/check/update/check-{port}", document)
+
+    async def maintenance(self, service: str, port: int) -> None:
+        """As `consul maint -enable` on one instance."""
+        await self._put(f"/v1/agent/service/maintenance/{service}-{port}?enable=true", b"")
 
     async def deregister(self, service: str, port: int) -> None:
         await self._put(f"/v1/agent/service/deregister/{service}-{port}", b"")

@@ -58,9 +58,12 @@ class Platform:
     async def ready(self, model: str = "tiny") -> bool:
         return bool((await self.model(model)).get("ready"))
 
-    async def register(self, replica: FakeReplica, *, service: str = "model-tiny-1") -> None:
+    async def register(
+        self, replica: FakeReplica, /, *, service: str = "model-tiny-1", **meta: str
+    ) -> None:
         for suffix, port in (("openai", replica.http_port), ("grpc", replica.grpc_port)):
-            await self.consul.register(f"{service}-{suffix}", ADDRESS, port, check="passing")
+            name = f"{service}-{suffix}"
+            await self.consul.register(name, ADDRESS, port, check="passing", **meta)
 
     async def endpoints(self) -> dict[int, bool] | None:
         """Port -> healthy of the OpenAI API, once every Envoy acknowledged exactly these."""

@@ -39,6 +39,7 @@ PLACEMENT: dict[str, Any] = {
                     "replica": "model-smollm2-3f9c1a.replica[0]",
                     "address": f"{NETWORK}.16:20001",
                     "healthy": True,
+                    "held": False,
                     "weight": 100,
                     "share": 0.625,
                 },
@@ -46,6 +47,7 @@ PLACEMENT: dict[str, Any] = {
                     "replica": "model-smollm2-3f9c1a.replica[1]",
                     "address": f"{NETWORK}.17:20001",
                     "healthy": True,
+                    "held": False,
                     "weight": 60,
                     "share": 0.375,
                 },
@@ -93,6 +95,22 @@ def test_the_table_has_shares_weights_and_why_a_replica_is_not_in_use() -> None:
     shown = captured.get()
     for text in ("62.5%", "60 %", "no: Envoy's checks fail, or it has refused requests", "[1]"):
         assert text in shown
+
+
+def test_the_table_says_which_replicas_are_used_against_consuls_checks() -> None:
+    (backend,) = PLACEMENT["backends"]
+    replicas = [{**each, "healthy": False, "held": True} for each in backend["replicas"]]
+    document = {**PLACEMENT, "backends": [{**backend, "replicas": replicas}]}
+    endpoints = [
+        Endpoint(cluster="c", address=f"{NETWORK}.{n}:20001", healthy=n == 16, active_requests=0)
+        for n in (16, 17)
+    ]
+    console = Console(width=200)
+    with console.capture() as captured:
+        console.print(placement_table(with_envoys_view(document, endpoints), None))
+    shown = captured.get()
+    assert "yes, though Consul's checks fail" in shown
+    assert "no: Envoy's checks fail" in shown
 
 
 def test_without_a_key_it_shows_the_shares_only(
