@@ -252,16 +252,26 @@ class TaskProcess:
     """The main process of a replica's task, as this machine sees it."""
 
     pid: int
+    parent: int
     allocation: str
     task: str
     devices: frozenset[str]  # that it may see
 
 
-def task_processes() -> Iterator[TaskProcess]:
-    """Of all replicas on all hosts: engines, and the proxies beside them."""
+def task_processes() -> list[TaskProcess]:
+    """Of all replicas on all hosts: engines or their watchers, and the proxies beside them."""
+    every = {(each.pid, each.allocation, each.task): each for each in _with_their_children()}
+    return [
+        each for each in every.values() if (each.parent, each.allocation, each.task) not in every
+    ]
+
+
+def _with_their_children() -> Iterator[TaskProcess]:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             variables = (folder / "environ").read_bytes().decode(errors="replace").split("\0")
+            # After the name in parentheses: its state, then its parent.
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:  # it ended
             continue
         known = dict(each.partition("=")[::2] for each in variables)
@@ -270,6 +280,7 @@ def task_processes() -> Iterator[TaskProcess]:
             devices = known.get("CUDA_VISIBLE_DEVICES", "")
             yield TaskProcess(
                 pid=int(folder.name),
+                parent=parent,
                 allocation=known["NOMAD_ALLOC_ID"],
                 task=known["NOMAD_TASK_NAME"],
                 devices=frozenset(filter(None, devices.split(","))),
