@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal
+from ipaddress import IPv4Network
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from .base import MOST_NODES, Count, PositiveInt, ResourceName, Settings, UsdPerHour, invalid
+from .aws_cloud import AwsCloudSettings
+from .base import (
+    MOST_NODES,
+    Count,
+    PositiveInt,
+    ResourceName,
+    Settings,
+    UsdPerHour,
+    invalid,
+    matching,
+)
 from .document import Origin
-from .errors import Problem
+from .errors import Problem, suggestion
 from .fleet import MAX_POOLS, FleetSettings, ForeignPool
 from .hosts import HostSettings
 from .model_store import ModelStoreSettings
 from .settings import PoolSettings
 
 Market = Literal["on_demand", "spot", "reserved", "capacity_block"]
+RESERVED_MARKETS = ("reserved", "capacity_block")
+TAKEN_BACK = ("spot", "capacity_block")  # AWS ends such instances when it wants, or at a set time
+# AWS has no larger VPC, and in a smaller one fixed pools have no addresses (aws_network.py).
+LARGEST_NETWORK, SMALLEST_NETWORK = 16, 19
+ZONES_IN_TURN = 3  # of fixed hosts: a majority of servers survives the loss of any zone
 
 
 class NodeRange(Settings):
@@ -35,23 +51,64 @@ def _ordered(nodes: NodeRange) -> NodeRange:
     return nodes
 
 
+def _kind_of_nodes(value: Any) -> str:
+    return "elastic" if isinstance(value, Mapping | NodeRange) else "fixed"
+
+
+MOST_FIXED_NODES = 16  # the addresses of a slot (planner/supply/aws_network.py)
+Nodes = Annotated[
+    Annotated[int, Field(ge=1, le=MOST_FIXED_NODES), Tag("fixed")]
+    | Annotated[NodeRange, AfterValidator(_ordered), Tag("elastic")],
+    Discriminator(_kind_of_nodes),
+]
+DEFAULT_ROOT_GIB = 100
+Reservation = Annotated[
+    str,
+    matching(
+        "cr-[0-9a-f]{17}",
+        allowed="the ID of a capacity reservation or block",
+        example="cr-0123456789abcdef0",
+    ),
+]
+
+
 class AwsPool(PoolSettings):
-    """Instances of one type.
+    """Instances of one type: so many `nodes` with fixed names and addresses, or between `min` and
+    `max` that introduce themselves.
 
     `instance` is a key of catalog/instances.yaml. `usd_per_hour` is the price of one node, where it
     differs from the catalog's on-demand price. `quota` is the number of instances that the account
-    may have.
+    may have. `reservation` is the ID of a capacity reservation or block, and `zone` the only zone
+    of the pool, where it is not in all. `root_gib` is the size of each node's root volume. `slot`
+    says which block of 16 addresses a fixed pool has; without it, the pool's name decides.
     """
 
     TAG = "aws"
     EXAMPLE = "{kind: aws, instance: g6.xlarge, nodes: {min: 0, max: 4}}"
     kind: Literal["aws"]
     instance: str
-    nodes: Annotated[NodeRange, AfterValidator(_ordered)]
+    nodes: Nodes
     market: Market = "on_demand"
     usd_per_hour: UsdPerHour | None = None
     quota: PositiveInt | None = None
     model_store: ModelStoreSettings | None = None
+    reservation: Reservation | None = None
+    zone: str | None = None
+    root_gib: Annotated[int, Field(ge=8, le=16_384)] = DEFAULT_ROOT_GIB
+    slot: Annotated[int, Field(ge=2, le=31)] | None = None
+
+    @property
+    def fixed(self) -> int:
+        """How many hosts have names and addresses; 0 of an elastic pool."""
+        return self.nodes if isinstance(self.nodes, int) else 0
+
+    @property
+    def nodes_min(self) -> int:
+        return self.nodes.min if isinstance(self.nodes, NodeRange) else self.nodes
+
+    @property
+    def nodes_max(self) -> int:
+        return self.nodes.max if isinstance(self.nodes, NodeRange) else self.nodes
 
 
 class ForeignMetalPool(ForeignPool):
@@ -63,6 +120,7 @@ class AwsSettings(FleetSettings):
     """Nobody lists the machines of a cloud: `server_hosts` and `inventory` are refused."""
 
     target: Literal["aws"]
+    aws: AwsCloudSettings | None = None
     pools: Annotated[
         Mapping[ResourceName, Annotated[AwsPool | ForeignMetalPool, Field(discriminator="kind")]],
         Field(min_length=1, max_length=MAX_POOLS),
@@ -81,13 +139,124 @@ class AwsSettings(FleetSettings):
                 yield origin.problem((key,), "applies to target metal only", fix=f"remove `{key}`")
         for name, pool in self.bought.items():
             yield from _quota_problems(name, pool, origin)
+        if self.aws is not None:
+            yield from self.aws.problems(origin)
+            yield from build_problems(self, self.aws, origin)
 
 
 def _quota_problems(name: str, pool: AwsPool, origin: Origin) -> Iterator[Problem]:
-    if pool.quota is not None and pool.quota < pool.nodes.min:
+    if pool.quota is not None and pool.quota < pool.nodes_min:
+        key = "nodes" if pool.fixed else "nodes.min"
         yield origin.problem(
             ("pools", name, "quota"),
-            f"is less than nodes.min, which is {pool.nodes.min}",
+            f"is less than {key}, which is {pool.nodes_min}",
             value=pool.quota,
-            fix=f"raise the quota to {pool.nodes.min}, or lower nodes.min to {pool.quota}",
+            fix=f"raise the quota to {pool.nodes_min}, or lower {key} to {pool.quota}",
+        )
+
+
+def build_problems(
+    settings: AwsSettings, cloud: AwsCloudSettings, origin: Origin
+) -> Iterator[Problem]:
+    """What AWS would refuse only at launch, or what nobody could reach: of settings that are to be
+    built."""
+    yield from _network_problems(settings, origin)
+    yield from _server_zone_problems(settings, cloud, origin)
+    gateway = settings.bought.get(settings.gateway.pool)
+    if gateway is not None and not gateway.fixed:
+        yield origin.problem(
+            ("gateway", "pool"),
+            "is an elastic pool: clients and the load balancer need hosts that stay",
+            value=settings.gateway.pool,
+            fix="name a pool with a number of nodes, e.g."
+            " `edge: {kind: aws, instance: m7i.xlarge, nodes: 2}`",
+        )
+    for name, pool in settings.bought.items():
+        yield from _pool_zone_problems(name, pool, cloud, origin)
+        yield from _market_problems(name, pool, origin)
+
+
+def _network_problems(settings: AwsSettings, origin: Origin) -> Iterator[Problem]:
+    prefix = IPv4Network(settings.network.cidr).prefixlen
+    if not LARGEST_NETWORK <= prefix <= SMALLEST_NETWORK:
+        yield origin.problem(
+            ("network", "cidr"),
+            f"has a prefix of {prefix} bits; a VPC with the subnets of eight zones has"
+            f" {LARGEST_NETWORK} to {SMALLEST_NETWORK}",
+            value=settings.network.cidr,
+            fix="use e.g. 10.40.0.0/16",
+        )
+
+
+def _server_zone_problems(
+    settings: AwsSettings, cloud: AwsCloudSettings, origin: Origin
+) -> Iterator[Problem]:
+    needed = min(settings.servers, ZONES_IN_TURN)
+    if len(cloud.zones) < needed:
+        yield origin.problem(
+            ("aws", "zones"),
+            f"has fewer zones than {settings.servers} servers need, which is {needed}: with two"
+            " servers in one zone, its loss is the loss of the majority",
+            value=list(cloud.zones),
+            fix=f"list {needed} zones, or set slipway:servers to 1",
+        )
+
+
+def _pool_zone_problems(
+    name: str, pool: AwsPool, cloud: AwsCloudSettings, origin: Origin
+) -> Iterator[Problem]:
+    if pool.zone is not None and pool.zone not in cloud.zones:
+        yield origin.problem(
+            ("pools", name, "zone"),
+            "is not one of slipway:aws.zones",
+            value=pool.zone,
+            fix=suggestion(pool.zone, cloud.zones),
+        )
+    needed = min(pool.fixed, ZONES_IN_TURN)
+    if pool.zone is None and len(cloud.zones) < needed:
+        yield origin.problem(
+            ("pools", name, "nodes"),
+            f"are spread over {needed} zones, and slipway:aws.zones has {len(cloud.zones)}: with"
+            " another zone they would move",
+            value=pool.fixed,
+            fix=f"list {needed} zones, or keep the pool in one: `zone: {cloud.zones[0]}`",
+        )
+    if pool.slot is not None and not pool.fixed:
+        yield origin.problem(
+            ("pools", name, "slot"),
+            "is for fixed pools: AWS gives the nodes of an elastic one their addresses",
+            value=pool.slot,
+            fix="remove it, or write a number of `nodes`",
+        )
+
+
+def _market_problems(name: str, pool: AwsPool, origin: Origin) -> Iterator[Problem]:
+    reserved = pool.market in RESERVED_MARKETS
+    if reserved and pool.reservation is None:
+        yield origin.problem(
+            ("pools", name, "market"),
+            "needs the ID of what is reserved",
+            value=pool.market,
+            fix="add `reservation: cr-…`",
+        )
+    if pool.reservation is not None and not reserved:
+        yield origin.problem(
+            ("pools", name, "reservation"),
+            f"is not used by instances of market {pool.market}",
+            value=pool.reservation,
+            fix="set `market: reserved` or `market: capacity_block`, or remove it",
+        )
+    if reserved and pool.zone is None:
+        yield origin.problem(
+            ("pools", name, "zone"),
+            "is missing: a reservation is for one zone",
+            fix="add `zone:`, the zone of the reservation",
+        )
+    if pool.market in TAKEN_BACK and pool.fixed:
+        yield origin.problem(
+            ("pools", name, "market"),
+            "is for elastic pools: AWS ends such instances, and a fixed host has a name and an"
+            " address that must come back",
+            value=pool.market,
+            fix="use on_demand or reserved, or write `nodes: {min: …, max: …}`",
         )

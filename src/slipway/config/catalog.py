@@ -69,7 +69,8 @@ class Accelerator(Sourced):
 class Instance(Sourced):
     """A machine of a cloud. `usd_per_hour` is on demand in us-east-1, absent when unknown.
 
-    `network_sustained_gbps` is set where `network_gbps` is a burst ("up to").
+    `network_sustained_gbps` is set where `network_gbps` is a burst ("up to"). Of an instance with
+    EFA, `interfaces_per_card` is how many interfaces the smallest of its network cards can have.
     """
 
     cloud: str
@@ -81,6 +82,8 @@ class Instance(Sourced):
     network_sustained_gbps: PositiveFloat | None = None
     efa_interfaces: WholeNumber
     network_cards: Count
+    interfaces_per_card: Count | None = None
+    efa_on_first_card: bool = True
     nvme_gb: WholeNumber
     usd_per_hour: UsdPerHour | None = None
     price_source: str | None = None

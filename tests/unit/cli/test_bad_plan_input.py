@@ -241,11 +241,11 @@ UNKNOWN = [
     ("models.phi-5.replicas.max=4", ["--what-if: models.phi-5: this environment", '"phi-4"?']),
     ("models.phi-4.replica.max=4", ["phi-4.replica: unknown key", 'did you mean "replicas"?']),
     ("models.phi-4.load={trace: none.jsonl}", [MODEL, "load.trace: cannot be read: No such file"]),
-    ("pools.l4.nodes=0", [STACK, "pools.l4.nodes: must be a mapping", "e.g. {min: 0, max: 4}"]),
+    ("pools.l4.nodes=0", ["--what-if: slipway:pools.l4.nodes: must be at least 1", "1 or more"]),
     ("models.phi-5.slo.ttft_p95_ms=5", ["--what-if: models.phi-5", 'did you mean "phi-4"?']),
     ("pool.l4.nodes.max=4", [STACK, "slipway:pool: unknown key", 'did you mean "pools"?']),
     # Not an emoji, which ":a:" is for the library that prints it.
-    ("a.b=3", [STACK, " slipway:a: unknown key", "use one of 15, such as"]),
+    ("a.b=3", [STACK, " slipway:a: unknown key", "use one of 16, such as"]),
     ("models.phi-4.replicas.max=lots", [STACK, "phi-4.replicas.max", '"lots"', "a whole number"]),
     ("models.phi-4.replicas.max=2.5", [STACK, "phi-4.replicas.max", "2.5", "a whole number"]),
     ("models.phi-4.replicas.max={a: 1", ["--what-if", "is not YAML", "replicas.max={a: 1"]),

@@ -104,9 +104,9 @@ MISTAKES = {
         (("pools", "h100"), VALUES["pools"]["h100"] | {"nodes": {"min": 3, "max": 4}, "quota": 2}),
         ("pools.h100.quota", "less than nodes.min, which is 3", "or lower nodes.min to 2"),
     ),
-    "nodes without their limits": (
+    "no nodes": (
         (("pools", "h100", "nodes"), 0),
-        ("pools.h100.nodes", "a mapping", "e.g. {min: 0, max: 4}"),
+        ("pools.h100.nodes", "at least 1", "1 or more"),
     ),
     "a pool that is none": (
         (("pools", "l4"), 3),
@@ -138,7 +138,7 @@ MISTAKES = {
     ),
     "hosts of a cloud's pool": (
         (("pools", "l4"), VALUES["pools"]["l4"] | {"hosts": [HOST]}),
-        ("pools.l4.hosts", "unknown key", "use one of 7, such as"),
+        ("pools.l4.hosts", "unknown key", "use one of 11, such as"),
     ),
     "fewer replicas at most than at least": (
         (("models", "chat", "replicas"), {"min": 3, "max": 2}),

@@ -17,7 +17,7 @@ from tests.unit.planner.architectures import CATALOG
 
 def _aws(instance: str) -> Supply:
     pool = AwsPool(kind="aws", instance=instance, nodes=NodeRange(max=4))
-    supply = aws_supply("gpus", pool, CATALOG, Origin(source="test"))
+    supply = aws_supply("gpus", pool, (), CATALOG, Origin(source="test"))
     assert isinstance(supply, Supply)
     return supply
 

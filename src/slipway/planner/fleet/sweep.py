@@ -141,7 +141,7 @@ def priced_supplies(catalog: Catalog) -> Iterator[Supply]:
     for name, instance in sorted(catalog.instances.items()):
         if instance.usd_per_hour is not None and instance.accelerator is not None:
             pool = AwsPool(kind="aws", instance=name, nodes=NodeRange(max=MOST_REPLICAS))
-            supply = aws_supply(name, pool, catalog, Origin(source=CATALOG))
+            supply = aws_supply(name, pool, (), catalog, Origin(source=CATALOG))
             assert isinstance(supply, Supply), "it is in the catalog, with a price"  # noqa: S101
             yield supply
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from slipway.config.aws import AwsPool
 from slipway.config.catalog import Catalog
 from slipway.config.document import Origin
 from slipway.config.errors import Problem
+from slipway.plan.platform import Node
 from slipway.planner.units import GIB
 
 from .local import AGENT_BYTES, AGENTS_PER_HOST, MACHINE_RESERVE_BYTES
@@ -16,7 +19,10 @@ from .supply import MHZ_PER_CORE, Supply, declared_price, price, unknown
 HOST_RESERVE_BYTES = MACHINE_RESERVE_BYTES + AGENTS_PER_HOST * AGENT_BYTES
 
 
-def aws_supply(name: str, pool: AwsPool, catalog: Catalog, origin: Origin) -> Supply | Problem:
+def aws_supply(
+    name: str, pool: AwsPool, hosts: Sequence[Node], catalog: Catalog, origin: Origin
+) -> Supply | Problem:
+    """`hosts` are those of a fixed pool, where its network is known."""
     instance = catalog.instances.get(pool.instance)
     if instance is None:
         return unknown("instance", pool.instance, catalog.instances, name, origin)
@@ -37,8 +43,8 @@ def aws_supply(name: str, pool: AwsPool, catalog: Catalog, origin: Origin) -> Su
         accelerator_name=accelerator or "",
         accelerator=catalog.accelerators[accelerator] if accelerator else None,
         accelerators_per_node=instance.accelerators,
-        nodes_min=pool.nodes.min,
-        nodes_max=pool.nodes.max,
+        nodes_min=pool.nodes_min,
+        nodes_max=pool.nodes_max,
         market=pool.market,
         network_gbps=instance.network_gbps,
         network_sustained_gbps=instance.network_sustained_gbps,
@@ -46,6 +52,7 @@ def aws_supply(name: str, pool: AwsPool, catalog: Catalog, origin: Origin) -> Su
         price_date="" if declared else instance.priced_on.isoformat(),
         fabric="efa" if instance.efa_interfaces else "tcp",
         quota_nodes=pool.quota,
+        hosts=tuple(hosts),
         node_memory_bytes=instance.memory_gib * GIB - (0 if accelerator else HOST_RESERVE_BYTES),
         node_cpu_mhz=instance.vcpus * MHZ_PER_CORE,
         model_store=stated_store(pool.model_store),

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from slipway.config.aws import AwsSettings
 from slipway.config.dev import DevSettings
 from slipway.config.errors import Problem, raise_if_any
-from slipway.config.hosts import HostSettings
 from slipway.config.metal import MetalSettings
 from slipway.inputs import PlanInputs
 from slipway.plan.platform import Server
 
-from .addresses import fleet_servers, lay_out, slot_hint
+from .addresses import Named, fleet_servers, lay_out, slot_hint
 from .aws import aws_supply
+from .aws_hosts import fixed_hosts
 from .local import local_supplies
 from .metal import metal_supply
 from .supply import Supply
@@ -33,7 +33,7 @@ def plan_hosts(inputs: PlanInputs) -> Hosts:
     settings, origin = inputs.environment.settings, inputs.environment.origin
     if isinstance(settings, DevSettings):
         return _on_this_machine(inputs, settings)
-    listed: Sequence[HostSettings] = ()
+    listed: Sequence[Named] = ()
     made: dict[str, Supply | Problem]
     if isinstance(settings, MetalSettings):
         listed = settings.server_hosts
@@ -43,8 +43,10 @@ def plan_hosts(inputs: PlanInputs) -> Hosts:
         }
     else:
         assert isinstance(settings, AwsSettings)  # noqa: S101  (there is no fourth target)
+        fixed = fixed_hosts(settings, origin)
+        listed = fixed.servers
         made = {
-            name: aws_supply(name, pool, inputs.catalog, origin)
+            name: aws_supply(name, pool, fixed.nodes.get(name, ()), inputs.catalog, origin)
             for name, pool in settings.bought.items()
         }
     return Hosts(

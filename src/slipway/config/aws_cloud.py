@@ -1,0 +1,168 @@
+"""The section `slipway:aws`: where in Amazon's cloud an environment is built, and of what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from .base import Settings, matching
+from .document import KeyPath, Origin
+from .errors import Problem, suggestion
+
+# Of the partition `aws`: botocore 1.44.8, data/endpoints.json (2026-11).
+REGIONS = (
+    "af-south-1",
+    "ap-east-1",
+    "ap-east-2",
+    "ap-northeast-1",
+    "ap-northeast-2",
+    "ap-northeast-3",
+    "ap-south-1",
+    "ap-south-2",
+    "ap-southeast-1",
+    "ap-southeast-2",
+    "ap-southeast-3",
+    "ap-southeast-4",
+    "ap-southeast-5",
+    "ap-southeast-6",
+    "ap-southeast-7",
+    "ca-central-1",
+    "ca-west-1",
+    "eu-central-1",
+    "eu-central-2",
+    "eu-north-1",
+    "eu-south-1",
+    "eu-south-2",
+    "eu-west-1",
+    "eu-west-2",
+    "eu-west-3",
+    "il-central-1",
+    "me-central-1",
+    "me-south-1",
+    "mx-central-1",
+    "sa-east-1",
+    "us-east-1",
+    "us-east-2",
+    "us-west-1",
+    "us-west-2",
+)
+ZONE_LETTERS = "abcdef"  # us-east-1 has all of them
+# Tags that Slipway sets itself, and those that AWS keeps for itself.
+OWN_TAGS = ("Name", "slipway:environment", "slipway:pool")
+MOST_TAGS = 50 - len(OWN_TAGS)  # AWS allows 50 tags on a resource
+
+Image = Annotated[
+    str,
+    matching(
+        r"ami-[0-9a-f]{8}([0-9a-f]{9})?|/[A-Za-z0-9/_.-]{1,1010}",
+        allowed="the ID of an image (ami-…), or the path of an SSM parameter that has one (/…)",
+        example="ami-0123456789abcdef0",
+    ),
+]
+KmsKey = Annotated[
+    str,
+    matching(
+        r"arn:aws:kms:[a-z0-9-]+:\d{12}:(key/[0-9a-f-]{36}|alias/[A-Za-z0-9/_-]+)",
+        allowed="the ARN of a KMS key or of an alias",
+        example="arn:aws:kms:us-east-1:123456789012:alias/slipway",
+    ),
+]
+Bucket = Annotated[
+    str,
+    matching(
+        r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]",
+        allowed="3 to 63 lower-case letters, digits and inner hyphens (a dot would break TLS)",
+        example="acme-slipway-prod",
+    ),
+]
+TagKey = Annotated[
+    str,
+    matching(
+        r"(?!aws:)[\w .:/=+@-]{1,128}",
+        allowed="1 to 128 letters, digits, spaces or any of .:/=+-@_, not beginning with aws:",
+        example="cost-center",
+    ),
+]
+TagValue = Annotated[str, Field(max_length=256)]
+Egress = Literal["endpoints", "nat"]
+
+
+class Images(Settings):
+    """What the machines boot. `hosts` is for servers and the gateway's hosts (Debian 12), `cpu` for
+    pools without accelerators, `nvidia` and `amd` for those with them."""
+
+    EXAMPLE = "{hosts: ami-0123456789abcdef0, nvidia: /my/parameter}"
+    hosts: Image
+    cpu: Image | None = None
+    nvidia: Image | None = None
+    amd: Image | None = None
+
+
+class AwsCloudSettings(Settings):
+    """Without this section an environment of target aws can only be planned.
+
+    `zones`: fixed hosts are placed in the first three in turn, elastic pools in all. `egress` is
+    how hosts without public addresses reach AWS: an interface endpoint per service, or one NAT
+    gateway. `bucket` has what hosts fetch when they start; user data names it, so it must be known
+    before it exists.
+    """
+
+    EXAMPLE = (
+        "{region: us-east-1, zones: [us-east-1a], images: {hosts: ami-0123456789abcdef0},"
+        " bucket: acme-slipway-prod}"
+    )
+    region: str
+    zones: Annotated[tuple[str, ...], Field(min_length=1, max_length=6, strict=False)]
+    images: Images
+    bucket: Bucket
+    kms_key: KmsKey | None = None
+    egress: Egress = "endpoints"
+    tags: Annotated[Mapping[TagKey, TagValue], Field(max_length=MOST_TAGS)] = {}
+
+    def problems(self, origin: Origin) -> Iterator[Problem]:
+        yield from self._region_problems(origin)
+        yield from self._zone_problems(origin)
+        if self.kms_key is not None and self.kms_key.split(":")[3] != self.region:
+            yield origin.problem(
+                ("aws", "kms_key"),
+                f"is a key of another region than {self.region}",
+                value=self.kms_key,
+                fix=f"name a key of {self.region}: a volume can be encrypted by no other",
+            )
+        for tag in self.tags:
+            if tag in OWN_TAGS:
+                yield origin.problem(
+                    ("aws", "tags", tag), "is a tag that Slipway sets itself", fix="remove it"
+                )
+
+    def _region_problems(self, origin: Origin) -> Iterator[Problem]:
+        if self.region not in REGIONS:
+            yield origin.problem(
+                ("aws", "region"),
+                "is not a region of AWS that Slipway knows",
+                value=self.region,
+                fix=suggestion(self.region, REGIONS),
+            )
+
+    def _zone_problems(self, origin: Origin) -> Iterator[Problem]:
+        for index, zone in enumerate(self.zones):
+            path: KeyPath = ("aws", "zones", index)
+            if not is_zone_of(self.region, zone):
+                yield origin.problem(
+                    path,
+                    f"is not an availability zone of {self.region} (local zones and the IDs of"
+                    " zones are not supported)",
+                    value=zone,
+                    fix=f"write e.g. {self.region}a",
+                )
+            elif zone in self.zones[:index]:
+                yield origin.problem(
+                    path, "is listed twice", value=zone, fix="list every zone once"
+                )
+
+
+def is_zone_of(region: str, zone: str) -> bool:
+    return re.fullmatch(rf"{re.escape(region)}[{ZONE_LETTERS}]", zone) is not None

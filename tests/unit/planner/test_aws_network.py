@@ -1,0 +1,158 @@
+"""The network of an environment on AWS: nobody's address moves because of somebody else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import IPv4Address, IPv4Network
+from itertools import combinations
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slipway.config.environment import parse_environment
+from slipway.config.errors import ConfigError
+from slipway.planner.supply.aws_hosts import FixedHosts, fixed_hosts
+from slipway.planner.supply.aws_network import slots, zone_network
+
+REGION = "eu-west-1"
+ZONES = tuple(f"{REGION}{letter}" for letter in "abcdef")
+POOLS = ("edge", "cpu", "l4", "big-one")
+
+
+def settings(
+    *,
+    zones: list[str],
+    pools: Mapping[str, Any],
+    servers: int = 3,
+    cidr: str = "10.40.0.0/16",
+) -> dict[str, Any]:
+    return {
+        "slipway:target": "aws",
+        "slipway:network": {"cidr": cidr},
+        "slipway:servers": servers,
+        "slipway:aws": {
+            "region": REGION,
+            "zones": zones,
+            "images": {"hosts": "ami-0123456789abcdef0"},
+            "bucket": "acme-slipway",
+        },
+        "slipway:pools": {
+            name: {"kind": "aws", "instance": "m7i.xlarge", **pool} for name, pool in pools.items()
+        },
+        "slipway:gateway": {"pool": "edge"},
+        "slipway:models": {"chat": {"pool": "edge", "replicas": {"min": 1, "max": 1}}},
+    }
+
+
+def placed(values: Mapping[str, Any]) -> FixedHosts:
+    environment = parse_environment(values, name="prod", source="Pulumi.prod.yaml")
+    return fixed_hosts(environment.settings, environment.origin)  # type: ignore[arg-type]
+
+
+def addresses(hosts: FixedHosts) -> dict[str, tuple[str, str]]:
+    """Host -> its zone and address."""
+    every = [*hosts.servers, *(host for pool in hosts.pools.values() for host in pool)]
+    assert len({host.name for host in every}) == len(every)
+    return {host.name: (host.zone, host.address) for host in every}
+
+
+@pytest.mark.parametrize("prefix", [16, 17, 18, 19])
+def test_no_two_subnets_overlap_and_all_are_large_enough_for_aws(prefix: int) -> None:
+    cidr = f"10.64.0.0/{prefix}"
+    found = [
+        IPv4Network(subnet)
+        for zone in map(zone_network, [cidr] * len(ZONES), ZONES)
+        for subnet in (zone.hosts, zone.services, zone.public, zone.elastic)
+    ]
+    assert not any(one.overlaps(other) for one, other in combinations(found, 2))
+    assert all(each.subnet_of(IPv4Network(cidr)) and each.prefixlen <= 28 for each in found)
+    assert slots(cidr) == 2 ** (21 - prefix)
+
+
+edits = st.fixed_dictionaries(
+    {
+        "zones": st.integers(3, 6),
+        "servers": st.sampled_from([1, 3, 5]),
+        "cidr": st.sampled_from(["10.40.0.0/16", "10.8.0.0/17", "172.16.64.0/18"]),
+        "order": st.permutations(POOLS),
+        "pools": st.fixed_dictionaries(
+            {"edge": st.integers(1, 16)},
+            optional={
+                name: st.one_of(st.integers(1, 15), st.just({"min": 0, "max": 9}))
+                for name in POOLS[1:]
+            },
+        ),
+        "one_zone": st.sets(st.sampled_from(POOLS)),
+    }
+)
+
+
+def drawn(edit: Mapping[str, Any]) -> dict[str, Any]:
+    """Pools other than the gateway's have a zone of their own where they are in `one_zone`."""
+    pools = {
+        name: {
+            "nodes": edit["pools"][name],
+            **({"zone": ZONES[0]} if name in edit["one_zone"] else {}),
+        }
+        for name in edit["order"]
+        if name in edit["pools"]
+    }
+    return settings(
+        zones=list(ZONES[: edit["zones"]]),
+        pools=pools,
+        servers=edit["servers"],
+        cidr=edit["cidr"],
+    )
+
+
+@given(edits, edits)
+def test_an_edit_moves_no_host_that_it_does_not_name(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    """Zones, pools, sizes and their order change; the network and a pool's own zone do not."""
+    after = {**after, "cidr": before["cidr"], "one_zone": before["one_zone"]}
+    try:
+        first, second = addresses(placed(drawn(before))), addresses(placed(drawn(after)))
+    except ConfigError as error:
+        if all(each.key.endswith(".slot") for each in error.problems):
+            return  # the names of two pools lead to one: they are refused, and nobody moves
+        raise
+    for found in (first, second):
+        assert len({address for _, address in found.values()}) == len(found)
+        for zone, address in found.values():
+            subnet = IPv4Network(zone_network(before["cidr"], zone).hosts)
+            assert IPv4Address(address) in [*subnet][4:-1]
+    assert all(second[name] == place for name, place in first.items() if name in second)
+
+
+def test_servers_are_in_three_zones_in_turn() -> None:
+    values = settings(zones=list(ZONES[:4]), pools={"edge": {"nodes": 2}}, servers=5)
+    assert addresses(placed(values)) == {
+        "server-0": (ZONES[0], "10.40.0.4"),
+        "server-1": (ZONES[1], "10.40.32.5"),
+        "server-2": (ZONES[2], "10.40.64.6"),
+        "server-3": (ZONES[0], "10.40.0.7"),
+        "server-4": (ZONES[1], "10.40.32.8"),
+        "edge-0": (ZONES[0], "10.40.0.16"),
+        "edge-1": (ZONES[1], "10.40.32.17"),
+    }
+
+
+def test_pools_whose_hosts_would_have_the_same_addresses_are_refused_with_a_free_slot() -> None:
+    pools = {"edge": {"nodes": 1}, "a": {"nodes": 2, "slot": 7}, "b": {"nodes": 2, "slot": 7}}
+    with pytest.raises(ConfigError) as error:
+        placed(settings(zones=list(ZONES[:3]), pools=pools))
+    (problem,) = error.value.problems
+    assert (problem.key, problem.value) == ("slipway:pools.b.slot", 7)
+    assert "also the slot of pool a" in problem.message
+    assert problem.fix == "set `slot: 2`"
+
+
+def test_a_slot_beyond_a_small_network_is_refused() -> None:
+    pools = {"edge": {"nodes": 1}, "a": {"nodes": 1, "slot": 4}}
+    with pytest.raises(ConfigError) as error:
+        placed(settings(zones=list(ZONES[:3]), pools=pools, cidr="10.40.0.0/19"))
+    (problem,) = error.value.problems
+    assert "beyond the 4 slots" in problem.message
