@@ -31,6 +31,7 @@ RESERVED_MARKETS = ("reserved", "capacity_block")
 TAKEN_BACK = ("spot", "capacity_block")  # AWS ends such instances when it wants, or at a set time
 # AWS has no larger VPC, and in a smaller one fixed pools have no addresses (aws_network.py).
 LARGEST_NETWORK, SMALLEST_NETWORK = 16, 19
+SERVER = "server"  # what the names of servers begin with
 ZONES_IN_TURN = 3  # of fixed hosts: a majority of servers survives the loss of any zone
 
 
@@ -170,6 +171,10 @@ def build_problems(
             value=settings.gateway.pool,
             fix="name a pool with a number of nodes, e.g."
             " `edge: {kind: aws, instance: m7i.xlarge, nodes: 2}`",
+        )
+    if SERVER in settings.pools:
+        yield origin.problem(
+            ("pools", SERVER), "would have hosts with the names of servers", fix="rename the pool"
         )
     for name, pool in settings.bought.items():
         yield from _pool_zone_problems(name, pool, cloud, origin)

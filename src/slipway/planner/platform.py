@@ -123,7 +123,7 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
             environment=artifacts.environments["node"],
             supervisor=_http(first_server.address, SUPERVISOR_PORT),
         ),
-        ssh=plan_ssh(inputs),
+        ssh=plan_ssh(inputs, hosts.listed),
         operator=plan_operator(
             inputs, peers, consul=consul, nomad=nomad, prometheus=prometheus, gateway=gateway
         ),

@@ -108,6 +108,7 @@ MISTAKES: list[tuple[tuple[str, ...], Any, str, str, str]] = [
     ((POOLS, "edge", "market"), "spot", "pools.edge.market", "for elastic pools", "on_demand"),
     ((POOLS, "edge", "root_gib"), 4, "pools.edge.root_gib", "at least 8", "8 or more"),
     ((POOLS, "edge", "quota"), 1, "pools.edge.quota", "less than nodes, which is 2", "lower nodes"),
+    ((POOLS, "server"), EDGE, "pools.server", "names of servers", "rename the pool"),
     ((POOLS, "h100", "slot"), 3, "pools.h100.slot", "for fixed pools", "remove it"),
     ((POOLS, "h100", "nodes", "min"), 3, "pools.h100.nodes", "greater than max", "raise max"),
     ((POOLS, "h100", "reservation"), BLOCK, "pools.h100.reservation", "on_demand", "market: res"),

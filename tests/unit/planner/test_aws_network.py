@@ -53,9 +53,8 @@ def placed(values: Mapping[str, Any]) -> FixedHosts:
 
 def addresses(hosts: FixedHosts) -> dict[str, tuple[str, str]]:
     """Host -> its zone and address."""
-    every = [*hosts.servers, *(host for pool in hosts.pools.values() for host in pool)]
-    assert len({host.name for host in every}) == len(every)
-    return {host.name: (host.zone, host.address) for host in every}
+    assert len({host.name for host in hosts.listed}) == len(hosts.listed)
+    return {host.name: (hosts.zones[host.name], host.address) for host in hosts.listed}
 
 
 @pytest.mark.parametrize("prefix", [16, 17, 18, 19])

@@ -7,6 +7,7 @@ from typing import Any
 
 from slipway.plan.platform import SshPlan
 from slipway.planner.supply.ssh import plan_ssh
+from slipway.planner.supply.supplies import plan_hosts
 from tests.unit.plan.samples import hosts_inputs
 
 SSH = {"known_hosts": "known_hosts", "user": "admin", "key": "key"}
@@ -18,8 +19,8 @@ def planned(worker_ssh: dict[str, Any], keys: dict[str, str] | None = None) -> S
     shape = {"kind": "metal", "memory": "16GiB", "cpu": 8}
     edge = {"name": "edge-0", "address": "10.77.0.31"}
     pools = {"cpu": shape | {"hosts": [worker]}, "edge": shape | {"hosts": [edge]}}
-    inputs = hosts_inputs(ssh=SSH, pools=pools)
-    plan = plan_ssh(dataclasses.replace(inputs, host_keys=keys or {}))
+    inputs = dataclasses.replace(hosts_inputs(ssh=SSH, pools=pools), host_keys=keys or {})
+    plan = plan_ssh(inputs, plan_hosts(inputs).listed)
     assert plan is not None
     return plan
 

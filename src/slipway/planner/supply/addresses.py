@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
-from typing import Protocol
 
 from slipway.config.dev import ADDRESSES_PER_POOL, DevSettings, LocalPool
 from slipway.config.document import Origin
 from slipway.config.errors import Problem
+from slipway.config.hosts import HostSettings
 from slipway.plan.platform import Node, Server
 
 UNKNOWN_ADDRESS = ""
@@ -52,17 +52,7 @@ def lay_out(settings: DevSettings, origin: Origin) -> Layout:
     return Layout(servers=servers, nodes=nodes, problems=tuple(problems))
 
 
-class Named(Protocol):
-    """A host with a name and an address."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def address(self) -> str: ...
-
-
-def fleet_servers(count: int, listed: Sequence[Named]) -> tuple[Server, ...]:
+def fleet_servers(count: int, listed: Sequence[HostSettings]) -> tuple[Server, ...]:
     """The listed hosts; without a list, servers on hosts that are not known before they exist."""
     if not listed:
         return _servers(count, lambda _: UNKNOWN_ADDRESS)

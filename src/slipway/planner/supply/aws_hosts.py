@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slipway.config.aws import AwsPool, AwsSettings
+from slipway.config.aws import SERVER, AwsPool, AwsSettings
 from slipway.config.document import Origin
 from slipway.config.errors import Problem, raise_if_any
+from slipway.config.hosts import HostSettings
 from slipway.plan.platform import Node
 
 from .addresses import FIRST_PORT, LAST_PORT
@@ -24,37 +25,29 @@ from .aws_network import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedHost:
-    """A machine with a zone and an address in that zone's subnet of fixed hosts."""
-
-    name: str
-    zone: str  # "us-east-1a"
-    address: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FixedHosts:
-    """Empty where the environment can only be planned."""
+    """`zones` by host. Empty where the environment can only be planned."""
 
-    servers: tuple[PlacedHost, ...] = ()
-    pools: Mapping[str, tuple[PlacedHost, ...]] = field(default_factory=dict)
+    servers: tuple[HostSettings, ...] = ()
+    pools: Mapping[str, tuple[HostSettings, ...]] = field(default_factory=dict)
+    zones: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def nodes(self) -> Mapping[str, tuple[Node, ...]]:
-        """The hosts of fixed pools as nodes, by pool."""
-        return {
-            pool: tuple(
-                Node(
-                    name=host.name,
-                    pool=pool,
-                    address=host.address,
-                    min_dynamic_port=FIRST_PORT,
-                    max_dynamic_port=LAST_PORT,
-                )
-                for host in hosts
+    def listed(self) -> tuple[HostSettings, ...]:
+        """All of them, servers first."""
+        return (*self.servers, *(host for pool in self.pools.values() for host in pool))
+
+    def nodes(self, pool: str) -> tuple[Node, ...]:
+        return tuple(
+            Node(
+                name=host.name,
+                pool=pool,
+                address=host.address,
+                min_dynamic_port=FIRST_PORT,
+                max_dynamic_port=LAST_PORT,
             )
-            for pool, hosts in self.pools.items()
-        }
+            for host in self.pools.get(pool, ())
+        )
 
 
 def fixed_hosts(settings: AwsSettings, origin: Origin) -> FixedHosts:
@@ -64,27 +57,34 @@ def fixed_hosts(settings: AwsSettings, origin: Origin) -> FixedHosts:
     fixed = {name: pool for name, pool in settings.bought.items() if pool.fixed}
     slot_of = {name: _slot(name, pool, settings) for name, pool in fixed.items()}
     raise_if_any([*_slot_problems(fixed, slot_of, settings.network.cidr, origin)])
-    cidr, zones = settings.network.cidr, settings.aws.zones
-    return FixedHosts(
-        servers=_hosts(cidr, "server", zones, settings.servers, SERVERS_SLOT),
-        pools={
-            name: _hosts(cidr, name, [pool.zone] if pool.zone else zones, pool.fixed, slot_of[name])
-            for name, pool in fixed.items()
-        },
-    )
-
-
-def _hosts(
-    cidr: str, group: str, zones: Sequence[str], count: int, slot: int
-) -> tuple[PlacedHost, ...]:
-    return tuple(
-        PlacedHost(
-            name=f"{group}-{number}",
-            zone=zone,
-            address=fixed_address(cidr, zone, slot=slot, number=number),
+    groups: dict[str, tuple[int, Sequence[str], int]] = {
+        SERVER: (settings.servers, settings.aws.zones, SERVERS_SLOT)
+    }
+    for name, pool in fixed.items():
+        groups[name] = (
+            pool.fixed,
+            (pool.zone,) if pool.zone else settings.aws.zones,
+            slot_of[name],
         )
-        for number, zone in enumerate(zones_in_turn(zones, count))
+    placed = {
+        group: [*_placed(settings.network.cidr, group, zones, count, slot)]
+        for group, (count, zones, slot) in groups.items()
+    }
+    hosts = {group: tuple(host for host, _ in found) for group, found in placed.items()}
+    return FixedHosts(
+        servers=hosts[SERVER],
+        pools={name: hosts[name] for name in fixed},
+        zones={host.name: zone for found in placed.values() for host, zone in found},
     )
+
+
+def _placed(
+    cidr: str, group: str, zones: Sequence[str], count: int, slot: int
+) -> Iterator[tuple[HostSettings, str]]:
+    """Each host, and its zone."""
+    for number, zone in enumerate(zones_in_turn(zones, count)):
+        address = fixed_address(cidr, zone, slot=slot, number=number)
+        yield HostSettings(name=f"{group}-{number}", address=address), zone
 
 
 def _slot(name: str, pool: AwsPool, settings: AwsSettings) -> int:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from slipway.config.fleet import FleetSettings
+from slipway.config.hosts import HostSettings
 from slipway.inputs import PlanInputs
 from slipway.plan.platform import SshHost, SshPlan
 
 
-def plan_ssh(inputs: PlanInputs) -> SshPlan | None:
-    """None where hosts are not reached over SSH."""
+def plan_ssh(inputs: PlanInputs, listed: Sequence[HostSettings]) -> SshPlan | None:
+    """How the hosts that have addresses are reached; None where that is not over SSH."""
     settings, keys = inputs.environment.settings, inputs.host_keys
     if not isinstance(settings, FleetSettings) or settings.ssh is None:
         return None
     ssh = settings.ssh
-    listed = settings.hosts
     hosts = {
         host.name: _place(host.address, host.ssh.port or ssh.port, host.ssh.user or ssh.user, keys)
         for host in listed

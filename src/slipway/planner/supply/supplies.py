@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from slipway.config.aws import AwsSettings
 from slipway.config.dev import DevSettings
 from slipway.config.errors import Problem, raise_if_any
+from slipway.config.hosts import HostSettings
 from slipway.config.metal import MetalSettings
 from slipway.inputs import PlanInputs
 from slipway.plan.platform import Server
 
-from .addresses import Named, fleet_servers, lay_out, slot_hint
+from .addresses import fleet_servers, lay_out, slot_hint
 from .aws import aws_supply
 from .aws_hosts import fixed_hosts
 from .local import local_supplies
@@ -25,6 +26,7 @@ class Hosts:
     servers: tuple[Server, ...]
     supplies: Mapping[str, Supply]  # by pool
     on_one_machine: bool  # each with an address of its loopback network
+    listed: tuple[HostSettings, ...] = ()  # machines elsewhere that have addresses, servers first
     warnings: tuple[str, ...] = ()
 
 
@@ -33,10 +35,9 @@ def plan_hosts(inputs: PlanInputs) -> Hosts:
     settings, origin = inputs.environment.settings, inputs.environment.origin
     if isinstance(settings, DevSettings):
         return _on_this_machine(inputs, settings)
-    listed: Sequence[Named] = ()
     made: dict[str, Supply | Problem]
     if isinstance(settings, MetalSettings):
-        listed = settings.server_hosts
+        servers, listed = settings.server_hosts, settings.hosts
         made = {
             name: metal_supply(name, pool, inputs.catalog, origin)
             for name, pool in settings.owned.items()
@@ -44,15 +45,16 @@ def plan_hosts(inputs: PlanInputs) -> Hosts:
     else:
         assert isinstance(settings, AwsSettings)  # noqa: S101  (there is no fourth target)
         fixed = fixed_hosts(settings, origin)
-        listed = fixed.servers
+        servers, listed = fixed.servers, fixed.listed
         made = {
-            name: aws_supply(name, pool, fixed.nodes.get(name, ()), inputs.catalog, origin)
+            name: aws_supply(name, pool, fixed.nodes(name), inputs.catalog, origin)
             for name, pool in settings.bought.items()
         }
     return Hosts(
-        servers=fleet_servers(settings.servers, listed),
+        servers=fleet_servers(settings.servers, servers),
         supplies=_with_gateway(_supplies(made), settings.gateway.pool),
         on_one_machine=False,
+        listed=listed,
     )
 
 
