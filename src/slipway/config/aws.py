@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from .aws_cloud import AwsCloudSettings
+from .aws_cloud import DEFAULT_ROOT_GIB, AwsCloudSettings, RootGib
 from .base import (
     MOST_NODES,
     Count,
@@ -62,7 +62,6 @@ Nodes = Annotated[
     | Annotated[NodeRange, AfterValidator(_ordered), Tag("elastic")],
     Discriminator(_kind_of_nodes),
 ]
-DEFAULT_ROOT_GIB = 100
 Reservation = Annotated[
     str,
     matching(
@@ -95,7 +94,7 @@ class AwsPool(PoolSettings):
     model_store: ModelStoreSettings | None = None
     reservation: Reservation | None = None
     zone: str | None = None
-    root_gib: Annotated[int, Field(ge=8, le=16_384)] = DEFAULT_ROOT_GIB
+    root_gib: RootGib = DEFAULT_ROOT_GIB
     slot: Annotated[int, Field(ge=2, le=31)] | None = None
 
     @property

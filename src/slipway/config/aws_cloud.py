@@ -88,6 +88,8 @@ TagKey = Annotated[
 ]
 TagValue = Annotated[str, Field(max_length=256)]
 Egress = Literal["endpoints", "nat"]
+RootGib = Annotated[int, Field(ge=8, le=16_384)]  # EBS: gp3 has at most 16 TiB
+DEFAULT_ROOT_GIB = 100
 
 
 class Images(Settings):
@@ -107,7 +109,7 @@ class AwsCloudSettings(Settings):
     `zones`: fixed hosts are placed in the first three in turn, elastic pools in all. `egress` is
     how hosts without public addresses reach AWS: an interface endpoint per service, or one NAT
     gateway. `bucket` has what hosts fetch when they start; user data names it, so it must be known
-    before it exists.
+    before it exists. `server_instance` is a key of catalog/instances.yaml.
     """
 
     EXAMPLE = (
@@ -118,6 +120,8 @@ class AwsCloudSettings(Settings):
     zones: Annotated[tuple[str, ...], Field(min_length=1, max_length=6, strict=False)]
     images: Images
     bucket: Bucket
+    server_instance: str = "m7i.2xlarge"
+    server_root_gib: RootGib = DEFAULT_ROOT_GIB
     kms_key: KmsKey | None = None
     egress: Egress = "endpoints"
     tags: Annotated[Mapping[TagKey, TagValue], Field(max_length=MOST_TAGS)] = {}

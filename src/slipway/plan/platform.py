@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .aws import AwsPlan
 from .endpoint import Endpoint
 from .figures import (
     ColdStart,
@@ -23,7 +24,7 @@ from .figures import (
 
 JsonObject = Mapping[str, Any]
 
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 STABLE = "stable"  # the release that serves
 PROTOCOLS = ("http", "grpc")  # OpenAI HTTP with SSE, Triton gRPC
 
@@ -494,6 +495,7 @@ class PlatformWithoutModels:
     snapshots: SnapshotPlan | None  # None on one machine, where nothing outlives the servers
     node_agent: NodeAgentPlan
     ssh: SshPlan | None  # None where hosts are not reached over SSH
+    aws: AwsPlan | None  # None elsewhere, and where it can only be planned
     operator: OperatorPlan
     tools: Mapping[str, str]  # tool name -> version, e.g. {"envoy": "1.40.0"}
     cost: Cost  # of all nodes at the declared load

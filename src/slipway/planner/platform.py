@@ -13,7 +13,7 @@ from slipway.inputs import PlanInputs
 from slipway.plan.certificate_names import control_plane, peer_names
 from slipway.plan.draft import PlatformDraft
 from slipway.plan.endpoint import PLATFORM, Endpoint
-from slipway.plan.figures import Cost
+from slipway.plan.figures import Cost, Figure
 from slipway.plan.platform import (
     AutoscalingPlan,
     BudgetPlan,
@@ -26,6 +26,7 @@ from slipway.plan.platform import (
     SnapshotPlan,
 )
 
+from .aws import plan_aws, servers_usd_per_hour
 from .fleet.cost import aged, make_cost, oldest, output_tokens_per_s
 from .fleet.packing import needs, pool_placement
 from .fleet.placed import Placed
@@ -86,7 +87,8 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
     )
     placements = _placements(inputs, supplies, placed)
     pools = tuple(plan_pool(supply, placed, artifacts) for supply in supplies.values())
-    cost = aged(_cost(pools, placed, paid_supplies(supplies, pools)), today)
+    servers = servers_usd_per_hour(inputs)
+    cost = aged(_cost(pools, servers, placed, paid_supplies(supplies, pools)), today)
     warnings = plan_warnings(supplies, pools, placed, cost, settings.budget, today=today)
     return PlatformDraft(
         environment=inputs.environment.name,
@@ -124,6 +126,7 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
             supervisor=_http(first_server.address, SUPERVISOR_PORT),
         ),
         ssh=plan_ssh(inputs, hosts.listed),
+        aws=plan_aws(inputs),
         operator=plan_operator(
             inputs, peers, consul=consul, nomad=nomad, prometheus=prometheus, gateway=gateway
         ),
@@ -131,7 +134,8 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
         cost=cost,
         usd_per_hour_at_most=sum(
             usd_per_hour_at_most(supply, placed) for supply in supplies.values()
-        ),
+        )
+        + (servers.value if servers else 0.0),
         budget=BudgetPlan(**settings.budget.model_dump()),
         warnings=(
             *warnings,
@@ -172,13 +176,20 @@ def _surge(placed: Placed, placements: Mapping[str, Placement]) -> int:
     return room_for(free, needs(placed), at_most=placed.demand.max_replicas)
 
 
-def _cost(pools: Sequence[Pool], placed: Sequence[Placed], paid: Sequence[Supply]) -> Cost:
-    """What all nodes cost, unused capacity included."""
-    hourly = sum(pool.usd_per_hour.value for pool in pools)
+def _cost(
+    pools: Sequence[Pool],
+    servers: Figure | None,
+    placed: Sequence[Placed],
+    paid: Sequence[Supply],
+) -> Cost:
+    """What all nodes cost, unused capacity included, and servers where they have a price."""
+    hourly = sum(pool.usd_per_hour.value for pool in pools) + (servers.value if servers else 0.0)
     tokens = sum(output_tokens_per_s(each.demand.load) for each in placed if each.demand.load)
     return make_cost(
         hourly,
-        " + ".join(pool.name for pool in pools),
+        " + ".join(
+            [*(pool.name for pool in pools), *([f"servers ({servers.source})"] if servers else [])]
+        ),
         tokens_per_s=tokens if hourly else 0.0,  # tokens that cost nothing have no price
         price_date=oldest(supply.price_date for supply in paid),
     )

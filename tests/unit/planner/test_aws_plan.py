@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from typing import Any
 
+import jsonschema
+import pytest
+
+from slipway.config.errors import ConfigError
+from slipway.plan.document import plan_to_json
 from slipway.plan.platform import PlatformPlan
 from stacks.planning import make_plan
-from tests.unit.planner.fleets import L4, fleet
+from tests.unit.config.checkout import ROOT
+from tests.unit.planner.fleets import CATALOG, H100, L4, fleet
 
-CLOUD = {
+SCHEMA = json.loads((ROOT / "schemas/plan.schema.json").read_text())
+CLOUD: dict[str, Any] = {
     "region": "us-east-1",
     "zones": ["us-east-1a", "us-east-1b", "us-east-1c"],
     "images": {"hosts": "ami-0123456789abcdef0", "nvidia": "/slipway/images/nvidia"},
@@ -66,3 +75,80 @@ def test_without_the_section_no_address_is_known() -> None:
     assert {server.address for server in plan.servers} == {""}
     edge = plan.pool("edge")
     assert (edge.hosts, edge.nodes_min, edge.nodes_max) == ((), 2, 2)
+
+
+def test_the_part_of_aws_says_where_each_machine_is_and_of_what() -> None:
+    plan = planned(aws={**CLOUD, "egress": "nat", "tags": {"cost-center": "42"}})
+    jsonschema.validate(json.loads(plan_to_json(plan)), SCHEMA)
+    assert plan.aws is not None
+    assert (plan.aws.region, plan.aws.egress, plan.aws.bucket) == (
+        "us-east-1",
+        "nat",
+        "acme-slipway-prod",
+    )
+    assert [(zone.name, zone.hosts, zone.elastic) for zone in plan.aws.zones] == [
+        ("us-east-1a", "10.40.0.0/23", "10.40.16.0/20"),
+        ("us-east-1b", "10.40.32.0/23", "10.40.48.0/20"),
+        ("us-east-1c", "10.40.64.0/23", "10.40.80.0/20"),
+    ]
+    hosts = {name: (each.zone, each.instance) for name, each in plan.aws.hosts.items()}
+    assert hosts["server-2"] == ("us-east-1c", "m7i.2xlarge")
+    assert hosts["edge-1"] == ("us-east-1b", "m7i.2xlarge")
+    assert list(plan.aws.pools) == ["l4"]
+    assert plan.aws.pools["l4"].zones == tuple(CLOUD["zones"])
+
+
+def test_pools_boot_the_image_of_their_accelerators_and_others_that_of_all_hosts() -> None:
+    plan = planned()
+    assert plan.aws is not None
+    assert plan.aws.pools["l4"].image == "/slipway/images/nvidia"
+    assert {host.image for host in plan.aws.hosts.values()} == {"ami-0123456789abcdef0"}
+    images = {**CLOUD["images"], "cpu": "ami-01234567"}
+    with_own = planned(aws={**CLOUD, "images": images}).aws
+    assert with_own is not None
+    assert with_own.hosts["edge-0"].image == "ami-01234567"
+    assert with_own.hosts["server-0"].image == "ami-0123456789abcdef0"
+
+
+def test_an_instance_with_efa_has_all_its_interfaces_in_the_plan() -> None:
+    pools = {"edge": EDGE, "h100": {**H100, "zone": "us-east-1a"}}
+    deployed = {"chat": {"pools": ["h100"], "replicas": {"min": 1, "max": 2}}}
+    plan = make_plan(fleet(pools=pools, deployments=deployed, servers=3, aws=CLOUD))
+    assert plan.aws is not None
+    h100 = plan.aws.pools["h100"]
+    assert h100.zones == ("us-east-1a",)
+    assert Counter(each.kind for each in h100.interfaces) == {"interface": 1, "efa-only": 32}
+
+
+def test_servers_are_part_of_the_price() -> None:
+    with_servers, without = planned(), planned(aws=None, ssh=None)
+    one = CATALOG.instances["m7i.2xlarge"].usd_per_hour
+    assert one is not None
+    added = with_servers.cost.usd_per_hour.value - without.cost.usd_per_hour.value
+    assert added == pytest.approx(3 * one)
+    assert "servers (3 x m7i.2xlarge on demand" in with_servers.cost.usd_per_hour.source
+    at_most = with_servers.usd_per_hour_at_most - without.usd_per_hour_at_most
+    assert at_most == pytest.approx(3 * one)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "message", "fix"),
+    [
+        ({"images": {"hosts": "ami-01234567"}}, "aws.images", "pool l4", "add `nvidia: ami-…`"),
+        (
+            {"server_instance": "m7i.2xlrge"},
+            "aws.server_instance",
+            "not in catalog",
+            'did you mean "m7i.2xlarge"',
+        ),
+    ],
+)
+def test_what_the_catalog_does_not_have_is_refused(
+    changes: dict[str, Any], key: str, message: str, fix: str
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        planned(aws={**CLOUD, **changes})
+    (problem,) = error.value.problems
+    assert problem.key == f"slipway:{key}"
+    assert message in problem.message
+    assert fix in problem.fix

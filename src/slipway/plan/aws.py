@@ -1,0 +1,60 @@
+"""What a plan for AWS has beside the plan of every target: where its machines are, and of what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwsZone:
+    """The subnets of one availability zone."""
+
+    name: str  # "us-east-1a"
+    hosts: str  # fixed hosts, and nothing else that could take their addresses
+    services: str  # interface endpoints and load balancers
+    public: str  # the NAT gateway alone
+    elastic: str  # the nodes of elastic pools, whose addresses AWS gives
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwsHost:
+    """A fixed host. Its address is that of its server or node."""
+
+    zone: str
+    instance: str  # catalog key
+    image: str  # "ami-…", or the path of an SSM parameter that has one
+    root_gib: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwsInterface:
+    """A network interface: `interface` has an address, `efa` in addition the fabric, `efa-only`
+    the fabric alone."""
+
+    card: int
+    device: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwsPool:
+    """An elastic pool."""
+
+    zones: tuple[str, ...]
+    image: str
+    root_gib: int
+    reservation: str  # "cr-…"; "" without one
+    interfaces: tuple[AwsInterface, ...]  # the primary one first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwsPlan:
+    region: str
+    zones: tuple[AwsZone, ...]
+    egress: str  # "endpoints" | "nat"
+    bucket: str
+    kms_key: str  # ARN; "" for AWS's own key
+    tags: Mapping[str, str]
+    hosts: Mapping[str, AwsHost]  # by name, servers first
+    pools: Mapping[str, AwsPool]  # elastic ones by name
