@@ -83,13 +83,14 @@ def _replicas(backend: Document) -> Table:
 
 
 def _used(replica: Document) -> str:
-    if not replica["healthy"] and not replica["held"]:
+    held = replica.get("held", False)  # older control planes do not say it
+    if not replica["healthy"] and not held:
         return "no: Consul's checks fail"
     if replica["in_use"] is None:
         return "unknown: Envoy does not list it"
     if not replica["in_use"]:
         return "no: Envoy's checks fail, or it has refused requests"
-    return "yes, though Consul's checks fail" if replica["held"] else "yes"
+    return "yes, though Consul's checks fail" if held else "yes"
 
 
 def _sentences(document: Document, key: str | None) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from components.metrics.alert_rules import alert, rule_file
 
 FILE = "gateway_alerts.yml"
-RESTARTED_WITHIN_S = 60  # the only replica of a model is held while it restarts, too
+RESTARTED_WITHIN_S = 120  # the only replica of a model is held while it restarts, too
 
 
 def gateway_alerts() -> str:
@@ -13,10 +13,10 @@ def gateway_alerts() -> str:
     held = alert(
         "ReplicasHeld",
         "slipway_xds_held_replicas > 0",
-        "the gateway keeps {{ $value }} replicas in use that Consul takes for unhealthy, because"
-        " they are all of a model's or failed together",
-        "slipway status --why MODEL shows them; if they answer, look at Consul's agents and the"
-        " network between hosts, else at what these replicas share",
+        "Consul takes {{ $value }} replicas of {{ $labels.model }} for unhealthy, all there are or"
+        " half of them at once; the gateway uses those that answer it",
+        "slipway status --why MODEL shows them; if they answer, look at Consul's"
+        " agents and the network between hosts, else at what these replicas share",
         for_s=RESTARTED_WITHIN_S,
     )
     return rule_file("gateway", [held])

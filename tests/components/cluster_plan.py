@@ -79,6 +79,7 @@ def cluster_plan(*, servers: int = 1) -> PlatformPlan:
             supervisor=_at("127.77.0.1", 9001),
         ),
         ssh=None,
+        aws=None,
         operator=OperatorPlan(
             bundle="operator-ab0123456789",
             consul=_secured("127.77.0.1", 8501),

@@ -151,15 +151,15 @@ def test_the_query_is_the_replicas_that_the_load_wants(
 
 
 DEVICE = 'UUID="GPU-1", modelName="NVIDIA L40S", node="gpu-0", job="devices"'
-HELD = 'slipway_xds_held_replicas{job="services"}'
+HELD = 'slipway_xds_held_replicas{job="services", model="chat"}'
 ALERTS: list[tuple[str, dict[str, str], dict[str, str]]] = [
-    ("a replica that restarts", {HELD: "0x5 1 1 1 0x12"}, {}),
+    ("a replica that restarts", {HELD: "_x5 1x6 stale"}, {}),
     (
         "replicas that Consul does not see",
-        {HELD: "0x5 3x14"},
+        {HELD: "_x5 3x14"},
         {
-            "ReplicasHeld": "the gateway keeps 3 replicas in use that Consul takes for unhealthy,"
-            " because they are all of a model's or failed together"
+            "ReplicasHeld": "Consul takes 3 replicas of chat for unhealthy, all there are or half"
+            " of them at once; the gateway uses those that answer it"
         },
     ),
     ("all is well", {f'slipway_device_healthy{{{DEVICE}, reason=""}}': "1x20"}, {}),

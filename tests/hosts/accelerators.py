@@ -13,7 +13,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -252,7 +252,7 @@ class TaskProcess:
     """The main process of a replica's task, as this machine sees it."""
 
     pid: int
-    parent: int
+    parent: int = field(compare=False)  # a task outlives the agent that started it
     allocation: str
     task: str
     devices: frozenset[str]  # that it may see

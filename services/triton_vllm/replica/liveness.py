@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from functools import partial
@@ -22,6 +23,7 @@ from replica.settings import Settings
 ASK_PERIOD_S = 1.0
 # An answer that comes late on a busy machine is no sign of anything.
 MISSES = 3
+LISTENS_WITHIN_S = 0.5  # on this machine: refused or accepted at once, unless it is very busy
 
 
 class Asked:
@@ -44,8 +46,13 @@ class Asked:
         return Seen(self._answers, int(self._misses >= MISSES))
 
 
-def _loading() -> Verdict:
-    return Verdict(moving=True)
+def _loading(address: str, port: int) -> Verdict:
+    """Of a replica whose parts are not judged yet: it does not move before its API server listens,
+    which vLLM's does once the engine has loaded."""
+    with socket.socket() as probe:
+        probe.settimeout(LISTENS_WITHIN_S)
+        listens = probe.connect_ex((address, port)) == 0
+    return Verdict(moving=listens, part="API server")
 
 
 class ReplicaLiveness:
@@ -60,7 +67,7 @@ class ReplicaLiveness:
         self._stubs = stubs
         self.progress = Progress.create(beating_parts=stubs)
         self._api_server, self._triton = Asked(), Asked()
-        self._verdict = _loading
+        self._verdict = lambda: Verdict(moving=False, part="API server")
 
     @contextlib.contextmanager
     def page(self, settings: Settings) -> Iterator[None]:
@@ -69,6 +76,7 @@ class ReplicaLiveness:
             yield
             return
         address, port = settings.address, settings.port_liveness
+        self._verdict = partial(_loading, address, settings.port_openai)
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(page(address, port, self._latest_verdict))

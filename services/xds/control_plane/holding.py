@@ -1,27 +1,78 @@
-"""Which replicas stay in use although Consul takes them for unhealthy. Pure.
+"""Which replicas stay in use although Consul takes them for unhealthy.
 
-Replicas that fail together rather tell of Consul, its agents or the network between them than of
-themselves. Envoy asks each replica's liveness page on its own, so it sends nothing to one that has
-really gone; but a cluster that is emptied because of a wrong answer refuses every request.
+When several replicas fail together, the cause is more likely Consul, its agents or the network
+between them than the replicas, and a cluster that is emptied because of a wrong answer refuses
+every request. Envoy asks each replica's liveness page by itself, so nothing is sent to those that
+have really gone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from .routing import Endpoint
 
+FELL_TOGETHER_S = 30.0  # Consul's checks run every 10 s, and fail one after the other
+# Dead replicas raise the cluster's request limit as long as they are held.
+HELD_AT_MOST_S = 300.0
 
-def with_held(endpoints: Iterable[Endpoint]) -> tuple[Endpoint, ...]:
-    """Endpoints of one cluster. Those that have been healthy and are not any more are held if no
-    others are left, or if they are several and at least half. One of several is believed.
+_Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A replica that has been healthy; `fell_s` is when it ceased to be, None while it is."""
+
+    instance: str
+    fell_s: float | None = None
+    held: bool = False
+
+
+class Holding:
+    """Judges the endpoints of one cluster, answer by answer of Consul. Pure: times come with them.
+
+    Replicas that have been healthy and are not any more are held if no healthy ones are left, or if
+    at least two have fallen within FELL_TOGETHER_S and they are at least half. If one of several
+    falls, Consul is believed. While others are healthy, a replica is held for HELD_AT_MOST_S.
 
     Only replicas with a liveness page are held: nobody else would find those that are dead.
     """
-    members = tuple(endpoints)
-    fallen = [each for each in members if each.proven and not each.healthy and each.liveness_port]
-    healthy = sum(endpoint.healthy for endpoint in members)
-    collapsed = healthy == 0 or (len(fallen) > 1 and len(fallen) >= healthy)
-    held = frozenset(fallen) if collapsed else frozenset()
-    return tuple(replace(each, held=each in held) for each in members)
+
+    def __init__(self, known: Iterable[Endpoint] = ()) -> None:
+        """`known` are endpoints of an earlier view, whose instances are not known."""
+        self._seen = {_place(each): _Seen("") for each in known if each.healthy}
+
+    def judged(self, endpoints: Iterable[Endpoint], now_s: float) -> tuple[Endpoint, ...]:
+        members = tuple(endpoints)
+        seen = {_place(each): self._now(each, now_s) for each in members}
+        fallen = {
+            place: (found, now_s - found.fell_s)
+            for each in members
+            if (place := _place(each)) and (found := seen[place]) is not None
+            if found.fell_s is not None and each.liveness_port
+        }
+        healthy = sum(each.healthy for each in members)
+        together = {place for place, (_, ago_s) in fallen.items() if ago_s <= FELL_TOGETHER_S}
+        held = {p for p, (was, ago_s) in fallen.items() if was.held and ago_s <= HELD_AT_MOST_S}
+        if not healthy:
+            held = {*fallen}
+        elif len(together) > 1 and len(together) >= healthy:
+            held |= together
+        self._seen = {p: replace(each, held=p in held) for p, each in seen.items() if each}
+        return tuple(replace(each, held=_place(each) in held) for each in members)
+
+    def _now(self, endpoint: Endpoint, now_s: float) -> _Seen | None:
+        """None for one that has never been healthy, or was taken out on purpose."""
+        if endpoint.healthy:
+            return _Seen(endpoint.instance)
+        was = self._seen.get(_place(endpoint))
+        # Another instance may have got the address and port of one that is gone.
+        if was is None or not endpoint.instance or was.instance not in ("", endpoint.instance):
+            return None
+        fell_s = now_s if was.fell_s is None else was.fell_s
+        return replace(was, instance=endpoint.instance, fell_s=fell_s)
+
+
+def _place(endpoint: Endpoint) -> _Place:
+    return endpoint.address, endpoint.port

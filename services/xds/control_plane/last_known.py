@@ -96,7 +96,19 @@ def _document(view: View) -> dict[str, Any]:
             json.loads(route.model_dump_json(exclude_unset=True)) for route in view.table.routes
         ],
         "endpoints": {
-            cluster: [dataclasses.asdict(endpoint) for endpoint in members]
+            cluster: [_kept(endpoint) for endpoint in members]
             for cluster, members in view.table.endpoints.items()
         },
+    }
+
+
+def _kept(endpoint: Endpoint) -> dict[str, Any]:
+    """What the versions before know, too: they refuse other keys."""
+    return {
+        "address": endpoint.address,
+        "port": endpoint.port,
+        "healthy": endpoint.in_use,
+        "replica": endpoint.replica,
+        "liveness_port": endpoint.liveness_port,
+        "weight": endpoint.weight,
     }

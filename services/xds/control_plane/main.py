@@ -75,7 +75,7 @@ class ControlPlane:
         self._health = health.aio.HealthServicer()
         self._metrics.consul_stale_seconds.set_function(self._reachability.stale_s)
         self._metrics.refused_routes.set_function(lambda: len(self._catalog.problems))
-        self._metrics.held_replicas.set_function(lambda: _held(self._published))
+        self._metrics.count_held(lambda: _held(self._published))
 
     async def run(self) -> None:
         await self._health.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
@@ -102,7 +102,7 @@ class ControlPlane:
         tasks.start(self._last_known.run(), name="last known")
         view = read(path)
         if view is not None:
-            source.routes_index = view.index
+            source.routes_index, source.known = view.index, view.table.endpoints
             tasks.start(self._serve_without_consul(view.table), name="without consul")
 
     async def _serve_without_consul(self, last_known: RoutingTable) -> None:
@@ -229,10 +229,22 @@ class ControlPlane:
         )
 
 
-def _held(table: RoutingTable | None) -> int:
-    """A replica is in a cluster for each protocol."""
-    members = table.endpoints.values() if table else ()
-    return len({(each.address, each.liveness_port) for of in members for each in of if each.held})
+def _held(table: RoutingTable | None) -> dict[str, int]:
+    """How many replicas of each model are held. A replica is in a cluster for each protocol."""
+    if table is None:
+        return {}
+    found = {
+        route.model: len(
+            {
+                (each.address, each.liveness_port)
+                for cluster in route.clusters()
+                for each in table.endpoints.get(cluster, ())
+                if each.held
+            }
+        )
+        for route in table.routes
+    }
+    return {model: count for model, count in found.items() if count}
 
 
 def main() -> int:

@@ -1,8 +1,13 @@
-"""The control plane's Prometheus metrics. The only labels are resource types, a fixed number."""
+"""The control plane's Prometheus metrics. Labels are resource types, a fixed number, and the models
+with held replicas."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
@@ -39,16 +44,15 @@ class Metrics:
             "Route documents that are not valid",
             registry=self.registry,
         )
-        self.held_replicas = Gauge(
-            "slipway_xds_held_replicas",
-            "Replicas in use although Consul takes them for unhealthy",
-            registry=self.registry,
-        )
         self.refused_weights = Gauge(
             "slipway_xds_refused_weights",
             "Documents of replicas' weights that are not valid",
             registry=self.registry,
         )
+
+    def count_held(self, by_model: Callable[[], Mapping[str, int]]) -> None:
+        """A series for each model that has held replicas now; mostly there is none."""
+        self.registry.register(_HeldReplicas(by_model))
 
     def _counter(self, name: str, text: str) -> Counter:
         return Counter(f"slipway_xds_{name}", text, ["type"], registry=self.registry)
@@ -57,3 +61,21 @@ class Metrics:
         return Histogram(
             f"slipway_xds_{name}", text, ["type"], buckets=_SECONDS, registry=self.registry
         )
+
+
+class _HeldReplicas(Collector):
+    def __init__(self, by_model: Callable[[], Mapping[str, int]]) -> None:
+        self._by_model = by_model
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        yield GaugeMetricFamily(
+            "slipway_xds_held_replicas",
+            "Replicas in use although Consul takes them for unhealthy",
+            labels=["model"],
+        )
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        for family in self.describe():
+            for model, count in sorted(self._by_model().items()):
+                family.add_metric([model], count)
+            yield family

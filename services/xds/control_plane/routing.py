@@ -177,9 +177,9 @@ class Endpoint:
     """Where a replica listens for one protocol. `address` is an IP, because Envoy rejects host
     names in EDS. `replica` is its name, which it keeps when it restarts elsewhere; "" if unknown.
     At `liveness_port` of the same address somebody other than the engine tells whether its steps
-    end; 0 if nobody does. `weight` is in percent of an equal share. `proven` is whether it has been
-    healthy since it registered, `held` whether it stays in use though it is not healthy now
-    (holding.py).
+    end; 0 if nobody does. `weight` is in percent of an equal share. `instance` is Consul's
+    ID of the service; "" if it was taken out of use on purpose. `held` is whether it stays in use
+    though it is not healthy (holding.py).
     """
 
     address: str
@@ -188,7 +188,7 @@ class Endpoint:
     replica: str = ""
     liveness_port: int = 0
     weight: int = EQUAL_WEIGHT
-    proven: bool = field(default=False, compare=False)  # nothing that is served follows from it
+    instance: str = field(default="", compare=False)  # nothing that is served follows from it
     held: bool = False
 
     @property

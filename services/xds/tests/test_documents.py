@@ -191,21 +191,12 @@ def test_an_instance_in_maintenance_is_out_of_use_on_purpose(check: str) -> None
     """Such a check has no output, as one that has not run yet."""
     entry = instance("10.0.0.1", "passing", "critical")
     entry["Checks"][1] |= {"CheckID": check, "Output": ""}
-    (found,) = endpoints_from_health([entry], before=(Endpoint("10.0.0.1", 1, True, proven=True),))
-    assert (found.healthy, found.proven) == (False, False)
-
-
-def test_an_instance_stays_proven_until_it_leaves() -> None:
-    def proven(status: str, before: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
-        return endpoints_from_health([instance("10.0.0.1", status)], before=before)
-
-    new = proven("critical", ())
-    good = proven("passing", new)
-    bad = proven("critical", good)
-    still_bad = proven("critical", bad)
-    again = proven("critical", endpoints_from_health([], before=still_bad))
-    seen = [each.proven for (each,) in (new, good, bad, still_bad, again)]
-    assert seen == [False, True, True, True, False]
+    entry["Service"]["ID"] = "a"
+    (found,) = endpoints_from_health([entry], before=(Endpoint("10.0.0.1", 1, True),))
+    assert (found.healthy, found.instance) == (False, "")
+    del entry["Checks"][1]
+    (found,) = endpoints_from_health([entry])
+    assert (found.healthy, found.instance) == (True, "a")
 
 
 @pytest.mark.parametrize("statuses", [("critical", "passing"), ("passing", "critical")])

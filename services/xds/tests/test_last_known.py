@@ -41,6 +41,16 @@ def test_what_is_read_is_what_was_written_and_nobody_else_may(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_the_file_has_no_key_that_the_version_before_refuses(tmp_path: Path) -> None:
+    path = tmp_path / "view.json"
+    held = dataclasses.replace(NAMED, healthy=False, held=True, instance="a")
+    write(path, View(RoutingTable(ROUTES, {"model-tiny-1-openai": (held,)}), 1))
+    kept = {"address", "port", "healthy", "replica", "liveness_port", "weight"}
+    ((endpoint,),) = json.loads(path.read_text())["endpoints"].values()
+    assert set(endpoint) == kept
+    assert endpoint["healthy"] is True
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "{", "[]", "null", '{"schema_version": 2}', '{"schema_version": 1, "routes": [{}]}'],

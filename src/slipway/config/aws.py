@@ -31,6 +31,7 @@ RESERVED_MARKETS = ("reserved", "capacity_block")
 TAKEN_BACK = ("spot", "capacity_block")  # AWS ends such instances when it wants, or at a set time
 # AWS has no larger VPC, and in a smaller one fixed pools have no addresses (aws_network.py).
 LARGEST_NETWORK, SMALLEST_NETWORK = 16, 19
+PRIVATE_NETWORKS = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 SERVER = "server"  # what the names of servers begin with
 ZONES_IN_TURN = 3  # of fixed hosts: a majority of servers survives the loss of any zone
 
@@ -177,11 +178,21 @@ def build_problems(
         )
     for name, pool in settings.bought.items():
         yield from _pool_zone_problems(name, pool, cloud, origin)
+        yield from _slot_use_problems(name, pool, settings, origin)
         yield from _market_problems(name, pool, origin)
 
 
 def _network_problems(settings: AwsSettings, origin: Origin) -> Iterator[Problem]:
-    prefix = IPv4Network(settings.network.cidr).prefixlen
+    network = IPv4Network(settings.network.cidr)
+    if not any(network.subnet_of(private) for private in PRIVATE_NETWORKS):
+        yield origin.problem(
+            ("network", "cidr"),
+            "is outside the networks that AWS recommends for VPCs and routes without limits"
+            " (RFC 1918)",
+            value=settings.network.cidr,
+            fix="use e.g. 10.40.0.0/16",
+        )
+    prefix = network.prefixlen
     if not LARGEST_NETWORK <= prefix <= SMALLEST_NETWORK:
         yield origin.problem(
             ("network", "cidr"),
@@ -199,8 +210,8 @@ def _server_zone_problems(
     if len(cloud.zones) < needed:
         yield origin.problem(
             ("aws", "zones"),
-            f"has fewer zones than {settings.servers} servers need, which is {needed}: with two"
-            " servers in one zone, its loss is the loss of the majority",
+            f"has fewer zones than {settings.servers} servers need, which is {needed}: losing one"
+            " zone could lose the majority of servers",
             value=list(cloud.zones),
             fix=f"list {needed} zones, or set slipway:servers to 1",
         )
@@ -220,17 +231,29 @@ def _pool_zone_problems(
     if pool.zone is None and len(cloud.zones) < needed:
         yield origin.problem(
             ("pools", name, "nodes"),
-            f"are spread over {needed} zones, and slipway:aws.zones has {len(cloud.zones)}: with"
-            " another zone they would move",
+            f"are spread over {needed} zones, and slipway:aws.zones has {len(cloud.zones)}:"
+            " adding a zone later would move hosts to other zones",
             value=pool.fixed,
             fix=f"list {needed} zones, or keep the pool in one: `zone: {cloud.zones[0]}`",
         )
+
+
+def _slot_use_problems(
+    name: str, pool: AwsPool, settings: AwsSettings, origin: Origin
+) -> Iterator[Problem]:
     if pool.slot is not None and not pool.fixed:
         yield origin.problem(
             ("pools", name, "slot"),
             "is for fixed pools: AWS gives the nodes of an elastic one their addresses",
             value=pool.slot,
             fix="remove it, or write a number of `nodes`",
+        )
+    elif pool.slot is not None and name == settings.gateway.pool:
+        yield origin.problem(
+            ("pools", name, "slot"),
+            "is for pools other than the gateway's, whose slot is always 1",
+            value=pool.slot,
+            fix="remove it",
         )
 
 

@@ -50,7 +50,7 @@ REGIONS = (
     "us-west-2",
 )
 ZONE_LETTERS = "abcdef"  # us-east-1 has all of them
-# Tags that Slipway sets itself, and those that AWS keeps for itself.
+# Slipway sets these itself.
 OWN_TAGS = ("Name", "slipway:environment", "slipway:pool")
 MOST_TAGS = 50 - len(OWN_TAGS)  # AWS allows 50 tags on a resource
 
@@ -65,7 +65,7 @@ Image = Annotated[
 KmsKey = Annotated[
     str,
     matching(
-        r"arn:aws:kms:[a-z0-9-]+:\d{12}:(key/[0-9a-f-]{36}|alias/[A-Za-z0-9/_-]+)",
+        r"arn:aws:kms:[a-z0-9-]+:\d{12}:(key/(mrk-[0-9a-f]{32}|[0-9a-f-]{36})|alias/[A-Za-z0-9/_-]+)",
         allowed="the ARN of a KMS key or of an alias",
         example="arn:aws:kms:us-east-1:123456789012:alias/slipway",
     ),
@@ -73,20 +73,28 @@ KmsKey = Annotated[
 Bucket = Annotated[
     str,
     matching(
-        r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]",
-        allowed="3 to 63 lower-case letters, digits and inner hyphens (a dot would break TLS)",
+        r"(?!xn--|sthree-|amzn-s3-demo-)[a-z0-9][a-z0-9-]{1,61}[a-z0-9](?<!-s3alias)(?<!--ol-s3)",
+        allowed="3 to 63 lower-case letters, digits and inner hyphens (a dot would break TLS),"
+        " without the prefixes and suffixes that S3 keeps (xn--, -s3alias)",
         example="acme-slipway-prod",
     ),
 ]
 TagKey = Annotated[
     str,
     matching(
-        r"(?!aws:)[\w .:/=+@-]{1,128}",
+        r"(?i:(?!aws:))[\w .:/=+@-]{1,128}",
         allowed="1 to 128 letters, digits, spaces or any of .:/=+-@_, not beginning with aws:",
         example="cost-center",
     ),
 ]
-TagValue = Annotated[str, Field(max_length=256)]
+TagValue = Annotated[
+    str,
+    matching(
+        r"[\w .:/=+@-]{0,256}",
+        allowed="at most 256 letters, digits, spaces or any of .:/=+-@_",
+        example='"42"',
+    ),
+]
 Egress = Literal["endpoints", "nat"]
 RootGib = Annotated[int, Field(ge=8, le=16_384)]  # EBS: gp3 has at most 16 TiB
 DEFAULT_ROOT_GIB = 100

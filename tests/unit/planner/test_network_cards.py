@@ -77,7 +77,7 @@ def test_an_instance_without_efa_has_one_interface() -> None:
 
 
 def test_more_efas_than_cards_with_them_are_refused() -> None:
-    with pytest.raises(ValueError, match="3 interfaces for EFA, and 2 cards"):
+    with pytest.raises(ValueError, match="3 interfaces for EFA, and too few of 2 cards"):
         interfaces([NetworkCard(interfaces=4, efa=True)] * 2, 3)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import aiohttp
 
-from ..holding import with_held
+from ..holding import Holding
 from ..kv_document import BadDocumentError
 from ..routing import Endpoint, Route
 from ..together import Together
@@ -42,6 +43,7 @@ class ConsulSource:
         self._on_departure = on_departure
         self._watches: dict[str, asyncio.Task[None]] = {}
         self.routes_index = 0  # Consul's index of the newest routes
+        self.known: Mapping[str, tuple[Endpoint, ...]] = {}  # by cluster, of an earlier view
         self._read: dict[str, tuple[int, Route]] = {}  # key -> index of its last change, and value
 
     async def run(self) -> None:
@@ -79,14 +81,16 @@ class ConsulSource:
 
     async def _watch(self, cluster: str, tasks: Together) -> None:
         query = self._query(_health_path(cluster), {})
+        holding = Holding(self.known.get(cluster, ()))
         async for answer in query.answers():
             if answer.lost:
                 log.error("%s: consul lost its state; keeping the last one", cluster)
                 continue
             before = self._catalog.endpoints(cluster)
-            endpoints = with_held(endpoints_from_health(answer.document or [], before=before))
-            _tell_of_held(cluster, before, endpoints)
+            found = endpoints_from_health(answer.document or [], before=before)
+            endpoints = holding.judged(found, time.monotonic())
             self._catalog.put_endpoints(cluster, endpoints)
+            _tell_of_held(cluster, before, endpoints)
             self._watch_clusters(tasks)
             if _places(before) - _places(endpoints):
                 self._on_departure()
@@ -113,13 +117,14 @@ def _places(endpoints: Iterable[Endpoint]) -> set[tuple[str, int]]:
 
 
 def _tell_of_held(cluster: str, before: Iterable[Endpoint], now: Iterable[Endpoint]) -> None:
-    held, were = (sum(each.held for each in endpoints) for endpoints in (now, before))
-    if held > were:
-        log.error(
-            "%s: consul finds %d replicas unhealthy at once; they stay in use as long as they"
-            " answer the gateway",
+    held, were = (_places(e for e in endpoints if e.held) for endpoints in (now, before))
+    if held - were:
+        log.warning(
+            "%s: consul takes %d of %d replicas for unhealthy; they stay in use as long as their"
+            " liveness pages answer",
             cluster,
-            held,
+            len(held),
+            len(_places(now)),
         )
     elif were and not held:
         log.info("%s: no replica is held any more", cluster)

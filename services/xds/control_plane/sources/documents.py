@@ -26,14 +26,12 @@ def endpoints_from_health(
     A check that has not run yet is critical and has no output: an agent that was just started
     reports this for all its checks. Such an instance keeps its health from `before`, or is
     unhealthy if new. An instance whose address is not an IP is left out: Envoy would reject the
-    whole assignment. One in maintenance has been taken out on purpose, so it is not `proven`.
+    whole assignment.
 
     A dead replica stays registered for a while, and a new one may already use its port: of two
     instances at one address and port the healthy one counts. Envoy would keep the first.
     """
-    known = tuple(before)
-    were_healthy = {(each.address, each.port) for each in known if each.healthy}
-    were_proven = {(each.address, each.port) for each in known if each.proven}
+    were_healthy = {(known.address, known.port) for known in before if known.healthy}
     found: dict[tuple[str, int], Endpoint] = {}
     for entry in entries:
         service = entry["Service"]
@@ -45,8 +43,8 @@ def endpoints_from_health(
         has_run = withdrawn or any(check.get("Output") for check in failing)
         healthy = not failing or (not has_run and place in were_healthy)
         if place not in found or (healthy and not found[place].healthy):
-            proven = healthy or (place in were_proven and not withdrawn)
-            found[place] = Endpoint(*place, healthy, *_of_replica(service), proven=proven)
+            instance = "" if withdrawn else service.get("ID", "")
+            found[place] = Endpoint(*place, healthy, *_of_replica(service), instance=instance)
     return tuple(sorted(found.values()))
 
 

@@ -72,7 +72,8 @@ async def test_replicas_that_consul_loses_all_at_once_are_asked_by_the_gateway_i
             )
         assert set(outcomes) == {"blue", "green"}
         assert await _held(platform) == {each.http_port for each in both}
-        assert "finds 2 replicas unhealthy at once" in (tmp_path / "xds.log").read_text()
+        assert "takes 2 of 2 replicas for unhealthy" in (tmp_path / "xds.log").read_text()
+        assert 'slipway_xds_held_replicas{model="tiny"} 2.0' in await platform.text("/metrics")
         assert not await platform.ready()
 
         green.moving = False  # its own page takes it out, as always

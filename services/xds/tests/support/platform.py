@@ -52,6 +52,11 @@ class Platform:
         async with self.session.get(f"http://{ADDRESS}:{self.http_port}{path}") as response:
             return dict(await response.json())
 
+    async def text(self, path: str) -> str:
+        """A page of the control plane."""
+        async with self.session.get(f"http://{ADDRESS}:{self.http_port}{path}") as response:
+            return await response.text()
+
     async def model(self, name: str = "tiny") -> dict[str, Any]:
         return dict((await self.status())["models"].get(name, {}))
 

@@ -96,28 +96,31 @@ def _slot(name: str, pool: AwsPool, settings: AwsSettings) -> int:
 def _slot_problems(
     fixed: Mapping[str, AwsPool], slot_of: Mapping[str, int], cidr: str, origin: Origin
 ) -> Iterator[Problem]:
-    number = slots(cidr)
-    owners: dict[int, str] = {}
-    for name, slot in sorted(slot_of.items()):
-        # The last slot ends with an address that AWS keeps.
-        room = SLOT_ADDRESSES - (slot == number - 1)
-        if slot >= number:
-            wrong = f"is beyond the {number} slots that {cidr} has in each zone"
-        elif slot in owners:
-            wrong = f"is also the slot of pool {owners[slot]}: their hosts would have one address"
-        elif fixed[name].fixed > room:
-            wrong = f"has {room} addresses, and the pool {fixed[name].fixed} hosts"
-        else:
+    """Of two pools with one slot, the one that states none is told to state another."""
+    number, owners = slots(cidr), dict[int, str]()
+    free = (each for each in range(FIRST_FREE_SLOT, number) if each not in slot_of.values())
+    for name in sorted(slot_of, key=lambda name: (fixed[name].slot is None, name)):
+        slot = slot_of[name]
+        wrong = _wrong(fixed[name].fixed, slot, number, owners.get(slot, ""))
+        if not wrong:
             owners[slot] = name
             continue
-        free = next(
-            (each for each in range(FIRST_FREE_SLOT, number) if each not in slot_of.values()), None
-        )
+        other = next(free, None)
         yield origin.problem(
             ("pools", name, "slot"),
             wrong,
             value=slot,
-            fix=f"set `slot: {free}`"
-            if free
-            else "use a larger slipway:network, or fewer fixed pools",
+            fix="use a larger slipway:network, or fewer fixed pools"
+            if other is None
+            else f"set `slot: {other}` of the pool that has no hosts yet",
         )
+
+
+def _wrong(hosts: int, slot: int, number: int, owner: str) -> str:
+    """What is wrong with the slot of a pool with so many hosts; "" if nothing is."""
+    if slot >= number:
+        return f"is beyond the {number} slots that the network has in each zone"
+    if owner:
+        return f"is also the slot of pool {owner}: a slot is for one pool"
+    room = SLOT_ADDRESSES - (slot == number - 1)  # AWS keeps the last address of the subnet
+    return f"has {room} addresses, and the pool {hosts} hosts" if hosts > room else ""

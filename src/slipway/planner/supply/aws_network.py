@@ -17,13 +17,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 
-from slipway.config.aws import ZONES_IN_TURN
+from slipway.config.aws import MOST_FIXED_NODES, ZONES_IN_TURN
 from slipway.config.aws_cloud import ZONE_LETTERS
 
 ZONE_BITS = 3  # eight zones
 SMALL_SUBNET_BITS = ZONE_BITS + 4
 ELASTIC_BITS = ZONE_BITS + 1
-SLOT_ADDRESSES = 16
+SLOT_ADDRESSES = MOST_FIXED_NODES
 # AWS keeps the first four addresses of a subnet and the last one.
 RESERVED_FIRST = 4
 SERVERS_SLOT, GATEWAY_SLOT, FIRST_FREE_SLOT = range(3)

@@ -51,10 +51,11 @@ def cards_of(instance: Instance) -> tuple[NetworkCard, ...]:
 
 
 def interfaces(cards: Sequence[NetworkCard], efa: int) -> tuple[NetworkInterface, ...]:
-    """The primary interface, and so many for EFA in all, one per card.
+    """The primary interface, and others up to `efa` interfaces with EFA in total, at most one per
+    card.
 
     The primary one is on card 0 as device 0, and it has the host's address. It has EFA only where
-    its card has no place for another interface. Raises ValueError if there are fewer cards.
+    its card has no place for another interface. Raises ValueError if too few cards support EFA.
     """
     alone = cards[0].interfaces == 1
     primary = NetworkInterface(
@@ -63,7 +64,7 @@ def interfaces(cards: Sequence[NetworkCard], efa: int) -> tuple[NetworkInterface
     others = efa - (primary.kind == "efa")
     fabric = tuple(islice(_for_efa(cards), others))
     if len(fabric) < others:
-        raise ValueError(f"{efa} interfaces for EFA, and {len(cards)} cards")
+        raise ValueError(f"{efa} interfaces for EFA, and too few of {len(cards)} cards support it")
     return (primary, *fabric)
 
 
