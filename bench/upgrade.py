@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from bench.machine import loop_factor, measured_on  # noqa: E402
-from bench.revisions import BEFORE_ONE_PLAN, described, extract  # noqa: E402
+from bench.revisions import BEFORE_TURNS, described, extract  # noqa: E402
 from tests.live.environments import Platform, deployment, write_environment  # noqa: E402
 from tests.live.footprint import footprint, shared_memory_of  # noqa: E402
 from tests.live.upgrade import Upgrade, bounded_up, upgrade_under_load  # noqa: E402
@@ -41,7 +41,7 @@ MODELS = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--from", dest="revision", default=BEFORE_ONE_PLAN)
+    parser.add_argument("--from", dest="revision", default=BEFORE_TURNS)
     revision: str = parser.parse_args().revision
     origin, before = described(revision), loop_factor()
     with platform_of(revision) as platform:
