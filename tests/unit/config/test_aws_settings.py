@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+import yaml
 
 from slipway.config.aws import AwsPool, AwsSettings
 from slipway.config.environment import parse_environment
 from slipway.config.errors import ConfigError, Problem
+from tests.unit.config.checkout import ROOT
 
 CLOUD = {
     "region": "us-east-1",
@@ -202,3 +205,13 @@ def test_a_pool_in_one_zone_needs_no_other() -> None:
 def test_without_the_section_an_environment_can_be_planned_with_an_elastic_gateway() -> None:
     values = edited(edited(VALUES, (AWS,), None), ("slipway:gateway",), {"pool": "h100"})
     parse_environment(values, name="prod", source="Pulumi.prod.yaml")
+
+
+def test_the_example_in_the_documentation_is_valid() -> None:
+    page = (ROOT / "docs/planning.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```yaml\n(slipway:network.*?)```", page, re.DOTALL)
+    deployed = {"chat": {"pool": "h100", "replicas": {"min": 1, "max": 2}}}
+    values = {"slipway:target": "aws", "slipway:models": deployed, **yaml.safe_load(example)}
+    settings = parse_environment(values, name="prod", source="docs/planning.md").settings
+    assert isinstance(settings, AwsSettings)
+    assert settings.aws is not None
