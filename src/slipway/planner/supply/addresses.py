@@ -59,6 +59,11 @@ def fleet_servers(count: int, listed: Sequence[HostSettings]) -> tuple[Server, .
     return tuple(Server(name=host.name, address=host.address) for host in listed)
 
 
+def listed_nodes(pool: str, hosts: Iterable[HostSettings]) -> tuple[Node, ...]:
+    """The nodes of a pool whose hosts are listed."""
+    return tuple(_node(host.name, pool, host.address) for host in hosts)
+
+
 def _servers(count: int, address: Callable[[int], str]) -> tuple[Server, ...]:
     return tuple(Server(name=f"server-{k}", address=address(k)) for k in range(count))
 
@@ -94,15 +99,16 @@ def _first_address(pool: LocalPool, network: IPv4Network, slot: int) -> IPv4Addr
 
 
 def _nodes(pool: str, count: int, first: IPv4Address) -> tuple[Node, ...]:
-    return tuple(
-        Node(
-            name=f"{pool}-{k}",
-            pool=pool,
-            address=str(first + k),
-            min_dynamic_port=FIRST_PORT,
-            max_dynamic_port=LAST_PORT,
-        )
-        for k in range(count)
+    return tuple(_node(f"{pool}-{k}", pool, str(first + k)) for k in range(count))
+
+
+def _node(name: str, pool: str, address: str) -> Node:
+    return Node(
+        name=name,
+        pool=pool,
+        address=address,
+        min_dynamic_port=FIRST_PORT,
+        max_dynamic_port=LAST_PORT,
     )
 
 

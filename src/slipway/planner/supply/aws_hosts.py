@@ -11,7 +11,7 @@ from slipway.config.errors import Problem, raise_if_any
 from slipway.config.hosts import HostSettings
 from slipway.plan.platform import Node
 
-from .addresses import FIRST_PORT, LAST_PORT
+from .addresses import listed_nodes
 from .aws_network import (
     FIRST_FREE_SLOT,
     GATEWAY_SLOT,
@@ -38,16 +38,7 @@ class FixedHosts:
         return (*self.servers, *(host for pool in self.pools.values() for host in pool))
 
     def nodes(self, pool: str) -> tuple[Node, ...]:
-        return tuple(
-            Node(
-                name=host.name,
-                pool=pool,
-                address=host.address,
-                min_dynamic_port=FIRST_PORT,
-                max_dynamic_port=LAST_PORT,
-            )
-            for host in self.pools.get(pool, ())
-        )
+        return listed_nodes(pool, self.pools.get(pool, ()))
 
 
 def fixed_hosts(settings: AwsSettings, origin: Origin) -> FixedHosts:

@@ -7,9 +7,9 @@ from slipway.config.container import BARE
 from slipway.config.document import Origin
 from slipway.config.errors import Problem
 from slipway.config.metal import MetalPool
-from slipway.plan.platform import ContainerImage, Node
+from slipway.plan.platform import ContainerImage
 
-from .addresses import FIRST_PORT, LAST_PORT
+from .addresses import listed_nodes
 from .model_store import stated_store
 from .supply import MHZ_PER_CORE, OWNED, Supply, declared_price, price, unknown
 
@@ -52,16 +52,7 @@ def metal_supply(name: str, pool: MetalPool, catalog: Catalog, origin: Origin) -
         fabric=pool.fabric,
         node_memory_bytes=pool.memory or 0,
         node_cpu_mhz=(pool.cpu or 0) * MHZ_PER_CORE,
-        hosts=tuple(
-            Node(
-                name=host.name,
-                pool=name,
-                address=host.address,
-                min_dynamic_port=FIRST_PORT,
-                max_dynamic_port=LAST_PORT,
-            )
-            for host in pool.hosts
-        ),
+        hosts=listed_nodes(name, pool.hosts),
         model_store=stated_store(pool.model_store),
         image=_image(pool),
         warnings=() if declared else (f"pool {name}: owned, and counted as free",),
