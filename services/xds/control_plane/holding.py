@@ -8,7 +8,7 @@ have really gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from .routing import Endpoint
@@ -47,19 +47,13 @@ class Holding:
         members = tuple(endpoints)
         seen = {_place(each): self._now(each, now_s) for each in members}
         fallen = {
-            place: (found, now_s - found.fell_s)
+            _place(each): was
             for each in members
-            if (place := _place(each)) and (found := seen[place]) is not None
-            if found.fell_s is not None and each.liveness_port
+            if each.liveness_port and (was := seen[_place(each)]) and was.fell_s is not None
         }
         healthy = sum(each.healthy for each in members)
-        together = {place for place, (_, ago_s) in fallen.items() if ago_s <= FELL_TOGETHER_S}
-        held = {p for p, (was, ago_s) in fallen.items() if was.held and ago_s <= HELD_AT_MOST_S}
-        if not healthy:
-            held = {*fallen}
-        elif len(together) > 1 and len(together) >= healthy:
-            held |= together
-        self._seen = {p: replace(each, held=p in held) for p, each in seen.items() if each}
+        held = _held(fallen, healthy, now_s)
+        self._seen = {place: replace(was, held=place in held) for place, was in seen.items() if was}
         return tuple(replace(each, held=_place(each) in held) for each in members)
 
     def _now(self, endpoint: Endpoint, now_s: float) -> _Seen | None:
@@ -72,6 +66,16 @@ class Holding:
             return None
         fell_s = now_s if was.fell_s is None else was.fell_s
         return replace(was, instance=endpoint.instance, fell_s=fell_s)
+
+
+def _held(fallen: Mapping[_Place, _Seen], healthy: int, now_s: float) -> set[_Place]:
+    if not healthy:
+        return {*fallen}
+    ago_s = {place: now_s - (was.fell_s or 0.0) for place, was in fallen.items()}
+    still = {place for place, was in fallen.items() if was.held and ago_s[place] <= HELD_AT_MOST_S}
+    together = {place for place in fallen if ago_s[place] <= FELL_TOGETHER_S}
+    collapsed = len(together) > 1 and len(together) >= healthy
+    return still | together if collapsed else still
 
 
 def _place(endpoint: Endpoint) -> _Place:
