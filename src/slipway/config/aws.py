@@ -142,7 +142,7 @@ class AwsSettings(FleetSettings):
             yield from _quota_problems(name, pool, origin)
         if self.aws is not None:
             yield from self.aws.problems(origin)
-            yield from build_problems(self, self.aws, origin)
+            yield from _build_problems(self, self.aws, origin)
 
 
 def _quota_problems(name: str, pool: AwsPool, origin: Origin) -> Iterator[Problem]:
@@ -156,7 +156,7 @@ def _quota_problems(name: str, pool: AwsPool, origin: Origin) -> Iterator[Proble
         )
 
 
-def build_problems(
+def _build_problems(
     settings: AwsSettings, cloud: AwsCloudSettings, origin: Origin
 ) -> Iterator[Problem]:
     """What AWS would refuse only at launch, or what nobody could reach: of settings that are to be

@@ -162,7 +162,7 @@ class AwsCloudSettings(Settings):
     def _zone_problems(self, origin: Origin) -> Iterator[Problem]:
         for index, zone in enumerate(self.zones):
             path: KeyPath = ("aws", "zones", index)
-            if not is_zone_of(self.region, zone):
+            if not _is_zone_of(self.region, zone):
                 yield origin.problem(
                     path,
                     f"is not an availability zone of {self.region} (local zones and the IDs of"
@@ -176,5 +176,5 @@ class AwsCloudSettings(Settings):
                 )
 
 
-def is_zone_of(region: str, zone: str) -> bool:
+def _is_zone_of(region: str, zone: str) -> bool:
     return re.fullmatch(rf"{re.escape(region)}[{ZONE_LETTERS}]", zone) is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class AwsInterface:
 
     card: int
     device: int
-    kind: str
+    kind: Literal["interface", "efa", "efa-only"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,40 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from slipway.config.aws import AwsPool, AwsSettings
+from slipway.config import aws as config
+from slipway.config.aws import AwsSettings
 from slipway.config.aws_cloud import AwsCloudSettings
 from slipway.config.catalog import Instance
 from slipway.config.document import Origin
 from slipway.config.errors import Problem, raise_if_any, suggestion
 from slipway.inputs import PlanInputs
-from slipway.plan import aws as plan
+from slipway.plan.aws import AwsHost, AwsPlan, AwsPool
 from slipway.plan.figures import Figure
 
-from .supply.aws_hosts import fixed_hosts
 from .supply.aws_network import zone_network
 from .supply.network_cards import UnknownCardsError, cards_of, interfaces
+from .supply.supplies import Hosts
 from .supply.supply import price
 
 
-def plan_aws(inputs: PlanInputs) -> plan.AwsPlan | None:
+def plan_aws(inputs: PlanInputs, hosts: Hosts) -> AwsPlan | None:
     """None where an environment is not on AWS, or can only be planned. Raises ConfigError with
     every instance and image that cannot be used."""
     settings, origin = inputs.environment.settings, inputs.environment.origin
     if not isinstance(settings, AwsSettings) or settings.aws is None:
         return None
-    cloud, instances = settings.aws, inputs.catalog.instances
-    raise_if_any([*_problems(inputs, settings, cloud, origin)])
-    return plan.AwsPlan(
+    cloud, pools = settings.aws, dict(sorted(settings.bought.items()))
+    images = {name: _image(inputs, pool, cloud) for name, pool in pools.items()}
+    raise_if_any([*_problems(inputs, pools, cloud, images, origin)])
+    return AwsPlan(
         region=cloud.region,
-        zones=tuple(_zone(settings.network.cidr, zone) for zone in cloud.zones),
+        zones=tuple(zone_network(settings.network.cidr, zone) for zone in cloud.zones),
         egress=cloud.egress,
         bucket=cloud.bucket,
         kms_key=cloud.kms_key or "",
         tags=dict(cloud.tags),
-        hosts=_hosts(inputs, settings, cloud, origin),
+        hosts={
+            **{server.name: _server(cloud, hosts.zones[server.name]) for server in hosts.servers},
+            **{
+                node.name: _host(pool, images[name], hosts.zones[node.name])
+                for name, pool in pools.items()
+                for node in hosts.supplies[name].hosts
+            },
+        },
         pools={
-            name: _elastic(inputs, pool, cloud, instances[pool.instance])
-            for name, pool in sorted(settings.bought.items())
+            name: _elastic(pool, images[name], cloud, inputs.catalog.instances[pool.instance])
+            for name, pool in pools.items()
             if not pool.fixed
         },
     )
@@ -56,71 +65,52 @@ def servers_usd_per_hour(inputs: PlanInputs) -> Figure | None:
     return price(settings.servers * instance.usd_per_hour, source)
 
 
-def _zone(cidr: str, zone: str) -> plan.AwsZone:
-    found = zone_network(cidr, zone)
-    return plan.AwsZone(
-        name=zone,
-        hosts=found.hosts,
-        services=found.services,
-        public=found.public,
-        elastic=found.elastic,
+def _server(cloud: AwsCloudSettings, zone: str) -> AwsHost:
+    return AwsHost(
+        zone=zone,
+        instance=cloud.server_instance,
+        image=cloud.images.hosts,
+        root_gib=cloud.server_root_gib,
     )
 
 
-def _hosts(
-    inputs: PlanInputs, settings: AwsSettings, cloud: AwsCloudSettings, origin: Origin
-) -> Mapping[str, plan.AwsHost]:
-    fixed = fixed_hosts(settings, origin)
-    found = {
-        host.name: plan.AwsHost(
-            zone=fixed.zones[host.name],
-            instance=cloud.server_instance,
-            image=cloud.images.hosts,
-            root_gib=cloud.server_root_gib,
-        )
-        for host in fixed.servers
-    }
-    for name, hosts in fixed.pools.items():
-        pool = settings.bought[name]
-        for host in hosts:
-            found[host.name] = plan.AwsHost(
-                zone=fixed.zones[host.name],
-                instance=pool.instance,
-                image=_image(inputs, pool, cloud) or cloud.images.hosts,
-                root_gib=pool.root_gib,
-            )
-    return found
+def _host(pool: config.AwsPool, image: str, zone: str) -> AwsHost:
+    return AwsHost(zone=zone, instance=pool.instance, image=image, root_gib=pool.root_gib)
 
 
 def _elastic(
-    inputs: PlanInputs, pool: AwsPool, cloud: AwsCloudSettings, instance: Instance
-) -> plan.AwsPool:
-    return plan.AwsPool(
+    pool: config.AwsPool, image: str, cloud: AwsCloudSettings, instance: Instance
+) -> AwsPool:
+    return AwsPool(
         zones=(pool.zone,) if pool.zone else cloud.zones,
-        image=_image(inputs, pool, cloud) or cloud.images.hosts,
+        image=image,
         root_gib=pool.root_gib,
         reservation=pool.reservation or "",
-        interfaces=tuple(
-            plan.AwsInterface(card=each.card, device=each.device, kind=each.kind)
-            for each in interfaces(cards_of(instance), instance.efa_interfaces)
-        ),
+        interfaces=interfaces(cards_of(instance), instance.efa_interfaces),
     )
 
 
-def _image(inputs: PlanInputs, pool: AwsPool, cloud: AwsCloudSettings) -> str | None:
-    """That of the pool's kind; processors have that of all hosts where none is stated."""
+def _image(inputs: PlanInputs, pool: config.AwsPool, cloud: AwsCloudSettings) -> str:
+    """That of the pool's kind; processors have that of all hosts where none is stated. "" if there
+    is none for its accelerators."""
     role = _role(inputs, pool)
-    return getattr(cloud.images, role, None) if role else cloud.images.cpu or cloud.images.hosts
+    if not role:
+        return cloud.images.cpu or cloud.images.hosts
+    return getattr(cloud.images, role, None) or ""
 
 
-def _role(inputs: PlanInputs, pool: AwsPool) -> str:
+def _role(inputs: PlanInputs, pool: config.AwsPool) -> str:
     """The vendor of its accelerators; "" without any."""
     accelerator = inputs.catalog.instances[pool.instance].accelerator
     return inputs.catalog.accelerators[accelerator].vendor if accelerator else ""
 
 
 def _problems(
-    inputs: PlanInputs, settings: AwsSettings, cloud: AwsCloudSettings, origin: Origin
+    inputs: PlanInputs,
+    pools: Mapping[str, config.AwsPool],
+    cloud: AwsCloudSettings,
+    images: Mapping[str, str],
+    origin: Origin,
 ) -> Iterator[Problem]:
     instances = inputs.catalog.instances
     if cloud.server_instance not in instances:
@@ -130,8 +120,8 @@ def _problems(
             value=cloud.server_instance,
             fix=suggestion(cloud.server_instance, instances),
         )
-    for name, pool in sorted(settings.bought.items()):
-        if _image(inputs, pool, cloud) is None:
+    for name, pool in pools.items():
+        if not images[name]:
             role = _role(inputs, pool)
             yield origin.problem(
                 ("aws", "images"),

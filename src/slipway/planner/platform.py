@@ -126,7 +126,7 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
             supervisor=_http(first_server.address, SUPERVISOR_PORT),
         ),
         ssh=plan_ssh(inputs, hosts.listed),
-        aws=plan_aws(inputs),
+        aws=plan_aws(inputs, hosts),
         operator=plan_operator(
             inputs, peers, consul=consul, nomad=nomad, prometheus=prometheus, gateway=gateway
         ),

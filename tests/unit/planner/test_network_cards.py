@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from slipway.config.catalog import load_catalog
+from slipway.plan.aws import AwsInterface
 from slipway.planner.supply.network_cards import (
     NetworkCard,
-    NetworkInterface,
     UnknownCardsError,
     cards_of,
     interfaces,
@@ -58,8 +58,8 @@ def test_a_card_with_one_place_has_its_efa_on_the_primary_interface() -> None:
     """hpc6id: two cards with one interface each."""
     alone = NetworkCard(interfaces=1, efa=True)
     assert interfaces([alone, alone], 2) == (
-        NetworkInterface(card=0, device=0, kind="efa"),
-        NetworkInterface(card=1, device=0, kind="efa-only"),
+        AwsInterface(card=0, device=0, kind="efa"),
+        AwsInterface(card=1, device=0, kind="efa-only"),
     )
 
 
@@ -72,7 +72,7 @@ def test_a_first_card_without_efa_has_the_primary_interface_alone() -> None:
 
 def test_an_instance_without_efa_has_one_interface() -> None:
     assert interfaces(cards_of(CATALOG["g6.xlarge"]), 0) == (
-        NetworkInterface(card=0, device=0, kind="interface"),
+        AwsInterface(card=0, device=0, kind="interface"),
     )
 
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 
 from slipway.config.aws import MOST_FIXED_NODES, ZONES_IN_TURN
 from slipway.config.aws_cloud import ZONE_LETTERS
+from slipway.plan.aws import AwsZone
 
 ZONE_BITS = 3  # eight zones
 SMALL_SUBNET_BITS = ZONE_BITS + 4
@@ -29,23 +29,12 @@ RESERVED_FIRST = 4
 SERVERS_SLOT, GATEWAY_SLOT, FIRST_FREE_SLOT = range(3)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZoneNetwork:
-    """The subnets of one availability zone."""
-
-    name: str  # "us-east-1a"
-    hosts: str
-    services: str
-    public: str
-    elastic: str
-
-
-def zone_network(cidr: str, zone: str) -> ZoneNetwork:
+def zone_network(cidr: str, zone: str) -> AwsZone:
     """The subnets of a zone in the network `cidr`, whose prefix has 16 to 19 bits."""
     whole = IPv4Network(cidr)
     own = _part(whole, ZONE_BITS, ZONE_LETTERS.index(zone[-1]))
     hosts, services, public = (_part(own, SMALL_SUBNET_BITS - ZONE_BITS, k) for k in range(3))
-    return ZoneNetwork(
+    return AwsZone(
         name=zone,
         hosts=str(hosts),
         services=str(services),

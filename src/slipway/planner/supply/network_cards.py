@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal
 
 from slipway.config.catalog import Instance
+from slipway.plan.aws import AwsInterface
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,15 +20,6 @@ class NetworkCard:
 
     interfaces: int
     efa: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkInterface:
-    """`interface` has an address, `efa` in addition the fabric, `efa-only` the fabric alone."""
-
-    card: int
-    device: int
-    kind: Literal["interface", "efa", "efa-only"]
 
 
 class UnknownCardsError(Exception):
@@ -50,7 +41,7 @@ def cards_of(instance: Instance) -> tuple[NetworkCard, ...]:
     )
 
 
-def interfaces(cards: Sequence[NetworkCard], efa: int) -> tuple[NetworkInterface, ...]:
+def interfaces(cards: Sequence[NetworkCard], efa: int) -> tuple[AwsInterface, ...]:
     """The primary interface, and others up to `efa` interfaces with EFA in total, at most one per
     card.
 
@@ -58,7 +49,7 @@ def interfaces(cards: Sequence[NetworkCard], efa: int) -> tuple[NetworkInterface
     its card has no place for another interface. Raises ValueError if too few cards support EFA.
     """
     alone = cards[0].interfaces == 1
-    primary = NetworkInterface(
+    primary = AwsInterface(
         card=0, device=0, kind="efa" if efa and cards[0].efa and alone else "interface"
     )
     others = efa - (primary.kind == "efa")
@@ -68,8 +59,8 @@ def interfaces(cards: Sequence[NetworkCard], efa: int) -> tuple[NetworkInterface
     return (primary, *fabric)
 
 
-def _for_efa(cards: Sequence[NetworkCard]) -> Iterator[NetworkInterface]:
+def _for_efa(cards: Sequence[NetworkCard]) -> Iterator[AwsInterface]:
     for number, card in enumerate(cards):
         device = 1 if number == 0 else 0  # device 0 of card 0 is the primary one
         if card.efa and device < card.interfaces:
-            yield NetworkInterface(card=number, device=device, kind="efa-only")
+            yield AwsInterface(card=number, device=device, kind="efa-only")

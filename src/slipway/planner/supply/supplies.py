@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from slipway.config.aws import AwsSettings
 from slipway.config.dev import DevSettings
@@ -27,6 +27,7 @@ class Hosts:
     supplies: Mapping[str, Supply]  # by pool
     on_one_machine: bool  # each with an address of its loopback network
     listed: tuple[HostSettings, ...] = ()  # machines elsewhere that have addresses, servers first
+    zones: Mapping[str, str] = field(default_factory=dict)  # of a cloud, by host
     warnings: tuple[str, ...] = ()
 
 
@@ -36,6 +37,7 @@ def plan_hosts(inputs: PlanInputs) -> Hosts:
     if isinstance(settings, DevSettings):
         return _on_this_machine(inputs, settings)
     made: dict[str, Supply | Problem]
+    zones: Mapping[str, str] = {}
     if isinstance(settings, MetalSettings):
         servers, listed = settings.server_hosts, settings.hosts
         made = {
@@ -45,7 +47,7 @@ def plan_hosts(inputs: PlanInputs) -> Hosts:
     else:
         assert isinstance(settings, AwsSettings)  # noqa: S101  (there is no fourth target)
         fixed = fixed_hosts(settings, origin)
-        servers, listed = fixed.servers, fixed.listed
+        servers, listed, zones = fixed.servers, fixed.listed, fixed.zones
         made = {
             name: aws_supply(name, pool, fixed.nodes(name), inputs.catalog, origin)
             for name, pool in settings.bought.items()
@@ -55,6 +57,7 @@ def plan_hosts(inputs: PlanInputs) -> Hosts:
         supplies=_with_gateway(_supplies(made), settings.gateway.pool),
         on_one_machine=False,
         listed=listed,
+        zones=zones,
     )
 
 
