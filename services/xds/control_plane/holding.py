@@ -8,16 +8,14 @@ have really gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from .routing import Endpoint
+from .routing import Endpoint, Place
 
 FELL_TOGETHER_S = 30.0  # Consul's checks run every 10 s, and fail one after the other
 # Dead replicas raise the cluster's request limit as long as they are held.
 HELD_AT_MOST_S = 300.0
-
-_Place = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +39,26 @@ class Holding:
 
     def __init__(self, known: Iterable[Endpoint] = ()) -> None:
         """`known` are endpoints of an earlier view, whose instances are not known."""
-        self._seen = {_place(each): _Seen("") for each in known if each.healthy}
+        self._seen = {each.place: _Seen("") for each in known if each.healthy}
 
     def judged(self, endpoints: Iterable[Endpoint], now_s: float) -> tuple[Endpoint, ...]:
         members = tuple(endpoints)
-        seen = {_place(each): self._now(each, now_s) for each in members}
-        fallen = {
-            _place(each): was
+        seen = {each.place: self._now(each, now_s) for each in members}
+        fell_ago_s = {
+            each.place: now_s - was.fell_s
             for each in members
-            if each.liveness_port and (was := seen[_place(each)]) and was.fell_s is not None
+            if each.liveness_port and (was := seen[each.place]) and was.fell_s is not None
         }
-        healthy = sum(each.healthy for each in members)
-        held = _held(fallen, healthy, now_s)
+        were_held = {place for place, was in seen.items() if was and was.held}
+        held = _held(fell_ago_s, were_held, healthy=sum(each.healthy for each in members))
         self._seen = {place: replace(was, held=place in held) for place, was in seen.items() if was}
-        return tuple(replace(each, held=_place(each) in held) for each in members)
+        return tuple(replace(each, held=each.place in held) for each in members)
 
     def _now(self, endpoint: Endpoint, now_s: float) -> _Seen | None:
         """None for one that has never been healthy, or was taken out on purpose."""
         if endpoint.healthy:
             return _Seen(endpoint.instance)
-        was = self._seen.get(_place(endpoint))
+        was = self._seen.get(endpoint.place)
         # Another instance may have got the address and port of one that is gone.
         if was is None or not endpoint.instance or was.instance not in ("", endpoint.instance):
             return None
@@ -68,15 +66,17 @@ class Holding:
         return replace(was, instance=endpoint.instance, fell_s=fell_s)
 
 
-def _held(fallen: Mapping[_Place, _Seen], healthy: int, now_s: float) -> set[_Place]:
+def _held(
+    fell_ago_s: Mapping[Place, float], were_held: Collection[Place], *, healthy: int
+) -> set[Place]:
+    """Of the replicas that have fallen."""
     if not healthy:
-        return {*fallen}
-    ago_s = {place: now_s - (was.fell_s or 0.0) for place, was in fallen.items()}
-    still = {place for place, was in fallen.items() if was.held and ago_s[place] <= HELD_AT_MOST_S}
-    together = {place for place in fallen if ago_s[place] <= FELL_TOGETHER_S}
+        return {*fell_ago_s}
+    together = {place for place, ago_s in fell_ago_s.items() if ago_s <= FELL_TOGETHER_S}
     collapsed = len(together) > 1 and len(together) >= healthy
+    still = {
+        place
+        for place, ago_s in fell_ago_s.items()
+        if place in were_held and ago_s <= HELD_AT_MOST_S
+    }
     return still | together if collapsed else still
-
-
-def _place(endpoint: Endpoint) -> _Place:
-    return endpoint.address, endpoint.port

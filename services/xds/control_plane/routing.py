@@ -172,6 +172,9 @@ EQUAL_WEIGHT = 100  # percent of an equal share of keys and requests
 NEW_REPLICA_WEIGHT = 30
 
 
+Place = tuple[str, int]  # the address and port of an endpoint
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Endpoint:
     """Where a replica listens for one protocol. `address` is an IP, because Envoy rejects host
@@ -190,6 +193,10 @@ class Endpoint:
     weight: int = EQUAL_WEIGHT
     instance: str = field(default="", compare=False)  # nothing that is served follows from it
     held: bool = False
+
+    @property
+    def place(self) -> Place:
+        return self.address, self.port
 
     @property
     def in_use(self) -> bool:

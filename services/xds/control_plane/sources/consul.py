@@ -12,7 +12,7 @@ import aiohttp
 
 from ..holding import Holding
 from ..kv_document import BadDocumentError
-from ..routing import Endpoint, Route
+from ..routing import Endpoint, Place, Route
 from ..together import Together
 from .blocking_query import BlockingQuery
 from .catalog import Catalog
@@ -112,8 +112,8 @@ class ConsulSource:
         return BlockingQuery(self._session, path, params, self._reachability, seen_index)
 
 
-def _places(endpoints: Iterable[Endpoint]) -> set[tuple[str, int]]:
-    return {(endpoint.address, endpoint.port) for endpoint in endpoints}
+def _places(endpoints: Iterable[Endpoint]) -> set[Place]:
+    return {endpoint.place for endpoint in endpoints}
 
 
 def _tell_of_held(cluster: str, before: Iterable[Endpoint], now: Iterable[Endpoint]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..kv_document import document_from_kv
-from ..routing import Endpoint, Route
+from ..routing import Endpoint, Place, Route
 
 ROUTES_PREFIX = "slipway/routes/"
 _MAINTENANCE = ("_node_maintenance", "_service_maintenance")
@@ -31,8 +31,8 @@ def endpoints_from_health(
     A dead replica stays registered for a while, and a new one may already use its port: of two
     instances at one address and port the healthy one counts. Envoy would keep the first.
     """
-    were_healthy = {(known.address, known.port) for known in before if known.healthy}
-    found: dict[tuple[str, int], Endpoint] = {}
+    were_healthy = {known.place for known in before if known.healthy}
+    found: dict[Place, Endpoint] = {}
     for entry in entries:
         service = entry["Service"]
         address = service.get("Address") or entry["Node"]["Address"]
