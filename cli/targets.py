@@ -15,7 +15,27 @@ from stacks.targets import is_built
 
 # Targets whose hosts are processes of this machine. None: the file does not name a target yet.
 LOCAL = (None, "dev")
-OWNED = "metal"
+# What an environment of a target needs beside what every plan needs: the section, what it says, and
+# the fix.
+_REACHED = "how the hosts are reached"
+NEEDED = {
+    "metal": (
+        (
+            "ssh",
+            _REACHED,
+            "add slipway:ssh: {known_hosts: known_hosts}, and list the machines as"
+            " Pulumi.hosts.yaml does",
+        ),
+    ),
+    "aws": (
+        (
+            "aws",
+            "where the machines are, and of what",
+            "add slipway:aws as docs/operations/aws.md shows",
+        ),
+        ("ssh", _REACHED, "add slipway:ssh: {known_hosts: known_hosts}"),
+    ),
+}
 
 
 def target_of(environment: Environment) -> str | None:
@@ -39,7 +59,7 @@ def can_be_built(environment: Environment) -> bool:
     except ConfigError:
         return True
     return target is None or (
-        is_built(target, environment.checkout) and _says_how_hosts_are_reached(environment, target)
+        is_built(target, environment.checkout) and not any(_missing(environment, target))
     )
 
 
@@ -50,11 +70,11 @@ def must_be_built(environment: Environment) -> None:
         return
     source, target = stack_file(environment.name), target_of(environment)
     if target is not None and is_built(target, environment.checkout):
+        key, why, fix = _missing(environment, target)
         raise CliError(
-            f"{source}: slipway:ssh is missing: it says how the hosts are reached; without it the"
-            " environment can only be planned",
-            fix="add slipway:ssh: {known_hosts: known_hosts}, and list the machines as"
-            " Pulumi.hosts.yaml does",
+            f"{source}: slipway:{key} is missing: it says {why}; without it the environment can"
+            " only be planned",
+            fix=fix,
             exit_code=WRONG_INPUT,
         )
     raise CliError(
@@ -65,9 +85,14 @@ def must_be_built(environment: Environment) -> None:
     )
 
 
-def _says_how_hosts_are_reached(environment: Environment, target: str) -> bool:
-    """Machines that people own are reached over SSH; other targets' are not."""
-    return target != OWNED or f"{NAMESPACE}ssh" in (_configuration(environment) or {})
+def _missing(environment: Environment, target: str) -> tuple[str, str, str]:
+    """The first section without which hosts cannot be built or reached: its key, what it says, and
+    the fix. Empty texts where none is missing."""
+    written = _configuration(environment) or {}
+    found = (
+        each for each in NEEDED.get(target, ()) if f"{NAMESPACE}{each[0]}" not in written
+    )
+    return next(found, ("", "", ""))
 
 
 def _configuration(environment: Environment) -> Mapping[str, Any] | None:

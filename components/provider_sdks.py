@@ -37,11 +37,15 @@ class _OnUse(ModuleType):
 
 
 def load_on_use(*packages: str) -> None:
-    """A package that is already imported, or not installed, is left as it is."""
+    """A package that is already imported, or not installed, is left as it is. Packages inside others
+    come after those."""
     for name in packages:
         spec = None if name in sys.modules else importlib.util.find_spec(name)
         if spec is not None:
             sys.modules[name] = _package(spec)
+            outer, _, inner = name.rpartition(".")
+            if outer:
+                setattr(sys.modules[outer], inner, sys.modules[name])
 
 
 def _package(spec: ModuleSpec) -> ModuleType:

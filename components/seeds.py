@@ -29,6 +29,11 @@ def number(seed: str, purpose: str) -> int:
     return int.from_bytes(b"".join(halves), "big")
 
 
+def private_bytes(seed: str, purpose: str) -> bytes:
+    """32 secret bytes: a private key of Ed25519 (RFC 8032)."""
+    return _derive(seed, purpose)
+
+
 def public_id(name: str) -> str:
     """A stable UUID that is not secret: the accessor id of a token, known at preview."""
     return str(uuid.uuid5(NAMESPACE, name))

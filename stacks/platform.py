@@ -53,7 +53,8 @@ class SchedulerOf(Protocol):
 class Target:
     """The realisations from which a target's environments are built."""
 
-    hosts: Callable[[PlatformPlan], HostRealisation]  # of one environment
+    # Of one environment. What it creates becomes a child of the platform.
+    hosts: Callable[[PlatformPlan, SlipwayComponent], HostRealisation]
     node_pool: type[NodePool]
     scheduler: SchedulerOf
     discovery: Discovery
@@ -80,7 +81,7 @@ class Platform(SlipwayComponent):
         opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__("Platform", name, platform_facts(plan), opts)
-        self._plan, self._target, self._hosts = plan, target, target.hosts(plan)
+        self._plan, self._target, self._hosts = plan, target, target.hosts(plan, self)
         self._protected = self.child_options(protect=target.protect)
         self._authority = CertificateAuthority(
             "authority",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import pulumi
@@ -26,10 +27,16 @@ class SshHosts:
 
     Before the first run on a host, its tools, environments and code are brought there. The hosts'
     keys are pinned. Private keys come from an ssh-agent, so no state has them.
+
+    `machines`: the resources that create the hosts, by name, where Pulumi does.
     """
 
-    def __init__(self, plan: PlatformPlan) -> None:
-        self._plan = plan
+    def __init__(
+        self,
+        plan: PlatformPlan,
+        machines: Mapping[str, pulumi.Resource] = MappingProxyType({}),
+    ) -> None:
+        self._plan, self._machines = plan, machines
         self._ssh = reachable(plan)
         self._operator = LocalHosts()
         self._deliveries: dict[str, pulumi.Resource] = {}
@@ -85,6 +92,7 @@ class SshHosts:
                 ),
                 f"delivery-{host}",
                 parent,
+                depends_on=[self._machines[host]] if host in self._machines else [],
             )
         return [self._deliveries[host]]
 
@@ -97,17 +105,29 @@ def reachable(plan: PlatformPlan) -> SshPlan:
             f"{source}: slipway:ssh is missing: it says how the hosts are reached\n"
             "fix: add slipway:ssh: {known_hosts: known_hosts}"
         )
-    nodes = [pool.name for pool in plan.pools if not pool.hosts]
-    if nodes or not all(server.address for server in plan.servers):
-        where = f"pools.{nodes[0]}.hosts" if nodes else "server_hosts"
-        raise pulumi.RunError(f"{source}: slipway:{where} is missing: list the machines")
-    if ssh.unknown:
+    if ssh.unknown and not (ssh.makes_host_keys and pulumi.runtime.is_dry_run()):
         addresses = ", ".join(sorted({host.address for host in ssh.unknown}))
         raise pulumi.RunError(
             f"{source}: {ssh.known_hosts} has no public key of {addresses}\n"
-            f"fix: {key_scan(ssh.unknown, ssh.known_hosts)}"
+            f"fix: {_how_keys_come(plan, ssh)}"
         )
     return ssh
+
+
+def _how_keys_come(plan: PlatformPlan, ssh: SshPlan) -> str:
+    if ssh.makes_host_keys:
+        return f"slipway up -s {plan.environment}, which makes them before the hosts"
+    return key_scan(ssh.unknown, ssh.known_hosts)
+
+
+def must_list_machines(plan: PlatformPlan) -> None:
+    """RunError where somebody has to say which machines there are, and nobody has."""
+    nodes = [pool.name for pool in plan.pools if not pool.hosts]
+    if nodes or not all(server.address for server in plan.servers):
+        where = f"pools.{nodes[0]}.hosts" if nodes else "server_hosts"
+        raise pulumi.RunError(
+            f"Pulumi.{plan.environment}.yaml: slipway:{where} is missing: list the machines"
+        )
 
 
 def _connection(ssh: SshPlan, host: str) -> command.remote.ConnectionArgs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from components.base import SlipwayComponent
 from components.hosts.local import LocalHosts
 from components.hosts.realisation import HostRealisation
 from components.hosts.supervision import Supervisord
@@ -13,7 +14,7 @@ from slipway.plan.platform import PlatformPlan
 from stacks.platform import Target
 
 
-def hosts(_plan: PlatformPlan) -> HostRealisation:
+def hosts(_plan: PlatformPlan, _platform: SlipwayComponent) -> HostRealisation:
     return HostRealisation(
         programs=LocalHosts(),
         supervision=Supervisord(),

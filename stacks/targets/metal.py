@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from components.base import SlipwayComponent
 from components.hosts.realisation import HostRealisation
-from components.hosts.ssh import SshHosts
+from components.hosts.ssh import SshHosts, must_list_machines
 from components.hosts.supervision import Systemd
 from components.joining.introduction import Introduction
 from components.node_pool.component import NodePool
@@ -13,7 +14,8 @@ from slipway.plan.platform import PlatformPlan
 from stacks.platform import Target
 
 
-def hosts(plan: PlatformPlan) -> HostRealisation:
+def hosts(plan: PlatformPlan, _platform: SlipwayComponent) -> HostRealisation:
+    must_list_machines(plan)
     return HostRealisation(
         programs=SshHosts(plan),
         supervision=Systemd(),

@@ -32,6 +32,7 @@ TAKEN_BACK = ("spot", "capacity_block")  # AWS ends such instances when it wants
 # AWS has no larger VPC, and in a smaller one fixed pools have no addresses (aws_network.py).
 LARGEST_NETWORK, SMALLEST_NETWORK = 16, 19
 PRIVATE_NETWORKS = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
+ROOT, SSH_PORT = "root", 22
 SERVER = "server"  # what the names of servers begin with
 ZONES_IN_TURN = 3  # of fixed hosts: a majority of servers survives the loss of any zone
 
@@ -118,10 +119,15 @@ class ForeignMetalPool(ForeignPool):
 
 
 class AwsSettings(FleetSettings):
-    """Nobody lists the machines of a cloud: `server_hosts` and `inventory` are refused."""
+    """Nobody lists the machines of a cloud: `server_hosts` and `inventory` are refused.
+
+    The SSH host keys of fixed hosts are derived from `host_key_seed`, a secret that `slipway up`
+    sets once.
+    """
 
     target: Literal["aws"]
     aws: AwsCloudSettings | None = None
+    host_key_seed: Annotated[str | Mapping[str, str] | None, Field(repr=False)] = None
     pools: Annotated[
         Mapping[ResourceName, Annotated[AwsPool | ForeignMetalPool, Field(discriminator="kind")]],
         Field(min_length=1, max_length=MAX_POOLS),
@@ -162,6 +168,7 @@ def _build_problems(
     """What AWS would refuse only at launch, or what nobody could reach: of settings that are to be
     built."""
     yield from _network_problems(settings, origin)
+    yield from _ssh_problems(settings, origin)
     yield from _server_zone_problems(settings, cloud, origin)
     gateway = settings.bought.get(settings.gateway.pool)
     if gateway is not None and not gateway.fixed:
@@ -180,6 +187,24 @@ def _build_problems(
         yield from _pool_zone_problems(name, pool, cloud, origin)
         yield from _slot_use_problems(name, pool, settings, origin)
         yield from _market_problems(name, pool, origin)
+
+
+def _ssh_problems(settings: AwsSettings, origin: Origin) -> Iterator[Problem]:
+    ssh = settings.ssh
+    if ssh is not None and ssh.user != ROOT:
+        yield origin.problem(
+            ("ssh", "user"),
+            "cannot log in: the keys in slipway:aws.authorized_keys are root's",
+            value=ssh.user,
+            fix="remove it",
+        )
+    if ssh is not None and ssh.port != SSH_PORT:
+        yield origin.problem(
+            ("ssh", "port"),
+            f"is open on no host: the security groups allow SSH at {SSH_PORT}",
+            value=ssh.port,
+            fix="remove it",
+        )
 
 
 def _network_problems(settings: AwsSettings, origin: Origin) -> Iterator[Problem]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from .base import Settings, matching
 from .document import KeyPath, Origin
@@ -98,17 +98,60 @@ TagValue = Annotated[
 Egress = Literal["endpoints", "nat"]
 RootGib = Annotated[int, Field(ge=8, le=16_384)]  # EBS: gp3 has at most 16 TiB
 DEFAULT_ROOT_GIB = 100
+DEFAULT_ROOT_DEVICE = "/dev/xvda"  # Debian's and Amazon Linux's
+MOST_AUTHORIZED_KEYS = 20
+PublicKey = Annotated[
+    str,
+    matching(
+        r"(ssh-ed25519|ecdsa-sha2-nistp256|ssh-rsa) [A-Za-z0-9+/]{60,}={0,2}( [ -~]*)?",
+        allowed="a public key of OpenSSH (the line in ~/.ssh/id_ed25519.pub)",
+        example='"ssh-ed25519 AAAA… operators"',
+    ),
+]
+
+
+class ImageSettings(Settings):
+    """`root_device` is the name of the image's root volume: by it, the volume gets its size and is
+    encrypted."""
+
+    EXAMPLE = "{image: /my/parameter, root_device: /dev/sda1}"
+    image: Image
+    root_device: Annotated[
+        str,
+        matching(
+            r"/dev/(xvd[a-z]{1,2}|sd[a-z][0-9]{0,2})",
+            allowed="the name of the root volume in the image's description",
+            example="/dev/sda1, which is Ubuntu's; Debian's and Amazon Linux's is /dev/xvda",
+        ),
+    ] = DEFAULT_ROOT_DEVICE
+
+
+def _how_given(value: Any) -> str:
+    return "image" if isinstance(value, str) else "settings"
+
+
+GivenImage = Annotated[
+    Annotated[Image, Tag("image")] | Annotated[ImageSettings, Tag("settings")],
+    Discriminator(_how_given),
+]
 
 
 class Images(Settings):
-    """What the machines boot. `hosts` is for servers and the gateway's hosts (Debian 12), `cpu` for
-    pools without accelerators, `nvidia` and `amd` for those with them."""
+    """What the machines boot. `hosts` is for servers and fixed hosts (Debian 12), `cpu` for elastic
+    pools without accelerators, `nvidia` and `amd` for pools with them. Each is the ID of an image or
+    the path of a parameter, where the root volume is /dev/xvda; otherwise with its
+    `root_device`."""
 
     EXAMPLE = "{hosts: ami-0123456789abcdef0, nvidia: /my/parameter}"
-    hosts: Image
-    cpu: Image | None = None
-    nvidia: Image | None = None
-    amd: Image | None = None
+    hosts: GivenImage
+    cpu: GivenImage | None = None
+    nvidia: GivenImage | None = None
+    amd: GivenImage | None = None
+
+    def of(self, role: str) -> ImageSettings | None:
+        """None where no image is given for the role."""
+        given: str | ImageSettings | None = getattr(self, role)
+        return ImageSettings(image=given) if isinstance(given, str) else given
 
 
 class AwsCloudSettings(Settings):
@@ -117,17 +160,22 @@ class AwsCloudSettings(Settings):
     `zones`: fixed hosts are placed in the first three in turn, elastic pools in all. `egress` is
     how hosts without public addresses reach AWS: an interface endpoint per service, or one NAT
     gateway. `bucket` has what hosts fetch when they start; user data names it, so it must be known
-    before it exists. `server_instance` is a key of catalog/instances.yaml.
+    before it exists. `authorized_keys` are those of the operators, who log in to fixed hosts as root;
+    hosts have those of the day they were made. `server_instance` is a key of
+    catalog/instances.yaml.
     """
 
     EXAMPLE = (
         "{region: us-east-1, zones: [us-east-1a], images: {hosts: ami-0123456789abcdef0},"
-        " bucket: acme-slipway-prod}"
+        " bucket: acme-slipway-prod, authorized_keys: [ssh-ed25519 AAAA…]}"
     )
     region: str
     zones: Annotated[tuple[str, ...], Field(min_length=1, max_length=6, strict=False)]
     images: Images
     bucket: Bucket
+    authorized_keys: Annotated[
+        tuple[PublicKey, ...], Field(min_length=1, max_length=MOST_AUTHORIZED_KEYS, strict=False)
+    ]
     server_instance: str = "m7i.2xlarge"
     server_root_gib: RootGib = DEFAULT_ROOT_GIB
     kms_key: KmsKey | None = None

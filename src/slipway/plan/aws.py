@@ -19,12 +19,18 @@ class AwsZone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AwsImage:
+    name: str  # "ami-…", or the path of an SSM parameter that has one
+    root_device: str  # "/dev/xvda"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AwsHost:
     """A fixed host. Its address is that of its server or node."""
 
     zone: str
     instance: str  # catalog key
-    image: str  # "ami-…", or the path of an SSM parameter that has one
+    image: AwsImage
     root_gib: int
 
 
@@ -43,7 +49,7 @@ class AwsPool:
     """An elastic pool."""
 
     zones: tuple[str, ...]
-    image: str
+    image: AwsImage
     root_gib: int
     reservation: str  # "cr-…"; "" without one
     interfaces: tuple[AwsInterface, ...]  # the primary one first
@@ -57,5 +63,6 @@ class AwsPlan:
     bucket: str
     kms_key: str  # ARN; "" for AWS's own key
     tags: Mapping[str, str]
+    authorized_keys: tuple[str, ...]  # of operators, who log in to fixed hosts as root
     hosts: Mapping[str, AwsHost]  # by name, servers first
     pools: Mapping[str, AwsPool]  # elastic ones by name

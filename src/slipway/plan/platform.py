@@ -387,6 +387,7 @@ class SshPlan:
     jump: SshHost | None
     keys: tuple[str, ...]
     known_hosts: str  # the file that the public keys come from
+    makes_host_keys: bool  # whether `slipway up` makes those of new hosts and adds them to the file
 
     @property
     def unknown(self) -> tuple[SshHost, ...]:

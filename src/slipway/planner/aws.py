@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from slipway.config import aws as config
 from slipway.config.aws import AwsSettings
-from slipway.config.aws_cloud import AwsCloudSettings
+from slipway.config.aws_cloud import AwsCloudSettings, ImageSettings
 from slipway.config.catalog import Instance
 from slipway.config.document import Origin
 from slipway.config.errors import Problem, raise_if_any, suggestion
 from slipway.inputs import PlanInputs
-from slipway.plan.aws import AwsHost, AwsPlan, AwsPool
+from slipway.plan.aws import AwsHost, AwsImage, AwsPlan, AwsPool
 from slipway.plan.figures import Figure
 
 from .supply.aws_network import zone_network
@@ -27,8 +27,9 @@ def plan_aws(inputs: PlanInputs, hosts: Hosts) -> AwsPlan | None:
     if not isinstance(settings, AwsSettings) or settings.aws is None:
         return None
     cloud, pools = settings.aws, dict(sorted(settings.bought.items()))
-    images = {name: _image(inputs, pool, cloud) for name, pool in pools.items()}
-    raise_if_any([*_problems(inputs, pools, cloud, images, origin)])
+    raise_if_any([*_problems(inputs, pools, cloud, origin)])
+    found = {name: _image(inputs, pool, cloud) for name, pool in pools.items()}
+    images = {name: _planned(image) for name, image in found.items() if image}
     return AwsPlan(
         region=cloud.region,
         zones=tuple(zone_network(settings.network.cidr, zone) for zone in cloud.zones),
@@ -36,6 +37,7 @@ def plan_aws(inputs: PlanInputs, hosts: Hosts) -> AwsPlan | None:
         bucket=cloud.bucket,
         kms_key=cloud.kms_key or "",
         tags=dict(cloud.tags),
+        authorized_keys=cloud.authorized_keys,
         hosts={
             **{server.name: _server(cloud, hosts.zones[server.name]) for server in hosts.servers},
             **{
@@ -69,17 +71,17 @@ def _server(cloud: AwsCloudSettings, zone: str) -> AwsHost:
     return AwsHost(
         zone=zone,
         instance=cloud.server_instance,
-        image=cloud.images.hosts,
+        image=_planned(_hosts_image(cloud)),
         root_gib=cloud.server_root_gib,
     )
 
 
-def _host(pool: config.AwsPool, image: str, zone: str) -> AwsHost:
+def _host(pool: config.AwsPool, image: AwsImage, zone: str) -> AwsHost:
     return AwsHost(zone=zone, instance=pool.instance, image=image, root_gib=pool.root_gib)
 
 
 def _elastic(
-    pool: config.AwsPool, image: str, cloud: AwsCloudSettings, instance: Instance
+    pool: config.AwsPool, image: AwsImage, cloud: AwsCloudSettings, instance: Instance
 ) -> AwsPool:
     return AwsPool(
         zones=(pool.zone,) if pool.zone else cloud.zones,
@@ -90,13 +92,25 @@ def _elastic(
     )
 
 
-def _image(inputs: PlanInputs, pool: config.AwsPool, cloud: AwsCloudSettings) -> str:
-    """That of the pool's kind; processors have that of all hosts where none is stated. "" if there
-    is none for its accelerators."""
+def _image(
+    inputs: PlanInputs, pool: config.AwsPool, cloud: AwsCloudSettings
+) -> ImageSettings | None:
+    """That of the pool's kind; elastic pools of processors have that of all hosts where none is
+    stated. None if there is none for its accelerators."""
     role = _role(inputs, pool)
-    if not role:
-        return cloud.images.cpu or cloud.images.hosts
-    return getattr(cloud.images, role, None) or ""
+    if role:
+        return cloud.images.of(role) if role in type(cloud.images).model_fields else None
+    return (None if pool.fixed else cloud.images.of("cpu")) or _hosts_image(cloud)
+
+
+def _hosts_image(cloud: AwsCloudSettings) -> ImageSettings:
+    image = cloud.images.of("hosts")
+    assert image is not None  # noqa: S101  (it is required)
+    return image
+
+
+def _planned(image: ImageSettings) -> AwsImage:
+    return AwsImage(name=image.image, root_device=image.root_device)
 
 
 def _role(inputs: PlanInputs, pool: config.AwsPool) -> str:
@@ -109,7 +123,6 @@ def _problems(
     inputs: PlanInputs,
     pools: Mapping[str, config.AwsPool],
     cloud: AwsCloudSettings,
-    images: Mapping[str, str],
     origin: Origin,
 ) -> Iterator[Problem]:
     instances = inputs.catalog.instances
@@ -121,7 +134,7 @@ def _problems(
             fix=suggestion(cloud.server_instance, instances),
         )
     for name, pool in pools.items():
-        if not images[name]:
+        if _image(inputs, pool, cloud) is None:
             role = _role(inputs, pool)
             yield origin.problem(
                 ("aws", "images"),

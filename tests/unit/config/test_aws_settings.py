@@ -19,6 +19,7 @@ CLOUD = {
     "zones": ["us-east-1a", "us-east-1b", "us-east-1c"],
     "images": {"hosts": "ami-0123456789abcdef0", "nvidia": "/slipway/images/nvidia"},
     "bucket": "acme-slipway-prod",
+    "authorized_keys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIK9tDlC1bsLLQbxyuUFU1NphSfbPBRNtTVPgrAwOg0rn operators"],
     "kms_key": "arn:aws:kms:us-east-1:123456789012:alias/slipway",
     "egress": "nat",
     "tags": {"cost-center": "42"},

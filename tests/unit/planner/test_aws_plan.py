@@ -22,6 +22,7 @@ CLOUD: dict[str, Any] = {
     "zones": ["us-east-1a", "us-east-1b", "us-east-1c"],
     "images": {"hosts": "ami-0123456789abcdef0", "nvidia": "/slipway/images/nvidia"},
     "bucket": "acme-slipway-prod",
+    "authorized_keys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIK9tDlC1bsLLQbxyuUFU1NphSfbPBRNtTVPgrAwOg0rn operators"],
 }
 EDGE = {"kind": "aws", "instance": "m7i.2xlarge", "nodes": 2}
 DEPLOYED = {"chat": {"pools": ["l4"], "replicas": {"min": 1, "max": 2}}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from slipway.config.aws import AwsSettings
 from slipway.config.fleet import FleetSettings
 from slipway.config.hosts import HostSettings
 from slipway.inputs import PlanInputs
@@ -24,7 +25,13 @@ def plan_ssh(inputs: PlanInputs, listed: Sequence[HostSettings]) -> SshPlan | No
     if ssh.jump is not None:
         jump = _place(ssh.jump.host, ssh.jump.port, ssh.jump.user, keys)
     private = dict.fromkeys(key for key in (ssh.key, *(host.ssh.key for host in listed)) if key)
-    return SshPlan(hosts=hosts, jump=jump, keys=tuple(private), known_hosts=ssh.known_hosts)
+    return SshPlan(
+        hosts=hosts,
+        jump=jump,
+        keys=tuple(private),
+        known_hosts=ssh.known_hosts,
+        makes_host_keys=isinstance(settings, AwsSettings),
+    )
 
 
 def _place(address: str, port: int, user: str, keys: Mapping[str, str]) -> SshHost:

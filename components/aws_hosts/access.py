@@ -1,0 +1,66 @@
+"""What a fixed host may do in AWS, as IAM policies. Pure.
+
+Accounts are `*`, because no document may wait for a lookup: an identity's policy gives nothing of
+another account unless that account gives it, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slipway.plan.aws import AwsPlan
+
+POLICY_VERSION = "2012-10-17"
+
+
+def secret_name(environment: str, host: str) -> str:
+    return f"slipway/{environment}/hosts/{host}"
+
+
+def assumed_by_instances() -> dict[str, Any]:
+    """The trust policy of an instance's role."""
+    return _policy(
+        {
+            "Effect": "Allow",
+            "Principal": {"Service": "ec2.amazonaws.com"},
+            "Action": "sts:AssumeRole",
+        }
+    )
+
+
+def own_secret(environment: str, aws: AwsPlan, host: str) -> dict[str, Any]:
+    """A host reads its own secret and nothing else's. AWS ends the name in an ARN with a hyphen and
+    six random characters."""
+    name = secret_name(environment, host)
+    reading = {
+        "Sid": "OwnSecret",
+        "Effect": "Allow",
+        "Action": "secretsmanager:GetSecretValue",
+        "Resource": f"arn:aws:secretsmanager:{aws.region}:*:secret:{name}-??????",
+    }
+    return _policy(reading, *_decryption(aws))
+
+
+def _decryption(aws: AwsPlan) -> list[dict[str, Any]]:
+    """With the user's own key. AWS's own key for Secrets Manager is open to those who may read."""
+    if not aws.kms_key:
+        return []
+    through = {"kms:ViaService": f"secretsmanager.{aws.region}.amazonaws.com"}
+    *_, place = aws.kms_key.split(":")
+    alias = place.startswith("alias/")
+    condition = {"StringEquals": through}
+    if alias:
+        condition["ForAnyValue:StringEquals"] = {"kms:ResourceAliases": place}
+    return [
+        {
+            "Sid": "DecryptSecrets",
+            "Effect": "Allow",
+            "Action": "kms:Decrypt",
+            "Resource": f"arn:aws:kms:{aws.region}:*:key/*" if alias else aws.kms_key,
+            "Condition": condition,
+        }
+    ]
+
+
+def _policy(*statements: dict[str, Any]) -> dict[str, Any]:
+    return {"Version": POLICY_VERSION, "Statement": list(statements)}

@@ -1,0 +1,1 @@
+"""What an instance knows of itself, and how it asks AWS."""
