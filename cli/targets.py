@@ -89,9 +89,7 @@ def _missing(environment: Environment, target: str) -> tuple[str, str, str]:
     """The first section without which hosts cannot be built or reached: its key, what it says, and
     the fix. Empty texts where none is missing."""
     written = _configuration(environment) or {}
-    found = (
-        each for each in NEEDED.get(target, ()) if f"{NAMESPACE}{each[0]}" not in written
-    )
+    found = (each for each in NEEDED.get(target, ()) if f"{NAMESPACE}{each[0]}" not in written)
     return next(found, ("", "", ""))
 
 

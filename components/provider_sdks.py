@@ -37,8 +37,8 @@ class _OnUse(ModuleType):
 
 
 def load_on_use(*packages: str) -> None:
-    """A package that is already imported, or not installed, is left as it is. Packages inside others
-    come after those."""
+    """A package that is already imported, or not installed, is left as it is. A package inside
+    another one comes after it."""
     for name in packages:
         spec = None if name in sys.modules else importlib.util.find_spec(name)
         if spec is not None:

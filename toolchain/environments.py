@@ -107,7 +107,17 @@ def _pip_install(uv: Path, requirements: Path) -> list[str | Path]:
 def _compile(environment: Path) -> list[str | Path]:
     """All modules but those of large packages, most of which no program ever imports."""
     python = environment / "bin" / "python"
-    return [python, "-m", "compileall", "-q", "-j", "0", "-x", _RARELY_IMPORTED, environment / "lib"]
+    return [
+        python,
+        "-m",
+        "compileall",
+        "-q",
+        "-j",
+        "0",
+        "-x",
+        _RARELY_IMPORTED,
+        environment / "lib",
+    ]
 
 
 def _fill(

@@ -15,6 +15,7 @@ from cli.lifecycle.registry import lifecycle_of
 from cli.options import DEFAULT_STACK, PASS_THROUGH, Json, Stack
 from cli.planning import warn_of_certificate
 from cli.progress import ToolchainProgress
+from cli.pulumi.cloud_plugins import must_have_plugins
 from cli.pulumi.offline import offline_preview
 from cli.pulumi.plugins import describe, fork_plugins_and_program, prepare_plugins
 from cli.pulumi.policy_pack import policy_arguments, start_policy_server
@@ -44,6 +45,7 @@ def preview(
     environment = find(stack)
     must_be_built(environment)
     if not offline:
+        must_have_plugins(environment)
         fork_plugins_and_program(environment)
         start_policy_server(environment)
     # Mistakes in files come first.

@@ -22,6 +22,7 @@ from slipway.plan.platform import PlatformPlan
 PROGRAMS = Path(__file__).parents[2] / "services" / "aws_boot"
 OF_FIXED_HOSTS = ("host_key.py", "instance")
 SEED = "host_key_seed"
+NOT_MADE = "not made yet"  # the seed, in a preview before the first `up`
 ROOT_VOLUME_TYPE = "gp3"
 # A change of these would stop or replace a host. One that is replaced on purpose gets the new ones.
 KEPT = ["launchTemplate", "userData"]
@@ -131,20 +132,28 @@ class AwsHosts(SlipwayComponent):
             opts=self.child_options(),
         )
 
-        def content(seed: str) -> str:
-            return json.dumps(
-                {
-                    "private": private_key(seed, environment, host),
-                    "public": f"{public_key(seed, environment, host)} {host}\n",
-                }
-            )
-
+        key: pulumi.Output[str] = pulumi.Output.secret(
+            self._seed.apply(lambda seed: self._key(seed, host))
+        )
         return aws.secretsmanager.SecretVersion(
             f"secret-{host}-key",
             secret_id=secret.id,
-            secret_string=pulumi.Output.secret(self._seed.apply(content)),
+            secret_string=key,
             opts=self.child_options(),
         )
+
+    def _key(self, seed: str, host: str) -> str:
+        """What services/aws_boot/host_key.py reads."""
+        environment, ssh = self._environment, self._args.plan.ssh
+        public = public_key(seed, environment, host)
+        if ssh and seed != NOT_MADE and ssh.hosts[host].host_key not in ("", public):
+            raise pulumi.RunError(
+                f"{ssh.known_hosts} has another public key of {host} than the one that follows from"
+                f" slipway:{SEED} in Pulumi.{environment}.yaml\n"
+                "fix: restore both files from one commit"
+            )
+        private = private_key(seed, environment, host)
+        return json.dumps({"private": private, "public": f"{public} {host}\n"})
 
     def _profile(self, host: str) -> aws.iam.InstanceProfile:
         environment = self._environment
@@ -204,8 +213,8 @@ def _seed(environment: str) -> pulumi.Output[str]:
     if seed is not None:
         return seed
     if pulumi.runtime.is_dry_run():
-        return pulumi.Output.secret("not made yet")
+        return pulumi.Output.secret(NOT_MADE)
     raise pulumi.RunError(
-        f"Pulumi.{environment}.yaml: slipway:{SEED} is missing: the SSH host keys of fixed hosts are"
-        f" derived from it\nfix: slipway up -s {environment}, which makes it"
+        f"Pulumi.{environment}.yaml: slipway:{SEED} is missing: the SSH host keys of fixed hosts"
+        f" are derived from it\nfix: slipway up -s {environment}, which makes it"
     )

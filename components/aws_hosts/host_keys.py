@@ -1,5 +1,5 @@
-"""The SSH host keys of fixed hosts, derived from one seed: an operator knows a host by its key before
-the host exists, and a machine that takes its place has the same one. Pure."""
+"""The SSH host keys of fixed hosts, derived from one seed: an operator knows a host by its key
+before the host exists, and a machine that takes its place has the same one. Pure."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def public_key(seed: str, environment: str, host: str) -> str:
 
 
 def private_key(seed: str, environment: str, host: str) -> str:
-    """The text of the file that sshd reads. The same at every call: OpenSSH's own writer puts random
-    bytes into it, which would be a change at every update."""
+    """The text of the file that sshd reads. The same at every call: OpenSSH's own writer puts
+    random bytes into it, which would be a change at every update."""
     key, blob = _key(seed, environment, host), _public_blob(_key(seed, environment, host))
     raw, public = key.private_bytes_raw(), key.public_key().public_bytes_raw()
     check = seeds.private_bytes(seed, f"{_purpose(environment, host)}, check")[:4]

@@ -21,9 +21,7 @@ DOCUMENT = "/etc/slipway-host-key.json"
 UNIT = "slipway-host-key.service"
 
 
-def user_data(
-    environment: str, aws: AwsPlan, host: str, programs: Mapping[str, str]
-) -> str:
+def user_data(environment: str, aws: AwsPlan, host: str, programs: Mapping[str, str]) -> str:
     """`programs`: the files of services/aws_boot that a host has, by their paths there."""
     document = {
         "schema_version": SCHEMA_VERSION,

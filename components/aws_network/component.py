@@ -38,7 +38,8 @@ class AwsNetwork(SlipwayComponent):
     somebody else changes is put back by the next update. A replaced subnet or group replaces the
     hosts in it, which `protect` prevents.
 
-    The public subnet of the first zone exists only for a NAT gateway. Nothing is open to everywhere.
+    The public subnet of the first zone exists only for a NAT gateway. Nothing is open to
+    everywhere.
     """
 
     def __init__(
@@ -81,17 +82,15 @@ class AwsNetwork(SlipwayComponent):
         self._interface_endpoints()
         self.register_outputs({})
 
-    @property
-    def vpc(self) -> pulumi.Output[str]:
-        return self._vpc.id
-
     def subnet(self, kind: str, zone: str) -> pulumi.Output[str]:
         """The ID of a private subnet; `kind` is "hosts", "services" or "elastic"."""
-        return self._subnets[f"{kind}-{zone}"].id
+        found: pulumi.Output[str] = self._subnets[f"{kind}-{zone}"].id
+        return found
 
     def group(self, name: str) -> pulumi.Output[str]:
         """The ID of a security group (security_groups.py)."""
-        return self._groups[name].id
+        found: pulumi.Output[str] = self._groups[name].id
+        return found
 
     def _named(self, what: str) -> Mapping[str, str]:
         return {"Name": f"{self._environment} {what}"}
@@ -111,9 +110,7 @@ class AwsNetwork(SlipwayComponent):
                 )
         return found
 
-    def _route_table(
-        self, name: str, subnets: Mapping[str, aws.ec2.Subnet]
-    ) -> aws.ec2.RouteTable:
+    def _route_table(self, name: str, subnets: Mapping[str, aws.ec2.Subnet]) -> aws.ec2.RouteTable:
         table = aws.ec2.RouteTable(
             f"routes-{name}",
             vpc_id=self._vpc.id,
@@ -189,9 +186,7 @@ class AwsNetwork(SlipwayComponent):
                 opts=self.child_options(),
             )
 
-    def _security_groups(
-        self, allowed: tuple[Connection, ...]
-    ) -> dict[str, aws.ec2.SecurityGroup]:
+    def _security_groups(self, allowed: tuple[Connection, ...]) -> dict[str, aws.ec2.SecurityGroup]:
         named = dict.fromkeys(name for each in allowed for name in (each.source, each.target))
         return {
             name: aws.ec2.SecurityGroup(
@@ -262,9 +257,7 @@ def _private(zone: AwsZone) -> Iterator[tuple[str, str]]:
 
 
 def _ports(each: Connection) -> dict[str, int]:
-    return (
-        {} if each.protocol == ALL else {"from_port": each.first_port, "to_port": each.last_port}
-    )
+    return {} if each.protocol == ALL else {"from_port": each.first_port, "to_port": each.last_port}
 
 
 def _rule_name(each: Connection) -> str:

@@ -47,6 +47,11 @@ def services(group: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield from mappings(task, "Services")
 
 
+def is_reachable(group: Mapping[str, Any]) -> bool:
+    """Whether it has a port or registers a service."""
+    return bool(mappings(group, "Networks") or [*services(group)])
+
+
 def is_service(job: Mapping[str, Any]) -> bool:
     return (text_or_none(job, "Type") or "service") == "service"
 

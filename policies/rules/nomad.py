@@ -12,7 +12,7 @@ from rules.facts import (
     number_or_none,
     text_or_none,
 )
-from rules.jobs import NANOSECONDS_PER_S, groups, is_service, job_of, services, tasks
+from rules.jobs import NANOSECONDS_PER_S, groups, is_reachable, is_service, job_of, services, tasks
 from rules.rule import ALWAYS, NOMAD_JOB, PLATFORM, PRODUCTION, SHARED, Resource, rule
 
 # Nomad's default: the time between a task's kill signal and its end.
@@ -26,12 +26,14 @@ DEFAULT_KILL_TIMEOUT_S = 5
     fix="Give the group a service with a check that the process itself answers.",
 )
 def no_health_check(job: Resource) -> Iterator[str]:
-    """Every group of a service job has a health check"""
+    """Every group that others can reach has a health check"""
     document = job_of(job.props)
     if not is_service(document):
         return
     for name, group in groups(document):
-        if not any(mappings(service, "Checks") for service in services(group)):
+        if is_reachable(group) and not any(
+            mappings(service, "Checks") for service in services(group)
+        ):
             yield f"group {name} has no health check"
 
 

@@ -172,6 +172,7 @@ JOB: Mapping[str, Any] = {
             "Scaling": {"Min": 3, "Max": 6, "Policy": {}},
             "RestartPolicy": {"Mode": "delay"},
             "ReschedulePolicy": {"Unlimited": True},
+            "Networks": [{"Mode": "host", "DynamicPorts": [{"Label": "http"}]}],
             "Services": [
                 {"Name": "chat", "Checks": [{"Type": "http", "Path": "/health"}]},
                 {"Name": "chat-metrics"},
@@ -553,6 +554,7 @@ CASES: Mapping[str, Sequence[Case]] = {
             violating=[{f"{GROUP}.Services": []}, {f"{GROUP}.Services": [{"Name": "chat"}]}],
             passing=[
                 {"Type": "batch", f"{GROUP}.Services": []},
+                {f"{GROUP}.Services": [], f"{GROUP}.Networks": []},
                 {f"{GROUP}.Services": [], f"{TASK}.Services": [{"Checks": [{"Type": "tcp"}]}]},
             ],
             unknown=UNKNOWN_JOB,

@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TextIO
 
 from instance import metadata
 from instance.secrets import RefusedError, secret
@@ -33,20 +34,25 @@ def main(arguments: list[str]) -> int:
         if document["schema_version"] != SCHEMA_VERSION:
             raise ValueError(f"schema_version is not {SCHEMA_VERSION}")
         name, region = str(document["secret"]), str(document["region"])
-    except (OSError, ValueError, KeyError) as error:
-        print(f"wrong document: {error!r}", file=sys.stderr)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        say(f"wrong document: {error!r}", sys.stderr)
         return 2
     try:
         key = json.loads(secret(name, region, metadata.credentials()))
     except (OSError, RefusedError) as error:
-        print(f"{name}: {error}", file=sys.stderr)
+        say(f"{name}: {error}", sys.stderr)
         return 1
     install({KEY: key["private"], f"{KEY}.pub": key["public"]})
     # Always, because a run that was cut off may have left a server with the old key. Sessions that
     # are open stay so.
     subprocess.run(["/usr/bin/systemctl", "restart", "ssh.service"], check=True)
-    print(f"this host has the key of {name}")
+    say(f"this host has the key of {name}", sys.stdout)
     return 0
+
+
+def say(line: str, where: TextIO) -> None:
+    """A line for the journal."""
+    where.write(f"{line}\n")
 
 
 def install(files: Mapping[str, str], folder: Path = FOLDER) -> None:

@@ -24,7 +24,13 @@ def hosts(plan: PlatformPlan, platform: SlipwayComponent) -> HostRealisation:
     planned = plan.aws
     if planned is None:
         raise pulumi.RunError(
-            f"Pulumi.{plan.environment}.yaml: slipway:aws is missing: it says where the machines are"
+            f"Pulumi.{plan.environment}.yaml: slipway:aws is missing: it says where the machines"
+            " are"
+        )
+    if planned.pools:
+        raise pulumi.RunError(
+            f"Pulumi.{plan.environment}.yaml: slipway:pools.{min(planned.pools)} is elastic, which"
+            " can be planned, but not built yet\nfix: write a number of `nodes`"
         )
     provider = aws.Provider(
         "aws",
@@ -36,9 +42,7 @@ def hosts(plan: PlatformPlan, platform: SlipwayComponent) -> HostRealisation:
     )
     in_aws = pulumi.ResourceOptions(parent=platform, providers=[provider], protect=True)
     network = AwsNetwork("network", AwsNetworkArgs(plan=plan, aws=planned), opts=in_aws)
-    machines = AwsHosts(
-        "hosts", AwsHostsArgs(plan=plan, aws=planned, network=network), opts=in_aws
-    )
+    machines = AwsHosts("hosts", AwsHostsArgs(plan=plan, aws=planned, network=network), opts=in_aws)
     return HostRealisation(
         programs=SshHosts(plan, machines=machines.instances),
         supervision=Systemd(),

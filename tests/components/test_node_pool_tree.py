@@ -6,10 +6,12 @@ import itertools
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import pulumi
 import pytest
 
+from components.base import SlipwayComponent
 from components.certificates import identities
 from components.certificates.component import CertificateAuthority, CertificateAuthorityArgs
 from components.consul.component import ConsulCluster, ConsulClusterArgs
@@ -23,6 +25,7 @@ from tests.components.cluster_plan import cluster_plan, with_more_cpu, with_node
 from tests.components.recording import record
 
 COMMAND = "command:local:Command"
+NO_PLATFORM = cast("SlipwayComponent", None)  # dev creates nothing for its hosts
 
 
 def hosts(
@@ -34,9 +37,9 @@ def hosts(
     """The part of the platform that has hosts."""
 
     def build() -> None:
-        realisation = replace(TARGET.hosts(plan), changed_at_once=changed_at_once)
+        realisation = replace(TARGET.hosts(plan, NO_PLATFORM), changed_at_once=changed_at_once)
         authority = CertificateAuthority(
-            "authority", CertificateAuthorityArgs(plan=plan, hosts=TARGET.hosts(plan))
+            "authority", CertificateAuthorityArgs(plan=plan, hosts=TARGET.hosts(plan, NO_PLATFORM))
         )
         certificates = {
             server.name: authority.issue(identities.server(plan, server)) for server in plan.servers
@@ -45,7 +48,7 @@ def hosts(
             "consul",
             ConsulClusterArgs(
                 plan=plan,
-                hosts=TARGET.hosts(plan),
+                hosts=TARGET.hosts(plan, NO_PLATFORM),
                 certificates=certificates,
                 operator=authority.operator,
             ),
@@ -55,7 +58,7 @@ def hosts(
             "nomad",
             NomadClusterArgs(
                 plan=plan,
-                hosts=TARGET.hosts(plan),
+                hosts=TARGET.hosts(plan, NO_PLATFORM),
                 consul_address=consul.address,
                 consul_seed=consul.seed,
                 consul_token=consul.token,

@@ -14,7 +14,7 @@ import pytest
 from components.base import SlipwayComponent
 from components.hosts.delivery import delivery_document
 from components.hosts.program import HostProgram
-from components.hosts.ssh import SshHosts
+from components.hosts.ssh import SshHosts, must_list_machines
 from slipway.plan.platform import NodeRange, PlatformPlan, SshHost, SshPlan
 from stacks.recording import Recording
 from tests.components.platform_plan import platform_plan
@@ -136,6 +136,12 @@ def refusal(plan: PlatformPlan) -> str:
     return str(refused.value)
 
 
+def uncounted(plan: PlatformPlan) -> str:
+    with pytest.raises(pulumi.RunError) as refused:
+        must_list_machines(plan)
+    return str(refused.value)
+
+
 def test_hosts_whose_keys_are_not_known_are_named_with_how_to_get_them() -> None:
     said = refusal(over_ssh(key=""))
     assert "known_hosts has no public key of 127.77.0.1, 127.77.0.16" in said
@@ -171,10 +177,10 @@ def test_an_environment_that_does_not_say_how_hosts_are_reached_is_refused() -> 
 def test_machines_that_are_only_counted_cannot_be_reached() -> None:
     plan = over_ssh()
     servers = tuple(dataclasses.replace(each, address="") for each in plan.servers)
-    said = refusal(dataclasses.replace(plan, servers=servers))
+    said = uncounted(dataclasses.replace(plan, servers=servers))
     assert "slipway:server_hosts is missing" in said
     pool = dataclasses.replace(plan.pools[0], hosts=(), range=NodeRange(min=1, max=1))
-    said = refusal(dataclasses.replace(plan, pools=(pool, *plan.pools[1:])))
+    said = uncounted(dataclasses.replace(plan, pools=(pool, *plan.pools[1:])))
     assert f"slipway:pools.{pool.name}.hosts is missing" in said
 
 

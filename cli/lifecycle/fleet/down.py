@@ -11,10 +11,12 @@ from cli.lifecycle.fleet import backend
 from cli.lifecycle.fleet.prepared import log_of, prepared
 from cli.planning import plan_if_valid, plan_of
 from cli.progress import Phases
+from cli.pulumi.cloud_plugins import must_have_plugins
 
 
 def down(environment: Environment) -> None:
     """Works despite mistakes in the files, unless hosts must be reached over SSH."""
+    must_have_plugins(environment)
     phases, plan = Phases(), plan_if_valid(environment)
     with prepared(environment, phases, plan) as (pulumi, _):
         with phases.phase("stack", "in your Pulumi backend"):

@@ -11,6 +11,7 @@ from cli.console import say
 from cli.environment import Environment
 from cli.errors import CliError, InterruptedRunError
 from cli.hosts.after_update import lasting_troubles
+from cli.hosts.host_keys import with_host_keys
 from cli.hosts.images import hosts_without_image
 from cli.hosts.pythons import make_packages
 from cli.hosts.troubles import MACHINES, say_all
@@ -22,6 +23,7 @@ from cli.machine.preparation import empty_cache, fill_cache
 from cli.planning import must_be_valid_now, warn_of_certificate
 from cli.progress import Phases
 from cli.pulumi.authorities import must_sign_now
+from cli.pulumi.cloud_plugins import must_have_plugins
 from cli.pulumi.process import Pulumi
 from slipway.inputs import load_inputs
 from slipway.plan.platform import PlatformPlan
@@ -33,6 +35,7 @@ def up(environment: Environment, *, admitted_again: Sequence[str] = ()) -> Repor
     gates have waited for every replica. Hosts that are `admitted_again` are set up and admitted as
     if they were new."""
     phases = Phases()
+    must_have_plugins(environment)
     with phases.phase("plan", f"Pulumi.{environment.name}.yaml and its models"):
         inputs = load_inputs(environment.checkout, environment.name)
         must_sign_now(inputs)
@@ -44,6 +47,7 @@ def up(environment: Environment, *, admitted_again: Sequence[str] = ()) -> Repor
     with tools(environment, phases) as pulumi:
         with phases.phase("stack", "in your Pulumi backend"):
             backend.make_stack(pulumi)
+            plan = with_host_keys(pulumi, plan)
             exported = backend.prepare_state(pulumi, plan, admitted_again)
             leaving = backend.leaving(exported, plan)
         upgraded = make_packages(environment, plan, exported, phases, admitted_again)

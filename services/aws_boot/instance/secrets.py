@@ -38,9 +38,11 @@ def secret(name: str, region: str, credentials: Credentials) -> str:
         body=body,
         headers=headers,
     )
-    request = urllib.request.Request(url, data=body, headers=signed, method="POST")
+    request = urllib.request.Request(  # noqa: S310  (AWS, or who is told to play it)
+        url, data=body, headers=signed, method="POST"
+    )
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
             return str(json.load(answer)["SecretString"])
     except urllib.error.HTTPError as refusal:
         said = refusal.read().decode(errors="replace")[:LONGEST_REASON]

@@ -138,9 +138,8 @@ GivenImage = Annotated[
 
 class Images(Settings):
     """What the machines boot. `hosts` is for servers and fixed hosts (Debian 12), `cpu` for elastic
-    pools without accelerators, `nvidia` and `amd` for pools with them. Each is the ID of an image or
-    the path of a parameter, where the root volume is /dev/xvda; otherwise with its
-    `root_device`."""
+    pools without accelerators, `nvidia` and `amd` for pools with them. Each is the ID of an image
+    or the path of a parameter, with its `root_device` if that is not /dev/xvda."""
 
     EXAMPLE = "{hosts: ami-0123456789abcdef0, nvidia: /my/parameter}"
     hosts: GivenImage
@@ -160,8 +159,8 @@ class AwsCloudSettings(Settings):
     `zones`: fixed hosts are placed in the first three in turn, elastic pools in all. `egress` is
     how hosts without public addresses reach AWS: an interface endpoint per service, or one NAT
     gateway. `bucket` has what hosts fetch when they start; user data names it, so it must be known
-    before it exists. `authorized_keys` are those of the operators, who log in to fixed hosts as root;
-    hosts have those of the day they were made. `server_instance` is a key of
+    before it exists. `authorized_keys` are those of the operators, who log in to fixed hosts as
+    root; a host keeps those that it was made with. `server_instance` is a key of
     catalog/instances.yaml.
     """
 
@@ -174,7 +173,7 @@ class AwsCloudSettings(Settings):
     images: Images
     bucket: Bucket
     authorized_keys: Annotated[
-        tuple[PublicKey, ...], Field(min_length=1, max_length=MOST_AUTHORIZED_KEYS, strict=False)
+        tuple[PublicKey, ...], Field(max_length=MOST_AUTHORIZED_KEYS, strict=False)
     ]
     server_instance: str = "m7i.2xlarge"
     server_root_gib: RootGib = DEFAULT_ROOT_GIB
@@ -184,6 +183,12 @@ class AwsCloudSettings(Settings):
 
     def problems(self, origin: Origin) -> Iterator[Problem]:
         yield from self._region_problems(origin)
+        if not self.authorized_keys:
+            yield origin.problem(
+                ("aws", "authorized_keys"),
+                "must not be empty: nobody could log in to the hosts",
+                fix="add at least one public key",
+            )
         yield from self._zone_problems(origin)
         if self.kms_key is not None and self.kms_key.split(":")[3] != self.region:
             yield origin.problem(

@@ -387,7 +387,8 @@ class SshPlan:
     jump: SshHost | None
     keys: tuple[str, ...]
     known_hosts: str  # the file that the public keys come from
-    makes_host_keys: bool  # whether `slipway up` makes those of new hosts and adds them to the file
+    # Whether `slipway up` makes those of new hosts and adds them to the file.
+    makes_host_keys: bool = False
 
     @property
     def unknown(self) -> tuple[SshHost, ...]:

@@ -245,7 +245,7 @@ UNKNOWN = [
     ("models.phi-5.slo.ttft_p95_ms=5", ["--what-if: models.phi-5", 'did you mean "phi-4"?']),
     ("pool.l4.nodes.max=4", [STACK, "slipway:pool: unknown key", 'did you mean "pools"?']),
     # Not an emoji, which ":a:" is for the library that prints it.
-    ("a.b=3", [STACK, " slipway:a: unknown key", "use one of 16, such as"]),
+    ("a.b=3", [STACK, " slipway:a: unknown key", "use one of 17, such as"]),
     ("models.phi-4.replicas.max=lots", [STACK, "phi-4.replicas.max", '"lots"', "a whole number"]),
     ("models.phi-4.replicas.max=2.5", [STACK, "phi-4.replicas.max", "2.5", "a whole number"]),
     ("models.phi-4.replicas.max={a: 1", ["--what-if", "is not YAML", "replicas.max={a: 1"]),

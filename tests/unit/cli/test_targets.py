@@ -23,7 +23,7 @@ def files(folder: Path) -> set[Path]:
 @pytest.fixture
 def fleet(checkout: Path) -> Environment:
     """An environment of a target that nothing in this checkout builds."""
-    (checkout / "Pulumi.fleet.yaml").write_text("config: {slipway:target: aws}\n")
+    (checkout / "Pulumi.fleet.yaml").write_text("config:\n  slipway:target: aws\n")
     return find("fleet")
 
 
@@ -63,6 +63,11 @@ def test_a_target_that_can_be_built_is_not_refused(fleet: Environment) -> None:
     with pytest.raises(CliError):
         must_be_built(fleet)
     (targets / "aws.py").write_text("")
+    for section in ("aws", "ssh"):
+        with pytest.raises(CliError, match=f"slipway:{section} is missing"):
+            must_be_built(fleet)
+        with (fleet.checkout / "Pulumi.fleet.yaml").open("a") as file:
+            file.write(f"  slipway:{section}: {{}}\n")
     must_be_built(fleet)
 
 
@@ -77,7 +82,7 @@ def test_a_mistake_in_the_stack_file_is_left_to_those_who_read_all_of_it(
     must_be_built(fleet)
 
 
-@pytest.mark.parametrize("target", ["", "__init__", "../targets/dev", "dev.py", "aws"])
+@pytest.mark.parametrize("target", ["", "__init__", "../targets/dev", "dev.py", "kubernetes"])
 def test_a_target_without_a_module_of_its_name_is_not_built(target: str) -> None:
     assert is_built("dev", ROOT)
     assert not is_built(target, ROOT)

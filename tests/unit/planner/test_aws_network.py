@@ -37,6 +37,7 @@ def settings(
             "zones": zones,
             "images": {"hosts": "ami-0123456789abcdef0"},
             "bucket": "acme-slipway",
+            "authorized_keys": ["ssh-ed25519 " + "A" * 68],
         },
         "slipway:pools": {
             name: {"kind": "aws", "instance": "m7i.xlarge", **pool} for name, pool in pools.items()

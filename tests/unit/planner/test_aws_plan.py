@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from slipway.config.errors import ConfigError
+from slipway.plan.aws import AwsImage
 from slipway.plan.document import plan_to_json
 from slipway.plan.platform import PlatformPlan
 from stacks.planning import make_plan
@@ -22,7 +23,9 @@ CLOUD: dict[str, Any] = {
     "zones": ["us-east-1a", "us-east-1b", "us-east-1c"],
     "images": {"hosts": "ami-0123456789abcdef0", "nvidia": "/slipway/images/nvidia"},
     "bucket": "acme-slipway-prod",
-    "authorized_keys": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIK9tDlC1bsLLQbxyuUFU1NphSfbPBRNtTVPgrAwOg0rn operators"],
+    "authorized_keys": [
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIK9tDlC1bsLLQbxyuUFU1NphSfbPBRNtTVPgrAwOg0rn operators"
+    ],
 }
 EDGE = {"kind": "aws", "instance": "m7i.2xlarge", "nodes": 2}
 DEPLOYED = {"chat": {"pools": ["l4"], "replicas": {"min": 1, "max": 2}}}
@@ -33,7 +36,7 @@ def planned(**changes: Any) -> PlatformPlan:
     settings = {
         "servers": 3,
         "aws": CLOUD,
-        "ssh": {"known_hosts": "known_hosts", "user": "admin"},
+        "ssh": {"known_hosts": "known_hosts"},
         **changes,
     }
     return make_plan(fleet(pools=pools, deployments=DEPLOYED, **settings))
@@ -67,7 +70,7 @@ def test_fixed_hosts_are_reached_over_ssh_and_forwarded_as_those_of_metal() -> N
     plan = planned()
     assert plan.ssh is not None
     assert list(plan.ssh.hosts) == ["server-0", "server-1", "server-2", "edge-0", "edge-1"]
-    assert {host.user for host in plan.ssh.hosts.values()} == {"admin"}
+    assert {host.user for host in plan.ssh.hosts.values()} == {"root"}
     assert plan.operator.forwarded
 
 
@@ -102,13 +105,18 @@ def test_the_part_of_aws_says_where_each_machine_is_and_of_what() -> None:
 def test_pools_boot_the_image_of_their_accelerators_and_others_that_of_all_hosts() -> None:
     plan = planned()
     assert plan.aws is not None
-    assert plan.aws.pools["l4"].image == "/slipway/images/nvidia"
-    assert {host.image for host in plan.aws.hosts.values()} == {"ami-0123456789abcdef0"}
-    images = {**CLOUD["images"], "cpu": "ami-01234567"}
-    with_own = planned(aws={**CLOUD, "images": images}).aws
+    assert plan.aws.pools["l4"].image.name == "/slipway/images/nvidia"
+    assert {host.image.name for host in plan.aws.hosts.values()} == {"ami-0123456789abcdef0"}
+    ubuntu = {"image": "ami-76543210", "root_device": "/dev/sda1"}
+    images = {**CLOUD["images"], "cpu": "ami-01234567", "nvidia": ubuntu}
+    pools = {"edge": EDGE, "l4": L4, "cpu": {**EDGE, "nodes": {"min": 1, "max": 2}}}
+    with_own = make_plan(
+        fleet(pools=pools, deployments=DEPLOYED, aws={**CLOUD, "images": images}, servers=3)
+    ).aws
     assert with_own is not None
-    assert with_own.hosts["edge-0"].image == "ami-01234567"
-    assert with_own.hosts["server-0"].image == "ami-0123456789abcdef0"
+    assert with_own.hosts["edge-0"].image.name == "ami-0123456789abcdef0"
+    assert with_own.pools["cpu"].image == AwsImage(name="ami-01234567", root_device="/dev/xvda")
+    assert with_own.pools["l4"].image == AwsImage(name="ami-76543210", root_device="/dev/sda1")
 
 
 def test_an_instance_with_efa_has_all_its_interfaces_in_the_plan() -> None:

@@ -38,8 +38,10 @@ def fleet(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
     for name in [name for name in os.environ if name.startswith("PULUMI_")]:
         monkeypatch.delenv(name)
     (checkout / "stacks" / "targets").mkdir(parents=True, exist_ok=True)
-    (checkout / "stacks" / "targets" / "aws.py").touch()
-    (checkout / "Pulumi.fleet.yaml").write_text("config: {slipway:target: aws}\n")
+    (checkout / "stacks" / "targets" / "metal.py").touch()
+    (checkout / "Pulumi.fleet.yaml").write_text(
+        "config: {slipway:target: metal, slipway:ssh: {}}\n"
+    )
     return find("fleet")
 
 
@@ -175,7 +177,7 @@ def test_up_of_a_fleet_names_a_host_it_was_done_without_and_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     away = Trouble(host="worker-1", what="is down", fix="power it on", absent=True)
-    planned.ssh = object()
+    planned.ssh = SimpleNamespace(makes_host_keys=False)
     monkeypatch.setattr(up, "reaching", lambda *_: nullcontext({}))
     monkeypatch.setattr(up, "fill_cache", lambda *_: None)
     monkeypatch.setattr(up, "make_packages", lambda *_: set())
@@ -224,7 +226,7 @@ def test_down_says_what_is_wrong_in_files_that_name_the_way_to_the_hosts(
     remote = {"type": "command:remote:Command", "urn": "u"}
     answers({"stack ls": STACKS, "stack export": exported(remote)})
     (fleet.checkout / "Pulumi.fleet.yaml").write_text(
-        "config: {slipway:target: aws, slipway:pools: 7}\n"
+        "config: {slipway:target: metal, slipway:ssh: {}, slipway:pools: 7}\n"
     )
     result = runner.invoke(app, ["down", "-s", "fleet", "--yes"])
     assert result.exit_code != 0

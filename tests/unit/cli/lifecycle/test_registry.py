@@ -30,7 +30,11 @@ def test_dev_runs_on_this_machine(checkout: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", ["slipway:target: aws", "slipway:target: metal, slipway:ssh: {}"]
+    "settings",
+    [
+        "slipway:target: aws, slipway:aws: {}, slipway:ssh: {}",
+        "slipway:target: metal, slipway:ssh: {}",
+    ],
 )
 def test_every_other_target_that_is_built_is_a_fleet(checkout: Path, settings: str) -> None:
     environment = put(checkout, f"config: {{{settings}}}", built=("aws", "metal"))

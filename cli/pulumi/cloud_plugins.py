@@ -1,0 +1,51 @@
+"""Clouds have no registry-only plugin: Pulumi needs the official one, which it may download."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from cli.environment import Environment, inherited
+from cli.errors import CliError
+from cli.progress import ToolchainProgress
+from cli.pulumi.plugins import plugin_kind
+from cli.targets import target_of
+from slipway.config.errors import ConfigError
+from toolchain import resolve
+
+PLUGINS = {"aws": "aws"}  # of a target
+
+
+def must_have_plugins(environment: Environment) -> None:
+    """CliError where a command of Pulumi cannot work, with the commands that can."""
+    try:
+        plugin = PLUGINS.get(target_of(environment) or "")
+    except ConfigError:
+        return  # the command itself says what is wrong with the file
+    if plugin is None:
+        return
+    resolve.tools(["pulumi"], environment.cache, ToolchainProgress())
+    variables = inherited()
+    version = importlib.metadata.version(f"pulumi-{plugin}")
+    if plugin_kind(environment) == "official" or _is_installed(plugin, version, variables):
+        return
+    name = environment.name
+    raise CliError(
+        f"Pulumi's official {plugin} plugin {version} is not installed, and a Pulumi that was built"
+        " here downloads none",
+        fix=f"pulumi plugin install resource {plugin} v{version}, where Pulumi's downloads can be"
+        " reached (elsewhere with --file ARCHIVE), or put a whole release of Pulumi on PATH."
+        f" Without the plugin these work: slipway plan -s {name}, slipway policies -s {name},"
+        f" slipway preview --offline -s {name}",
+    )
+
+
+def _is_installed(plugin: str, version: str, variables: Mapping[str, str]) -> bool:
+    """On PATH, or where Pulumi installs plugins."""
+    program = f"pulumi-resource-{plugin}"
+    home = Path(variables.get("PULUMI_HOME") or Path.home() / ".pulumi")
+    installed = home / "plugins" / f"resource-{plugin}-v{version}" / program
+    return os.access(installed, os.X_OK) or bool(shutil.which(program, path=variables.get("PATH")))
