@@ -56,9 +56,7 @@ def _make(pulumi: Pulumi, ssh: SshPlan) -> list[str]:
         seed = secrets.token_urlsafe(SEED_BYTES)
         stack = ("--stack", environment.name)
         pulumi.output("config", "set", "--secret", KEY, *stack, given=seed)
-    lines = [
-        f"{ssh.hosts[name].address} {public_key(seed, environment.name, name)}" for name in new
-    ]
+    lines = [f"{ssh.own_address(name)} {public_key(seed, environment.name, name)}" for name in new]
     _append(environment.checkout / ssh.known_hosts, lines)
     return new
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cli.reach.forwards import Forward, forwards_of
+from cli.reach.tunnels import TunnelsWanted
 from slipway.plan.platform import PlatformPlan, SshHost, SshPlan
 
 HEAD_START_S = 1.5
@@ -49,6 +50,7 @@ class Forwarding:
     jump: SshHost | None
     locals: tuple[Local, ...]
     head_start_s: float
+    tunnels: TunnelsWanted | None = None  # None where hosts have their own addresses here
 
     @property
     def digest(self) -> str:
@@ -73,12 +75,25 @@ def forwarding_of(plan: PlatformPlan, ssh: SshPlan, leaving: Sequence[str] = ())
         jump=ssh.jump,
         locals=_locals(forwards_of(plan, leaving)),
         head_start_s=HEAD_START_S,
+        tunnels=_tunnels(plan, ssh, leaving),
+    )
+
+
+def _tunnels(plan: PlatformPlan, ssh: SshPlan, leaving: Sequence[str]) -> TunnelsWanted | None:
+    if ssh.tunnels is None:
+        return None
+    addresses = [*(host.address for host in ssh.hosts.values()), *leaving]
+    return TunnelsWanted(
+        region=ssh.tunnels.region,
+        environment=plan.environment,
+        port=next(host.port for host in ssh.hosts.values()),
+        hosts={address: ssh.tunnels.private(address) for address in addresses},
     )
 
 
 def from_json(text: str) -> Forwarding:
     document = json.loads(text)
-    jump = document["jump"]
+    jump, tunnels = document["jump"], document["tunnels"]
     return Forwarding(
         environment=document["environment"],
         hosts={name: SshHost(**host) for name, host in document["hosts"].items()},
@@ -87,6 +102,7 @@ def from_json(text: str) -> Forwarding:
             Local(**{**each, "targets": tuple(each["targets"])}) for each in document["locals"]
         ),
         head_start_s=document["head_start_s"],
+        tunnels=TunnelsWanted(**tunnels) if tunnels else None,
     )
 
 

@@ -48,7 +48,9 @@ def _forwards(plan: PlatformPlan, leaving: Sequence[str]) -> Iterator[Forward]:
         yield Forward(local=local_envoy.metrics, targets=(envoy.metrics,))
         yield Forward(local=local_envoy.xds_http, targets=(envoy.xds_http,))
     xds, last = (each.xds_http for each in envoys[-1])
-    for number, address in enumerate(leaving, start=1):
+    tunnels = plan.ssh.tunnels if plan.ssh else None
+    own = [tunnels.private(address) if tunnels else address for address in leaving]
+    for number, address in enumerate(own, start=1):
         local = replace(last, host=str(IPv4Address(last.host) + number))
         yield Forward(local=local, targets=(replace(xds, host=address),))
 

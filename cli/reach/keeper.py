@@ -21,7 +21,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -42,12 +42,14 @@ from cli.reach.leaders import must_know_leader, operators_context
 from cli.reach.race import AllFailedError, first
 from cli.reach.relay import CHUNK, Streams, answering, carry, greeted
 from cli.reach.session import Session, first_session
+from cli.reach.tunnels import Tunnels
 
 AGENT = "SSH_AUTH_SOCK"
 RETRY_S = 1.0
 ENDING_S = 0.5
 LOOK_S = 2.0
 TLS_HANDSHAKE = b"\x16"  # the first byte that a client says
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 LEADER_HEAD_START_S = 0.5  # of a server before the next one is asked for a leader, too
 
 
@@ -64,6 +66,7 @@ class Keeper:
         self._answered: dict[Local, int] = {}  # the target that answered last
         self._looked_s = dict.fromkeys(wanted.locals, -LOOK_S)  # for a leader
         self._looking = {local: asyncio.Lock() for local in wanted.locals}
+        self._tunnels = Tunnels(wanted.tunnels, self._variables) if wanted.tunnels else None
 
     async def run(self, command: socket.socket, door: Path) -> None:
         """Returns when no command is left."""
@@ -92,20 +95,29 @@ class Keeper:
     async def _listen(self, first: asyncio.StreamWriter) -> list[asyncio.Server] | None:
         """None if an address is taken; the command is told which."""
         listeners: list[asyncio.Server] = []
-        for local in self._wanted.locals:
-
-            async def serve(
-                reader: asyncio.StreamReader, writer: asyncio.StreamWriter, local: Local = local
-            ) -> None:
-                await self._serve(local, reader, writer)
-
+        for host, port, serve in self._doors():
             try:
-                listeners.append(await asyncio.start_server(serve, local.host, local.port))
+                listeners.append(await asyncio.start_server(serve, host, port))
             except OSError as error:
-                first.write(_taken(self._wanted.environment, local, error))
+                first.write(_taken(self._wanted.environment, f"{host}:{port}", error))
                 await first.drain()
                 return None
         return listeners
+
+    def _doors(self) -> Iterator[tuple[str, int, Serve]]:
+        """Where it listens, and what it does with connections."""
+        for local in self._wanted.locals:
+            yield local.host, local.port, functools.partial(self._serve, local)
+        if tunnels := self._wanted.tunnels:
+            for address in tunnels.hosts:
+                yield address, tunnels.port, functools.partial(self._tunnel, address)
+
+    async def _tunnel(
+        self, local: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        assert self._tunnels is not None  # noqa: S101
+        await self._tunnels.serve(local, (reader, writer))
+        writer.close()
 
     async def _lease(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One command, from its hello to its end."""
@@ -143,8 +155,9 @@ class Keeper:
                     self._wanted, names, self._folder, self._variables()
                 )
             except AllFailedError as error:
-                reasons = dict(zip(names, map(str, error.errors), strict=True))
-                self._settle(state=CLOSED, reasons=reasons)
+                found = zip(names, map(str, error.errors), strict=True)
+                said = {name: self._with_tunnel(name, reason) for name, reason in found}
+                self._settle(state=CLOSED, reasons=said)
                 await asyncio.sleep(RETRY_S)
                 continue
             host = self._session.host
@@ -154,6 +167,11 @@ class Keeper:
             self._settled.clear()
             at = names.index(host) + 1
             names = [*names[at:], *names[:at]]
+
+    def _with_tunnel(self, host: str, reason: str) -> str:
+        """OpenSSH knows nothing of a tunnel: it says that the connection was closed."""
+        said = self._tunnels.said if self._tunnels else {}
+        return said.get(self._wanted.hosts[host].address, reason)
 
     def _settle(self, **state: Any) -> None:
         self._state = state
@@ -244,14 +262,14 @@ async def _ends(session: Session) -> bool:
     return True
 
 
-def _taken(environment: str, local: Local, error: OSError) -> bytes:
-    place = f"{local.host}:{local.port}"
+def _taken(environment: str, place: str, error: OSError) -> bytes:
+    host = place.rpartition(":")[0]
     return line(
         state=REFUSED,
         pid=os.getpid(),
         message=f'"{environment}" is reached at {place} of this machine, which cannot be used:'
         f" {os.strerror(error.errno or errno.EADDRINUSE)}",
-        fix=f"end what listens there (ss -ltnp 'src {local.host}' shows it), such as another"
+        fix=f"end what listens there (ss -ltnp 'src {host}' shows it), such as another"
         " checkout's command for an environment of this name; or set slipway:ssh.local_address to"
         " another address of 127.0.0.0/8",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from cli.reach.document import (
     line,
 )
 from cli.reach.forwards import variables_of
+from cli.reach.tunnels import PROGRAM as PROGRAM_OF_TUNNELS
 from slipway.plan.platform import PlatformPlan
 
 PROGRAM = "cli.reach.keeper"
@@ -54,6 +56,12 @@ def reaching(
         yield {}
         return
     wanted = forwarding_of(plan, plan.ssh, leaving)
+    if wanted.tunnels is not None and shutil.which(PROGRAM_OF_TUNNELS) is None:
+        raise CliError(
+            f"the AWS command line ({PROGRAM_OF_TUNNELS}, version 2), by which the hosts are"
+            " reached, is not installed",
+            fix="install it; or, from a machine inside the hosts' network, remove slipway:ssh.jump",
+        )
     with held(environment, wanted, agent) if wanted.hosts else nullcontext():
         # Without hosts, Pulumi's program says which keys are missing.
         yield variables_of(plan, leaving)

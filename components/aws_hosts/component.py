@@ -43,7 +43,7 @@ class AwsHosts(SlipwayComponent):
     changes stops the machine and starts it again. Replacing an instance loses its volume; the new
     machine has the same name, address and SSH host key, and joins as on `metal`.
 
-    Attribute: `instances` (by host, for what reaches it to depend on).
+    Attribute: `reachable` (by host, what has to be there before it can be reached).
     """
 
     def __init__(
@@ -59,8 +59,10 @@ class AwsHosts(SlipwayComponent):
         }
         self._groups = _groups(args.plan)
         self._programs = boot_programs(*OF_FIXED_HOSTS)
-        self.instances: dict[str, pulumi.Resource] = {
-            host: self._instance(host, planned) for host, planned in args.aws.hosts.items()
+        way_in = [args.network.way_in] if args.network.way_in else []
+        self.reachable: dict[str, list[pulumi.Resource]] = {
+            host: [self._instance(host, planned), *way_in]
+            for host, planned in args.aws.hosts.items()
         }
         self.register_outputs({})
 

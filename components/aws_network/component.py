@@ -14,6 +14,7 @@ from components.aws_network.security_groups import (
     ENDPOINTS,
     HOSTS,
     HTTPS,
+    WAY_IN,
     Connection,
     connections,
 )
@@ -80,6 +81,8 @@ class AwsNetwork(SlipwayComponent):
         if args.aws.egress == "nat":
             self._nat(private)
         self._interface_endpoints()
+        # What reaches hosts depends on it; None where the operator is inside the network.
+        self.way_in = self._instance_connect() if plan.ssh and plan.ssh.tunnels else None
         self.register_outputs({})
 
     def subnet(self, kind: str, zone: str) -> pulumi.Output[str]:
@@ -185,6 +188,18 @@ class AwsNetwork(SlipwayComponent):
                 tags={**self._named(service), "slipway:why": caller},
                 opts=self.child_options(),
             )
+
+    def _instance_connect(self) -> aws.ec2transitgateway.InstanceConnectEndpoint:
+        """In the first zone: AWS allows one per network. Hosts see its address, not the
+        operator's."""
+        return aws.ec2transitgateway.InstanceConnectEndpoint(
+            "way-in",
+            subnet_id=self.subnet("services", self._aws.zones[0].name),
+            security_group_ids=[self.group(WAY_IN)],
+            preserve_client_ip=False,
+            tags={**self._named("way in"), "slipway:environment": self._environment},
+            opts=self.child_options(),
+        )
 
     def _security_groups(self, allowed: tuple[Connection, ...]) -> dict[str, aws.ec2.SecurityGroup]:
         named = dict.fromkeys(name for each in allowed for name in (each.source, each.target))

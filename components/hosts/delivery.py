@@ -15,6 +15,7 @@ PYTHON = (3, 11)  # of the environments in the operator's cache
 # Others that hosts may have: what they run, but for engines, has packages of its own for each.
 OTHER_PYTHONS = ("3.10", "3.12")
 SSH_PORT = 22
+BOOTS_WITHIN_S = 900  # a machine that was created just before
 MEBIBYTE = 1 << 20
 CACHE = "/opt/slipway"  # on a host, for all environments
 
@@ -42,6 +43,7 @@ def delivery_document(plan: PlatformPlan, ssh: SshPlan, host: str) -> dict[str, 
         "python": list(PYTHON),
         "artifacts": list(artifacts.of_host(plan, host)),
         **({"packages": packages} if packages else {}),
+        **({"boots_within_s": BOOTS_WITHIN_S} if ssh.makes_host_keys else {}),
         **_accelerators(plan, node),
         **_model_store(plan, node),
         **_image(plan, node),

@@ -28,13 +28,13 @@ class SshHosts:
     Before the first run on a host, its tools, environments and code are brought there. The hosts'
     keys are pinned. Private keys come from an ssh-agent, so no state has them.
 
-    `machines`: the resources that create the hosts, by name, where Pulumi does.
+    `machines`: what has to be there before a host can be reached, by host, where Pulumi creates it.
     """
 
     def __init__(
         self,
         plan: PlatformPlan,
-        machines: Mapping[str, pulumi.Resource] = MappingProxyType({}),
+        machines: Mapping[str, Sequence[pulumi.Resource]] = MappingProxyType({}),
     ) -> None:
         self._plan, self._machines = plan, machines
         self._ssh = reachable(plan)
@@ -92,7 +92,7 @@ class SshHosts:
                 ),
                 f"delivery-{host}",
                 parent,
-                depends_on=[self._machines[host]] if host in self._machines else [],
+                depends_on=self._machines.get(host, ()),
             )
         return [self._deliveries[host]]
 

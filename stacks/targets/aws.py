@@ -44,7 +44,7 @@ def hosts(plan: PlatformPlan, platform: SlipwayComponent) -> HostRealisation:
     network = AwsNetwork("network", AwsNetworkArgs(plan=plan, aws=planned), opts=in_aws)
     machines = AwsHosts("hosts", AwsHostsArgs(plan=plan, aws=planned, network=network), opts=in_aws)
     return HostRealisation(
-        programs=SshHosts(plan, machines=machines.instances),
+        programs=SshHosts(plan, machines=machines.reachable),
         supervision=Systemd(),
         joining=Introduction(plan),
         changed_at_once=0.1,

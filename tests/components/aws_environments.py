@@ -15,6 +15,7 @@ from tests.unit.planner.test_aws_plan import CLOUD, EDGE
 SMALL = model_file("llama-3.2-1b", load=None, slo={})
 ALIAS = "arn:aws:kms:us-east-1:123456789012:alias/slipway"
 KEY = "arn:aws:kms:us-east-1:123456789012:key/12345678-1234-1234-1234-123456789012"
+CONNECT = {"known_hosts": "known_hosts", "jump": {"via": "ec2-instance-connect"}}
 # Changes of slipway:aws, of the pool l4, and of other settings.
 VARIANTS: Mapping[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "three zones": ({}, {}, {}),
@@ -26,6 +27,7 @@ VARIANTS: Mapping[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = 
     "five servers and NAT": ({"egress": "nat"}, {}, {"servers": 5}),
     "an own key by alias": ({"kms_key": ALIAS}, {}, {}),
     "an own key, tags": ({"kms_key": KEY, "tags": {"cost-center": "42"}}, {}, {}),
+    "through EC2 Instance Connect": ({}, {}, {"ssh": CONNECT}),
     "a pool in one zone": ({}, {"zone": "us-east-1b", "root_gib": 300}, {}),
 }
 
@@ -38,8 +40,11 @@ def aws_plan(variant: str = "three zones", *, host_keys: bool = True) -> Platfor
         pools=pools,
         deployments={"chat": {"pools": ["l4"], "replicas": {"min": 1, "max": 1}}},
         aws={**CLOUD, **cloud},
-        ssh={"known_hosts": "known_hosts"},
-        **{"servers": 3, **{key: each for key, each in others.items() if key != "pools"}},
+        **{
+            "ssh": {"known_hosts": "known_hosts"},
+            "servers": 3,
+            **{key: each for key, each in others.items() if key != "pools"},
+        },
     )
     plan = make_plan(dataclasses.replace(inputs, artifacts=WITH_AGENTS))
     return with_host_keys(plan) if host_keys else plan

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
 from typing import Any
 
+import jsonschema
 import pytest
 
 from components.aws_hosts.user_data import LIMIT_BYTES
@@ -17,7 +18,9 @@ from stacks.targets.aws import TARGET
 from tests.components.aws_environments import VARIANTS, aws_plan
 from tests.components.recording import record
 from tests.components.sdk_inputs import deviations
+from tests.unit.config.checkout import ROOT
 
+DELIVERY = json.loads((ROOT / "schemas/delivery.schema.json").read_text())
 INSTANCE, TEMPLATE = "aws:ec2/instance:Instance", "aws:ec2/launchTemplate:LaunchTemplate"
 SUBNET, GROUP = "aws:ec2/subnet:Subnet", "aws:ec2/securityGroup:SecurityGroup"
 INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
@@ -168,6 +171,24 @@ def test_what_runs_on_a_host_waits_for_its_machine(preview: Recording) -> None:
     for instance in preview.of_type(INSTANCE):
         host = instance.name.removeprefix("host-")
         assert instance.name in preview[f"delivery-{host}"].depends_on
+
+
+def test_the_way_in_is_an_endpoint_only_where_the_operator_is_outside() -> None:
+    way_in = "aws:ec2transitgateway/instanceConnectEndpoint:InstanceConnectEndpoint"
+    assert recorded(aws_plan()).of_type(way_in) == []
+    plan = aws_plan("through EC2 Instance Connect")
+    preview = recorded(plan)
+    (endpoint,) = preview.of_type(way_in)
+    assert endpoint.inputs["preserveClientIp"] is False
+    assert endpoint.inputs["tags"]["slipway:environment"] == "fleet"
+    for host in plan.aws.hosts if plan.aws else ():
+        delivery = preview[f"delivery-{host}"]
+        assert endpoint.name in delivery.depends_on
+        document = json.loads(delivery.inputs["environment"]["SLIPWAY_DOCUMENT"])
+        assert document["ssh"]["address"].startswith("127.")
+        assert document["ssh"]["port"] == 22022
+        assert document["boots_within_s"] > 0
+        jsonschema.validate(document, DELIVERY)
 
 
 def test_before_the_first_up_a_preview_needs_no_host_keys() -> None:

@@ -40,6 +40,7 @@ class Delivery:
     accelerators: Wanted | None = None
     model_store: ModelStore | None = None
     image: Image | None = None  # in which the host's engines run
+    boots_within_s: int = 0  # so long a machine that is new may not answer
 
 
 def read_delivery(document: JsonObject) -> Delivery:
@@ -58,6 +59,7 @@ def read_delivery(document: JsonObject) -> Delivery:
             accelerators=read_wanted(wanted) if (wanted := document.get("accelerators")) else None,
             model_store=ModelStore(**store) if (store := document.get("model_store")) else None,
             image=read_image(image) if (image := document.get("image")) else None,
+            boots_within_s=document.get("boots_within_s", 0),
         )
 
 

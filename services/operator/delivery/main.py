@@ -17,12 +17,13 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import time
 from dataclasses import asdict
 
 from program.document import read_document
 from program.errors import InputError, exit_code
 from program.folders import Folders
-from program.waiting import say
+from program.waiting import say, wait_until
 
 from delivery import archive
 from delivery.archive import Part
@@ -40,6 +41,7 @@ from delivery.fitness import (
 )
 from delivery.ssh import Connection, UnreachableError, connected
 
+BETWEEN_LOOKS_S = 2  # at a machine that starts
 REPORT_VERSION = 1  # of what `examine` prints (schemas/host-report.schema.json)
 
 # The list of an environment's artifacts is written last; removals of other environments read it.
@@ -78,7 +80,7 @@ rmdir {folder} 2>/dev/null || true
 
 def apply(folders: Folders, delivery: Delivery) -> None:
     with connected(delivery.host, delivery.place, delivery.jump) as connection:
-        found = look(connection, delivery)
+        found = _first_look(connection, delivery)
         must_fit(found, delivery)
         missing = missing_parts(found, delivery)
         sizes = {part: archive.size_bytes(folders.cache, part) for part in missing}
@@ -95,6 +97,24 @@ def apply(folders: Folders, delivery: Delivery) -> None:
     count = len(delivery.artifacts)
     # Pulumi keeps this line, in which `up` reads the version: cli/pulumi/host_repairs.py.
     say(f"{delivery.host}: has all of {count} artifacts, for Python {found.python}")
+
+
+def _first_look(connection: Connection, delivery: Delivery) -> Found:
+    """Once the host answers with its own key: a new machine has another one at first."""
+    found: list[Found] = []
+
+    def seen() -> str | None:
+        try:
+            found.append(look(connection, delivery))
+        except UnreachableError as error:
+            if not delivery.boots_within_s:
+                raise
+            time.sleep(BETWEEN_LOOKS_S)
+            return error.said
+        return None
+
+    wait_until(f"{delivery.host} starts", seen, delivery.boots_within_s)
+    return found[0]
 
 
 def remove(delivery: Delivery) -> None:

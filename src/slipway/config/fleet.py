@@ -12,7 +12,7 @@ from .base import ResourceName, Settings, invalid
 from .document import Origin
 from .errors import Problem
 from .settings import Deployment, EnvironmentSettings, NetworkSettings, PoolSettings
-from .ssh import SshSettings
+from .ssh import ConnectSettings, SshSettings
 
 MAX_POOLS = 100
 
@@ -73,6 +73,13 @@ class FleetSettings(EnvironmentSettings):
     def problems(self, origin: Origin) -> Iterator[Problem]:
         yield from super().problems(origin)
         yield from self._foreign_pools(origin)
+        if self.target != "aws" and self.ssh and isinstance(self.ssh.jump, ConnectSettings):
+            yield origin.problem(
+                ("ssh", "jump", "via"),
+                "is for hosts on AWS",
+                value=self.ssh.jump.via,
+                fix="name a jump host: {host: bastion.example.com}",
+            )
         for name, deployment in self.models.items():
             if (deployment.pool is None) == (not deployment.pools):
                 yield origin.problem(

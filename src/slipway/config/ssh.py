@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from .base import Settings, invalid
 
@@ -38,6 +38,25 @@ class JumpSettings(Settings):
     port: Port = 22
 
 
+class ConnectSettings(Settings):
+    """Hosts on AWS are reached through EC2 Instance Connect, by the AWS command line of the
+    operator's machine and with its credentials."""
+
+    EXAMPLE = "{via: ec2-instance-connect}"
+    via: Literal["ec2-instance-connect"]
+
+
+def _kind_of_jump(value: Any) -> str:
+    via = isinstance(value, ConnectSettings) or (isinstance(value, Mapping) and "via" in value)
+    return "via" if via else "host"
+
+
+Jump = Annotated[
+    Annotated[JumpSettings, Tag("host")] | Annotated[ConnectSettings, Tag("via")],
+    Discriminator(_kind_of_jump),
+]
+
+
 class SshSettings(Settings):
     """`key` is a file of the operator's machine; without it, the keys of the running ssh-agent are
     used. `known_hosts` is a file of the checkout with every host's public key. `local_address` is
@@ -49,7 +68,7 @@ class SshSettings(Settings):
     user: str = "root"
     port: Port = 22
     key: str | None = None
-    jump: JumpSettings | None = None
+    jump: Jump | None = None
     local_address: Annotated[str, AfterValidator(_on_loopback)] | None = None
 
 

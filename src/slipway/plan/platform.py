@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 from .aws import AwsPlan
@@ -379,6 +380,28 @@ class SshHost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TunnelsPlan:
+    """Private hosts have SSH at loopback addresses of the operator's machine, each of which a
+    command forwards to one host for as long as it runs (cli.reach)."""
+
+    region: str
+    network: str  # of the hosts: 10.40.0.0/16
+    local: str  # of the same size, of the loopback network: 127.201.0.0/16
+
+    def loopback(self, private: str) -> str:
+        return _moved(private, self.network, self.local)
+
+    def private(self, loopback: str) -> str:
+        return _moved(loopback, self.local, self.network)
+
+
+def _moved(address: str, network: str, other: str) -> str:
+    """The address at the same place of another network of the same size."""
+    place = int(IPv4Address(address)) - int(IPv4Network(network).network_address)
+    return str(IPv4Network(other).network_address + place)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SshPlan:
     """How the operator's machine reaches the hosts, by name. Private keys come from an ssh-agent,
     which holds those of the files `keys`, or without any what the user put there."""
@@ -389,6 +412,12 @@ class SshPlan:
     known_hosts: str  # the file that the public keys come from
     # Whether `slipway up` makes those of new hosts and adds them to the file.
     makes_host_keys: bool = False
+    tunnels: TunnelsPlan | None = None  # None where addresses are the hosts' own
+
+    def own_address(self, host: str) -> str:
+        """That of a host in its own network."""
+        address = self.hosts[host].address
+        return self.tunnels.private(address) if self.tunnels else address
 
     @property
     def unknown(self) -> tuple[SshHost, ...]:

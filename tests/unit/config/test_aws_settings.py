@@ -109,6 +109,13 @@ MISTAKES: list[tuple[tuple[str, ...], Any, str, str, str]] = [
         "/dev/sda1",
     ),
     (("slipway:ssh",), {"known_hosts": "k", "user": "admin"}, "ssh.user", "are root's", "remove"),
+    (
+        ("slipway:ssh",),
+        {"known_hosts": "k", "jump": {"via": "ssm"}},
+        "ssh.jump.via",
+        "'ec2-instance-connect'",
+        "ec2-instance-connect",
+    ),
     (("slipway:ssh",), {"known_hosts": "k", "port": 2222}, "ssh.port", "SSH at 22", "remove it"),
     ((AWS, "egress"), "internet", "aws.egress", "'endpoints' or 'nat'", "one of"),
     ((AWS, "tags"), {"aws:x": "1"}, "aws.tags.aws:x", "not beginning with aws:", "cost-center"),
@@ -230,3 +237,19 @@ def test_the_example_in_the_documentation_is_valid() -> None:
     settings = parse_environment(values, name="prod", source="docs/planning.md").settings
     assert isinstance(settings, AwsSettings)
     assert settings.aws is not None
+
+
+def test_instance_connect_is_for_aws_alone() -> None:
+    room = {"kind": "metal", "memory": "16GiB", "cpu": 8, "nodes": 1}
+    values = {
+        **VALUES,
+        "slipway:target": "metal",
+        "slipway:pools": {"edge": room},
+        "slipway:models": {"chat": {"pool": "edge", "replicas": {"min": 1, "max": 1}}},
+        "slipway:ssh": {"known_hosts": "k", "jump": {"via": "ec2-instance-connect"}},
+    }
+    del values["slipway:aws"]
+    found = problem(values)
+    assert found.key == "slipway:ssh.jump.via"
+    assert "for hosts on AWS" in found.message
+    assert "bastion" in found.fix

@@ -74,6 +74,25 @@ def test_fixed_hosts_are_reached_over_ssh_and_forwarded_as_those_of_metal() -> N
     assert plan.operator.forwarded
 
 
+def test_tunnels_lead_from_loopback_addresses_to_the_hosts_own() -> None:
+    connect = {"known_hosts": "known_hosts", "jump": {"via": "ec2-instance-connect"}}
+    plan = planned(ssh={**connect, "local_address": "127.201.3.1"})
+    assert plan.ssh is not None
+    assert plan.ssh.jump is None
+    places = {name: (host.address, host.port) for name, host in plan.ssh.hosts.items()}
+    assert places["server-0"] == ("127.201.0.4", 22022)
+    assert places["edge-1"] == ("127.201.32.17", 22022)
+    own = {server.name: server.address for server in plan.servers}
+    own |= {node.name: node.address for node in plan.pool("edge").hosts}
+    assert {name: plan.ssh.own_address(name) for name in plan.ssh.hosts} == own
+    jsonschema.validate(json.loads(plan_to_json(plan)), SCHEMA)
+    derived = planned(ssh=connect).ssh
+    assert derived is not None
+    assert derived.tunnels is not None
+    first = planned(ssh=connect).operator.consul.host
+    assert derived.tunnels.local == f"127.{first.split('.')[1]}.0.0/16"
+
+
 def test_without_the_section_no_address_is_known() -> None:
     plan = make_plan(fleet(pools={"edge": EDGE, "l4": L4}, deployments=DEPLOYED, servers=3))
     assert {server.address for server in plan.servers} == {""}
