@@ -19,7 +19,7 @@ from components.base import SlipwayComponent
 from slipway.plan.aws import AwsHost, AwsPlan
 from slipway.plan.platform import PlatformPlan
 
-PROGRAMS = Path(__file__).parents[2] / "services" / "aws_boot"
+PROGRAMS = Path(__file__).parents[2] / "services" / "aws"
 OF_FIXED_HOSTS = ("host_key.py", "instance")
 SEED = "host_key_seed"
 NOT_MADE = "not made yet"  # the seed, in a preview before the first `up`
@@ -145,7 +145,7 @@ class AwsHosts(SlipwayComponent):
         )
 
     def _key(self, seed: str, host: str) -> str:
-        """What services/aws_boot/host_key.py reads."""
+        """What services/aws/host_key.py reads."""
         environment, ssh = self._environment, self._args.plan.ssh
         public = public_key(seed, environment, host)
         if ssh and seed != NOT_MADE and ssh.hosts[host].host_key not in ("", public):
@@ -193,7 +193,7 @@ class AwsHosts(SlipwayComponent):
 
 
 def boot_programs(*names: str) -> dict[str, str]:
-    """The text of files of services/aws_boot, and of the files in its folders, by path."""
+    """The text of files of services/aws, and of the files in its folders, by path."""
     found = [path for name in names for path in [PROGRAMS / name, *(PROGRAMS / name).glob("*.py")]]
     return {
         path.relative_to(PROGRAMS).as_posix(): path.read_text() for path in found if path.is_file()

@@ -22,7 +22,7 @@ UNIT = "slipway-host-key.service"
 
 
 def user_data(environment: str, aws: AwsPlan, host: str, programs: Mapping[str, str]) -> str:
-    """`programs`: the files of services/aws_boot that a host has, by their paths there."""
+    """`programs`: the files of services/aws that a host has, by their paths there."""
     document = {
         "schema_version": SCHEMA_VERSION,
         "region": aws.region,

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import TextIO
 
 from instance import metadata
-from instance.secrets import RefusedError, secret
+from instance.refusal import RefusedError
+from instance.secrets import secret
 
 SCHEMA_VERSION = 1
 FOLDER = Path("/etc/ssh")

@@ -37,6 +37,13 @@ def credentials() -> Credentials:
     )
 
 
+def account() -> str:
+    """AWS's number of the account that the instance belongs to."""
+    headers = {"X-aws-ec2-metadata-token": _session()}
+    found = json.loads(_answer("GET", "dynamic/instance-identity/document", headers))
+    return str(found["accountId"])
+
+
 def text(path: str) -> str:
     """The metadata at a path below latest/meta-data/. OSError if there is none."""
     headers = {"X-aws-ec2-metadata-token": _session()}

@@ -8,14 +8,10 @@ import urllib.error
 import urllib.request
 
 from .metadata import Credentials
+from .refusal import refusal
 from .signing import signed_headers
 
 TIMEOUT_S = 20
-LONGEST_REASON = 500  # characters
-
-
-class RefusedError(Exception):
-    """AWS answered, and did not give the secret. Has AWS's own words, which contain no secret."""
 
 
 def secret(name: str, region: str, credentials: Credentials) -> str:
@@ -44,6 +40,5 @@ def secret(name: str, region: str, credentials: Credentials) -> str:
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
             return str(json.load(answer)["SecretString"])
-    except urllib.error.HTTPError as refusal:
-        said = refusal.read().decode(errors="replace")[:LONGEST_REASON]
-        raise RefusedError(f"{refusal.code} {said}") from None
+    except urllib.error.HTTPError as error:
+        raise refusal("", error) from None

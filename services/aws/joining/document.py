@@ -1,0 +1,60 @@
+"""A pool's boot document (schemas/boot.schema.json), as far as joining needs it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from program.document import parsing
+from program.folders import Folders
+
+SCHEMA = "boot.schema.json"
+
+
+@dataclass(frozen=True)
+class Boot:
+    """`node` is the document of the host's agents with @host@ and @address@ in it; `introducers`
+    are the addresses that are asked for an introduction, `sts` is that of AWS for which the request
+    is signed."""
+
+    environment: str
+    pool: str
+    region: str
+    secret: str
+    sts: str
+    introducers: tuple[str, ...]
+    introducers_name: str
+    folders: Folders
+    agents: str  # the program that applies `node`
+    node: Mapping[str, Any]
+
+
+def read_boot(text: str) -> Boot:
+    with parsing(SCHEMA):
+        document = json.loads(text)
+        folders = document["folders"]
+        return Boot(
+            environment=document["environment"],
+            pool=document["pool"],
+            region=document["region"],
+            secret=document["secret"],
+            sts=document["sts"],
+            introducers=tuple(document["introducers"]["addresses"]),
+            introducers_name=document["introducers"]["server_name"],
+            folders=Folders(
+                run=Path(folders["run"]),
+                cache=Path(document["folder"]),
+                scratch=Path(folders["scratch"]),
+            ),
+            agents=f"{document['folder']}/bundles/{document['agents']}/agents.py",
+            node=document["node"],
+        )
+
+
+def node_document(boot: Boot, host: str, address: str) -> str:
+    """The document for services/host, of this host. Names and addresses need no quoting in JSON."""
+    text = json.dumps(boot.node, sort_keys=True)
+    return text.replace("@host@", host).replace("@address@", address)
