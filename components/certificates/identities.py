@@ -49,6 +49,20 @@ def node(plan: PlatformPlan, host: Node) -> Identity:
     return replace(host_of_agents, dns_names=(*host_of_agents.dns_names, plan.peers.replica))
 
 
+def pool(plan: PlatformPlan, name: str) -> Identity:
+    """Of every node of a range, none of whose addresses is known: it has the names of a node."""
+    of_agents = _host(plan, name, "", role=CLIENT)
+    names = (*of_agents.dns_names, plan.peers.replica)
+    return replace(of_agents, name=f"pool-{name}", common_name=f"pool-{name}", dns_names=names)
+
+
+def introducer(plan: PlatformPlan, job_id: str, addresses: tuple[str, ...]) -> Identity:
+    """A platform job on each of these hosts. New nodes verify its name; Consul's check verifies the
+    address."""
+    names = (plan.peers.introducer,)
+    return replace(job(job_id), dns_names=names, addresses=addresses, serves=True)
+
+
 def operator(plan: PlatformPlan) -> Identity:
     """The person who runs `up`, and the gates on that machine: a client only."""
     return Identity(name="operator", common_name="operator", dns_names=(plan.peers.operator,))

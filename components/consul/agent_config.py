@@ -26,6 +26,7 @@ from components.hosts.document import (
     host_document,
 )
 from components.hosts.supervision import Supervision
+from components.nomad.addresses import beside, listening
 from slipway.plan.platform import Node, PlatformPlan, Server
 
 NAME = "consul"
@@ -111,7 +112,7 @@ def _agent(
         configuration=configuration,
         # A server is ready when it answers, with or without peers; a client when it has found the
         # servers.
-        ready_url=f"{plan.consul.at(address).url}/v1/status/leader",
+        ready_url=f"{plan.consul.at(beside(address)).url}/v1/status/leader",
         renewal=RELOAD,
     )
 
@@ -122,7 +123,7 @@ def _common(plan: PlatformPlan, name: str, address: str) -> dict[str, Any]:
         "datacenter": plan.datacenter,
         "data_dir": DATA_DIRECTORY,
         "bind_addr": address,
-        "client_addr": address,
+        "client_addr": listening(address),
         "advertise_addr": address,
         # Consul's standard ports, because every agent has its own address; unused ones are closed.
         "ports": {

@@ -12,9 +12,11 @@ from components.metrics import device_alerts, gateway_alerts
 from components.metrics.device_alerts import SCRAPE_JOB
 from components.nomad.addresses import IN_FILES, in_arguments, in_files
 from components.nomad.jobspec import File, Group, HttpCheck, Job, Service, Task
+from slipway.plan.certificate_names import LOCALHOST
 from slipway.plan.platform import DevicePluginPlan, PlatformPlan
 
 JOB_ID = "prometheus"
+OF_MODEL = "__meta_consul_service_metadata_model"
 
 
 def prometheus_job(plan: PlatformPlan) -> Job:
@@ -84,7 +86,7 @@ def prometheus_config(plan: PlatformPlan) -> str:
         },
         "rule_files": [name for name, _ in _alerts(plan)],
         "scrape_configs": [
-            _services(plan),
+            *_services(plan),
             _consul_agents(plan),
             _nomad_agents(plan),
             *([_devices(plan, plan.device_plugin)] if plan.device_plugin else []),
@@ -148,13 +150,37 @@ def _certificate_files(certificate: str, key: str, authority: str) -> dict[str, 
     return {name: f"../{path}" for name, path in paths.items()}
 
 
-def _services(plan: PlatformPlan) -> dict[str, Any]:
-    """Every service that registers with the tag `metrics` and the path of its metrics."""
+def _services(plan: PlatformPlan) -> list[dict[str, Any]]:
+    """Every service that registers with the tag `metrics` and the path of its metrics. Replicas on
+    nodes of a range are verified by name, so replicas then have a section of their own."""
+    if not _has_ranges(plan):
+        return [_services_that(plan, "services", _certificate())]
+    by_name = {**_certificate(), "server_name": plan.peers.replica}
+    same_job = {"target_label": "job", "replacement": "services"}
+    return [
+        _services_that(plan, "services", _certificate(), _drop(OF_MODEL, ".+")),
+        _services_that(plan, "replicas", by_name, _keep(OF_MODEL, ".+"), same_job),
+    ]
+
+
+def _has_ranges(plan: PlatformPlan) -> bool:
+    return any(pool.range is not None for pool in plan.pools)
+
+
+def _of_hosts(plan: PlatformPlan) -> dict[str, str]:
+    """Agents of a range have no address in their certificates; every host's has this name."""
+    return {**_certificate(), **({"server_name": LOCALHOST} if _has_ranges(plan) else {})}
+
+
+def _services_that(
+    plan: PlatformPlan, name: str, tls: dict[str, str], *selection: dict[str, Any]
+) -> dict[str, Any]:
     return {
-        "job_name": "services",
-        "tls_config": _certificate(),
+        "job_name": name,
+        "tls_config": tls,
         "consul_sd_configs": _consul_discovery(plan, tags=["metrics"]),
         "relabel_configs": [
+            *selection,
             # Agents need a token; they have their own scrape jobs below.
             _drop("__meta_consul_service", "consul-agent"),
             _copy("__meta_consul_service_metadata_metrics_path", "__metrics_path__", "(.+)"),
@@ -164,7 +190,7 @@ def _services(plan: PlatformPlan) -> dict[str, Any]:
             _copy("__meta_consul_service_metadata_metrics_used_only", "__param_usedonly", "(.+)"),
             _copy("__meta_consul_service", "service"),
             _copy("__meta_consul_node", "node"),
-            _copy("__meta_consul_service_metadata_model", "model", "(.+)"),
+            _copy(OF_MODEL, "model", "(.+)"),
             # The name that a replica keeps when it restarts elsewhere; weights are kept by it.
             _copy("__meta_consul_service_metadata_replica", "replica", "(.+)"),
         ],
@@ -176,7 +202,7 @@ def _consul_agents(plan: PlatformPlan) -> dict[str, Any]:
         "job_name": "consul",
         "metrics_path": "/v1/agent/metrics",
         "scheme": "https",
-        "tls_config": _certificate(),
+        "tls_config": _of_hosts(plan),
         "params": {"format": ["prometheus"]},
         "authorization": _consul_token(),
         "consul_sd_configs": _consul_discovery(plan, services=["consul-agent"]),
@@ -189,7 +215,7 @@ def _nomad_agents(plan: PlatformPlan) -> dict[str, Any]:
         "job_name": "nomad",
         "metrics_path": "/v1/metrics",
         "scheme": "https",
-        "tls_config": _certificate(),
+        "tls_config": _of_hosts(plan),
         "params": {"format": ["prometheus"]},
         "consul_sd_configs": _consul_discovery(
             plan, services=["nomad", "nomad-client"], tags=["http"]
@@ -203,14 +229,10 @@ def _devices(plan: PlatformPlan, plugin: DevicePluginPlan) -> dict[str, Any]:
     return {
         "job_name": SCRAPE_JOB,
         "scheme": "https",
-        "tls_config": _certificate(),
+        "tls_config": _of_hosts(plan),
         "consul_sd_configs": _consul_discovery(plan, services=["nomad-client"], tags=["http"]),
         "relabel_configs": [
-            {
-                "source_labels": [f"__meta_consul_metadata_{DEVICES}"],
-                "regex": ".+",
-                "action": "keep",
-            },
+            _keep(f"__meta_consul_metadata_{DEVICES}", ".+"),
             _copy("__meta_consul_node", "node"),
             {
                 "source_labels": ["__address__"],
@@ -225,6 +247,10 @@ def _devices(plan: PlatformPlan, plugin: DevicePluginPlan) -> dict[str, Any]:
 def _copy(source: str, target: str, regex: str | None = None) -> dict[str, Any]:
     rule: dict[str, Any] = {"source_labels": [source], "target_label": target}
     return rule | ({"regex": regex} if regex else {})
+
+
+def _keep(source: str, regex: str) -> dict[str, Any]:
+    return {"source_labels": [source], "regex": regex, "action": "keep"}
 
 
 def _drop(source: str, regex: str) -> dict[str, Any]:

@@ -12,12 +12,14 @@ from components.hosts.document import host_document, secrets_document
 from components.hosts.supervision import Supervision
 from components.joining.protocol import Joining
 from components.nomad import agent_config as nomad
+from components.nomad.addresses import OWN_ADDRESS, beside
 from components.serving.nomad_job import ending_s, replacement_s
 from slipway.plan.platform import ModelPlan, Node, PlatformPlan, Pool
 
 GATE_SCHEMA_VERSION = 2
 READY_TIMEOUT_S = 120
 S_PER_HOUR = 3600
+OWN_NAME = "@host@"  # of a node of a range
 
 
 def node_document(
@@ -40,6 +42,13 @@ def node_document(
         },
         joining=joining.joining(plan),
     )
+
+
+def any_node(plan: PlatformPlan, pool: Pool) -> Node:
+    """A node of a range, which fills in its name and address when it joins. All nodes have the same
+    ports (docs/adr/0005-all-nodes-share-a-port-range.md)."""
+    known = plan.pool(plan.monitoring.pool).hosts[0]
+    return dataclasses.replace(known, name=OWN_NAME, pool=pool.name, address=OWN_ADDRESS)
 
 
 def node_secrets(
@@ -91,7 +100,7 @@ def _moving_s(model: ModelPlan, pool: Pool) -> int:
 def _prerequisites(plan: PlatformPlan, node: Node) -> dict[str, Any]:
     """Waits for the Consul agent's first sync, and for a server that can register the node."""
     return {
-        "consul": plan.consul.at(node.address).url,
+        "consul": plan.consul.at(beside(node.address)).url,
         "consul_service": consul.SERVICE,
         "nomad": [server.url for server in plan.on_servers(plan.nomad)],
     }

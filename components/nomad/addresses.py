@@ -9,6 +9,7 @@ from components.nomad.jobspec import LEFT_DELIMITER, RIGHT_DELIMITER
 from slipway.plan.endpoint import Endpoint
 
 LOOPBACK = "127.0.0.1"
+OWN_ADDRESS = "@address@"  # of a node of a range, which fills it in when it joins
 IN_ARGUMENTS = "${meta.address}"  # of the node that runs the task
 # In Go's raw-string quotes, because the file may be JSON, which would escape double quotes.
 IN_FILES = f"{LEFT_DELIMITER} env `meta.address` {RIGHT_DELIMITER}"
@@ -22,6 +23,21 @@ def in_arguments(endpoint: Endpoint) -> Endpoint:
 def in_files(endpoint: Endpoint) -> Endpoint:
     """The form for a task's files."""
     return endpoint if endpoint.host else endpoint.at(IN_FILES)
+
+
+def is_loopback(address: str) -> bool:
+    return address != OWN_ADDRESS and ip_address(address).is_loopback
+
+
+def beside(address: str) -> str:
+    """Where what runs on a node finds its agents: at the node's address or, where the certificate
+    does not have that, on loopback."""
+    return LOOPBACK if address == OWN_ADDRESS else address
+
+
+def listening(address: str) -> str:
+    """Where a node's agents listen, as a list with spaces."""
+    return f"{address} {LOOPBACK}" if address == OWN_ADDRESS else address
 
 
 def interface_of(address: str) -> str:

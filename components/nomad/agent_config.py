@@ -7,7 +7,6 @@ Everything but the secrets is known at preview. Options with Nomad's default val
 from __future__ import annotations
 
 import dataclasses
-from ipaddress import ip_address
 from typing import Any
 
 from components import seeds
@@ -30,7 +29,7 @@ from components.hosts.document import (
 )
 from components.hosts.supervision import Supervision
 from components.joining.protocol import Joining
-from components.nomad.addresses import LOOPBACK, interface_of
+from components.nomad.addresses import LOOPBACK, beside, interface_of, is_loopback, listening
 from slipway.plan.platform import Node, PlatformPlan, Pool, Server
 
 NAME = "nomad"
@@ -125,7 +124,7 @@ def client_agent(
             *_device_plugin(plan, pool, node),
         ],
     }
-    ready_url = f"{plan.nomad.at(node.address).url}/v1/agent/health?type=client"
+    ready_url = f"{plan.nomad.at(beside(node.address)).url}/v1/agent/health?type=client"
     return _agent(plan, NOMAD_CLIENT, configuration, ready_url)
 
 
@@ -239,6 +238,7 @@ def _common(plan: PlatformPlan, name: str, address: str) -> dict[str, Any]:
         "datacenter": plan.datacenter,
         "data_dir": DATA_DIRECTORY,
         "bind_addr": address,
+        **_several_addresses(address),
         # Explicit, because Nomad does not guess an address to advertise when bound to loopback.
         "advertise": {"http": address, "rpc": address, "serf": address},
         "acl": {"enabled": True},
@@ -251,7 +251,7 @@ def _common(plan: PlatformPlan, name: str, address: str) -> dict[str, Any]:
         },
         "consul": {
             **_certificate(),
-            "address": plan.consul.at(address).authority,
+            "address": plan.consul.at(beside(address)).authority,
             "ssl": True,
             "checks_use_advertise": True,
             "client_auto_join": False,
@@ -270,10 +270,16 @@ def _common(plan: PlatformPlan, name: str, address: str) -> dict[str, Any]:
     }
 
 
+def _several_addresses(address: str) -> dict[str, Any]:
+    """Where the API listens, if that is not at the agent's address alone."""
+    several = listening(address)
+    return {} if several == address else {"addresses": {"http": several}}
+
+
 def _interface(address: str) -> str:
     """The interface that has the address, which the agent finds. Loopback addresses need not be set
     anywhere: tasks bind to them, and Nomad sees only lo's first one."""
-    if ip_address(address).is_loopback:
+    if is_loopback(address):
         return "lo"
     return f"{{{{ {interface_of(address)} }}}}"
 

@@ -50,6 +50,7 @@ class HttpCheck:
     protocol: str = "http"  # or "https"
     certificate_verified: bool = True  # of the service, over https
     restart: CheckRestart | None = None
+    server_name: str = ""  # in the service's certificate, over https; "" for its address
 
     def render(self) -> dict[str, Any]:
         protocol = {"Protocol": self.protocol} if self.protocol != "http" else {}
@@ -58,6 +59,7 @@ class HttpCheck:
             {
                 **protocol,
                 **({} if verified else {"TLSSkipVerify": True}),
+                **({"TLSServerName": self.server_name} if self.server_name else {}),
                 "Name": f"http-{self.port}",
                 "Type": "http",
                 "Path": self.path,

@@ -139,7 +139,9 @@ def _services(model: ModelWithoutJobs, service: str) -> tuple[Service, ...]:
     }
     restart = CheckRestart(after_failures=30, grace_s=model.replica.load_timeout_s)
     # Over https Consul's agent and Prometheus show certificates to the replica's proxy.
-    protocol = "http" if model.replica.proxy is None else "https"
+    proxy = model.replica.proxy
+    protocol = "http" if proxy is None else "https"
+    name = proxy.server_name if proxy is not None and proxy.by_name else ""
     scheme = {} if protocol == "http" else {"metrics_scheme": protocol}
     metrics = {**meta, "metrics_path": "/metrics", **scheme}
     # Where the gateway asks whether the replica's engine moves: GET /slipway/live.
@@ -150,7 +152,15 @@ def _services(model: ModelWithoutJobs, service: str) -> tuple[Service, ...]:
             port="openai",
             tags=("metrics",),
             meta={**metrics, **live},
-            checks=(HttpCheck(path="/health", port="openai", protocol=protocol, restart=restart),),
+            checks=(
+                HttpCheck(
+                    path="/health",
+                    port="openai",
+                    protocol=protocol,
+                    restart=restart,
+                    server_name=name,
+                ),
+            ),
         ),
         "grpc": Service(
             name=service_of(service, "grpc"),
@@ -161,6 +171,7 @@ def _services(model: ModelWithoutJobs, service: str) -> tuple[Service, ...]:
                     path=f"/v2/models/{model.name}/ready",
                     port="http",
                     protocol=protocol,
+                    server_name=name,
                     # Only one check restarts a hanging replica.
                     restart=None if "http" in model.protocols else restart,
                 ),

@@ -154,6 +154,9 @@ class TlsProxySpec:
     tool: str  # "envoy-1.40.0"
     cpu_mhz: int  # out of the replica's
     memory_bytes: int  # beside the replica's
+    # Checks verify `server_name` instead of the node's address, which its certificate does not
+    # have: nodes of a range share one.
+    by_name: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -493,6 +496,7 @@ class PeerNames:
     prometheus: str
     autoscaler: str
     operator: str
+    introducer: str  # of new nodes of elastic pools
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,13 +20,16 @@ def plan_proxy(supply: Supply, environment: str, artifacts: Artifacts) -> TlsPro
     memory_bytes = proxy_memory_bytes(supply)
     if not memory_bytes:
         return None
-    peers = peer_names(environment)
+    peers, by_name = peer_names(environment), supply.joins_by_itself
     return TlsProxySpec(
         server_name=peers.replica,
-        clients=(peers.gateway, peers.prometheus),
+        # Consul's agent on the node shows the node's certificate, which has its address or, of a
+        # range, only names.
+        clients=(peers.gateway, peers.prometheus, *([peers.replica] if by_name else [])),
         tool=f"envoy-{artifacts.tools['envoy']}",
         cpu_mhz=PROXY_CPU_MHZ,
         memory_bytes=memory_bytes,
+        by_name=by_name,
     )
 
 

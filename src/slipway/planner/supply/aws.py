@@ -53,6 +53,7 @@ def aws_supply(
         fabric="efa" if instance.efa_interfaces else "tcp",
         quota_nodes=pool.quota,
         hosts=tuple(hosts),
+        joins_by_itself=not pool.fixed,
         node_memory_bytes=instance.memory_gib * GIB - (0 if accelerator else HOST_RESERVE_BYTES),
         node_cpu_mhz=instance.vcpus * MHZ_PER_CORE,
         model_store=stated_store(pool.model_store),

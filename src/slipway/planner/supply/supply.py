@@ -38,6 +38,8 @@ class Supply:
     node_cpu_mhz: int = 0
     tasks_per_core: int = 1  # more where tasks take turns on the cores
     hosts: tuple[Node, ...] = ()  # empty where names and addresses are not known
+    # Whether its nodes join by themselves: they share one certificate, which has no addresses.
+    joins_by_itself: bool = False
     on_loopback: bool = False  # whether all its nodes are this machine
     holds_gateway: bool = False
     model_store: ModelStore | None = None  # None: the runtime folder, whose size is not known
