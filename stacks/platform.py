@@ -28,6 +28,7 @@ from components.hosts.program import Hosts
 from components.hosts.realisation import HostRealisation
 from components.metrics.component import Monitoring, MonitoringArgs
 from components.node_pool.component import NodePool, NodePoolArgs
+from components.node_pool.elastic import ElasticPoolsArgs
 from components.nomad.component import NomadCluster, NomadClusterArgs
 from components.serving.component import (
     Discovery,
@@ -90,8 +91,10 @@ class Platform(SlipwayComponent):
         )
         self._consul, self._nomad = self._clusters()
         self._gate_secrets = gate_secrets(self._nomad.token, self._consul.token)
-        gates = [gate for pool in plan.pools for gate in self._pool(pool).ready]
+        known = [pool for pool in plan.pools if pool.hosts]
+        gates = [gate for pool in known for gate in self._pool(pool).ready]
         workloads = self._workload_options(gates)
+        self._elastic = self._elastic_pools(workloads)
         gateway_jobs = self._gateway(workloads)
         self._observation(workloads)
         routes = self._models(workloads)
@@ -160,6 +163,23 @@ class Platform(SlipwayComponent):
             opts=self._protected,
         )
 
+    def _elastic_pools(
+        self, workloads: pulumi.ResourceOptions
+    ) -> Mapping[str, list[pulumi.Resource]]:
+        """What the jobs of each pool wait for whose nodes join by themselves. They come after the
+        hosts that are known, because some job there lets them in."""
+        if self._hosts.elastic is None:
+            return {}
+        return self._hosts.elastic.create(
+            ElasticPoolsArgs(
+                plan=self._plan,
+                authority=self._authority,
+                consul_seed=self._consul.seed,
+                nomad_token=self._nomad.token,
+                workloads=workloads,
+            )
+        )
+
     def _gateway(self, workloads: pulumi.ResourceOptions) -> Sequence[pulumi.Resource]:
         """Its jobs, and the gate of the certificate that clients are shown."""
         plan = self._plan
@@ -207,6 +227,7 @@ class Platform(SlipwayComponent):
                     pool=self._plan.pool(model.pool),
                     scheduler=scheduler,
                     discovery=self._target.discovery,
+                    after=self._elastic.get(model.pool, ()),
                 ),
                 opts=workloads,
             ).route

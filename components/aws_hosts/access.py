@@ -19,7 +19,7 @@ def secret_name(environment: str, host: str) -> str:
 
 def assumed_by_instances() -> dict[str, Any]:
     """The trust policy of an instance's role."""
-    return _policy(
+    return policy(
         {
             "Effect": "Allow",
             "Principal": {"Service": "ec2.amazonaws.com"},
@@ -38,22 +38,23 @@ def own_secret(environment: str, aws: AwsPlan, host: str) -> dict[str, Any]:
         "Action": "secretsmanager:GetSecretValue",
         "Resource": f"arn:aws:secretsmanager:{aws.region}:*:secret:{name}-??????",
     }
-    return _policy(reading, *_decryption(aws))
+    return policy(reading, *decryption(aws, "secretsmanager"))
 
 
-def _decryption(aws: AwsPlan) -> list[dict[str, Any]]:
-    """With the user's own key. AWS's own key for Secrets Manager is open to those who may read."""
+def decryption(aws: AwsPlan, *services: str) -> list[dict[str, Any]]:
+    """Of what these services of AWS store, with the user's own key. AWS's own keys are open to
+    those who may read."""
     if not aws.kms_key:
         return []
-    through = {"kms:ViaService": f"secretsmanager.{aws.region}.amazonaws.com"}
+    through = [f"{service}.{aws.region}.amazonaws.com" for service in services]
     *_, place = aws.kms_key.split(":")
     alias = place.startswith("alias/")
-    condition = {"StringEquals": through}
+    condition: dict[str, Any] = {"StringEquals": {"kms:ViaService": through}}
     if alias:
         condition["ForAnyValue:StringEquals"] = {"kms:ResourceAliases": place}
     return [
         {
-            "Sid": "DecryptSecrets",
+            "Sid": "Decrypt",
             "Effect": "Allow",
             "Action": "kms:Decrypt",
             "Resource": f"arn:aws:kms:{aws.region}:*:key/*" if alias else aws.kms_key,
@@ -62,5 +63,5 @@ def _decryption(aws: AwsPlan) -> list[dict[str, Any]]:
     ]
 
 
-def _policy(*statements: dict[str, Any]) -> dict[str, Any]:
+def policy(*statements: dict[str, Any]) -> dict[str, Any]:
     return {"Version": POLICY_VERSION, "Statement": list(statements)}

@@ -49,6 +49,7 @@ def connections(plan: PlatformPlan, aws: AwsPlan) -> tuple[Connection, ...]:
         *_of_requests(plan),
         *_of_observation(plan),
         *_of_the_operator(plan),
+        *_of_introductions(aws),
         *_of_aws(aws),
         *_of_fabrics(aws),
     ]
@@ -120,6 +121,11 @@ def _of_the_operator(plan: PlatformPlan) -> Iterator[Connection]:
     doors += [door.port for each in envoys for door in (each.listener, each.metrics, each.xds_http)]
     for port in dict.fromkeys(doors):
         yield from _each(fixed, [GATEWAY], port, reason)
+
+
+def _of_introductions(aws: AwsPlan) -> Iterator[Connection]:
+    for port in sorted({each.port for each in aws.introducers}):
+        yield from _each([NODES], [GATEWAY], port, "new nodes ask to be introduced")
 
 
 def _of_aws(aws: AwsPlan) -> Iterator[Connection]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,7 +19,13 @@ SECRETS_VERSION = 1
 class Scheduler(Protocol):
     """Runs models' replicas, keeps their count within its bounds, and drains those that stop."""
 
-    def job(self, model: ModelPlan, name: str, parent: SlipwayComponent) -> pulumi.Resource:
+    def job(
+        self,
+        model: ModelPlan,
+        name: str,
+        parent: SlipwayComponent,
+        depends_on: Sequence[pulumi.Resource],
+    ) -> pulumi.Resource:
         """The job of the model's stable release. A changed spec replaces the resource."""
 
     def gate(
@@ -43,6 +50,7 @@ class ModelServiceArgs:
     pool: Pool
     scheduler: Scheduler
     discovery: Discovery
+    after: Sequence[pulumi.Resource] = ()  # what the job waits for besides the clusters
 
 
 class ModelService(SlipwayComponent):
@@ -62,7 +70,7 @@ class ModelService(SlipwayComponent):
     ) -> None:
         model = args.model
         super().__init__("ModelService", name, model_facts(model, args.pool), opts)
-        job = args.scheduler.job(model, name, self)
+        job = args.scheduler.job(model, name, self, args.after)
         ready = args.scheduler.gate(model, f"{name}-ready", self, job)
         self.route = args.discovery.route(model, f"{name}-route", self, ready)
         self.register_outputs({"job_id": model.stable.job_id})

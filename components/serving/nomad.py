@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -23,7 +24,13 @@ class NomadScheduler:
     programs: Hosts
     gate_secrets: pulumi.Output[str]  # from components.serving.component.gate_secrets
 
-    def job(self, model: ModelPlan, name: str, parent: SlipwayComponent) -> pulumi.Resource:
+    def job(
+        self,
+        model: ModelPlan,
+        name: str,
+        parent: SlipwayComponent,
+        depends_on: Sequence[pulumi.Resource],
+    ) -> pulumi.Resource:
         job = model_job(
             model,
             model.stable,
@@ -31,6 +38,7 @@ class NomadScheduler:
             autoscaling=self.plan.autoscaling,
         )
         policy = credentials_policy(model, job.id)
+        policies = [] if policy is None else [_policy(policy, name, parent)]
         return nomad.Job(
             name,
             jobspec=to_json(job),
@@ -41,9 +49,7 @@ class NomadScheduler:
             # (nomad issue 28242). Nomad removes a stopped job after some hours.
             purge_on_destroy=False,
             detach=True,  # there are no deployments to wait for; the gate waits
-            opts=parent.child_options(
-                depends_on=[] if policy is None else [_policy(policy, name, parent)]
-            ),
+            opts=parent.child_options(depends_on=[*policies, *depends_on]),
         )
 
     def gate(

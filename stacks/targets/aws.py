@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pulumi
 import pulumi_aws as aws
 
 from components.aws_hosts.component import AwsHosts, AwsHostsArgs
 from components.aws_network.component import AwsNetwork, AwsNetworkArgs
+from components.aws_pool.all_pools import AwsPools
 from components.base import SlipwayComponent
 from components.hosts.realisation import HostRealisation
 from components.hosts.ssh import SshHosts
@@ -27,11 +30,6 @@ def hosts(plan: PlatformPlan, platform: SlipwayComponent) -> HostRealisation:
             f"Pulumi.{plan.environment}.yaml: slipway:aws is missing: it says where the machines"
             " are"
         )
-    if planned.pools:
-        raise pulumi.RunError(
-            f"Pulumi.{plan.environment}.yaml: slipway:pools.{min(planned.pools)} is elastic, which"
-            " can be planned, but not built yet\nfix: write a number of `nodes`"
-        )
     provider = aws.Provider(
         "aws",
         region=planned.region,
@@ -43,12 +41,14 @@ def hosts(plan: PlatformPlan, platform: SlipwayComponent) -> HostRealisation:
     in_aws = pulumi.ResourceOptions(parent=platform, providers=[provider], protect=True)
     network = AwsNetwork("network", AwsNetworkArgs(plan=plan, aws=planned), opts=in_aws)
     machines = AwsHosts("hosts", AwsHostsArgs(plan=plan, aws=planned, network=network), opts=in_aws)
-    return HostRealisation(
+    known = HostRealisation(
         programs=SshHosts(plan, machines=machines.reachable),
         supervision=Systemd(),
         joining=Introduction(plan),
         changed_at_once=0.1,
     )
+    elastic = AwsPools(aws=planned, hosts=known, network=network, in_aws=in_aws)
+    return dataclasses.replace(known, elastic=elastic)
 
 
 TARGET = Target(

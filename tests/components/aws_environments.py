@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from slipway.plan.platform import PlatformPlan, SshHost
 from stacks.planning import make_plan
 from tests.components.test_devices import WITH_AGENTS
-from tests.unit.planner.fleets import L4, fleet, model_file
+from tests.unit.planner.fleets import H100, L4, fleet, model_file
 from tests.unit.planner.test_aws_plan import CLOUD, EDGE
 
 SMALL = model_file("llama-3.2-1b", load=None, slo={})
 ALIAS = "arn:aws:kms:us-east-1:123456789012:alias/slipway"
 KEY = "arn:aws:kms:us-east-1:123456789012:key/12345678-1234-1234-1234-123456789012"
 CONNECT = {"known_hosts": "known_hosts", "jump": {"via": "ec2-instance-connect"}}
+ELASTIC = {"nodes": {"min": 1, "max": 3}}
+RESERVED = {
+    **H100,
+    "zone": "us-east-1b",
+    "market": "reserved",
+    "reservation": "cr-0123456789abcdef0",
+    "usd_per_hour": 40.0,
+}
 # Changes of slipway:aws, of the pool l4, and of other settings.
 VARIANTS: Mapping[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "three zones": ({}, {}, {}),
@@ -28,6 +36,12 @@ VARIANTS: Mapping[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = 
     "an own key by alias": ({"kms_key": ALIAS}, {}, {}),
     "an own key, tags": ({"kms_key": KEY, "tags": {"cost-center": "42"}}, {}, {}),
     "through EC2 Instance Connect": ({}, {}, {"ssh": CONNECT}),
+    "an elastic pool": ({}, ELASTIC, {}),
+    "an elastic pool, NAT, tags": ({"egress": "nat", "tags": {"a": "b"}}, ELASTIC, {}),
+    "spot instances and a key": ({"kms_key": KEY}, {**ELASTIC, "market": "spot"}, {}),
+    "reserved with EFA": ({}, {}, {"pools": {"h100": RESERVED}}),
+    "a block with EFA": ({}, {}, {"pools": {"h100": {**RESERVED, "market": "capacity_block"}}}),
+    "on demand with EFA": ({}, {}, {"pools": {"h100": {**H100, "zone": "us-east-1c"}}}),
     "a pool in one zone": ({}, {"zone": "us-east-1b", "root_gib": 300}, {}),
 }
 
@@ -50,9 +64,11 @@ def aws_plan(variant: str = "three zones", *, host_keys: bool = True) -> Platfor
     return with_host_keys(plan) if host_keys else plan
 
 
-def with_host_keys(plan: PlatformPlan, key: str = "ssh-ed25519 AAAAC3Nz") -> PlatformPlan:
+def with_host_keys(
+    plan: PlatformPlan, key: Callable[[str], str] = lambda _: "ssh-ed25519 AAAAC3Nz"
+) -> PlatformPlan:
     assert plan.ssh is not None
     hosts: dict[str, SshHost] = {
-        name: dataclasses.replace(host, host_key=key) for name, host in plan.ssh.hosts.items()
+        name: dataclasses.replace(host, host_key=key(name)) for name, host in plan.ssh.hosts.items()
     }
     return dataclasses.replace(plan, ssh=dataclasses.replace(plan.ssh, hosts=hosts))

@@ -42,7 +42,9 @@ def arguments_of(type_: str) -> type:
     else:
         package, place, name = type_.split(":")
         module = f"{place.partition('/')[0]}.{WORD.sub('_', name).lower()}"
-    found: type = getattr(importlib.import_module(f"pulumi_{package}.{module}"), f"{name}Args")
+    home = importlib.import_module(f"pulumi_{package}.{module}")
+    # The longer name is that of a resource of which some nested input has the shorter one.
+    found: type = getattr(home, f"{name}InitArgs", None) or getattr(home, f"{name}Args")
     return found
 
 

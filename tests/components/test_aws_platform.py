@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import re
 from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
 from typing import Any
 
 import jsonschema
+import pulumi
 import pytest
 
-from components.aws_hosts.user_data import LIMIT_BYTES
+from components.aws_hosts.cloud_config import LIMIT_BYTES
+from components.aws_hosts.host_keys import private_key, public_key
 from slipway.plan.platform import PlatformPlan
 from stacks.platform import Platform
 from stacks.recording import SECRET, SIGNATURE, UNKNOWN, Recording, Registration
 from stacks.targets.aws import TARGET
-from tests.components.aws_environments import VARIANTS, aws_plan
+from tests.components.aws_environments import VARIANTS, aws_plan, with_host_keys
 from tests.components.recording import record
 from tests.components.sdk_inputs import deviations
 from tests.unit.config.checkout import ROOT
 
-DELIVERY = json.loads((ROOT / "schemas/delivery.schema.json").read_text())
+DELIVERY, BOOT, NODE, PUBLICATION, INTRODUCER = (
+    json.loads((ROOT / f"schemas/{name}.schema.json").read_text())
+    for name in ("delivery", "boot", "node", "publication", "introducer")
+)
+OBJECT, AUTO_SCALING = "aws:s3/bucketObjectv2:BucketObjectv2", "aws:autoscaling/group:Group"
+TARGET_OF = {"capacityReservationTarget": {"capacityReservationId": "cr-0123456789abcdef0"}}
 INSTANCE, TEMPLATE = "aws:ec2/instance:Instance", "aws:ec2/launchTemplate:LaunchTemplate"
 SUBNET, GROUP = "aws:ec2/subnet:Subnet", "aws:ec2/securityGroup:SecurityGroup"
 INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
@@ -63,11 +73,12 @@ def test_a_second_preview_is_the_same_to_the_byte(plan: PlatformPlan, preview: R
 
 
 def test_no_document_waits_for_a_value_that_only_aws_knows(preview: Recording) -> None:
+    documents = ("userData", "policy", "assumeRolePolicy", "jobspec", "create", "environment")
     texts = {
         f"{found.name}.{key}": value
         for found in preview.by_urn.values()
         for key, value in found.inputs.items()
-        if key in ("userData", "policy", "assumeRolePolicy", "jobspec", "create", "environment")
+        if key in (*documents, "content")
     }
     assert any(name.endswith(".userData") for name in texts)
     assert [name for name, value in texts.items() if UNKNOWN in str(value)] == []
@@ -98,16 +109,17 @@ def test_roots_are_encrypted_and_metadata_needs_a_token_one_hop_away(
 ) -> None:
     assert plan.aws is not None
     templates = preview.of_type(TEMPLATE)
-    assert len(templates) == len(plan.aws.hosts)
+    assert len(templates) == len(plan.aws.hosts) + len(plan.aws.pools)
     for template in templates:
         options = template.inputs["metadataOptions"]
         assert (options["httpTokens"], options["httpPutResponseHopLimit"]) == ("required", 1)
         (root,) = template.inputs["blockDeviceMappings"]
         assert root["ebs"]["encrypted"] == "true"
         assert root["ebs"].get("kmsKeyId", "") == plan.aws.kms_key
-        host = template.name.removeprefix("template-")
-        assert root["ebs"]["volumeSize"] == plan.aws.hosts[host].root_gib
-        image = plan.aws.hosts[host].image
+        name = template.name.removeprefix("template-").removesuffix("-template")
+        planned = plan.aws.hosts.get(name) or plan.aws.pools[name.removeprefix("pool-")]
+        assert root["ebs"]["volumeSize"] == planned.root_gib
+        image = planned.image
         assert root["deviceName"] == image.root_device
         assert template.text("imageId") in (image.name, f"resolve:ssm:{image.name}")
 
@@ -121,6 +133,8 @@ def test_user_data_fits_and_has_the_same_programs_on_every_host(preview: Recordi
 
 def test_a_host_may_read_its_own_secret_and_nothing_else(preview: Recording) -> None:
     for policy in preview.of_type(POLICY):
+        if policy.name.startswith("pool-"):
+            continue
         host = policy.name.removeprefix("role-").removesuffix("-own-secret")
         reading, *decrypting = json.loads(policy.text("policy"))["Statement"]
         assert reading["Action"] == "secretsmanager:GetSecretValue"
@@ -135,7 +149,46 @@ def test_ssh_host_keys_are_secrets_of_the_state(preview: Recording) -> None:
     versions = preview.of_type(SECRET_VERSION)
     assert versions
     for version in versions:
-        assert version.inputs["secretString"][SIGNATURE] == SECRET
+        value = version.inputs["secretString"]
+        assert value == UNKNOWN if version.name.startswith("pool-") else value[SIGNATURE] == SECRET
+
+
+SEED = "canary of the seed of host keys"
+
+
+def test_secrets_are_in_secrets_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the run that creates everything: neither user data nor bucket, tags or policies."""
+    plan = with_host_keys(aws_plan("an elastic pool"), lambda host: public_key(SEED, "fleet", host))
+    monkeypatch.setattr(pulumi.Config, "get_secret", lambda *_: pulumi.Output.secret(SEED))
+    created = record(lambda: Platform("platform", plan, TARGET))
+    found = {each.name: each for each in created.by_urn.values()}
+    secret = found["pool-l4-secret-joining"].inputs["secretString"]
+    assert secret[SIGNATURE] == SECRET
+    joining = json.loads(secret["value"])
+    assert joining["agents"]["consul"]["encrypt"]
+    assert "PRIVATE KEY" in joining["certificate"]["key.pem"]
+    canaries = [SEED, "random of", "PRIVATE KEY", joining["agents"]["consul"]["encrypt"]]
+    own = private_key(SEED, "fleet", "server-0").splitlines()[1]
+    for kind in ("aws:", "nomad:", "slipway:"):
+        for each in created.of_type(kind):
+            shown = json.dumps({k: v for k, v in each.inputs.items() if not is_secret(v)})
+            assert not [canary for canary in (*canaries, own) if canary in shown], each.name
+
+
+def is_secret(value: Any) -> bool:
+    return isinstance(value, Mapping) and value.get(SIGNATURE) == SECRET
+
+
+def test_a_known_key_that_is_not_the_seeds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = with_host_keys(aws_plan(), lambda host: public_key("another seed", "fleet", host))
+    monkeypatch.setattr(pulumi.Config, "get_secret", lambda *_: pulumi.Output.secret(SEED))
+    with pytest.raises(pulumi.RunError, match="known_hosts has another public key of"):
+        record(lambda: Platform("platform", plan, TARGET))
+
+
+def test_without_a_seed_nothing_is_created() -> None:
+    with pytest.raises(pulumi.RunError, match="host_key_seed is missing"):
+        record(lambda: Platform("platform", aws_plan(), TARGET))
 
 
 def test_rules_come_in_pairs_with_a_reason_and_nothing_is_open_to_everywhere(
@@ -165,6 +218,140 @@ def test_only_nat_leads_out_of_the_network(variant: str, preview: Recording) -> 
 
 
 GROUPS = ("servers", "gateway", "nodes")
+
+
+def boot_documents(preview: Recording) -> dict[str, str]:
+    """The boot documents in the bucket, by key."""
+    return {each.text("key"): each.text("content") for each in preview.of_type(OBJECT)}
+
+
+def templates_of_pools(preview: Recording) -> dict[str, Registration]:
+    found = {each.name: each for each in preview.of_type(TEMPLATE)}
+    return {name[5:-9]: each for name, each in found.items() if name.startswith("pool-")}
+
+
+def test_the_user_data_of_a_pool_names_its_boot_document_by_digest(preview: Recording) -> None:
+    documents = boot_documents(preview)
+    pools = templates_of_pools(preview)
+    assert len(pools) == len(documents)
+    for pool, template in pools.items():
+        text = base64.b64decode(template.text("userData")).decode()
+        assert len(text.encode()) <= LIMIT_BYTES
+        configuration = json.loads(text.removeprefix("#cloud-config\n"))
+        assert configuration["users"] == []
+        files = {each["path"]: each["content"] for each in configuration["write_files"]}
+        named = json.loads(files["/etc/slipway-boot.json"])
+        content = documents[named["key"]]
+        assert hashlib.sha256(content.encode()).hexdigest() == named["sha256"]
+        document = json.loads(content)
+        assert document["pool"] == pool
+        jsonschema.validate(document, BOOT)
+
+
+def test_a_boot_document_is_a_nodes_document_but_for_name_and_address(
+    preview: Recording,
+) -> None:
+    for content in boot_documents(preview).values():
+        node = json.loads(content)["node"]
+        filled = json.dumps(node).replace("@host@", "l4-0123").replace("@address@", "10.40.3.7")
+        jsonschema.validate(json.loads(filled), NODE)
+        assert not re.findall("@(host|address)@", filled)
+        assert '"host": "l4-0123"' in filled
+
+
+def test_the_bucket_gets_all_that_boot_documents_name(preview: Recording) -> None:
+    documents = [json.loads(each) for each in boot_documents(preview).values()]
+    if not documents:
+        return
+    filled = json.loads(preview["bucket-filled"].inputs["environment"]["SLIPWAY_DOCUMENT"])
+    jsonschema.validate(filled, PUBLICATION)
+    wanted = {artifact for each in documents for artifact in each["artifacts"]}
+    assert set(filled["artifacts"]) == wanted
+    assert {each["prefix"] for each in documents} == {filled["prefix"]}
+
+
+def test_a_node_may_read_its_pools_secret_and_the_environments_objects(
+    plan: PlatformPlan, preview: Recording
+) -> None:
+    for policy in preview.of_type(POLICY):
+        pool = policy.name.removeprefix("pool-").removesuffix("-role-nodes")
+        if plan.aws is None or pool not in plan.aws.pools:
+            continue
+        secret, objects, *decrypting = json.loads(policy.text("policy"))["Statement"]
+        assert secret["Resource"].endswith(f":secret:slipway/fleet/pools/{pool}-??????")
+        assert (objects["Action"], objects["Resource"]) == (
+            "s3:GetObject",
+            "arn:aws:s3:::acme-slipway-prod/fleet/*",
+        )
+        assert [each["Action"] for each in decrypting] in ([], ["kms:Decrypt"])
+
+
+def test_a_group_has_its_pools_bounds_and_keeps_its_count(
+    plan: PlatformPlan, preview: Recording
+) -> None:
+    assert plan.aws is not None
+    groups = {each.name: each for each in preview.of_type(AUTO_SCALING)}
+    assert len(groups) == len(plan.aws.pools)
+    for name, planned in plan.aws.pools.items():
+        group, pool = groups[f"pool-{name}-group"], plan.pool(name)
+        sizes = [group.inputs[key] for key in ("minSize", "maxSize", "desiredCapacity")]
+        assert sizes == [pool.nodes_min, pool.nodes_max, pool.nodes_min]
+        assert (group.ignore_changes, group.protect) == (("desiredCapacity",), True)
+        assert group.inputs["launchTemplate"]["version"] == UNKNOWN  # a number, once there is one
+        assert len(group.inputs["vpcZoneIdentifiers"]) == len(planned.zones)
+        assert group.inputs["capacityRebalance"] is (planned.market == "spot")
+        assert "introducer" in group.depends_on
+
+
+MARKETS: dict[str, tuple[str, dict[str, Any], bool]] = {
+    "an elastic pool": ("l4", {}, False),
+    "spot instances and a key": ("l4", {"instanceMarketOptions": {"marketType": "spot"}}, False),
+    "on demand with EFA": ("h100", {}, True),
+    "reserved with EFA": ("h100", {"capacityReservationSpecification": TARGET_OF}, True),
+    "a block with EFA": (
+        "h100",
+        {
+            "capacityReservationSpecification": TARGET_OF,
+            "instanceMarketOptions": {"marketType": "capacity-block"},
+        },
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("market", MARKETS)
+def test_every_market_has_its_own_shape(market: str) -> None:
+    pool, shape, close_together = MARKETS[market]
+    preview = recorded(aws_plan(market))
+    inputs = templates_of_pools(preview)[pool].inputs
+    keys = ("capacityReservationSpecification", "instanceMarketOptions")
+    assert {key: inputs[key] for key in keys if key in inputs} == shape
+    placed = inputs.get("placement", {}).get("groupName")
+    assert placed == (f"slipway-fleet-{pool}" if close_together else None)
+
+
+def test_all_cards_of_a_p5_are_in_the_template_and_in_the_fabrics_group() -> None:
+    preview = recorded(aws_plan("reserved with EFA"))
+    interfaces = templates_of_pools(preview)["h100"].inputs["networkInterfaces"]
+    assert [each.get("interfaceType") for each in interfaces] == [None, *["efa-only"] * 32]
+    assert {(each["networkCardIndex"], each["deviceIndex"]) for each in interfaces} == {
+        (0, 0),
+        (0, 1),
+        *((card, 0) for card in range(1, 32)),
+    }
+    assert all(len(each["securityGroups"]) == 1 for each in interfaces)
+
+
+def test_the_introducer_knows_the_role_of_every_pool_and_comes_before_their_groups() -> None:
+    preview = recorded(aws_plan("reserved with EFA"))
+    jobs = {each.name: each.text("jobspec") for each in preview.of_type("nomad:index/job")}
+    (group,) = json.loads(jobs["introducer"])["Job"]["TaskGroups"]
+    assert group["Count"] == 2
+    (task,) = group["Tasks"]
+    (file,) = (each for each in task["Templates"] if each["DestPath"] == "local/introducer.json")
+    document = json.loads(re.sub("<%.*?%>", "10.40.0.16", file["EmbeddedTmpl"]))
+    jsonschema.validate(document, INTRODUCER)
+    assert document["pools"] == {"slipway-fleet-pool-h100": "h100"}
 
 
 def test_what_runs_on_a_host_waits_for_its_machine(preview: Recording) -> None:

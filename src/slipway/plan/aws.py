@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from .endpoint import Endpoint
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsZone:
@@ -49,8 +51,10 @@ class AwsPool:
     """An elastic pool."""
 
     zones: tuple[str, ...]
+    instance: str
     image: AwsImage
     root_gib: int
+    market: str  # "on_demand" | "spot" | "reserved" | "capacity_block"
     reservation: str  # "cr-…"; "" without one
     interfaces: tuple[AwsInterface, ...]  # the primary one first
 
@@ -66,3 +70,5 @@ class AwsPlan:
     authorized_keys: tuple[str, ...]  # of operators, who log in to fixed hosts as root
     hosts: Mapping[str, AwsHost]  # by name, servers first
     pools: Mapping[str, AwsPool]  # elastic ones by name
+    bundle: str  # the code of services/aws
+    introducers: tuple[Endpoint, ...]  # whom new nodes of elastic pools ask; empty without any

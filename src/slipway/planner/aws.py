@@ -12,12 +12,15 @@ from slipway.config.document import Origin
 from slipway.config.errors import Problem, raise_if_any, suggestion
 from slipway.inputs import PlanInputs
 from slipway.plan.aws import AwsHost, AwsImage, AwsPlan, AwsPool
+from slipway.plan.endpoint import Endpoint
 from slipway.plan.figures import Figure
 
 from .supply.aws_network import zone_network
 from .supply.network_cards import UnknownCardsError, cards_of, interfaces
 from .supply.supplies import Hosts
 from .supply.supply import price
+
+INTRODUCER_PORT = 4650  # beside Nomad's
 
 
 def plan_aws(inputs: PlanInputs, hosts: Hosts) -> AwsPlan | None:
@@ -51,6 +54,18 @@ def plan_aws(inputs: PlanInputs, hosts: Hosts) -> AwsPlan | None:
             for name, pool in pools.items()
             if not pool.fixed
         },
+        bundle=inputs.artifacts.bundles["aws"],
+        introducers=_introducers(settings, hosts),
+    )
+
+
+def _introducers(settings: AwsSettings, hosts: Hosts) -> tuple[Endpoint, ...]:
+    """On every host of the gateway's pool, where pools are elastic."""
+    if all(pool.fixed for pool in settings.bought.values()):
+        return ()
+    return tuple(
+        Endpoint(scheme="https", host=node.address, port=INTRODUCER_PORT)
+        for node in hosts.supplies[settings.gateway.pool].hosts
     )
 
 
@@ -83,13 +98,28 @@ def _host(pool: config.AwsPool, image: AwsImage, zone: str) -> AwsHost:
 def _elastic(
     pool: config.AwsPool, image: AwsImage, cloud: AwsCloudSettings, instance: Instance
 ) -> AwsPool:
+    zones = (pool.zone,) if pool.zone else cloud.zones
+    efa = instance.efa_interfaces if len(zones) == 1 else 0  # it works within one zone
     return AwsPool(
-        zones=(pool.zone,) if pool.zone else cloud.zones,
+        zones=zones,
+        instance=pool.instance,
         image=image,
         root_gib=pool.root_gib,
+        market=pool.market,
         reservation=pool.reservation or "",
-        interfaces=interfaces(cards_of(instance), instance.efa_interfaces),
+        interfaces=interfaces(cards_of(instance), efa),
     )
+
+
+def _many_cards_problems(name: str, instance: Instance, origin: Origin) -> Iterator[Problem]:
+    """An instance with one card serves as well without EFA; the others are bought for it."""
+    if instance.efa_interfaces and instance.network_cards > 1:
+        yield origin.problem(
+            ("pools", name, "zone"),
+            f"is missing: EFA, for which the instance has {instance.network_cards} network cards,"
+            " works within one zone",
+            fix="add `zone:`, one of slipway:aws.zones",
+        )
 
 
 def _image(
@@ -143,6 +173,8 @@ def _problems(
                 if role in type(cloud.images).model_fields
                 else f"use another instance: no engine of Slipway runs on {role}'s accelerators",
             )
+        if not pool.fixed and pool.zone is None and len(cloud.zones) > 1:
+            yield from _many_cards_problems(name, instances[pool.instance], origin)
         try:
             cards_of(instances[pool.instance])
         except UnknownCardsError:

@@ -1,0 +1,1 @@
+"""The bucket from which elastic nodes start."""

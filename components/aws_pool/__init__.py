@@ -1,0 +1,1 @@
+"""Elastic pools on AWS: nodes that nobody knows before they join."""

@@ -1,0 +1,27 @@
+"""The names of what a pool has in AWS: known at preview, so that policies can name them. Pure."""
+
+from __future__ import annotations
+
+from slipway.plan.aws import AwsPlan
+
+
+def object_prefix(environment: str) -> str:
+    """Of everything that an environment has in its bucket."""
+    return environment
+
+
+def secret_name(environment: str, pool: str) -> str:
+    return f"slipway/{environment}/pools/{pool}"
+
+
+def role_name(environment: str, pool: str) -> str:
+    return f"slipway-{environment}-pool-{pool}"
+
+
+def group_name(environment: str, pool: str) -> str:
+    return f"slipway-{environment}-{pool}"
+
+
+def sts_url(aws: AwsPlan) -> str:
+    """Of the region, which an interface endpoint answers for."""
+    return f"https://sts.{aws.region}.amazonaws.com/"

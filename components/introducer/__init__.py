@@ -1,0 +1,1 @@
+"""The platform job that introduces new nodes of elastic pools."""
