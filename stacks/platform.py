@@ -91,7 +91,7 @@ class Platform(SlipwayComponent):
         )
         self._consul, self._nomad = self._clusters()
         self._gate_secrets = gate_secrets(self._nomad.token, self._consul.token)
-        known = [pool for pool in plan.pools if pool.hosts]
+        known = [pool for pool in plan.pools if pool.hosts or self._hosts.elastic is None]
         gates = [gate for pool in known for gate in self._pool(pool).ready]
         workloads = self._workload_options(gates)
         self._elastic = self._elastic_pools(workloads)

@@ -57,6 +57,8 @@ class AwsPool(SlipwayComponent):
     """A launch template and an Auto Scaling group, with what an instance needs to join by itself: a
     role, a secret with the pool's certificate, a boot document in the bucket.
 
+    Policies know it as a NodePool, as they do pools whose hosts are listed.
+
     Owns the bounds of the group, and the template of its next instances. Leaves alone how many
     instances there are between the bounds, and those that run: a changed template is that of new
     ones. Removing the pool ends its instances.
@@ -69,7 +71,7 @@ class AwsPool(SlipwayComponent):
     ) -> None:
         self._args, self._planned = args, args.aws.pools[args.pool.name]
         self._environment, self._pool = args.plan.environment, args.pool.name
-        super().__init__("AwsPool", name, pool_facts(args.pool), opts)
+        super().__init__("NodePool", name, pool_facts(args.pool), opts)
         self._name = name
         started_by = [*self._boot(), self._secret()]
         group = self._group(self._template(self._profile()), started_by)

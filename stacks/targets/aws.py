@@ -9,7 +9,7 @@ import pulumi_aws as aws
 
 from components.aws_hosts.component import AwsHosts, AwsHostsArgs
 from components.aws_network.component import AwsNetwork, AwsNetworkArgs
-from components.aws_pool.all_pools import AwsPools
+from components.aws_pools.component import AwsPools
 from components.base import SlipwayComponent
 from components.hosts.realisation import HostRealisation
 from components.hosts.ssh import SshHosts

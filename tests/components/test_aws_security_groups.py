@@ -80,14 +80,15 @@ def test_the_gateway_reaches_replicas_and_all_that_prometheus_reads() -> None:
     assert all(allowed(found, GATEWAY, GATEWAY, door.port) for door in doors)
 
 
-def test_nodes_reach_servers_and_gossip_but_no_other_node_and_not_the_gateway() -> None:
+def test_nodes_reach_servers_gossip_and_introducers_but_no_other_node_and_no_envoy() -> None:
     found = of(planned())
     targets = {
         (each.target, each.first_port)
         for each in found
         if each.source == NODES and each.target not in (SERVERS, ENDPOINTS)
     }
-    assert targets == {(group, 8301) for group in (NODES, GATEWAY)}
+    introducers = (GATEWAY, 4650)
+    assert targets == {introducers, *((group, 8301) for group in (NODES, GATEWAY))}
 
 
 def test_ssh_is_open_to_the_way_in_alone_and_on_fixed_hosts_alone() -> None:

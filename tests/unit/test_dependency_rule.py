@@ -43,6 +43,7 @@ MAY_IMPORT_PULUMI = (
     "components/hosts/local.py",
     "components/hosts/program.py",
     "components/hosts/ssh.py",
+    "components/node_pool/elastic.py",
     "components/serving/consul.py",
     "components/serving/nomad.py",
 )

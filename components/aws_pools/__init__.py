@@ -1,0 +1,1 @@
+"""All elastic pools of an environment on AWS, and what they share."""
