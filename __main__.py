@@ -16,7 +16,7 @@ from stacks.awaiting_outputs import await_outputs_together
 from stacks.planning import make_plan
 from stacks.platform import Platform
 from stacks.source_positions import remember_source_positions
-from stacks.targets import is_built, load
+from stacks.targets import NoSdkError, is_built, load
 
 CHECKOUT = Path(__file__).parent
 
@@ -49,6 +49,10 @@ remember_source_positions()
 inputs, plan = plan_stack()
 if not is_built(plan.target, CHECKOUT):
     raise pulumi.RunError(f'target "{plan.target}" can be planned, but not built yet')
-platform = Platform("platform", plan, load(plan.target), inputs.own_authorities)
+try:
+    target = load(plan.target, CHECKOUT)
+except NoSdkError as error:
+    raise pulumi.RunError(str(error)) from None
+platform = Platform("platform", plan, target, inputs.own_authorities)
 pulumi.export("gateway", platform.gateway)
 pulumi.export("models", sorted(model.name for model in plan.models))

@@ -21,10 +21,6 @@ UV_VERSION = "0.13.9"
 HOST_PLATFORM = "x86_64-manylinux_2_35"
 
 _MARKER = ".complete"
-# 3,100 modules in 220 packages, of which an environment on AWS uses eight: a minute of two cores.
-_RARELY_IMPORTED = (
-    r"/pulumi_aws/(?!ec2/|vpc/|iam/|secretsmanager/|autoscaling/|lb/|ec2transitgateway/|s3/)\w+/"
-)
 _NOT_OURS = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH", "UV_PROJECT_ENVIRONMENT", "CONDA_PREFIX")
 # uv does not read pip's settings; a machine with its own index usually has only those.
 _PIP_TO_UV = {
@@ -74,9 +70,9 @@ def install(
             make: list[str | Path] = [uv, "venv", "--no-project", "--python", base_python(), target]
             fill = _pip_install(uv, requirements)
             fill += ["--python", target / "bin" / "python"]
-            compiling = [_compile(target)] if compile_bytecode else []
+            fill += ["--compile-bytecode"] if compile_bytecode else []
             with explained(target.parent):
-                _fill((make, fill, *compiling), requirements, target, step=step, lock=lock)
+                _fill((make, fill), requirements, target, step=step, lock=lock)
     return target
 
 
@@ -102,22 +98,6 @@ def install_packages(requirements: Path, python: str, target: Path, step: Step) 
 
 def _pip_install(uv: Path, requirements: Path) -> list[str | Path]:
     return [uv, "pip", "install", "--no-deps", "-r", requirements.absolute()]
-
-
-def _compile(environment: Path) -> list[str | Path]:
-    """All modules but those of large packages, most of which no program ever imports."""
-    python = environment / "bin" / "python"
-    return [
-        python,
-        "-m",
-        "compileall",
-        "-q",
-        "-j",
-        "0",
-        "-x",
-        _RARELY_IMPORTED,
-        environment / "lib",
-    ]
 
 
 def _fill(

@@ -12,6 +12,7 @@ from cli.environment import Environment
 from cli.hosts.answers import answers
 from cli.progress import Phases, ToolchainProgress
 from cli.pulumi.host_repairs import delivered_pythons
+from components.aws_pool.boot_document import node_artifacts
 from components.hosts import artifacts
 from components.hosts.delivery import OTHER_PYTHONS, PYTHON
 from components.hosts.supervision import SYSTEM_PYTHON
@@ -34,14 +35,19 @@ def make_packages(
     since their last delivery, according to the exported stack.
 
     Asks new hosts, those set up `again`, and those that had another version. One that does not
-    answer is left to its delivery, which says why.
+    answer is left to its delivery, which says why. Machines that this update creates cannot be
+    asked, so there are packages for whatever they will have.
     """
     if plan.ssh is None:
         return set()
     _make_those_of_images(environment, plan, phases)
+    _make_those_of_new_machines(environment, plan, phases)
     delivered = delivered_pythons(exported, OF_ENVIRONMENTS)
+    known = delivered if plan.ssh.makes_host_keys else plan.ssh.hosts
     hosts = [
-        host for host in plan.ssh.hosts if host in again or delivered.get(host) != OF_ENVIRONMENTS
+        host
+        for host in plan.ssh.hosts
+        if host in again or (host in known and delivered.get(host) != OF_ENVIRONMENTS)
     ]
     if not hosts:
         return set()
@@ -59,6 +65,20 @@ def _make_those_of_images(environment: Environment, plan: PlatformPlan, phases: 
         with phases.phase("images", "the packages that their Python uses"):
             wanted = {(name, python) for name in names for python in OTHER_PYTHONS}
             prepare(_packages(environment, wanted), environment.cache, ToolchainProgress())
+
+
+def _make_those_of_new_machines(
+    environment: Environment, plan: PlatformPlan, phases: Phases
+) -> None:
+    if plan.aws is None:
+        return
+    found = {each for host in plan.aws.hosts for each in artifacts.of_host(plan, host)}
+    for pool in plan.aws.pools:
+        found.update(node_artifacts(plan, plan.aws, plan.pool(pool)))
+    names = set(artifacts.environments(found)).difference(artifacts.OF_ONE_PYTHON)
+    with phases.phase("machines", "packages for the Pythons that they may have"):
+        wanted = {(name, python) for name in names for python in OTHER_PYTHONS}
+        prepare(_packages(environment, wanted), environment.cache, ToolchainProgress())
 
 
 def _jobs(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 from cli.environment import Environment, inherited
 from cli.errors import CliError
 from cli.progress import ToolchainProgress
+from cli.pulumi.cloud_sdks import requirements_of
 from cli.pulumi.plugins import plugin_kind
 from cli.targets import target_of
 from slipway.config.errors import ConfigError
@@ -28,8 +29,7 @@ def must_have_plugins(environment: Environment) -> None:
     if plugin is None:
         return
     resolve.tools(["pulumi"], environment.cache, ToolchainProgress())
-    variables = inherited()
-    version = importlib.metadata.version(f"pulumi-{plugin}")
+    variables, version = inherited(), version_of(plugin, environment.checkout)
     if plugin_kind(environment) == "official" or _is_installed(plugin, version, variables):
         return
     name = environment.name
@@ -41,6 +41,14 @@ def must_have_plugins(environment: Environment) -> None:
         f" Without the plugin these work: slipway plan -s {name}, slipway policies -s {name},"
         f" slipway preview --offline -s {name}",
     )
+
+
+def version_of(plugin: str, checkout: Path) -> str:
+    """That of the SDK, which Pulumi takes for its plugin, too."""
+    text = requirements_of(plugin, checkout).read_text()
+    found = re.search(rf"^pulumi-{plugin}==(\S+)$", text, re.MULTILINE)
+    assert found is not None  # noqa: S101  (a pin of this checkout)
+    return found[1]
 
 
 def _is_installed(plugin: str, version: str, variables: Mapping[str, str]) -> bool:

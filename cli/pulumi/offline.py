@@ -12,7 +12,9 @@ from typing import Any
 
 from cli.environment import Environment
 from cli.errors import FAILED, WRONG_INPUT, CliError
+from cli.pulumi.cloud_sdks import make_sdk
 from cli.pulumi.offline_documents import documents
+from cli.targets import target_of
 from slipway.config.document import read_document
 from slipway.config.environment import NAMESPACE
 from slipway.config.files import stack_file
@@ -26,6 +28,7 @@ def offline_preview(environment: Environment) -> OfflinePreview:
 
     Raises ConfigError, and CliError when the program fails: it has printed the reason to stderr.
     """
+    make_sdk(target_of(environment) or "", environment.checkout, environment.cache)
     resources = _registered(environment)
     return {"schema_version": 1, "resources": resources, "documents": documents(resources)}
 

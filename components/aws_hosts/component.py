@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import pulumi
 import pulumi_aws as aws
 
 from components.aws_hosts import access
 from components.aws_hosts.host_keys import private_key, public_key
+from components.aws_hosts.programs import boot_programs
 from components.aws_hosts.user_data import user_data
 from components.aws_network.component import AwsNetwork
 from components.aws_network.security_groups import GATEWAY, NODES, SERVERS
@@ -19,7 +19,6 @@ from components.base import SlipwayComponent
 from slipway.plan.aws import AwsHost, AwsPlan
 from slipway.plan.platform import PlatformPlan
 
-PROGRAMS = Path(__file__).parents[2] / "services" / "aws"
 OF_FIXED_HOSTS = ("host_key.py", "instance")
 SEED = "host_key_seed"
 NOT_MADE = "not made yet"  # the seed, in a preview before the first `up`
@@ -190,14 +189,6 @@ class AwsHosts(SlipwayComponent):
         """Those of the provider, too, which it does not add inside a template."""
         own = {"slipway:environment": self._environment}
         return {**self._args.aws.tags, **own, **self._named(host)}
-
-
-def boot_programs(*names: str) -> dict[str, str]:
-    """The text of files of services/aws, and of the files in its folders, by path."""
-    found = [path for name in names for path in [PROGRAMS / name, *(PROGRAMS / name).glob("*.py")]]
-    return {
-        path.relative_to(PROGRAMS).as_posix(): path.read_text() for path in found if path.is_file()
-    }
 
 
 def _groups(plan: PlatformPlan) -> dict[str, str]:

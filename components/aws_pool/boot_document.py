@@ -21,6 +21,7 @@ from slipway.plan.platform import PlatformPlan, Pool
 SCHEMA_VERSION = 1  # of the boot document, and of the file that names it
 FILE = "/etc/slipway-boot.json"
 UNIT = "slipway-boot.service"
+OF_EVERY_INSTANCE = ("boot.py", "instance")  # of services/aws, before it has fetched anything
 
 
 def boot_document(

@@ -14,11 +14,17 @@ import pulumi_aws as aws
 
 from components.aws_bucket.component import AwsBucket
 from components.aws_hosts.access import assumed_by_instances
-from components.aws_hosts.component import boot_programs
+from components.aws_hosts.programs import boot_programs
 from components.aws_network.component import AwsNetwork
 from components.aws_network.security_groups import NODES, fabric_group
 from components.aws_pool import access
-from components.aws_pool.boot_document import as_text, boot_document, object_key, user_data
+from components.aws_pool.boot_document import (
+    OF_EVERY_INSTANCE,
+    as_text,
+    boot_document,
+    object_key,
+    user_data,
+)
 from components.aws_pool.names import group_name, role_name, secret_name
 from components.base import SlipwayComponent
 from components.certificates import identities
@@ -32,7 +38,6 @@ from slipway.plan.aws import AwsPool as PlannedPool
 from slipway.plan.facts import pool_facts
 from slipway.plan.platform import PlatformPlan, Pool
 
-OF_EVERY_INSTANCE = ("boot.py", "instance")
 ROOT_VOLUME_TYPE = "gp3"
 # Minutes of an instance's start, and gigabytes that it fetches before it joins.
 JOINING_TIMEOUT_S = 1800

@@ -7,6 +7,8 @@ A target can be built if it has a module here. `Platform` builds environments fr
 from __future__ import annotations
 
 import importlib
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:  # asking whether a target is built does not import Pulumi
     from stacks.platform import Target
 
 FOLDER = Path("stacks") / "targets"
+CHECKOUT = Path(__file__).parents[2]
 
 
 def is_built(target: str, checkout: Path) -> bool:
@@ -23,7 +26,39 @@ def is_built(target: str, checkout: Path) -> bool:
     return named and (checkout / FOLDER / f"{target}.py").is_file()
 
 
-def load(target: str) -> Target:
-    """The realisations of a target that is built."""
+# Of targets whose SDK is not beside the program (requirements-aws.txt): the link to its environment
+# in the checkout, the SDK, and its packages of which some classes are used.
+SDKS = {
+    "aws": (
+        ".venv-aws",
+        "pulumi_aws",
+        ("autoscaling", "ec2", "ec2transitgateway", "iam", "lb", "s3", "secretsmanager", "vpc"),
+    )
+}
+
+
+class NoSdkError(Exception):
+    """The SDK of a target is not installed; says how it will be."""
+
+
+def load(target: str, checkout: Path = CHECKOUT) -> Target:
+    """The realisations of a target that is built. Raises NoSdkError."""
+    if target in SDKS:
+        _find_sdk(checkout, *SDKS[target])
     chosen: Target = importlib.import_module(f"{__name__}.{target}").TARGET
     return chosen
+
+
+def _find_sdk(checkout: Path, link: str, name: str, packages: Sequence[str]) -> None:
+    """Lets the SDK be imported, class by class."""
+    from components.provider_sdks import load_on_use  # noqa: PLC0415  (a question needs no Pulumi)
+
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    folder = str(checkout / link / "lib" / version / "site-packages")
+    if not Path(folder, name).is_dir():
+        raise NoSdkError(
+            f"{link} has no {name}: any command of slipway for the environment makes it"
+        )
+    if folder not in sys.path:
+        sys.path.append(folder)
+    load_on_use(name, *(f"{name}.{package}" for package in packages))

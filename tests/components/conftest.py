@@ -7,6 +7,15 @@ import pulumi.runtime.resource
 import pytest
 from pulumi.runtime.proto import source_pb2
 
+from cli.pulumi.cloud_sdks import make_sdk
+from stacks.targets import load
+from tests.unit.config.checkout import ROOT
+from toolchain.progress import silent
+from toolchain.settings import default_cache
+
+make_sdk("aws", ROOT, default_cache(), silent)
+load("aws", ROOT)  # from now on the SDK can be imported
+
 
 @pytest.fixture(scope="module", autouse=True)
 def event_loop_for_pulumi() -> Iterator[None]:

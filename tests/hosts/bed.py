@@ -218,7 +218,7 @@ class Bed:
             here = Path("/proc/self/ns/net").readlink()
             while Path(place).readlink() == here:  # unshare has not begun
                 time.sleep(0.005)
-            jump_pid = _first_process(self.hosts[jump].process)
+            jump_pid = first_process(self.hosts[jump].process)
             cable = ("link", "add", "laptop", "netns", str(laptop.pid), "type", "veth")
             _run("ip", *cable, "peer", "name", "outside", "netns", str(jump_pid))
             for namespace, card, address in (
@@ -257,7 +257,7 @@ class Bed:
 
     def _connect(self, host: Host) -> None:
         """A cable from the bridge to the host, with the host's address at its end."""
-        pid = _first_process(host.process)
+        pid = first_process(host.process)
         last, cable = int(host.address.rpartition(".")[2]), _cable(host.address)
         # The kernel removes the cable of a host that has ended, but not at once.
         subprocess.run(["ip", "link", "delete", cable], check=False, capture_output=True)
@@ -307,7 +307,7 @@ def _cable(address: str) -> str:
     return f"swb-{address.rpartition('.')[2]}"
 
 
-def _first_process(launched: subprocess.Popen[bytes]) -> int:
+def first_process(launched: subprocess.Popen[bytes]) -> int:
     """The host's first process, once unshare has started it."""
     children = Path(f"/proc/{launched.pid}/task/{launched.pid}/children")
     here = Path("/proc/self/ns/net").readlink()

@@ -15,6 +15,7 @@ from cli.environment import Environment, inherited
 from cli.errors import WRONG_INPUT, CliError
 from cli.hosts.forgetting import recorded_hosts
 from cli.pulumi.authorities import must_follow
+from cli.pulumi.cloud_sdks import make_sdk
 from cli.pulumi.host_repairs import (
     admitted_hosts,
     of_servers,
@@ -33,12 +34,14 @@ from cli.pulumi.plugins import (
 from cli.pulumi.process import Pulumi
 from cli.pulumi.repairs import say_kept, with_jobs_kept
 from cli.pulumi.state import StackState, state_of
+from cli.targets import target_of
 from slipway.config.document import read_document
 from slipway.config.files import stack_file
 from slipway.plan.platform import PlatformPlan
 
 
 def users_pulumi(environment: Environment) -> Pulumi:
+    make_sdk(target_of(environment) or "", environment.checkout, environment.cache)
     not_the_users = variables_of_dev(environment)
     users = {key: value for key, value in inherited().items() if key not in not_the_users}
     kind = plugin_kind(environment)

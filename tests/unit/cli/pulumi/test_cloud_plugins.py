@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from cli.environment import Environment, find
 from cli.errors import CliError
 from cli.pulumi import cloud_plugins
 
+CHECKOUT = Path(__file__).parents[4]
 VERSION = "7.51.1"
 BUILT = "config: {slipway:target: aws, slipway:aws: {}, slipway:ssh: {}}\n"
 
@@ -23,6 +25,7 @@ def cloud(checkout: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> En
     targets.mkdir(parents=True, exist_ok=True)
     (targets / "aws.py").touch()
     (checkout / "Pulumi.cloud.yaml").write_text(BUILT)
+    shutil.copy(CHECKOUT / "requirements-aws.txt", checkout)
     monkeypatch.setattr(cloud_plugins.resolve, "tools", lambda *_: {})
     monkeypatch.setattr(cloud_plugins, "plugin_kind", lambda _: "registry-only")
     monkeypatch.setenv("PULUMI_HOME", str(tmp_path / "pulumi"))
@@ -69,6 +72,6 @@ def test_a_pulumi_that_downloads_plugins_is_asked_nothing(
     cloud_plugins.must_have_plugins(cloud)
 
 
-def test_the_version_is_that_of_the_sdk() -> None:
-    requirements = (Path(__file__).parents[4] / "requirements.txt").read_text()
-    assert f"pulumi-aws=={VERSION}\n" in requirements
+def test_the_version_is_that_of_the_sdk_which_is_not_beside_the_program() -> None:
+    assert cloud_plugins.version_of("aws", CHECKOUT) == VERSION
+    assert "pulumi-aws" not in (CHECKOUT / "requirements.txt").read_text()

@@ -1,0 +1,135 @@
+"""The target aws as the test bed plays it: everything but the resources of AWS's own plugin, which
+has no stand-in. A checkout of the bed has this file as stacks/targets/aws.py.
+
+What those resources would give AWS, tests/aws/cloud.py puts into moto: the pool's secret and its
+boot document. The user data of the pool's instances becomes a file, from which the bed boots hosts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import pulumi
+import pulumi_command as command
+
+from components import naming
+from components.aws_bucket.publication import publication_document
+from components.aws_hosts.programs import boot_programs
+from components.aws_pool.boot_document import (
+    OF_EVERY_INSTANCE,
+    as_text,
+    boot_document,
+    object_key,
+    user_data,
+)
+from components.aws_pool.names import role_name, secret_name
+from components.base import SlipwayComponent
+from components.certificates import identities
+from components.hosts.program import HostProgram, secret_json
+from components.hosts.realisation import HostRealisation
+from components.hosts.ssh import SshHosts
+from components.hosts.supervision import Systemd
+from components.introducer.component import Introducer, IntroducerArgs
+from components.joining.introduction import Introduction
+from components.node_pool.component import NodePool
+from components.node_pool.elastic import ElasticPoolsArgs
+from components.node_pool.node_document import OWN_NAME, gate_document, node_secrets
+from components.nomad.component import operator_secrets
+from components.serving.consul import ConsulDiscovery
+from components.serving.nomad import NomadScheduler
+from slipway.plan.platform import PlatformPlan
+from stacks.platform import Target
+
+TIMEOUT_S = 900
+NO_SECRETS = '{"schema_version": 1}'
+
+
+def hosts(plan: PlatformPlan, platform: SlipwayComponent) -> HostRealisation:
+    known = HostRealisation(
+        programs=SshHosts(plan),
+        supervision=Systemd(),
+        joining=Introduction(plan),
+        changed_at_once=0.1,
+    )
+    return dataclasses.replace(known, elastic=BedPools(known, platform))
+
+
+@dataclasses.dataclass(frozen=True)
+class BedPools:
+    hosts: HostRealisation
+    platform: SlipwayComponent
+
+    def create(self, args: ElasticPoolsArgs) -> Mapping[str, list[pulumi.Resource]]:
+        plan = args.plan
+        assert plan.aws is not None
+        introducer = Introducer(
+            "introducer",
+            IntroducerArgs(plan=plan, aws=plan.aws, authority=args.authority),
+            opts=args.workloads,
+        )
+        filled = self.hosts.programs.run(
+            HostProgram(
+                bundle=plan.operator.bundle,
+                script="publish.py",
+                document=publication_document(plan, plan.aws),
+                secrets=pulumi.Output.from_input(NO_SECRETS),
+                removes=False,
+                timeout_s=TIMEOUT_S,
+            ),
+            "bucket-filled",
+            self.platform,
+        )
+        return {pool: [self._pool(args, pool, [filled, introducer.job])] for pool in plan.aws.pools}
+
+    def _pool(
+        self, args: ElasticPoolsArgs, name: str, after: list[pulumi.Resource]
+    ) -> pulumi.Resource:
+        plan, aws, pool = args.plan, args.plan.aws, args.plan.pool(name)
+        assert aws is not None
+        supervision, joining = self.hosts.supervision, self.hosts.joining
+        text = as_text(boot_document(plan, aws, pool, supervision, joining))
+        programs = boot_programs(*OF_EVERY_INSTANCE)
+        certificate = args.authority.issue(identities.pool(plan, name))
+        known = pulumi.Output.all(seed=args.consul_seed, certificate=certificate)
+        secrets = known.apply(
+            lambda each: node_secrets(joining, OWN_NAME, plan.security.gossip_key, each)
+        )
+        cloud = command.local.Command(
+            f"cloud-{name}",
+            create='exec "$BED_PYTHON" "$BED_CLOUD"',
+            environment={
+                "BED_POOL": name,
+                "BED_ROLE": role_name(plan.environment, name),
+                "BED_BUCKET": aws.bucket,
+                "BED_KEY": object_key(plan.environment, name, text),
+                "BED_DOCUMENT": text,
+                "BED_SECRET": secret_name(plan.environment, name),
+                "BED_USER_DATA": user_data(plan.environment, aws, name, text, programs),
+            },
+            stdin=secret_json(secrets),
+            opts=self.platform.child_options(depends_on=after),
+        )
+        secrets_of_gate = pulumi.Output.secret(args.nomad_token).apply(operator_secrets)
+        return self.hosts.programs.run(
+            HostProgram(
+                bundle=plan.operator.bundle,
+                script="nomad_nodes.py",
+                document={**gate_document(plan, pool), "ready_timeout_s": TIMEOUT_S},
+                secrets=secret_json(secrets_of_gate),
+                removes=False,
+                timeout_s=TIMEOUT_S,
+            ),
+            f"{naming.pool(name)}-ready",
+            self.platform,
+            depends_on=[cloud],
+        )
+
+
+TARGET = Target(
+    hosts=hosts,
+    node_pool=NodePool,
+    scheduler=NomadScheduler,
+    discovery=ConsulDiscovery(),
+    protect=True,
+)
