@@ -49,6 +49,8 @@ def of_node(plan: PlatformPlan, node: Node) -> tuple[str, ...]:
         found.add(f"envs/{plan.gateway.xds_environment}")
         if plan.device_plugin is not None:  # the job that moves replicas from unhealthy devices
             found.add(f"bundles/{plan.device_plugin.bundle}")
+        if plan.aws is not None and plan.aws.introducers:
+            found.add(f"bundles/{plan.aws.bundle}")
     plugin = plan.pool(node.pool).device_plugin
     if plugin is not None:
         found.update((f"bundles/{plugin.bundle}", f"envs/{plugin.environment}"))

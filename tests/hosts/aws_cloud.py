@@ -57,9 +57,11 @@ class Cloud:
     services: ExitStack
     instances: dict[str, str] = field(default_factory=dict)  # host of the bed -> instance
 
-    def user_data(self, pool: str) -> str:
+    def user_data(self, pool: str, up: subprocess.Popen[str] | None = None) -> str:
+        """Once there is one, or unless `up` ends before."""
         file = self.folder / f"{pool}.user-data"
-        until(file.exists)
+        until(lambda: file.exists() or (up is not None and up.poll() is not None))
+        assert file.exists(), up.communicate()[0][-6000:] if up else ""
         return file.read_text()
 
     def describe(self, host: Host, instance: str, role: str) -> Path:
@@ -198,7 +200,7 @@ def aws_environment(
         config = {
             **SETTINGS,
             "ssh": {"known_hosts": "known_hosts", "key": str(FOLDER / "key")},
-            "pools": {"edge": {"kind": "aws", "instance": "m7i.xlarge", "nodes": 1}, **pools},
+            "pools": {"edge": {"kind": "aws", "instance": "m7i.2xlarge", "nodes": 1}, **pools},
             "models": {name: {"pool": "cpu", "replicas": dict(n)} for name, n in models.items()},
         }
         document = {"config": {f"slipway:{key}": value for key, value in config.items()}}
@@ -206,6 +208,9 @@ def aws_environment(
         made.environ.update(
             PATH=f"{programs}:{os.environ['PATH']}",
             AWS_ENDPOINT_URL=ENDPOINT,
+            # For a real AWS command line, which a version manager may put before the stand-in.
+            AWS_ACCESS_KEY_ID="operator",
+            AWS_SECRET_ACCESS_KEY="operator",
             BED_PYTHON=str(cloud.python),
             BED_CLOUD=str(PLAYED / "cloud.py"),
             BED_FOLDER=str(cloud.folder),
