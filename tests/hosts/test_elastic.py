@@ -110,7 +110,7 @@ def test_no_key_is_outside_of_the_agents_folders(cloud: Cloud, hosts: Bed) -> No
     written = [path for path in host.written("") if path.is_file() and not path.is_symlink()]
     found = [str(path.relative_to(disk)) for path in written if b"PRIVATE KEY" in path.read_bytes()]
     found += host.ssh("grep -rlI 'PRIVATE KEY' /run /tmp 2>/dev/null || true").split()
-    known = (f"var/lib/slipway/{NAME}/nodes/", "etc/ssh/ssh_host_", "opt/slipway/envs/")
+    known = (f"var/lib/slipway/{NAME}/nodes/", "etc/ssh/ssh_host_", "opt/slipway/")
     assert [path for path in found if not path.startswith(known)] == []
 
 

@@ -176,6 +176,7 @@ def test_a_plans_tools_environments_and_bundles_are_what_is_prepared(
                 device_plugin=SimpleNamespace(environment="devices-9", bundle="devices-10")
             ),
         ),
+        aws=None,
     )
     jobs = [job.name for job in preparation._jobs(environment, plan)]
     assert jobs == ["nomad", "envoy", "devices", "node", "triton", "vllm", "xds"]
