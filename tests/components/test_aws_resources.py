@@ -76,8 +76,8 @@ def test_the_policies_of_roles_are_those_that_the_evaluator_is_asked_about(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     content = {}
-    for name in SHOWN:
-        for each in resources(SHOWN[name], monkeypatch).of_type("aws:iam/rolePolicy"):
+    for name, variant in SHOWN.items():
+        for each in resources(variant, monkeypatch).of_type("aws:iam/rolePolicy"):
             role = shown(each.inputs)["role"]
             content[f"{name}: {role}"] = json.loads(each.text("policy"))
     assert_golden("aws/roles.json", content)

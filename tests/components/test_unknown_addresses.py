@@ -26,7 +26,7 @@ PLATFORM = ("envoy", "xds", "prometheus", "nomad-autoscaler")
 
 @pytest.fixture(scope="module")
 def plan() -> PlatformPlan:
-    return dataclasses.replace(make_plan(load_inputs(ROOT, "aws")), tools=TOOLS)
+    return dataclasses.replace(make_plan(load_inputs(ROOT, "metal")), tools=TOOLS)
 
 
 def strings(value: Any) -> Iterator[str]:
@@ -51,7 +51,7 @@ def test_the_gate_of_a_pool_waits_for_its_least_number_of_nodes(plan: PlatformPl
     nomad = plan.nomad.at("10.40.0.1")
     started = dataclasses.replace(plan, operator=dataclasses.replace(plan.operator, nomad=nomad))
     counts = {pool.name: gate_document(started, pool)["count"] for pool in plan.pools}
-    assert counts == {"l4": 2, "l40s": 4, "h100": 2}
+    assert counts == {"l40s": 3, "h100": 2, "mi300x": 1}
 
 
 def test_every_job_of_a_fleet_is_placed_by_its_node_pool_alone(jobs: dict[str, Job]) -> None:

@@ -30,6 +30,7 @@ SCHEMA_OF = {
     "nomad_nodes.py": "pool-gate",
     "on_host.py": "host-command",
     "operator_access.py": "operator",
+    "publish.py": "publication",
     "restore_snapshot.py": "restore",
     "rotate_gossip.py": "gossip",
     "routes_acknowledged.py": "routes-gate",

@@ -64,11 +64,11 @@ def _settings(values: dict[str, Any]) -> FleetSettings:
     return settings
 
 
-@pytest.mark.parametrize("name", ["aws", "metal"])
-def test_the_shipped_fleets_are_valid_with_3_pools_and_12_models(name: str) -> None:
+@pytest.mark.parametrize(("name", "pools"), [("aws", 4), ("metal", 3)])
+def test_the_shipped_fleets_are_valid_with_their_pools_and_12_models(name: str, pools: int) -> None:
     environment = load_environment(ROOT, name)
     assert isinstance(environment.settings, FleetSettings)
-    assert len(environment.settings.pools) == 3
+    assert len(environment.settings.pools) == pools
     models = deployed_models(environment, load_models(ROOT, "models"))
     assert len(models) == 12
     assert all(model.settings.load and model.settings.slo for model in models.values())

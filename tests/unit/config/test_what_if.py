@@ -109,13 +109,13 @@ def test_a_load_may_be_replaced_by_a_trace(tmp_path: Path) -> None:
         ("models.phi-4.engine.dtype=fp7", "models.phi-4.engine.dtype", "bfloat16"),
         ("target=aws2", "slipway:target", 'did you mean "aws"?'),
         ("pools.l40.nodes.max=4", "pools.l40", 'did you mean "l40s" or "l4"?'),
-        ("pools.l5.nodes.max=4", "pools.l5", "use one of: h100, l4, l40s"),
+        ("pools.l5.nodes.max=4", "pools.l5", "use one of: edge, h100, l4, l40s"),
         ("models.phi-5.replicas.max=4", "models.phi-5", 'did you mean "phi-4"?'),
         ("models.smollm2.slo.ttft_p95_ms=9", "models.smollm2", "use one of 12, such as gemma"),
         ("models.phi-4.replicas.max=1", "slipway:models.phi-4.replicas", "raise max to 3"),
         ("models.phi-4.load.trace=none.jsonl", "models.phi-4.load", "keep `trace`"),
         ("models.phi-4.load={trace: none.jsonl}", "models.phi-4.load.trace", "check the path"),
-        ("gateway.pool=l5", "slipway:gateway.pool", "use one of: h100, l4, l40s"),
+        ("gateway.pool=l5", "slipway:gateway.pool", "use one of: edge, h100, l4, l40s"),
     ],
 )
 def test_a_change_is_checked_like_the_files_and_its_problems_are_reported_for_the_option(

@@ -14,7 +14,7 @@ _ROOT = Path(__file__).parents[4]
 # The names of peers in certificates.
 PEERS = {
     role: f"{role}.test.slipway"
-    for role in ("replica", "gateway", "prometheus", "autoscaler", "operator")
+    for role in ("replica", "gateway", "prometheus", "autoscaler", "operator", "introducer")
 }
 
 

@@ -40,7 +40,7 @@ def plan_warnings(
     for supply in paid:
         if supply.accelerator is not None:
             yield from crowded_warnings(supply, placed)
-    yield from _idle(pools, placed)
+    yield from _idle([pool for pool in pools if not supplies[pool.name].holds_gateway], placed)
     yield from _over_budget(budget, cost)
     if any(each.option.on_processors and each.option.serving is None for each in placed):
         yield NO_ESTIMATE

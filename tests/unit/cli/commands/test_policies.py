@@ -30,10 +30,13 @@ def test_dev_keeps_every_rule(runner: CliRunner, capfd: pytest.CaptureFixture[st
     assert "passed: " in capfd.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["aws", "metal"])
+@pytest.mark.parametrize(
+    ("name", "skipped"), [("aws", "change-over-budget"), ("metal", "unprotected")]
+)
 def test_a_fleet_is_judged_by_its_plan_and_rules_that_need_more_are_named(
-    runner: CliRunner, capfd: pytest.CaptureFixture[str], name: str
+    runner: CliRunner, capfd: pytest.CaptureFixture[str], name: str, skipped: str
 ) -> None:
+    """One that is built by its resources, another one by its plan."""
     result = runner.invoke(app, ["policies", "-s", name, "--json"])
     report = json.loads(capfd.readouterr().out)
     assert result.exit_code == 0, report["findings"]
@@ -41,7 +44,7 @@ def test_a_fleet_is_judged_by_its_plan_and_rules_that_need_more_are_named(
     assert report["environment"] == name
     assert report["stage"] == "production"
     assert report["counts"]["could_not_be_evaluated"] == 0
-    assert report["skipped_rules"] == ["unprotected"]
+    assert report["skipped_rules"] == [skipped]
 
 
 def test_a_fleet_that_is_built_is_not_judged_by_a_cost_that_only_its_backend_knows(
