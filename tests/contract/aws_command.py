@@ -54,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
     opened.add_argument("--remote-port", type=int, default=22)
     opened.add_argument("--local-port", type=int)
     opened.add_argument("--max-tunnel-duration", type=int)
+    opened.add_argument("--max-websocket-connections", type=int)
     return top
 
 
