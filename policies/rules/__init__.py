@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import ModuleType
 
-from rules import capacity, cost, data, network, nomad, security
+from rules import capacity, cost, data, machines, network, nomad, permissions, security
 from rules.rule import Rule
 
-_MODULES = (capacity, cost, network, security, nomad, data)
+_MODULES = (capacity, cost, network, security, nomad, data, machines, permissions)
 
 
 def _rules_of(module: ModuleType) -> tuple[Rule, ...]:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from rules.facts import Unevaluable
 from rules.rule import (
+    AWS_AUTO_SCALING_GROUP,
+    AWS_INSTANCE,
     CONSUL_CLUSTER,
     NODE_POOL,
     NOMAD_CLUSTER,
@@ -16,6 +18,8 @@ from rules.rule import (
 
 
 @rule(
+    AWS_AUTO_SCALING_GROUP,
+    AWS_INSTANCE,
     NODE_POOL,
     CONSUL_CLUSTER,
     NOMAD_CLUSTER,

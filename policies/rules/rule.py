@@ -18,6 +18,18 @@ NOMAD_JOB = "nomad:index/job:Job"
 NOMAD_ACL_POLICY = "nomad:index/aclPolicy:AclPolicy"
 CONSUL_KEYS = "consul:index/keys:Keys"
 COMMAND = "command:local:Command"
+AWS_AUTO_SCALING_GROUP = "aws:autoscaling/group:Group"
+AWS_BUCKET_ACCESS = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
+AWS_BUCKET_POLICY = "aws:s3/bucketPolicy:BucketPolicy"
+AWS_DEFAULT_SECURITY_GROUP = "aws:ec2/defaultSecurityGroup:DefaultSecurityGroup"
+AWS_EGRESS_RULE = "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule"
+AWS_INGRESS_RULE = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+AWS_INSTANCE = "aws:ec2/instance:Instance"
+AWS_LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+AWS_ROLE = "aws:iam/role:Role"
+AWS_ROLE_POLICY = "aws:iam/rolePolicy:RolePolicy"
+AWS_SECURITY_GROUP = "aws:ec2/securityGroup:SecurityGroup"
+AWS_SUBNET = "aws:ec2/subnet:Subnet"
 
 
 class Level(Enum):

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
+from rules.credentials import holds_secret, names_secret
 from rules.facts import (
     flag_or_none,
     mapping,
@@ -27,37 +28,6 @@ from rules.rule import (
     rule,
 )
 
-# Credentials that are recognised anywhere, by the prefixes that their issuers document.
-_CREDENTIAL = re.compile(
-    r"AKIA[0-9A-Z]{16}"  # AWS access key
-    r"|hf_[A-Za-z0-9]{30,}"  # Hugging Face
-    r"|gh[pousr]_[A-Za-z0-9]{36}"  # GitHub
-    r"|glpat-[A-Za-z0-9_-]{20}"  # GitLab
-    r"|sk-[A-Za-z0-9_-]{20,}"  # OpenAI and others
-    r"|xox[abprs]-[A-Za-z0-9-]{10,}"  # Slack
-    r"|-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----"
-)
-# Excludes the tokens of tokenizers: eos_token, pad_token, stop_token.
-_CREDENTIALS = (
-    r"(?:password|passwd|secret|secret_?id|api_?key|private_?key|credentials"
-    r"|(?<!bos_)(?<!eos_)(?<!pad_)(?<!unk_)(?<!sep_)(?<!cls_)(?<!stop_)(?<!mask_)token)"
-)
-_SECRET_NAME = re.compile(rf"(?:^|[/_.-]){_CREDENTIALS}$", re.IGNORECASE)
-# `"token": "literal"` in JSON, YAML, HCL or INI; not a reference, a path or an empty string.
-_ASSIGNED = re.compile(
-    rf"(?:^|[^A-Za-z0-9]){_CREDENTIALS}[\"']?\s*[:=]\s*[\"'](?![\"']|\$\{{|/|<%|\{{\{{)",
-    re.IGNORECASE | re.MULTILINE,
-)
-
-
-def _holds_secret(value: str) -> bool:
-    return bool(_CREDENTIAL.search(value) or _ASSIGNED.search(value))
-
-
-def _is_literal(value: str) -> bool:
-    """Neither empty, nor a path, nor a reference that is resolved on the node."""
-    return bool(value) and not value.startswith(("${", "$(", "/", "<%", "{{"))
-
 
 @rule(
     NOMAD_JOB,
@@ -71,13 +41,12 @@ def secret_in_job(job: Resource) -> Iterator[str]:
     """No job holds a secret"""
     for task in tasks(job_of(job.props)):
         for name, value in mapping(task.document, "Env").items():
-            named = _SECRET_NAME.search(name) and _is_literal(str(value))
-            if named or _holds_secret(str(value)):
+            if names_secret(name, str(value)) or holds_secret(str(value)):
                 yield f"task {task} has a secret in its environment ({name})"
         for file in mappings(task.document, "Templates"):
-            if _holds_secret(text_or_none(file, "EmbeddedTmpl") or ""):
+            if holds_secret(text_or_none(file, "EmbeddedTmpl") or ""):
                 yield f"task {task} has a secret in {text_or_none(file, 'DestPath')}"
-        if _holds_secret(json.dumps(mapping(task.document, "Config"), default=str)):
+        if holds_secret(json.dumps(mapping(task.document, "Config"), default=str)):
             yield f"task {task} has a secret in its configuration"
 
 
@@ -91,7 +60,7 @@ def secret_in_kv(keys: Resource) -> Iterator[str]:
     """No key in Consul holds a secret"""
     for entry in mappings(keys.props, "keys"):
         path, value = text(entry, "path"), text_or_none(entry, "value") or ""
-        if _holds_secret(value) or (_SECRET_NAME.search(path) and _is_literal(value)):
+        if holds_secret(value) or names_secret(path, value):
             yield f"the key {path} holds a secret"
 
 
@@ -105,12 +74,12 @@ def secret_in_kv(keys: Resource) -> Iterator[str]:
 def secret_in_command(command: Resource) -> Iterator[str]:
     """Commands get secrets through standard input only"""
     for key in ("create", "update", "delete"):
-        if _holds_secret(text_or_none(command.props, key) or ""):
+        if holds_secret(text_or_none(command.props, key) or ""):
             yield f"has a secret on the command line of `{key}`"
     environment = mapping(command.props, "environment")
     for name in environment:
         value = text_or_none(environment, name) or ""
-        if _holds_secret(value) or (_SECRET_NAME.search(name) and _is_literal(value)):
+        if holds_secret(value) or names_secret(name, value):
             yield f"has a secret in its environment ({name})"
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cases import CASES, TODAY, model, platform
+from aws_cases import ALL_CASES
+from cases import TODAY, model, platform
 from pulumi_pack import FOLDER, pack_policies, plain
 from pulumi_policy import (
     EnforcementLevel,
@@ -90,7 +91,7 @@ def folder_with_waiver(folder: Path, expires: datetime.date) -> Path:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_a_violation_is_reported_by_the_policy_of_its_rule_or_as_advice(rule: Any) -> None:
-    case = CASES[rule.id][0]
+    case = ALL_CASES[rule.id][0]
     found = reports(case.build(case.violating[0]), usd_per_hour_before=90)
     name = rule.id if rule.id in found else "advice"
     assert level(name) is EnforcementLevel[rule.severity.production.name]
@@ -100,7 +101,7 @@ def test_a_violation_is_reported_by_the_policy_of_its_rule_or_as_advice(rule: An
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_an_unknown_is_reported_as_mandatory_instead_of_skipped(rule: Any) -> None:
-    case = CASES[rule.id][0]
+    case = ALL_CASES[rule.id][0]
     unknown = next((changes for changes in case.unknown if UNKNOWN in changes.values()), None)
     if unknown is None:  # the engine always says whether a resource is protected
         assert rule.id == "unprotected"

@@ -7,7 +7,8 @@ import datetime
 from collections.abc import Iterator, Sequence
 
 import pytest
-from cases import CANARY, CASES, SETTINGS, TODAY, Build, Case, Changes, platform
+from aws_cases import ALL_CASES, recorded_resources
+from cases import CANARY, SETTINGS, TODAY, Build, Case, Changes, platform
 from judgement import Finding, Outcome, judge
 from rules import RULES
 from rules.facts import Unevaluable
@@ -17,7 +18,7 @@ from waivers import Waiver
 BY_ID = {rule.id: rule for rule in RULES}
 CASES_OF_RULES = [
     pytest.param(BY_ID[name], case, id=f"{name}-{index}")
-    for name, cases in CASES.items()
+    for name, cases in ALL_CASES.items()
     for index, case in enumerate(cases)
 ]
 of_every_rule = pytest.mark.parametrize(("rule", "case"), CASES_OF_RULES)
@@ -43,8 +44,19 @@ def waiver(rule: Rule, resource: Resource, *, days: int = 1) -> Waiver:
 
 
 def test_every_rule_has_its_cases() -> None:
-    assert {rule.id for rule in RULES} == set(CASES)
+    assert {rule.id for rule in RULES} == set(ALL_CASES)
     assert len(RULES) == len(BY_ID) >= 25
+
+
+@pytest.mark.parametrize("variant", ["endpoints", "nat"])
+def test_no_rule_objects_to_a_recorded_environment_on_aws(variant: str) -> None:
+    resources = recorded_resources(variant)
+    assert [
+        (resource.name, finding.message)
+        for resource in resources
+        for finding in judge(RULES, resource, Stage.PRODUCTION, [])
+    ] == []
+    assert sum(resource.type.startswith("aws:") for resource in resources) > 100
 
 
 def test_every_type_a_rule_names_is_a_known_form_of_token() -> None:
@@ -100,7 +112,7 @@ def test_no_message_holds_a_secret(rule: Rule, case: Case) -> None:
 
 
 def test_the_canary_is_among_the_cases_at_all() -> None:
-    assert CANARY in str(CASES["secret-in-job"])
+    assert CANARY in str(ALL_CASES["secret-in-job"])
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
@@ -113,7 +125,7 @@ def test_a_rule_says_why_and_what_to_do(rule: Rule) -> None:
 
 def test_a_waiver_covers_its_last_day_and_only_its_rule_and_resource() -> None:
     rule, other = RULES[0], RULES[1]
-    resource = CASES[rule.id][0].build(CASES[rule.id][0].violating[0])
+    resource = ALL_CASES[rule.id][0].build(ALL_CASES[rule.id][0].violating[0])
     last_day = waiver(rule, resource, days=0)
     assert not last_day.has_expired(TODAY)
     assert found(rule, resource, [last_day])[0].outcome is Outcome.WAIVED

@@ -260,8 +260,10 @@ async def test_aws_is_asked_for_no_more_connections_at_once_than_it_allows(
         nonlocal most, now
         now += 1
         most = max(most, now)
-        await through(private, near)
-        now -= 1
+        try:
+            await through(private, near)
+        finally:
+            now -= 1
 
     monkeypatch.setattr(Tunnels, "_through", lambda _, *given: counted(*given))
 
