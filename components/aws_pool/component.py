@@ -97,7 +97,10 @@ class AwsPool(SlipwayComponent):
             key=object_key(self._environment, pool.name, self._text),
             content=self._text,
             content_type="application/json",
-            opts=self.child_options(depends_on=[args.bucket.filled]),
+            opts=pulumi.ResourceOptions.merge(
+                self.child_options(depends_on=[args.bucket.filled]),
+                pulumi.ResourceOptions(retain_on_delete=True),  # `down` empties the bucket
+            ),
         )
         return [stored, args.bucket.filled]
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from slipway.diff import aws_effects
 from slipway.diff.change import Effect, Op, PathChange
 
 JOB = "nomad:index/job:Job"
@@ -43,6 +44,8 @@ def outcome(
     """
     if op == "create" or type_.startswith(("slipway:", "pulumi:")):
         return HARMLESS  # a component has no effect of its own: its children are judged
+    if type_ in aws_effects.TYPES:
+        return aws_effects.outcome(op, type_, paths)
     judge = _JUDGES.get(type_)
     return judge(op, properties, paths) if judge else _unknown_type(op)
 
@@ -111,4 +114,6 @@ def holds_state(type_: str, properties: Mapping[str, Any]) -> bool:
     """Whether the resource is data or where data is kept. An unknown type counts as one."""
     if type_ == COMMAND:
         return bool(properties.get("delete"))  # a resource without anything to remove holds nothing
+    if type_ in aws_effects.TYPES:
+        return aws_effects.holds_state(type_)
     return not type_.startswith(("slipway:", "pulumi:")) and type_ not in (KEYS, ACL_POLICY)

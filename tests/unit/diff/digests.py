@@ -90,20 +90,20 @@ def model_facts(ttft_goal_ms: int, *, met: bool, most: int) -> Digest:
 
 
 def gpu_pool_replaced() -> Digest:
-    """A pool of 16 H100 is replaced by one of 24; its launch template forces the group."""
+    """A pool of 16 H100 is replaced by one of 24; a machine moves to another subnet."""
     pool = f"{POOL}::pool-h100"
-    template = f"{POOL}$aws:ec2/launchTemplate:LaunchTemplate"
+    machine = f"{POOL}$aws:ec2/instance:Instance"
     group = f"{POOL}$aws:autoscaling/group:Group"
-    old, new = {"instanceType": "p5.48xlarge"}, {"instanceType": "p5en.48xlarge"}
-    replace: dict[str, Any] = {"parent": pool, "reasons": ["instanceType"]}
+    old, new = ({"instanceType": "p5.48xlarge", "subnetId": each} for each in ("a", "b"))
+    replace: dict[str, Any] = {"parent": pool, "reasons": ["subnetId"]}
     return digest(
         step("update", PLATFORM, "platform", platform_facts(196.64, 196.64),
              platform_facts(294.96, 393.28)),
         step("update", POOL, "pool-h100", pool_facts(2, 196.64), pool_facts(3, 294.96),
              parent=f"{PLATFORM}::platform"),
-        step("create-replacement", template, "pool-h100", old, new, **replace),
-        step("replace", template, "pool-h100", old, new, **replace),
-        step("delete-replaced", template, "pool-h100", old, **replace),
+        step("create-replacement", machine, "pool-h100", old, new, **replace),
+        step("replace", machine, "pool-h100", old, new, **replace),
+        step("delete-replaced", machine, "pool-h100", old, **replace),
         step("update", group, "pool-h100", {"maxSize": 2}, {"maxSize": 3}, parent=pool),
         step("same", MODEL, "model-llama", model_facts(800, met=True, most=4),
              parent=f"{PLATFORM}::platform"),

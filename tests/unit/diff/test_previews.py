@@ -44,7 +44,7 @@ def test_the_three_steps_of_a_replace_are_one_change() -> None:
     preview = read_digest(gpu_pool_replaced())
     replaced = [change for change in preview.changes if change.op == "replace"]
     assert [change.name for change in replaced] == ["pool-h100"]
-    assert replaced[0].cause == ("instanceType",)
+    assert replaced[0].cause == ("subnetId",)
     assert replaced[0].accelerator == "H100-80"
 
 
