@@ -39,8 +39,8 @@ class AwsNetwork(SlipwayComponent):
     somebody else changes is put back by the next update. A replaced subnet or group replaces the
     hosts in it, which `protect` prevents.
 
-    The public subnet of the first zone exists only for a NAT gateway. Nothing is open to
-    everywhere.
+    The public subnet of the first zone exists only for a NAT gateway, those of all zones for a
+    public load balancer. Nothing is open to everywhere.
     """
 
     def __init__(
@@ -86,8 +86,14 @@ class AwsNetwork(SlipwayComponent):
         self.register_outputs({})
 
     def subnet(self, kind: str, zone: str) -> pulumi.Output[str]:
-        """The ID of a private subnet; `kind` is "hosts", "services" or "elastic"."""
+        """Its ID; `kind` is "hosts", "services", "elastic" or "public"."""
         found: pulumi.Output[str] = self._subnets[f"{kind}-{zone}"].id
+        return found
+
+    @property
+    def vpc(self) -> pulumi.Output[str]:
+        """Its ID."""
+        found: pulumi.Output[str] = self._vpc.id
         return found
 
     def group(self, name: str) -> pulumi.Output[str]:
@@ -113,6 +119,22 @@ class AwsNetwork(SlipwayComponent):
                 )
         return found
 
+    def _public_subnets(self) -> dict[str, aws.ec2.Subnet]:
+        balancer = self._aws.load_balancer
+        zones = self._aws.zones if balancer and balancer.public else self._aws.zones[:1]
+        return {
+            f"public-{zone.name}": aws.ec2.Subnet(
+                f"subnet-public-{zone.name}",
+                vpc_id=self._vpc.id,
+                availability_zone=zone.name,
+                cidr_block=zone.public,
+                map_public_ip_on_launch=False,
+                tags=self._named(f"public {zone.name}"),
+                opts=self.child_options(),
+            )
+            for zone in zones
+        }
+
     def _route_table(self, name: str, subnets: Mapping[str, aws.ec2.Subnet]) -> aws.ec2.RouteTable:
         table = aws.ec2.RouteTable(
             f"routes-{name}",
@@ -132,23 +154,15 @@ class AwsNetwork(SlipwayComponent):
     def _nat(self, private: aws.ec2.RouteTable) -> None:
         """One, in the first zone: without that zone, no host reaches AWS's services; what runs goes
         on."""
-        zone = self._aws.zones[0]
         gateway = aws.ec2.InternetGateway(
             "internet",
             vpc_id=self._vpc.id,
             tags=self._named("internet"),
             opts=self.child_options(),
         )
-        subnet = aws.ec2.Subnet(
-            f"subnet-public-{zone.name}",
-            vpc_id=self._vpc.id,
-            availability_zone=zone.name,
-            cidr_block=zone.public,
-            map_public_ip_on_launch=False,
-            tags=self._named(f"public {zone.name}"),
-            opts=self.child_options(),
-        )
-        public = self._route_table("public", {f"public-{zone.name}": subnet})
+        subnets = self._public_subnets()
+        self._subnets |= subnets
+        public = self._route_table("public", subnets)
         leaving = aws.ec2.Route(
             "route-internet",
             route_table_id=public.id,
@@ -162,7 +176,7 @@ class AwsNetwork(SlipwayComponent):
         nat = aws.ec2.NatGateway(
             "nat-gateway",
             allocation_id=address.id,
-            subnet_id=subnet.id,
+            subnet_id=self.subnet("public", self._aws.zones[0].name),
             tags=self._named("nat"),
             opts=self.child_options(depends_on=[leaving]),
         )

@@ -18,6 +18,8 @@ HOSTS = (SERVERS, GATEWAY, NODES)
 ENDPOINTS = "endpoints"  # the interface endpoints of AWS's services
 WAY_IN = "way-in"  # the endpoint through which the operator's machine reaches SSH
 
+LOAD_BALANCER = "load-balancer"  # in front of the gateway
+
 # Consul's and Nomad's own ports, which nothing of ours changes (components/consul/agent_config.py).
 CONSUL_RPC, CONSUL_GOSSIP, NOMAD_GOSSIP = 8300, 8301, 4648
 SSH, HTTPS = 22, 443
@@ -49,6 +51,7 @@ def connections(plan: PlatformPlan, aws: AwsPlan) -> tuple[Connection, ...]:
         *_of_requests(plan),
         *_of_observation(plan),
         *_of_the_operator(plan),
+        *_of_clients(aws),
         *_of_introductions(aws),
         *_of_aws(aws),
         *_of_fabrics(aws),
@@ -121,6 +124,13 @@ def _of_the_operator(plan: PlatformPlan) -> Iterator[Connection]:
     doors += [door.port for each in envoys for door in (each.listener, each.metrics, each.xds_http)]
     for port in dict.fromkeys(doors):
         yield from _each(fixed, [GATEWAY], port, reason)
+
+
+def _of_clients(aws: AwsPlan) -> Iterator[Connection]:
+    """Who reaches the load balancer is a matter of the component that owns it."""
+    if aws.load_balancer:
+        reason = "requests of clients, and the load balancer asks whether hosts are healthy"
+        yield from _each([LOAD_BALANCER], [GATEWAY], aws.load_balancer.port, reason)
 
 
 def _of_introductions(aws: AwsPlan) -> Iterator[Connection]:

@@ -24,6 +24,7 @@ from rules.rule import (
     AWS_INGRESS_RULE,
     AWS_INSTANCE,
     AWS_LAUNCH_TEMPLATE,
+    AWS_LOAD_BALANCER,
     AWS_SECURITY_GROUP,
     AWS_SUBNET,
     GATEWAY,
@@ -54,6 +55,20 @@ def public_gateway(gateway: Resource) -> Iterator[str]:
         raise Unevaluable("address is not an IP address") from None
     if found.is_unspecified or not found.is_private:
         yield f"listens on {address}"
+
+
+@rule(
+    AWS_LOAD_BALANCER,
+    severity=ALWAYS,
+    why="The gateway does not authenticate clients: on the internet it serves everyone who is in one"
+    " of the listed networks.",
+    fix="Remove `public` from `slipway:aws.load_balancer`, or waive this where something in front"
+    " authenticates clients.",
+)
+def public_load_balancer(balancer: Resource) -> Iterator[str]:
+    """The load balancer is in the environment's own network"""
+    if not flag_or_none(balancer.props, "internal"):
+        yield "is on the internet"
 
 
 @rule(

@@ -60,6 +60,7 @@ group = recorded("pool-l4-group")
 role = recorded("pool-l4-role")
 role_policy = recorded("pool-l4-role-nodes")
 host_policy = recorded("role-edge-0-own-secret")
+load_balancer = recorded("load-balancer")
 bucket_access = recorded("bucket-private")
 bucket_policy = recorded("bucket-tls")
 
@@ -94,6 +95,13 @@ AWS_CASES: Mapping[str, Sequence[Case]] = {
             unknown=[{"description": UNKNOWN}],
         )
         for build in (ingress, egress)
+    ],
+    "public-load-balancer": [
+        Case(
+            build=load_balancer,
+            violating=[{"internal": False}, {"internal": MISSING}],
+            unknown=[{"internal": UNKNOWN}],
+        )
     ],
     "rules-inside-group": [
         Case(

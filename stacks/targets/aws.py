@@ -8,6 +8,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components.aws_hosts.component import AwsHosts, AwsHostsArgs
+from components.aws_load_balancer.component import AwsLoadBalancer, AwsLoadBalancerArgs
 from components.aws_network.component import AwsNetwork, AwsNetworkArgs
 from components.aws_pools.component import AwsPools
 from components.base import SlipwayComponent
@@ -41,6 +42,17 @@ def hosts(plan: PlatformPlan, platform: SlipwayComponent) -> HostRealisation:
     in_aws = pulumi.ResourceOptions(parent=platform, providers=[provider], protect=True)
     network = AwsNetwork("network", AwsNetworkArgs(plan=plan, aws=planned), opts=in_aws)
     machines = AwsHosts("hosts", AwsHostsArgs(plan=plan, aws=planned, network=network), opts=in_aws)
+    if planned.load_balancer:
+        AwsLoadBalancer(
+            "load-balancer",
+            AwsLoadBalancerArgs(
+                environment=plan.environment,
+                planned=planned.load_balancer,
+                zones=planned.zones,
+                network=network,
+            ),
+            opts=in_aws,
+        )
     known = HostRealisation(
         programs=SshHosts(plan, machines=machines.reachable),
         supervision=Systemd(),

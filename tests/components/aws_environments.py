@@ -11,6 +11,7 @@ from stacks.planning import make_plan
 from tests.components.test_devices import WITH_AGENTS
 from tests.unit.planner.fleets import H100, L4, fleet, model_file
 from tests.unit.planner.test_aws_plan import CLOUD, EDGE
+from tests.unit.planner.test_public_certificate import FILES, SHOWN
 
 SMALL = model_file("llama-3.2-1b", load=None, slo={})
 ALIAS = "arn:aws:kms:us-east-1:123456789012:alias/slipway"
@@ -24,6 +25,7 @@ RESERVED = {
     "reservation": "cr-0123456789abcdef0",
     "usd_per_hour": 40.0,
 }
+BALANCED = {"load_balancer": {"clients": ["10.0.0.0/8", "192.168.0.0/16"]}}
 # Changes of slipway:aws, of the pool l4, and of other settings.
 VARIANTS: Mapping[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "three zones": ({}, {}, {}),
@@ -36,7 +38,7 @@ VARIANTS: Mapping[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = 
     "an own key by alias": ({"kms_key": ALIAS}, {}, {}),
     "an own key, tags": ({"kms_key": KEY, "tags": {"cost-center": "42"}}, {}, {}),
     "through EC2 Instance Connect": ({}, {}, {"ssh": CONNECT}),
-    "endpoints": ({}, ELASTIC, {"ssh": CONNECT, "pools": {"h100": RESERVED}}),
+    "endpoints": (BALANCED, ELASTIC, {"ssh": CONNECT, "pools": {"h100": RESERVED}}),
     "NAT, spot, a key, tags": (
         {"egress": "nat", "kms_key": KEY, "tags": {"cost-center": "42"}},
         {**ELASTIC, "market": "spot"},
@@ -47,6 +49,11 @@ VARIANTS: Mapping[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = 
     "reserved with EFA": ({}, {}, {"pools": {"h100": RESERVED}}),
     "a block with EFA": ({}, {}, {"pools": {"h100": {**RESERVED, "market": "capacity_block"}}}),
     "on demand with EFA": ({}, {}, {"pools": {"h100": {**H100, "zone": "us-east-1c"}}}),
+    "NAT and a public load balancer": (
+        {"egress": "nat", "load_balancer": {"clients": ["198.51.100.0/24"], "public": True}},
+        {},
+        {"gateway": {"pool": "edge", "certificate": FILES}},
+    ),
     "a pool in one zone": ({}, {"zone": "us-east-1b", "root_gib": 300}, {}),
 }
 
@@ -65,7 +72,9 @@ def aws_plan(variant: str = "three zones", *, host_keys: bool = True) -> Platfor
             **{key: each for key, each in others.items() if key != "pools"},
         },
     )
-    plan = make_plan(dataclasses.replace(inputs, artifacts=WITH_AGENTS))
+    plan = make_plan(dataclasses.replace(inputs, artifacts=WITH_AGENTS, certificate=SHOWN))
+    # Its files are the operator's, and would be read.
+    plan = dataclasses.replace(plan, gateway=dataclasses.replace(plan.gateway, certificate=None))
     return with_host_keys(plan) if host_keys else plan
 
 

@@ -192,12 +192,18 @@ def test_without_a_seed_nothing_is_created() -> None:
 
 
 def test_rules_come_in_pairs_with_a_reason_and_nothing_is_open_to_everywhere(
+    plan: PlatformPlan,
     preview: Recording,
 ) -> None:
     into = {each.name.removeprefix("in-"): each.inputs for each in preview.of_type(INGRESS)}
     out = {each.name.removeprefix("out-"): each.inputs for each in preview.of_type(EGRESS)}
+    clients = [
+        into.pop(name) for name in list(into) if "referencedSecurityGroupId" not in into[name]
+    ]
+    assert {rule["cidrIpv4"] for rule in clients} == set(
+        plan.aws.load_balancer.clients if plan.aws and plan.aws.load_balancer else ()
+    )
     assert set(into) <= set(out)
-    assert all("referencedSecurityGroupId" in rule for rule in into.values())
     for name, rule in into.items():
         assert _without_groups(rule) == _without_groups(out[name])
     assert all(rule["description"] for rule in (*into.values(), *out.values()))
@@ -352,6 +358,31 @@ def test_the_introducer_knows_the_role_of_every_pool_and_comes_before_their_grou
     document = json.loads(re.sub("<%.*?%>", "10.40.0.16", file["EmbeddedTmpl"]))
     jsonschema.validate(document, INTRODUCER)
     assert document["pools"] == {"slipway-fleet-pool-h100": "h100"}
+
+
+@pytest.mark.parametrize("variant", ["endpoints", "NAT and a public load balancer"])
+def test_a_load_balancer_passes_clients_through_to_the_hosts_of_the_gateway(variant: str) -> None:
+    plan = aws_plan(variant)
+    assert plan.aws is not None
+    planned = plan.aws.load_balancer
+    assert planned is not None
+    preview = recorded(plan)
+    (balancer,) = preview.of_type("aws:lb/loadBalancer:LoadBalancer")
+    (hosts,) = preview.of_type("aws:lb/targetGroup:TargetGroup")
+    (listener,) = preview.of_type("aws:lb/listener:Listener")
+    assert (balancer.inputs["internal"], balancer.protect) == (not planned.public, True)
+    assert len(balancer.inputs["subnets"]) == len(plan.aws.zones)
+    public = [each for each in preview.of_type(SUBNET) if "public" in each.name]
+    assert len(public) == (len(plan.aws.zones) if planned.public else 0)
+    targets = preview.of_type("aws:lb/targetGroupAttachment")
+    edge = {each.text("privateIp") for each in preview.of_type(INSTANCE) if "edge" in each.name}
+    assert {each.text("targetId") for each in targets} == edge
+    longest = max(model.route["max_stream_duration_s"] for model in plan.models)
+    assert hosts.inputs["deregistrationDelay"] >= longest
+    assert (listener.inputs["protocol"], listener.inputs["port"]) == ("TCP", planned.port)
+    health = hosts.inputs["healthCheck"]
+    scheme = "HTTPS" if planned.public else "HTTP"
+    assert (health["protocol"], health["path"]) == (scheme, "/healthz")
 
 
 def test_what_runs_on_a_host_waits_for_its_machine(preview: Recording) -> None:

@@ -29,7 +29,7 @@ def created(type_: str, name: str) -> Mapping[str, Any]:
             return {"latestVersion": 1}
         case "VpcEndpoint":
             return {"prefixListId": f"prefix list of {name}"}
-        case "LoadBalancer" | "TargetGroup":
+        case "LoadBalancer" | "TargetGroup" | "Listener":
             return {"arn": f"id of {name}", "dnsName": f"{name}.example.com"}
         case "RandomPassword":
             return {"result": f"random of {name}"}

@@ -339,6 +339,64 @@ def _auto_scaling(i: Inputs) -> Call:
     return Call("autoscaling", "create_auto_scaling_group", parameters)
 
 
+def _balancer(i: Inputs) -> list[Call]:
+    parameters = _given(
+        Name=i["name"],
+        Type=i["loadBalancerType"],
+        Scheme="internal" if i["internal"] else "internet-facing",
+        Subnets=i["subnets"],
+        SecurityGroups=i["securityGroups"],
+        Tags=_tags(i),
+    )
+    return [Call("elbv2", "create_load_balancer", parameters)]
+
+
+def _targets(i: Inputs) -> Call:
+    health = i["healthCheck"]
+    return Call(
+        "elbv2",
+        "create_target_group",
+        _given(
+            Name=i["name"],
+            VpcId=i["vpcId"],
+            TargetType=i["targetType"],
+            Protocol=i["protocol"],
+            Port=i["port"],
+            HealthCheckProtocol=health["protocol"],
+            HealthCheckPath=health["path"],
+            HealthCheckIntervalSeconds=health["interval"],
+            HealthCheckTimeoutSeconds=health["timeout"],
+            HealthyThresholdCount=health["healthyThreshold"],
+            UnhealthyThresholdCount=health["unhealthyThreshold"],
+            Matcher={"HttpCode": health["matcher"]},
+            Tags=_tags(i),
+        ),
+    )
+
+
+def _listener(i: Inputs) -> Call:
+    (action,) = i["defaultActions"]
+    actions = [{"Type": action["type"], "TargetGroupArn": action["targetGroupArn"]}]
+    return Call(
+        "elbv2",
+        "create_listener",
+        _given(
+            LoadBalancerArn=i["loadBalancerArn"],
+            Protocol=i["protocol"],
+            Port=i["port"],
+            DefaultActions=actions,
+            Tags=_tags(i),
+        ),
+    )
+
+
+def _target(i: Inputs) -> Call:
+    targets = [{"Id": i["targetId"], "Port": i["port"]}]
+    return Call(
+        "elbv2", "register_targets", {"TargetGroupArn": i["targetGroupArn"], "Targets": targets}
+    )
+
+
 def _default_group(i: Inputs) -> list[Call]:
     return []  # the provider only removes its rules
 
@@ -372,4 +430,8 @@ _TYPES = {
     "BucketPolicy": _bucket_policy,
     "BucketObjectv2": _object,
     "Group": _auto_scaling,
+    "LoadBalancer": _balancer,
+    "TargetGroup": _targets,
+    "Listener": _listener,
+    "TargetGroupAttachment": _target,
 }

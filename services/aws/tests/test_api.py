@@ -29,6 +29,8 @@ IDS = {
     "create_security_group": ("GroupId",),
     "create_launch_template": ("LaunchTemplate", "LaunchTemplateId"),
     "create_secret": ("ARN",),
+    "create_load_balancer": ("LoadBalancers", 0, "LoadBalancerArn"),
+    "create_target_group": ("TargetGroups", 0, "TargetGroupArn"),
 }
 STARTED = ("instance", "volume")
 REFERENCE = re.compile(r"(id|prefix list) of (.+)")
@@ -248,3 +250,15 @@ def test_roles_and_the_bucket_have_their_policies(built: Built) -> None:
     assert client("s3").get_bucket_policy(Bucket=bucket)["Policy"] == policy["policy"]
     private = client("s3").get_public_access_block(Bucket=bucket)["PublicAccessBlockConfiguration"]
     assert set(private.values()) == {True}
+
+
+def test_the_load_balancer_has_the_hosts_of_the_gateway_behind_it(built: Built) -> None:
+    account, wanted = built
+    for name, inputs in of_type(wanted, "TargetGroup").items():
+        elb, group = client("elbv2"), account.ids[name]
+        (stored,) = elb.describe_target_groups(TargetGroupArns=[group])["TargetGroups"]
+        assert (stored["Port"], stored["HealthCheckPath"]) == (inputs["port"], "/healthz")
+        found = elb.describe_target_health(TargetGroupArn=group)["TargetHealthDescriptions"]
+        hosts = {each["targetId"] for each in of_type(wanted, "TargetGroupAttachment").values()}
+        assert {each["Target"]["Id"] for each in found} == hosts
+    assert of_type(wanted, "TargetGroup") or not of_type(wanted, "LoadBalancer")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Network
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from .base import Settings, matching
+from .base import Settings, invalid, matching
 from .document import KeyPath, Origin
 from .errors import Problem, suggestion
 
@@ -153,6 +154,43 @@ class Images(Settings):
         return ImageSettings(image=given) if isinstance(given, str) else given
 
 
+def _client_network(text: str) -> str:
+    try:
+        return str(IPv4Network(text))
+    except ValueError:
+        raise invalid(
+            "is not an IPv4 network (its host bits must be zero)", fix="write it like 10.0.0.0/8"
+        ) from None
+
+
+MOST_CLIENTS = 50  # a security group has 60 rules in each direction, unless the quota is raised
+ClientNetwork = Annotated[str, AfterValidator(_client_network)]
+
+
+class LoadBalancerSettings(Settings):
+    """A network load balancer over the gateway's hosts, for clients with addresses in these
+    networks. It passes TLS through. `public` puts it on the internet; otherwise it has addresses in
+    the environment's own network alone."""
+
+    EXAMPLE = "{clients: [10.0.0.0/8]}"
+    clients: Annotated[tuple[ClientNetwork, ...], Field(max_length=MOST_CLIENTS, strict=False)]
+    public: bool = False
+
+    def problems(self, origin: Origin) -> Iterator[Problem]:
+        path: KeyPath = ("aws", "load_balancer", "clients")
+        if not self.clients:
+            yield origin.problem(
+                path,
+                "must not be empty: nobody could connect",
+                fix="name the networks of the clients, or remove the load balancer",
+            )
+        for index, network in enumerate(self.clients):
+            if network in self.clients[:index]:
+                yield origin.problem(
+                    (*path, index), "is listed twice", value=network, fix="list it once"
+                )
+
+
 class AwsCloudSettings(Settings):
     """Without this section an environment of target aws can only be planned.
 
@@ -161,7 +199,7 @@ class AwsCloudSettings(Settings):
     gateway. `bucket` has what hosts fetch when they start; user data names it, so it must be known
     before it exists. `authorized_keys` are those of the operators, who log in to fixed hosts as
     root; a host keeps those that it was made with. `server_instance` is a key of
-    catalog/instances.yaml.
+    catalog/instances.yaml. Without a `load_balancer` only operators reach the gateway.
     """
 
     EXAMPLE = (
@@ -179,6 +217,7 @@ class AwsCloudSettings(Settings):
     server_root_gib: RootGib = DEFAULT_ROOT_GIB
     kms_key: KmsKey | None = None
     egress: Egress = "endpoints"
+    load_balancer: LoadBalancerSettings | None = None
     tags: Annotated[Mapping[TagKey, TagValue], Field(max_length=MOST_TAGS)] = {}
 
     def problems(self, origin: Origin) -> Iterator[Problem]:
@@ -190,6 +229,8 @@ class AwsCloudSettings(Settings):
                 fix="add at least one public key",
             )
         yield from self._zone_problems(origin)
+        if self.load_balancer is not None:
+            yield from self.load_balancer.problems(origin)
         if self.kms_key is not None and self.kms_key.split(":")[3] != self.region:
             yield origin.problem(
                 ("aws", "kms_key"),

@@ -32,6 +32,7 @@ def _same(outcome: Outcome, update: Outcome = ("safe", "")) -> _Effects:
     return _Effects(update=update, replace=outcome, delete=outcome)
 
 
+_NOBODY_CONNECTS: Outcome = ("disruptive", "clients cannot connect until it is back")
 _NO_WAY_OUT: Outcome = ("disruptive", "machines lose their way to AWS's services until it is back")
 _UNREACHABLE: Outcome = ("disruptive", "connections that it allowed are refused")
 _NO_PERMISSION: Outcome = ("disruptive", "its machines lose their permissions until it is back")
@@ -80,6 +81,14 @@ _TYPES = {
     "aws:ec2/vpcEndpoint:VpcEndpoint": _same(_NO_WAY_OUT, _NO_WAY_OUT),
     "aws:ec2transitgateway/instanceConnectEndpoint:InstanceConnectEndpoint": _same(
         ("disruptive", "nobody reaches the hosts over SSH until it is back")
+    ),
+    "aws:lb/loadBalancer:LoadBalancer": _same(
+        ("disruptive", "clients cannot connect, and its address in DNS changes")
+    ),
+    "aws:lb/listener:Listener": _same(_NOBODY_CONNECTS),
+    "aws:lb/targetGroup:TargetGroup": _same(_NOBODY_CONNECTS),
+    "aws:lb/targetGroupAttachment:TargetGroupAttachment": _same(
+        ("disruptive", "a host of the gateway gets no new connection and finishes its answers")
     ),
     "aws:iam/role:Role": _same(_NO_PERMISSION, ("safe", "what it may do changes at once")),
     "aws:iam/rolePolicy:RolePolicy": _same(

@@ -16,7 +16,7 @@ class AwsZone:
     name: str  # "us-east-1a"
     hosts: str  # fixed hosts, and nothing else that could take their addresses
     services: str  # interface endpoints and load balancers
-    public: str  # the NAT gateway alone
+    public: str  # the NAT gateway, and a public load balancer
     elastic: str  # the nodes of elastic pools, whose addresses AWS gives
 
 
@@ -60,6 +60,20 @@ class AwsPool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AwsLoadBalancer:
+    """In front of the gateway's hosts, which it asks at /healthz."""
+
+    name: str  # "slipway-prod"
+    public: bool  # on the internet; otherwise in the environment's own network
+    clients: tuple[str, ...]  # the networks that may connect: "10.0.0.0/8"
+    port: int  # its own and that of the hosts
+    health_scheme: str  # "http" or "https"
+    targets: Mapping[str, str]  # host -> address
+    drain_s: int  # how long a removed host may finish its answers
+    idle_s: int  # how long a connection may be silent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AwsPlan:
     region: str
     zones: tuple[AwsZone, ...]
@@ -71,4 +85,5 @@ class AwsPlan:
     hosts: Mapping[str, AwsHost]  # by name, servers first
     pools: Mapping[str, AwsPool]  # elastic ones by name
     bundle: str  # the code of services/aws
+    load_balancer: AwsLoadBalancer | None  # None where only operators reach the gateway
     introducers: tuple[Endpoint, ...]  # whom new nodes of elastic pools ask; empty without any

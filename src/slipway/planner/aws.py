@@ -11,7 +11,7 @@ from slipway.config.catalog import Instance
 from slipway.config.document import Origin
 from slipway.config.errors import Problem, raise_if_any, suggestion
 from slipway.inputs import PlanInputs
-from slipway.plan.aws import AwsHost, AwsImage, AwsPlan, AwsPool
+from slipway.plan.aws import AwsHost, AwsImage, AwsLoadBalancer, AwsPlan, AwsPool
 from slipway.plan.endpoint import Endpoint
 from slipway.plan.figures import Figure
 
@@ -23,7 +23,9 @@ from .supply.supply import price
 INTRODUCER_PORT = 4650  # beside Nomad's
 
 
-def plan_aws(inputs: PlanInputs, hosts: Hosts) -> AwsPlan | None:
+def plan_aws(
+    inputs: PlanInputs, hosts: Hosts, load_balancer: AwsLoadBalancer | None
+) -> AwsPlan | None:
     """None where an environment is not on AWS, or can only be planned. Raises ConfigError with
     every instance and image that cannot be used."""
     settings, origin = inputs.environment.settings, inputs.environment.origin
@@ -54,6 +56,7 @@ def plan_aws(inputs: PlanInputs, hosts: Hosts) -> AwsPlan | None:
             for name, pool in pools.items()
             if not pool.fixed
         },
+        load_balancer=load_balancer,
         bundle=inputs.artifacts.bundles["aws"],
         introducers=_introducers(settings, hosts),
     )

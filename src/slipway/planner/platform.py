@@ -34,6 +34,7 @@ from .fleet.plan import place_models
 from .fleet.processors import misfits
 from .fleet.stores import store_problems
 from .fleet.warnings import paid_supplies, plan_warnings
+from .load_balancer import plan_load_balancer
 from .models import plan_model
 from .operator import plan_operator
 from .placement import Placement, room_for
@@ -89,6 +90,10 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
     pools = tuple(plan_pool(supply, placed, artifacts) for supply in supplies.values())
     servers = servers_usd_per_hour(inputs)
     cost = aged(_cost(pools, servers, placed, paid_supplies(supplies, pools)), today)
+    models = tuple(
+        plan_model(inputs, each, surge_replicas=_surge(each, placements), today=today)
+        for each in placed
+    )
     warnings = plan_warnings(supplies, pools, placed, cost, settings.budget, today=today)
     return PlatformDraft(
         environment=inputs.environment.name,
@@ -102,10 +107,7 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
         peers=peers,
         security=plan_security(inputs),
         pools=pools,
-        models=tuple(
-            plan_model(inputs, each, surge_replicas=_surge(each, placements), today=today)
-            for each in placed
-        ),
+        models=models,
         gateway=gateway,
         monitoring=MonitoringPlan(
             pool=settings.gateway.pool,
@@ -126,7 +128,7 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
             supervisor=_http(first_server.address, SUPERVISOR_PORT),
         ),
         ssh=plan_ssh(inputs, hosts.listed),
-        aws=plan_aws(inputs, hosts),
+        aws=plan_aws(inputs, hosts, plan_load_balancer(inputs, gateway, models)),
         operator=plan_operator(
             inputs, peers, consul=consul, nomad=nomad, prometheus=prometheus, gateway=gateway
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import jsonschema
@@ -15,7 +16,7 @@ from slipway.plan.document import plan_to_json
 from slipway.plan.platform import PlatformPlan
 from stacks.planning import make_plan
 from tests.unit.config.checkout import ROOT
-from tests.unit.planner.fleets import CATALOG, H100, L4, fleet
+from tests.unit.planner.fleets import CATALOG, H100, L4, fleet, model_file
 
 SCHEMA = json.loads((ROOT / "schemas/plan.schema.json").read_text())
 CLOUD: dict[str, Any] = {
@@ -28,10 +29,12 @@ CLOUD: dict[str, Any] = {
     ],
 }
 EDGE = {"kind": "aws", "instance": "m7i.2xlarge", "nodes": 2}
+BALANCED = {**CLOUD, "load_balancer": {"clients": ["10.0.0.0/8"]}}
+PUBLIC = {**CLOUD, "load_balancer": {"clients": ["198.51.100.0/24"], "public": True}}
 DEPLOYED = {"chat": {"pools": ["l4"], "replicas": {"min": 1, "max": 2}}}
 
 
-def planned(**changes: Any) -> PlatformPlan:
+def planned(*files: Mapping[str, Any], **changes: Any) -> PlatformPlan:
     pools = {"edge": EDGE, "l4": L4}
     settings = {
         "servers": 3,
@@ -39,7 +42,7 @@ def planned(**changes: Any) -> PlatformPlan:
         "ssh": {"known_hosts": "known_hosts"},
         **changes,
     }
-    return make_plan(fleet(pools=pools, deployments=DEPLOYED, **settings))
+    return make_plan(fleet(*files, pools=pools, deployments=DEPLOYED, **settings))
 
 
 def test_servers_and_the_gateways_hosts_have_addresses_and_elastic_pools_a_range() -> None:
@@ -180,3 +183,38 @@ def test_what_the_catalog_does_not_have_is_refused(
     assert problem.key == f"slipway:{key}"
     assert message in problem.message
     assert fix in problem.fix
+
+
+def test_a_load_balancer_lets_answers_finish_and_stays_as_long_as_the_gateway() -> None:
+    plan = planned(
+        model_file("llama-3.2-1b", load=None, slo={}, timeouts={"drain_s": 1200}), aws=BALANCED
+    )
+    jsonschema.validate(json.loads(plan_to_json(plan)), SCHEMA)
+    assert plan.aws is not None
+    balancer = plan.aws.load_balancer
+    assert balancer is not None
+    assert (balancer.name, balancer.public, balancer.drain_s) == ("slipway-fleet", False, 1200)
+    assert balancer.idle_s > max(model.route["stream_idle_timeout_s"] for model in plan.models)
+    assert balancer.targets == {node.name: node.address for node in plan.pool("edge").hosts}
+    assert (balancer.port, balancer.health_scheme) == (8080, "http")
+
+
+def refused(*files: Mapping[str, Any], **changes: Any) -> list[tuple[str, str, str]]:
+    with pytest.raises(ConfigError) as error:
+        planned(*files, **changes)
+    return [(each.key, each.message, each.fix) for each in error.value.problems]
+
+
+def test_a_public_load_balancer_needs_public_subnets_and_tls() -> None:
+    (subnets, tls) = refused(aws=PUBLIC)
+    assert subnets[0] == tls[0] == "slipway:aws.load_balancer.public"
+    assert "egress to nat" in subnets[2]
+    assert "add `certificate`" in tls[2]
+
+
+def test_answers_longer_than_a_target_may_drain_are_refused() -> None:
+    long = model_file("llama-3.2-1b", load=None, slo={}, timeouts={"drain_s": 3601})
+    ((key, message, fix),) = refused(long, aws=BALANCED)
+    assert key == "slipway:aws.load_balancer"
+    assert "3601 s" in message
+    assert "timeouts.drain_s" in fix
