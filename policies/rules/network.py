@@ -60,8 +60,8 @@ def public_gateway(gateway: Resource) -> Iterator[str]:
 @rule(
     AWS_LOAD_BALANCER,
     severity=ALWAYS,
-    why="The gateway does not authenticate clients: on the internet it serves everyone who is in one"
-    " of the listed networks.",
+    why="The gateway does not authenticate clients: on the internet it serves everyone in the"
+    " listed networks.",
     fix="Remove `public` from `slipway:aws.load_balancer`, or waive this where something in front"
     " authenticates clients.",
 )
