@@ -24,6 +24,12 @@ pytestmark = pytest.mark.binaries
 
 PASSPHRASE = "known to the user only"
 ALL = {"host-0", "host-1", "job"}
+# A model that is served by processors: its tools are those of other tests.
+_MACHINE = {"kind": "aws", "instance": "m7i.2xlarge", "nodes": 1}
+SMALL = {
+    "slipway:pools": {"edge": _MACHINE, "cpu": _MACHINE},
+    "slipway:models": {"smollm2": {"pool": "cpu", "replicas": {"min": 1, "max": 1}}},
+}
 # What the tests' own interpreter and shell have set must not reach the copy's.
 OWN = re.compile("PULUMI_|PYTHONPATH$|VIRTUAL_ENV$")
 
@@ -77,6 +83,10 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     copy_tree(folder)
     shutil.copy(Path(__file__).with_name("target.py"), folder / "stacks/targets/aws.py")
     (folder / "stacks/platform.py").write_text("from stacks.targets.aws import Platform\n")
+    # Its machines are files: neither AWS's plugin nor what says how hosts are reached is needed.
+    for module, needed in (("targets", "NEEDED"), ("pulumi/cloud_plugins", "PLUGINS")):
+        with (folder / f"cli/{module}.py").open("a") as file:
+            file.write(f"\n{needed}.clear()\n")
     yield folder
     shutil.rmtree(folder)
 
@@ -88,7 +98,8 @@ def fleet(checkout: Path, tmp_path: Path) -> Iterator[Fleet]:
     for folder in (machines, backend, home):
         folder.mkdir()
     document = yaml.safe_load((ROOT / "Pulumi.aws.yaml").read_text())
-    document["config"]["machines:folder"] = str(machines)
+    document["config"] |= SMALL | {"machines:folder": str(machines)}
+    del document["config"]["slipway:aws"], document["config"]["slipway:ssh"]
     (checkout / "Pulumi.fleet.yaml").write_text(yaml.safe_dump(document))
     inherited = {name: value for name, value in os.environ.items() if not OWN.match(name)}
     yield Fleet(
