@@ -14,7 +14,7 @@ from components.base import SlipwayComponent
 from slipway.plan import aws as plan
 
 HEALTH_PATH = "/healthz"  # Envoy's listener answers it itself, 503 while it drains
-HEALTH_EVERY_S, HEALTH_TIMEOUT_S, HEALTH_CHANGES = 5, 5, 2
+HEALTH_EVERY_S, HEALTH_TIMEOUT_S, HEALTH_CHANGES = 5, 4, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +105,14 @@ class AwsLoadBalancer(SlipwayComponent):
             port=planned.port,
             preserve_client_ip="true",
             deregistration_delay=planned.drain_s,
+            # By default AWS cuts the connections of a host that turns unhealthy, as one that drains
+            # does.
+            target_health_states=[
+                aws.lb.TargetGroupTargetHealthStateArgs(
+                    enable_unhealthy_connection_termination=False,
+                    unhealthy_draining_interval=planned.drain_s,
+                )
+            ],
             health_check=aws.lb.TargetGroupHealthCheckArgs(
                 protocol=planned.health_scheme.upper(),
                 path=HEALTH_PATH,

@@ -48,12 +48,12 @@ def metadata_without_token(machine: Resource) -> Iterator[str]:
     AWS_LAUNCH_TEMPLATE,
     AWS_INSTANCE,
     severity=ALWAYS,
-    why="With two hops the tasks in containers reach the metadata service, and with it the role of"
-    " the node: its secret, and the right to introduce machines.",
+    why="With two hops containers with a network of their own reach the metadata service, so"
+    " node's role: its secret, and the right to join as a node.",
     fix="Set `httpPutResponseHopLimit: 1` in the template's `metadataOptions`.",
 )
 def metadata_hop_limit(machine: Resource) -> Iterator[str]:
-    """Only the machine itself reaches its metadata"""
+    """Metadata is answered one hop away, not to containers' own networks"""
     if not _says(machine, "metadataOptions"):
         return
     if number_or_none(machine.props, "metadataOptions.httpPutResponseHopLimit") != 1:
@@ -120,7 +120,8 @@ def desired_capacity_is_not_minimum(group: Resource) -> Iterator[str]:
     AWS_LAUNCH_TEMPLATE,
     AWS_INSTANCE,
     severity=ALWAYS,
-    why="User data is shown to everyone who may describe the machine, and to every process on it.",
+    why="User data is shown to everyone who may read the machine's attributes or its template, and"
+    " to every process on it.",
     fix="Put the secret into the pool's or the host's own secret, which its role reads.",
 )
 def secret_in_user_data(machine: Resource) -> Iterator[str]:
@@ -136,7 +137,7 @@ def secret_in_user_data(machine: Resource) -> Iterator[str]:
     severity=ALWAYS,
     why="AWS refuses such a template only when it starts a machine: the group stays empty.",
     fix="A targeted reservation has no market type; a capacity block has the market type"
-    " `capacity-block`, its reservation, and no placement group; spot has neither.",
+    " `capacity-block`, its reservation, and no placement group; spot names no reservation.",
 )
 def market_against_reservation(template: Resource) -> Iterator[str]:
     """Market, reservation and placement group agree"""

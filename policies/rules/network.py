@@ -96,7 +96,8 @@ def listens_everywhere(job: Resource) -> Iterator[str]:
     severity=ALWAYS,
     why="Agents, engines and proxies of the platform trust their network: everyone who reaches them"
     " can try their certificates, and the gateway would serve the whole internet.",
-    fix="Name the networks or the security group that may connect.",
+    fix="Name the networks or the security group that may connect. Networks of more than a /8"
+    " (IPv6: a /16) count as everyone.",
 )
 def open_to_everywhere(ingress: Resource) -> Iterator[str]:
     """No security group lets everyone in"""

@@ -71,16 +71,16 @@ def wide_role(policy: Resource) -> Iterator[str]:
 @rule(
     AWS_ROLE,
     severity=ALWAYS,
-    why="Who may take a role of a node may introduce machines to the clusters.",
-    fix="Let the service ec2.amazonaws.com take it, and nobody else.",
+    why="Whoever may assume the role of a node may join the clusters as one.",
+    fix="Let the service ec2.amazonaws.com assume it, and nobody else.",
 )
 def role_for_others(role: Resource) -> Iterator[str]:
-    """Only EC2 takes the roles of machines"""
+    """Only EC2 assumes the roles of machines"""
     for statement in _statements(text(role.props, "assumeRolePolicy")):
         if statement.get("Effect") == "Allow" and statement.get("Principal") != {
             "Service": "ec2.amazonaws.com"
         }:
-            yield "can be taken by others than EC2"
+            yield "can be assumed by others than EC2"
 
 
 @rule(
@@ -104,15 +104,12 @@ def public_bucket(access: Resource) -> Iterator[str]:
     fix="Deny requests without TLS (`aws:SecureTransport`), and allow by the policies of roles.",
 )
 def bucket_policy(policy: Resource) -> Iterator[str]:
-    """The bucket's policy refuses plain HTTP and opens nothing"""
+    """The bucket's policy refuses plain HTTP and allows nothing"""
     statements = _statements(text(policy.props, "policy"))
     if not any(_denies_plain_http(statement) for statement in statements):
         yield "does not refuse requests without TLS"
-    if any(
-        statement.get("Effect") == "Allow" and statement.get("Principal") in ("*", {"AWS": "*"})
-        for statement in statements
-    ):
-        yield "allows something to everyone"
+    if any(statement.get("Effect") == "Allow" for statement in statements):
+        yield "allows something, which is the policies of roles to do"
 
 
 class _Allowed:

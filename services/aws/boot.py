@@ -28,6 +28,7 @@ from instance.refusal import RefusedError
 SCHEMA_VERSION = 1
 STATE = Path("/var/lib/slipway-boot")
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+ENGINES_NEED = f" (this image has Python {PYTHON}; engines need an image with Python 3.11)"
 ENVIRONMENTS = "envs/"  # have packages for each Python (services/operator/publish.py)
 LAST = ".complete"  # of an archive that was not cut off
 LARGEST_DOCUMENT = 1 << 20
@@ -99,6 +100,8 @@ def bring(artifact: str, prefix: str, folder: Path, bucket: Bucket) -> None:
         if target.exists():  # with packages for another Python than this image's
             shutil.rmtree(target)
         (partial / artifact).rename(target)
+    except RefusedError as error:
+        raise RefusedError(f"{error}{ENGINES_NEED if of_python else ''}") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     say(f"{artifact} is here", sys.stdout)

@@ -379,6 +379,9 @@ def test_a_load_balancer_passes_clients_through_to_the_hosts_of_the_gateway(vari
     assert {each.text("targetId") for each in targets} == edge
     longest = max(model.route["max_stream_duration_s"] for model in plan.models)
     assert hosts.inputs["deregistrationDelay"] >= longest
+    (unhealthy,) = hosts.inputs["targetHealthStates"]
+    assert unhealthy["enableUnhealthyConnectionTermination"] is False
+    assert unhealthy["unhealthyDrainingInterval"] >= longest
     assert (listener.inputs["protocol"], listener.inputs["port"]) == ("TCP", planned.port)
     health = hosts.inputs["healthCheck"]
     scheme = "HTTPS" if planned.public else "HTTP"

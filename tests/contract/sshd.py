@@ -100,6 +100,7 @@ def ssh_server(files: Path, folder: Path, address: str, *settings: str) -> Itera
                 "PidFile none",
                 "PermitRootLogin prohibit-password",
                 "StrictModes no",
+                "MaxStartups 100",  # by default it drops some of 20 that come at once
                 "PrintMotd no",
                 *settings,
                 "",

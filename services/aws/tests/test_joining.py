@@ -226,6 +226,15 @@ def test_what_the_role_may_not_read_is_said_in_the_words_of_aws(machine: Machine
     assert "NoSuchKey" in done.stderr
 
 
+def test_an_environment_that_is_not_there_for_the_images_python_is_said_to_need_another_image(
+    machine: Machine,
+) -> None:
+    machine.artifacts.append("envs/vllm-0123456789ab")
+    done = machine.boots(machine.user_data(*machine.document()))
+    assert (done.returncode, machine.runs) == (1, [])
+    assert f"this image has Python {boot.PYTHON}; engines need" in done.stderr
+
+
 def test_a_refusal_to_introduce_is_passed_on_and_nothing_is_applied(machine: Machine) -> None:
     file = machine.user_data(*machine.document(environment="test"))
     done = machine.boots(file)
