@@ -10,11 +10,11 @@ import pulumi_aws as aws
 from components.aws_bucket.publication import bucket_policy, publication_document
 from components.base import SlipwayComponent
 from components.hosts.program import HostProgram, Hosts
+from components.hosts.ssh import NO_SECRETS
 from slipway.plan.aws import AwsPlan
 from slipway.plan.platform import PlatformPlan
 
 PUBLICATION_TIMEOUT_S = 7200  # gigabytes of an engine over a slow line
-NO_SECRETS = '{"schema_version": 1}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from components.aws_machine.access import policy
 from components.aws_pool.boot_document import node_artifacts
 from components.aws_pool.names import object_prefix
 from components.hosts.artifacts import OF_ONE_PYTHON, environments
@@ -13,7 +14,6 @@ from slipway.plan.aws import AwsPlan
 from slipway.plan.platform import PlatformPlan
 
 SCHEMA_VERSION = 1
-BUCKET_POLICY_VERSION = "2012-10-17"
 
 
 def publication_document(plan: PlatformPlan, aws: AwsPlan) -> dict[str, Any]:
@@ -42,4 +42,4 @@ def bucket_policy(bucket: str) -> str:
         "Resource": [arn, f"{arn}/*"],
         "Condition": {"Bool": {"aws:SecureTransport": "false"}},
     }
-    return json.dumps({"Version": BUCKET_POLICY_VERSION, "Statement": [statement]}, sort_keys=True)
+    return json.dumps(policy(statement), sort_keys=True)

@@ -1,67 +1,18 @@
-"""What a fixed host may do in AWS, as IAM policies. Pure.
-
-Accounts are `*`, because no document may wait for a lookup: an identity's policy gives nothing of
-another account unless that account gives it, too.
-"""
+"""What a fixed host may do in AWS. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from components.aws_machine.access import decryption, policy, reading_secret
 from slipway.plan.aws import AwsPlan
-
-POLICY_VERSION = "2012-10-17"
 
 
 def secret_name(environment: str, host: str) -> str:
     return f"slipway/{environment}/hosts/{host}"
 
 
-def assumed_by_instances() -> dict[str, Any]:
-    """The trust policy of an instance's role."""
-    return policy(
-        {
-            "Effect": "Allow",
-            "Principal": {"Service": "ec2.amazonaws.com"},
-            "Action": "sts:AssumeRole",
-        }
-    )
-
-
 def own_secret(environment: str, aws: AwsPlan, host: str) -> dict[str, Any]:
-    """A host reads its own secret and nothing else's. AWS ends the name in an ARN with a hyphen and
-    six random characters."""
+    """A host reads its own secret and nothing else's."""
     name = secret_name(environment, host)
-    reading = {
-        "Sid": "OwnSecret",
-        "Effect": "Allow",
-        "Action": "secretsmanager:GetSecretValue",
-        "Resource": f"arn:aws:secretsmanager:{aws.region}:*:secret:{name}-??????",
-    }
-    return policy(reading, *decryption(aws, "secretsmanager"))
-
-
-def decryption(aws: AwsPlan, *services: str) -> list[dict[str, Any]]:
-    """Of what these services of AWS store, with the user's own key. AWS's own keys are open to
-    those who may read."""
-    if not aws.kms_key:
-        return []
-    through = [f"{service}.{aws.region}.amazonaws.com" for service in services]
-    *_, place = aws.kms_key.split(":")
-    alias = place.startswith("alias/")
-    condition: dict[str, Any] = {"StringEquals": {"kms:ViaService": through}}
-    if alias:
-        condition["ForAnyValue:StringEquals"] = {"kms:ResourceAliases": place}
-    return [
-        {
-            "Sid": "Decrypt",
-            "Effect": "Allow",
-            "Action": "kms:Decrypt",
-            "Resource": f"arn:aws:kms:{aws.region}:*:key/*" if alias else aws.kms_key,
-            "Condition": condition,
-        }
-    ]
-
-
-def policy(*statements: dict[str, Any]) -> dict[str, Any]:
-    return {"Version": POLICY_VERSION, "Statement": list(statements)}
+    return policy(reading_secret(aws, name), *decryption(aws, "secretsmanager"))

@@ -11,8 +11,10 @@ import pulumi_aws as aws
 
 from components.aws_hosts import access
 from components.aws_hosts.host_keys import private_key, public_key
-from components.aws_hosts.programs import boot_programs
 from components.aws_hosts.user_data import user_data
+from components.aws_machine.access import assumed_by_instances
+from components.aws_machine.programs import boot_programs
+from components.aws_machine.template import METADATA_OPTIONS, image_id, root_volume
 from components.aws_network.component import AwsNetwork
 from components.aws_network.security_groups import GATEWAY, NODES, SERVERS
 from components.base import SlipwayComponent
@@ -22,7 +24,6 @@ from slipway.plan.platform import PlatformPlan
 OF_FIXED_HOSTS = ("host_key.py", "instance")
 SEED = "host_key_seed"
 NOT_MADE = "not made yet"  # the seed, in a preview before the first `up`
-ROOT_VOLUME_TYPE = "gp3"
 # A change of these would stop or replace a host. One that is replaced on purpose gets the new ones.
 KEPT = ["launchTemplate", "userData"]
 
@@ -91,27 +92,19 @@ class AwsHosts(SlipwayComponent):
     def _template(self, host: str, planned: AwsHost) -> aws.ec2.LaunchTemplate:
         """The template resolves a parameter to its image, and names the root volume, which an
         instance alone can only describe once the image is known."""
-        image, own_key = planned.image, self._args.aws.kms_key
-        name = image.name if image.name.startswith("ami-") else f"resolve:ssm:{image.name}"
         return aws.ec2.LaunchTemplate(
             f"template-{host}",
             name=f"slipway-{self._environment}-{host}",
-            image_id=name,
+            image_id=image_id(planned.image),
             block_device_mappings=[
                 aws.ec2.LaunchTemplateBlockDeviceMappingArgs(
-                    device_name=image.root_device,
+                    device_name=planned.image.root_device,
                     ebs=aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
-                        volume_size=planned.root_gib,
-                        volume_type=ROOT_VOLUME_TYPE,
-                        encrypted="true",
-                        kms_key_id=own_key or None,
-                        delete_on_termination="true",
+                        **root_volume(size_gib=planned.root_gib, kms_key=self._args.aws.kms_key)
                     ),
                 )
             ],
-            metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
-                http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=1
-            ),
+            metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(**METADATA_OPTIONS),
             tag_specifications=[
                 aws.ec2.LaunchTemplateTagSpecificationArgs(
                     resource_type="volume", tags=self._all_tags(host)
@@ -162,7 +155,7 @@ class AwsHosts(SlipwayComponent):
             f"role-{host}",
             name=f"slipway-{environment}-{host}",
             description=f"{host} of the Slipway environment {environment}",
-            assume_role_policy=json.dumps(access.assumed_by_instances(), sort_keys=True),
+            assume_role_policy=json.dumps(assumed_by_instances(), sort_keys=True),
             tags=self._named(host),
             opts=self.child_options(),
         )

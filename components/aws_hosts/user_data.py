@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 
 from components.aws_hosts.access import secret_name
-from components.aws_hosts.cloud_config import at_home, cloud_config, unit_of
+from components.aws_machine.cloud_config import at_home, cloud_config, unit_of
 from slipway.plan.aws import AwsPlan
 
 SCHEMA_VERSION = 1  # schemas/host-key.schema.json

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from components.aws_hosts.cloud_config import at_home, cloud_config, unit_of
+from components.aws_machine.cloud_config import at_home, cloud_config, unit_of
 from components.aws_pool.names import object_prefix, secret_name, sts_url
 from components.hosts import artifacts
 from components.hosts.delivery import CACHE, run_folder, scratch_folder

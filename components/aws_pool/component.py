@@ -13,8 +13,9 @@ import pulumi
 import pulumi_aws as aws
 
 from components.aws_bucket.component import AwsBucket
-from components.aws_hosts.access import assumed_by_instances
-from components.aws_hosts.programs import boot_programs
+from components.aws_machine.access import assumed_by_instances
+from components.aws_machine.programs import boot_programs
+from components.aws_machine.template import METADATA_OPTIONS, image_id, root_volume
 from components.aws_network.component import AwsNetwork
 from components.aws_network.security_groups import NODES, fabric_group
 from components.aws_pool import access
@@ -38,7 +39,6 @@ from slipway.plan.aws import AwsPool as PlannedPool
 from slipway.plan.facts import pool_facts
 from slipway.plan.platform import PlatformPlan, Pool
 
-ROOT_VOLUME_TYPE = "gp3"
 # Minutes of an instance's start, and gigabytes that it fetches before it joins.
 JOINING_TIMEOUT_S = 1800
 FABRIC = ("efa", "efa-only")
@@ -154,32 +154,26 @@ class AwsPool(SlipwayComponent):
         )
 
     def _template(self, profile: aws.iam.InstanceProfile) -> aws.ec2.LaunchTemplate:
-        planned, args, image = self._planned, self._args, self._planned.image
+        planned, args = self._planned, self._args
         text = user_data(
             self._environment, args.aws, self._pool, self._text, boot_programs(*OF_EVERY_INSTANCE)
         )
         return aws.ec2.LaunchTemplate(
             f"{self._name}-template",
             name=group_name(self._environment, self._pool),
-            image_id=image.name if image.name.startswith("ami-") else f"resolve:ssm:{image.name}",
+            image_id=image_id(planned.image),
             instance_type=planned.instance,
             iam_instance_profile=aws.ec2.LaunchTemplateIamInstanceProfileArgs(name=profile.name),
             user_data=base64.b64encode(text.encode()).decode(),
             block_device_mappings=[
                 aws.ec2.LaunchTemplateBlockDeviceMappingArgs(
-                    device_name=image.root_device,
+                    device_name=planned.image.root_device,
                     ebs=aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
-                        volume_size=planned.root_gib,
-                        volume_type=ROOT_VOLUME_TYPE,
-                        encrypted="true",
-                        kms_key_id=args.aws.kms_key or None,
-                        delete_on_termination="true",
+                        **root_volume(size_gib=planned.root_gib, kms_key=args.aws.kms_key)
                     ),
                 )
             ],
-            metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
-                http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=1
-            ),
+            metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(**METADATA_OPTIONS),
             network_interfaces=[self._interface(each) for each in planned.interfaces],
             placement=self._placement(),
             **_market(planned),

@@ -15,7 +15,7 @@ import pulumi_command as command
 
 from components import naming
 from components.aws_bucket.publication import publication_document
-from components.aws_hosts.programs import boot_programs
+from components.aws_machine.programs import boot_programs
 from components.aws_pool.boot_document import (
     OF_EVERY_INSTANCE,
     as_text,

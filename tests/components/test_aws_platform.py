@@ -14,8 +14,8 @@ import jsonschema
 import pulumi
 import pytest
 
-from components.aws_hosts.cloud_config import LIMIT_BYTES
 from components.aws_hosts.host_keys import private_key, public_key
+from components.aws_machine.cloud_config import LIMIT_BYTES
 from slipway.plan.platform import PlatformPlan
 from stacks.platform import Platform
 from stacks.recording import SECRET, SIGNATURE, UNKNOWN, Recording, Registration

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from slipway.config.aws import AwsSettings
+from slipway.config.aws_cloud import AwsCloudSettings
+from slipway.config.document import Origin
 from slipway.config.errors import Problem, raise_if_any
+from slipway.config.gateway import GatewaySettings
 from slipway.inputs import PlanInputs
 from slipway.plan.aws import AwsLoadBalancer
 from slipway.plan.draft import ModelDraft
@@ -17,25 +20,27 @@ LEAST_IDLE_S, DEFAULT_IDLE_S, MOST_IDLE_S = 60, 350, 6000
 LONGEST_NAME = 32
 
 
-def load_balancer_name(environment: str) -> str:
-    return f"slipway-{environment}"
-
-
 def plan_load_balancer(
     inputs: PlanInputs, gateway: GatewayPlan, models: Sequence[ModelDraft]
 ) -> AwsLoadBalancer | None:
     """None where the file asks for none. Raises ConfigError where AWS could not do what the file
     asks for."""
     settings = inputs.environment.settings
-    if not isinstance(settings, AwsSettings) or settings.aws is None:
+    cloud = settings.aws if isinstance(settings, AwsSettings) else None
+    if cloud is None or cloud.load_balancer is None:
         return None
-    wanted = settings.aws.load_balancer
-    if wanted is None:
-        return None
-    raise_if_any([*_problems(inputs, settings, models)])
+    name, wanted = f"slipway-{inputs.environment.name}", cloud.load_balancer
+    origin = inputs.environment.origin
+    raise_if_any(
+        [
+            *_name_problems(name, origin),
+            *(_public_problems(cloud, settings.gateway, origin) if wanted.public else ()),
+            *_stream_problems(models, origin),
+        ]
+    )
     listener = gateway.clients
     return AwsLoadBalancer(
-        name=load_balancer_name(inputs.environment.name),
+        name=name,
         public=wanted.public,
         clients=wanted.clients,
         port=listener.port,
@@ -53,39 +58,37 @@ def _idle_s(models: Sequence[ModelDraft]) -> int:
     return min(MOST_IDLE_S, max(DEFAULT_IDLE_S, longest + LEAST_IDLE_S))
 
 
-def _problems(
-    inputs: PlanInputs, settings: AwsSettings, models: Sequence[ModelDraft]
-) -> Iterator[Problem]:
-    origin = inputs.environment.origin
-    name = load_balancer_name(inputs.environment.name)
+def _name_problems(name: str, origin: Origin) -> Iterator[Problem]:
     if len(name) > LONGEST_NAME:
         yield origin.problem(
             ("aws", "load_balancer"),
             f"would be named {name}, and AWS allows {LONGEST_NAME} characters",
             fix="give the environment a shorter name",
         )
-    if settings.aws and settings.aws.load_balancer and settings.aws.load_balancer.public:
-        yield from _public_problems(settings, inputs)
+
+
+def _stream_problems(models: Sequence[ModelDraft], origin: Origin) -> Iterator[Problem]:
     for each in models:
-        if each.limits.max_stream_duration_s > LONGEST_DRAIN_S:
+        longest_s = each.limits.max_stream_duration_s
+        if longest_s > LONGEST_DRAIN_S:
             yield origin.problem(
                 ("aws", "load_balancer"),
-                f"would cut answers of {each.name}, which may take"
-                f" {each.limits.max_stream_duration_s} s: AWS lets a removed host finish for"
-                f" {LONGEST_DRAIN_S} s at most",
+                f"would cut answers of {each.name}, which may take {longest_s} s: AWS lets a"
+                f" removed host finish for {LONGEST_DRAIN_S} s at most",
                 fix=f"set timeouts.drain_s of the model to {LONGEST_DRAIN_S} or less",
             )
 
 
-def _public_problems(settings: AwsSettings, inputs: PlanInputs) -> Iterator[Problem]:
-    origin = inputs.environment.origin
-    if settings.aws and settings.aws.egress != "nat":
+def _public_problems(
+    cloud: AwsCloudSettings, gateway: GatewaySettings, origin: Origin
+) -> Iterator[Problem]:
+    if cloud.egress != "nat":
         yield origin.problem(
             ("aws", "load_balancer", "public"),
             "needs public subnets, which only an environment with a NAT gateway has",
             fix="set slipway:aws.egress to nat, or remove `public`",
         )
-    if settings.gateway.certificate is None:
+    if gateway.certificate is None:
         yield origin.problem(
             ("aws", "load_balancer", "public"),
             "would send prompts and answers over the internet in plain text",

@@ -1,0 +1,1 @@
+"""What every machine on AWS has, fixed or of an elastic pool."""
