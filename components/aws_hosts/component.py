@@ -21,7 +21,14 @@ from components.base import SlipwayComponent
 from slipway.plan.aws import AwsHost, AwsPlan
 from slipway.plan.platform import PlatformPlan
 
-OF_FIXED_HOSTS = ("host_key.py", "instance")
+OF_FIXED_HOSTS = (
+    "host_key.py",
+    "instance/__init__.py",
+    "instance/metadata.py",
+    "instance/refusal.py",
+    "instance/secrets.py",
+    "instance/signing.py",
+)
 SEED = "host_key_seed"
 NOT_MADE = "not made yet"  # the seed, in a preview before the first `up`
 # A change of these would stop or replace a host. One that is replaced on purpose gets the new ones.

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 
 from components.aws_hosts.access import secret_name
-from components.aws_machine.cloud_config import at_home, cloud_config, unit_of
+from components.aws_machine.cloud_config import at_home, cloud_config, oneshot_unit
 from slipway.plan.aws import AwsPlan
 
 SCHEMA_VERSION = 1  # schemas/host-key.schema.json
@@ -28,7 +28,7 @@ def user_data(environment: str, aws: AwsPlan, host: str, programs: Mapping[str, 
     return cloud_config(
         files={DOCUMENT: json.dumps(document, sort_keys=True) + "\n", **at_home(programs)},
         unit=UNIT,
-        content=unit_of(
+        content=oneshot_unit(
             "The SSH host key of this host, from AWS Secrets Manager", "host_key.py", DOCUMENT
         ),
         hostname=host,

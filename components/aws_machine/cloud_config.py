@@ -25,9 +25,18 @@ def cloud_config(*, files: Mapping[str, str], unit: str, content: str, **setting
     return HEADER + json.dumps(configuration, sort_keys=True, separators=(",", ":")) + "\n"
 
 
-def unit_of(description: str, program: str, document: str) -> str:
+def oneshot_unit(description: str, program: str, document: str) -> str:
     """A unit that starts again until it succeeds: a role reaches an instance some seconds after its
     start."""
+    return _unit(description, "oneshot", program, document)
+
+
+def service_unit(description: str, program: str, document: str) -> str:
+    """A unit that runs until it has nothing left to do, and starts again when it fails."""
+    return _unit(description, "exec", program, document)
+
+
+def _unit(description: str, kind: str, program: str, document: str) -> str:
     return (
         "[Unit]\n"
         f"Description={description}\n"
@@ -36,7 +45,7 @@ def unit_of(description: str, program: str, document: str) -> str:
         "StartLimitIntervalSec=0\n"
         "\n"
         "[Service]\n"
-        "Type=oneshot\n"
+        f"Type={kind}\n"
         f"ExecStart=/usr/bin/python3 {FOLDER}/{program} {document}\n"
         "Restart=on-failure\n"
         "RestartSec=5\n"

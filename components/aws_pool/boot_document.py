@@ -8,8 +8,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from components.aws_machine.cloud_config import at_home, cloud_config, unit_of
-from components.aws_pool.names import object_prefix, secret_name, sts_url
+from components.aws_machine.cloud_config import at_home, cloud_config, service_unit
+from components.aws_pool.lifecycle import heartbeat_s
+from components.aws_pool.names import (
+    JOINED_HOOK,
+    LEFT_HOOK,
+    group_name,
+    object_prefix,
+    secret_name,
+    sts_url,
+)
 from components.hosts import artifacts
 from components.hosts.delivery import CACHE, run_folder, scratch_folder
 from components.hosts.supervision import Supervision
@@ -21,19 +29,28 @@ from slipway.plan.platform import PlatformPlan, Pool
 SCHEMA_VERSION = 1  # of the boot document, and of the file that names it
 FILE = "/etc/slipway-boot.json"
 UNIT = "slipway-boot.service"
-OF_EVERY_INSTANCE = ("boot.py", "instance")  # of services/aws, before it has fetched anything
+# Of services/aws, before an instance has fetched anything.
+OF_EVERY_INSTANCE = (
+    "boot.py",
+    "instance/__init__.py",
+    "instance/artifacts.py",
+    "instance/metadata.py",
+    "instance/objects.py",
+    "instance/refusal.py",
+    "instance/signing.py",
+)
 
 
 def boot_document(
     plan: PlatformPlan, aws: AwsPlan, pool: Pool, supervision: Supervision, joining: Joining
 ) -> dict[str, Any]:
     """schemas/boot.schema.json"""
-    node = any_node(plan, pool)
     return {
         "schema_version": SCHEMA_VERSION,
         "environment": plan.environment,
         "pool": pool.name,
         "region": aws.region,
+        "bucket": aws.bucket,
         "prefix": f"{object_prefix(plan.environment)}/artifacts",
         "folder": CACHE,
         "folders": {
@@ -49,14 +66,29 @@ def boot_document(
             "addresses": [each.url for each in aws.introducers],
             "server_name": plan.peers.introducer,
         },
-        "node": node_document(plan, pool, node, supervision, joining),
+        "node": _node(plan, pool, supervision, joining),
+        "group": {
+            "name": group_name(plan.environment, pool.name),
+            "joined": JOINED_HOOK,
+            "left": LEFT_HOOK,
+            "heartbeat_s": heartbeat_s(plan, pool),
+        },
     }
 
 
 def node_artifacts(plan: PlatformPlan, aws: AwsPlan, pool: Pool) -> tuple[str, ...]:
-    """Folders of the cache, as those of other hosts, and the programs by which a node joins."""
-    found = artifacts.of_node(plan, any_node(plan, pool))
+    """Folders of the cache that a node cannot start without: not those of models, which change more
+    often than machines are replaced."""
+    found = artifacts.of_agents(plan, any_node(plan, pool))
     return tuple(sorted({*found, f"bundles/{aws.bundle}"}))
+
+
+def _node(
+    plan: PlatformPlan, pool: Pool, supervision: Supervision, joining: Joining
+) -> dict[str, Any]:
+    """A host that no operator removes from the clusters: it does so itself."""
+    document = node_document(plan, pool, any_node(plan, pool), supervision, joining)
+    return {**document, "departure": {**document["departure"], "by_itself": True}}
 
 
 def as_text(document: Mapping[str, Any]) -> str:
@@ -87,7 +119,7 @@ def user_data(
     return cloud_config(
         files={FILE: json.dumps(named, sort_keys=True) + "\n", **at_home(programs)},
         unit=UNIT,
-        content=unit_of("Makes this instance a node of its pool", "boot.py", FILE),
+        content=service_unit("This instance as a node of its pool", "boot.py", FILE),
         users=[],  # nobody logs in
         ssh_pwauth=False,
     )

@@ -18,7 +18,7 @@ from components.aws_machine.programs import boot_programs
 from components.aws_machine.template import METADATA_OPTIONS, image_id, root_volume
 from components.aws_network.component import AwsNetwork
 from components.aws_network.security_groups import NODES, fabric_group
-from components.aws_pool import access
+from components.aws_pool import access, lifecycle
 from components.aws_pool.boot_document import (
     OF_EVERY_INSTANCE,
     as_text,
@@ -26,21 +26,29 @@ from components.aws_pool.boot_document import (
     object_key,
     user_data,
 )
-from components.aws_pool.names import group_name, role_name, secret_name
+from components.aws_pool.names import (
+    JOINED_HOOK,
+    LEFT_HOOK,
+    group_name,
+    role_name,
+    secret_name,
+)
+from components.aws_pool.pool_secret import artifacts_digest, pool_secret
+from components.aws_pool.refresh import refresh_document, template_digest
 from components.base import SlipwayComponent
 from components.certificates import identities
 from components.certificates.component import CertificateAuthority
 from components.hosts.program import HostProgram, secret_json
 from components.hosts.realisation import HostRealisation
-from components.node_pool.node_document import OWN_NAME, gate_document, node_secrets
+from components.hosts.ssh import NO_SECRETS
+from components.node_pool.node_document import gate_document
 from components.nomad.component import operator_secrets
 from slipway.plan.aws import AwsInterface, AwsPlan
 from slipway.plan.aws import AwsPool as PlannedPool
 from slipway.plan.facts import pool_facts
 from slipway.plan.platform import PlatformPlan, Pool
 
-# Minutes of an instance's start, and gigabytes that it fetches before it joins.
-JOINING_TIMEOUT_S = 1800
+REFRESH_TIMEOUT_S = 14 * 24 * 3600  # AWS's own limit of an instance refresh
 FABRIC = ("efa", "efa-only")
 
 
@@ -64,9 +72,10 @@ class AwsPool(SlipwayComponent):
 
     Policies know it as a NodePool, as they do pools whose hosts are listed.
 
-    Owns the bounds of the group, and the template of its next instances. Leaves alone how many
-    instances there are between the bounds, and those that run: a changed template is that of new
-    ones. Removing the pool ends its instances.
+    Owns the bounds of the group and the template of its instances: those that run from an earlier
+    one are replaced, a tenth at a time. What jobs run, certificates and keys reach running nodes
+    through the pool's secret. Leaves alone how many instances there are between the bounds.
+    Removing the pool ends its instances.
 
     Attribute: `ready` (for the pool's jobs to depend on).
     """
@@ -80,7 +89,9 @@ class AwsPool(SlipwayComponent):
         self._name = name
         started_by = [*self._boot(), self._secret()]
         group = self._group(self._template(self._profile()), started_by)
-        self.ready: list[pulumi.Resource] = [self._gate(group)]
+        hooks = self._hooks(group)
+        gate = self._gate([group, *hooks])
+        self.ready: list[pulumi.Resource] = [gate, self._refresh([gate])]
         self.register_outputs({})
 
     def _boot(self) -> list[pulumi.Resource]:
@@ -117,9 +128,7 @@ class AwsPool(SlipwayComponent):
         )
         certificate = args.authority.issue(identities.pool(args.plan, self._pool))
         known = pulumi.Output.all(seed=args.consul_seed, certificate=certificate)
-        secrets = functools.partial(
-            node_secrets, args.hosts.joining, OWN_NAME, args.plan.security.gossip_key
-        )
+        secrets = functools.partial(pool_secret, args.plan, self._pool, args.hosts.joining)
         return aws.secretsmanager.SecretVersion(
             f"{self._name}-secret-joining",
             secret_id=secret.id,
@@ -158,6 +167,7 @@ class AwsPool(SlipwayComponent):
         text = user_data(
             self._environment, args.aws, self._pool, self._text, boot_programs(*OF_EVERY_INSTANCE)
         )
+        self._digest = template_digest(args.aws, self._pool, text)
         return aws.ec2.LaunchTemplate(
             f"{self._name}-template",
             name=group_name(self._environment, self._pool),
@@ -246,21 +256,60 @@ class AwsPool(SlipwayComponent):
             ),
         )
 
-    def _gate(self, group: aws.autoscaling.Group) -> pulumi.Resource:
+    def _hooks(self, group: aws.autoscaling.Group) -> list[pulumi.Resource]:
+        """A new instance counts once it has joined, or else is replaced; one that is to end is
+        waited for until it has left, or is silent."""
+        heartbeat_s = lifecycle.heartbeat_s(self._args.plan, self._args.pool)
+        return [
+            aws.autoscaling.LifecycleHook(
+                f"{self._name}-{each.hook}",
+                name=each.hook,
+                autoscaling_group_name=group.name,
+                lifecycle_transition=each.transition,
+                heartbeat_timeout=each.timeout_s,
+                default_result=each.default_result,
+                opts=self.child_options(),
+            )
+            for each in (lifecycle.joins(JOINED_HOOK), lifecycle.leaves(LEFT_HOOK, heartbeat_s))
+        ]
+
+    def _gate(self, after: list[pulumi.Resource]) -> pulumi.Resource:
+        """Enough nodes are there, and every one has what jobs run."""
         plan, pool = self._args.plan, self._args.pool
         secrets = pulumi.Output.secret(self._args.nomad_token).apply(operator_secrets)
+        document = {
+            **gate_document(plan, pool),
+            "ready_timeout_s": lifecycle.JOINING_TIMEOUT_S,
+            "artifacts": artifacts_digest(plan, pool.name),
+        }
         return self._args.hosts.programs.run(
             HostProgram(
                 bundle=plan.operator.bundle,
                 script="nomad_nodes.py",
-                document={**gate_document(plan, pool), "ready_timeout_s": JOINING_TIMEOUT_S},
+                document=document,
                 secrets=secret_json(secrets),
                 removes=False,
-                timeout_s=JOINING_TIMEOUT_S,
+                timeout_s=lifecycle.JOINING_TIMEOUT_S,
             ),
             f"{self._name}-ready",
             self,
-            depends_on=[group],
+            depends_on=after,
+        )
+
+    def _refresh(self, after: list[pulumi.Resource]) -> pulumi.Resource:
+        args = self._args
+        return args.hosts.programs.run(
+            HostProgram(
+                bundle=args.plan.operator.bundle,
+                script="refresh_nodes.py",
+                document=refresh_document(self._environment, args.aws, self._pool, self._digest),
+                secrets=pulumi.Output.from_input(NO_SECRETS),
+                removes=False,
+                timeout_s=REFRESH_TIMEOUT_S,
+            ),
+            f"{self._name}-refreshed",
+            self,
+            depends_on=after,
         )
 
     def _named(self) -> Mapping[str, str]:

@@ -22,6 +22,10 @@ def group_name(environment: str, pool: str) -> str:
     return f"slipway-{environment}-{pool}"
 
 
+# Lifecycle hooks of a group: what its instances wait for after their start, and before their end.
+JOINED_HOOK, LEFT_HOOK = "slipway-joined", "slipway-left"
+
+
 def sts_url(aws: AwsPlan) -> str:
     """Of the region, which an interface endpoint answers for."""
     return f"https://sts.{aws.region}.amazonaws.com/"

@@ -42,6 +42,11 @@ def of_server(plan: PlatformPlan) -> tuple[str, ...]:
 def of_node(plan: PlatformPlan, node: Node) -> tuple[str, ...]:
     """Platform jobs may run on every node of the gateway's pool, replicas on every node of their
     model's."""
+    return tuple(sorted({*of_agents(plan, node), *of_replicas(plan, node.pool)}))
+
+
+def of_agents(plan: PlatformPlan, node: Node) -> tuple[str, ...]:
+    """Those of a node's agents and, on the gateway's hosts, of platform jobs."""
     found = set(_of_every_host(plan))
     if node.pool in {envoy.pool for envoy in plan.gateway.envoys}:
         found.update(_tools(plan, PLATFORM_JOBS))
@@ -54,8 +59,14 @@ def of_node(plan: PlatformPlan, node: Node) -> tuple[str, ...]:
     plugin = plan.pool(node.pool).device_plugin
     if plugin is not None:
         found.update((f"bundles/{plugin.bundle}", f"envs/{plugin.environment}"))
+    return tuple(sorted(found))
+
+
+def of_replicas(plan: PlatformPlan, pool: str) -> tuple[str, ...]:
+    """Those of every model in the pool."""
+    found = set[str]()
     for model in plan.models:
-        if model.pool == node.pool:
+        if model.pool == pool:
             found.update(_of_model(model))
             if model.replica.proxy is not None:
                 found.add(f"tools/bin/{model.replica.proxy.tool}")

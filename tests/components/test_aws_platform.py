@@ -16,6 +16,8 @@ import pytest
 
 from components.aws_hosts.host_keys import private_key, public_key
 from components.aws_machine.cloud_config import LIMIT_BYTES
+from components.aws_pool.refresh import template_digest
+from components.hosts.artifacts import of_replicas
 from slipway.plan.platform import PlatformPlan
 from stacks.platform import Platform
 from stacks.recording import SECRET, SIGNATURE, UNKNOWN, Recording, Registration
@@ -25,11 +27,20 @@ from tests.components.recording import record
 from tests.components.sdk_inputs import deviations
 from tests.unit.config.checkout import ROOT
 
-DELIVERY, BOOT, NODE, PUBLICATION, INTRODUCER = (
+DELIVERY, BOOT, NODE, PUBLICATION, INTRODUCER, REFRESH, POOL_SECRET = (
     json.loads((ROOT / f"schemas/{name}.schema.json").read_text())
-    for name in ("delivery", "boot", "node", "publication", "introducer")
+    for name in (
+        "delivery",
+        "boot",
+        "node",
+        "publication",
+        "introducer",
+        "node-refresh",
+        "pool-secret",
+    )
 )
 OBJECT, AUTO_SCALING = "aws:s3/bucketObjectv2:BucketObjectv2", "aws:autoscaling/group:Group"
+HOOK = "aws:autoscaling/lifecycleHook:LifecycleHook"
 TARGET_OF = {"capacityReservationTarget": {"capacityReservationId": "cr-0123456789abcdef0"}}
 INSTANCE, TEMPLATE = "aws:ec2/instance:Instance", "aws:ec2/launchTemplate:LaunchTemplate"
 SUBNET, GROUP = "aws:ec2/subnet:Subnet", "aws:ec2/securityGroup:SecurityGroup"
@@ -165,6 +176,7 @@ def test_secrets_are_in_secrets_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     secret = found["pool-l4-secret-joining"].inputs["secretString"]
     assert secret[SIGNATURE] == SECRET
     joining = json.loads(secret["value"])
+    jsonschema.validate(joining, POOL_SECRET)
     assert joining["agents"]["consul"]["encrypt"]
     assert "PRIVATE KEY" in joining["certificate"]["key.pem"]
     canaries = [SEED, "random of", "PRIVATE KEY", joining["agents"]["consul"]["encrypt"]]
@@ -265,30 +277,37 @@ def test_a_boot_document_is_a_nodes_document_but_for_name_and_address(
         assert '"host": "l4-0123"' in filled
 
 
-def test_the_bucket_gets_all_that_boot_documents_name(preview: Recording) -> None:
+def test_the_bucket_gets_all_that_boot_documents_name_and_models_run(
+    plan: PlatformPlan, preview: Recording
+) -> None:
     documents = [json.loads(each) for each in boot_documents(preview).values()]
     if not documents:
         return
     filled = json.loads(preview["bucket-filled"].inputs["environment"]["SLIPWAY_DOCUMENT"])
     jsonschema.validate(filled, PUBLICATION)
     wanted = {artifact for each in documents for artifact in each["artifacts"]}
+    for each in documents:
+        of_models = {*of_replicas(plan, each["pool"])}
+        assert not of_models & {*each["artifacts"]}  # a model's change replaces no machine
+        wanted |= of_models
     assert set(filled["artifacts"]) == wanted
     assert {each["prefix"] for each in documents} == {filled["prefix"]}
 
 
-def test_a_node_may_read_its_pools_secret_and_the_environments_objects(
+def test_a_node_may_read_what_it_boots_from_and_speak_to_its_own_group(
     plan: PlatformPlan, preview: Recording
 ) -> None:
     for policy in preview.of_type(POLICY):
         pool = policy.name.removeprefix("pool-").removesuffix("-role-nodes")
         if plan.aws is None or pool not in plan.aws.pools:
             continue
-        secret, objects, *decrypting = json.loads(policy.text("policy"))["Statement"]
+        secret, objects, group, *decrypting = json.loads(policy.text("policy"))["Statement"]
         assert secret["Resource"].endswith(f":secret:slipway/fleet/pools/{pool}-??????")
         assert (objects["Action"], objects["Resource"]) == (
             "s3:GetObject",
             "arn:aws:s3:::acme-slipway-prod/fleet/*",
         )
+        assert group["Resource"].endswith(f":autoScalingGroupName/slipway-fleet-{pool}")
         assert [each["Action"] for each in decrypting] in ([], ["kms:Decrypt"])
 
 
@@ -307,6 +326,45 @@ def test_a_group_has_its_pools_bounds_and_keeps_its_count(
         assert len(group.inputs["vpcZoneIdentifiers"]) == len(planned.zones)
         assert group.inputs["capacityRebalance"] is (planned.market == "spot")
         assert "introducer" in group.depends_on
+
+
+def test_a_group_waits_for_nodes_that_join_and_that_leave(
+    plan: PlatformPlan, preview: Recording
+) -> None:
+    assert plan.aws is not None
+    hooks = {each.name: each.inputs for each in preview.of_type(HOOK)}
+    assert len(hooks) == 2 * len(plan.aws.pools)
+    for content in boot_documents(preview).values():
+        boot = json.loads(content)
+        joins, leaves = (
+            hooks[f"pool-{boot['pool']}-{boot['group'][kind]}"] for kind in ("joined", "left")
+        )
+        assert (joins["lifecycleTransition"], joins["defaultResult"]) == (
+            "autoscaling:EC2_INSTANCE_LAUNCHING",
+            "ABANDON",
+        )
+        assert (leaves["lifecycleTransition"], leaves["defaultResult"]) == (
+            "autoscaling:EC2_INSTANCE_TERMINATING",
+            "CONTINUE",
+        )
+        assert leaves["heartbeatTimeout"] == boot["group"]["heartbeat_s"]
+        longest_s = 2 * boot["node"]["departure"]["drain_timeout_s"]
+        assert leaves["heartbeatTimeout"] * 100 > longest_s
+
+
+def test_nodes_are_replaced_when_what_they_boot_from_changes(
+    plan: PlatformPlan, preview: Recording
+) -> None:
+    assert plan.aws is not None
+    for name, planned in plan.aws.pools.items():
+        run = preview[f"pool-{name}-refreshed"]
+        document = json.loads(run.inputs["environment"]["SLIPWAY_DOCUMENT"])
+        jsonschema.validate(document, REFRESH)
+        bounds = (document["min_healthy_percent"], document["max_healthy_percent"])
+        assert bounds == ((90, 100) if planned.reservation else (100, 110))
+        other = template_digest(plan.aws, name, "other user data")
+        assert document["template"] not in (other, "")
+        assert f"pool-{name}-ready" in run.depends_on
 
 
 MARKETS: dict[str, tuple[str, dict[str, Any], bool]] = {

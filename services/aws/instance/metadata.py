@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 ENDPOINT = "http://169.254.169.254"
 TOKEN_VALID_S = 60
 TIMEOUT_S = 5
+NOT_FOUND = 404
 # The service is on this machine: a proxy of the environment must not be asked for it.
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -48,6 +50,16 @@ def text(path: str) -> str:
     """The metadata at a path below latest/meta-data/. OSError if there is none."""
     headers = {"X-aws-ec2-metadata-token": _session()}
     return _answer("GET", f"meta-data/{path}", headers)
+
+
+def text_or_none(path: str) -> str | None:
+    """As `text`; None if there is nothing at the path."""
+    try:
+        return text(path)
+    except urllib.error.HTTPError as error:
+        if error.code == NOT_FOUND:
+            return None
+        raise
 
 
 def _session() -> str:

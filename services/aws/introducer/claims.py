@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 SERVICE = "sts"
 BODY = b"Action=GetCallerIdentity&Version=2011-06-15"
-ENVIRONMENT = "x-slipway-environment"
+ENVIRONMENT, REQUEST = "x-slipway-environment", "x-slipway-request"
 # Those that a node signs. The body's digest is one, so that nothing else can be asked for.
 SIGNED = (
     "content-type",
@@ -24,6 +24,8 @@ SIGNED = (
     "x-amz-security-token",
     ENVIRONMENT,
 )
+# A node that has joined signs what it wants, too.
+SIGNED_WITH_REQUEST = (*SIGNED, REQUEST)
 VALID_S = 300  # AWS's own limit is 15 minutes
 _AUTHORIZATION = re.compile(
     r"AWS4-HMAC-SHA256 Credential=(?P<key>\w+)/(?P<day>\d{8})/(?P<region>[a-z0-9-]+)"
@@ -59,21 +61,28 @@ def read_claim(document: object) -> Claim:
 
 
 def must_be_for_us(
-    claim: Claim, *, environment: str, region: str, host: str, now: datetime.datetime
+    claim: Claim,
+    *,
+    signed: tuple[str, ...],
+    environment: str,
+    region: str,
+    host: str,
+    now: datetime.datetime,
 ) -> None:
     """Raises RefusedError for a request that was signed for another environment, service, region or
-    time, or whose header for that is not signed. `host` is that of STS."""
+    time, or whose header for that is not signed. `host` is that of STS; `signed` are the names of
+    the headers, no others."""
     found = _AUTHORIZATION.fullmatch(claim.headers.get("authorization", ""))
     if found is None:
         raise RefusedError("the request is not signed as AWS's are (version 4)")
     if (found["service"], found["region"]) != (SERVICE, region):
         raise RefusedError(f"the request is signed for {found['service']} in {found['region']}")
     names = found["names"].split(";")
-    missing = [name for name in SIGNED if name not in names or name not in claim.headers]
+    missing = [name for name in signed if name not in names or name not in claim.headers]
     if missing:
         raise RefusedError(f"the request does not sign {', '.join(missing)}")
-    others = [name for name in claim.headers if name not in (*SIGNED, "authorization")]
-    if others or len(names) != len(SIGNED):
+    others = [name for name in claim.headers if name not in (*signed, "authorization")]
+    if others or len(names) != len(signed):
         raise RefusedError("the request has other headers than a node's")
     if claim.headers["x-amz-content-sha256"] != hashlib.sha256(BODY).hexdigest():
         raise RefusedError("the request is signed for something else than who has signed it")

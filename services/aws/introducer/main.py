@@ -1,12 +1,14 @@
-"""Introduces new nodes of elastic pools; a platform job on the gateway's hosts.
+"""Introduces new nodes of elastic pools, and serves those that leave; a platform job on the
+gateway's hosts.
 
     introduce.py FILE
 
 FILE is JSON (schemas/introducer.schema.json). A node sends a claim: its pool, and the headers of a
 request for AWS's sts:GetCallerIdentity that it has signed for this environment. AWS says which role
 and which instance has signed. Nomad then signs the same introduction that an operator brings to
-hosts over SSH, for a node that is named after the instance. Clients must show a certificate of the
-platform's authority; that alone lets nobody in. Every refusal is a line in the log.
+hosts over SSH, for a node that is named after the instance. A node that has joined signs a request
+in the same way, and gets it done for itself alone (requests.py). Clients must show a certificate of
+the platform's authority; that alone lets nobody in. Every refusal is a line in the log.
 
 Environment: NOMAD_ADDR, NOMAD_TOKEN, NOMAD_CACERT; the certificate is in the folder of the last.
 The token may write nodes.
@@ -32,11 +34,19 @@ from program.errors import HostError, exit_code
 from program.http_json import Api, ApiError
 from program.waiting import say
 
-from introducer.claims import RefusedError, must_be_for_us, read_claim
+from introducer.claims import (
+    REQUEST,
+    SIGNED,
+    SIGNED_WITH_REQUEST,
+    RefusedError,
+    must_be_for_us,
+    read_claim,
+)
 from introducer.identity import UnavailableError, ask, instance_of, node_name, pool_of
+from introducer.requests import do
 
 SCHEMA = "introducer.schema.json"
-PATH, HEALTH = "/v1/introduction", "/healthz"
+INTRODUCTION_PATH, REQUEST_PATH, HEALTH = "/v1/introduction", "/v1/request", "/healthz"
 LARGEST_CLAIM = 1 << 16
 REQUEST_S = 30
 INTRODUCTION = "/v1/acl/identity/client-introduction-token"
@@ -82,6 +92,18 @@ class Introducer:
     def introduce(self, body: bytes) -> dict[str, str]:
         """The node's name, and its introduction. Raises RefusedError, UnavailableError and
         ApiError."""
+        pool, host, _ = self._who(body, SIGNED)
+        wanted = {"NodeName": host, "NodePool": pool, "TTL": f"{self._settings.ttl_s}s"}
+        answer = self._nomad.post(INTRODUCTION, wanted)
+        return {"host": host, "done": "introduced", "introduction": str(answer["JWT"])}
+
+    def request(self, body: bytes) -> dict[str, str]:
+        """The node's name, and what was done for it. Raises as `introduce`."""
+        _, host, headers = self._who(body, SIGNED_WITH_REQUEST)
+        return {"host": host, "done": do(self._nomad, host, headers[REQUEST])}
+
+    def _who(self, body: bytes, signed: tuple[str, ...]) -> tuple[str, str, Mapping[str, str]]:
+        """Pool and name of the node that has signed, and what it has signed."""
         settings = self._settings
         try:
             claim = read_claim(json.loads(body))
@@ -89,6 +111,7 @@ class Introducer:
             raise RefusedError("the claim is not JSON") from None
         must_be_for_us(
             claim,
+            signed=signed,
             environment=settings.environment,
             region=settings.region,
             host=urlsplit(settings.sts).netloc,
@@ -96,12 +119,12 @@ class Introducer:
         )
         instance = instance_of(ask(settings.sts, claim))
         pool = pool_of(instance, claim, account=self._account, pools=settings.pools)
-        host = node_name(pool, instance)
-        wanted = {"NodeName": host, "NodePool": pool, "TTL": f"{settings.ttl_s}s"}
-        return {"host": host, "introduction": str(self._nomad.post(INTRODUCTION, wanted)["JWT"])}
+        return pool, node_name(pool, instance), claim.headers
 
 
 def handler_of(introducer: Introducer) -> type[http.server.BaseHTTPRequestHandler]:
+    served = {INTRODUCTION_PATH: introducer.introduce, REQUEST_PATH: introducer.request}
+
     class Handler(http.server.BaseHTTPRequestHandler):
         timeout = REQUEST_S
 
@@ -110,20 +133,21 @@ def handler_of(introducer: Introducer) -> type[http.server.BaseHTTPRequestHandle
 
         def do_POST(self) -> None:
             size = int(self.headers.get("Content-Length") or 0)
-            if self.path != PATH or not 0 < size <= LARGEST_CLAIM:
+            serve = served.get(self.path)
+            if serve is None or not 0 < size <= LARGEST_CLAIM:
                 self._answer(HTTPStatus.NOT_FOUND, {"error": "there is nothing here"})
                 return
             peer = self.client_address[0]
             try:
-                answer = introducer.introduce(self.rfile.read(size))
+                answer = serve(self.rfile.read(size))
             except RefusedError as error:
                 say(f"refused {peer}: {error}")
                 self._answer(HTTPStatus.FORBIDDEN, {"error": str(error)})
             except (UnavailableError, ApiError) as error:
-                say(f"cannot introduce {peer} now: {error}")
+                say(f"cannot serve {peer} now: {error}")
                 self._answer(HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(error)})
             else:
-                say(f"introduced {answer['host']} ({peer})")
+                say(f"{answer['done']} {answer['host']} ({peer})")
                 self._answer(HTTPStatus.OK, answer)
 
         def _answer(self, status: HTTPStatus, content: Mapping[str, str]) -> None:

@@ -339,6 +339,20 @@ def _auto_scaling(i: Inputs) -> Call:
     return Call("autoscaling", "create_auto_scaling_group", parameters)
 
 
+def _hook(i: Inputs) -> Call:
+    return Call(
+        "autoscaling",
+        "put_lifecycle_hook",
+        {
+            "LifecycleHookName": i["name"],
+            "AutoScalingGroupName": i["autoscalingGroupName"],
+            "LifecycleTransition": i["lifecycleTransition"],
+            "HeartbeatTimeout": i["heartbeatTimeout"],
+            "DefaultResult": i["defaultResult"],
+        },
+    )
+
+
 def _balancer(i: Inputs) -> list[Call]:
     parameters = _given(
         Name=i["name"],
@@ -403,6 +417,7 @@ def _default_group(i: Inputs) -> list[Call]:
 
 _TYPES = {
     "Vpc": _vpc,
+    "LifecycleHook": _hook,
     "Subnet": _subnet,
     "RouteTable": _route_table,
     "RouteTableAssociation": _association,

@@ -240,6 +240,17 @@ def test_groups_scale_within_their_bounds_in_their_subnets(built: Built) -> None
         assert group["LaunchTemplate"]["Version"] == inputs["launchTemplate"]["version"]
 
 
+def test_groups_wait_at_their_hooks(built: Built) -> None:
+    account, wanted = built
+    for inputs in map(account.resolved, of_type(wanted, "LifecycleHook").values()):
+        (hook,) = client("autoscaling").describe_lifecycle_hooks(
+            AutoScalingGroupName=inputs["autoscalingGroupName"], LifecycleHookNames=[inputs["name"]]
+        )["LifecycleHooks"]
+        assert hook["LifecycleTransition"] == inputs["lifecycleTransition"]
+        assert hook["DefaultResult"] == inputs["defaultResult"]
+        assert hook["HeartbeatTimeout"] == inputs["heartbeatTimeout"]
+
+
 def test_roles_and_the_bucket_have_their_policies(built: Built) -> None:
     account, wanted = built
     for inputs in of_type(wanted, "RolePolicy").values():

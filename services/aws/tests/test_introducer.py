@@ -23,7 +23,7 @@ from instance.metadata import Credentials
 from instance.metadata import account as own_account
 from instance.signing import signed_headers
 from introducer.claims import BODY
-from introducer.main import INTRODUCTION, PATH, Introducer, Server, read_settings
+from introducer.main import INTRODUCTION, INTRODUCTION_PATH, Introducer, Server, read_settings
 from program.certificate import client_context
 from program.http_json import Api
 
@@ -111,7 +111,7 @@ class Site:
 
     def send(self, claim: Any, client: Path | None = None) -> tuple[int, dict[str, str]]:
         context = client_context(client or self.client, NAME)
-        address = f"https://127.0.0.1:{self.server.server_port}{PATH}"
+        address = f"https://127.0.0.1:{self.server.server_port}{INTRODUCTION_PATH}"
         body = claim if isinstance(claim, bytes) else json.dumps(claim).encode()
         request = urllib.request.Request(address, data=body, method="POST")
         try:

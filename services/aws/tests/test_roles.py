@@ -29,6 +29,14 @@ def stored(key: str, bucket: str = "acme-slipway-prod") -> str:
     return f"arn:aws:s3:::{bucket}/{key}"
 
 
+def group(name: str) -> str:
+    number = "12345678-1234-1234-1234-123456789012"
+    place = f"autoScalingGroup:{number}:autoScalingGroupName/{name}"
+    return f"arn:aws:autoscaling:us-east-1:{ACCOUNT}:{place}"
+
+
+COMPLETE = "autoscaling:CompleteLifecycleAction"
+HEARTBEAT = "autoscaling:RecordLifecycleActionHeartbeat"
 HOST, POOL = "slipway/fleet/hosts", "slipway/fleet/pools"
 # role, action, resource, whether it is allowed
 TABLE: list[tuple[str, str, str, bool]] = [
@@ -71,6 +79,13 @@ TABLE: list[tuple[str, str, str, bool]] = [
     (L4, "autoscaling:SetDesiredCapacity", "*", False),
     (L4, "sts:AssumeRole", f"arn:aws:iam::{ACCOUNT}:role/slipway-fleet-pool-h100", False),
     (L4, "ssm:GetParameter", f"arn:aws:ssm:us-east-1:{ACCOUNT}:parameter/x", False),
+    (L4, COMPLETE, group("slipway-fleet-l4"), True),
+    (L4, HEARTBEAT, group("slipway-fleet-l4"), True),
+    (L4, COMPLETE, group("slipway-fleet-h100"), False),
+    (L4, COMPLETE, group("slipway-other-l4"), False),
+    (L4, "autoscaling:TerminateInstanceInAutoScalingGroup", group("slipway-fleet-l4"), False),
+    (H100, HEARTBEAT, group("slipway-fleet-l4"), False),
+    (SERVER, COMPLETE, group("slipway-fleet-l4"), False),
     (H100, READ, secret(f"{POOL}/h100"), True),
     (H100, READ, secret(f"{POOL}/l4"), False),
     (H100, GET, stored("fleet/boot/h100-00.json"), True),

@@ -75,11 +75,13 @@ class Prerequisites:
 
 @dataclass(frozen=True)
 class Departure:
-    """The clusters to tell when a host is removed, and the time its work may take to finish."""
+    """The clusters to tell when a host is removed, and the time its work may take to finish.
+    `by_itself`: no operator removes it from Consul afterwards."""
 
     consul: str
     nomad: str
     drain_timeout_s: int
+    by_itself: bool = False
 
 
 @dataclass(frozen=True)

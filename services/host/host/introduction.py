@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ def with_tokens(folders: Folders, host: Host, joining: Joining, secrets: JsonObj
     for name, auth_method in joining.auth_methods.items():
         if folders.introduction.exists():
             token = _log_in(folders, host.name, joining, auth_method, secrets["certificate"])
+            write_private(_logged_in_with(folders, host.name, name), token)
         else:
             token = _kept(folders, host.name, name, agents[name])
         agents[name] = substitute(agents[name], {TOKEN: token})
@@ -67,6 +68,25 @@ def complete(folders: Folders, host: Host) -> None:
         path.unlink(missing_ok=True)
 
 
+def log_out(folders: Folders, host: Host, joining: Joining) -> None:
+    """End the log-ins of a host's agents, which have ended: Consul deletes their tokens."""
+    for name in joining.auth_methods:
+        kept, certificate = (
+            _logged_in_with(folders, host.name, name),
+            of_agent(folders.agent(host.name, name)),
+        )
+        if not kept.exists():  # it has logged out before
+            continue
+        token = {"X-Consul-Token": kept.read_text()}
+        servers = [Api(server, token, certificate=certificate) for server in joining.consul]
+        try:
+            answered(lambda servers=servers: _first(servers, lambda s: s.post("/v1/acl/logout")))
+        except ApiError as error:
+            say(f"{host.name}: its log-in to Consul stays: {error}")
+        else:
+            kept.unlink()
+
+
 def _log_in(
     folders: Folders, host: str, joining: Joining, auth_method: str, certificate: Mapping[str, str]
 ) -> str:
@@ -85,19 +105,32 @@ def _log_in(
 
 
 def _logged_in(servers: Sequence[Api], wanted: JsonObject, host: str) -> JsonObject:
-    """The log-in's answer from the first server that gives one. Raises the last server's ApiError
-    if none does, and HostError for an introduction that is refused."""
+    """The answer to a log-in. Raises ApiError, and HostError for an introduction that is
+    refused."""
+    try:
+        answer: JsonObject = _first(servers, lambda server: server.post("/v1/acl/login", wanted))
+    except ApiError as failure:
+        if failure.status == 403 or REFUSED.search(str(failure)):
+            raise HostError(f"{host} cannot log in to Consul: {failure}\n{_fix(host)}") from None
+        raise
+    return answer
+
+
+def _first(servers: Sequence[Api], ask: Callable[[Api], Any]) -> Any:
+    """The answer of the first server that gives one. Raises the last server's ApiError if none
+    does."""
     failure = ApiError("there is no server of Consul")
     for server in servers:
         try:
-            answer: JsonObject = server.post("/v1/acl/login", wanted)
+            return ask(server)
         except ApiError as error:
             failure = error
-        else:
-            return answer
-    if failure.status == 403 or REFUSED.search(str(failure)):
-        raise HostError(f"{host} cannot log in to Consul: {failure}\n{_fix(host)}")
     raise failure
+
+
+def _logged_in_with(folders: Folders, host: str, agent: str) -> Path:
+    """The token of an agent's log-in."""
+    return folders.agent(host, agent) / "log-in"
 
 
 def _kept(folders: Folders, host: str, agent: str, secrets: Mapping[str, Any]) -> str:

@@ -28,6 +28,7 @@ from host.departure import forget
 from host.document import Agent, Host
 from host.prerequisites import wait_for_prerequisites
 from host.probe import knows_no_leader, not_ready, shows_old_certificate
+from host.self_removal import leave_consul_when_it_ends
 from host.supervisor import Supervisor
 from host.supervisors import supervisor_for, supervisor_of
 from host.tasks import finish, reap
@@ -99,12 +100,17 @@ def remove(folders: Folders, host: Host) -> None:
         make_private_folder(leaving.parent)
         leaving.touch()
         supervisor.drain(host, host.departure)
+    by_itself = host.departure is not None and host.departure.by_itself
     if supervisor is not None:
         with supervisor.locked():
+            if by_itself:
+                leave_consul_when_it_ends(supervisor, host)
             for agent in reversed(host.agents):
                 # First, so that nothing starts a half-removed host if this run is killed.
                 forget_record(folders, agent)
                 supervisor.unload(agent)
+    if by_itself and host.joining:
+        introduction.log_out(folders, host, host.joining)
     for agent in reversed(host.agents):
         folder = folders.agent(agent.host, agent.name)
         if host.departure:

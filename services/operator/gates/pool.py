@@ -5,7 +5,8 @@
 
 A node accepts work when Nomad lists it as ready and eligible in its pool and its client has found
 its Consul agent: without that agent, no job with a service is placed there. Nodes are counted,
-because an elastic pool's names are not known before its nodes register.
+because an elastic pool's names are not known before its nodes register. Nodes that fetch what jobs
+run must all have it: each says so in its metadata (services/aws/introducer/requests.py).
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from program.waiting import say, wait_until
 SCHEMA = "pool-gate.schema.json"
 SCHEMA_VERSION = 2  # version 1 named the nodes
 
+ARTIFACTS = "slipway_artifacts"
+FETCHES = "fetches what jobs run"
 ASK_TIMEOUT_S = 1
 
 
@@ -32,6 +35,7 @@ class Gate:
     pool: str
     count: int  # nodes that must accept work
     ready_timeout_s: int
+    artifacts: str  # the digest of their list; "" where hosts have been given them
     nomad: Api
 
 
@@ -42,6 +46,7 @@ def read_gate(document: JsonObject, secrets: JsonObject) -> Gate:
             pool=document["pool"],
             count=len(document["nodes"]) if named else document["count"],
             ready_timeout_s=document["ready_timeout_s"],
+            artifacts=document.get("artifacts", ""),
             nomad=operators(document["address"], {"X-Nomad-Token": secrets["management_token"]}),
         )
 
@@ -56,12 +61,12 @@ def missing(gate: Gate) -> str | None:
     try:
         listed = gate.nomad.get("/v1/nodes")
         nodes = living(node for node in listed if node["NodePool"] == gate.pool)
-        reasons = {node["Name"]: _not_ready(gate.nomad, node) for node in nodes}
+        reasons = {node["Name"]: _not_ready(gate, node) for node in nodes}
     except ApiError as error:
         return str(error)
     waiting = [f"{name} {reason}" for name, reason in sorted(reasons.items()) if reason]
     ready = len(reasons) - len(waiting)
-    if ready >= gate.count:
+    if ready >= gate.count and FETCHES not in reasons.values():
         return None
     if len(reasons) < gate.count:
         waiting.append(f"{gate.count - len(reasons)} not registered")
@@ -82,7 +87,8 @@ def living(nodes: Iterable[JsonObject]) -> list[JsonObject]:
     return [node for node in found if node["Status"] != "down"]
 
 
-def _not_ready(nomad: Api, node: JsonObject) -> str | None:
+def _not_ready(gate: Gate, node: JsonObject) -> str | None:
+    nomad = gate.nomad
     if node["Status"] == "initializing":
         agent = nomad.get(f"/v1/node/{node['ID']}")["HTTPAddr"]
         _hasten_first_heartbeat(beside(nomad.address, agent))
@@ -90,8 +96,11 @@ def _not_ready(nomad: Api, node: JsonObject) -> str | None:
         return f"is {node['Status']}"
     if node["SchedulingEligibility"] != "eligible":
         return f"is {node['SchedulingEligibility']}"
-    if "consul.version" not in nomad.get(f"/v1/node/{node['ID']}")["Attributes"]:
+    described = nomad.get(f"/v1/node/{node['ID']}")
+    if "consul.version" not in described["Attributes"]:
         return "has not found its Consul agent"
+    if gate.artifacts and (described["Meta"] or {}).get(ARTIFACTS) != gate.artifacts:
+        return FETCHES
     return None
 
 

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import aws_command
 from delivery import archive
 from delivery.archive import Part
 from delivery.fitness import MEBIBYTE, PYTHONS
@@ -24,7 +25,6 @@ from program.waiting import say
 
 SCHEMA = "publication.schema.json"
 SCHEMA_VERSION = 1
-AWS = "aws"
 NOT_THERE = ("404", "Not Found", "NoSuchKey")
 # S3 wants to know the size of an object of more than 50 GB that comes through a pipe.
 HEADROOM = 1.2
@@ -82,7 +82,7 @@ def apply(folders: Folders, publication: Publication, own: str) -> None:
 
 def _is_there(publication: Publication, key: str) -> bool:
     place = ("--bucket", publication.bucket, "--key", key)
-    done = _aws(publication, "s3api", "head-object", *place)
+    done = aws_command.run(publication.region, "s3api", "head-object", *place)
     if done.returncode == 0:
         return True
     said = done.stderr.decode(errors="replace")
@@ -93,7 +93,7 @@ def _is_there(publication: Publication, key: str) -> bool:
 
 def _send(folders: Folders, publication: Publication, part: Part, key: str, size: int) -> None:
     """An object appears whole or not at all: S3 keeps nothing of an upload that is cut off."""
-    command = [*_command(publication), "s3", "cp", "--no-progress", "-"]
+    command = [*aws_command.command(publication.region), "s3", "cp", "--no-progress", "-"]
     command += [f"s3://{publication.bucket}/{key}", "--expected-size", str(int(size * HEADROOM))]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
@@ -111,25 +111,6 @@ def _send(folders: Folders, publication: Publication, part: Part, key: str, size
         said = process.stderr.read().decode(errors="replace").strip()
     if process.returncode:
         raise HostError(f"{key} cannot be put into {publication.bucket}: {said}")
-
-
-def _command(publication: Publication) -> list[str]:
-    return [AWS, "--region", publication.region]
-
-
-def _aws(publication: Publication, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    try:
-        return subprocess.run(
-            [*_command(publication), *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
-    except FileNotFoundError:
-        raise HostError(
-            f"the AWS command line ({AWS}) is not installed\nfix: install it; it puts what nodes"
-            " run into the bucket"
-        ) from None
 
 
 def run(arguments: list[str]) -> None:

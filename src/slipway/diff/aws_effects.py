@@ -51,9 +51,12 @@ _TYPES = {
         holds_state=True,
     ),
     "aws:ec2/launchTemplate:LaunchTemplate": _Effects(
-        update=("safe", "instances that start from now on use it; running ones stay as they are"),
+        update=("safe", "instances that run from the earlier one are replaced, a tenth at a time"),
         replace=("disruptive", "no instance starts until the new template is there"),
         delete=("disruptive", "no instance starts from it any more"),
+    ),
+    "aws:autoscaling/lifecycleHook:LifecycleHook": _same(
+        ("disruptive", "instances that end meanwhile are not waited for")
     ),
     "aws:ec2/placementGroup:PlacementGroup": _same(
         ("disruptive", "AWS deletes it only once no instance is in it")
@@ -101,8 +104,8 @@ _TYPES = {
         holds_state=True,
     ),
     "aws:secretsmanager/secretVersion:SecretVersion": _Effects(
-        update=("safe", "machines that start from now on read the new value"),
-        replace=("safe", "machines that start from now on read the new value"),
+        update=("safe", "machines read the new value within a minute, or when they start"),
+        replace=("safe", "machines read the new value within a minute, or when they start"),
         delete=("disruptive", "no machine joins with it any more"),
     ),
     "aws:s3/bucket:Bucket": _Effects(
@@ -160,7 +163,10 @@ def _changed_group(paths: Sequence[PathChange]) -> Outcome:
     if "maxSize" in changed and not _raised(changed["maxSize"]):
         return "disruptive", "instances above the new maximum end"
     if "launchTemplate" in changed:
-        return "safe", "instances that start from now on use the new template; running ones stay"
+        return (
+            "safe",
+            "running instances are replaced by some of the new template, a tenth at a time",
+        )
     if "minSize" in changed and _raised(changed["minSize"]):
         return "safe", "instances start until the new minimum is there"
     return "safe", ""

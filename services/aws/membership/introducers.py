@@ -1,4 +1,5 @@
-"""Asks the introducers for an introduction, with a request that AWS can confirm."""
+"""Asks the introducers, with a request that AWS can confirm: for an introduction, and later for what
+only they may do for this node (services/aws/introducer)."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import random
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from instance import metadata
@@ -16,16 +18,19 @@ from program.folders import make_private_folder, write_private
 from program.forwards import Way
 from program.http_json import Api, ApiError
 
-from joining.document import Boot
+from membership.document import Boot
 
 # As services/aws/introducer/claims.py expects them.
 BODY = b"Action=GetCallerIdentity&Version=2011-06-15"
-ENVIRONMENT = "X-Slipway-Environment"
-PATH = "/v1/introduction"
+ENVIRONMENT, REQUEST = "X-Slipway-Environment", "X-Slipway-Request"
+INTRODUCTION_PATH, REQUEST_PATH = "/v1/introduction", "/v1/request"
+# Requests: move all work away at once; have Nomad forget the node; write down which artifacts it
+# has (followed by their digest).
+EVACUATE, FORGET, HAS = "evacuate", "forget", "has"
 
 
-def claim(boot: Boot) -> dict[str, object]:
-    """What AWS signs for nobody else: this instance, now, for this environment."""
+def claim(boot: Boot, request: str = "") -> dict[str, object]:
+    """What AWS signs for nobody else: this instance, now, for this environment and request."""
     sts = os.environ.get("AWS_ENDPOINT_URL", boot.sts)
     headers = signed_headers(
         metadata.credentials(),
@@ -37,6 +42,7 @@ def claim(boot: Boot) -> dict[str, object]:
         headers={
             "Content-Type": "application/x-www-form-urlencoded",
             ENVIRONMENT: boot.environment,
+            **({REQUEST: request} if request else {}),
         },
     )
     headers["Host"] = urlsplit(sts).netloc
@@ -44,8 +50,20 @@ def claim(boot: Boot) -> dict[str, object]:
 
 
 def introduced(boot: Boot, certificate: Mapping[str, str]) -> tuple[str, str]:
-    """The name that this node has, and its introduction, from the first introducer that answers.
-    Raises HostError with what each has said."""
+    """The name that this node has, and its introduction. Raises HostError."""
+    answer = _answer(boot, certificate, INTRODUCTION_PATH, "")
+    return str(answer["host"]), str(answer["introduction"])
+
+
+def requested(boot: Boot, certificate: Mapping[str, str], request: str) -> None:
+    """Has an introducer do something for this node. Raises HostError."""
+    _answer(boot, certificate, REQUEST_PATH, request)
+
+
+def _answer(
+    boot: Boot, certificate: Mapping[str, str], path: str, request: str
+) -> Mapping[str, Any]:
+    """Of the first introducer that answers. Raises HostError with what each has said."""
     said: list[str] = []
     make_private_folder(boot.folders.scratch)
     with tempfile.TemporaryDirectory(dir=boot.folders.scratch) as folder:
@@ -55,9 +73,12 @@ def introduced(boot: Boot, certificate: Mapping[str, str]) -> tuple[str, str]:
         for address in random.sample(boot.introducers, len(boot.introducers)):
             way = Way(address, boot.introducers_name)
             try:
-                answer = Api(address, certificate=Path(folder), way=way).post(PATH, claim(boot))
+                answer = Api(address, certificate=Path(folder), way=way).post(
+                    path, claim(boot, request)
+                )
             except (ApiError, OSError) as error:
                 said.append(str(error))
             else:
-                return str(answer["host"]), str(answer["introduction"])
-    raise HostError(f"nobody introduces this node: {'; '.join(said)}")
+                found: Mapping[str, Any] = answer
+                return found
+    raise HostError(f"no introducer helps this node: {'; '.join(said)}")

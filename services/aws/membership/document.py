@@ -1,4 +1,4 @@
-"""A pool's boot document (schemas/boot.schema.json), as far as joining needs it."""
+"""A pool's boot document (schemas/boot.schema.json), as far as a node needs it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,17 @@ SCHEMA = "boot.schema.json"
 
 
 @dataclass(frozen=True)
+class Group:
+    """The Auto Scaling group, and its lifecycle hooks: the one that waits until a new node has
+    joined, and the one that waits until a node has left, each for `heartbeat_s` at a time."""
+
+    name: str
+    joined: str
+    left: str
+    heartbeat_s: int
+
+
+@dataclass(frozen=True)
 class Boot:
     """`node` is the document of the host's agents with @host@ and @address@ in it; `introducers`
     are the addresses that are asked for an introduction, `sts` is that of AWS for which the request
@@ -23,6 +34,8 @@ class Boot:
     environment: str
     pool: str
     region: str
+    bucket: str
+    prefix: str
     secret: str
     sts: str
     introducers: tuple[str, ...]
@@ -30,6 +43,7 @@ class Boot:
     folders: Folders
     agents: str  # the program that applies `node`
     node: Mapping[str, Any]
+    group: Group
 
 
 def read_boot(text: str) -> Boot:
@@ -40,6 +54,8 @@ def read_boot(text: str) -> Boot:
             environment=document["environment"],
             pool=document["pool"],
             region=document["region"],
+            bucket=document["bucket"],
+            prefix=document["prefix"],
             secret=document["secret"],
             sts=document["sts"],
             introducers=tuple(document["introducers"]["addresses"]),
@@ -51,10 +67,12 @@ def read_boot(text: str) -> Boot:
             ),
             agents=f"{document['folder']}/bundles/{document['agents']}/agents.py",
             node=document["node"],
+            group=Group(**document["group"]),
         )
 
 
-def node_document(boot: Boot, host: str, address: str) -> str:
+def node_document(boot: Boot, host: str, address: str) -> dict[str, Any]:
     """The document for services/host, of this host. Names and addresses need no quoting in JSON."""
     text = json.dumps(boot.node, sort_keys=True)
-    return text.replace("@host@", host).replace("@address@", address)
+    found: dict[str, Any] = json.loads(text.replace("@host@", host).replace("@address@", address))
+    return found

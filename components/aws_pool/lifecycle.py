@@ -1,0 +1,54 @@
+"""How AWS waits for a node that joins or leaves. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from components.node_pool.node_document import drain_timeout_s
+from slipway.plan.platform import PlatformPlan, Pool
+
+# Minutes of an instance's start, and gigabytes that it fetches before it joins.
+JOINING_TIMEOUT_S = 1800
+# A node that is heard of every minute, and is gone after five silent ones.
+HEARTBEAT_S = 300
+# Amazon EC2 Auto Scaling User Guide, "Lifecycle hooks": an instance waits for 100 times the
+# heartbeat's timeout at most.
+MOST_HEARTBEATS = 100
+ENDING_S = 3600  # of tasks that are told to end at the drain's deadline, and of the agents
+
+
+def heartbeat_s(plan: PlatformPlan, pool: Pool) -> int:
+    """After so many silent seconds the group ends a node that leaves. 100 of them are longer than
+    its drain may take."""
+    longest_s = 2 * drain_timeout_s(plan, pool) + ENDING_S
+    return max(HEARTBEAT_S, math.ceil(longest_s / MOST_HEARTBEATS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hook:
+    """`default_result`: what happens to an instance that is silent for `timeout_s`."""
+
+    hook: str
+    transition: str
+    timeout_s: int
+    default_result: str
+
+
+def joins(hook: str) -> Hook:
+    """One that has not joined in time is ended, and the group starts another."""
+    return Hook(
+        hook=hook,
+        transition="autoscaling:EC2_INSTANCE_LAUNCHING",
+        timeout_s=JOINING_TIMEOUT_S,
+        default_result="ABANDON",
+    )
+
+
+def leaves(hook: str, timeout_s: int) -> Hook:
+    return Hook(
+        hook=hook,
+        transition="autoscaling:EC2_INSTANCE_TERMINATING",
+        timeout_s=timeout_s,
+        default_result="CONTINUE",
+    )
