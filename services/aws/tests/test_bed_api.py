@@ -56,9 +56,10 @@ TEMPLATE = {"InstanceType": "m7i.large", "ImageId": "ami-0123456789abcdef0"}
 
 @dataclass(frozen=True)
 class Site:
-    """`role` makes clients of a pool's role; `instance` is a new one for each test."""
+    """`operator` and `role`, a pool's, make clients; `instance` is a new one for each test."""
 
     address: str
+    operator: Callable[[str], Any]
     role: Callable[[str], Any]
     credentials: Credentials
     instance: str = ""
@@ -86,7 +87,7 @@ def clients(address: str, **keys: str) -> Callable[[str], Any]:
 
 
 @pytest.fixture(scope="module")
-def account() -> Iterator[Site]:
+def played() -> Iterator[Site]:
     command = [sys.executable, str(PLAYED / "api.py"), "127.0.0.1", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -98,16 +99,15 @@ def account() -> Iterator[Site]:
         )["Credentials"]
         keys = (role["AccessKeyId"], role["SecretAccessKey"], role["SessionToken"])
         names = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
-        yield Site(
-            address, clients(address, **dict(zip(names, keys, strict=True))), Credentials(*keys)
-        )
+        of_role = clients(address, **dict(zip(names, keys, strict=True)))
+        yield Site(address, operator, of_role, Credentials(*keys))
         process.kill()
 
 
 @pytest.fixture
-def site(account: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", account.address)
-    return replace(account, instance=f"i-{next(NUMBERS):017x}")
+def site(played: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", played.address)
+    return replace(played, instance=f"i-{next(NUMBERS):017x}")
 
 
 def fill(operator: Callable[[str], Any]) -> None:
@@ -180,6 +180,15 @@ def test_a_role_may_always_ask_who_it_is_and_nothing_else_of_other_services(site
     assert found["Arn"] == f"arn:aws:sts::{ACCOUNT}:assumed-role/l4/{SESSION}"
     denied = refused(lambda: site.role("iam").list_roles())
     assert denied[0] == "AccessDenied"
+
+
+def test_a_role_that_does_not_exist_may_do_nothing(site: Site) -> None:
+    found = site.operator("sts").assume_role(
+        RoleArn=f"arn:aws:iam::{ACCOUNT}:role/gone", RoleSessionName=SESSION
+    )["Credentials"]
+    keys = Credentials(found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"])
+    with pytest.raises(RefusedError, match="AccessDenied"):
+        secret(OWN, REGION, keys)
 
 
 def test_a_request_with_another_secret_key_is_refused(site: Site) -> None:
