@@ -1,21 +1,26 @@
 """The target aws as the test bed plays it: everything but the resources of AWS's own plugin, which
 has no stand-in. A checkout of the bed has this file as stacks/targets/aws.py.
 
-What those resources would give AWS, tests/aws/cloud.py puts into moto: the pool's secret and its
-boot document. The user data of the pool's instances becomes a file, from which the bed boots hosts.
+What those resources would give AWS, tests/aws/cloud.py puts into moto: the pool's secret, its boot
+document and its group, and what roles may do. The user data of the pool's instances becomes a file,
+from which the bed boots hosts.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
+from typing import Any
 
 import pulumi
 import pulumi_command as command
 
 from components import naming
 from components.aws_bucket.publication import publication_document
+from components.aws_hosts import access as access_of_hosts
 from components.aws_machine.programs import boot_programs
+from components.aws_pool import access
 from components.aws_pool.boot_document import (
     OF_EVERY_INSTANCE,
     as_text,
@@ -23,7 +28,7 @@ from components.aws_pool.boot_document import (
     object_key,
     user_data,
 )
-from components.aws_pool.names import role_name, secret_name
+from components.aws_pool.names import group_name, role_name, secret_name
 from components.base import SlipwayComponent
 from components.certificates import identities
 from components.hosts.program import HostProgram, secret_json
@@ -38,6 +43,7 @@ from components.node_pool.node_document import OWN_NAME, gate_document, node_sec
 from components.nomad.component import operator_secrets
 from components.serving.consul import ConsulDiscovery
 from components.serving.nomad import NomadScheduler
+from slipway.plan.aws import AwsPlan
 from slipway.plan.platform import PlatformPlan
 from stacks.platform import Target
 
@@ -100,7 +106,10 @@ class BedPools:
             create='exec "$BED_PYTHON" "$BED_CLOUD"',
             environment={
                 "BED_POOL": name,
-                "BED_ROLE": role_name(plan.environment, name),
+                "BED_GROUP": group_name(plan.environment, name),
+                "BED_INSTANCE": aws.pools[name].instance,
+                "BED_NODES_MAX": str(pool.nodes_max),
+                "BED_ROLES": json.dumps(roles(plan.environment, aws, name)),
                 "BED_BUCKET": aws.bucket,
                 "BED_KEY": object_key(plan.environment, name, text),
                 "BED_DOCUMENT": text,
@@ -124,6 +133,17 @@ class BedPools:
             self.platform,
             depends_on=[cloud],
         )
+
+
+def roles(environment: str, aws: AwsPlan, pool: str) -> dict[str, dict[str, Any]]:
+    """What the pool's nodes may do, and what fixed hosts may."""
+    return {
+        role_name(environment, pool): access.of_nodes(environment, aws, pool),
+        **{
+            f"slipway-{environment}-{host}": access_of_hosts.own_secret(environment, aws, host)
+            for host in aws.hosts
+        },
+    }
 
 
 TARGET = Target(

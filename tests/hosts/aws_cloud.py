@@ -1,21 +1,24 @@
-"""AWS on the test bed: moto as its API, a metadata service in each instance's network, and hosts
-that boot from rendered user data."""
+"""AWS on the test bed: moto as its API, AWS's own mock of the metadata service in each instance's
+network, and hosts that boot from rendered user data."""
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import yaml
 
+from components.aws_pool.names import group_name, role_name
+from tests.aws.metadata_mock import Metadata, metadata_mock
 from tests.hosts.bed import FOLDER, MACHINE, Bed, Host, first_process
 from tests.hosts.environment import NAME, Checkout, Folders, environment
 from tests.live.environments import copy_tree
@@ -27,8 +30,10 @@ ROOT = Path(__file__).parents[2]
 PLAYED = ROOT / "tests" / "aws"
 PORT = 5000
 ENDPOINT = f"http://{MACHINE}:{PORT}"
+LIFECYCLE = f"{ENDPOINT}/bed/lifecycle"  # of tests/aws/api.py alone
 REGION, BUCKET, ACCOUNT = "us-east-1", "slipway-bed", "123456789012"
 METADATA = "169.254.169.254"
+LISTENS = "FEA9FEA9:0050 00000000:0000 0A"  # at METADATA's port 80, in /proc/PID/net/tcp
 # Where agents and tasks of a host find AWS: systemd passes it to every unit.
 SYSTEMD = f"[Manager]\nDefaultEnvironment=AWS_ENDPOINT_URL={ENDPOINT}\n"
 SETTINGS: dict[str, Any] = {
@@ -48,14 +53,24 @@ FIXED = {"server-0": "10.77.0.4", "edge-0": "10.77.0.16"}  # where the plan plac
 
 
 @dataclass(kw_only=True)
+class Described:
+    """A host's metadata service: the process, and what it says."""
+
+    process: subprocess.Popen[bytes]
+    metadata: Metadata
+
+
+@dataclass(kw_only=True)
 class Cloud:
     """`folder` has the user data of each pool, once an `up` has made it."""
 
     bed: Bed
     folder: Path
     python: Path  # of the environment with moto and AWS's own library
-    services: ExitStack
+    mock: Path  # the program of metadata services
     instances: dict[str, str] = field(default_factory=dict)  # host of the bed -> instance
+    pools: dict[str, str] = field(default_factory=dict)  # host of the bed -> pool
+    described: dict[str, Described] = field(default_factory=dict)  # by the host's name
 
     def user_data(self, pool: str, up: subprocess.Popen[str] | None = None) -> str:
         """Once there is one, or unless `up` ends before."""
@@ -64,65 +79,104 @@ class Cloud:
         assert file.exists(), up.communicate()[0][-6000:] if up else ""
         return file.read_text()
 
-    def describe(self, host: Host, instance: str, role: str) -> Path:
-        """Starts the host's metadata service; returns the file that it reads."""
-        file = self.folder / f"{host.name}.metadata"
-        self.write(file, host, instance, role)
-        pid = first_process(host.process)
-        inside = ("nsenter", f"--net=/proc/{pid}/ns/net")
-        subprocess.run(
-            [*inside, "ip", "address", "add", f"{METADATA}/32", "dev", "lo"], check=False
-        )
-        program = str(PLAYED / "metadata_service.py")
-        command = [*inside, str(self.python), program, METADATA, str(file)]
-        process = self.services.enter_context(subprocess.Popen(command))
-        self.services.callback(process.kill)
-        return file
-
-    def write(self, file: Path, host: Host, instance: str, role: str) -> None:
-        """The instance's metadata: who it is, and credentials of its role."""
-        identity = {"accountId": ACCOUNT, "instanceId": instance, "region": REGION}
-        texts = {
-            "meta-data/instance-id": instance,
-            "meta-data/local-ipv4": host.address,
-            "dynamic/instance-identity/document": json.dumps(identity),
-        }
-        if role:
-            texts["meta-data/iam/security-credentials/"] = role
-            found = self.credentials(role, instance)
-            texts[f"meta-data/iam/security-credentials/{role}"] = json.dumps(found)
-        partial = file.with_suffix(".partial")
-        partial.write_text(json.dumps(texts))
-        partial.replace(file)
-
-    def credentials(self, role: str, instance: str) -> dict[str, str]:
-        program = (
-            "import boto3, json, sys; role, session = sys.argv[1:];"
-            f"sts = boto3.client('sts', region_name='{REGION}', endpoint_url='{ENDPOINT}',"
-            " aws_access_key_id='x', aws_secret_access_key='x');"
-            f"arn = 'arn:aws:iam::{ACCOUNT}:role/' + role;"
-            "found = sts.assume_role(RoleArn=arn, RoleSessionName=session)['Credentials'];"
-            "keys = {'AccessKeyId': 'AccessKeyId', 'SecretAccessKey': 'SecretAccessKey',"
-            " 'SessionToken': 'Token'};"
-            "print(json.dumps({other: found[key] for key, other in keys.items()}))"
-        )
-        done = subprocess.run(
-            [str(self.python), "-c", program, role, instance],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=HANG_S,
-        )
-        found: dict[str, str] = json.loads(done.stdout)
-        return found
-
     def boot(self, host: Host, pool: str, instance: str, *, role: str = "") -> None:
         """As AWS starts an instance of a pool: metadata, and what cloud-init does with the user
         data. The agents then start by themselves."""
-        self.instances[host.name] = instance
-        self.describe(host, instance, role or f"slipway-{NAME}-pool-{pool}")
+        self.instances[host.name], self.pools[host.name] = instance, pool
+        self.describe(host, instance, role or role_name(NAME, pool))
         use_cloud(host)
         run_cloud_config(host, self.user_data(pool))
+
+    def describe(self, host: Host, instance: str, role: str) -> None:
+        """Starts the host's metadata service, with fresh credentials of the role."""
+        metadata = Metadata(
+            instance=instance,
+            address=host.address,
+            account=ACCOUNT,
+            region=REGION,
+            role=role,
+            credentials=json.loads(self.run_role("assume", role, instance)) if role else {},
+        )
+        self._say(host, metadata)
+
+    def terminate(self, host: Host) -> None:
+        """The group of the instance ends it: so its metadata says from now on."""
+        self._say(host, replace(self.described[host.name].metadata, ends=True))
+
+    def recommend_rebalance(self, host: Host) -> None:
+        """EC2 expects to interrupt the spot instance."""
+        self._say(host, replace(self.described[host.name].metadata, rebalance=_from_now(0)))
+
+    def spot_notice(self, host: Host, in_s: float) -> None:
+        """EC2 will end the spot instance at that time. (The bed does not.)"""
+        self._say(host, replace(self.described[host.name].metadata, notice=_from_now(in_s)))
+
+    def open_lifecycle_action(self, host: Host, hook: str) -> None:
+        """The instance waits at a hook of its group until its action is completed."""
+        wanted = {
+            "instance": self.instances[host.name],
+            "group": group_name(NAME, self.pools[host.name]),
+            "hook": hook,
+        }
+        httpx.post(LIFECYCLE, json=wanted, timeout=HANG_S).raise_for_status()
+
+    def lifecycle(self) -> list[dict[str, str]]:
+        """What instances have said of their actions, in order: `call` is "heartbeat" or
+        "completion"; instance, group, hook, and the result of a completion."""
+        answer = httpx.get(LIFECYCLE, timeout=HANG_S).raise_for_status()
+        said: list[dict[str, str]] = answer.json()
+        return said
+
+    def copy_role(self, role: str, other: str) -> None:
+        """A role that may do what that one may."""
+        self.run_role("copy", role, other)
+
+    def run_role(self, *arguments: str) -> str:
+        done = subprocess.run(
+            [str(self.python), str(PLAYED / "role.py"), *arguments],
+            env={**os.environ, "AWS_ENDPOINT_URL": ENDPOINT},
+            capture_output=True,
+            text=True,
+            timeout=HANG_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def _say(self, host: Host, metadata: Metadata) -> None:
+        """Ends the host's metadata service, if it has one, and starts one that says this."""
+        self._end(host.name)
+        file = self.folder / f"{host.name}.metadata.json"
+        file.write_text(json.dumps(metadata.configuration(METADATA, 80)))
+        inside = ("nsenter", f"--net=/proc/{first_process(host.process)}/ns/net")
+        address = ("address", "replace", f"{METADATA}/32", "dev", "lo")
+        subprocess.run([*inside, "ip", *address], check=True)
+        log = self.folder / f"{host.name}.metadata.log"
+        process = subprocess.Popen(
+            [*inside, str(self.mock), "--config-file", str(file)],
+            stdout=log.open("a"),
+            stderr=subprocess.STDOUT,
+        )
+        self.described[host.name] = Described(process=process, metadata=metadata)
+        sockets = Path(f"/proc/{process.pid}/net/tcp")  # of the network that it is in by then
+        until(lambda: process.poll() is not None or LISTENS in sockets.read_text(), log=log)
+        assert process.poll() is None, log.read_text()[-3000:]
+
+    def _end(self, name: str) -> None:
+        if name in self.described:
+            process = self.described.pop(name).process
+            process.kill()
+            process.wait()
+
+    def close(self) -> None:
+        """Ends every metadata service."""
+        for name in list(self.described):
+            self._end(name)
+
+
+def _from_now(in_s: float) -> str:
+    then = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=in_s)
+    return then.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def use_cloud(host: Host) -> None:
@@ -155,14 +209,14 @@ def cloud_of(bed: Bed, folder: Path) -> Iterator[Cloud]:
     job = EnvironmentJob(name="aws-test", requirements=requirements)
     python = prepare([job], default_cache())["aws-test"] / "bin" / "python"
     with ExitStack() as services:
-        moto = services.enter_context(
+        api = services.enter_context(
             subprocess.Popen(
-                [str(python), "-m", "moto.server", "-H", MACHINE, "-p", str(PORT)],
+                [str(python), str(PLAYED / "api.py"), MACHINE, str(PORT)],
                 stdout=subprocess.DEVNULL,
-                stderr=(folder / "moto.log").open("w"),
+                stderr=(folder / "api.log").open("w"),
             )
         )
-        services.callback(moto.kill)
+        services.callback(api.kill)
 
         def answers() -> bool:
             try:
@@ -172,7 +226,9 @@ def cloud_of(bed: Bed, folder: Path) -> Iterator[Cloud]:
 
         until(answers)
         httpx.put(f"{ENDPOINT}/{BUCKET}", timeout=HANG_S).raise_for_status()
-        yield Cloud(bed=bed, folder=folder, python=python, services=services)
+        cloud = Cloud(bed=bed, folder=folder, python=python, mock=metadata_mock())
+        services.callback(cloud.close)
+        yield cloud
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.hosts.aws_cloud import FIXED, Cloud, aws_environment, cloud_of, use_cloud
-from tests.hosts.bed import FOLDER, NETWORK, Bed
+from tests.hosts.aws_cloud import FIXED, METADATA, Cloud, aws_environment, cloud_of, use_cloud
+from tests.hosts.bed import FOLDER, NETWORK, Bed, Host
 from tests.hosts.environment import NAME, Checkout, must_complete
 from tests.waiting import until
 
@@ -39,7 +39,7 @@ def addresses() -> Mapping[str, str]:
 @pytest.fixture(scope="module")
 def cloud(hosts: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     with cloud_of(hosts, tmp_path_factory.mktemp("cloud")) as made:
-        made.describe(hosts.hosts["edge-0"], "i-0000000000000edge", "")
+        made.describe(hosts.hosts["edge-0"], "i-0000000000000edge", f"slipway-{NAME}-edge-0")
         use_cloud(hosts.hosts["edge-0"])
         yield made
 
@@ -114,16 +114,59 @@ def test_no_key_is_outside_of_the_agents_folders(cloud: Cloud, hosts: Bed) -> No
     assert [path for path in found if not path.startswith(known)] == []
 
 
-def test_an_instance_of_another_role_is_refused_in_the_log(
+def test_an_instance_of_another_role_reads_nothing_of_a_pools(
     checkout: Checkout, cloud: Cloud, hosts: Bed
 ) -> None:
     stranger = hosts.hosts[STRANGER]
-    cloud.boot(stranger, "cpu", instance_of(7), role="slipway-hosts-edge-0")
+    cloud.boot(stranger, "cpu", instance_of(7), role=f"slipway-{NAME}-edge-0")
     log = "journalctl -u slipway-boot.service -o cat"
-    until(lambda: "role slipway-hosts-edge-0 is not that of a pool" in stranger.ssh(log))
+    until(lambda: "is not authorized to perform: s3:GetObject" in stranger.ssh(log))
+    assert "is here" not in stranger.ssh(log)
+    assert ready_nodes(checkout) == {f"cpu-{number:017x}" for number in range(3)}
+
+
+def test_an_instance_of_no_pools_role_is_refused_in_the_log_whatever_it_may_read(
+    checkout: Checkout, cloud: Cloud, hosts: Bed
+) -> None:
+    stranger, role = hosts.hosts[STRANGER], "slipway-stranger"
+    cloud.copy_role(f"slipway-{NAME}-pool-cpu", role)
+    cloud.describe(stranger, instance_of(7), role)
+    log = "journalctl -u slipway-boot.service -o cat"
+    until(lambda: f"role {role} is not that of a pool" in stranger.ssh(log))
     logs = f"/var/lib/slipway/{NAME}/nodes/edge-0/nomad/data/alloc/*/alloc/logs/introducer.stdout.0"
     said = hosts.hosts["edge-0"].ssh(f"cat {logs}")
     address = addresses_of_all()[STRANGER]
-    assert f"refused {address}: role slipway-hosts-edge-0 is not that of a pool" in said
+    assert f"refused {address}: role {role} is not that of a pool" in said
     assert said.count("introduced cpu-") == len(INSTANCES)
     assert ready_nodes(checkout) == {f"cpu-{number:017x}" for number in range(3)}
+
+
+def said_by(host: Host, path: str) -> tuple[int, str]:
+    """By the instance's metadata: the status, and what is below latest/meta-data/."""
+    text = host.ssh(
+        "session=$(curl -s -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60'"
+        f" http://{METADATA}/latest/api/token)"
+        ' && curl -s -w "\n%{http_code}" -H "X-aws-ec2-metadata-token: $session"'
+        f" http://{METADATA}/latest/meta-data/{path}"
+    )
+    body, _, status = text.rpartition("\n")
+    return int(status), body
+
+
+STATE, SPOT = "autoscaling/target-lifecycle-state", "spot/instance-action"
+REBALANCE = "events/recommendations/rebalance"
+
+
+def test_an_instances_metadata_says_what_happens_to_it(cloud: Cloud, hosts: Bed) -> None:
+    host = hosts.hosts[STRANGER]
+    assert said_by(host, STATE) == (200, "InService")
+    assert [said_by(host, path)[0] for path in (SPOT, REBALANCE)] == [404, 404]
+    cloud.recommend_rebalance(host)
+    assert set(json.loads(said_by(host, REBALANCE)[1])) == {"noticeTime"}
+    cloud.spot_notice(host, 120)
+    assert json.loads(said_by(host, SPOT)[1])["action"] == "terminate"
+    assert said_by(host, STATE) == (200, "InService")
+    cloud.terminate(host)
+    assert said_by(host, STATE) == (200, "Terminated")
+    assert [said_by(host, path)[0] for path in (SPOT, REBALANCE)] == [200, 200]
+    assert said_by(host, "instance-id") == (200, instance_of(7))
