@@ -88,11 +88,13 @@ def test_prometheus_reads_every_agent_and_every_replica(checkout: Checkout) -> N
         found: list[dict[str, Any]] = answer["data"]["activeTargets"]
         return found
 
+    def nodes() -> set[str]:
+        return {each["labels"].get("node", "") for each in targets() if "model" in each["labels"]}
+
+    until(lambda: nodes() == {f"cpu-{number:017x}" for number in range(3)})
     until(lambda: all(each["health"] == "up" for each in targets()))
     jobs = Counter(each["labels"]["job"] for each in targets())
     assert jobs["consul"] == jobs["nomad"] == len(FIXED) + len(INSTANCES)
-    nodes = {each["labels"].get("node") for each in targets() if "model" in each["labels"]}
-    assert nodes == {f"cpu-{number:017x}" for number in range(3)}
 
 
 def test_a_node_that_boots_again_needs_no_introduction(checkout: Checkout, hosts: Bed) -> None:

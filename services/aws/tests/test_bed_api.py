@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 import urllib.error
@@ -64,8 +65,8 @@ class Site:
     credentials: Credentials
     instance: str = ""
 
-    def wait_at_hook(self) -> None:
-        document = {"instance": self.instance, "group": GROUP, "hook": HOOK}
+    def wait_at_hook(self, group: str = GROUP) -> None:
+        document = {"instance": self.instance, "group": group, "hook": HOOK}
         request = urllib.request.Request(
             f"{self.address}/bed/lifecycle",
             data=json.dumps(document).encode(),
@@ -293,3 +294,46 @@ def test_a_call_is_refused_if(site: Site, case: str) -> None:
     status, said = post(site, form)
     assert (status, "<Code>ValidationError</Code>" in said) == (400, True)
     assert post(site, right)[0] == 200
+
+
+def test_what_the_bed_puts_there_for_a_pool_is_enough_for_its_role(
+    site: Site, tmp_path: Path
+) -> None:
+    group, role = "slipway-bed-cpu", "slipway-bed-pool-cpu"
+    policy = json.loads(json.dumps(POLICY).replace(GROUP, group))
+    variables = {
+        "BED_SECRET": "slipway/bed/pools/cpu",
+        "BED_ROLES": json.dumps({role: policy}),
+        "BED_GROUP": group,
+        "BED_INSTANCE": "m7i.large",
+        "BED_NODES_MAX": "5",
+        "BED_BUCKET": BUCKET,
+        "BED_KEY": "fleet/boot/cpu.json",
+        "BED_DOCUMENT": "{}",
+        "BED_POOL": "cpu",
+        "BED_FOLDER": str(tmp_path),
+        "BED_USER_DATA": "#cloud-config",
+    }
+    for _ in range(2):  # as a second `up` does
+        subprocess.run(
+            [sys.executable, str(PLAYED / "cloud.py")],
+            env={**os.environ, **variables},
+            input="a secret",
+            text=True,
+            check=True,
+            timeout=HANG_S,
+        )
+    site.wait_at_hook(group)
+    done = subprocess.run(
+        [sys.executable, str(PLAYED / "role.py"), "assume", role, site.instance],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=HANG_S,
+    )
+    found = json.loads(done.stdout)
+    keys = Credentials(found["AccessKeyId"], found["SecretAccessKey"], found["Token"])
+    assert Bucket(BUCKET, REGION, keys).opened("fleet/boot/cpu.json").read() == b"{}"
+    call = {**CALL, "AutoScalingGroupName": group, "InstanceId": site.instance}
+    assert post(replace(site, credentials=keys), call)[0] == 200
+    assert [each["result"] for each in site.said()] == ["CONTINUE"]
