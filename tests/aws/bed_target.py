@@ -9,6 +9,7 @@ from which the bed boots hosts.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -29,6 +30,8 @@ from components.aws_pool.boot_document import (
     user_data,
 )
 from components.aws_pool.names import group_name, role_name, secret_name
+from components.aws_pool.pool_secret import artifacts_digest, pool_secret
+from components.aws_pool.refresh import refresh_document, template_digest
 from components.base import SlipwayComponent
 from components.certificates import identities
 from components.hosts.program import HostProgram, secret_json
@@ -39,7 +42,7 @@ from components.introducer.component import Introducer, IntroducerArgs
 from components.joining.introduction import Introduction
 from components.node_pool.component import NodePool
 from components.node_pool.elastic import ElasticPoolsArgs
-from components.node_pool.node_document import OWN_NAME, gate_document, node_secrets
+from components.node_pool.node_document import gate_document
 from components.nomad.component import operator_secrets
 from components.serving.consul import ConsulDiscovery
 from components.serving.nomad import NomadScheduler
@@ -86,21 +89,20 @@ class BedPools:
             "bucket-filled",
             self.platform,
         )
-        return {pool: [self._pool(args, pool, [filled, introducer.job])] for pool in plan.aws.pools}
+        return {pool: self._pool(args, pool, [filled, introducer.job]) for pool in plan.aws.pools}
 
     def _pool(
         self, args: ElasticPoolsArgs, name: str, after: list[pulumi.Resource]
-    ) -> pulumi.Resource:
+    ) -> list[pulumi.Resource]:
         plan, aws, pool = args.plan, args.plan.aws, args.plan.pool(name)
         assert aws is not None
         supervision, joining = self.hosts.supervision, self.hosts.joining
         text = as_text(boot_document(plan, aws, pool, supervision, joining))
         programs = boot_programs(*OF_EVERY_INSTANCE)
+        data = user_data(plan.environment, aws, name, text, programs)
         certificate = args.authority.issue(identities.pool(plan, name))
         known = pulumi.Output.all(seed=args.consul_seed, certificate=certificate)
-        secrets = known.apply(
-            lambda each: node_secrets(joining, OWN_NAME, plan.security.gossip_key, each)
-        )
+        secrets = known.apply(functools.partial(pool_secret, plan, name, joining))
         cloud = command.local.Command(
             f"cloud-{name}",
             create='exec "$BED_PYTHON" "$BED_CLOUD"',
@@ -114,17 +116,21 @@ class BedPools:
                 "BED_KEY": object_key(plan.environment, name, text),
                 "BED_DOCUMENT": text,
                 "BED_SECRET": secret_name(plan.environment, name),
-                "BED_USER_DATA": user_data(plan.environment, aws, name, text, programs),
+                "BED_USER_DATA": data,
             },
             stdin=secret_json(secrets),
             opts=self.platform.child_options(depends_on=after),
         )
         secrets_of_gate = pulumi.Output.secret(args.nomad_token).apply(operator_secrets)
-        return self.hosts.programs.run(
+        gate = self.hosts.programs.run(
             HostProgram(
                 bundle=plan.operator.bundle,
                 script="nomad_nodes.py",
-                document={**gate_document(plan, pool), "ready_timeout_s": TIMEOUT_S},
+                document={
+                    **gate_document(plan, pool),
+                    "ready_timeout_s": TIMEOUT_S,
+                    "artifacts": artifacts_digest(plan, name),
+                },
                 secrets=secret_json(secrets_of_gate),
                 removes=False,
                 timeout_s=TIMEOUT_S,
@@ -133,6 +139,21 @@ class BedPools:
             self.platform,
             depends_on=[cloud],
         )
+        digest = template_digest(aws, name, data)
+        refresh = self.hosts.programs.run(
+            HostProgram(
+                bundle=plan.operator.bundle,
+                script="refresh_nodes.py",
+                document=refresh_document(plan.environment, aws, name, digest),
+                secrets=pulumi.Output.from_input(NO_SECRETS),
+                removes=False,
+                timeout_s=TIMEOUT_S,
+            ),
+            f"{naming.pool(name)}-refreshed",
+            self.platform,
+            depends_on=[gate],
+        )
+        return [gate, refresh]
 
 
 def roles(environment: str, aws: AwsPlan, pool: str) -> dict[str, dict[str, Any]]:

@@ -4,6 +4,7 @@ policies, its group. Run by the program of bed_target.py in the environment of s
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 import boto3
 from botocore.exceptions import ClientError
+from group_file import changing, group_file
 
 REGION = "us-east-1"
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
@@ -75,6 +77,11 @@ def main() -> None:
     partial = folder / f"{given['BED_POOL']}.partial"
     partial.write_text(given["BED_USER_DATA"])
     partial.replace(folder / f"{given['BED_POOL']}.user-data")
+    with changing(group_file(folder, given["BED_GROUP"])) as group:
+        digest = hashlib.sha256(given["BED_USER_DATA"].encode()).hexdigest()
+        if group["user_data"] != digest:
+            group["user_data"] = digest
+            group["version"] += 1
 
 
 if __name__ == "__main__":

@@ -111,13 +111,9 @@ class Cloud:
         """EC2 will end the spot instance at that time. (The bed does not.)"""
         self._say(host, replace(self.described[host.name].metadata, notice=_from_now(in_s)))
 
-    def open_lifecycle_action(self, host: Host, hook: str) -> None:
+    def open_lifecycle_action(self, instance: str, pool: str, hook: str) -> None:
         """The instance waits at a hook of its group until its action is completed."""
-        wanted = {
-            "instance": self.instances[host.name],
-            "group": group_name(NAME, self.pools[host.name]),
-            "hook": hook,
-        }
+        wanted = {"instance": instance, "group": group_name(NAME, pool), "hook": hook}
         httpx.post(LIFECYCLE, json=wanted, timeout=HANG_S).raise_for_status()
 
     def lifecycle(self) -> list[dict[str, str]]:
@@ -243,7 +239,8 @@ def aws_environment(
     programs = tmp_path_factory.mktemp("programs")
     for name, command in (
         ("pulumi-resource-aws", "exit 1"),  # the bed's program asks it for nothing
-        ("aws", f'exec {cloud.python} {PLAYED / "s3_command.py"} "$@"'),
+        # aws --region R SERVICE …
+        ("aws", f'exec {cloud.python} {PLAYED}/$(echo $3 | sed s/s3api/s3/)_command.py "$@"'),
     ):
         (programs / name).write_text(f"#!/bin/sh\n{command}\n")
         (programs / name).chmod(0o755)

@@ -1,5 +1,5 @@
-"""How a node leaves: its work moves away, its agents end, the clusters forget it, and the group that
-waits for it goes on.
+"""How a node leaves: its work moves away, its agents end, the clusters forget it, and the group
+that waits for it goes on.
 
 Every step may be done twice, so a node that is started again meanwhile just begins again.
 """

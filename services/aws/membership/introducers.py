@@ -1,5 +1,5 @@
-"""Asks the introducers, with a request that AWS can confirm: for an introduction, and later for what
-only they may do for this node (services/aws/introducer)."""
+"""Asks the introducers, with a request that AWS can confirm: for an introduction, and later for
+what only they may do for this node (services/aws/introducer)."""
 
 from __future__ import annotations
 

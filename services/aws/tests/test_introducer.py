@@ -23,7 +23,14 @@ from instance.metadata import Credentials
 from instance.metadata import account as own_account
 from instance.signing import signed_headers
 from introducer.claims import BODY
-from introducer.main import INTRODUCTION, INTRODUCTION_PATH, Introducer, Server, read_settings
+from introducer.main import (
+    INTRODUCTION,
+    INTRODUCTION_PATH,
+    REQUEST_PATH,
+    Introducer,
+    Server,
+    read_settings,
+)
 from program.certificate import client_context
 from program.http_json import Api
 
@@ -32,17 +39,37 @@ INSTANCE = "i-0123456789abcdef0"
 NAME = "introducer.prod.slipway"
 
 
+NODES = [
+    {"ID": "n1", "Name": "l4-0123456789abcdef0", "Status": "ready"},
+    {"ID": "n2", "Name": "l4-0123456789abcdef1", "Status": "ready"},
+]
+
+
 class Nomad(http.server.BaseHTTPRequestHandler):
-    """Signs introductions as Nomad does (1.11.3), for whoever shows the token."""
+    """Signs introductions as Nomad does (1.11.3), and has two nodes, for whoever shows the
+    token."""
 
     asked: list[dict[str, Any]]
 
+    def do_GET(self) -> None:
+        self._answer(NODES if self.path == "/v1/nodes" else None)
+
+    def do_PUT(self) -> None:
+        self.asked.append({"path": self.path})
+        self._answer({})
+
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        allowed = self.path == INTRODUCTION and self.headers["X-Nomad-Token"] == "a token"
-        if allowed:
+        if self.path == INTRODUCTION:
             self.asked.append(body)
-        answer = json.dumps({"JWT": f"jwt of {body['NodeName']}"}).encode()
+            self._answer({"JWT": f"jwt of {body['NodeName']}"})
+        else:
+            self.asked.append({"path": self.path, **body})
+            self._answer({})
+
+    def _answer(self, content: Any) -> None:
+        allowed = content is not None and self.headers["X-Nomad-Token"] == "a token"
+        answer = json.dumps(content).encode()
         self.send_response(200 if allowed else 403)
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
@@ -109,9 +136,11 @@ class Site:
     def credentials(self, role: str, session: str = INSTANCE) -> Credentials:
         return self.roles[role](session)  # type: ignore[operator]
 
-    def send(self, claim: Any, client: Path | None = None) -> tuple[int, dict[str, str]]:
+    def send(
+        self, claim: Any, client: Path | None = None, path: str = INTRODUCTION_PATH
+    ) -> tuple[int, dict[str, str]]:
         context = client_context(client or self.client, NAME)
-        address = f"https://127.0.0.1:{self.server.server_port}{INTRODUCTION_PATH}"
+        address = f"https://127.0.0.1:{self.server.server_port}{path}"
         body = claim if isinstance(claim, bytes) else json.dumps(claim).encode()
         request = urllib.request.Request(address, data=body, method="POST")
         try:
@@ -163,7 +192,11 @@ def test_an_instance_of_the_pools_role_is_introduced_by_its_own_name(
     status, answer = site.send(claim)
     assert (status, answer) == (
         200,
-        {"host": "l4-0123456789abcdef0", "introduction": "jwt of l4-0123456789abcdef0"},
+        {
+            "host": "l4-0123456789abcdef0",
+            "done": "introduced",
+            "introduction": "jwt of l4-0123456789abcdef0",
+        },
     )
     (asked,) = site.asked
     assert asked == {"NodeName": "l4-0123456789abcdef0", "NodePool": "l4", "TTL": "900s"}
@@ -210,6 +243,69 @@ def test_everybody_else_is_refused_with_a_line_in_the_log(
     assert f"refused 127.0.0.1: {answer['error']}" in printed
     for secret in (claim["headers"]["X-Amz-Security-Token"], "Signature="):
         assert secret not in printed
+
+
+def with_request(request: str) -> dict[str, Any]:
+    """What a node changes of its claim to have a request done."""
+    headers = {
+        "Content-Type": "application/x-www-form-urlencoded",
+        "X-Slipway-Environment": "prod",
+        "X-Slipway-Request": request,
+    }
+    return {"headers": headers}
+
+
+DIGEST = "d" * 64
+DONE: dict[str, dict[str, Any]] = {
+    "evacuate": {
+        "path": "/v1/node/n1/drain",
+        "DrainSpec": {"Deadline": -1},
+        "MarkEligible": False,
+    },
+    "forget": {"path": "/v1/node/n1/purge"},
+    f"has {DIGEST}": {
+        "path": "/v1/client/metadata?node_id=n1",
+        "NodeID": "n1",
+        "Meta": {"slipway_artifacts": DIGEST},
+    },
+}
+
+
+@pytest.mark.parametrize("request_", DONE)
+def test_a_node_has_things_done_for_itself_alone(
+    site: Site, request_: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claim = site.claim(**with_request(request_))
+    enforce(site.aws)
+    status, answer = site.send(claim, path=REQUEST_PATH)
+    assert (status, answer["host"]) == (200, "l4-0123456789abcdef0")
+    assert site.asked == [DONE[request_]]
+    assert "l4-0123456789abcdef0 (127.0.0.1)" in capsys.readouterr().out
+
+
+def test_an_instance_that_nomad_does_not_list_has_nothing_done(site: Site) -> None:
+    claim = site.claim(session="i-0123456789abcdef9", **with_request("forget"))
+    assert site.send(claim, path=REQUEST_PATH)[0] == 200
+    assert site.asked == []
+
+
+@pytest.mark.parametrize("request_", ["", "purge", "forget l4-0123456789abcdef1", "has x"])
+def test_another_request_is_refused(site: Site, request_: str) -> None:
+    status, _ = site.send(site.claim(**with_request(request_)), path=REQUEST_PATH)
+    assert (status, site.asked) == (403, [])
+
+
+def test_a_request_that_is_not_signed_or_was_changed_is_refused(site: Site) -> None:
+    unsigned, signed = site.claim(), site.claim(**with_request("forget"))
+    enforce(site.aws)
+    for claim in (
+        unsigned,
+        changed(unsigned, "X-Slipway-Request", "forget"),
+        changed(signed, "X-Slipway-Request", "evacuate"),
+    ):
+        assert site.send(claim, path=REQUEST_PATH)[0] == 403
+    assert site.send(signed)[0] == 403  # nor does it introduce anybody
+    assert site.asked == []
 
 
 def changed(claim: dict[str, Any], name: str, value: str) -> dict[str, Any]:
@@ -268,7 +364,7 @@ def test_without_aws_nobody_is_introduced_and_nobody_is_refused(
     status, answer = site.send(claim)
     assert status == 503
     assert "STS cannot be reached" in answer["error"]
-    assert "cannot introduce 127.0.0.1 now" in capsys.readouterr().out
+    assert "cannot serve 127.0.0.1 now" in capsys.readouterr().out
 
 
 def test_a_silent_client_keeps_nobody_waiting(site: Site) -> None:

@@ -11,17 +11,22 @@ import stat
 import subprocess
 import sys
 import tarfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import boot
 import pytest
 from conftest import HANG_S, REGION, Metadata, enforce
+from instance.artifacts import PYTHON
 from test_introducer import INSTANCE, NAME, Site, site
 
 SERVICE = Path(__file__).parents[1]
 BUCKET, PREFIX = "acme-slipway", "prod/artifacts"
 AWS, HOST = "bundles/aws-0123456789ab", "bundles/host-0123456789ab"
+MODEL, DIGEST = "bundles/model-0123456789ab", "d" * 64
 SECRET = "slipway/prod/pools/l4"
 NODE = {
     "schema_version": 3,
@@ -45,6 +50,34 @@ if os.path.exists(introduction):
 __all__ = ["site"]
 
 
+JOINED = "is a node of pool l4"
+
+
+@dataclass
+class Ended:
+    """`returncode` is 0 for a node that goes on."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@dataclass
+class Running:
+    root: Path
+    process: subprocess.Popen[bytes]
+
+    def until(self, line: str) -> Ended:
+        """The line, or the end."""
+        deadline_s = time.monotonic() + HANG_S
+        while line not in (said := (self.root / "said").read_text()):
+            if self.process.poll() is not None:
+                break
+            assert time.monotonic() < deadline_s, said
+            time.sleep(0.02)
+        return Ended(self.process.poll() or 0, said, (self.root / "complained").read_text())
+
+
 class Machine:
     """An instance, and the bucket that it starts from."""
 
@@ -52,12 +85,12 @@ class Machine:
         self.root, self.site, self.s3 = root, site, s3
         self.folder, self.run = root / "opt", root / "run"
         self.artifacts = [AWS, HOST, "envs/node-0123456789ab"]
-        for artifact in self.artifacts:
+        for artifact in (*self.artifacts, MODEL):
             self.put(artifact)
 
     def put(self, artifact: str, *, cut: bool = False) -> None:
         python = artifact.startswith("envs/")
-        key = f"{artifact}/{boot.PYTHON}.tar" if python else f"{artifact}.tar"
+        key = f"{artifact}/{PYTHON}.tar" if python else f"{artifact}.tar"
         content = self.archive(artifact, cut=cut)
         self.s3.put_object(Bucket=BUCKET, Key=f"{PREFIX}/{key}", Body=content)
 
@@ -65,12 +98,12 @@ class Machine:
         stream = io.BytesIO()
         with tarfile.open(fileobj=stream, mode="w|", dereference=True) as archive:
             if artifact == AWS:
-                for name in ("join.py", "joining", "instance", "program"):
+                for name in ("node.py", "membership", "instance", "program"):
                     archive.add(SERVICE / name, f"{artifact}/{name}")
             elif artifact == HOST:
                 add(archive, f"{artifact}/agents.py", RECORDER)
             else:
-                add(archive, f"{artifact}/lib/python{boot.PYTHON}/site-packages/x.py", "")
+                add(archive, f"{artifact}/lib/python{PYTHON}/site-packages/x.py", "")
             if not cut:
                 add(archive, ".complete", "")
         return stream.getvalue()
@@ -83,6 +116,7 @@ class Machine:
             "environment": "prod",
             "pool": "l4",
             "region": REGION,
+            "bucket": BUCKET,
             "prefix": PREFIX,
             "folder": str(self.folder),
             "folders": {"run": str(self.run), "scratch": str(self.root / "scratch")},
@@ -93,6 +127,7 @@ class Machine:
             "sts": "https://sts.us-east-1.amazonaws.com/",
             "introducers": {"addresses": introducers, "server_name": NAME},
             "node": NODE,
+            "group": {"name": "prod-l4", "joined": "joined", "left": "left", "heartbeat_s": 300},
             **changes,
         }
         text = json.dumps(content).encode()
@@ -107,18 +142,26 @@ class Machine:
         file.write_text(json.dumps({**wanted, "key": key, "sha256": digest}))
         return file
 
-    def boots(self, file: Path) -> subprocess.CompletedProcess[str]:
+    def boots(self, file: Path) -> Ended:
+        """Until the node has joined, or has given up."""
+        with self.running(file) as node:
+            return node.until(JOINED)
+
+    @contextmanager
+    def running(self, file: Path) -> Iterator[Running]:
         program = "import boot, pathlib, sys; boot.STATE = pathlib.Path(sys.argv[1]);"
         program += "sys.exit(boot.main(sys.argv[2:]))"
-        return subprocess.run(
+        with subprocess.Popen(
             [sys.executable, "-c", program, str(self.root / "state"), str(file)],
             cwd=SERVICE,
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=HANG_S,
-        )
+            stdout=(self.root / "said").open("w"),
+            stderr=(self.root / "complained").open("w"),
+        ) as process:
+            try:
+                yield Running(self.root, process)
+            finally:
+                process.kill()
 
     @property
     def runs(self) -> list[dict[str, Any]]:
@@ -138,7 +181,12 @@ def machine(aws: str, site: Site, account: Any, metadata: Metadata, tmp_path: Pa
     s3, secrets = account("s3"), account("secretsmanager")
     s3.create_bucket(Bucket=BUCKET)
     certificate = site.authority.issue("pool-l4")
-    value = {"schema_version": 1, "agents": {"nomad": {"t": "@token@"}}, "certificate": certificate}
+    value = {
+        "schema_version": 1,
+        "agents": {"nomad": {"t": "@token@"}},
+        "certificate": certificate,
+        "artifacts": {"folders": [MODEL], "digest": DIGEST},
+    }
     secrets.create_secret(Name=SECRET, SecretString=json.dumps(value))
     iam = account("iam")
     may = [{"Effect": "Allow", "Action": action, "Resource": "*"} for action in ALLOWED]
@@ -181,7 +229,7 @@ def test_an_instance_becomes_a_node_of_its_pool(machine: Machine) -> None:
     assert run["secrets"]["agents"] == {"nomad": {"t": "@token@"}}
     assert run["arguments"] == ["apply"]
     assert run["SLIPWAY_CACHE"] == str(machine.folder)
-    for artifact in machine.artifacts:
+    for artifact in (*machine.artifacts, MODEL):
         assert (machine.folder / artifact).is_dir()
     assert [path.name for path in machine.folder.glob(".partial*")] == []
 
@@ -194,7 +242,7 @@ def test_its_next_boot_needs_no_introduction_and_fetches_nothing_again(machine: 
     done = machine.boots(file)
     assert done.returncode == 0, done.stderr
     assert [run["introduction"] for run in machine.runs] == ["jwt of l4-0123456789abcdef0", ""]
-    assert len(machine.site.asked) == 1
+    assert len([each for each in machine.site.asked if "NodeName" in each]) == 1
 
 
 def test_another_document_than_the_user_data_names_is_not_used(machine: Machine) -> None:
@@ -232,7 +280,7 @@ def test_an_environment_that_is_not_there_for_the_images_python_is_said_to_need_
     machine.artifacts.append("envs/vllm-0123456789ab")
     done = machine.boots(machine.user_data(*machine.document()))
     assert (done.returncode, machine.runs) == (1, [])
-    assert f"this image has Python {boot.PYTHON}; engines need" in done.stderr
+    assert f"this image has Python {PYTHON}; engines need" in done.stderr
 
 
 def test_a_refusal_to_introduce_is_passed_on_and_nothing_is_applied(machine: Machine) -> None:
@@ -255,7 +303,7 @@ def test_an_introducer_with_another_name_is_not_trusted(machine: Machine) -> Non
     introducers = {"addresses": [f"https://127.0.0.1:{port}"], "server_name": "envoy.prod.slipway"}
     done = machine.boots(machine.user_data(*machine.document(introducers=introducers)))
     assert (done.returncode, machine.site.asked) == (1, [])
-    assert "nobody introduces this node" in done.stderr
+    assert "no introducer helps this node" in done.stderr
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema_version": 2}'])

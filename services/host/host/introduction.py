@@ -31,18 +31,31 @@ REFUSED = re.compile("error (validating|verifying)")
 TOKEN = "token"  # noqa: S105  (the placeholder @token@)
 
 
-def with_tokens(folders: Folders, host: Host, joining: Joining, secrets: JsonObject) -> JsonObject:
-    """The secrets with each agent's token of Consul: that of a new log-in if there is an
-    introduction, else the one in the agent's secrets file. Raises HostError if there is neither."""
-    agents = dict(secrets["agents"])
+def tokens_of(
+    folders: Folders, host: Host, joining: Joining, secrets: JsonObject
+) -> dict[str, str]:
+    """Each agent's token of Consul: that of a new log-in if there is an introduction, else the one
+    in the agent's secrets file. Raises HostError if there is neither."""
+    tokens = {}
     for name, auth_method in joining.auth_methods.items():
         if folders.introduction.exists():
-            token = _log_in(folders, host.name, joining, auth_method, secrets["certificate"])
-            write_private(_logged_in_with(folders, host.name, name), token)
+            tokens[name] = _log_in(folders, host.name, joining, auth_method, secrets["certificate"])
         else:
-            token = _kept(folders, host.name, name, agents[name])
+            tokens[name] = _kept(folders, host.name, name, secrets["agents"][name])
+    return tokens
+
+
+def with_tokens(secrets: JsonObject, tokens: Mapping[str, str]) -> JsonObject:
+    """The secrets with each agent's token in its place."""
+    agents = dict(secrets["agents"])
+    for name, token in tokens.items():
         agents[name] = substitute(agents[name], {TOKEN: token})
     return {**secrets, "agents": agents}
+
+
+def remember(folders: Folders, agent: Agent, token: str) -> None:
+    """Keep the token with which the agent, once it has ended, is logged out."""
+    write_private(_logged_in_with(folders, agent.host, agent.name), token)
 
 
 def introduce(folders: Folders, agent: Agent) -> None:
@@ -71,13 +84,13 @@ def complete(folders: Folders, host: Host) -> None:
 def log_out(folders: Folders, host: Host, joining: Joining) -> None:
     """End the log-ins of a host's agents, which have ended: Consul deletes their tokens."""
     for name in joining.auth_methods:
-        kept, certificate = (
-            _logged_in_with(folders, host.name, name),
-            of_agent(folders.agent(host.name, name)),
-        )
+        kept = _logged_in_with(folders, host.name, name)
         if not kept.exists():  # it has logged out before
             continue
-        token = {"X-Consul-Token": kept.read_text()}
+        token, certificate = (
+            {"X-Consul-Token": kept.read_text()},
+            of_agent(folders.agent(host.name, name)),
+        )
         servers = [Api(server, token, certificate=certificate) for server in joining.consul]
         try:
             answered(lambda servers=servers: _first(servers, lambda s: s.post("/v1/acl/logout")))

@@ -45,8 +45,10 @@ def apply(folders: Folders, host: Host, secrets: dict[str, Any]) -> None:
         supervisor.stay(host, host.departure)
         folders.joined(host.name).unlink(missing_ok=True)  # it may have become a new node
         leaving.unlink()
+    tokens = {}
     if host.joining:
-        secrets = introduction.with_tokens(folders, host, host.joining, secrets)
+        tokens = introduction.tokens_of(folders, host, host.joining, secrets)
+        secrets = introduction.with_tokens(secrets, tokens)
     for agent in host.agents:
         with supervisor.locked():
             if supervisor.ensure_running():
@@ -54,6 +56,8 @@ def apply(folders: Folders, host: Host, secrets: dict[str, Any]) -> None:
             write_agent(supervisor, host, agent, secrets)
         if host.joining:
             introduction.introduce(folders, agent)
+        if agent.name in tokens:
+            introduction.remember(folders, agent, tokens[agent.name])
         _take_up(supervisor, host, agent)
         _start(supervisor, agent)
         _wait_until_ready(supervisor, agent)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from program.errors import HostError
-from program.folders import Folders, to_json, write_private
+from program.folders import to_json, write_private
 from program.waiting import say, wait_until
 
 from host.document import Agent, Host

@@ -52,8 +52,10 @@ class Servers(Api):
         return list(self.nodes.values()) if found == "nodes" else self.nodes[found]
 
 
-def missing(servers: Servers, count: int) -> str | None:
-    return pool.missing(Gate(pool="cpu", count=count, ready_timeout_s=60, nomad=servers))
+def missing(servers: Servers, count: int, artifacts: str = "") -> str | None:
+    return pool.missing(
+        Gate(pool="cpu", count=count, ready_timeout_s=60, artifacts=artifacts, nomad=servers)
+    )
 
 
 def test_as_many_nodes_as_the_document_says_are_enough_whatever_their_names() -> None:
@@ -99,6 +101,16 @@ def test_what_a_machine_left_behind_when_it_lost_its_data_does_not_count(
 def test_an_entry_left_behind_does_not_stand_in_for_the_machines_new_one() -> None:
     servers = Servers(node(1), node(2, Name="cpu-1", SchedulingEligibility="ineligible"))
     assert missing(servers, 1) == "0 of 1 nodes accept work; cpu-1 is ineligible"
+
+
+def test_every_node_must_have_what_jobs_run_however_many_are_enough() -> None:
+    has, had = ({"Meta": {"slipway_artifacts": digest * 64}} for digest in "ab")
+    nodes = Servers(node(1, **has), node(2, **had), node(3, Meta=None))
+    assert missing(nodes, 1, "a" * 64) == (
+        "1 of 1 nodes accept work; cpu-2 fetches what jobs run, cpu-3 fetches what jobs run"
+    )
+    assert missing(Servers(node(1, **has), node(2, **has)), 1, "a" * 64) is None
+    assert missing(Servers(node(1, **had)), 1) is None
 
 
 def test_a_document_that_names_the_nodes_means_as_many() -> None:
