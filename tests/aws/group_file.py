@@ -1,5 +1,5 @@
-"""An Auto Scaling group as a file, which the bed plays: its template's version and the digest of its
-user data, its instances, its instance refreshes. Standard library only."""
+"""An Auto Scaling group as a file, which the bed plays: its template's version and the digest of
+its user data, its instances, its instance refreshes. Standard library only."""
 
 from __future__ import annotations
 

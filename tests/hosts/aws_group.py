@@ -47,7 +47,7 @@ class Group:
         bed = self.cloud.bed
         bed.hosts[name].end()
         host = bed.start(name)
-        bed.wait_until_ready()
+        bed.wait_for(host)
         self.hosts[instance] = name
         with changing(self.file) as group:
             found = {"instance": instance, "version": group["version"], "state": "Pending:Wait"}
@@ -99,6 +99,13 @@ class Group:
         refresh = self._refresh()
         if refresh is None:
             return
+        try:
+            self._replace(refresh)
+        except BaseException as error:
+            self._say(status="Failed", left=1, wanted=1, reason=repr(error))
+            raise
+
+    def _replace(self, refresh: dict[str, Any]) -> None:
         wanted = len(read(self.file)["instances"])
         spare = math.floor(wanted * refresh["Preferences"]["MaxHealthyPercentage"] / 100) - wanted
         while outdated := self._outdated():
@@ -136,12 +143,13 @@ class Group:
         group = read(self.file)
         return [e["instance"] for e in group["instances"] if e["version"] != group["version"]]
 
-    def _say(self, *, status: str, left: int, wanted: int) -> None:
+    def _say(self, *, status: str, left: int, wanted: int, reason: str = "") -> None:
         with changing(self.file) as group:
             group["refreshes"][-1].update(
                 Status=status,
                 InstancesToUpdate=left,
                 PercentageComplete=100 * (wanted - left) // wanted,
+                StatusReason=reason,
             )
 
     def _state(self, instance: str, state: str) -> None:

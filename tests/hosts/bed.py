@@ -245,15 +245,19 @@ class Bed:
         _run("ip", "link", "set", _cable(self.addresses[name]), "master", leftovers.BRIDGE)
 
     def wait_until_ready(self) -> None:
-        """Until every host that runs answers over SSH."""
-        deadline_s = time.monotonic() + READY_HANG_S
+        """Until every host answers over SSH."""
         for host in self.hosts.values():
-            while not _answers(host.address):
-                log = (FOLDER / f"{host.name}.log").read_text()
-                assert host.process.poll() is None, f"{host.name} has ended: {log}"
-                assert time.monotonic() < deadline_s, f"{host.name} does not answer: {log}"
-                time.sleep(0.05)
-            host.ssh("systemctl is-system-running --wait || { systemctl --failed; false; }")
+            self.wait_for(host)
+
+    def wait_for(self, host: Host) -> None:
+        """Until the host answers over SSH."""
+        deadline_s = time.monotonic() + READY_HANG_S
+        while not _answers(host.address):
+            log = (FOLDER / f"{host.name}.log").read_text()
+            assert host.process.poll() is None, f"{host.name} has ended: {log}"
+            assert time.monotonic() < deadline_s, f"{host.name} does not answer: {log}"
+            time.sleep(0.05)
+        host.ssh("systemctl is-system-running --wait || { systemctl --failed; false; }")
 
     def _connect(self, host: Host) -> None:
         """A cable from the bridge to the host, with the host's address at its end."""
