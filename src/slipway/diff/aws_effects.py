@@ -165,7 +165,7 @@ def _changed_group(paths: Sequence[PathChange]) -> Outcome:
     if "launchTemplate" in changed:
         return (
             "safe",
-            "running instances are replaced by some of the new template, a tenth at a time",
+            "running instances are replaced, a tenth at a time",
         )
     if "minSize" in changed and _raised(changed["minSize"]):
         return "safe", "instances start until the new minimum is there"
