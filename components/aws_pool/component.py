@@ -89,9 +89,9 @@ class AwsPool(SlipwayComponent):
         self._name = name
         started_by = [*self._boot(), self._secret()]
         group = self._group(self._template(self._profile()), started_by)
-        hooks = self._hooks(group)
-        gate = self._gate([group, *hooks])
-        self.ready: list[pulumi.Resource] = [gate, self._refresh([gate])]
+        # First, because a node of before may be one that can take up nothing any more.
+        refreshed = self._refresh([group, *self._hooks(group)])
+        self.ready: list[pulumi.Resource] = [self._gate([refreshed])]
         self.register_outputs({})
 
     def _boot(self) -> list[pulumi.Resource]:

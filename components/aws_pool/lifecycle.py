@@ -14,7 +14,7 @@ JOINING_TIMEOUT_S = 1800
 HEARTBEAT_S = 300
 # Amazon EC2 Auto Scaling User Guide, "Lifecycle hooks": an instance waits for 100 times the
 # heartbeat's timeout at most.
-MOST_HEARTBEATS = 100
+MOST_HEARTBEATS, LONGEST_HEARTBEAT_S = 100, 7200
 ENDING_S = 3600  # of tasks that are told to end at the drain's deadline, and of the agents
 
 
@@ -22,7 +22,7 @@ def heartbeat_s(plan: PlatformPlan, pool: Pool) -> int:
     """After so many silent seconds the group ends a node that leaves. 100 of them are longer than
     its drain may take."""
     longest_s = 2 * drain_timeout_s(plan, pool) + ENDING_S
-    return max(HEARTBEAT_S, math.ceil(longest_s / MOST_HEARTBEATS))
+    return min(max(HEARTBEAT_S, math.ceil(longest_s / MOST_HEARTBEATS)), LONGEST_HEARTBEAT_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,6 +122,20 @@ class BedPools:
             opts=self.platform.child_options(depends_on=after),
         )
         secrets_of_gate = pulumi.Output.secret(args.nomad_token).apply(operator_secrets)
+        digest = template_digest(aws, name, data)
+        refresh = self.hosts.programs.run(
+            HostProgram(
+                bundle=plan.operator.bundle,
+                script="refresh_nodes.py",
+                document=refresh_document(plan.environment, aws, name, digest),
+                secrets=pulumi.Output.from_input(NO_SECRETS),
+                removes=False,
+                timeout_s=TIMEOUT_S,
+            ),
+            f"{naming.pool(name)}-refreshed",
+            self.platform,
+            depends_on=[cloud],
+        )
         gate = self.hosts.programs.run(
             HostProgram(
                 bundle=plan.operator.bundle,
@@ -137,23 +151,9 @@ class BedPools:
             ),
             f"{naming.pool(name)}-ready",
             self.platform,
-            depends_on=[cloud],
+            depends_on=[refresh],
         )
-        digest = template_digest(aws, name, data)
-        refresh = self.hosts.programs.run(
-            HostProgram(
-                bundle=plan.operator.bundle,
-                script="refresh_nodes.py",
-                document=refresh_document(plan.environment, aws, name, digest),
-                secrets=pulumi.Output.from_input(NO_SECRETS),
-                removes=False,
-                timeout_s=TIMEOUT_S,
-            ),
-            f"{naming.pool(name)}-refreshed",
-            self.platform,
-            depends_on=[gate],
-        )
-        return [gate, refresh]
+        return [gate]
 
 
 def roles(environment: str, aws: AwsPlan, pool: str) -> dict[str, dict[str, Any]]:

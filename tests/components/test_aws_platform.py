@@ -364,7 +364,8 @@ def test_nodes_are_replaced_when_what_they_boot_from_changes(
         assert bounds == ((90, 100) if planned.reservation else (100, 110))
         other = template_digest(plan.aws, name, "other user data")
         assert document["template"] not in (other, "")
-        assert f"pool-{name}-ready" in run.depends_on
+        assert f"pool-{name}-group" in run.depends_on
+        assert f"pool-{name}-refreshed" in preview[f"pool-{name}-ready"].depends_on
 
 
 MARKETS: dict[str, tuple[str, dict[str, Any], bool]] = {
