@@ -31,6 +31,8 @@ class Group:
     hosts: dict[str, str] = field(default_factory=dict)  # instance -> host of the bed
     most: int = 0
     _started: int = 0
+    # Its thread stays: the kernel ends a host with the thread that has started it.
+    _player: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
 
     @property
     def file(self) -> Path:
@@ -86,13 +88,12 @@ class Group:
     def refreshing(self) -> Iterator[None]:
         """Plays the instance refresh that somebody starts meanwhile, until it has ended."""
         over = Future[None]()
-        with ThreadPoolExecutor(1) as played:
-            playing = played.submit(self._play, over)
-            try:
-                yield
-            finally:
-                over.set_result(None)
-                playing.result()
+        playing = self._player.submit(self._play, over)
+        try:
+            yield
+        finally:
+            over.set_result(None)
+            playing.result()
 
     def _play(self, over: Future[None]) -> None:
         until(lambda: over.done() or self._refresh() is not None)
