@@ -98,12 +98,14 @@ class Platform(SlipwayComponent):
         gateway_jobs = self._gateway(workloads)
         self._observation(workloads)
         routes = self._models(workloads)
-        self._hosts.programs.run(
+        acknowledged = self._hosts.programs.run(
             routes_gate(plan, secrets=self._gate_secrets),
             "routes-acknowledged",
             self,
             depends_on=[*gateway_jobs, *routes],
         )
+        if self._hosts.elastic is not None:
+            self._hosts.elastic.settle([acknowledged])
         self.register_outputs({"gateway": plan.gateway.clients.url})
 
     @property
@@ -177,6 +179,7 @@ class Platform(SlipwayComponent):
                 consul_seed=self._consul.seed,
                 nomad_token=self._nomad.token,
                 workloads=workloads,
+                clusters_ready=[*self._consul.ready, *self._nomad.ready],
             )
         )
 

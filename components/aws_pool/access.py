@@ -11,7 +11,7 @@ from slipway.plan.aws import AwsPlan
 
 def of_nodes(environment: str, aws: AwsPlan, pool: str) -> dict[str, Any]:
     """Its pool's secret, and the environment's objects in the bucket; it writes nothing, and tells
-    its own group that it has joined or left."""
+    its own group that it has joined or left. AWS cannot limit the last to its own instance."""
     secret = reading_secret(aws, secret_name(environment, pool))
     objects = {
         "Sid": "BootObjects",

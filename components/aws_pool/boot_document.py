@@ -15,6 +15,7 @@ from components.aws_pool.names import (
     LEFT_HOOK,
     group_name,
     object_prefix,
+    running_key,
     secret_name,
     sts_url,
 )
@@ -60,6 +61,7 @@ def boot_document(
         "artifacts": list(node_artifacts(plan, aws, pool)),
         "bundle": aws.bundle,
         "agents": plan.node_agent.bundle,
+        "running": running_key(plan.environment, pool.name),
         "secret": secret_name(plan.environment, pool.name),
         "sts": sts_url(aws),
         "introducers": {

@@ -64,6 +64,7 @@ class AwsPoolArgs:
     consul_seed: pulumi.Input[str]
     nomad_token: pulumi.Input[str]
     introducer: pulumi.Resource
+    clusters_ready: list[pulumi.Resource]
 
 
 class AwsPool(SlipwayComponent):
@@ -133,7 +134,8 @@ class AwsPool(SlipwayComponent):
             f"{self._name}-secret-joining",
             secret_id=secret.id,
             secret_string=secret_json(known.apply(secrets)),
-            opts=self.child_options(),
+            # The clusters have a new gossip key before nodes read it.
+            opts=self.child_options(depends_on=args.clusters_ready),
         )
 
     def _profile(self) -> aws.iam.InstanceProfile:

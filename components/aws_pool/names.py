@@ -10,6 +10,11 @@ def object_prefix(environment: str) -> str:
     return environment
 
 
+def running_key(environment: str, pool: str) -> str:
+    """Of the object that lists what jobs in the pool run."""
+    return f"{object_prefix(environment)}/pools/{pool}-running.json"
+
+
 def secret_name(environment: str, pool: str) -> str:
     return f"slipway/{environment}/pools/{pool}"
 

@@ -24,6 +24,11 @@ def pool_secret(
     }
 
 
+def running_artifacts(plan: PlatformPlan, pool: str) -> str:
+    """The object in the bucket: what jobs in the pool run, once they are as planned."""
+    return json.dumps(of_replicas(plan, pool)) + "\n"
+
+
 def artifacts_digest(plan: PlatformPlan, pool: str) -> str:
     """By which a node says which artifacts it has."""
     return hashlib.sha256(json.dumps(of_replicas(plan, pool)).encode()).hexdigest()

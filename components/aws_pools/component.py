@@ -6,21 +6,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pulumi
+from pulumi_aws import s3
 
 from components import naming
 from components.aws_bucket.component import AwsBucket, AwsBucketArgs
 from components.aws_network.component import AwsNetwork
 from components.aws_pool.component import AwsPool, AwsPoolArgs
+from components.aws_pool.names import running_key
+from components.aws_pool.pool_secret import running_artifacts
 from components.hosts.realisation import HostRealisation
 from components.introducer.component import Introducer, IntroducerArgs
 from components.node_pool.elastic import ElasticPoolsArgs
 from slipway.plan.aws import AwsPlan
+from slipway.plan.platform import PlatformPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsPools:
     """node_pool.elastic.ElasticPools. `in_aws` are the options of what AWS's provider creates."""
 
+    plan: PlatformPlan
     aws: AwsPlan
     hosts: HostRealisation
     network: AwsNetwork
@@ -54,8 +59,22 @@ class AwsPools:
                     consul_seed=args.consul_seed,
                     nomad_token=args.nomad_token,
                     introducer=introducer.job,
+                    clusters_ready=args.clusters_ready,
                 ),
                 opts=self.in_aws,
             ).ready
             for pool in planned.pools
         }
+
+    def settle(self, models: list[pulumi.Resource]) -> None:
+        for pool in self.aws.pools:
+            s3.BucketObjectv2(
+                f"{naming.pool(pool)}-running",
+                bucket=self.aws.bucket,
+                key=running_key(self.plan.environment, pool),
+                content=running_artifacts(self.plan, pool),
+                content_type="application/json",
+                opts=pulumi.ResourceOptions.merge(
+                    self.in_aws, pulumi.ResourceOptions(depends_on=models, protect=False)
+                ),
+            )

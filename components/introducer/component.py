@@ -24,7 +24,8 @@ class IntroducerArgs:
 
 
 class Introducer(SlipwayComponent):
-    """The job, and the policy of its workload identity: it may write nodes and nothing else.
+    """The job, and the policy of its workload identity: it may write nodes and what they say of
+    themselves, and nothing else.
 
     It keeps nothing. While it does not run, nodes that have joined go on, and new ones wait.
 
@@ -38,8 +39,8 @@ class Introducer(SlipwayComponent):
         policy = nomad.AclPolicy(
             JOB_ID,
             name=JOB_ID,
-            description="Sign introductions of new nodes, by the workload identity of the job that"
-            " does",
+            description="Sign introductions of new nodes, and serve those that leave, by the"
+            " workload identity of the job that does",
             rules_hcl=POLICY_RULES,
             job_acl=nomad.AclPolicyJobAclArgs(namespace="default", job_id=JOB_ID),
             opts=self.child_options(),

@@ -1,4 +1,5 @@
-"""The introducer as a Nomad job, whose workload identity may write nodes. Pure."""
+"""The introducer as a Nomad job, whose workload identity may write nodes and what they say of
+themselves. Pure."""
 
 from __future__ import annotations
 
@@ -18,10 +19,19 @@ INTRODUCTION_TTL_S = 900
 FILE = "local/introducer.json"
 PORT = "https"
 
-# The permissions of its workload identity: sign introductions.
+# The permissions of its workload identity: sign introductions, drain nodes and forget them, and
+# write down what they say (services/aws/introducer/requests.py).
 POLICY_RULES = """\
 node {
   policy = "write"
+}
+
+namespace "default" {
+  variables {
+    path "slipway/nodes/*" {
+      capabilities = ["read", "write", "destroy"]
+    }
+  }
 }
 """
 

@@ -59,7 +59,7 @@ def hosts(plan: PlatformPlan, platform: SlipwayComponent) -> HostRealisation:
         joining=Introduction(plan),
         changed_at_once=0.1,
     )
-    elastic = AwsPools(aws=planned, hosts=known, network=network, in_aws=in_aws)
+    elastic = AwsPools(plan=plan, aws=planned, hosts=known, network=network, in_aws=in_aws)
     return dataclasses.replace(known, elastic=elastic)
 
 

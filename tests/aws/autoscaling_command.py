@@ -2,7 +2,8 @@
 arguments only:
 
 aws --region R autoscaling describe-auto-scaling-groups --auto-scaling-group-names G --output json
-aws --region R autoscaling describe-instance-refreshes --auto-scaling-group-name G --output json
+aws --region R autoscaling describe-instance-refreshes --auto-scaling-group-name G
+    [--instance-refresh-ids ID] --output json
 aws --region R autoscaling start-instance-refresh --auto-scaling-group-name G --preferences JSON
     --output json
 
@@ -39,6 +40,8 @@ def main() -> int:
         parser = found.add_parser(action, allow_abbrev=False)
         parser.add_argument(name, dest="group", required=True)
         parser.add_argument("--output", choices=["json"], required=True)
+        if action == "describe-instance-refreshes":
+            parser.add_argument("--instance-refresh-ids")
         if action == "start-instance-refresh":
             parser.add_argument("--preferences", type=json.loads, required=True)
     asked = top.parse_args()
@@ -46,7 +49,13 @@ def main() -> int:
     if asked.action == "describe-auto-scaling-groups":
         return answer({"AutoScalingGroups": [described(asked.group, read(file))]})
     if asked.action == "describe-instance-refreshes":
-        return answer({"InstanceRefreshes": read(file)["refreshes"][::-1]})
+        wanted = asked.instance_refresh_ids
+        found = [
+            each
+            for each in reversed(read(file)["refreshes"])
+            if wanted in (None, each["InstanceRefreshId"])
+        ]
+        return answer({"InstanceRefreshes": found})
     return start(file, asked.group, asked.preferences)
 
 

@@ -29,8 +29,8 @@ from components.aws_pool.boot_document import (
     object_key,
     user_data,
 )
-from components.aws_pool.names import group_name, role_name, secret_name
-from components.aws_pool.pool_secret import artifacts_digest, pool_secret
+from components.aws_pool.names import group_name, role_name, running_key, secret_name
+from components.aws_pool.pool_secret import artifacts_digest, pool_secret, running_artifacts
 from components.aws_pool.refresh import refresh_document, template_digest
 from components.base import SlipwayComponent
 from components.certificates import identities
@@ -61,11 +61,12 @@ def hosts(plan: PlatformPlan, platform: SlipwayComponent) -> HostRealisation:
         joining=Introduction(plan),
         changed_at_once=0.1,
     )
-    return dataclasses.replace(known, elastic=BedPools(known, platform))
+    return dataclasses.replace(known, elastic=BedPools(plan, known, platform))
 
 
 @dataclasses.dataclass(frozen=True)
 class BedPools:
+    plan: PlatformPlan
     hosts: HostRealisation
     platform: SlipwayComponent
 
@@ -90,6 +91,21 @@ class BedPools:
             self.platform,
         )
         return {pool: self._pool(args, pool, [filled, introducer.job]) for pool in plan.aws.pools}
+
+    def settle(self, models: list[pulumi.Resource]) -> None:
+        aws = self.plan.aws
+        assert aws is not None
+        for pool in aws.pools:
+            command.local.Command(
+                f"cloud-{pool}-running",
+                create='exec "$BED_PYTHON" "$(dirname "$BED_CLOUD")/put_object.py"',
+                environment={
+                    "BED_BUCKET": aws.bucket,
+                    "BED_KEY": running_key(self.plan.environment, pool),
+                    "BED_CONTENT": running_artifacts(self.plan, pool),
+                },
+                opts=self.platform.child_options(depends_on=models),
+            )
 
     def _pool(
         self, args: ElasticPoolsArgs, name: str, after: list[pulumi.Resource]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -98,6 +97,10 @@ def address_of(group: Group, instance: str) -> str:
     return MACHINES[group.hosts[instance]]
 
 
+def instance_at(group: Group, address: str) -> str:
+    return next(each for each in group.hosts if address_of(group, each) == address)
+
+
 def secrets_of(cloud: Cloud, group: Group, instance: str) -> dict[str, Any]:
     """What the instance's Consul agent keeps secret."""
     host, node = cloud.bed.hosts[group.hosts[instance]], group.node(instance)
@@ -161,8 +164,8 @@ def test_a_node_that_its_group_ends_hands_over_its_work_and_is_forgotten(
 ) -> None:
     other = group.start()
     group.joined(other)
-    leaving = next(iter(group.hosts))
     until(lambda: len(serving(checkout)) == 2)
+    leaving = instance_at(group, sorted(serving(checkout))[0])
     with streams(EDGE) as streamed:
         group.told_to_end(leaving)
         group.left(leaving)
@@ -179,12 +182,13 @@ def test_a_rebalance_recommendation_empties_the_node_before_its_group_ends_it(
 ) -> None:
     other = group.start()
     group.joined(other)
-    leaving = next(iter(group.hosts))
     until(lambda: len(serving(checkout)) == 2)
-    host = group.cloud.bed.hosts[group.hosts[leaving]]
+    leaving = instance_at(group, sorted(serving(checkout))[0])
+    address = address_of(group, leaving)
     with streams(EDGE) as streamed:
-        group.cloud.recommend_rebalance(host)
-        until(lambda: group.node(leaving) not in in_nomad(checkout) | in_consul(checkout))
+        group.cloud.recommend_rebalance(group.cloud.bed.hosts[group.hosts[leaving]])
+        until(lambda: address not in serving(checkout) and len(serving(checkout)) == 2)
+        assert group.node(leaving) in in_nomad(checkout) & in_consul(checkout)
         group.told_to_end(leaving)
         group.left(leaving)
         until(lambda: len(serving(checkout)) == 2)
@@ -198,8 +202,7 @@ def test_a_spot_notice_empties_the_node_at_once_and_only_streams_that_outlive_it
     other = group.start()
     group.joined(other)
     until(lambda: len(serving(checkout)) == 2)
-    addresses = {address_of(group, instance): instance for instance in group.hosts}
-    leaving = addresses[sorted(serving(checkout))[0]]
+    leaving = instance_at(group, sorted(serving(checkout))[0])
     host = group.cloud.bed.hosts[group.hosts[leaving]]
     gone = address_of(group, leaving)
     with ExitStack() as running:
@@ -213,6 +216,5 @@ def test_a_spot_notice_empties_the_node_at_once_and_only_streams_that_outlive_it
             until(lambda: len(serving(checkout)) == 2)
             group.ended(leaving)
         assert streamed.failed == []
-        with ThreadPoolExecutor(1):
-            until(lambda: any(each.failed for each in long.ended))
+        until(lambda: long.failed)
     assert nodes_are(checkout, group)

@@ -14,18 +14,15 @@ from .signing import signed_headers
 TIMEOUT_S = 20
 
 
-CURRENT, PREVIOUS = "AWSCURRENT", "AWSPREVIOUS"  # Secrets Manager's names of its versions
-
-
-def secret(name: str, region: str, credentials: Credentials, stage: str = CURRENT) -> str:
-    """Its value. OSError if AWS cannot be reached; RefusedError with what it said.
+def secret(name: str, region: str, credentials: Credentials) -> str:
+    """The current value. OSError if AWS cannot be reached; RefusedError with what it said.
 
     AWS_ENDPOINT_URL replaces AWS's own address, as for its SDKs.
     """
     base = os.environ.get("AWS_ENDPOINT_URL", f"https://secretsmanager.{region}.amazonaws.com")
     url, body = (
         f"{base.rstrip('/')}/",
-        json.dumps({"SecretId": name, "VersionStage": stage}).encode(),
+        json.dumps({"SecretId": name}).encode(),
     )
     headers = {
         "Content-Type": "application/x-amz-json-1.1",

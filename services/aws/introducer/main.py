@@ -31,7 +31,7 @@ from urllib.parse import urlsplit
 from instance import metadata
 from program.document import parsing
 from program.errors import HostError, exit_code
-from program.http_json import Api, ApiError
+from program.http_json import Api
 from program.waiting import say
 
 from introducer.claims import (
@@ -143,7 +143,7 @@ def handler_of(introducer: Introducer) -> type[http.server.BaseHTTPRequestHandle
             except RefusedError as error:
                 say(f"refused {peer}: {error}")
                 self._answer(HTTPStatus.FORBIDDEN, {"error": str(error)})
-            except (UnavailableError, ApiError) as error:
+            except (UnavailableError, HostError) as error:
                 say(f"cannot serve {peer} now: {error}")
                 self._answer(HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(error)})
             else:

@@ -31,11 +31,13 @@ class Boot:
     are the addresses that are asked for an introduction, `sts` is that of AWS for which the request
     is signed."""
 
+    file: str  # in which it is
     environment: str
     pool: str
     region: str
     bucket: str
     prefix: str
+    running: str  # the object that lists what jobs in the pool run
     secret: str
     sts: str
     introducers: tuple[str, ...]
@@ -46,16 +48,18 @@ class Boot:
     group: Group
 
 
-def read_boot(text: str) -> Boot:
+def read_boot(file: Path) -> Boot:
     with parsing(SCHEMA):
-        document = json.loads(text)
+        document = json.loads(file.read_text())
         folders = document["folders"]
         return Boot(
+            file=str(file),
             environment=document["environment"],
             pool=document["pool"],
             region=document["region"],
             bucket=document["bucket"],
             prefix=document["prefix"],
+            running=document["running"],
             secret=document["secret"],
             sts=document["sts"],
             introducers=tuple(document["introducers"]["addresses"]),

@@ -24,9 +24,9 @@ from membership.document import Boot
 BODY = b"Action=GetCallerIdentity&Version=2011-06-15"
 ENVIRONMENT, REQUEST = "X-Slipway-Environment", "X-Slipway-Request"
 INTRODUCTION_PATH, REQUEST_PATH = "/v1/introduction", "/v1/request"
-# Requests: move all work away at once; have Nomad forget the node; write down which artifacts it
-# has (followed by their digest).
-EVACUATE, FORGET, HAS = "evacuate", "forget", "has"
+# Requests: work moves away where there is room for it; all of it ends at once; Nomad forgets the
+# node; it has these artifacts (followed by their digest).
+VACATE, EVACUATE, FORGET, HAS = "vacate", "evacuate", "forget", "has"
 
 
 def claim(boot: Boot, request: str = "") -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from program.errors import HostError
 
 from membership.document import Boot, node_document
 
+TAKE_UP = "take-up"  # an argument of node.py
 ENDED_S = 5  # after which a program that was told to end is killed
 
 
@@ -29,6 +31,14 @@ class Node:
     def host(self) -> str:
         """The node's name in both clusters."""
         return f"{self.boot.pool}-{self.instance.removeprefix('i-')}"
+
+    def takes_up_changes(self) -> subprocess.Popen[bytes]:
+        """A program of its own, which is ended when the node must leave meanwhile."""
+        return subprocess.Popen(
+            [sys.executable, sys.argv[0], self.boot.file, TAKE_UP],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
     def apply(self, secrets: Mapping[str, Any]) -> None:
         """Has the host's agents brought to the document, as on every host. Raises HostError."""
@@ -53,6 +63,7 @@ class Node:
             self._command("remove"),
             env=self._variables(document),
             stdin=subprocess.DEVNULL,
+            start_new_session=True,
         )
 
     def _command(self, action: str) -> list[str]:
@@ -78,9 +89,12 @@ def this_node(boot: Boot) -> Node:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
+    """With all that it has started, if it runs."""
+    if process.poll() is not None:
+        return
+    os.killpg(process.pid, signal.SIGTERM)
     try:
         process.wait(ENDED_S)
     except subprocess.TimeoutExpired:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()

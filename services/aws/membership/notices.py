@@ -22,7 +22,8 @@ TERMINATED = "Terminated"  # the target of an instance that its group ends
 class Reason(IntEnum):
     """The more pressing, the higher."""
 
-    REBALANCE = 1  # a spot instance is at an elevated risk; its group starts another one
+    # A spot instance is at an elevated risk: its group tries to start another, and ends it then.
+    REBALANCE = 1
     GROUP = 2  # the group ends the instance, once the node says that it has left
     SPOT = 3  # EC2 ends the instance at a stated time
 
@@ -34,6 +35,11 @@ class Notice:
     reason: Reason
     ends: datetime.datetime | None
     by_group: bool  # whether the group waits for the node, whatever else presses
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the instance ends for certain."""
+        return self.reason is not Reason.REBALANCE
 
 
 def read_notice(text: Callable[[str], str | None]) -> Notice | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from instance import metadata
 from instance.refusal import RefusedError
-from instance.secrets import CURRENT, PREVIOUS, secret
+from instance.secrets import secret
 from program.document import parsing
 from program.errors import HostError
 
@@ -21,7 +21,7 @@ SCHEMA = "pool-secret.schema.json"
 @dataclass(frozen=True)
 class PoolSecret:
     """`agents`: the secrets of the host's agents, with the pool's certificate; `artifacts`: what
-    jobs in the pool run, folders of the cache with the `digest` of their list."""
+    jobs in the pool will run, folders of the cache with the `digest` of their list."""
 
     agents: Mapping[str, Any]
     artifacts: tuple[str, ...]
@@ -45,16 +45,6 @@ def read_pool_secret(text: str) -> PoolSecret:
 def current(boot: Boot) -> PoolSecret:
     """Raises HostError while it cannot be read."""
     try:
-        return read_pool_secret(secret(boot.secret, boot.region, metadata.credentials(), CURRENT))
+        return read_pool_secret(secret(boot.secret, boot.region, metadata.credentials()))
     except (OSError, RefusedError) as error:
         raise HostError(f"{boot.pool}: {error}") from None
-
-
-def previous_artifacts(boot: Boot) -> tuple[str, ...]:
-    """Those of the version before: jobs that are not updated yet still run them. Empty if there is
-    no such version."""
-    try:
-        found = secret(boot.secret, boot.region, metadata.credentials(), PREVIOUS)
-    except (OSError, RefusedError):
-        return ()
-    return read_pool_secret(found).artifacts

@@ -52,10 +52,21 @@ class Nomad(http.server.BaseHTTPRequestHandler):
     asked: list[dict[str, Any]]
 
     def do_GET(self) -> None:
-        self._answer(NODES if self.path == "/v1/nodes" else None)
+        """A node drains until the second look at it."""
+        looks = self.asked.count({"looked at": self.path})
+        if self.path != "/v1/nodes":
+            self.asked.append({"looked at": self.path})
+        self._answer(
+            NODES if self.path == "/v1/nodes" else {"DrainStrategy": [{"Deadline": 1}, None][looks]}
+        )
+
+    def do_DELETE(self) -> None:
+        self.asked.append({"deleted": self.path})
+        self._answer({})
 
     def do_PUT(self) -> None:
-        self.asked.append({"path": self.path})
+        size = int(self.headers.get("Content-Length") or 0)
+        self.asked.append({"path": self.path, **json.loads(self.rfile.read(size) or b"{}")})
         self._answer({})
 
     def do_POST(self) -> None:
@@ -256,18 +267,25 @@ def with_request(request: str) -> dict[str, Any]:
 
 
 DIGEST = "d" * 64
-DONE: dict[str, dict[str, Any]] = {
-    "evacuate": {
-        "path": "/v1/node/n1/drain",
-        "DrainSpec": {"Deadline": -1},
-        "MarkEligible": False,
-    },
-    "forget": {"path": "/v1/node/n1/purge"},
-    f"has {DIGEST}": {
-        "path": "/v1/client/metadata?node_id=n1",
-        "NodeID": "n1",
-        "Meta": {"slipway_artifacts": DIGEST},
-    },
+VARIABLE = "/v1/var/slipway/nodes/l4-0123456789abcdef0"
+
+
+def drain(deadline: int) -> dict[str, Any]:
+    spec = {"DrainSpec": {"Deadline": deadline}, "MarkEligible": False}
+    return {"path": "/v1/node/n1/drain", **spec}
+
+
+DONE: dict[str, list[dict[str, Any]]] = {
+    "vacate": [drain(0)],
+    "evacuate": [drain(1), {"looked at": "/v1/node/n1"}, {"looked at": "/v1/node/n1"}],
+    "forget": [{"path": "/v1/node/n1/purge"}, {"deleted": VARIABLE}],
+    f"has {DIGEST}": [
+        {
+            "path": VARIABLE,
+            "Path": "slipway/nodes/l4-0123456789abcdef0",
+            "Items": {"artifacts": DIGEST},
+        }
+    ],
 }
 
 
@@ -279,12 +297,12 @@ def test_a_node_has_things_done_for_itself_alone(
     enforce(site.aws)
     status, answer = site.send(claim, path=REQUEST_PATH)
     assert (status, answer["host"]) == (200, "l4-0123456789abcdef0")
-    assert site.asked == [DONE[request_]]
+    assert site.asked == DONE[request_]
     assert "l4-0123456789abcdef0 (127.0.0.1)" in capsys.readouterr().out
 
 
 def test_an_instance_that_nomad_does_not_list_has_nothing_done(site: Site) -> None:
-    claim = site.claim(session="i-0123456789abcdef9", **with_request("forget"))
+    claim = site.claim(session="i-0123456789abcdef9", **with_request("evacuate"))
     assert site.send(claim, path=REQUEST_PATH)[0] == 200
     assert site.asked == []
 

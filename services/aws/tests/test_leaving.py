@@ -15,7 +15,7 @@ from membership import departure as module
 from membership import lifecycle_actions
 from membership.departure import Departure, drain_s
 from membership.document import Boot, Group
-from membership.node import Node
+from membership.node import Node, end
 from membership.notices import GROUP, REBALANCE, SPOT, Notice, Reason, read_notice
 from program.errors import HostError
 from program.folders import Folders
@@ -63,11 +63,13 @@ class World:
         self.removed = folder / "removed"
         folders = Folders(run=folder, cache=folder, scratch=folder)
         boot = Boot(
+            file=str(folder / "boot.json"),
             environment="prod",
             pool="l4",
             region="us-east-1",
             bucket="b",
             prefix="p",
+            running="r",
             secret="s",
             sts="https://sts/",
             introducers=("https://10.0.0.1:4650",),
@@ -100,6 +102,8 @@ class World:
 
     def _told(self, what: str) -> Callable[[Node, str], bool]:
         def tell(node: Node, hook: str) -> bool:
+            if what in self.failing:
+                raise HostError("no AWS")
             self.did.append(f"{what} {hook}")
             return True
 
@@ -129,16 +133,21 @@ def test_a_group_hears_of_a_node_until_it_has_left(world: World) -> None:
     assert world.did == ["heartbeat left", "forget", "complete left"]
 
 
-def test_a_group_hears_three_times_in_the_time_that_it_waits(world: World) -> None:
+def test_a_group_hears_five_times_in_the_time_that_it_waits(world: World) -> None:
     world.takes("import time; time.sleep(600)")
     for _ in range(10):
         assert not world.departure.step(BY_GROUP)
-        world.now += datetime.timedelta(seconds=50)
+        world.now += datetime.timedelta(seconds=30)
     assert world.did == ["heartbeat left"] * 5
     removal = world.departure._removal
     assert removal is not None
-    removal.kill()
-    removal.wait()
+    end(removal)
+
+
+def test_a_group_that_cannot_be_told_keeps_no_node_from_leaving(world: World) -> None:
+    world.failing = {"heartbeat"}
+    assert world.step_until_removed(BY_GROUP)
+    assert world.did == ["forget", "complete left"]
 
 
 def test_a_spot_notice_empties_the_node_at_once_and_shortens_its_drain(world: World) -> None:
@@ -149,14 +158,15 @@ def test_a_spot_notice_empties_the_node_at_once_and_shortens_its_drain(world: Wo
 
 def test_a_spot_notice_during_a_drain_starts_it_again(world: World) -> None:
     world.takes("import time; time.sleep(600)")
-    assert not world.departure.step(REBALANCED)
+    assert not world.departure.step(BY_GROUP)
     first = world.departure._removal
     assert first is not None
     world.takes("")
-    assert world.step_until_removed(BY_SPOT)
+    both = Notice(Reason.SPOT, ENDS, by_group=True)
+    assert world.step_until_removed(both)
     assert first.poll() is not None
     assert world.removals[-1] == "remove 74"
-    assert world.did == ["evacuate", "forget"]
+    assert world.did == ["heartbeat left", "evacuate", "forget", "complete left"]
 
 
 def test_what_does_not_end_in_time_is_forgotten_before_the_machine_ends(world: World) -> None:
@@ -169,17 +179,28 @@ def test_what_does_not_end_in_time_is_forgotten_before_the_machine_ends(world: W
     assert world.did == ["evacuate", "forget"]
 
 
-def test_after_a_rebalance_recommendation_the_node_waits_for_its_group(world: World) -> None:
-    assert not world.step_until_removed(REBALANCED)
-    assert world.did == ["forget"]
-    assert not world.departure.step(REBALANCED)
-    assert world.departure.step(BY_GROUP)
-    assert world.did == ["forget", "heartbeat left", "complete left"]
+def test_at_a_rebalance_recommendation_work_moves_where_there_is_room_and_the_node_stays(
+    world: World,
+) -> None:
+    for _ in range(2):
+        assert not world.departure.step(REBALANCED)
+    assert (world.did, world.removals) == (["vacate"], [])
+    assert world.step_until_removed(BY_GROUP)
+    assert world.did == ["vacate", "heartbeat left", "forget", "complete left"]
     assert len(world.removals) == 1
 
 
+def test_an_instance_does_not_wait_for_introducers_for_ever(world: World) -> None:
+    world.failing = {"forget"}
+    with pytest.raises(HostError):
+        world.step_until_removed(BY_GROUP)
+    world.now += datetime.timedelta(seconds=61)
+    assert world.departure.step(BY_GROUP)
+    assert world.did == ["heartbeat left", "heartbeat left", "complete left"]
+
+
 def test_an_introducer_that_is_away_is_asked_again(world: World) -> None:
-    world.failing = {"evacuate", "forget"}
+    world.failing = {"evacuate"}
     for _ in range(2):
         with pytest.raises(HostError):
             world.departure.step(BY_SPOT)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import urllib.error
 from typing import Any
 
 import pytest
 from membership import main as module
 from membership.main import NOTICES_READ_EVERY_S, SECRET_READ_EVERY_S, Membership
-from membership.notices import GROUP
+from membership.node import Node, end
+from membership.notices import GROUP, REBALANCE
 from membership.pool_secret import PoolSecret
 from program.errors import HostError
 from test_leaving import World, world
@@ -22,11 +25,12 @@ class Life:
         self.world, self.did = world, world.did
         self.secret, self.metadata = FIRST, dict[str, str]()
         self.failing: set[str] = set()
+        self.taking_up = ""  # what the program does that takes up changes
         self.seconds = 0.0
         monkeypatch.setattr(module.metadata, "text_or_none", self._text)
         monkeypatch.setattr(module.pool_secret, "current", lambda _: self.secret)
-        monkeypatch.setattr(module, "join", lambda _, known: self._do("join", known))
-        monkeypatch.setattr(module, "take_up", lambda _, known: self._do("take up", known))
+        monkeypatch.setattr(module, "join", lambda _: self._join())
+        monkeypatch.setattr(Node, "takes_up_changes", lambda _: self._take_up())
         monkeypatch.setattr(module.lifecycle_actions, "complete", self._complete)
         self.membership = Membership(world.node, lambda: self.seconds)
 
@@ -35,10 +39,17 @@ class Life:
             raise urllib.error.URLError("no route")
         return self.metadata.get(path)
 
-    def _do(self, what: str, known: PoolSecret) -> None:
-        if what in self.failing:
-            raise HostError(f"cannot {what}")
-        self.did.append(f"{what} {known.agents['n']}")
+    def _join(self) -> PoolSecret:
+        if "join" in self.failing:
+            raise HostError("cannot join")
+        self.did.append("join")
+        return self.secret
+
+    def _take_up(self) -> subprocess.Popen[bytes]:
+        self.did.append(f"take up {self.secret.agents['n']}")
+        program = self.taking_up
+        self.program = subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
+        return self.program
 
     def _complete(self, _: Any, hook: str) -> bool:
         if hook in self.failing:
@@ -60,11 +71,11 @@ def test_a_node_joins_once_and_tells_its_group_until_it_hears(life: Life) -> Non
     life.failing = {"joined"}
     for _ in range(3):
         assert not life.goes_on()
-    assert life.did == ["join 1"]
+    assert life.did == ["join"]
     life.failing = set()
     for _ in range(3):
         assert not life.goes_on()
-    assert life.did == ["join 1", "complete joined"]
+    assert life.did == ["join", "complete joined"]
 
 
 def test_a_node_that_cannot_join_ends_so_that_its_unit_starts_it_again(life: Life) -> None:
@@ -75,14 +86,36 @@ def test_a_node_that_cannot_join_ends_so_that_its_unit_starts_it_again(life: Lif
 
 def test_a_changed_secret_is_taken_up_once_and_again_after_a_failure(life: Life) -> None:
     life.goes_on()
-    life.secret, life.failing = SECOND, {"take up"}
+    life.secret, life.taking_up = SECOND, "raise SystemExit(1)"
     life.goes_on(SECRET_READ_EVERY_S - 1)
-    life.goes_on(1)
-    assert life.did == ["join 1", "complete joined"]
-    life.failing = set()
+    assert life.did == ["join", "complete joined"]
+    for program in ("", ""):
+        life.goes_on(SECRET_READ_EVERY_S)
+        life.program.wait(60)
+        life.goes_on()
+        life.taking_up = program
     for _ in range(3):
         life.goes_on(SECRET_READ_EVERY_S)
-    assert life.did == ["join 1", "complete joined", "take up 2"]
+    assert life.did == ["join", "complete joined", "take up 2", "take up 2"]
+
+
+def test_a_notice_ends_the_taking_up_of_changes(life: Life) -> None:
+    life.goes_on()
+    life.secret, life.taking_up = SECOND, "import time; time.sleep(600)"
+    life.goes_on(SECRET_READ_EVERY_S)
+    life.goes_on()
+    assert life.program.poll() is None
+    life.metadata = {GROUP: "Terminated"}
+    life.goes_on()
+    assert life.program.poll() is not None
+
+
+def test_a_node_that_may_be_taken_back_goes_on_taking_up_changes(life: Life) -> None:
+    life.metadata = {REBALANCE: "{}"}
+    life.goes_on()
+    life.secret = SECOND
+    life.goes_on(SECRET_READ_EVERY_S)
+    assert life.did == ["join", "vacate", "complete joined", "take up 2"]
 
 
 def test_a_node_that_leaves_takes_up_nothing_more(life: Life) -> None:
@@ -95,8 +128,7 @@ def test_a_node_that_leaves_takes_up_nothing_more(life: Life) -> None:
     assert "heartbeat left" in life.did
     removal = life.membership._departure._removal
     assert removal is not None
-    removal.kill()
-    removal.wait()
+    end(removal)
 
 
 def test_metadata_that_cannot_be_read_takes_no_notice_back(

@@ -118,6 +118,7 @@ class Machine:
             "region": REGION,
             "bucket": BUCKET,
             "prefix": PREFIX,
+            "running": f"{PREFIX}/pools/l4-running.json",
             "folder": str(self.folder),
             "folders": {"run": str(self.run), "scratch": str(self.root / "scratch")},
             "artifacts": self.artifacts,

@@ -6,7 +6,8 @@
 A node accepts work when Nomad lists it as ready and eligible in its pool and its client has found
 its Consul agent: without that agent, no job with a service is placed there. Nodes are counted,
 because an elastic pool's names are not known before its nodes register. Nodes that fetch what jobs
-run must all have it: each says so in its metadata (services/aws/introducer/requests.py).
+run must all have it: each has an introducer write down what it has
+(services/aws/introducer/requests.py).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from program.addresses import beside
 from program.arguments import expect_apply
@@ -25,7 +27,7 @@ from program.waiting import say, wait_until
 SCHEMA = "pool-gate.schema.json"
 SCHEMA_VERSION = 2  # version 1 named the nodes
 
-ARTIFACTS = "slipway_artifacts"
+ABOUT = "/v1/var/slipway/nodes/{host}"
 FETCHES = "fetches what jobs run"
 ASK_TIMEOUT_S = 1
 
@@ -96,12 +98,21 @@ def _not_ready(gate: Gate, node: JsonObject) -> str | None:
         return f"is {node['Status']}"
     if node["SchedulingEligibility"] != "eligible":
         return f"is {node['SchedulingEligibility']}"
-    described = nomad.get(f"/v1/node/{node['ID']}")
-    if "consul.version" not in described["Attributes"]:
+    if "consul.version" not in nomad.get(f"/v1/node/{node['ID']}")["Attributes"]:
         return "has not found its Consul agent"
-    if gate.artifacts and (described["Meta"] or {}).get(ARTIFACTS) != gate.artifacts:
+    if gate.artifacts and _artifacts(nomad, node["Name"]) != gate.artifacts:
         return FETCHES
     return None
+
+
+def _artifacts(nomad: Api, host: str) -> str:
+    """The digest of the list that the node says it has; "" if it has not said anything."""
+    try:
+        return str(nomad.get(ABOUT.format(host=host))["Items"]["artifacts"])
+    except ApiError as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            return ""
+        raise
 
 
 def _hasten_first_heartbeat(address: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 # Instances that leave are not replaced again.
 LEAVES = ("Terminating", "Terminated", "Detach")
 GOES_ON = ("Pending", "InProgress", "Baking", "Cancelling", "RollbackInProgress")
-SUCCESSFUL = "Successful"
+SUCCESSFUL, FAILED = "Successful", "Failed"
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Group:
 class InstanceRefresh:
     """`percent` of the instances are replaced; `reason` is AWS's own, mostly of a failure."""
 
+    id: str
     status: str
     percent: int
     left: int  # instances to replace
@@ -52,17 +53,17 @@ def read_group(described: Mapping[str, Any]) -> Group | None:
     return Group(instances=len(staying), outdated=tuple(sorted(outdated)))
 
 
-def read_newest_refresh(described: Mapping[str, Any]) -> InstanceRefresh | None:
-    """AWS lists the newest first. None if there has not been any."""
-    if not described["InstanceRefreshes"]:
-        return None
-    newest = described["InstanceRefreshes"][0]
-    return InstanceRefresh(
-        status=newest["Status"],
-        percent=int(newest.get("PercentageComplete") or 0),
-        left=int(newest.get("InstancesToUpdate") or 0),
-        reason=str(newest.get("StatusReason") or ""),
-    )
+def read_refreshes(described: Mapping[str, Any]) -> list[InstanceRefresh]:
+    return [
+        InstanceRefresh(
+            id=each["InstanceRefreshId"],
+            status=each["Status"],
+            percent=int(each.get("PercentageComplete") or 0),
+            left=int(each.get("InstancesToUpdate") or 0),
+            reason=str(each.get("StatusReason") or ""),
+        )
+        for each in described["InstanceRefreshes"]
+    ]
 
 
 def _template(described: Mapping[str, Any]) -> tuple[str, str]:

@@ -23,16 +23,19 @@ from program.errors import HostError, exit_code
 from program.waiting import say
 
 from refresh.group import (
+    FAILED,
     SUCCESSFUL,
     Group,
     InstanceRefresh,
     read_group,
-    read_newest_refresh,
+    read_refreshes,
 )
 
 SCHEMA = "node-refresh.schema.json"
 SCHEMA_VERSION = 1
 ASKED_EVERY_S = 10
+DESCRIBE = "describe-instance-refreshes"
+WHOLE = 100  # percent
 
 
 @dataclass(frozen=True)
@@ -59,16 +62,33 @@ def read_refresh(document: JsonObject) -> Refresh:
 
 def apply(refresh: Refresh, pause: Callable[[], None]) -> None:
     """Raises HostError for a refresh that AWS gave up, or that somebody cancelled."""
-    while (group := _group(refresh)).outdated or _running(refresh) is not None:
-        if _running(refresh) is None:
-            _start(refresh, group)
-        ended = _followed(refresh, pause)
-        if ended.status != SUCCESSFUL or (group.outdated and _group(refresh) == group):
+    running = _running(refresh)
+    if running is not None:  # perhaps to the template before
+        _must_have_succeeded(refresh, _followed(refresh, running.id, pause))
+    while (group := _group(refresh)).outdated:
+        ended = _followed(refresh, _start(refresh, group), pause)
+        left = len(_group(refresh).outdated)
+        # Without an instance to spare new ones cannot start until old ones have left, for which
+        # AWS may give up.
+        if ended.status == FAILED and refresh.min_healthy_percent < WHOLE and _fewer(left, group):
+            continue
+        _must_have_succeeded(refresh, ended)
+        if not _fewer(left, group):
             raise HostError(_failure(refresh, ended))
     say(f"pool {refresh.pool}: {group.instances} of {group.instances} nodes run from its template")
 
 
-def _start(refresh: Refresh, group: Group) -> None:
+def _fewer(left: int, group: Group) -> bool:
+    return left < len(group.outdated)
+
+
+def _must_have_succeeded(refresh: Refresh, ended: InstanceRefresh) -> None:
+    if ended.status != SUCCESSFUL:
+        raise HostError(_failure(refresh, ended))
+
+
+def _start(refresh: Refresh, group: Group) -> str:
+    """The ID of the refresh."""
     say(
         f"pool {refresh.pool}: {len(group.outdated)} of {group.instances} nodes run from an earlier"
         " template and are replaced"
@@ -79,29 +99,33 @@ def _start(refresh: Refresh, group: Group) -> None:
         "InstanceWarmup": 0,  # an instance that has joined is ready
         "SkipMatching": True,
     }
-    _ask(refresh, "start-instance-refresh", "--preferences", json.dumps(preferences))
+    answer = _ask(refresh, "start-instance-refresh", "--preferences", json.dumps(preferences))
+    return str(answer["InstanceRefreshId"])
 
 
-def _followed(refresh: Refresh, pause: Callable[[], None]) -> InstanceRefresh:
-    """The refresh, once it has ended."""
+def _followed(refresh: Refresh, wanted: str, pause: Callable[[], None]) -> InstanceRefresh:
+    """The refresh of this ID, once it has ended."""
     said = ""
     while True:
-        newest = _newest(refresh)
-        if newest is None:
-            raise HostError(f"{refresh.group}: AWS knows of no instance refresh")
-        if not newest.goes_on:
-            return newest
-        reason = f": {newest.reason}" if newest.reason else ""
-        line = f"pool {refresh.pool}: {newest.percent} % replaced, {newest.left} left{reason}"
+        found = read_refreshes(_ask(refresh, DESCRIBE, "--instance-refresh-ids", wanted))
+        if found and not found[0].goes_on:
+            return found[0]
+        line = _progress(refresh, found[0]) if found else said
         if line != said:
             say(line)
         said = line
         pause()
 
 
+def _progress(refresh: Refresh, running: InstanceRefresh) -> str:
+    reason = f": {running.reason}" if running.reason else ""
+    return f"pool {refresh.pool}: {running.percent} % replaced, {running.left} left{reason}"
+
+
 def _running(refresh: Refresh) -> InstanceRefresh | None:
-    newest = _newest(refresh)
-    return newest if newest is not None and newest.goes_on else None
+    """AWS lists the newest first."""
+    found = read_refreshes(_ask(refresh, DESCRIBE))
+    return found[0] if found and found[0].goes_on else None
 
 
 def _group(refresh: Refresh) -> Group:
@@ -112,10 +136,6 @@ def _group(refresh: Refresh) -> Group:
     if found is None:
         raise HostError(f"there is no Auto Scaling group {refresh.group} in {refresh.region}")
     return found
-
-
-def _newest(refresh: Refresh) -> InstanceRefresh | None:
-    return read_newest_refresh(_ask(refresh, "describe-instance-refreshes"))
 
 
 def _ask(refresh: Refresh, action: str, *arguments: str) -> JsonObject:

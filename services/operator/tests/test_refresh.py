@@ -8,7 +8,7 @@ from typing import Any
 import aws_command
 import pytest
 from program.errors import HostError, InputError
-from refresh.group import Group, read_group, read_newest_refresh
+from refresh.group import Group, read_group, read_refreshes
 from refresh.main import Refresh, apply, read_refresh
 
 NEW, OLD = ({"LaunchTemplateId": "lt-1", "Version": version} for version in ("2", "1"))
@@ -46,10 +46,13 @@ class Cloud:
             return group(*(instance(*each) for each in self.templates.items()))
         if action == "start-instance-refresh":
             self.started.append(arguments)
-            self.refreshes.insert(0, {"Status": "Pending"})
-            return {"InstanceRefreshId": "x"}
+            number = str(len(self.refreshes))
+            self.refreshes.insert(0, {"InstanceRefreshId": number, "Status": "Pending"})
+            return {"InstanceRefreshId": number}
         self._go_on()
-        return {"InstanceRefreshes": self.refreshes}
+        wanted = arguments[3] if "--instance-refresh-ids" in arguments else None
+        found = [each for each in self.refreshes if wanted in (None, each["InstanceRefreshId"])]
+        return {"InstanceRefreshes": found}
 
     def _go_on(self) -> None:
         if not self.refreshes or self.refreshes[0]["Status"] not in ("Pending", "InProgress"):
@@ -93,7 +96,7 @@ def test_instances_of_the_groups_template_that_stay_are_not_outdated() -> None:
     )
     assert read_group(described) == Group(instances=3, outdated=("i-1", "i-4"))
     assert read_group({"AutoScalingGroups": []}) is None
-    assert read_newest_refresh({"InstanceRefreshes": []}) is None
+    assert read_refreshes({"InstanceRefreshes": []}) == []
 
 
 def test_where_every_node_runs_from_the_template_nothing_is_started(
@@ -124,7 +127,8 @@ def test_a_refresh_that_runs_already_is_followed_and_not_started_again(
     refresh: Refresh, play: Any
 ) -> None:
     cloud = play(Cloud({"i-1": OLD, "i-2": OLD}))
-    cloud.refreshes = [{"Status": "InProgress", "InstancesToUpdate": 2}]
+    running = {"InstanceRefreshId": "0", "Status": "InProgress", "InstancesToUpdate": 2}
+    cloud.refreshes = [running]
     run(refresh)
     assert cloud.started == []
     assert set(cloud.templates) == {"i-1-new", "i-2-new"}
@@ -150,8 +154,20 @@ def test_a_refresh_that_replaces_nobody_is_an_error(refresh: Refresh, play: Any)
         run(refresh)
 
 
+def test_a_failed_one_goes_on_where_old_nodes_leave_first_as_long_as_some_are_replaced(
+    play: Any,
+) -> None:
+    refresh = read_refresh({**DOCUMENT, "min_healthy_percent": 90, "max_healthy_percent": 100})
+    cloud = play(Cloud({"i-1": OLD, "i-2": OLD}, ends="Failed"))
+    run(refresh)
+    assert len(cloud.started) == 2
+    assert set(cloud.templates) == {"i-1-new", "i-2-new"}
+
+
 def test_a_group_that_is_not_there_is_said(refresh: Refresh, monkeypatch: Any) -> None:
-    monkeypatch.setattr(aws_command, "ask", lambda *_: {"AutoScalingGroups": []})
+    monkeypatch.setattr(
+        aws_command, "ask", lambda *_: {"AutoScalingGroups": [], "InstanceRefreshes": []}
+    )
     with pytest.raises(HostError, match="no Auto Scaling group slipway-prod-l4"):
         run(refresh)
 
