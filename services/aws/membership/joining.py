@@ -1,4 +1,4 @@
-"""Makes an instance a node: what jobs run, an introduction, its agents.
+"""Makes an instance a node: its disks, what jobs run, an introduction, its agents.
 
 The introduction is for this instance alone. A node that has joined needs none at its next boot. Its
 agents are brought to the document by services/host, as on every other host.
@@ -17,6 +17,7 @@ from program.errors import HostError
 from program.folders import write_private
 from program.waiting import say
 
+from membership import local_disks
 from membership.document import Boot
 from membership.introducers import HAS, introduced, requested
 from membership.node import Node
@@ -26,6 +27,8 @@ from membership.pool_secret import PoolSecret, previous_artifacts
 def join(node: Node, known: PoolSecret) -> None:
     """Raises HostError with what is missing."""
     boot = node.boot
+    if boot.model_store is not None:
+        local_disks.mount(boot.model_store)
     if not boot.folders.joined(node.host).exists():
         # Work of before may be moved here as soon as the node is known.
         _bring(boot, {*known.artifacts, *previous_artifacts(boot)})
