@@ -68,6 +68,7 @@ def boot_document(
             "addresses": [each.url for each in aws.introducers],
             "server_name": plan.peers.introducer,
         },
+        **_model_store(aws, pool),
         "node": _node(plan, pool, supervision, joining),
         "group": {
             "name": group_name(plan.environment, pool.name),
@@ -76,6 +77,14 @@ def boot_document(
             "heartbeat_s": heartbeat_s(plan, pool),
         },
     }
+
+
+def _model_store(aws: AwsPlan, pool: Pool) -> dict[str, Any]:
+    """What a node makes of its own disks."""
+    store = pool.model_store
+    if store is None or not aws.pools[pool.name].local_store:
+        return {}
+    return {"model_store": {"path": store.path, "size_bytes": store.size_bytes}}
 
 
 def node_artifacts(plan: PlatformPlan, aws: AwsPlan, pool: Pool) -> tuple[str, ...]:

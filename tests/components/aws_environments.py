@@ -54,6 +54,11 @@ VARIANTS: Mapping[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = 
         {},
         {"gateway": {"pool": "edge", "certificate": FILES}},
     ),
+    "local disks": (
+        {},
+        {**ELASTIC, "model_store": {"path": "/mnt/models"}},
+        {"pools": {"h100": {**RESERVED, "model_store": {"size": "60GiB"}}}},
+    ),
     "a pool in one zone": ({}, {"zone": "us-east-1b", "root_gib": 300}, {}),
 }
 

@@ -266,6 +266,17 @@ def test_the_user_data_of_a_pool_names_its_boot_document_by_digest(preview: Reco
         jsonschema.validate(document, BOOT)
 
 
+def test_only_a_store_on_the_instances_own_disks_is_in_the_boot_document() -> None:
+    preview = recorded(aws_plan("local disks"))
+    documents = {
+        document["pool"]: document for document in map(json.loads, boot_documents(preview).values())
+    }
+    assert documents["l4"]["model_store"] == {"path": "/mnt/models", "size_bytes": 245 * 10**9}
+    assert "model_store" not in documents["h100"]  # a folder on the root volume
+    template = templates_of_pools(preview)["l4"]
+    assert b"local_disks" not in base64.b64decode(template.text("userData"))
+
+
 def test_a_boot_document_is_a_nodes_document_but_for_name_and_address(
     preview: Recording,
 ) -> None:

@@ -26,6 +26,14 @@ class Group:
 
 
 @dataclass(frozen=True)
+class ModelStore:
+    """Where the instance's own disks are mounted, and what they hold at least."""
+
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
 class Boot:
     """`node` is the document of the host's agents with @host@ and @address@ in it; `introducers`
     are the addresses that are asked for an introduction, `sts` is that of AWS for which the request
@@ -46,6 +54,7 @@ class Boot:
     agents: str  # the program that applies `node`
     node: Mapping[str, Any]
     group: Group
+    model_store: ModelStore | None = None  # None where weights are kept elsewhere
 
 
 def read_boot(file: Path) -> Boot:
@@ -72,6 +81,7 @@ def read_boot(file: Path) -> Boot:
             agents=f"{document['folder']}/bundles/{document['agents']}/agents.py",
             node=document["node"],
             group=Group(**document["group"]),
+            model_store=ModelStore(**store) if (store := document.get("model_store")) else None,
         )
 
 

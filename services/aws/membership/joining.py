@@ -1,4 +1,4 @@
-"""Makes an instance a node: what jobs run, an introduction, its agents.
+"""Makes an instance a node: its disks, what jobs run, an introduction, its agents.
 
 The introduction is for this instance alone. A node that has joined needs none at its next boot. Its
 agents are brought to the document by services/host, as on every other host.
@@ -18,7 +18,7 @@ from program.errors import HostError
 from program.folders import write_private
 from program.waiting import say
 
-from membership import pool_secret
+from membership import local_disks, pool_secret
 from membership.document import Boot
 from membership.introducers import HAS, introduced, requested
 from membership.node import Node
@@ -28,6 +28,8 @@ from membership.pool_secret import PoolSecret
 def join(node: Node) -> PoolSecret:
     """Returns what the node has taken up. Raises HostError with what is missing."""
     boot, known = node.boot, pool_secret.current(node.boot)
+    if boot.model_store is not None:
+        local_disks.mount(boot.model_store)
     if not boot.folders.joined(node.host).exists():
         known = _all_brought(boot, known)
         name, introduction = introduced(boot, known.certificate)

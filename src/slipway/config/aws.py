@@ -23,7 +23,7 @@ from .document import Origin
 from .errors import Problem, suggestion
 from .fleet import MAX_POOLS, FleetSettings, ForeignPool
 from .hosts import HostSettings
-from .model_store import ModelStoreSettings
+from .model_store import AwsModelStoreSettings
 from .settings import PoolSettings
 
 Market = Literal["on_demand", "spot", "reserved", "capacity_block"]
@@ -93,7 +93,7 @@ class AwsPool(PoolSettings):
     market: Market = "on_demand"
     usd_per_hour: UsdPerHour | None = None
     quota: PositiveInt | None = None
-    model_store: ModelStoreSettings | None = None
+    model_store: AwsModelStoreSettings | None = None
     reservation: Reservation | None = None
     zone: str | None = None
     root_gib: RootGib = DEFAULT_ROOT_GIB

@@ -57,6 +57,7 @@ class AwsPool:
     market: str  # "on_demand" | "spot" | "reserved" | "capacity_block"
     reservation: str  # "cr-…"; "" without one
     interfaces: tuple[AwsInterface, ...]  # the primary one first
+    local_store: bool  # whether its nodes mount their own disks as the pool's model store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from slipway.plan.endpoint import Endpoint
 from slipway.plan.figures import Figure
 
 from .supply.aws_network import zone_network
+from .supply.aws_store import uses_own_disks
 from .supply.network_cards import UnknownCardsError, cards_of, interfaces
 from .supply.supplies import Hosts
 from .supply.supply import price
@@ -111,6 +112,7 @@ def _elastic(
         market=pool.market,
         reservation=pool.reservation or "",
         interfaces=interfaces(cards_of(instance), efa),
+        local_store=uses_own_disks(pool, instance),
     )
 
 

@@ -11,8 +11,8 @@ from slipway.config.errors import Problem
 from slipway.plan.platform import Node
 from slipway.planner.units import GIB
 
+from .aws_store import aws_store
 from .local import AGENT_BYTES, AGENTS_PER_HOST, MACHINE_RESERVE_BYTES
-from .model_store import stated_store
 from .supply import MHZ_PER_CORE, Supply, declared_price, price, unknown
 
 # Memory that the system and the agents take, which replicas on processors cannot use.
@@ -33,6 +33,9 @@ def aws_supply(
             f"has no price: catalog/instances.yaml has none for {pool.instance}",
             fix="add `usd_per_hour:`, the cost of one node",
         )
+    store = aws_store(name, pool, instance, origin)
+    if isinstance(store, Problem):
+        return store
     declared = pool.usd_per_hour is not None
     listed = f"catalog/instances.yaml: {pool.instance} on demand, {instance.price_source}"
     accelerator = instance.accelerator
@@ -56,7 +59,7 @@ def aws_supply(
         joins_by_itself=not pool.fixed,
         node_memory_bytes=instance.memory_gib * GIB - (0 if accelerator else HOST_RESERVE_BYTES),
         node_cpu_mhz=instance.vcpus * MHZ_PER_CORE,
-        model_store=stated_store(pool.model_store),
+        model_store=store,
         warnings=() if declared else _market_warnings(name, pool),
     )
 
