@@ -16,6 +16,7 @@ from slipway.plan.endpoint import Endpoint
 from slipway.plan.figures import Figure
 
 from .supply.aws_network import zone_network
+from .supply.elastic_subnets import subnet_problems
 from .supply.network_cards import UnknownCardsError, cards_of, interfaces
 from .supply.supplies import Hosts
 from .supply.supply import price
@@ -27,7 +28,8 @@ def plan_aws(
     inputs: PlanInputs, hosts: Hosts, load_balancer: AwsLoadBalancer | None
 ) -> AwsPlan | None:
     """None where an environment is not on AWS, or can only be planned. Raises ConfigError with
-    every instance and image that cannot be used."""
+    every instance and image that cannot be used, or with pools for which the network is too
+    small."""
     settings, origin = inputs.environment.settings, inputs.environment.origin
     if not isinstance(settings, AwsSettings) or settings.aws is None:
         return None
@@ -35,6 +37,12 @@ def plan_aws(
     raise_if_any([*_problems(inputs, pools, cloud, origin)])
     found = {name: _image(inputs, pool, cloud) for name, pool in pools.items()}
     images = {name: _planned(image) for name, image in found.items() if image}
+    elastic = {
+        name: _elastic(pool, images[name], cloud, inputs.catalog.instances[pool.instance])
+        for name, pool in pools.items()
+        if not pool.fixed
+    }
+    raise_if_any([*subnet_problems(settings, elastic, origin)])
     return AwsPlan(
         region=cloud.region,
         zones=tuple(zone_network(settings.network.cidr, zone) for zone in cloud.zones),
@@ -51,11 +59,7 @@ def plan_aws(
                 for node in hosts.supplies[name].hosts
             },
         },
-        pools={
-            name: _elastic(pool, images[name], cloud, inputs.catalog.instances[pool.instance])
-            for name, pool in pools.items()
-            if not pool.fixed
-        },
+        pools=elastic,
         load_balancer=load_balancer,
         bundle=inputs.artifacts.bundles["aws"],
         introducers=_introducers(settings, hosts),

@@ -34,8 +34,14 @@ PUBLIC = {**CLOUD, "load_balancer": {"clients": ["198.51.100.0/24"], "public": T
 DEPLOYED = {"chat": {"pools": ["l4"], "replicas": {"min": 1, "max": 2}}}
 
 
-def planned(*files: Mapping[str, Any], **changes: Any) -> PlatformPlan:
-    pools = {"edge": EDGE, "l4": L4}
+def planned(
+    *files: Mapping[str, Any],
+    l4: Mapping[str, Any] | None = None,
+    others: Mapping[str, Any] | None = None,
+    **changes: Any,
+) -> PlatformPlan:
+    """`l4` are changes of that pool, `others` further pools."""
+    pools = {"edge": EDGE, "l4": {**L4, **(l4 or {})}, **(others or {})}
     settings = {
         "servers": 3,
         "aws": CLOUD,
@@ -216,3 +222,57 @@ def test_answers_longer_than_a_target_may_drain_are_refused() -> None:
     assert key == "slipway:aws.load_balancer"
     assert "3601 s" in message
     assert "timeouts.drain_s" in fix
+
+
+SMALLEST = {"cidr": "10.40.0.0/19"}  # its subnets for elastic pools have 507 addresses
+
+
+def test_elastic_pools_may_fill_the_subnet_that_they_share() -> None:
+    plan = planned(network=SMALLEST, l4={"nodes": {"min": 0, "max": 460}})
+    assert plan.pool("l4").nodes_max == 460  # and 46 during a refresh
+
+
+def test_nodes_without_an_address_are_refused() -> None:
+    ((key, message, fix),) = refused(network=SMALLEST, l4={"nodes": {"min": 0, "max": 461}})
+    assert key == "slipway:pools.l4.nodes.max"
+    assert "508 of pool l4" in message
+    assert "us-east-1a, whose subnet for elastic pools has 507" in message
+    assert fix == (
+        "lower it to 460; or, before the environment is built, set slipway:network.cidr to"
+        " 10.40.0.0/18"
+    )
+
+
+def test_pools_in_one_zone_share_its_subnet_alone() -> None:
+    zones = {"cpu": "us-east-1a", "l4": "us-east-1b"}
+    half = {"nodes": {"min": 0, "max": 300}}
+    cpu = {"cpu": {**EDGE, **half, "zone": "us-east-1a"}}
+    apart = planned(network=SMALLEST, l4={**half, "zone": zones["l4"]}, others=cpu)
+    assert apart.aws is not None
+    assert {name: pool.zones[0] for name, pool in apart.aws.pools.items()} == zones
+    ((key, message, fix),) = refused(network=SMALLEST, l4=half, others=cpu)
+    assert key == "slipway:pools.cpu.nodes.max"
+    assert "330 of pool cpu and 330 of pool l4" in message
+    assert fix.startswith("lower it to 160; ")
+
+
+def test_the_largest_network_can_be_too_small() -> None:
+    ((_, _, fix),) = refused(l4={"nodes": {"min": 0, "max": 10_000}})
+    assert fix == "lower it to 3719: AWS has no larger network"
+
+
+def test_interfaces_of_the_fabric_alone_and_spares_of_a_reservation_take_no_address() -> None:
+    reservation = {
+        "market": "reserved",
+        "reservation": "cr-0123456789abcdef0",
+        "zone": "us-east-1a",
+        "usd_per_hour": 40,
+    }
+    full = {**H100, **reservation, "nodes": {"min": 0, "max": 507}}
+    assert planned(network=SMALLEST, l4={"zone": "us-east-1b"}, others={"h100": full})
+    ((key, _, _),) = refused(
+        network=SMALLEST,
+        l4={"zone": "us-east-1b"},
+        others={"h100": {**full, "nodes": {"min": 0, "max": 508}}},
+    )
+    assert key == "slipway:pools.h100.nodes.max"
