@@ -13,13 +13,12 @@ from slipway.config.errors import Problem, raise_if_any, suggestion
 from slipway.inputs import PlanInputs
 from slipway.plan.aws import AwsHost, AwsImage, AwsLoadBalancer, AwsPlan, AwsPool
 from slipway.plan.endpoint import Endpoint
-from slipway.plan.figures import Figure
 
+from .aws_prices import network_price, server_price_problems
 from .supply.aws_network import zone_network
 from .supply.elastic_subnets import subnet_problems
 from .supply.network_cards import UnknownCardsError, cards_of, interfaces
 from .supply.supplies import Hosts
-from .supply.supply import price
 
 INTRODUCER_PORT = 4650  # beside Nomad's
 
@@ -61,6 +60,7 @@ def plan_aws(
         },
         pools=elastic,
         load_balancer=load_balancer,
+        network_usd_per_hour=network_price(cloud, inputs.catalog, elastic=bool(elastic)),
         bundle=inputs.artifacts.bundles["aws"],
         introducers=_introducers(settings, hosts),
     )
@@ -74,19 +74,6 @@ def _introducers(settings: AwsSettings, hosts: Hosts) -> tuple[Endpoint, ...]:
         Endpoint(scheme="https", host=node.address, port=INTRODUCER_PORT)
         for node in hosts.supplies[settings.gateway.pool].hosts
     )
-
-
-def servers_usd_per_hour(inputs: PlanInputs) -> Figure | None:
-    """What the servers cost; None where they are not instances that the plan knows."""
-    settings = inputs.environment.settings
-    if not isinstance(settings, AwsSettings) or settings.aws is None:
-        return None
-    name = settings.aws.server_instance
-    instance = inputs.catalog.instances.get(name)
-    if instance is None or instance.usd_per_hour is None:
-        return None
-    source = f"{settings.servers} x {name} on demand, {instance.price_source}"
-    return price(settings.servers * instance.usd_per_hour, source)
 
 
 def _server(cloud: AwsCloudSettings, zone: str) -> AwsHost:
@@ -170,6 +157,8 @@ def _problems(
             value=cloud.server_instance,
             fix=suggestion(cloud.server_instance, instances),
         )
+    else:
+        yield from server_price_problems(cloud, inputs.catalog, origin)
     for name, pool in pools.items():
         if _image(inputs, pool, cloud) is None:
             role = _role(inputs, pool)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -10,10 +11,12 @@ from typing import Any
 import jsonschema
 import pytest
 
+from slipway.config.aws_cloud import AwsCloudSettings
 from slipway.config.errors import ConfigError
 from slipway.plan.aws import AwsImage
 from slipway.plan.document import plan_to_json
 from slipway.plan.platform import PlatformPlan
+from slipway.planner.aws_prices import network_parts
 from stacks.planning import make_plan
 from tests.unit.config.checkout import ROOT
 from tests.unit.planner.fleets import CATALOG, H100, L4, fleet, model_file
@@ -157,15 +160,74 @@ def test_an_instance_with_efa_has_all_its_interfaces_in_the_plan() -> None:
     assert Counter(each.kind for each in h100.interfaces) == {"interface": 1, "efa-only": 32}
 
 
-def test_servers_are_part_of_the_price() -> None:
+def test_servers_and_the_network_are_part_of_the_price() -> None:
     with_servers, without = planned(), planned(aws=None, ssh=None)
     one = CATALOG.instances["m7i.2xlarge"].usd_per_hour
     assert one is not None
     added = with_servers.cost.usd_per_hour.value - without.cost.usd_per_hour.value
-    assert added == pytest.approx(3 * one)
+    endpoints = 3 * 3 * CATALOG.services["interface-endpoint"].usd_per_hour
+    assert added == pytest.approx(3 * one + endpoints)
     assert "servers (3 x m7i.2xlarge on demand" in with_servers.cost.usd_per_hour.source
     at_most = with_servers.usd_per_hour_at_most - without.usd_per_hour_at_most
-    assert at_most == pytest.approx(3 * one)
+    assert at_most == pytest.approx(3 * one + endpoints)
+
+
+@pytest.mark.parametrize(
+    ("changes", "usd_per_hour", "parts"),
+    [
+        ({}, 0.09, "9 interface endpoints"),
+        ({"egress": "nat"}, 0.05, "1 NAT gateway + 1 public IPv4"),
+        (
+            {"load_balancer": {"clients": ["10.0.0.0/8"]}, "zones": ["us-east-1a"]},
+            0.0525,
+            "1 network load balancer + 3 interface endpoints",
+        ),
+    ],
+)
+def test_what_the_network_costs_without_traffic(
+    changes: dict[str, Any], usd_per_hour: float, parts: str
+) -> None:
+    one = {"servers": 1, "pools": {"edge": {**EDGE, "nodes": 1}, "l4": L4}}
+    plan = make_plan(fleet(deployments=DEPLOYED, aws={**CLOUD, **changes}, **one))
+    assert plan.aws is not None
+    network = plan.aws.network_usd_per_hour
+    assert network.value == pytest.approx(usd_per_hour)
+    assert network.source == f"{parts}, without traffic: catalog/services.yaml"
+
+
+def test_a_public_load_balancer_has_an_address_in_each_zone() -> None:
+    settings = AwsCloudSettings.model_validate({**PUBLIC, "egress": "nat"})
+    assert network_parts(settings, elastic=True) == {
+        "network-load-balancer": 1,
+        "nat-gateway": 1,
+        "public-address": 4,
+    }
+
+
+def test_old_prices_beside_the_pools_are_warned_of() -> None:
+    pools = {"edge": {**EDGE, "usd_per_hour": 1}, "l4": {**L4, "usd_per_hour": 1}}
+    inputs = fleet(pools=pools, deployments=DEPLOYED, servers=3, aws=CLOUD)
+    plan = make_plan(inputs, today=datetime.date(2027, 3, 15))
+    assert [each for each in plan.warnings if "days old" in each] == [
+        "the price of m7i.2xlarge is 114 days old (2026-11-21): check it and update its date in"
+        " catalog/instances.yaml",
+        "the price of interface-endpoint is 106 days old (2026-11-29): check it and update its"
+        " date in catalog/services.yaml",
+    ]
+    assert plan.cost.price_date == "2026-11-21"
+
+
+def test_servers_without_a_price_are_refused_until_it_is_stated() -> None:
+    unpriced = {**CLOUD, "server_instance": "g7e.48xlarge"}
+    ((key, message, fix),) = refused(aws=unpriced)
+    assert key == "slipway:aws.server_instance"
+    assert "has no price" in message
+    assert "server_usd_per_hour" in fix
+    stated = planned(aws={**unpriced, "server_usd_per_hour": 2.5})
+    assert "servers (3 x g7e.48xlarge, " in stated.cost.usd_per_hour.source
+    dearer = planned(aws={**unpriced, "server_usd_per_hour": 3.5})
+    added = dearer.cost.usd_per_hour.value - stated.cost.usd_per_hour.value
+    assert added == pytest.approx(3)
 
 
 def refused(*files: Mapping[str, Any], **changes: Any) -> list[tuple[str, str, str]]:
