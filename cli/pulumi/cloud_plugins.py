@@ -30,7 +30,7 @@ def must_have_plugins(environment: Environment) -> None:
         return
     resolve.tools(["pulumi"], environment.cache, ToolchainProgress())
     variables, version = inherited(), version_of(plugin, environment.checkout)
-    if plugin_kind(environment) == "official" or _is_installed(plugin, version, variables):
+    if plugin_kind(environment) == "official" or program_of(plugin, version, variables):
         return
     name = environment.name
     raise CliError(
@@ -51,9 +51,12 @@ def version_of(plugin: str, checkout: Path) -> str:
     return found[1]
 
 
-def _is_installed(plugin: str, version: str, variables: Mapping[str, str]) -> bool:
-    """On PATH, or where Pulumi installs plugins."""
+def program_of(plugin: str, version: str, variables: Mapping[str, str]) -> Path | None:
+    """On PATH, or where Pulumi installs plugins; None where it is not installed."""
     program = f"pulumi-resource-{plugin}"
     home = Path(variables.get("PULUMI_HOME") or Path.home() / ".pulumi")
     installed = home / "plugins" / f"resource-{plugin}-v{version}" / program
-    return os.access(installed, os.X_OK) or bool(shutil.which(program, path=variables.get("PATH")))
+    if os.access(installed, os.X_OK):
+        return installed
+    on_path = shutil.which(program, path=variables.get("PATH"))
+    return Path(on_path) if on_path else None

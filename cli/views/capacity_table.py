@@ -10,6 +10,7 @@ from rich.text import Text
 
 from cli.views.tables import Column, DividedTable, plain_table
 from slipway.config.base import MOST_REPLICAS
+from slipway.plan.aws import AwsPlan
 from slipway.plan.draft import AnyModel, AnyPlan
 from slipway.plan.figures import Cost, DeviceMemory, Figure
 from slipway.plan.platform import Pool
@@ -32,6 +33,7 @@ def capacity_table(plan: AnyPlan) -> RenderableType:
         _promises(plan),
         *([_pools(plan)] if any(pool.accelerator for pool in plan.pools) else ()),
         *_refusals(plan.models),
+        *([Text(_network(plan.aws))] if plan.aws else ()),
         Text(_total(plan.cost)),
         *(Text(f"! {warning}") for warning in all_warnings(plan)),
         *([Text(_LEGEND.replace("\n", " "), style="dim")] if _has_estimates(plan) else ()),
@@ -167,6 +169,11 @@ def _refusals(models: Iterable[AnyModel]) -> Iterator[Table]:
     for model, refusal in rows:
         table.add_row(model.name, refusal.pool, "; ".join(refusal.reasons))
     yield table
+
+
+def _network(aws: AwsPlan) -> str:
+    network = aws.network_usd_per_hour
+    return f"network  {network.value:,.2f} USD/h, part of the cost  ({network.source})"
 
 
 def _total(cost: Cost) -> str:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components.aws_network.endpoints import interface_endpoints
 from components.aws_network.security_groups import (
     ALL,
     ENDPOINTS,
@@ -20,6 +19,7 @@ from components.aws_network.security_groups import (
 )
 from components.base import SlipwayComponent
 from slipway.plan.aws import AwsPlan, AwsZone
+from slipway.plan.aws_endpoints import interface_endpoints
 from slipway.plan.platform import PlatformPlan
 
 EVERYWHERE = "0.0.0.0/0"
@@ -190,7 +190,8 @@ class AwsNetwork(SlipwayComponent):
 
     def _interface_endpoints(self) -> None:
         """In every zone, so that none is needed by another."""
-        for service, caller in interface_endpoints(self._aws).items():
+        wanted = interface_endpoints(self._aws.egress, elastic=bool(self._aws.pools))
+        for service, caller in wanted.items():
             aws.ec2.VpcEndpoint(
                 f"endpoint-{service}",
                 vpc_id=self._vpc.id,

@@ -99,7 +99,7 @@ def no_budget(platform: Resource) -> Iterator[str]:
     PLATFORM,
     severity=ADVICE,
     why="Prices change monthly: a total from old prices is a guess.",
-    fix="Check the prices in catalog/instances.yaml against their sources and renew their dates.",
+    fix="Check the prices in catalog/*.yaml against their sources and renew their dates.",
 )
 def stale_price(platform: Resource) -> Iterator[str]:
     """The prices behind the cost are recent"""

@@ -28,9 +28,9 @@ def deviations(found: Registration) -> Iterator[str]:
     yield from _of_object(found.name, inputs, arguments_of(found.type))
 
 
-def _as_json(text: str) -> Any:
+def _as_json(text: Any) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text) if isinstance(text, str) else text  # which is a secret
     except ValueError:
         return text
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from .base import Settings, invalid, matching
+from .base import Settings, UsdPerHour, invalid, matching
 from .document import KeyPath, Origin
 from .errors import Problem, suggestion
 
@@ -199,7 +199,8 @@ class AwsCloudSettings(Settings):
     gateway. `bucket` has what hosts fetch when they start; user data names it, so it must be known
     before it exists. `authorized_keys` are those of the operators, who log in to fixed hosts as
     root; a host keeps those that it was made with. `server_instance` is a key of
-    catalog/instances.yaml. Without a `load_balancer` only operators reach the gateway.
+    catalog/instances.yaml, `server_usd_per_hour` the price of one server, where it differs from the
+    catalog's on-demand price. Without a `load_balancer` only operators reach the gateway.
     """
 
     EXAMPLE = (
@@ -214,6 +215,7 @@ class AwsCloudSettings(Settings):
         tuple[PublicKey, ...], Field(max_length=MOST_AUTHORIZED_KEYS, strict=False)
     ]
     server_instance: str = "m7i.2xlarge"
+    server_usd_per_hour: UsdPerHour | None = None
     server_root_gib: RootGib = DEFAULT_ROOT_GIB
     kms_key: KmsKey | None = None
     egress: Egress = "endpoints"

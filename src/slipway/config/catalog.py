@@ -1,4 +1,5 @@
-"""The catalog: dated facts about accelerators, instances and models, read from catalog/*.yaml."""
+"""The catalog: dated facts about accelerators, instances, models and what else a cloud charges for,
+read from catalog/*.yaml."""
 
 from __future__ import annotations
 
@@ -94,6 +95,14 @@ class Instance(Sourced):
     def priced_on(self) -> datetime.date:
         """The date of the price, else the date of the entry."""
         return self.price_date or self.date
+
+
+class Service(Sourced):
+    """What a cloud charges for by the hour beside machines. `usd_per_hour` is the list price in
+    us-east-1, without traffic."""
+
+    cloud: str
+    usd_per_hour: UsdPerHour
 
 
 class SlidingWindow(Settings):
@@ -292,20 +301,22 @@ class Catalog:
     accelerators: Mapping[str, Accelerator]
     instances: Mapping[str, Instance]
     models: Mapping[str, Architecture]
+    services: Mapping[str, Service]
 
 
 def load_catalog(root: Path) -> Catalog:
     """Read <root>/catalog. Raises ConfigError when a file is missing or invalid."""
-    sources = (_source(name) for name in ("accelerators", "instances", "models"))
+    sources = (_source(name) for name in ("accelerators", "instances", "models", "services"))
     return _catalog(*(read_text(root / source, source=source) for source in sources))
 
 
 @lru_cache(maxsize=4)  # parsing takes four fifths of the time of reading an environment
-def _catalog(accelerators: str, instances: str, models: str) -> Catalog:
+def _catalog(accelerators: str, instances: str, models: str, services: str) -> Catalog:
     catalog = Catalog(
         accelerators=_entries(accelerators, "accelerators", Accelerator),
         instances=_entries(instances, "instances", Instance),
         models=_entries(models, "models", Architecture),
+        services=_entries(services, "services", Service),
     )
     unknown = [
         Problem(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .endpoint import Endpoint
+from .figures import Figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,4 +88,5 @@ class AwsPlan:
     pools: Mapping[str, AwsPool]  # elastic ones by name
     bundle: str  # the code of services/aws
     load_balancer: AwsLoadBalancer | None  # None where only operators reach the gateway
+    network_usd_per_hour: Figure  # of what costs something without traffic; part of the plan's cost
     introducers: tuple[Endpoint, ...]  # whom new nodes of elastic pools ask; empty without any

@@ -13,13 +13,13 @@ from slipway.config.errors import Problem, raise_if_any, suggestion
 from slipway.inputs import PlanInputs
 from slipway.plan.aws import AwsHost, AwsImage, AwsLoadBalancer, AwsPlan, AwsPool
 from slipway.plan.endpoint import Endpoint
-from slipway.plan.figures import Figure
 
+from .aws_prices import network_price, server_price_problems
 from .supply.aws_network import zone_network
 from .supply.aws_store import uses_own_disks
+from .supply.elastic_subnets import subnet_problems
 from .supply.network_cards import UnknownCardsError, cards_of, interfaces
 from .supply.supplies import Hosts
-from .supply.supply import price
 
 INTRODUCER_PORT = 4650  # beside Nomad's
 
@@ -28,7 +28,8 @@ def plan_aws(
     inputs: PlanInputs, hosts: Hosts, load_balancer: AwsLoadBalancer | None
 ) -> AwsPlan | None:
     """None where an environment is not on AWS, or can only be planned. Raises ConfigError with
-    every instance and image that cannot be used."""
+    every instance and image that cannot be used, or with pools for which the network is too
+    small."""
     settings, origin = inputs.environment.settings, inputs.environment.origin
     if not isinstance(settings, AwsSettings) or settings.aws is None:
         return None
@@ -36,6 +37,12 @@ def plan_aws(
     raise_if_any([*_problems(inputs, pools, cloud, origin)])
     found = {name: _image(inputs, pool, cloud) for name, pool in pools.items()}
     images = {name: _planned(image) for name, image in found.items() if image}
+    elastic = {
+        name: _elastic(pool, images[name], cloud, inputs.catalog.instances[pool.instance])
+        for name, pool in pools.items()
+        if not pool.fixed
+    }
+    raise_if_any([*subnet_problems(settings, elastic, origin)])
     return AwsPlan(
         region=cloud.region,
         zones=tuple(zone_network(settings.network.cidr, zone) for zone in cloud.zones),
@@ -52,12 +59,9 @@ def plan_aws(
                 for node in hosts.supplies[name].hosts
             },
         },
-        pools={
-            name: _elastic(pool, images[name], cloud, inputs.catalog.instances[pool.instance])
-            for name, pool in pools.items()
-            if not pool.fixed
-        },
+        pools=elastic,
         load_balancer=load_balancer,
+        network_usd_per_hour=network_price(cloud, inputs.catalog, elastic=bool(elastic)),
         bundle=inputs.artifacts.bundles["aws"],
         introducers=_introducers(settings, hosts),
     )
@@ -71,19 +75,6 @@ def _introducers(settings: AwsSettings, hosts: Hosts) -> tuple[Endpoint, ...]:
         Endpoint(scheme="https", host=node.address, port=INTRODUCER_PORT)
         for node in hosts.supplies[settings.gateway.pool].hosts
     )
-
-
-def servers_usd_per_hour(inputs: PlanInputs) -> Figure | None:
-    """What the servers cost; None where they are not instances that the plan knows."""
-    settings = inputs.environment.settings
-    if not isinstance(settings, AwsSettings) or settings.aws is None:
-        return None
-    name = settings.aws.server_instance
-    instance = inputs.catalog.instances.get(name)
-    if instance is None or instance.usd_per_hour is None:
-        return None
-    source = f"{settings.servers} x {name} on demand, {instance.price_source}"
-    return price(settings.servers * instance.usd_per_hour, source)
 
 
 def _server(cloud: AwsCloudSettings, zone: str) -> AwsHost:
@@ -168,6 +159,8 @@ def _problems(
             value=cloud.server_instance,
             fix=suggestion(cloud.server_instance, instances),
         )
+    else:
+        yield from server_price_problems(cloud, inputs.catalog, origin)
     for name, pool in pools.items():
         if _image(inputs, pool, cloud) is None:
             role = _role(inputs, pool)

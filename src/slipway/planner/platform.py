@@ -13,7 +13,7 @@ from slipway.inputs import PlanInputs
 from slipway.plan.certificate_names import control_plane, peer_names
 from slipway.plan.draft import PlatformDraft
 from slipway.plan.endpoint import PLATFORM, Endpoint
-from slipway.plan.figures import Cost, Figure
+from slipway.plan.figures import Cost
 from slipway.plan.platform import (
     AutoscalingPlan,
     BudgetPlan,
@@ -26,7 +26,8 @@ from slipway.plan.platform import (
     SnapshotPlan,
 )
 
-from .aws import plan_aws, servers_usd_per_hour
+from .aws import plan_aws
+from .aws_prices import BesidePools, beside_pools, beside_warnings
 from .fleet.cost import aged, make_cost, oldest, output_tokens_per_s
 from .fleet.packing import needs, pool_placement
 from .fleet.placed import Placed
@@ -88,12 +89,13 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
     )
     placements = _placements(inputs, supplies, placed)
     pools = tuple(plan_pool(supply, placed, artifacts) for supply in supplies.values())
-    servers = servers_usd_per_hour(inputs)
-    cost = aged(_cost(pools, servers, placed, paid_supplies(supplies, pools)), today)
     models = tuple(
         plan_model(inputs, each, surge_replicas=_surge(each, placements), today=today)
         for each in placed
     )
+    aws = plan_aws(inputs, hosts, plan_load_balancer(inputs, gateway, models))
+    beside = beside_pools(inputs, aws)
+    cost = aged(_cost(pools, beside, placed, paid_supplies(supplies, pools)), today)
     warnings = plan_warnings(supplies, pools, placed, cost, settings.budget, today=today)
     return PlatformDraft(
         environment=inputs.environment.name,
@@ -128,7 +130,7 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
             supervisor=_http(first_server.address, SUPERVISOR_PORT),
         ),
         ssh=plan_ssh(inputs, hosts.listed),
-        aws=plan_aws(inputs, hosts, plan_load_balancer(inputs, gateway, models)),
+        aws=aws,
         operator=plan_operator(
             inputs, peers, consul=consul, nomad=nomad, prometheus=prometheus, gateway=gateway
         ),
@@ -137,10 +139,11 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
         usd_per_hour_at_most=sum(
             usd_per_hour_at_most(supply, placed) for supply in supplies.values()
         )
-        + (servers.value if servers else 0.0),
+        + sum(each.usd_per_hour.value for each in beside),
         budget=BudgetPlan(**settings.budget.model_dump()),
         warnings=(
-            *warnings,
+            # Servers may be of the same instance as a pool.
+            *dict.fromkeys([*warnings, *beside_warnings(beside, today)]),
             *hosts.warnings,
             *security_warnings(inputs),
             *certificate_warnings(inputs),
@@ -180,20 +183,26 @@ def _surge(placed: Placed, placements: Mapping[str, Placement]) -> int:
 
 def _cost(
     pools: Sequence[Pool],
-    servers: Figure | None,
+    beside: Sequence[BesidePools],
     placed: Sequence[Placed],
     paid: Sequence[Supply],
 ) -> Cost:
-    """What all nodes cost, unused capacity included, and servers where they have a price."""
-    hourly = sum(pool.usd_per_hour.value for pool in pools) + (servers.value if servers else 0.0)
+    """What all nodes cost, unused capacity included, and what is paid for beside them."""
+    hourly = sum(pool.usd_per_hour.value for pool in pools)
+    hourly += sum(each.usd_per_hour.value for each in beside)
     tokens = sum(output_tokens_per_s(each.demand.load) for each in placed if each.demand.load)
     return make_cost(
         hourly,
         " + ".join(
-            [*(pool.name for pool in pools), *([f"servers ({servers.source})"] if servers else [])]
+            [
+                *(pool.name for pool in pools),
+                *(f"{each.name} ({each.usd_per_hour.source})" for each in beside),
+            ]
         ),
         tokens_per_s=tokens if hourly else 0.0,  # tokens that cost nothing have no price
-        price_date=oldest(supply.price_date for supply in paid),
+        price_date=oldest(
+            [*(supply.price_date for supply in paid), *(each.price_date for each in beside)]
+        ),
     )
 
 

@@ -146,6 +146,8 @@ def test_an_old_price_is_warned_of_and_planned_with(copied: Path) -> None:
     ).partition("\ng6.xlarge:")
     entry = entry.replace(f"price_date: {today}", f"price_date: {old}", 1)
     instances.write_text(others + machine + entry)
+    services = copied / "catalog" / "services.yaml"
+    services.write_text(re.sub(r"date: \S+", f"date: {today}", services.read_text()))
 
     warning = f"the price of g6.xlarge is 100 days old ({old})"
     table, document = run("plan", "-s", "aws"), run("plan", "-s", "aws", "--json")

@@ -25,6 +25,7 @@ def test_every_entry_of_this_checkout_has_a_source_and_a_date() -> None:
         *CATALOG.accelerators.values(),
         *CATALOG.instances.values(),
         *CATALOG.models.values(),
+        *CATALOG.services.values(),
     ]
     assert len(entries) > 40
     for entry in entries:

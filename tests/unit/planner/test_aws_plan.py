@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -10,10 +11,12 @@ from typing import Any
 import jsonschema
 import pytest
 
+from slipway.config.aws_cloud import AwsCloudSettings
 from slipway.config.errors import ConfigError
 from slipway.plan.aws import AwsImage
 from slipway.plan.document import plan_to_json
 from slipway.plan.platform import PlatformPlan
+from slipway.planner.aws_prices import network_parts
 from stacks.planning import make_plan
 from tests.unit.config.checkout import ROOT
 from tests.unit.planner.fleets import CATALOG, H100, L4, fleet, model_file
@@ -34,8 +37,14 @@ PUBLIC = {**CLOUD, "load_balancer": {"clients": ["198.51.100.0/24"], "public": T
 DEPLOYED = {"chat": {"pools": ["l4"], "replicas": {"min": 1, "max": 2}}}
 
 
-def planned(*files: Mapping[str, Any], **changes: Any) -> PlatformPlan:
-    pools = {"edge": EDGE, "l4": L4}
+def planned(
+    *files: Mapping[str, Any],
+    l4: Mapping[str, Any] | None = None,
+    others: Mapping[str, Any] | None = None,
+    **changes: Any,
+) -> PlatformPlan:
+    """`l4` are changes of that pool, `others` further pools."""
+    pools = {"edge": EDGE, "l4": {**L4, **(l4 or {})}, **(others or {})}
     settings = {
         "servers": 3,
         "aws": CLOUD,
@@ -151,15 +160,74 @@ def test_an_instance_with_efa_has_all_its_interfaces_in_the_plan() -> None:
     assert Counter(each.kind for each in h100.interfaces) == {"interface": 1, "efa-only": 32}
 
 
-def test_servers_are_part_of_the_price() -> None:
+def test_servers_and_the_network_are_part_of_the_price() -> None:
     with_servers, without = planned(), planned(aws=None, ssh=None)
     one = CATALOG.instances["m7i.2xlarge"].usd_per_hour
     assert one is not None
     added = with_servers.cost.usd_per_hour.value - without.cost.usd_per_hour.value
-    assert added == pytest.approx(3 * one)
+    endpoints = 3 * 3 * CATALOG.services["interface-endpoint"].usd_per_hour
+    assert added == pytest.approx(3 * one + endpoints)
     assert "servers (3 x m7i.2xlarge on demand" in with_servers.cost.usd_per_hour.source
     at_most = with_servers.usd_per_hour_at_most - without.usd_per_hour_at_most
-    assert at_most == pytest.approx(3 * one)
+    assert at_most == pytest.approx(3 * one + endpoints)
+
+
+@pytest.mark.parametrize(
+    ("changes", "usd_per_hour", "parts"),
+    [
+        ({}, 0.09, "9 interface endpoints"),
+        ({"egress": "nat"}, 0.05, "1 NAT gateway + 1 public IPv4"),
+        (
+            {"load_balancer": {"clients": ["10.0.0.0/8"]}, "zones": ["us-east-1a"]},
+            0.0525,
+            "1 network load balancer + 3 interface endpoints",
+        ),
+    ],
+)
+def test_what_the_network_costs_without_traffic(
+    changes: dict[str, Any], usd_per_hour: float, parts: str
+) -> None:
+    one = {"servers": 1, "pools": {"edge": {**EDGE, "nodes": 1}, "l4": L4}}
+    plan = make_plan(fleet(deployments=DEPLOYED, aws={**CLOUD, **changes}, **one))
+    assert plan.aws is not None
+    network = plan.aws.network_usd_per_hour
+    assert network.value == pytest.approx(usd_per_hour)
+    assert network.source == f"{parts}, without traffic: catalog/services.yaml"
+
+
+def test_a_public_load_balancer_has_an_address_in_each_zone() -> None:
+    settings = AwsCloudSettings.model_validate({**PUBLIC, "egress": "nat"})
+    assert network_parts(settings, elastic=True) == {
+        "network-load-balancer": 1,
+        "nat-gateway": 1,
+        "public-address": 4,
+    }
+
+
+def test_old_prices_beside_the_pools_are_warned_of() -> None:
+    pools = {"edge": {**EDGE, "usd_per_hour": 1}, "l4": {**L4, "usd_per_hour": 1}}
+    inputs = fleet(pools=pools, deployments=DEPLOYED, servers=3, aws=CLOUD)
+    plan = make_plan(inputs, today=datetime.date(2027, 3, 15))
+    assert [each for each in plan.warnings if "days old" in each] == [
+        "the price of m7i.2xlarge is 114 days old (2026-11-21): check it and update its date in"
+        " catalog/instances.yaml",
+        "the price of interface-endpoint is 106 days old (2026-11-29): check it and update its"
+        " date in catalog/services.yaml",
+    ]
+    assert plan.cost.price_date == "2026-11-21"
+
+
+def test_servers_without_a_price_are_refused_until_it_is_stated() -> None:
+    unpriced = {**CLOUD, "server_instance": "g7e.48xlarge"}
+    ((key, message, fix),) = refused(aws=unpriced)
+    assert key == "slipway:aws.server_instance"
+    assert "has no price" in message
+    assert "server_usd_per_hour" in fix
+    stated = planned(aws={**unpriced, "server_usd_per_hour": 2.5})
+    assert "servers (3 x g7e.48xlarge, " in stated.cost.usd_per_hour.source
+    dearer = planned(aws={**unpriced, "server_usd_per_hour": 3.5})
+    added = dearer.cost.usd_per_hour.value - stated.cost.usd_per_hour.value
+    assert added == pytest.approx(3)
 
 
 def refused(*files: Mapping[str, Any], **changes: Any) -> list[tuple[str, str, str]]:
@@ -216,3 +284,57 @@ def test_answers_longer_than_a_target_may_drain_are_refused() -> None:
     assert key == "slipway:aws.load_balancer"
     assert "3601 s" in message
     assert "timeouts.drain_s" in fix
+
+
+SMALLEST = {"cidr": "10.40.0.0/19"}  # its subnets for elastic pools have 507 addresses
+
+
+def test_elastic_pools_may_fill_the_subnet_that_they_share() -> None:
+    plan = planned(network=SMALLEST, l4={"nodes": {"min": 0, "max": 460}})
+    assert plan.pool("l4").nodes_max == 460  # and 46 during a refresh
+
+
+def test_nodes_without_an_address_are_refused() -> None:
+    ((key, message, fix),) = refused(network=SMALLEST, l4={"nodes": {"min": 0, "max": 461}})
+    assert key == "slipway:pools.l4.nodes.max"
+    assert "508 of pool l4" in message
+    assert "us-east-1a, whose subnet for elastic pools has 507" in message
+    assert fix == (
+        "lower it to 460; or, before the environment is built, set slipway:network.cidr to"
+        " 10.40.0.0/18"
+    )
+
+
+def test_pools_in_one_zone_share_its_subnet_alone() -> None:
+    zones = {"cpu": "us-east-1a", "l4": "us-east-1b"}
+    half = {"nodes": {"min": 0, "max": 300}}
+    cpu = {"cpu": {**EDGE, **half, "zone": "us-east-1a"}}
+    apart = planned(network=SMALLEST, l4={**half, "zone": zones["l4"]}, others=cpu)
+    assert apart.aws is not None
+    assert {name: pool.zones[0] for name, pool in apart.aws.pools.items()} == zones
+    ((key, message, fix),) = refused(network=SMALLEST, l4=half, others=cpu)
+    assert key == "slipway:pools.cpu.nodes.max"
+    assert "330 of pool cpu and 330 of pool l4" in message
+    assert fix.startswith("lower it to 160; ")
+
+
+def test_the_largest_network_can_be_too_small() -> None:
+    ((_, _, fix),) = refused(l4={"nodes": {"min": 0, "max": 10_000}})
+    assert fix == "lower it to 3719: AWS has no larger network"
+
+
+def test_interfaces_of_the_fabric_alone_and_spares_of_a_reservation_take_no_address() -> None:
+    reservation = {
+        "market": "reserved",
+        "reservation": "cr-0123456789abcdef0",
+        "zone": "us-east-1a",
+        "usd_per_hour": 40,
+    }
+    full = {**H100, **reservation, "nodes": {"min": 0, "max": 507}}
+    assert planned(network=SMALLEST, l4={"zone": "us-east-1b"}, others={"h100": full})
+    ((key, _, _),) = refused(
+        network=SMALLEST,
+        l4={"zone": "us-east-1b"},
+        others={"h100": {**full, "nodes": {"min": 0, "max": 508}}},
+    )
+    assert key == "slipway:pools.h100.nodes.max"

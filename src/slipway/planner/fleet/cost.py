@@ -83,15 +83,24 @@ def age_days(date: str, today: datetime.date) -> int:
 
 def old_price_warnings(supplies: Iterable[Supply], today: datetime.date) -> tuple[str, ...]:
     """One warning per instance with an old price."""
-    warnings = []
-    for supply in {supply.instance: supply for supply in supplies if supply.price_date}.values():
-        age = age_days(supply.price_date, today)
-        if age > OLD_PRICE_DAYS:
-            warnings.append(
-                f"the price of {supply.instance} is {age} days old ({supply.price_date}):"
-                " check it and update its date in catalog/instances.yaml"
-            )
-    return tuple(warnings)
+    return tuple(
+        warning
+        for supply in {each.instance: each for each in supplies if each.price_date}.values()
+        for warning in old_price_warning(supply.instance, supply.price_date, "instances", today)
+    )
+
+
+def old_price_warning(
+    what: str, price_date: str, file: str, today: datetime.date
+) -> tuple[str, ...]:
+    """One if the price of `what`, from catalog/<file>.yaml, is old; "" is the date of none."""
+    age = age_days(price_date, today) if price_date else 0
+    if age <= OLD_PRICE_DAYS:
+        return ()
+    return (
+        f"the price of {what} is {age} days old ({price_date}): check it and update its date in"
+        f" catalog/{file}.yaml",
+    )
 
 
 def _usd(value: float, unit: str, source: str) -> Figure:

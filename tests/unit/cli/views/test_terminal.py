@@ -244,3 +244,11 @@ def test_a_comparison_divides_no_word_and_cuts_no_number(width: int) -> None:
     expected = {"llama-3-3-70b-instruct", "90,000", "12,346", "tokens/s", "0.14", "ratio"}
     assert expected <= words(text)
     assert "H100-80  NVIDIA H100 80GB HBM3" in text
+
+
+def test_what_the_network_costs_is_one_line_and_part_of_the_total() -> None:
+    plan = make_plan(load_inputs(ROOT, "aws"))
+    lines = shown(capacity_table(plan), 200).splitlines()
+    (line,) = [line for line in lines if line.startswith("network")]
+    assert line.startswith("network  0.11 USD/h, part of the cost")
+    assert "1 network load balancer + 9 interface endpoints, without traffic" in line
