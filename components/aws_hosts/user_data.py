@@ -13,6 +13,7 @@ from components.aws_hosts.access import secret_name
 from components.aws_machine.cloud_config import at_home, cloud_config, unit_of
 from slipway.plan.aws import AwsPlan
 
+OF_FIXED_HOSTS = ("host_key.py", "instance")  # of services/aws
 SCHEMA_VERSION = 1  # schemas/host-key.schema.json
 DOCUMENT = "/etc/slipway-host-key.json"
 UNIT = "slipway-host-key.service"
