@@ -25,7 +25,7 @@ from tests.hosts.aws_cloud import (
     run_cloud_config,
     use_cloud,
 )
-from tests.hosts.bed import FOLDER, Bed, Host
+from tests.hosts.bed import Bed, Host
 from tests.hosts.environment import NAME, Checkout, Folders
 from tests.waiting import HANG_S, until
 
@@ -52,6 +52,10 @@ class FixedHosts:
         use_cloud(host)
         self.describe(host)
         run_modules(host, text)
+
+    def log(self, name: str) -> str:
+        """What the unit that fetches the key has said since the machine started."""
+        return self.bed.hosts[name].ssh(f"journalctl --boot -u {UNIT} -o cat")
 
     def lose(self, *names: str) -> None:
         for name in names:
@@ -157,7 +161,10 @@ def fixed_hosts(
     pools: Mapping[str, Any],
     models: Mapping[str, Mapping[str, int]],
 ) -> Iterator[FixedHosts]:
-    """An environment that is not up yet: nothing knows a key of its hosts."""
+    """An environment that is not up yet: nothing knows a key of its hosts, and no host the key of
+    its operators."""
+    key = tmp_path_factory.mktemp("operators") / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
     with aws_environment(cloud, tmp_path_factory, pools=pools, models=models) as made:
         targets = made.folder / "stacks" / "targets"
         shutil.copy(PLAYED / "bed_target.py", targets / "bed_pools.py")
@@ -165,8 +172,9 @@ def fixed_hosts(
         (made.folder / "known_hosts").unlink()
         made.environ["BED_FIXED_HOSTS"] = str(PLAYED / "fixed_hosts.py")
         made.put("servers", servers)
-        operators = (FOLDER / "key.pub").read_text().strip()
+        made.put("ssh", {"known_hosts": "known_hosts", "key": str(key)})
+        keys = [each.with_suffix(".pub").read_text().strip() for each in (key, cloud.bed.key)]
         zones = [f"{REGION}{letter}" for letter in "abc"[:servers]]
-        made.put("aws", {**SETTINGS["aws"], "zones": zones, "authorized_keys": [operators]})
+        made.put("aws", {**SETTINGS["aws"], "zones": zones, "authorized_keys": keys})
         made.remove("host_key_seed")
         yield FixedHosts(cloud=cloud, checkout=made)
