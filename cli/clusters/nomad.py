@@ -33,6 +33,15 @@ class Nomad(Server):
         found: list[dict[str, Any]] = self._get("/v1/agent/members").json()["Members"]
         return found
 
+    def voters(self) -> set[str]:
+        """The hosts of the servers that are in the quorum."""
+        found = self._get("/v1/operator/raft/configuration").json()["Servers"]
+        return {str(each["Node"]).rpartition(".")[0] for each in found if each["Voter"]}
+
+    def servers_named(self, host: str) -> list[dict[str, Any]]:
+        """The members of a host, whose names end with their region ("server-0.global")."""
+        return [each for each in self.server_members() if each["Name"].rpartition(".")[0] == host]
+
     def node_named(self, name: str) -> dict[str, Any] | None:
         """The node of a host: the one that is ready, else the newest entry."""
         return newest_by_name(self.nodes()).get(name)

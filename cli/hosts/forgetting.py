@@ -25,6 +25,7 @@ DELIVERY = "delivery"
 ANSWERS_S = 60.0
 UNCHANGED = "the state is as it was"
 REFUSED = "Permission denied"  # somebody is there
+GONE = {"failed", "left"}  # Nomad's words for a server that the others do not expect back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +69,21 @@ def must_be_silent(
 
 
 def must_be_lost(host: Recorded, clusters: Clusters) -> None:
-    """CliError if Consul or Nomad have heard of the host lately."""
+    """CliError if Consul or Nomad have heard of the host lately.
+
+    Also if Nomad's servers have not noticed the end of one of them: told to forget it then, they
+    would take a new machine for it, and never let that one into their quorum.
+    """
     with must_answer("Consul", UNCHANGED):
         members = clusters.consul.members()
     with must_answer("Nomad", UNCHANGED):
         node = clusters.nomad.node_named(host.name)
+        servers = clusters.nomad.servers_named(host.name)
     if any(each["Name"] == host.name and each["Status"] == ALIVE for each in members):
         raise _is_heard(host.name, "Consul")
-    if node is not None and node["Status"] == "ready":
+    if (node is not None and node["Status"] == "ready") or any(
+        each["Status"] not in GONE for each in servers
+    ):
         raise _is_heard(host.name, "Nomad")
 
 
@@ -113,9 +121,8 @@ def _leave_nomad(host: Recorded, clusters: Clusters) -> None:
     for node in clusters.nomad.nodes():
         if node["Name"] == host.name:
             clusters.nomad.purge(node["ID"])
-    for server in clusters.nomad.server_members():
-        if server["Name"].rpartition(".")[0] == host.name:
-            clusters.nomad.force_leave(server["Name"])
+    for server in clusters.nomad.servers_named(host.name):
+        clusters.nomad.force_leave(server["Name"])
 
 
 def _is_heard(host: str, cluster: str) -> CliError:

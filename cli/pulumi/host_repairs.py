@@ -10,6 +10,7 @@ from cli.pulumi.exported import JsonObject, edited, is_command, name_of, resourc
 FOR_PYTHON = re.compile(r" artifacts, for Python (\d+\.\d+)$")
 DELIVERY, ADMISSION, NODE = "delivery-", "admission-", "node-"  # of a host, by its name
 CONSUL, NOMAD = "consul-", "nomad-"  # the agents of a server
+MACHINE = "host-"  # where `up` makes them (components/aws_hosts/component.py)
 # What empty clusters lack until they are restored: the permissions with which agents start, and the
 # operator's access.
 PERMISSIONS = ("operator-access", "consul-acl", "nomad-acl")
@@ -59,6 +60,12 @@ def of_servers(exported: str, servers: Collection[str]) -> dict[str, str]:
         for each in resources_of(exported)
         if name_of(each) in {*names, *PERMISSIONS} and is_command(each)
     }
+
+
+def machines(exported: str, hosts: Collection[str]) -> list[str]:
+    """The URNs of these hosts' machines; none where somebody else makes them."""
+    names = {MACHINE + host for host in hosts}
+    return [str(each["urn"]) for each in resources_of(exported) if name_of(each) in names]
 
 
 def with_applied_again(exported: str, names: Collection[str]) -> str:

@@ -39,20 +39,28 @@ class Pulumi:
     variables: Mapping[str, str]
 
     def up(
-        self, *, log: Path, only: Sequence[str] = (), meanwhile: Callable[[], object] | None = None
+        self,
+        *,
+        log: Path,
+        only: Sequence[str] = (),
+        refreshed: bool = False,
+        meanwhile: Callable[[], object] | None = None,
     ) -> None:
-        """Applies the program, or only these resources (URNs) of it, without a refresh. The full
-        output goes to `log`, changes to the terminal. `meanwhile` is called while Pulumi starts.
+        """Applies the program, or only these resources (URNs) of it, which are `refreshed` before,
+        or not. The full output goes to `log`, changes to the terminal. `meanwhile` is called while
+        Pulumi starts.
 
         On SIGINT or SIGTERM, Pulumi is interrupted and waited for, and InterruptedRunError is
         raised; a second signal ends it at once. CliError if Pulumi fails.
         """
         name = self.environment.name
         targets = [part for urn in only for part in ("--target", urn)]
+        without_refresh = ["--refresh=false"] if targets and not refreshed else []
         self._apply(
             "up",
             log,
-            *(["--refresh=false", *targets] if targets else []),
+            *without_refresh,
+            *targets,
             interrupted=InterruptedRunError(
                 "interrupted; pulumi ended cleanly and kept what was created",
                 fix=f"slipway up -s {name} completes it, slipway down -s {name} removes it",

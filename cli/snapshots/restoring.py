@@ -19,13 +19,13 @@ from cli.clusters.consul import ALIVE
 from cli.console import say
 from cli.environment import Environment, inherited, token_in
 from cli.errors import WRONG_INPUT, CliError
-from cli.hosts.over_ssh import OverSsh, known_way
-from cli.progress import REPEAT_S
+from cli.hosts.over_ssh import OverSsh, UnreachableError, known_way
+from cli.progress import REPEAT_S, telling
 from cli.reach.forwards import variables_of
 from components.consul.acl import SNAPSHOTS_ROLE
 from components.consul.agent_config import NAME as CONSUL
 from components.consul.agent_config import SERVICE
-from components.hosts.delivery import run_folder
+from components.hosts.delivery import BOOTS_WITHIN_S, run_folder
 from components.snapshots.job import JOB_ID
 from slipway.plan.platform import PlatformPlan, SshPlan
 
@@ -35,6 +35,7 @@ EMPTIED_S = 120.0
 LEADER_TIMEOUT_S = 120
 BACK_S = 300.0  # agents ask again after 30 s, and Consul looks at its members once a minute
 POLL_S = 0.5
+BETWEEN_LOOKS_S = 2.0  # at a machine that starts
 REFUSED = (401, 403)
 
 
@@ -50,8 +51,8 @@ class Standing:
 
 def standing(plan: PlatformPlan, ssh: SshPlan, over_ssh: OverSsh, credentials: Path) -> Standing:
     """CliError if a server does not answer over SSH."""
+    led = have_leaders(plan, credentials)
     with clusters(plan, credentials) as both:
-        led = both.consul.has_leader() and both.nomad.has_leader()
         jobs = _jobs(both) if led else 0
     with_data = []
     for server in plan.servers:
@@ -59,6 +60,35 @@ def standing(plan: PlatformPlan, ssh: SshPlan, over_ssh: OverSsh, credentials: P
         if over_ssh.ask(server.name, way, look, within_s=ANSWERS_S).strip():
             with_data.append(server.name)
     return Standing(led=led, jobs=jobs, with_data=with_data)
+
+
+def have_leaders(plan: PlatformPlan, credentials: Path) -> bool:
+    with clusters(plan, credentials) as both:
+        return both.consul.has_leader() and both.nomad.has_leader()
+
+
+def wait_for_machines(plan: PlatformPlan, ssh: SshPlan, over_ssh: OverSsh) -> None:
+    """Until every server answers with its own key: a new machine has another one at first.
+    CliError with what the last one says."""
+    deadline_s = time.monotonic() + BOOTS_WITHIN_S
+    for server in plan.servers:
+        _wait_for_machine(server.name, ssh, over_ssh, deadline_s)
+
+
+def _wait_for_machine(server: str, ssh: SshPlan, over_ssh: OverSsh, deadline_s: float) -> None:
+    with telling(lambda: f"waiting for {server}, which starts"):
+        while not _answers(server, ssh, over_ssh, deadline_s):
+            time.sleep(BETWEEN_LOOKS_S)
+
+
+def _answers(server: str, ssh: SshPlan, over_ssh: OverSsh, deadline_s: float) -> bool:
+    try:
+        over_ssh.ask(server, known_way(ssh, server), "true", within_s=ANSWERS_S)
+    except UnreachableError:
+        if time.monotonic() > deadline_s:
+            raise
+        return False
+    return True
 
 
 def to_be_emptied(found: Standing, environment: str, *, force: bool) -> Sequence[str]:

@@ -12,6 +12,10 @@ def secret_name(environment: str, host: str) -> str:
     return f"slipway/{environment}/hosts/{host}"
 
 
+def role_name(environment: str, host: str) -> str:
+    return f"slipway-{environment}-{host}"
+
+
 def own_secret(environment: str, aws: AwsPlan, host: str) -> dict[str, Any]:
     """A host reads its own secret and nothing else's."""
     name = secret_name(environment, host)

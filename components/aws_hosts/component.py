@@ -10,8 +10,8 @@ import pulumi
 import pulumi_aws as aws
 
 from components.aws_hosts import access
-from components.aws_hosts.host_keys import private_key, public_key
-from components.aws_hosts.user_data import user_data
+from components.aws_hosts.host_keys import both_files, public_key
+from components.aws_hosts.user_data import OF_FIXED_HOSTS, user_data
 from components.aws_machine.access import assumed_by_instances
 from components.aws_machine.programs import boot_programs
 from components.aws_machine.template import METADATA_OPTIONS, image_id, root_volume
@@ -21,14 +21,6 @@ from components.base import SlipwayComponent
 from slipway.plan.aws import AwsHost, AwsPlan
 from slipway.plan.platform import PlatformPlan
 
-OF_FIXED_HOSTS = (
-    "host_key.py",
-    "instance/__init__.py",
-    "instance/metadata.py",
-    "instance/refusal.py",
-    "instance/secrets.py",
-    "instance/signing.py",
-)
 SEED = "host_key_seed"
 NOT_MADE = "not made yet"  # the seed, in a preview before the first `up`
 # A change of these would stop or replace a host. One that is replaced on purpose gets the new ones.
@@ -144,7 +136,7 @@ class AwsHosts(SlipwayComponent):
         )
 
     def _key(self, seed: str, host: str) -> str:
-        """What services/aws/host_key.py reads."""
+        """What services/aws/host_key.py reads, and operators already know the host by."""
         environment, ssh = self._environment, self._args.plan.ssh
         public = public_key(seed, environment, host)
         if ssh and seed != NOT_MADE and ssh.hosts[host].host_key not in ("", public):
@@ -153,14 +145,13 @@ class AwsHosts(SlipwayComponent):
                 f" slipway:{SEED} in Pulumi.{environment}.yaml\n"
                 "fix: restore both files from one commit"
             )
-        private = private_key(seed, environment, host)
-        return json.dumps({"private": private, "public": f"{public} {host}\n"})
+        return both_files(seed, environment, host)
 
     def _profile(self, host: str) -> aws.iam.InstanceProfile:
         environment = self._environment
         role = aws.iam.Role(
             f"role-{host}",
-            name=f"slipway-{environment}-{host}",
+            name=access.role_name(environment, host),
             description=f"{host} of the Slipway environment {environment}",
             assume_role_policy=json.dumps(assumed_by_instances(), sort_keys=True),
             tags=self._named(host),

@@ -4,6 +4,7 @@ before the host exists, and a machine that takes its place has the same one. Pur
 from __future__ import annotations
 
 import base64
+import json
 import struct
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -43,6 +44,12 @@ def private_key(seed: str, environment: str, host: str) -> str:
     lines = [encoded[place : place + LINE] for place in range(0, len(encoded), LINE)]
     name = "OPENSSH PRIVATE KEY"
     return "\n".join([f"-----BEGIN {name}-----", *lines, f"-----END {name}-----", ""])
+
+
+def both_files(seed: str, environment: str, host: str) -> str:
+    """The value of the host's secret, which services/aws/host_key.py reads."""
+    private, public = (half(seed, environment, host) for half in (private_key, public_key))
+    return json.dumps({"private": private, "public": f"{public} {host}\n"})
 
 
 def _key(seed: str, environment: str, host: str) -> Ed25519PrivateKey:

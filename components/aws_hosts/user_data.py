@@ -13,6 +13,14 @@ from components.aws_hosts.access import secret_name
 from components.aws_machine.cloud_config import at_home, cloud_config, oneshot_unit
 from slipway.plan.aws import AwsPlan
 
+OF_FIXED_HOSTS = (  # of services/aws
+    "host_key.py",
+    "instance/__init__.py",
+    "instance/metadata.py",
+    "instance/refusal.py",
+    "instance/secrets.py",
+    "instance/signing.py",
+)
 SCHEMA_VERSION = 1  # schemas/host-key.schema.json
 DOCUMENT = "/etc/slipway-host-key.json"
 UNIT = "slipway-host-key.service"

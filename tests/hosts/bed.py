@@ -27,7 +27,8 @@ from tests.hosts.packages import archive_with
 from tests.interpreters import usr_of
 
 FOLDER = Path("/run/slipway-bed")
-NETWORK = "10.77.0"
+NETWORK = "10.77.0"  # where hosts are, but those of other zones of AWS
+PREFIX = 19  # of the bridge's network, which is as small as one of AWS can be
 MACHINE = f"{NETWORK}.254"  # this machine, on the bridge
 LAPTOP, JUMP = "10.78.0.1", "10.78.0.2"  # the ends of the cable between the two
 PACKAGES = ("openssh-server", "keepalived", "faketime")
@@ -168,7 +169,7 @@ class Bed:
         self.hosts: dict[str, Host] = {}
         FOLDER.mkdir(mode=0o700)
         _run("ip", "link", "add", leftovers.BRIDGE, "type", "bridge")
-        _run("ip", "address", "add", f"{MACHINE}/24", "dev", leftovers.BRIDGE)
+        _run("ip", "address", "add", f"{MACHINE}/{PREFIX}", "dev", leftovers.BRIDGE)
         _run("ip", "link", "set", leftovers.BRIDGE, "up")
         _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.key))
         for name in addresses:
@@ -262,17 +263,17 @@ class Bed:
     def _connect(self, host: Host) -> None:
         """A cable from the bridge to the host, with the host's address at its end."""
         pid = first_process(host.process)
-        last, cable = int(host.address.rpartition(".")[2]), _cable(host.address)
+        numbers, cable = host.address.split(".")[2:], _cable(host.address)
         # The kernel removes the cable of a host that has ended, but not at once.
         subprocess.run(["ip", "link", "delete", cable], check=False, capture_output=True)
         # As after a reboot: others would look for another address at the old one for a minute.
-        card = ("address", f"02:00:00:00:00:{last:02x}")
+        card = ("address", "02:00:00:00:" + ":".join(f"{int(each):02x}" for each in numbers))
         peer = ("peer", "name", "eth0", *card, "netns", str(pid))
         _run("ip", "link", "add", cable, "type", "veth", *peer)
         _run("ip", "link", "set", cable, "master", leftovers.BRIDGE, "up")
         inside = ("nsenter", f"--net=/proc/{pid}/ns/net", "ip")
         _run(*inside, "link", "set", "lo", "up")
-        _run(*inside, "address", "add", f"{host.address}/24", "dev", "eth0")
+        _run(*inside, "address", "add", f"{host.address}/{PREFIX}", "dev", "eth0")
         _run(*inside, "link", "set", "eth0", "up")
 
     def _write_seed(self, name: str) -> None:
@@ -308,7 +309,7 @@ class Bed:
 
 def _cable(address: str) -> str:
     """The end of a host's cable at the bridge."""
-    return f"swb-{address.rpartition('.')[2]}"
+    return "swb-" + "-".join(address.split(".")[2:])
 
 
 def first_process(launched: subprocess.Popen[bytes]) -> int:

@@ -62,6 +62,11 @@ class Checkout:
         document["config"][f"slipway:{setting}"] = value
         self.settings.write_text(yaml.safe_dump(document))
 
+    def remove(self, setting: str) -> None:
+        document = yaml.safe_load(self.settings.read_text())
+        del document["config"][f"slipway:{setting}"]
+        self.settings.write_text(yaml.safe_dump(document))
+
     def changed(self) -> set[str]:
         """The names of the resources that the last `up` changed."""
         log = (self.folder / ".slipway/pulumi" / f"{NAME}.log").read_text()

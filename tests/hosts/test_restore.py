@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +14,7 @@ from tenacity import Retrying, stop_after_delay, wait_fixed
 
 from tests.hosts.bed import NETWORK, Bed
 from tests.hosts.environment import Checkout, environment, listed, streams
+from tests.hosts.remembered import RUN, Remembered, of_a_run
 
 pytestmark = [pytest.mark.hosts, pytest.mark.soak]
 
@@ -24,7 +24,6 @@ EDGE = f"{NETWORK}.31"
 HOSTS = {**SERVERS, "worker-0": f"{NETWORK}.21", "edge-0": EDGE}
 SETTINGS = {"servers": 3, "server_hosts": listed(SERVERS)}
 CONSUL, NOMAD = (f"https://{SERVERS['server-0']}:{port}/v1" for port in (8501, 4646))
-RUN = "snapshots/"  # the jobs of the snapshots' runs begin with it
 
 
 @pytest.fixture(scope="module")
@@ -48,50 +47,11 @@ def kept(platform: Checkout) -> list[dict[str, Any]]:
 
 
 def known(platform: Checkout) -> dict[str, Any]:
-    """What both clusters know and would not learn again by themselves."""
-
-    def ask(url: str) -> Any:
-        return platform.ask(url)
-
-    variables = [each["Path"] for each in ask(f"{NOMAD}/vars")]
-    return {
-        "jobs": {
-            each["ID"]: each["JobModifyIndex"] for each in ask(f"{NOMAD}/jobs") if own(each["ID"])
-        },
-        "replicas": sorted(
-            each["ID"]
-            for each in ask(f"{NOMAD}/allocations")
-            if each["ClientStatus"] == "running" and own(each["JobID"])
-        ),
-        "variables": {path: digest(ask(f"{NOMAD}/var/{path}")["Items"]) for path in variables},
-        "policies of Nomad": sorted(each["Name"] for each in ask(f"{NOMAD}/acl/policies")),
-        "KV": {each["Key"]: each["Value"] for each in ask(f"{CONSUL}/kv/slipway/?recurse")},
-        "policies of Consul": sorted(each["Name"] for each in ask(f"{CONSUL}/acl/policies")),
-        "roles": sorted(each["Name"] for each in ask(f"{CONSUL}/acl/roles")),
-        "binding rules": sorted(each["ID"] for each in ask(f"{CONSUL}/acl/binding-rules")),
-        "services": sorted(ask(f"{CONSUL}/catalog/services")),
-    }
-
-
-def digest(items: Mapping[str, str]) -> str:
-    """They are secret, and a test that fails shows them."""
-    return hashlib.sha256(json.dumps(items, sort_keys=True).encode()).hexdigest()
-
-
-def own(job: str) -> bool:
-    """Whether it is a job of the files, and not a run of one."""
-    return not job.startswith(RUN)
+    return Remembered(platform, SERVERS["server-0"]).all()
 
 
 def tokens(platform: Checkout) -> set[str]:
-    """Those of Consul by their public IDs, but for a run of the snapshots' job, which has just
-    ended."""
-    found = platform.ask(f"{CONSUL}/acl/tokens")
-    return {each["AccessorID"] for each in found if not of_a_run(each)}
-
-
-def of_a_run(token: Mapping[str, Any]) -> bool:
-    return "slipway-snapshots" in {role["Name"] for role in token.get("Roles") or ()}
+    return Remembered(platform, SERVERS["server-0"]).tokens()
 
 
 def lose(hosts: Bed, names: list[str]) -> None:

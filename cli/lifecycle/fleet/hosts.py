@@ -30,7 +30,8 @@ from cli.machine.preparation import fill_cache
 from cli.machine.ssh_agent import agent_for
 from cli.progress import Phases, telling
 from cli.pulumi.authorities import must_sign_now
-from cli.pulumi.host_repairs import removals
+from cli.pulumi.host_repairs import machines, removals
+from cli.pulumi.process import Pulumi
 from cli.pulumi.repairs import without_resources
 from cli.reach.document import forwarding_of
 from cli.reach.lease import held
@@ -39,7 +40,7 @@ from cli.snapshots import kept, restoring
 from cli.snapshots.kept import Snapshot
 from slipway.config.files import file_of_host
 from slipway.inputs import load_inputs
-from slipway.plan.platform import PlatformPlan
+from slipway.plan.platform import PlatformPlan, SshPlan
 from stacks.planning import make_plan
 
 NAMED = 6  # hosts in a line about progress
@@ -135,7 +136,8 @@ class HostOperations:
             backend.change_state(pulumi, exported, without_resources(exported, gone.urns))
         for urn in gone.urns:
             say(f"no longer in the state: {urn.rpartition('::')[2]}")
-        say(_then(name, host, listed=listed_in is not None))
+        made = plan.ssh is not None and plan.ssh.makes_host_keys
+        say(_then(name, host, listed=listed_in is not None, made=made))
 
     def snapshots(self, plan: PlatformPlan) -> Sequence[Snapshot]:
         """The snapshots that the environment's host keeps, oldest first."""
@@ -158,6 +160,9 @@ class HostOperations:
             tempfile.TemporaryDirectory(prefix="slipway-restore-") as folder,  # mode 0700
         ):
             over_ssh = OverSsh(environment=self.environment, agent=agent)
+            if ssh.makes_host_keys and not restoring.have_leaders(plan, self.environment.access):
+                with phases.phase("machines", "those that are gone, made again"):
+                    self._make_machines(pulumi, plan, ssh, over_ssh)
             with phases.phase("servers", "what they still have"):
                 found = restoring.standing(plan, ssh, over_ssh, self.environment.access)
                 emptied = restoring.to_be_emptied(found, name, force=force)
@@ -182,6 +187,16 @@ class HostOperations:
                 restoring.wait_for_everybody(plan, both)
         say(f'"{name}" has the state of {snapshot.name}; slipway up -s {name} applies the files')
 
+    def _make_machines(
+        self, pulumi: Pulumi, plan: PlatformPlan, ssh: SshPlan, over_ssh: OverSsh
+    ) -> None:
+        """Servers' machines that are gone, where `up` makes them: it cannot be run before the
+        clusters have their states."""
+        gone = machines(backend.export(pulumi), [server.name for server in plan.servers])
+        if gone:
+            pulumi.up(log=log_of(self.environment), only=gone, refreshed=True)
+        restoring.wait_for_machines(plan, ssh, over_ssh)
+
     def _file_of(self, host: str, plan: PlatformPlan) -> str | None:
         """The file that names the host; None if none does."""
         if host not in {member.name for member in roster(plan)}:
@@ -203,9 +218,15 @@ def _some(hosts: Collection[str]) -> str:
     return f"{len(hosts)} hosts" if len(hosts) > NAMED else ", ".join(sorted(hosts))
 
 
-def _then(environment: str, host: str, *, listed: bool) -> str:
+def _then(environment: str, host: str, *, listed: bool, made: bool) -> str:
+    """`made`: `up` makes machines."""
     if not listed:
         return f"{host} is forgotten; slipway up -s {environment} brings the rest to the file"
+    if made:
+        return (
+            f"{host} is forgotten; slipway up -s {environment} makes a machine with its address and"
+            " key, once AWS has ended the old one"
+        )
     return (
         f"{host} is forgotten; put the new machine's address and public key into the files, or"
         f" remove {host} there, then slipway up -s {environment}"

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cli.clusters.both import Clusters
+from cli.clusters.consul import Consul
+from cli.clusters.nomad import Nomad
 from cli.errors import CliError
-from cli.hosts.forgetting import must_be_silent, quorum_without, recorded
+from cli.hosts.forgetting import must_be_lost, must_be_silent, quorum_without, recorded
 from cli.pulumi.repairs import without_resources
+from tests.unit.cli.conftest import Serve
 
 WAY = {"address": "10.0.0.21", "port": 22, "user": "root", "host_key": "k", "jump": None}
 PLATFORM = "urn:pulumi:hosts::slipway::slipway:index:Platform$"
@@ -105,6 +111,36 @@ def test_a_server_is_forgotten_only_where_a_majority_of_all_lives_without_it(
     states: tuple[int, ...], remains: bool
 ) -> None:
     assert quorum_without("server-0", servers(*states)) is remains
+
+
+@pytest.mark.parametrize(
+    ("consul", "nomad", "heard_by"),
+    [
+        (1, "failed", "Consul"),
+        (4, "alive", "Nomad"),
+        (4, "leaving", "Nomad"),
+        (4, "failed", None),
+        (3, "left", None),
+    ],
+)
+def test_a_server_is_lost_once_the_others_of_both_clusters_have_noticed_it(
+    serve: Serve, consul: int, nomad: str, heard_by: str | None
+) -> None:
+    members = [
+        {"Name": "server-0.global", "Status": nomad},
+        {"Name": "server-01.global", "Status": "alive"},
+    ]
+    asked = {"GET /v1/nodes": (200, []), "GET /v1/agent/members": (200, {"Members": members})}
+    gossip = [{"Name": "server-0", "Status": consul}, {"Name": "server-01", "Status": 1}]
+    both = Clusters(
+        nomad=Nomad.of_any([serve(asked).address], None, Path()),
+        consul=Consul.of_any(
+            [serve({"GET /v1/agent/members": (200, gossip)}).address], None, Path()
+        ),
+    )
+    expected = pytest.raises(CliError, match=f"{heard_by} still hears it")
+    with expected if heard_by else nullcontext():
+        must_be_lost(recorded(STATE, "server-0", "hosts"), both)
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,15 @@ def test_up_applies_without_questions_and_keeps_the_whole_output(
     assert shown.out == ""
 
 
+@pytest.mark.parametrize(("refreshed", "flags"), [(True, ""), (False, "--refresh=false ")])
+def test_only_some_resources_are_applied_with_or_without_a_look_at_them(
+    stand_in: StandIn, refreshed: bool, flags: str
+) -> None:
+    stand_in.pulumi.up(log=stand_in.log, only=["urn:a", "urn:b"], refreshed=refreshed)
+    (call,) = stand_in.calls
+    assert call.endswith(f"never {flags}--target urn:a --target urn:b --non-interactive")
+
+
 def test_what_is_to_happen_meanwhile_happens_while_pulumi_runs(
     stand_in: StandIn, tmp_path: Path
 ) -> None:

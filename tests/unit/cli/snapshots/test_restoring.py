@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +13,15 @@ from cli.clusters.both import Clusters
 from cli.clusters.consul import Consul
 from cli.clusters.nomad import Nomad
 from cli.errors import CliError
-from cli.pulumi.host_repairs import of_servers, removals, with_applied_again
-from cli.snapshots.restoring import Standing, end_the_snapshots_run, to_be_emptied
+from cli.hosts.over_ssh import UnreachableError
+from cli.pulumi.host_repairs import machines, of_servers, removals, with_applied_again
+from cli.snapshots import restoring
+from cli.snapshots.restoring import (
+    Standing,
+    end_the_snapshots_run,
+    to_be_emptied,
+    wait_for_machines,
+)
 from tests.unit.cli.conftest import Serve
 
 PLATFORM = "urn:pulumi:hosts::slipway::slipway:index:Platform$"
@@ -89,6 +97,50 @@ def test_exactly_the_servers_and_what_lets_them_start_are_set_up_again() -> None
     }
     assert again == set(AGAIN)
     assert all(each["inputs"]["delete"] for each in changed[1:]), "a removal must still work"
+
+
+def test_the_machines_of_servers_are_named_where_the_state_has_them() -> None:
+    kind = "aws:ec2/instance:Instance"
+    hosts = ("server-0", "server-1", "server-10", "edge-0")
+    made = [{"type": kind, "urn": f"{PLATFORM}{kind}::host-{host}"} for host in hosts]
+    state = json.dumps({"version": 3, "deployment": {"resources": made}})
+    assert machines(state, SERVERS) == [each["urn"] for each in made[:2]]
+    assert machines(STATE, SERVERS) == []
+
+
+class Booting:
+    """Servers that answer after some looks at each."""
+
+    def __init__(self, looks: int) -> None:
+        self.looks = dict.fromkeys(SERVERS, looks)
+
+    def ask(self, host: str, way: Any, command: str, *, within_s: float) -> str:
+        self.looks[host] -= 1
+        if self.looks[host] >= 0:
+            raise UnreachableError(f"{host}: Host key verification failed", fix="x")
+        return ""
+
+
+@pytest.fixture
+def booting_plan(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(restoring, "known_way", lambda *_: {})
+    monkeypatch.setattr(restoring, "BETWEEN_LOOKS_S", 0)
+    return SimpleNamespace(servers=[SimpleNamespace(name=name) for name in SERVERS])
+
+
+def test_a_new_machine_may_have_another_key_at_first(booting_plan: Any) -> None:
+    servers: Any = Booting(looks=2)
+    wait_for_machines(booting_plan, booting_plan, servers)
+    assert servers.looks == dict.fromkeys(SERVERS, -1)
+
+
+def test_a_machine_that_never_has_its_key_is_named(
+    booting_plan: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restoring, "BOOTS_WITHIN_S", 0)
+    servers: Any = Booting(looks=1000)
+    with pytest.raises(UnreachableError, match="server-0: Host key verification failed"):
+        wait_for_machines(booting_plan, booting_plan, servers)
 
 
 def test_a_server_is_emptied_as_if_it_was_removed_nomad_first() -> None:
