@@ -29,7 +29,7 @@ def hosts(plan: PlatformPlan, platform: SlipwayComponent) -> HostRealisation:
     machines = {host: [machine(plan, host, platform)] for host in plan.aws.hosts}
     known = bed_pools.hosts(plan, platform)
     reached = dataclasses.replace(known, programs=SshHosts(plan, machines=machines))
-    return dataclasses.replace(reached, elastic=bed_pools.BedPools(reached, platform))
+    return dataclasses.replace(reached, elastic=bed_pools.BedPools(plan, reached, platform))
 
 
 def machine(plan: PlatformPlan, host: str, platform: SlipwayComponent) -> pulumi.Resource:
