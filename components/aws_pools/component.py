@@ -21,7 +21,7 @@ from slipway.plan.aws import AwsPlan
 from slipway.plan.platform import PlatformPlan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class AwsPools:
     """node_pool.elastic.ElasticPools. `in_aws` are the options of what AWS's provider creates."""
 
@@ -30,6 +30,7 @@ class AwsPools:
     hosts: HostRealisation
     network: AwsNetwork
     in_aws: pulumi.ResourceOptions
+    _bucket: AwsBucket | None = None
 
     def create(self, args: ElasticPoolsArgs) -> Mapping[str, list[pulumi.Resource]]:
         plan, planned = args.plan, self.aws
@@ -40,6 +41,7 @@ class AwsPools:
             AwsBucketArgs(plan=plan, aws=planned, programs=self.hosts.programs),
             opts=self.in_aws,
         )
+        self._bucket = bucket
         introducer = Introducer(
             "introducer",
             IntroducerArgs(plan=plan, aws=planned, authority=args.authority),
@@ -67,10 +69,12 @@ class AwsPools:
         }
 
     def settle(self, models: list[pulumi.Resource]) -> None:
+        if self._bucket is None:
+            return
         for pool in self.aws.pools:
             s3.BucketObjectv2(
                 f"{naming.pool(pool)}-running",
-                bucket=self.aws.bucket,
+                bucket=self._bucket.name,
                 key=running_key(self.plan.environment, pool),
                 content=running_artifacts(self.plan, pool),
                 content_type="application/json",

@@ -240,7 +240,8 @@ GROUPS = ("servers", "gateway", "nodes")
 
 def boot_documents(preview: Recording) -> dict[str, str]:
     """The boot documents in the bucket, by key."""
-    return {each.text("key"): each.text("content") for each in preview.of_type(OBJECT)}
+    found = {each.text("key"): each.text("content") for each in preview.of_type(OBJECT)}
+    return {key: content for key, content in found.items() if "/boot/" in key}
 
 
 def templates_of_pools(preview: Recording) -> dict[str, Registration]:
@@ -337,6 +338,18 @@ def test_a_group_has_its_pools_bounds_and_keeps_its_count(
         assert len(group.inputs["vpcZoneIdentifiers"]) == len(planned.zones)
         assert group.inputs["capacityRebalance"] is (planned.market == "spot")
         assert "introducer" in group.depends_on
+
+
+def test_what_jobs_run_is_written_down_once_every_model_is_as_planned(
+    plan: PlatformPlan, preview: Recording
+) -> None:
+    for content in boot_documents(preview).values():
+        boot = json.loads(content)
+        running = preview[f"pool-{boot['pool']}-running"]
+        assert running.text("key") == boot["running"]
+        assert set(json.loads(running.text("content"))) == {*of_replicas(plan, boot["pool"])}
+        assert running.depends_on >= {"routes-acknowledged", "bucket"}
+        assert not running.protect
 
 
 def test_a_group_waits_for_nodes_that_join_and_that_leave(
