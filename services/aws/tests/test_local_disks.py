@@ -257,13 +257,16 @@ def test_a_node_has_its_disks_before_it_fetches_anything(
 ) -> None:
     did: list[Any] = []
     monkeypatch.setattr(local_disks, "mount", did.append)
+    known = PoolSecret({"certificate": {}}, (), "")
+    monkeypatch.setattr(joining.pool_secret, "current", lambda _: known)
+    monkeypatch.setattr(joining, "_running", lambda _: ())
     monkeypatch.setattr(joining, "introduced", lambda *_: _fails("the network"))
     monkeypatch.setattr(joining, "_bring", lambda *_: did.append("fetched"))
     store = ModelStore(PATH, GIB)
     node = Node(replace(world.node.boot, model_store=store), world.node.instance, "10.0.0.7")
     for each in (node, world.node):
         with pytest.raises(HostError, match="the network"):
-            joining.join(each, PoolSecret({"certificate": {}}, (), ""))
+            joining.join(each)
     assert did == [store, "fetched", "fetched"]
 
 
