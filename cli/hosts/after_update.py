@@ -49,12 +49,12 @@ def wait_for_quorum(plan: PlatformPlan, both: Clusters, *, within_s: float = QUO
         return
     deadline_s, waiting = time.monotonic() + within_s, set[str]()
     with telling(lambda: f"waiting for {', '.join(sorted(waiting))} in Nomad's quorum"):
-        while time.monotonic() < deadline_s:
+        while True:
             try:
                 waiting = _outside_quorum(plan, both)
             except httpx.HTTPError:
                 return
-            if not waiting:
+            if not waiting or time.monotonic() > deadline_s:
                 return
             time.sleep(POLL_S)
 

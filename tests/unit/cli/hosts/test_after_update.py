@@ -54,7 +54,7 @@ def test_a_server_that_does_not_live_is_not_waited_for() -> None:
 def test_one_that_never_comes_ends_the_waiting_and_so_does_a_silent_cluster() -> None:
     nomad = Nomad(looks=10**9)
     both: Any = SimpleNamespace(nomad=nomad)
-    wait_for_quorum(plan(*SERVERS), both, within_s=0.05)
+    wait_for_quorum(plan(*SERVERS), both, within_s=0)
     assert nomad.looks > 0
 
     def silent() -> set[str]:
