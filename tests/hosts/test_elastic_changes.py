@@ -14,6 +14,7 @@ from tests.hosts.aws_cloud import FIXED, Cloud, aws_environment, cloud_of, use_c
 from tests.hosts.aws_group import Group
 from tests.hosts.bed import NETWORK, Bed
 from tests.hosts.environment import NAME, Checkout, must_complete, streams
+from tests.hosts.failover import HEALTHY, endpoints
 from tests.hosts.test_streams import changed_code
 from tests.waiting import until
 
@@ -81,9 +82,9 @@ def log_ins(checkout: Checkout) -> set[str]:
 
 
 def serving(checkout: Checkout) -> set[str]:
-    """Addresses of replicas that Consul says are healthy."""
-    found = checkout.ask(f"{CONSUL}/v1/health/service/sim-a?passing=true")
-    return {each["Service"]["Address"] for each in found}
+    """Addresses of replicas to which the gateway's Envoy gives requests."""
+    found = endpoints(checkout, EDGE)
+    return {address for address, flags in found.items() if flags == HEALTHY}
 
 
 def nodes_are(checkout: Checkout, group: Group) -> bool:
