@@ -18,7 +18,7 @@ from tests.hosts.failover import HEALTHY, endpoints
 from tests.hosts.test_streams import changed_code
 from tests.waiting import until
 
-pytestmark = pytest.mark.hosts
+pytestmark = [pytest.mark.hosts, pytest.mark.soak]
 
 MACHINES = {f"i-{k}": f"{NETWORK}.{201 + k}" for k in range(4)}
 EDGE = FIXED["edge-0"]
