@@ -7,6 +7,7 @@ import datetime
 import json
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -33,6 +34,7 @@ ENDPOINT = f"http://{MACHINE}:{PORT}"
 LIFECYCLE = f"{ENDPOINT}/bed/lifecycle"  # of tests/aws/api.py alone
 REGION, BUCKET, ACCOUNT = "us-east-1", "slipway-bed", "123456789012"
 METADATA = "169.254.169.254"
+ENDS_WITH_THE_TEST = ("setpriv", "--pdeathsig", "KILL")  # also with one that is killed
 LISTENS = "FEA9FEA9:0050 00000000:0000 0A"  # at METADATA's port 80, in /proc/PID/net/tcp
 # Where agents and tasks of a host find AWS: systemd passes it to every unit.
 SYSTEMD = f"[Manager]\nDefaultEnvironment=AWS_ENDPOINT_URL={ENDPOINT}\n"
@@ -149,7 +151,7 @@ class Cloud:
         subprocess.run([*inside, "ip", *address], check=True)
         log = self.folder / f"{host.name}.metadata.log"
         process = subprocess.Popen(
-            [*inside, str(self.mock), "--config-file", str(file)],
+            [*ENDS_WITH_THE_TEST, *inside, str(self.mock), "--config-file", str(file)],
             stdout=log.open("a"),
             stderr=subprocess.STDOUT,
         )
@@ -204,10 +206,12 @@ def cloud_of(bed: Bed, folder: Path) -> Iterator[Cloud]:
     requirements = ROOT / "services" / "aws" / "requirements-test.txt"
     job = EnvironmentJob(name="aws-test", requirements=requirements)
     python = prepare([job], default_cache())["aws-test"] / "bin" / "python"
+    with socket.socket() as probe:
+        assert probe.connect_ex((MACHINE, PORT)), f"somebody else plays AWS at {ENDPOINT}"
     with ExitStack() as services:
         api = services.enter_context(
             subprocess.Popen(
-                [str(python), str(PLAYED / "api.py"), MACHINE, str(PORT)],
+                [*ENDS_WITH_THE_TEST, str(python), str(PLAYED / "api.py"), MACHINE, str(PORT)],
                 stdout=subprocess.DEVNULL,
                 stderr=(folder / "api.log").open("w"),
             )
