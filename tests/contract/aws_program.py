@@ -98,6 +98,7 @@ def build(endpoint: str) -> None:
                 consul_seed=SEED,
                 nomad_token=TOKEN,
                 introducer=programs.nothing,
+                clusters_ready=[],
             ),
             opts=in_aws,
         )
