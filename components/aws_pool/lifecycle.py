@@ -13,14 +13,14 @@ JOINING_TIMEOUT_S = 1800
 # A node that is heard of every minute, and is gone after five silent ones.
 HEARTBEAT_S = 300
 # Amazon EC2 Auto Scaling User Guide, "Lifecycle hooks": an instance waits for 100 times the
-# heartbeat's timeout at most.
+# heartbeat's timeout at most, and never longer than 48 hours.
 MOST_HEARTBEATS, LONGEST_HEARTBEAT_S = 100, 7200
 ENDING_S = 3600  # of tasks that are told to end at the drain's deadline, and of the agents
 
 
 def heartbeat_s(plan: PlatformPlan, pool: Pool) -> int:
     """After so many silent seconds the group ends a node that leaves. 100 of them are longer than
-    its drain may take."""
+    its drain may take, unless that is more than a day."""
     longest_s = 2 * drain_timeout_s(plan, pool) + ENDING_S
     return min(max(HEARTBEAT_S, math.ceil(longest_s / MOST_HEARTBEATS)), LONGEST_HEARTBEAT_S)
 
