@@ -44,5 +44,6 @@ def test_a_new_nodes_agent_has_the_scheme_of_nomads_servers(
     asked: list[str] = []
     monkeypatch.setattr(pool, "_hasten_first_heartbeat", asked.append)
     nomad = Answering(f"{scheme}://10.0.0.2:4646", [NEW_NODE])
-    pool.missing(pool.Gate(pool="cpu", count=1, ready_timeout_s=60, nomad=nomad))
+    gate = pool.Gate(pool="cpu", count=1, ready_timeout_s=60, artifacts="", nomad=nomad)
+    pool.missing(gate)
     assert asked == [f"{scheme}://10.0.0.9:4646"]

@@ -31,6 +31,7 @@ SCHEMA_OF = {
     "on_host.py": "host-command",
     "operator_access.py": "operator",
     "publish.py": "publication",
+    "refresh_nodes.py": "node-refresh",
     "restore_snapshot.py": "restore",
     "rotate_gossip.py": "gossip",
     "routes_acknowledged.py": "routes-gate",
