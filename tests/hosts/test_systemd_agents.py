@@ -388,7 +388,7 @@ def test_a_removal_that_was_killed_while_it_drained_is_undone_by_the_next_docume
     until("a slow task", lambda: running_task(cluster, SLOW))
     (before,) = nodes(cluster)
     node = cluster.node_document()
-    node["departure"]["drain_timeout_s"] = 60
+    node["departure"]["drain_timeout_s"] = 20  # a task that never ends is waited for so long
     with ThreadPoolExecutor() as beside:
         removal = beside.submit(cluster.agents, NODE, "remove", node)
         until("a drain", lambda: [found["Drain"] for found in nodes(cluster)] == [True])
