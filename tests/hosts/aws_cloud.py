@@ -232,6 +232,16 @@ def cloud_of(bed: Bed, folder: Path) -> Iterator[Cloud]:
 
 
 @contextmanager
+def cloud_of_gateway(bed: Bed, folder: Path) -> Iterator[Cloud]:
+    """AWS for the hosts of a bed whose gateway's host introduces nodes."""
+    with cloud_of(bed, folder) as made:
+        edge = bed.hosts["edge-0"]
+        made.describe(edge, "i-0000000000000edge", f"slipway-{NAME}-edge-0")
+        use_cloud(edge)
+        yield made
+
+
+@contextmanager
 def aws_environment(
     cloud: Cloud,
     tmp_path_factory: Folders,

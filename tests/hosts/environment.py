@@ -172,6 +172,19 @@ def environment(
         made.slipway("down", "--yes", check=False)
 
 
+@contextmanager
+def changed_code(checkout: Checkout, file: str, before: str, after: str) -> Iterator[None]:
+    """The checkout as a later version of the project."""
+    path = checkout.folder / file
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+    try:
+        yield
+    finally:
+        path.write_text(text)
+
+
 def must_complete(edge: str) -> None:
     """The model answers through the gateway at this address."""
     answer = httpx.post(

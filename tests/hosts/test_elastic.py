@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.hosts.aws_cloud import FIXED, METADATA, Cloud, aws_environment, cloud_of, use_cloud
+from tests.hosts.aws_cloud import FIXED, METADATA, Cloud, aws_environment, cloud_of_gateway
 from tests.hosts.bed import FOLDER, NETWORK, Bed, Host
 from tests.hosts.environment import NAME, Checkout, must_complete
 from tests.waiting import until
@@ -38,9 +38,7 @@ def addresses() -> Mapping[str, str]:
 
 @pytest.fixture(scope="module")
 def cloud(hosts: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    with cloud_of(hosts, tmp_path_factory.mktemp("cloud")) as made:
-        made.describe(hosts.hosts["edge-0"], "i-0000000000000edge", f"slipway-{NAME}-edge-0")
-        use_cloud(hosts.hosts["edge-0"])
+    with cloud_of_gateway(hosts, tmp_path_factory.mktemp("cloud")) as made:
         yield made
 
 

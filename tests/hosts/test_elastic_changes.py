@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.hosts.aws_cloud import FIXED, Cloud, aws_environment, cloud_of, use_cloud
+from tests.hosts.aws_cloud import FIXED, Cloud, aws_environment, cloud_of_gateway
 from tests.hosts.aws_group import Group
 from tests.hosts.bed import NETWORK, Bed
-from tests.hosts.environment import NAME, Checkout, must_complete, streams
+from tests.hosts.environment import NAME, Checkout, changed_code, must_complete, streams
 from tests.hosts.failover import HEALTHY, endpoints
-from tests.hosts.test_streams import changed_code
 from tests.waiting import until
 
 pytestmark = [pytest.mark.hosts, pytest.mark.soak]
@@ -35,9 +34,7 @@ def addresses() -> Mapping[str, str]:
 
 @pytest.fixture(scope="module")
 def cloud(hosts: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
-    with cloud_of(hosts, tmp_path_factory.mktemp("cloud")) as made:
-        made.describe(hosts.hosts["edge-0"], "i-0000000000000edge", f"slipway-{NAME}-edge-0")
-        use_cloud(hosts.hosts["edge-0"])
+    with cloud_of_gateway(hosts, tmp_path_factory.mktemp("cloud")) as made:
         yield made
 
 
@@ -110,6 +107,13 @@ def instance_at(group: Group, address: str) -> str:
     return next(each for each in group.hosts if address_of(group, each) == address)
 
 
+def one_that_serves_beside_a_free_node(checkout: Checkout, group: Group) -> str:
+    """An instance with a replica, once another one has joined that has room for it."""
+    group.joined(group.start())
+    until(lambda: len(serving(checkout)) == 2)
+    return instance_at(group, sorted(serving(checkout))[0])
+
+
 def secrets_of(cloud: Cloud, group: Group, instance: str) -> dict[str, Any]:
     """What the instance's Consul agent keeps secret."""
     host, node = cloud.bed.hosts[group.hosts[instance]], group.node(instance)
@@ -171,10 +175,7 @@ def test_a_changed_document_replaces_every_node_once_its_successor_has_joined(
 def test_a_node_that_its_group_ends_hands_over_its_work_and_is_forgotten(
     checkout: Checkout, group: Group
 ) -> None:
-    other = group.start()
-    group.joined(other)
-    until(lambda: len(serving(checkout)) == 2)
-    leaving = instance_at(group, sorted(serving(checkout))[0])
+    leaving = one_that_serves_beside_a_free_node(checkout, group)
     with streams(EDGE) as streamed:
         group.told_to_end(leaving)
         group.left(leaving)
@@ -189,10 +190,7 @@ def test_a_node_that_its_group_ends_hands_over_its_work_and_is_forgotten(
 def test_a_rebalance_recommendation_empties_the_node_before_its_group_ends_it(
     checkout: Checkout, group: Group
 ) -> None:
-    other = group.start()
-    group.joined(other)
-    until(lambda: len(serving(checkout)) == 2)
-    leaving = instance_at(group, sorted(serving(checkout))[0])
+    leaving = one_that_serves_beside_a_free_node(checkout, group)
     address = address_of(group, leaving)
     with streams(EDGE) as streamed:
         group.cloud.recommend_rebalance(group.cloud.bed.hosts[group.hosts[leaving]])
@@ -208,10 +206,7 @@ def test_a_rebalance_recommendation_empties_the_node_before_its_group_ends_it(
 def test_a_spot_notice_empties_the_node_at_once_and_only_streams_that_outlive_it_end_with_an_error(
     checkout: Checkout, group: Group
 ) -> None:
-    other = group.start()
-    group.joined(other)
-    until(lambda: len(serving(checkout)) == 2)
-    leaving = instance_at(group, sorted(serving(checkout))[0])
+    leaving = one_that_serves_beside_a_free_node(checkout, group)
     host = group.cloud.bed.hosts[group.hosts[leaving]]
     gone = address_of(group, leaving)
     with ExitStack() as running:

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from tests.hosts.bed import Bed
-from tests.hosts.environment import Checkout, Stream, environment, must_complete, streams
+from tests.hosts.environment import (
+    Checkout,
+    Stream,
+    changed_code,
+    environment,
+    must_complete,
+    streams,
+)
 from tests.hosts.failover import (
     CONSUL,
     EDGES,
@@ -179,16 +185,3 @@ def started(hosts: Bed, host: str, agents: list[str]) -> set[str]:
     """The process ids of these agents."""
     units = " ".join(f"slipway-hosts-{agent}" for agent in agents)
     return set(hosts.hosts[host].ssh(f"systemctl show --property=MainPID --value {units}").split())
-
-
-@contextmanager
-def changed_code(checkout: Checkout, file: str, before: str, after: str) -> Iterator[None]:
-    """The checkout as a later version of the project."""
-    path = checkout.folder / file
-    text = path.read_text()
-    assert before in text
-    path.write_text(text.replace(before, after))
-    try:
-        yield
-    finally:
-        path.write_text(text)

@@ -20,10 +20,7 @@ def secret(name: str, region: str, credentials: Credentials) -> str:
     AWS_ENDPOINT_URL replaces AWS's own address, as for its SDKs.
     """
     base = os.environ.get("AWS_ENDPOINT_URL", f"https://secretsmanager.{region}.amazonaws.com")
-    url, body = (
-        f"{base.rstrip('/')}/",
-        json.dumps({"SecretId": name}).encode(),
-    )
+    url, body = f"{base.rstrip('/')}/", json.dumps({"SecretId": name}).encode()
     headers = {
         "Content-Type": "application/x-amz-json-1.1",
         "X-Amz-Target": "secretsmanager.GetSecretValue",

@@ -72,13 +72,12 @@ class Membership:
         self._known = join(self._node)
         say(f"{self._node.host} is a node of pool {self._node.boot.pool}")
 
-    def _tell_group(self) -> bool:
+    def _tell_group(self) -> None:
         """A group that has just started this instance counts it from now on."""
         lifecycle_actions.complete(self._node, self._node.boot.group.joined)
         self._group_knows = True
-        return False
 
-    def _take_up_changes(self) -> bool:
+    def _take_up_changes(self) -> None:
         if self._taking_up is not None:
             self._look_whether_taken_up(self._taking_up)
         elif self._clock() - self._read_at >= SECRET_READ_EVERY_S:
@@ -86,7 +85,6 @@ class Membership:
             self._newest = pool_secret.current(self._node.boot)
             if self._newest != self._known:
                 self._taking_up = self._node.takes_up_changes()
-        return False
 
     def _look_whether_taken_up(self, taking_up: subprocess.Popen[bytes]) -> None:
         status = taking_up.poll()
@@ -102,10 +100,10 @@ class Membership:
             self._known = pool_secret.current(self._node.boot)
         return self._known.certificate
 
-    def _again(self, action: Callable[[], bool]) -> bool:
-        """What the action returns; False if it has to be tried again."""
+    def _again(self, action: Callable[[], bool | None]) -> bool:
+        """What the action returns; False if that is nothing, or if it has to be tried again."""
         try:
-            return action()
+            return bool(action())
         except HostError as error:
             self._say(str(error))
             return False

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from instance import metadata
-from instance.refusal import RefusedError
 from program.errors import HostError
 
 from membership.document import Boot, node_document
@@ -84,7 +83,7 @@ def this_node(boot: Boot) -> Node:
     """Raises HostError while the instance's metadata cannot be read."""
     try:
         return Node(boot, metadata.text("instance-id"), metadata.text("local-ipv4"))
-    except (OSError, RefusedError) as error:
+    except OSError as error:
         raise HostError(f"{boot.pool}: {error}") from None
 
 

@@ -11,7 +11,7 @@ import datetime
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, auto
 
 SPOT = "spot/instance-action"
 GROUP = "autoscaling/target-lifecycle-state"
@@ -19,13 +19,11 @@ REBALANCE = "events/recommendations/rebalance"
 TERMINATED = "Terminated"  # the target of an instance that its group ends
 
 
-class Reason(IntEnum):
-    """The more pressing, the higher."""
-
+class Reason(Enum):
     # A spot instance is at an elevated risk: its group tries to start another, and ends it then.
-    REBALANCE = 1
-    GROUP = 2  # the group ends the instance, once the node says that it has left
-    SPOT = 3  # EC2 ends the instance at a stated time
+    REBALANCE = auto()
+    GROUP = auto()  # the group ends the instance, once the node says that it has left
+    SPOT = auto()  # EC2 ends the instance at a stated time
 
 
 @dataclass(frozen=True)

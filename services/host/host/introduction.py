@@ -87,10 +87,8 @@ def log_out(folders: Folders, host: Host, joining: Joining) -> None:
         kept = _logged_in_with(folders, host.name, name)
         if not kept.exists():  # it has logged out before
             continue
-        token, certificate = (
-            {"X-Consul-Token": kept.read_text()},
-            of_agent(folders.agent(host.name, name)),
-        )
+        token = {"X-Consul-Token": kept.read_text()}
+        certificate = of_agent(folders.agent(host.name, name))
         servers = [Api(server, token, certificate=certificate) for server in joining.consul]
         try:
             answered(lambda servers=servers: _first(servers, lambda s: s.post("/v1/acl/logout")))
