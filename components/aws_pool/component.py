@@ -27,8 +27,6 @@ from components.aws_pool.boot_document import (
     user_data,
 )
 from components.aws_pool.names import (
-    JOINED_HOOK,
-    LEFT_HOOK,
     group_name,
     role_name,
     secret_name,
@@ -264,15 +262,15 @@ class AwsPool(SlipwayComponent):
         heartbeat_s = lifecycle.heartbeat_s(self._args.plan, self._args.pool)
         return [
             aws.autoscaling.LifecycleHook(
-                f"{self._name}-{each.hook}",
-                name=each.hook,
+                f"{self._name}-{each.name}",
+                name=each.name,
                 autoscaling_group_name=group.name,
                 lifecycle_transition=each.transition,
                 heartbeat_timeout=each.timeout_s,
                 default_result=each.default_result,
                 opts=self.child_options(),
             )
-            for each in (lifecycle.joins(JOINED_HOOK), lifecycle.leaves(LEFT_HOOK, heartbeat_s))
+            for each in (lifecycle.joins(), lifecycle.leaves(heartbeat_s))
         ]
 
     def _gate(self, after: list[pulumi.Resource]) -> pulumi.Resource:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from components.aws_pool.names import JOINED_HOOK, LEFT_HOOK
 from components.node_pool.node_document import drain_timeout_s
 from slipway.plan.platform import PlatformPlan, Pool
 
@@ -29,25 +30,25 @@ def heartbeat_s(plan: PlatformPlan, pool: Pool) -> int:
 class Hook:
     """`default_result`: what happens to an instance that is silent for `timeout_s`."""
 
-    hook: str
+    name: str
     transition: str
     timeout_s: int
     default_result: str
 
 
-def joins(hook: str) -> Hook:
+def joins() -> Hook:
     """One that has not joined in time is ended, and the group starts another."""
     return Hook(
-        hook=hook,
+        name=JOINED_HOOK,
         transition="autoscaling:EC2_INSTANCE_LAUNCHING",
         timeout_s=JOINING_TIMEOUT_S,
         default_result="ABANDON",
     )
 
 
-def leaves(hook: str, timeout_s: int) -> Hook:
+def leaves(timeout_s: int) -> Hook:
     return Hook(
-        hook=hook,
+        name=LEFT_HOOK,
         transition="autoscaling:EC2_INSTANCE_TERMINATING",
         timeout_s=timeout_s,
         default_result="CONTINUE",
