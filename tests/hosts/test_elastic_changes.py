@@ -4,17 +4,20 @@ streams."""
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any
 
+import httpx
 import pytest
 
+from cli import certificates
 from tests.hosts.aws_cloud import FIXED, Cloud, aws_environment, cloud_of_gateway
 from tests.hosts.aws_group import Group
 from tests.hosts.bed import NETWORK, Bed
-from tests.hosts.environment import NAME, Checkout, changed_code, must_complete, streams
+from tests.hosts.environment import NAME, Checkout, changed_code, streams
 from tests.hosts.failover import HEALTHY, endpoints
 from tests.waiting import until
 
@@ -83,6 +86,15 @@ def serving(checkout: Checkout) -> set[str]:
     """Addresses of replicas to which the gateway's Envoy gives requests."""
     found = endpoints(checkout, EDGE)
     return {address for address, flags in found.items() if flags == HEALTHY}
+
+
+def streaming(checkout: Checkout) -> str:
+    """The address of a replica that answers requests just now; "" if none does."""
+    verified = certificates.platform(checkout.operator)
+    text = httpx.get(f"https://{EDGE}:9901/clusters", verify=verified).raise_for_status().text
+    busy = r"^model-sim-a\S*-openai::(\S+?):\d+::rq_active::[1-9]"
+    found = re.search(busy, text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def nodes_are(checkout: Checkout, group: Group) -> bool:
@@ -206,13 +218,12 @@ def test_a_rebalance_recommendation_empties_the_node_before_its_group_ends_it(
 def test_a_spot_notice_empties_the_node_at_once_and_only_streams_that_outlive_it_end_with_an_error(
     checkout: Checkout, group: Group
 ) -> None:
-    leaving = one_that_serves_beside_a_free_node(checkout, group)
-    host = group.cloud.bed.hosts[group.hosts[leaving]]
-    gone = address_of(group, leaving)
+    one_that_serves_beside_a_free_node(checkout, group)
     with ExitStack() as running:
         long = running.enter_context(streams(EDGE, tokens=LONG))
-        until(lambda: must_complete(EDGE) is None)
-        group.cloud.spot_notice(host, in_s=60)
+        gone = until(lambda: streaming(checkout))  # all have the same key
+        leaving = instance_at(group, gone)
+        group.cloud.spot_notice(group.cloud.bed.hosts[group.hosts[leaving]], in_s=60)
         until(lambda: gone not in serving(checkout))
         with streams(EDGE) as streamed:  # since the gateway has been told
             until(lambda: group.node(leaving) not in in_nomad(checkout) | in_consul(checkout))
