@@ -1,0 +1,79 @@
+"""A connection between two members: JSON objects, one on each line, and how long it has been quiet."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+BEAT_S = 0.5
+LOOK_S = 0.25
+SUSPECT_BEATS = 4  # missed in a row
+MOST_BYTES = 4096  # of a line
+
+Message = dict[str, Any]
+
+
+class LinkLostError(Exception):
+    """The other side has closed the connection or said something that is no message."""
+
+
+class Link:
+    """One side of a connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @property
+    def peer(self) -> str:
+        name = self._writer.get_extra_info("peername") or ("?",)
+        return str(name[0])
+
+    async def receive(self) -> Message:
+        """The next message. Raises LinkLostError."""
+        try:
+            line = await self._reader.readuntil(b"\n")
+            content = json.loads(line)
+        except (
+            OSError,
+            ValueError,
+            asyncio.IncompleteReadError,
+            asyncio.LimitOverrunError,
+        ) as error:
+            raise LinkLostError(str(error) or type(error).__name__) from error
+        if not isinstance(content, dict):
+            raise LinkLostError("not an object")
+        return content
+
+    def send(self, message: Message) -> None:
+        """Never waits: a message to a member that does not read is lost with the connection."""
+        if not self._writer.is_closing():
+            self._writer.write(json.dumps(message).encode() + b"\n")
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class Silence:
+    """How long nothing has been heard. A gap between two looks counts as one look: whoever was
+    stopped itself has not listened."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._last_look_s = now()
+        self.quiet_for_s = 0.0
+
+    def heard(self) -> None:
+        self.quiet_for_s = 0.0
+
+    def look(self) -> None:
+        now_s = self._now()
+        self.quiet_for_s += min(now_s - self._last_look_s, 2 * LOOK_S)
+        self._last_look_s = now_s
+
+    @property
+    def is_suspect(self) -> bool:
+        return self.quiet_for_s >= SUSPECT_BEATS * BEAT_S

@@ -1,0 +1,54 @@
+"""A member's place: which group of a job, and which rank in it. Pure.
+
+Nomad numbers the allocations of a job from 0 and gives a replacement the number of the one that it
+replaces, so nothing else has to be agreed on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+ALLOCATION_NAME = re.compile(r".*\[(\d+)\]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Member `rank` (from 0) of group number `group` (from 0), which has `size` members."""
+
+    group: int
+    rank: int
+    size: int
+
+    @property
+    def leads(self) -> bool:
+        """Rank 0 serves the group's requests."""
+        return self.rank == 0
+
+    @property
+    def others(self) -> range:
+        """The ranks that rank 0 waits for."""
+        return range(1, self.size)
+
+
+def place_of(index: int, size: int) -> Place:
+    """The place of the allocation with this index."""
+    return Place(group=index // size, rank=index % size, size=size)
+
+
+def index_of(allocation_name: str) -> int:
+    """The index in an allocation's name: 3 in "model-small-3f9c1a.replica[3]". Raises
+    ValueError."""
+    found = ALLOCATION_NAME.fullmatch(allocation_name)
+    if found is None:
+        raise ValueError(f"{allocation_name!r} has no index")
+    return int(found[1])
+
+
+def own_index(environment: Mapping[str, str]) -> int:
+    """Of this task's allocation, by Nomad's variable. Raises ValueError if it is missing."""
+    value = environment.get("NOMAD_ALLOC_INDEX", "")
+    if not value.isdecimal():
+        raise ValueError(f"NOMAD_ALLOC_INDEX={value!r} is not the index of an allocation")
+    return int(value)
