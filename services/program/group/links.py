@@ -1,4 +1,4 @@
-"""A connection between two members: JSON objects, one on each line, and how long it has been quiet."""
+"""A connection between two members, and how long it has been quiet. Each line is a JSON object."""
 
 from __future__ import annotations
 

@@ -71,6 +71,17 @@ class Liveness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The members of a replica, one on each host."""
+
+    members: int
+    silence_s: float  # after so long without a word of a member the group ends
+    formation_s: float  # in which all members must be there
+    interface: str  # of the fabric; "" where it has the control network's address
+    environment: Mapping[str, str]  # of every member's engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaDocument:
     model: str
     aliases: tuple[str, ...]
@@ -81,6 +92,7 @@ class ReplicaDocument:
     devices: Devices | None  # None on processors
     container: Container | None = None  # None where it runs on the host itself
     liveness: Liveness | None = None  # None in a document of version 3: nothing is judged
+    group: Group | None = None  # None where one host has all of it
 
     @property
     def on_accelerators(self) -> bool:
@@ -126,6 +138,7 @@ def _document(content: Mapping[str, Any]) -> ReplicaDocument:
         devices=devices,
         container=_container(content["container"]) if "container" in content else None,
         liveness=_liveness(content) if version == SCHEMA_VERSION else None,
+        group=_group(content["group"]) if "group" in content else None,
     )
 
 
@@ -170,6 +183,22 @@ def _devices(content: Mapping[str, Any]) -> Devices:
 
 def _container(content: Mapping[str, Any]) -> Container:
     return Container(vllm=_field(content, "vllm", str))
+
+
+def _group(content: Mapping[str, Any]) -> Group:
+    members = _positive(content, "members")
+    if members < 2:
+        raise InputError(f"group.members: {members} is not at least 2")
+    return Group(
+        members=members,
+        silence_s=_seconds(content, "silence_s"),
+        formation_s=_seconds(content, "formation_s"),
+        interface=_field(content, "interface", str, default=""),
+        environment={
+            name: str(value)
+            for name, value in _field(content, "environment", dict, default={}).items()
+        },
+    )
 
 
 def _field(content: Mapping[str, Any], name: str, kind: type[T], *, default: T | None = None) -> T:

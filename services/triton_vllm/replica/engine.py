@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,26 @@ from replica.settings import VISIBLE_DEVICES, Settings
 # contradict the memory that the planner reserved.
 # Without its statistics an engine tells of no step that ended no token.
 RESERVED_FLAGS = frozenset(
-    {"host", "port", "uds", "model", "served-model-name", "disable-log-stats"}
+    {
+        "host",
+        "port",
+        "uds",
+        "model",
+        "served-model-name",
+        "disable-log-stats",
+        "nnodes",
+        "node-rank",
+        "master-addr",
+        "master-port",
+        "headless",
+    }
 )
 
 # Engine core and workers are forks with everything imported. CPUs only: not tried on an
 # accelerator.
 SERVICE = Path(__file__).resolve().parent.parent
 CPU_SERVER, DEVICE_SERVER = SERVICE / "engine_server.py", SERVICE / "device_engine_server.py"
+CPU_MEMBER, DEVICE_MEMBER = SERVICE / "engine_member.py", SERVICE / "device_engine_member.py"
 # Of the folder of the server: the headers of an answer come with its first token.
 MIDDLEWARE = "engine_headers.HeadersWithTheFirstToken"
 
@@ -47,18 +61,72 @@ FOR_ACCELERATORS = ("CUDA_", "NVIDIA_", "ROCR_", "HIP_", "HSA_", "NCCL_", "RCCL_
 MOST_CHOICES = 128
 
 
-def engine_command(document: ReplicaDocument, settings: Settings, programs: Programs) -> list[str]:
-    """The command of the API server. Raises InputError for a reserved engine argument."""
+# vLLM's warm-up makes the buffers of a pipeline's later stages on processors, and --enforce-eager
+# skips it; this compiles nothing either.
+EAGER_WITH_WARM_UP = {"mode": 2, "backend": "eager"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineMember:
+    """The engine's part of a formed group: where the engines meet, and which of them this is."""
+
+    rank: int
+    nodes: int
+    master_address: str
+    master_port: int
+
+
+def engine_command(
+    document: ReplicaDocument,
+    settings: Settings,
+    programs: Programs,
+    member: EngineMember | None = None,
+) -> list[str]:
+    """The command of the API server or, above rank 0 of a group, of the workers alone. Raises
+    InputError for a reserved engine argument."""
     command = [
         str(programs.engine_python),
-        str(DEVICE_SERVER if document.on_accelerators else CPU_SERVER),
+        str(_program(document, member)),
         "--served-model-name",
         *document.names,
         *("--middleware", MIDDLEWARE),
     ]
-    for name, value in sorted(_flags(document, settings).items()):
+    flags = _flags(document, settings)
+    if member is not None:
+        flags |= _flags_of_member(document, member)
+    for name, value in sorted(flags.items()):
         command += _flag(name, value)
     return command
+
+
+def _program(document: ReplicaDocument, member: EngineMember | None) -> Path:
+    if member is None or member.rank == 0:
+        return DEVICE_SERVER if document.on_accelerators else CPU_SERVER
+    return DEVICE_MEMBER if document.on_accelerators else CPU_MEMBER
+
+
+def _flags_of_member(document: ReplicaDocument, member: EngineMember) -> dict[str, Any]:
+    flags: dict[str, Any] = {
+        "nnodes": member.nodes,
+        "node-rank": member.rank,
+        "master-addr": member.master_address,
+        "master-port": member.master_port,
+        "distributed-executor-backend": "mp",
+    }
+    if not document.on_accelerators:
+        flags |= {"enforce-eager": None, "compilation-config": EAGER_WITH_WARM_UP}
+    return flags
+
+
+def environment_of_member(
+    document: ReplicaDocument, fabric_address: str, interface: str
+) -> dict[str, str]:
+    """What every engine of a group is told about the fabric."""
+    group = document.group
+    own = {"VLLM_HOST_IP": fabric_address}
+    if interface:
+        own["GLOO_SOCKET_IFNAME"] = interface
+    return own if group is None else {**own, **group.environment}
 
 
 def check_devices(document: ReplicaDocument, settings: Settings) -> None:
@@ -115,7 +183,7 @@ def engine_environment(
         }
         # It takes whole GiB only, and would override the flag with the exact size.
         environment.pop("VLLM_CPU_KVCACHE_SPACE", None)
-    if _flags(document, settings).get("enforce-eager") is True:
+    if document.group is None and _flags(document, settings).get("enforce-eager") is True:
         # Eager mode leaves two small functions of the sampler to torch.compile: the first request
         # with logprobs stopped the engine for 24 s (measured), and every node needed a C++
         # compiler.

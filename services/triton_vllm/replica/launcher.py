@@ -18,8 +18,14 @@ from program.liveness.progress import FIRST_BEAT, VARIABLE
 
 from replica.document import ReplicaDocument
 from replica.endpoints import Endpoints, taken_port
-from replica.engine import engine_command, engine_environment
+from replica.engine import (
+    EngineMember,
+    engine_command,
+    engine_environment,
+    environment_of_member,
+)
 from replica.errors import RunError
+from replica.group import member_of
 from replica.guard import Guard
 from replica.home import claim_home
 from replica.journal import Journal
@@ -46,6 +52,11 @@ IDLE_LOOKS = 3
 TERMINATE_TIMEOUT_S = 20.0
 TRITON_STARTS = 3
 TRITON_LOAD_S = 120.0  # a hundred times what it usually takes
+# Until Envoys have seen on its page that the group takes no more requests: three of their checks
+# (services/xds/control_plane/resources/health_checks.py).
+LEAVES_ROTATION_S = 3.0
+# Beyond the time in which rank 0 finishes the requests of the group, to end it.
+GROUP_ENDS_S = 20.0
 # The task's own identity: engine and Triton run third-party code and do not need it.
 SCHEDULER_SECRETS = frozenset({"NOMAD_TOKEN", "CONSUL_TOKEN", "CONSUL_HTTP_TOKEN", "VAULT_TOKEN"})
 
@@ -65,13 +76,17 @@ class Launcher:
         self._programs = programs
         self._journal = journal
         self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._group = member_of(document.group, settings, journal)
+        self._member: EngineMember | None = None  # once the group has formed
         limits = document.liveness
         self._liveness = ReplicaLiveness(limits, len(document.names)) if limits else None
+        if self._group is not None and self._liveness is not None:
+            self._liveness.suspects(lambda: self._group is not None and self._group.is_suspect)
 
     async def run(self) -> None:
         """Serves until SIGTERM and drains. Raises RunError otherwise."""
         # Refuses a wrong document first.
-        command = engine_command(self._document, self._settings, self._programs)
+        engine_command(self._document, self._settings, self._programs)
         self._home = claim_home(self._settings, self._journal)
         self._stop_asked = asyncio.Event()
         self._part_ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -88,10 +103,11 @@ class Launcher:
                 contextlib.AsyncExitStack() as self._while_it_lives,
             ):
                 self._endpoints = Endpoints(self._settings, session)
-                ready = await self._until_stopped(self._load(command))
+                ready = await self._until_stopped(self._meet())
+                ready = ready and await self._until_stopped(self._load())
                 if ready:
-                    await self._until_stopped(asyncio.Event().wait())
-                if not ready or await self._drain():
+                    await self._until_stopped(self._until_another_leaves())
+                if not ready or await self._finish():
                     await self._terminate()
         finally:
             self._clear(guard)
@@ -121,19 +137,57 @@ class Launcher:
                 pending.cancel()
             await asyncio.gather(task, stop, return_exceptions=True)
 
-    async def _load(self, command: list[str]) -> None:
+    async def _meet(self) -> None:
+        """Waits for the other members, and ends with any of them from then on."""
+        if self._group is None:
+            return
+        self._member = await self._group.meet(self._while_it_lives)
+        losing = asyncio.create_task(self._group.lost())
+        losing.add_done_callback(_told(self._on_failure))
+        self._while_it_lives.callback(losing.cancel)
+
+    async def _until_another_leaves(self) -> None:
+        """Returns if rank 0 is to finish its requests because another member is asked to end."""
+        if self._serves and self._group is not None:
+            await self._group.another_leaves()
+            await asyncio.sleep(LEAVES_ROTATION_S)
+        else:
+            await asyncio.Event().wait()
+
+    async def _finish(self) -> bool:
+        if self._serves:
+            return await self._drain()
+        assert self._group is not None  # noqa: S101  (only members of groups do not serve)
+        await self._group.leave(self._document.drain_timeout_s + GROUP_ENDS_S)
+        return True
+
+    @property
+    def _serves(self) -> bool:
+        return self._group is None or self._group.leads
+
+    async def _load(self) -> None:
         """Brings up both protocols, the engine first: Triton's model is never ready without it."""
         try:
-            await asyncio.wait_for(self._load_parts(command), self._document.load_timeout_s)
+            load = self._load_parts() if self._serves else self._load_workers()
+            await asyncio.wait_for(load, self._document.load_timeout_s)
         except asyncio.TimeoutError as error:
             reason = f"not ready after load_timeout_s={self._document.load_timeout_s}"
             taken = "" if self._children else taken_port(self._settings)
             raise RunError(": ".join(filter(None, (reason, taken)))) from error
-        await self._judge(self._watch_descendants())
+        pids = self._watch_descendants()
+        if not self._serves:
+            self._journal.progress("member_started")
+            return
+        await self._judge(pids)
         names, openai = self._document.names, self._settings.engine_url
         self._journal.progress("ready", names=names, openai=openai)
 
-    async def _load_parts(self, command: list[str]) -> None:
+    async def _load_workers(self) -> None:
+        """Those above rank 0: they have no sign of being ready, and rank 0 is not without them."""
+        await self._poll(self._ports_are_free, "waiting_for_ports")
+        self._start_engine(self._environment())
+
+    async def _load_parts(self) -> None:
         # A dead launcher's children may have held them until now, and Nomad gives a new replica the
         # ports of one that still drains (hashicorp/nomad issue 24904).
         await self._poll(self._ports_are_free, "waiting_for_ports")
@@ -141,17 +195,23 @@ class Launcher:
         if self._liveness is not None:
             self._while_it_lives.enter_context(self._liveness.page(self._settings))
             inherited[VARIABLE] = self._liveness.progress.path
+        self._start_engine(inherited)
         model = self._document.names[0]
-        self._journal.progress("engine_starting", model=model)
-        environment = engine_environment(
-            self._document, self._settings, inherited, self._home.temporary
-        )
-        engine = self._start("vllm", command, environment)
-        self._watch.add(engine.pid, "vllm", self._on_part_end)
         await self._poll(self._endpoints.engine_is_healthy, "engine_loading")
         self._journal.progress("engine_warming_up")
         await self._poll(partial(self._endpoints.generates, model), "engine_warming_up")
         await self._load_triton()
+
+    def _start_engine(self, inherited: dict[str, str]) -> None:
+        document, settings = self._document, self._settings
+        self._journal.progress("engine_starting", model=document.names[0])
+        environment = engine_environment(document, settings, inherited, self._home.temporary)
+        if self._group is not None:
+            group = self._group
+            environment |= environment_of_member(document, group.fabric_address, group.interface)
+        command = engine_command(document, settings, self._programs, self._member)
+        engine = self._start("vllm", command, environment)
+        self._watch.add(engine.pid, "vllm", self._on_part_end)
 
     async def _ports_are_free(self) -> bool:
         return not taken_port(self._settings)
@@ -321,3 +381,8 @@ class Launcher:
             child.wait()
         guard.release()
         self._journal.progress("stopped")
+
+
+def _told(tell: Callable[[str], None]) -> Callable[[asyncio.Task[str]], None]:
+    """Tells a task's result, unless it was cancelled."""
+    return lambda task: None if task.cancelled() else tell(task.result())

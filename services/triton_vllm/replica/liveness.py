@@ -68,6 +68,11 @@ class ReplicaLiveness:
         self.progress = Progress.create(beating_parts=stubs)
         self._api_server, self._triton = Asked(), Asked()
         self._verdict = lambda: Verdict(moving=False, part="API server")
+        self._group_is_suspect = lambda: False
+
+    def suspects(self, is_suspect: Callable[[], bool]) -> None:
+        """Says from now on that the replica does not move while its group is suspect."""
+        self._group_is_suspect = is_suspect
 
     @contextlib.contextmanager
     def page(self, settings: Settings) -> Iterator[None]:
@@ -113,6 +118,8 @@ class ReplicaLiveness:
             await asyncio.gather(looking, *asking, return_exceptions=True)
 
     def _latest_verdict(self) -> Verdict:
+        if self._group_is_suspect():
+            return Verdict(moving=False, part="group")
         return self._verdict()
 
     def _parts(self) -> list[Part]:
