@@ -71,7 +71,11 @@ def replicas_wanted_query(model: ModelPlan, release: Release, autoscaling: Autos
         f" or max_over_time({load}[{LOOK_BACK_S}s:15s]))"
     )
     target = release.scaling.target_inflight_per_replica
-    return f"ceil({peak} / {target}) and {all_are_seen}"
+    members = model.replica.nodes
+    groups = f"ceil({peak} / {target})"
+    # Nomad counts allocations: a replica over several nodes is a group of them.
+    wanted = groups if members == 1 else f"({members} * {groups})"
+    return f"{wanted} and {all_are_seen}"
 
 
 def _matchers(model: ModelPlan, release: Release) -> Iterator[str]:

@@ -176,13 +176,14 @@ class Restart:
     attempts: int = 600
     interval_s: float = 600
     delay_s: float = 1
+    mode: str = "delay"  # or "fail": beyond the attempts the allocation fails, and is placed again
 
     def render(self) -> dict[str, Any]:
         return {
             "Attempts": self.attempts,
             "Interval": _ns(self.interval_s),
             "Delay": _ns(self.delay_s),
-            "Mode": "delay",
+            "Mode": self.mode,
         }
 
 
@@ -237,6 +238,8 @@ class Task:
     files: tuple[File, ...] = ()
     runs_before_the_others: bool = False
     runs_beside_the_others: bool = False  # starts before them, and ends after them
+    runs_after_the_others: bool = False  # starts once they run, and may end before them
+    services: tuple[Service, ...] = ()  # registered for as long as it runs
     shutdown_delay_s: float = 0  # until the signal to end
     kill_timeout_s: float = 10
     consul_identity: bool = False  # a Consul token by workload identity
@@ -262,6 +265,10 @@ class Task:
             task["Lifecycle"] = {"Hook": "prestart", "Sidecar": False}
         if self.runs_beside_the_others:
             task["Lifecycle"] = {"Hook": "prestart", "Sidecar": True}
+        if self.runs_after_the_others:
+            task["Lifecycle"] = {"Hook": "poststart", "Sidecar": False}
+        if self.services:
+            task["Services"] = [service.render() for service in self.services]
         if self.consul_identity:
             task["Consul"] = {}
         if self.restart:
@@ -331,6 +338,7 @@ class Group:
     restart: Restart = field(default_factory=Restart)
     scaling: Scaling | None = None
     migration: Migration | None = None  # without one, a replacement has 5 minutes
+    on_distinct_hosts: bool = False  # no two of its allocations on one
     disk_mb: int = 150
 
     def render(self) -> dict[str, Any]:
@@ -348,6 +356,8 @@ class Group:
             },
             "EphemeralDisk": {"SizeMB": self.disk_mb, "Sticky": True},
         }
+        if self.on_distinct_hosts:
+            group["Constraints"] = [{"Operand": "distinct_hosts", "RTarget": "true"}]
         if self.shutdown_delay_s:
             group["ShutdownDelay"] = _ns(self.shutdown_delay_s)
         if self.scaling:

@@ -26,6 +26,7 @@ from components.nomad.jobspec import (
     Service,
     Task,
 )
+from components.serving.members import as_member
 from components.serving.services import service_of
 from components.serving.tls_proxy import LIVENESS, proxy_task
 from slipway.plan.platform import (
@@ -58,15 +59,10 @@ def model_job(
 ) -> Job:
     """The job of a release. A changed spec becomes a job of another name beside it.
 
-    Raises ValueError for replicas over several nodes.
+    A replica over several nodes is a group of allocations, one on each: counts are multiples of
+    its size.
     """
     replica = model.replica
-    if replica.nodes > 1:
-        raise ValueError(
-            f"model {model.name}: a replica takes {replica.nodes} nodes of pool {model.pool}, but"
-            " the Nomad scheduler cannot start one over several nodes yet: use a layout"
-            " (`parallel`) that fits in one node"
-        )
     kill_timeout_s = replica.drain_timeout_s + DRAIN_MARGIN_S
     return Job(
         id=release.job_id,
@@ -77,13 +73,14 @@ def model_job(
             "slipway_model": model.name,
             "slipway_digest": release.spec_digest,
             **_named(release),
+            **({"slipway_members": str(replica.nodes)} if replica.nodes > 1 else {}),
         },
         group=dataclasses.replace(
             _replica_group(model, service=release.service),
-            count=release.scaling.min_replicas,
+            count=release.scaling.min_replicas * replica.nodes,
             scaling=Scaling(
-                min_count=release.scaling.min_replicas,
-                max_count=release.scaling.max_replicas,
+                min_count=release.scaling.min_replicas * replica.nodes,
+                max_count=release.scaling.max_replicas * replica.nodes,
                 policy=inflight_policy(model, release, autoscaling),
             ),
             migration=Migration(healthy_deadline_s=replacement_s(model)),
@@ -114,18 +111,16 @@ def replica_content(model: ModelWithoutJobs) -> JsonObject:
 
 def _replica_group(model: ModelWithoutJobs, *, service: str) -> Group:
     replica = model.replica
-    return Group(
-        name=GROUP,
-        count=0,
-        ports=dict.fromkeys(replica.ports),
-        services=_services(model, service),
-        tasks=(
-            *_proxy_task(replica),
-            *_weights_task(replica),
-            _server_task(model, replica.drain_timeout_s + DRAIN_MARGIN_S),
-        ),
-        shutdown_delay_s=SHUTDOWN_DELAY_S,
+    tasks = (
+        *_proxy_task(replica),
+        *_weights_task(replica),
+        _server_task(model, replica.drain_timeout_s + DRAIN_MARGIN_S),
     )
+    services = _services(model, service)
+    group = Group(name=GROUP, count=0, ports=dict.fromkeys(replica.ports), tasks=tasks)
+    if replica.nodes > 1:
+        return as_member(group, services, service, replica.nodes)
+    return dataclasses.replace(group, services=services, shutdown_delay_s=SHUTDOWN_DELAY_S)
 
 
 def _services(model: ModelWithoutJobs, service: str) -> tuple[Service, ...]:
@@ -137,7 +132,11 @@ def _services(model: ModelWithoutJobs, service: str) -> tuple[Service, ...]:
         "allocation": "${NOMAD_ALLOC_ID}",
         "replica": "${NOMAD_ALLOC_NAME}",
     }
-    restart = CheckRestart(after_failures=30, grace_s=model.replica.load_timeout_s)
+    # It would restart the task of the service, which in a group is not the server: there members
+    # watch each other, and the launcher judges the engine.
+    alone = model.replica.nodes == 1
+    grace_s = model.replica.load_timeout_s
+    restart = CheckRestart(after_failures=30, grace_s=grace_s) if alone else None
     # Over https Consul's agent and Prometheus show certificates to the replica's proxy.
     proxy = model.replica.proxy
     protocol = "http" if proxy is None else "https"

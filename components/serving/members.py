@@ -1,0 +1,104 @@
+"""A replica over several nodes as Nomad runs it: a group of allocations, one on each node.
+
+Nomad numbers a job's allocations, and from the number follow an allocation's group and its rank in
+it (services/program/group/place.py). Nomad itself places and ends single allocations: their
+launchers begin and end together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+
+from components.nomad.jobspec import (
+    LEFT_DELIMITER,
+    RIGHT_DELIMITER,
+    File,
+    Group,
+    Restart,
+    Service,
+    Task,
+)
+
+SERVER, FRONT = "server", "front"
+PORT = "group"  # where rank 0 waits for the others
+MEMBERS_FILE = "local/members.json"
+# From the moment at which rank 0's services leave Consul to SIGTERM, as for other replicas.
+SHUTDOWN_DELAY_S = 5
+# A broken group forms again on its hosts; after so many times within the interval its allocations
+# fail, and so do those of a member that gives its host back (services/program/group).
+RESTART = Restart(attempts=2, interval_s=600, mode="fail")
+
+
+def member_service(service: str) -> str:
+    """The Consul service of all members of a job."""
+    return f"{service}-member"
+
+
+def as_member(group: Group, services: Sequence[Service], service: str, members: int) -> Group:
+    """The group of a replica, as one of several members; rank 0 registers `services`."""
+    return dataclasses.replace(
+        group,
+        ports={**group.ports, PORT: None},
+        services=(_member_service(service),),
+        tasks=(
+            *(_knowing_the_others(task, service) for task in group.tasks),
+            _front(tuple(services), members),
+        ),
+        restart=RESTART,
+        on_distinct_hosts=True,
+    )
+
+
+def _member_service(service: str) -> Service:
+    meta = {"allocation": "${NOMAD_ALLOC_ID}", "replica": "${NOMAD_ALLOC_NAME}"}
+    return Service(name=member_service(service), port=PORT, meta=meta)
+
+
+def _knowing_the_others(task: Task, service: str) -> Task:
+    """The server has the addresses of all members in a file, which Nomad keeps up to date."""
+    if task.name != SERVER:
+        return task
+    content = _members_template(member_service(service))
+    return dataclasses.replace(
+        task,
+        env={
+            **task.env,
+            "SLIPWAY_GROUP_ADDRESS": "${meta.address}",
+            "SLIPWAY_PORT_GROUP": f"${{NOMAD_PORT_{PORT}}}",
+            "SLIPWAY_MEMBERS": MEMBERS_FILE,
+        },
+        files=(*task.files, File(path=MEMBERS_FILE, content=content, templates=(content,))),
+        shutdown_delay_s=SHUTDOWN_DELAY_S,
+        consul_identity=True,
+    )
+
+
+def _members_template(service: str) -> str:
+    """A JSON object for each member (services/program/group/members.py)."""
+    left, right = LEFT_DELIMITER, RIGHT_DELIMITER
+    keys = {
+        "replica": ".ServiceMeta.replica",
+        "allocation": ".ServiceMeta.allocation",
+        "address": ".Address",
+        "port": ".Port",
+    }
+    line = ",".join(
+        f"{json.dumps(key)}:{left} {value} | toJSON {right}" for key, value in keys.items()
+    )
+    return f'{left} range service "{service}" {right}{{{line}}}\n{left} end {right}'
+
+
+def _front(services: tuple[Service, ...], members: int) -> Task:
+    """Runs on rank 0 only, so that only rank 0 registers the model's services."""
+    leads = f"test $((NOMAD_ALLOC_INDEX % {members})) -ne 0 || exec sleep infinity"
+    return Task(
+        name=FRONT,
+        command="/bin/sh",
+        args=("-c", leads),
+        cpu_mhz=10,
+        memory_mb=10,
+        runs_after_the_others=True,
+        services=services,
+    )
