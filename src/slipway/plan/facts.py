@@ -130,7 +130,7 @@ def _capacity(model: ModelPlan, pool: Pool) -> Facts:
         "market": pool.market,
         "layout": dataclasses.asdict(model.layout),
         "accelerators_per_node": pool.accelerators_per_node,
-        "fabric": pool.fabric,
+        "fabric": pool.fabric.kind,
         "meets_goal": model.meets_goal,
         "replicas_needed": None if serving is None else model.replicas_needed.value,
         "utilization": None if serving is None else model.utilization,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from slipway.config.catalog import Accelerator
 from slipway.config.document import Origin
 from slipway.config.errors import Problem, suggestion
+from slipway.plan.fabric import FabricSpec
 from slipway.plan.figures import Figure
 from slipway.plan.platform import ContainerImage, ModelStore, Node
 
@@ -32,7 +33,7 @@ class Supply:
     network_sustained_gbps: float | None  # where network_gbps is a burst
     node_usd_per_hour: Figure
     price_date: str
-    fabric: str = "tcp"  # between nodes
+    fabric: FabricSpec = field(default_factory=FabricSpec)  # between nodes
     quota_nodes: int | None = None
     node_memory_bytes: int = 0  # what one node offers to tasks; 0 where unknown
     node_cpu_mhz: int = 0
