@@ -50,6 +50,7 @@ def metal_supply(name: str, pool: MetalPool, catalog: Catalog, origin: Origin) -
             pool.usd_per_hour or 0.0, declared_price(name, origin) if declared else FREE
         ),
         price_date="",
+        link_latency_us=catalog.fabrics[pool.fabric].latency_us,
         fabric=FabricSpec(kind=pool.fabric),
         node_memory_bytes=pool.memory or 0,
         node_cpu_mhz=(pool.cpu or 0) * MHZ_PER_CORE,
