@@ -6,6 +6,7 @@ import dataclasses
 
 from slipway.plan.certificate_names import peer_names
 from slipway.plan.endpoint import PLATFORM, Endpoint
+from slipway.plan.fabric import FabricSpec
 from slipway.plan.figures import Cost, Figure
 from slipway.plan.platform import (
     AutoscalingPlan,
@@ -159,7 +160,7 @@ def _pool(name: str, first: int, count: int) -> Pool:
         instance="",
         market="owned",
         usd_per_hour=FREE,
-        fabric="tcp",
+        fabric=FabricSpec(),
         quota_nodes=None,
         device_plugin=None,
         model_store=None,

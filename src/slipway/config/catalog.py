@@ -1,5 +1,5 @@
-"""The catalog: dated facts about accelerators, instances, models and what else a cloud charges for,
-read from catalog/*.yaml."""
+"""The catalog: dated facts about accelerators, instances, models, fabrics and what else a cloud
+charges for, read from catalog/*.yaml."""
 
 from __future__ import annotations
 
@@ -103,6 +103,13 @@ class Service(Sourced):
 
     cloud: str
     usd_per_hour: UsdPerHour
+
+
+class Fabric(Sourced):
+    """The link between two hosts of a pool, by the fabric's kind. `latency_us` is what one message
+    waits, one way, whatever it sends."""
+
+    latency_us: PositiveFloat
 
 
 class SlidingWindow(Settings):
@@ -302,21 +309,29 @@ class Catalog:
     instances: Mapping[str, Instance]
     models: Mapping[str, Architecture]
     services: Mapping[str, Service]
+    fabrics: Mapping[str, Fabric]  # every kind of a pool's fabric
+
+
+FABRICS = ("infiniband", "roce", "efa", "tcp")  # of slipway.plan.fabric
+NAMES = ("accelerators", "instances", "models", "services", "fabrics")
 
 
 def load_catalog(root: Path) -> Catalog:
     """Read <root>/catalog. Raises ConfigError when a file is missing or invalid."""
-    sources = (_source(name) for name in ("accelerators", "instances", "models", "services"))
+    sources = (_source(name) for name in NAMES)
     return _catalog(*(read_text(root / source, source=source) for source in sources))
 
 
 @lru_cache(maxsize=4)  # parsing takes four fifths of the time of reading an environment
-def _catalog(accelerators: str, instances: str, models: str, services: str) -> Catalog:
+def _catalog(
+    accelerators: str, instances: str, models: str, services: str, fabrics: str
+) -> Catalog:
     catalog = Catalog(
         accelerators=_entries(accelerators, "accelerators", Accelerator),
         instances=_entries(instances, "instances", Instance),
         models=_entries(models, "models", Architecture),
         services=_entries(services, "services", Service),
+        fabrics=_entries(fabrics, "fabrics", Fabric),
     )
     unknown = [
         Problem(
@@ -328,6 +343,16 @@ def _catalog(accelerators: str, instances: str, models: str, services: str) -> C
         )
         for key, instance in catalog.instances.items()
         if instance.accelerator not in {None, *catalog.accelerators}
+    ]
+    unknown += [
+        Problem(
+            source="catalog/fabrics.yaml",
+            key=kind,
+            message="has no entry, and pools may have such a fabric",
+            fix="add the fabric's link, with its source and date",
+        )
+        for kind in FABRICS
+        if kind not in catalog.fabrics
     ]
     if unknown:
         raise ConfigError(unknown)

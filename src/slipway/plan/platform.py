@@ -12,6 +12,7 @@ from typing import Any
 
 from .aws import AwsPlan
 from .endpoint import Endpoint
+from .fabric import FabricSpec
 from .figures import (
     ColdStart,
     Cost,
@@ -25,7 +26,7 @@ from .figures import (
 
 JsonObject = Mapping[str, Any]
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 STABLE = "stable"  # the release that serves
 PROTOCOLS = ("http", "grpc")  # OpenAI HTTP with SSE, Triton gRPC
 
@@ -108,7 +109,7 @@ class Pool:
     instance: str  # catalog key; "" on machines that are owned
     market: str  # "on_demand" | "spot" | "reserved" | "owned"
     usd_per_hour: Figure  # cost of its nodes at the declared load
-    fabric: str  # between nodes: "efa", "infiniband", "roce", "tcp"
+    fabric: FabricSpec  # between nodes
     quota_nodes: int | None  # the account's quota
     device_plugin: DevicePluginPlan | None  # None for a CPU pool
     model_store: ModelStore | None  # None: below the runtime folder, whose size is not known

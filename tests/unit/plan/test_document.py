@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from slipway.inputs import load_inputs
-from slipway.plan import aws, figures, platform
+from slipway.plan import aws, fabric, figures, platform
 from slipway.plan.document import plan_to_json
 from slipway.plan.platform import SCHEMA_VERSION, PlatformPlan
 from stacks.planning import make_plan
@@ -135,7 +135,7 @@ def _changed(plan: PlatformPlan, path: tuple[str | int, ...], value: Any) -> Any
 def test_the_schema_has_exactly_the_fields_of_the_plan() -> None:
     kinds = {
         name: kind
-        for module in (aws, figures, platform)
+        for module in (aws, fabric, figures, platform)
         for name, kind in vars(module).items()
         if dataclasses.is_dataclass(kind) and name not in SHARED_WITH_DRAFTS
     }

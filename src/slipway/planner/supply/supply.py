@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from slipway.config.catalog import Accelerator
 from slipway.config.document import Origin
 from slipway.config.errors import Problem, suggestion
-from slipway.plan.figures import Figure
+from slipway.plan.fabric import FabricSpec
+from slipway.plan.figures import Figure, Layout
 from slipway.plan.platform import ContainerImage, ModelStore, Node
 
 OWNED = "owned"
@@ -32,7 +33,8 @@ class Supply:
     network_sustained_gbps: float | None  # where network_gbps is a burst
     node_usd_per_hour: Figure
     price_date: str
-    fabric: str = "tcp"  # between nodes
+    link_latency_us: float  # of a message between two nodes, one way
+    fabric: FabricSpec = field(default_factory=FabricSpec)  # between nodes
     quota_nodes: int | None = None
     node_memory_bytes: int = 0  # what one node offers to tasks; 0 where unknown
     node_cpu_mhz: int = 0
@@ -68,6 +70,10 @@ class Supply:
         if not self.holds_gateway:
             return ()
         return self.hosts[:1] if self.on_loopback else self.hosts
+
+    def hosts_of(self, layout: Layout) -> int:
+        """The hosts that a replica takes. Without accelerators each of its members has one."""
+        return layout.nodes(self.accelerators_per_node or 1)
 
     @property
     def elastic(self) -> bool:

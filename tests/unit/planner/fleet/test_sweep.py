@@ -264,7 +264,7 @@ def test_an_instance_offers_a_sweep_what_it_offers_a_pool() -> None:
         ours = swept[planned.instance]
         held = {"nodes_min": 1, "nodes_max": planned.nodes_max, "holds_gateway": True}
         assert replace(ours, pool="here", **held) == planned
-    assert {supply.fabric for supply in swept.values()} == {"efa", "tcp"}
+    assert {supply.fabric.kind for supply in swept.values()} == {"efa", "tcp"}
 
 
 def test_what_cannot_hold_the_model_is_refused_with_its_reason() -> None:
