@@ -52,15 +52,20 @@ class RingArrivals:
 
     def __init__(self) -> None:
         self._arrived: asyncio.Queue[tuple[Object, Connection]] = asyncio.Queue()
+        self._found = False
 
     async def put(self, hello: Object, connection: Connection) -> None:
-        self._arrived.put_nowait((hello, connection))
+        if self._found:
+            connection.close()
+        else:
+            self._arrived.put_nowait((hello, connection))
 
     async def of(self, formation: str, rank: int) -> Connection:
-        """That of `rank` in this formation; others, which belong to an earlier one, are closed."""
+        """That of `rank` in this formation; others are closed."""
         while True:
             hello, connection = await self._arrived.get()
             if hello == _hello(formation, rank):
+                self._found = True
                 return connection
             connection.close()
 
