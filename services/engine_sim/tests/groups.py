@@ -28,10 +28,9 @@ def member(kind: type[_Member], rank: int, nodes: int, master: str, **others: An
 def group(kind: type[_Member], nodes: int, **others: Any) -> Iterator[list[_Member]]:
     """Its members in the order of their ranks, once rank 0 is ready."""
     master = free_address()
+    members = [member(kind, rank, nodes, master, **others) for rank in range(nodes)]
     with contextlib.ExitStack() as stack:
-        members: list[_Member] = [
-            stack.enter_context(member(kind, rank, nodes, master, **others))
-            for rank in range(nodes)
-        ]
+        for each in members:
+            stack.enter_context(each)
         members[0].wait_for(members[0].openai + "/health", 200)
         yield members

@@ -132,6 +132,9 @@ def test_a_step_that_never_ends_is_outstanding_also_without_its_client() -> None
         connection.close()
         first.wait_for_sample(first.openai, "vllm:num_requests_running", 0)
         verdict = first.verdict()
+        looked_s = verdict["still_for_s"] + 1  # several looks of the watcher later
+        while not verdict["moving"] and verdict["still_for_s"] < looked_s:
+            verdict = first.verdict()
         assert (verdict["moving"], verdict["outstanding"]) == (False, 1)
 
 
