@@ -29,6 +29,7 @@ class EngineSettings:
     max_num_seqs: int
     kv_cache_bytes: int
     startup_s: float
+    pipeline_parallel_size: int  # members of the group; 1: a replica of one
     max_num_batched_tokens: int
     answer_tokens: int  # length of a chat answer when the client sets no limit
     time_scale: float  # factor on all simulated times; 0: as fast as possible
@@ -48,6 +49,7 @@ class Replica:
     model: str
     aliases: tuple[str, ...]
     engine: EngineSettings
+    load_timeout_s: float
     drain_timeout_s: float
     liveness: Liveness | None = None  # None in a document of version 3: nobody watches
 
@@ -66,11 +68,9 @@ class Listeners:
     grpc: int
     http: int
     metrics: int
-    liveness: int | None = None  # the watcher's
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """Those of the engine itself."""
         return (self.openai, self.grpc, self.http, self.metrics)
 
 
@@ -82,12 +82,14 @@ def read_listeners(environment: Mapping[str, str]) -> Listeners:
         grpc=_port(environment, "SLIPWAY_PORT_GRPC"),
         http=_port(environment, "SLIPWAY_PORT_HTTP"),
         metrics=_port(environment, "SLIPWAY_PORT_METRICS"),
-        liveness=(
-            _port(environment, "SLIPWAY_PORT_LIVENESS")
-            if "SLIPWAY_PORT_LIVENESS" in environment
-            else None
-        ),
     )
+
+
+def read_watcher_listener(environment: Mapping[str, str]) -> tuple[str, int] | None:
+    """Address and port of the liveness page, None if there is none. Raises BadInputError."""
+    if "SLIPWAY_PORT_LIVENESS" not in environment:
+        return None
+    return _variable(environment, "SLIPWAY_ADDRESS"), _port(environment, "SLIPWAY_PORT_LIVENESS")
 
 
 def read_replica(path: Path) -> Replica:
@@ -165,6 +167,7 @@ def _replica(document: DocumentObject) -> Replica:
         model=document.text("model"),
         aliases=tuple(aliases),
         engine=_engine(document.object("engine")),
+        load_timeout_s=document.number("load_timeout_s", 600),
         drain_timeout_s=document.number("drain_timeout_s", 600),
         liveness=_liveness(document) if version == SCHEMA_VERSION else None,
     )
@@ -189,6 +192,7 @@ def _engine(engine: DocumentObject) -> EngineSettings:
         max_num_seqs=max_num_seqs,
         kv_cache_bytes=engine.integer("kv_cache_bytes"),
         startup_s=engine.number("startup_s", 0),
+        pipeline_parallel_size=engine.integer("pipeline_parallel_size", 1),
         max_num_batched_tokens=arguments.integer(
             "max_num_batched_tokens", max(DEFAULT_MAX_NUM_BATCHED_TOKENS, max_num_seqs)
         ),

@@ -15,6 +15,7 @@ from simulator.core.step_time import Profile
 from simulator.document import BadInputError, EngineSettings, Replica
 from simulator.faults import NONE, Faults, InjectedError
 from simulator.generation import Generation
+from simulator.group.pipeline import OneStage, Pipeline
 from simulator.metrics import EngineMetrics
 from simulator.text import answer, tokenise
 
@@ -48,7 +49,13 @@ class Request:
 class Engine:
     """One model. `run` must be running for requests to make progress, which `progress` tells."""
 
-    def __init__(self, replica: Replica, profile: Profile, progress: Progress) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        profile: Profile,
+        progress: Progress,
+        pipeline: Pipeline | None = None,
+    ) -> None:
         settings = replica.engine
         self.replica = replica
         self.profile = profile
@@ -56,7 +63,9 @@ class Engine:
         self.metrics = EngineMetrics(replica.model, self.scheduler, settings.max_model_len)
         self.faults = settings.faults
         self.progress = progress
+        self.pipeline = pipeline or OneStage()
         self._loaded = False
+        self._under_way = 0  # sequences in the step that passes the members now
         self._error_debt = 0.0
         self._generations: dict[Sequence, Generation] = {}
         self._changed = asyncio.Event()
@@ -71,7 +80,11 @@ class Engine:
         self._changed.set()
 
     async def run(self) -> None:
-        """Loads, then runs steps until it is cancelled."""
+        """Joins its group and loads, then runs steps until it is cancelled.
+
+        Raises GroupError if the group cannot be formed.
+        """
+        await self.pipeline.form()
         await asyncio.sleep(self.replica.engine.startup_s)
         self._loaded = True
         clock = asyncio.get_running_loop().time
@@ -89,6 +102,7 @@ class Engine:
                 deadline_s = clock()
                 continue
             deadline_s = max(deadline_s, clock() - _CATCH_UP_S) + self._step_s(step)
+            await self._pass(step)
             await asyncio.sleep(deadline_s - clock())
             self._deliver(step, clock())
 
@@ -173,6 +187,11 @@ class Engine:
         scale = self.replica.engine.time_scale * self.faults.slow
         return self.profile.step_ms(step) / 1000 * scale
 
+    async def _pass(self, step: Step) -> None:
+        self._under_way = len(step.work)
+        await self.pipeline.pass_step()
+        self._under_way = 0
+
     def _deliver(self, step: Step, now_s: float) -> None:
         for output in self.scheduler.complete(step):
             self._generations[output.sequence].put(last=output.last, now_s=now_s)
@@ -180,8 +199,10 @@ class Engine:
         self._tell_outstanding()
 
     def _tell_outstanding(self) -> None:
+        """A step that is with other members is awaited, also when its clients have gone."""
         scheduler = self.scheduler
-        self.progress.outstanding_are(len(scheduler.waiting) + len(scheduler.running))
+        requests = len(scheduler.waiting) + len(scheduler.running)
+        self.progress.outstanding_are(max(requests, self._under_way))
 
 
 def _limits(settings: EngineSettings, profile: Profile) -> Limits:

@@ -12,6 +12,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -27,8 +28,10 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def document(**engine: Any) -> dict[str, Any]:
-    """A replica.json of a small Llama; the arguments override its engine's keys."""
-    drain_timeout_s = engine.pop("drain_timeout_s", 20)
+    """A replica.json of a small Llama; the arguments override its keys and its engine's."""
+    others = {"model": "llama", "load_timeout_s": 60, "drain_timeout_s": 20}
+    for name in others.keys() & engine.keys():
+        others[name] = engine.pop(name)
     settings = {
         "kind": "sim",
         "architecture": "llama-3.1-8b",
@@ -41,12 +44,14 @@ def document(**engine: Any) -> dict[str, Any]:
     }
     return {
         "schema_version": 3,
-        "model": "llama",
         "aliases": ["small"],
         "engine": {**settings, **engine},
-        "load_timeout_s": 60,
-        "drain_timeout_s": drain_timeout_s,
+        **others,
     }
+
+
+def free_address() -> str:
+    return f"127.93.0.{next(_LAST_BYTE)}"
 
 
 class SimProcess:
@@ -59,15 +64,17 @@ class SimProcess:
         *,
         wait_for: Literal["ready", "listeners", "nothing", "end"] = "ready",
         address: str = "",
+        options: Sequence[str] = (),
         **engine: Any,
     ) -> None:
-        self.address = address or f"127.93.0.{next(_LAST_BYTE)}"
+        self.address = address or free_address()
         self.openai = f"http://{self.address}:8000"
         self.grpc = f"{self.address}:8001"
         self.http = f"http://{self.address}:8002"
         self.metrics = f"http://{self.address}:8003"
         self._document = document(**engine)
         self._wait_for = wait_for
+        self._options = options
 
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="engine-sim-")
@@ -75,7 +82,7 @@ class SimProcess:
         path.write_text(json.dumps(self._document), "utf-8")
         self._log = (Path(self._folder.name) / "log").open("w+b")
         self.process = subprocess.Popen(
-            [sys.executable, str(_SERVICE / self.program), "--document", str(path)],
+            [sys.executable, _SERVICE / self.program, "--document", path, *self._options],
             env={**os.environ, **self.environment()},
             stdout=self._log,
             stderr=subprocess.STDOUT,
@@ -112,6 +119,7 @@ class SimProcess:
             "SLIPWAY_PORT_HTTP": "8002",
             "SLIPWAY_PORT_METRICS": "8003",
             "SLIPWAY_PORT_LIVENESS": "8004",
+            "VLLM_HOST_IP": self.address,
         }
 
     def log(self) -> str:

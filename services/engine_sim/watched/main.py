@@ -8,7 +8,8 @@ import os
 import sys
 from pathlib import Path
 
-from simulator.document import BadInputError, read_listeners, read_replica
+from simulator.document import BadInputError, read_replica, read_watcher_listener
+from simulator.group.place import add_options, passed_on
 
 from watched.engine import ENGINE, WatchedEngine
 
@@ -21,13 +22,15 @@ def main() -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(message)s")
     parser = argparse.ArgumentParser(description="A simulated engine, watched.")
     parser.add_argument("--document", type=Path, required=True, help="replica.json")
-    document = parser.parse_args().document
+    add_options(parser)
+    arguments = parser.parse_args()
+    document = arguments.document
     try:
-        replica, listeners = read_replica(document), read_listeners(os.environ)
+        replica, listener = read_replica(document), read_watcher_listener(os.environ)
     except BadInputError as error:
         _LOG.error("%s", error)
         return 2
-    command = [sys.executable, str(ENGINE), "--document", str(document)]
-    if replica.liveness is None or listeners.liveness is None:
+    command = [sys.executable, str(ENGINE), "--document", str(document), *passed_on(arguments)]
+    if replica.liveness is None or listener is None:
         os.execv(sys.executable, command)  # noqa: S606  (nothing to watch: it takes this place)
-    return WatchedEngine(command, replica.liveness, listeners.address, listeners.liveness).run()
+    return WatchedEngine(command, replica.liveness, *listener).run()
