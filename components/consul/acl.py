@@ -47,6 +47,8 @@ POLICIES = {
     # agent: for an agent's own metrics
     "slipway-prometheus": _READ_CATALOG + 'agent_prefix "" { policy = "read" }\n',
     "slipway-evacuation": _READ_CATALOG,
+    # Members of a replica over several nodes find each other.
+    "slipway-members": _READ_CATALOG,
     # Consul asks for no less: a snapshot holds all tokens.
     "slipway-snapshots": 'acl = "write"\n',
 }
@@ -54,6 +56,7 @@ POLICIES = {
 # The roles of tasks. Each has the policy of the same name.
 CONTROL_PLANE_ROLE, PROMETHEUS_ROLE = "slipway-xds", "slipway-prometheus"
 SNAPSHOTS_ROLE, EVACUATION_ROLE = "slipway-snapshots", "slipway-evacuation"
+MEMBERS_ROLE = "slipway-members"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,12 +170,18 @@ def _binding_rules(roles: Mapping[str, str]) -> list[dict[str, Any]]:
             "BindName": role,
             "Selector": (
                 '"nomad_service" not in value'
-                f' and value.nomad_namespace == "default" and value.nomad_job_id == "{job}"'
+                f' and value.nomad_namespace == "default" and value.nomad_job_id {_names(job)}'
             ),
         }
         for job, role in sorted(roles.items())
     ]
     return [services, *tasks]
+
+
+def _names(job: str) -> str:
+    """A job by its ID, or all jobs whose IDs have a beginning: those of a model's specs."""
+    beginning = job.removesuffix("*")
+    return f'== "{job}"' if beginning == job else f'matches "^{beginning}"'
 
 
 def _auth_method_of_hosts(log_in: LogIn, jwks_url: str) -> dict[str, Any]:

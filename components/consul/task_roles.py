@@ -14,4 +14,15 @@ def task_roles(plan: PlatformPlan) -> dict[str, str]:
     control_planes = {envoy.xds_name: acl.CONTROL_PLANE_ROLE for envoy in plan.gateway.envoys}
     snapshots = {SNAPSHOTS_JOB: acl.SNAPSHOTS_ROLE} if plan.snapshots else {}
     evacuation = {EVACUATION_JOB: acl.EVACUATION_ROLE} if plan.device_plugin else {}
-    return {**control_planes, PROMETHEUS_JOB: acl.PROMETHEUS_ROLE, **snapshots, **evacuation}
+    members = {
+        f"model-{model.name}-*": acl.MEMBERS_ROLE
+        for model in plan.models
+        if model.replica.nodes > 1
+    }
+    return {
+        **control_planes,
+        **members,
+        PROMETHEUS_JOB: acl.PROMETHEUS_ROLE,
+        **snapshots,
+        **evacuation,
+    }

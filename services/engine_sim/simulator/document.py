@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from program.group.settings import Group, read_group
+
 from simulator.faults import NONE, BadFaultError, Faults, parse_json
 
 SCHEMA_VERSION = 4
@@ -52,6 +54,7 @@ class Replica:
     load_timeout_s: float
     drain_timeout_s: float
     liveness: Liveness | None = None  # None in a document of version 3: nobody watches
+    group: Group | None = None  # None for a replica of one; its members find each other
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -170,7 +173,17 @@ def _replica(document: DocumentObject) -> Replica:
         load_timeout_s=document.number("load_timeout_s", 600),
         drain_timeout_s=document.number("drain_timeout_s", 600),
         liveness=_liveness(document) if version == SCHEMA_VERSION else None,
+        group=_group(document.value("group")) if document.has("group") else None,
     )
+
+
+def _group(content: object) -> Group:
+    if not isinstance(content, dict):
+        raise BadInputError(f"group: {content!r} must be an object")
+    try:
+        return read_group(content)
+    except ValueError as error:
+        raise BadInputError(str(error)) from error
 
 
 def _liveness(document: DocumentObject) -> Liveness:

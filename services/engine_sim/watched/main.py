@@ -8,10 +8,12 @@ import os
 import sys
 from pathlib import Path
 
-from simulator.document import BadInputError, read_replica, read_watcher_listener
+from program.group.settings import Group, read_meeting, task_folder
+from simulator.document import BadInputError, Liveness, read_replica, read_watcher_listener
 from simulator.group.place import add_options, passed_on
 
 from watched.engine import ENGINE, WatchedEngine
+from watched.group import GroupMember
 
 _LOG = logging.getLogger("engine_sim")
 
@@ -31,6 +33,25 @@ def main() -> int:
         _LOG.error("%s", error)
         return 2
     command = [sys.executable, str(ENGINE), "--document", str(document), *passed_on(arguments)]
+    if replica.liveness is not None and listener is not None and replica.group is not None:
+        return _run_member(command, replica.group, replica.liveness, listener)
     if replica.liveness is None or listener is None:
         os.execv(sys.executable, command)  # noqa: S606  (nothing to watch: it takes this place)
     return WatchedEngine(command, replica.liveness, *listener).run()
+
+
+def _run_member(
+    command: list[str], group: Group, liveness: Liveness, listener: tuple[str, int]
+) -> int:
+    """A member of a group: its engine starts once all members are there."""
+    try:
+        meeting = read_meeting(group, os.environ)
+        with GroupMember(group, meeting, task_folder(os.environ)) as member:
+            formation = member.meet()
+            if formation is None:
+                return 1
+            command = [*command, *member.options(formation)]
+            return WatchedEngine(command, liveness, *listener, member=member).run()
+    except (ValueError, OSError) as error:
+        _LOG.error("%s", error)
+        return 2 if isinstance(error, ValueError) else 1

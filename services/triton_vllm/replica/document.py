@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from program.group.settings import Group, read_group
+
 from replica.errors import InputError
 from replica.settings import VISIBLE_DEVICES
 
@@ -71,17 +73,6 @@ class Liveness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """The members of a replica, one on each host."""
-
-    members: int
-    silence_s: float  # after so long without a word of a member the group ends
-    formation_s: float  # in which all members must be there
-    interface: str  # of the fabric; "" where it has the control network's address
-    environment: Mapping[str, str]  # of every member's engine
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaDocument:
     model: str
     aliases: tuple[str, ...]
@@ -138,7 +129,7 @@ def _document(content: Mapping[str, Any]) -> ReplicaDocument:
         devices=devices,
         container=_container(content["container"]) if "container" in content else None,
         liveness=_liveness(content) if version == SCHEMA_VERSION else None,
-        group=_group(content["group"]) if "group" in content else None,
+        group=_group(_field(content, "group", dict)) if "group" in content else None,
     )
 
 
@@ -186,19 +177,10 @@ def _container(content: Mapping[str, Any]) -> Container:
 
 
 def _group(content: Mapping[str, Any]) -> Group:
-    members = _positive(content, "members")
-    if members < 2:
-        raise InputError(f"group.members: {members} is not at least 2")
-    return Group(
-        members=members,
-        silence_s=_seconds(content, "silence_s"),
-        formation_s=_seconds(content, "formation_s"),
-        interface=_field(content, "interface", str, default=""),
-        environment={
-            name: str(value)
-            for name, value in _field(content, "environment", dict, default={}).items()
-        },
-    )
+    try:
+        return read_group(content)
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def _field(content: Mapping[str, Any], name: str, kind: type[T], *, default: T | None = None) -> T:

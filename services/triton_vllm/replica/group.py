@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 
 from program.group.giving_back import give_back, given_back
 from program.group.membership import IncompleteError, Meeting, Membership
-from program.group.own_address import address_of, interface_with
-from program.group.place import place_of
+from program.group.own_address import interface_with
+from program.group.settings import Group, read_meeting, task_folder
 
-from replica.document import Group
 from replica.engine import EngineMember
 from replica.errors import InputError, RunError
 from replica.journal import Journal
-from replica.settings import GroupSettings, Settings
 
 
 class GroupMember:
     """Meets the other members before the engine starts, and knows when one of them is gone."""
 
-    def __init__(self, group: Group, settings: GroupSettings, journal: Journal) -> None:
+    def __init__(self, group: Group, meeting: Meeting, task_folder: Path, journal: Journal) -> None:
         self._group = group
-        self._settings = settings
+        self._meeting = meeting
+        self._task_folder = task_folder
         self._journal = journal
         self._membership: Membership | None = None
-        self.place = place_of(settings.index, group.members)
-        self.fabric_address = _fabric_address(group, settings)
 
     @property
     def leads(self) -> bool:
-        return self.place.leads
+        return self._meeting.place.leads
+
+    @property
+    def fabric_address(self) -> str:
+        return self._meeting.fabric_address
 
     @property
     def interface(self) -> str:
@@ -48,22 +51,22 @@ class GroupMember:
     async def meet(self, while_it_lives: AsyncExitStack) -> EngineMember:
         """Waits for all members. Raises RunError if the group is incomplete for too long: then the
         hosts of those that are there are given back."""
-        if reason := given_back(self._settings.task_folder):
+        if reason := given_back(self._task_folder):
             raise RunError(f"this host is given back: {reason}")
         try:
             self._membership = await while_it_lives.enter_async_context(
-                Membership(self._meeting(), self._say)
+                Membership(self._meeting, self._say)
             )
         except OSError as error:
             raise RunError(f"the group's port: {error}") from error
         try:
             formation = await self._membership.form(self._group.formation_s)
         except IncompleteError as error:
-            give_back(self._settings.task_folder, str(error))
+            give_back(self._task_folder, str(error))
             raise RunError(str(error)) from error
-        self._journal.progress("group_formed", epoch=formation.epoch, rank=self.place.rank)
+        self._journal.progress("group_formed", epoch=formation.epoch, rank=self._meeting.place.rank)
         return EngineMember(
-            rank=self.place.rank,
+            rank=self._meeting.place.rank,
             nodes=self._group.members,
             master_address=formation.master_address,
             master_port=formation.master_port,
@@ -85,37 +88,19 @@ class GroupMember:
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._membership.leave(), timeout_s)
 
-    def _meeting(self) -> Meeting:
-        settings = self._settings
-        return Meeting(
-            name=settings.job,
-            place=self.place,
-            allocation=settings.allocation,
-            address=settings.address,
-            port=settings.port,
-            fabric_address=self.fabric_address,
-            members_file=settings.members_file,
-            silence_s=self._group.silence_s,
-        )
-
     def _say(self, sentence: str) -> None:
         self._journal.progress("group", said=sentence)
 
 
-def member_of(group: Group | None, settings: Settings, journal: Journal) -> GroupMember | None:
+def member_of(
+    group: Group | None, environment: Mapping[str, str], journal: Journal
+) -> GroupMember | None:
     """None for a replica on one host. Raises InputError if the scheduler has not told where the
     members meet."""
     if group is None:
         return None
-    if settings.group is None:
-        raise InputError("environment: SLIPWAY_PORT_GROUP is not set, but the document has a group")
-    return GroupMember(group, settings.group, journal)
-
-
-def _fabric_address(group: Group, settings: GroupSettings) -> str:
-    if not group.interface:
-        return settings.address
     try:
-        return address_of(group.interface)
-    except OSError as error:
-        raise InputError(f"group.interface: {error}") from error
+        meeting = read_meeting(group, environment)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    return GroupMember(group, meeting, task_folder(environment), journal)

@@ -76,7 +76,7 @@ class Launcher:
         self._programs = programs
         self._journal = journal
         self._children: dict[str, subprocess.Popen[bytes]] = {}
-        self._group = member_of(document.group, settings, journal)
+        self._group = member_of(document.group, os.environ, journal)
         self._member: EngineMember | None = None  # once the group has formed
         limits = document.liveness
         self._liveness = ReplicaLiveness(limits, len(document.names)) if limits else None

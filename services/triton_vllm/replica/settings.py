@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-from program.group.place import own_index
 
 from replica.errors import InputError
 
@@ -19,20 +17,6 @@ VISIBLE_DEVICES: Mapping[str, str] = {
 }
 NO_DEVICES = ("", "void", "none")
 NODES = Path("/sys/devices/system/node")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupSettings:
-    """Where a member meets the others: on the control network, whose address is not the one that
-    its engine's server has behind a proxy."""
-
-    index: int  # of its allocation
-    allocation: str
-    job: str
-    address: str
-    port: int
-    members_file: Path
-    task_folder: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +35,6 @@ class Settings:
     devices: Mapping[str, tuple[str, ...]]  # vendor -> what the scheduler gave this task of it
     numa_nodes: int  # of this host
     has_numactl: bool
-    group: GroupSettings | None = None  # None where the task is no member of a group
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -102,26 +85,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
             for vendor, variable in VISIBLE_DEVICES.items()
         },
         numa_nodes=len([*NODES.glob("node[0-9]*")]),
-        group=_group(environment, text, port) if "SLIPWAY_PORT_GROUP" in environment else None,
         has_numactl=shutil.which("numactl", path=environment.get("PATH")) is not None,
-    )
-
-
-def _group(
-    environment: Mapping[str, str], text: Callable[[str], str], port: Callable[[str], int]
-) -> GroupSettings:
-    try:
-        index = own_index(environment)
-    except ValueError as error:
-        raise InputError(f"environment: {error}") from error
-    return GroupSettings(
-        index=index,
-        allocation=text("NOMAD_ALLOC_ID"),
-        job=text("NOMAD_JOB_ID"),
-        address=text("SLIPWAY_GROUP_ADDRESS"),
-        port=port("SLIPWAY_PORT_GROUP"),
-        members_file=Path(text("SLIPWAY_MEMBERS")),
-        task_folder=Path(text("NOMAD_TASK_DIR")),
     )
 
 

@@ -120,6 +120,7 @@ def _replica(inputs: PlanInputs, placed: Placed, engine: EnginePlan) -> ReplicaS
         settings,
         engine,
         artifacts,
+        fabric=supply.fabric,
         longest_step_s=longest_step_s,
         stall_s=stall_s(longest_step_s, stated_s),
         proxy=plan_proxy(supply, inputs.environment.name, artifacts),

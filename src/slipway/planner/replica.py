@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from slipway.config.artifacts import ENTRYPOINTS, Artifacts
 from slipway.config.model import ModelSettings
-from slipway.plan.platform import ContainerSpec, ReplicaSpec, TlsProxySpec
+from slipway.plan.fabric import FabricSpec
+from slipway.plan.platform import ContainerSpec, JsonObject, ReplicaSpec, TlsProxySpec
 from slipway.planner.units import MIB
 
 from .engines.adapter import EnginePlan
@@ -20,6 +21,7 @@ def replica_spec(
     *,
     longest_step_s: float,
     stall_s: float,
+    fabric: FabricSpec,
     nodes: int = 1,
     devices: int = 0,
     vendor: str = "",
@@ -44,6 +46,8 @@ def replica_spec(
         document["devices"] = {"vendor": vendor, "count": devices}
     if container is not None:
         document["container"] = dict(engine.image_has)
+    if nodes > 1:
+        document["group"] = _group(fabric, nodes, settings)
     if engine.weights is not None:
         document["weights"] = engine.weights.directory
     return ReplicaSpec(
@@ -67,6 +71,17 @@ def replica_spec(
         load_timeout_s=settings.timeouts.load_s,
         drain_timeout_s=settings.timeouts.drain_s,
     )
+
+
+def _group(fabric: FabricSpec, members: int, settings: ModelSettings) -> JsonObject:
+    """A member may have to fetch the weights first: the others wait for it as long as that may
+    take."""
+    return {
+        "members": members,
+        "silence_s": fabric.member_silence_s,
+        "formation_s": settings.timeouts.load_s,
+        **({"interface": fabric.interfaces[0]} if fabric.interfaces else {}),
+    }
 
 
 def whole_mib(size_bytes: int) -> int:
