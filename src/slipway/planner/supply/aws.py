@@ -8,8 +8,8 @@ from slipway.config.aws import AwsPool
 from slipway.config.catalog import Catalog
 from slipway.config.document import Origin
 from slipway.config.errors import Problem
-from slipway.plan.fabric import FabricSpec
 from slipway.plan.platform import Node
+from slipway.planner.fabric.spec import aws_fabric
 from slipway.planner.units import GIB
 
 from .aws_store import aws_store
@@ -54,7 +54,7 @@ def aws_supply(
         network_sustained_gbps=instance.network_sustained_gbps,
         node_usd_per_hour=price(usd_per_hour, declared_price(name, origin) if declared else listed),
         price_date="" if declared else instance.priced_on.isoformat(),
-        fabric=FabricSpec(kind="efa" if instance.efa_interfaces else "tcp"),
+        fabric=aws_fabric(pool.fabric, instance),
         quota_nodes=pool.quota,
         hosts=tuple(hosts),
         joins_by_itself=not pool.fixed,

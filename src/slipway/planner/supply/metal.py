@@ -7,8 +7,8 @@ from slipway.config.container import BARE
 from slipway.config.document import Origin
 from slipway.config.errors import Problem
 from slipway.config.metal import MetalPool
-from slipway.plan.fabric import FabricSpec
 from slipway.plan.platform import ContainerImage
+from slipway.planner.fabric.spec import metal_fabric
 
 from .addresses import listed_nodes
 from .model_store import stated_store
@@ -50,7 +50,7 @@ def metal_supply(name: str, pool: MetalPool, catalog: Catalog, origin: Origin) -
             pool.usd_per_hour or 0.0, declared_price(name, origin) if declared else FREE
         ),
         price_date="",
-        fabric=FabricSpec(kind=pool.fabric),
+        fabric=metal_fabric(pool.fabric, pool.accelerators_per_node),
         node_memory_bytes=pool.memory or 0,
         node_cpu_mhz=(pool.cpu or 0) * MHZ_PER_CORE,
         hosts=listed_nodes(name, pool.hosts),
