@@ -105,6 +105,12 @@ class Service(Sourced):
     usd_per_hour: UsdPerHour
 
 
+class VariableList(Sourced):
+    """The environment variables that the publisher of a library lists."""
+
+    names: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+
+
 class SlidingWindow(Settings):
     """`layers` of the model keep only the last `tokens` tokens."""
 
@@ -302,21 +308,26 @@ class Catalog:
     instances: Mapping[str, Instance]
     models: Mapping[str, Architecture]
     services: Mapping[str, Service]
+    fabric_variables: Mapping[str, VariableList]
 
 
 def load_catalog(root: Path) -> Catalog:
     """Read <root>/catalog. Raises ConfigError when a file is missing or invalid."""
-    sources = (_source(name) for name in ("accelerators", "instances", "models", "services"))
+    names = ("accelerators", "instances", "models", "services", "fabric_variables")
+    sources = (_source(name) for name in names)
     return _catalog(*(read_text(root / source, source=source) for source in sources))
 
 
 @lru_cache(maxsize=4)  # parsing takes four fifths of the time of reading an environment
-def _catalog(accelerators: str, instances: str, models: str, services: str) -> Catalog:
+def _catalog(
+    accelerators: str, instances: str, models: str, services: str, fabric_variables: str
+) -> Catalog:
     catalog = Catalog(
         accelerators=_entries(accelerators, "accelerators", Accelerator),
         instances=_entries(instances, "instances", Instance),
         models=_entries(models, "models", Architecture),
         services=_entries(services, "services", Service),
+        fabric_variables=_entries(fabric_variables, "fabric_variables", VariableList),
     )
     unknown = [
         Problem(
