@@ -15,7 +15,8 @@ from slipway.planner.reports.explain import explain
 
 def show(inputs: PlanInputs, name: str, today: date, *, json: bool) -> None:
     """CliError for a model that is not deployed; ConfigError."""
-    models = {model.name: model for model in draft_plan(inputs, today=today).models}
+    plan = draft_plan(inputs, today=today)
+    models = {model.name: model for model in plan.models}
     if name not in models:
         raise no_such_model(name, models, inputs)
     model, catalog = models[name], inputs.catalog
@@ -23,6 +24,7 @@ def show(inputs: PlanInputs, name: str, today: date, *, json: bool) -> None:
         model,
         catalog.models[model.architecture],
         catalog.accelerators.get(model.accelerator),
+        plan.pool(model.pool).fabric,
     )
     if json:
         write_json({"model": name, "lines": [dataclasses.asdict(line) for line in lines]})

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from cli.views.fabric_table import member_variables
 from cli.views.tables import Column, DividedTable, plain_table
 from slipway.config.base import MOST_REPLICAS
 from slipway.plan.aws import AwsPlan
@@ -33,6 +34,7 @@ def capacity_table(plan: AnyPlan) -> RenderableType:
         _promises(plan),
         *([_pools(plan)] if any(pool.accelerator for pool in plan.pools) else ()),
         *_refusals(plan.models),
+        *member_variables(plan),
         *([Text(_network(plan.aws))] if plan.aws else ()),
         Text(_total(plan.cost)),
         *(Text(f"! {warning}") for warning in all_warnings(plan)),

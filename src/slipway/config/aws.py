@@ -21,6 +21,7 @@ from .base import (
 )
 from .document import Origin
 from .errors import Problem, suggestion
+from .fabric import AwsFabric, MemberSettings, member_problems
 from .fleet import MAX_POOLS, FleetSettings, ForeignPool
 from .hosts import HostSettings
 from .model_store import AwsModelStoreSettings
@@ -83,6 +84,7 @@ class AwsPool(PoolSettings):
     may have. `reservation` is the ID of a capacity reservation or block, and `zone` the only zone
     of the pool, where it is not in all. `root_gib` is the size of each node's root volume. `slot`
     says which block of 16 addresses a fixed pool has; without it, the pool's name decides.
+    `fabric` has what does not follow from the instance (fabric.py).
     """
 
     TAG = "aws"
@@ -98,6 +100,7 @@ class AwsPool(PoolSettings):
     zone: str | None = None
     root_gib: RootGib = DEFAULT_ROOT_GIB
     slot: Annotated[int, Field(ge=2, le=31)] | None = None
+    fabric: AwsFabric = MemberSettings()
 
     @property
     def fixed(self) -> int:
@@ -146,6 +149,7 @@ class AwsSettings(FleetSettings):
                 yield origin.problem((key,), "applies to target metal only", fix=f"remove `{key}`")
         for name, pool in self.bought.items():
             yield from _quota_problems(name, pool, origin)
+            yield from member_problems(pool.fabric, ("pools", name, "fabric"), origin)
         if self.aws is not None:
             yield from self.aws.problems(origin)
             yield from _build_problems(self, self.aws, origin)

@@ -112,6 +112,12 @@ class Fabric(Sourced):
     latency_us: PositiveFloat
 
 
+class VariableList(Sourced):
+    """The environment variables that the publisher of a library lists."""
+
+    names: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+
+
 class SlidingWindow(Settings):
     """`layers` of the model keep only the last `tokens` tokens."""
 
@@ -310,10 +316,11 @@ class Catalog:
     models: Mapping[str, Architecture]
     services: Mapping[str, Service]
     fabrics: Mapping[str, Fabric]  # every kind of a pool's fabric
+    fabric_variables: Mapping[str, VariableList]
 
 
 FABRICS = ("infiniband", "roce", "efa", "tcp")  # of slipway.plan.fabric
-NAMES = ("accelerators", "instances", "models", "services", "fabrics")
+NAMES = ("accelerators", "instances", "models", "services", "fabrics", "fabric_variables")
 
 
 def load_catalog(root: Path) -> Catalog:
@@ -324,7 +331,12 @@ def load_catalog(root: Path) -> Catalog:
 
 @lru_cache(maxsize=4)  # parsing takes four fifths of the time of reading an environment
 def _catalog(
-    accelerators: str, instances: str, models: str, services: str, fabrics: str
+    accelerators: str,
+    instances: str,
+    models: str,
+    services: str,
+    fabrics: str,
+    fabric_variables: str,
 ) -> Catalog:
     catalog = Catalog(
         accelerators=_entries(accelerators, "accelerators", Accelerator),
@@ -332,6 +344,7 @@ def _catalog(
         models=_entries(models, "models", Architecture),
         services=_entries(services, "services", Service),
         fabrics=_entries(fabrics, "fabrics", Fabric),
+        fabric_variables=_entries(fabric_variables, "fabric_variables", VariableList),
     )
     unknown = [
         Problem(

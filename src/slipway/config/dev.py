@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field
 from .base import Count, ResourceName, SizeBytes, invalid
 from .document import Origin
 from .errors import Problem
+from .fabric import LocalFabric, LoopbackFabric, local_problems
 from .settings import Deployment, EnvironmentSettings, NetworkSettings, PoolSettings
 
 LOOPBACK = IPv4Network("127.0.0.0/8")
@@ -55,6 +56,7 @@ class LocalPool(PoolSettings):
     cpu: Count | None = None
     slot: Slot | None = None
     first_address: str | None = None
+    fabric: LoopbackFabric = LocalFabric()
 
 
 class DeploymentSettings(Deployment):
@@ -84,6 +86,8 @@ class DevSettings(EnvironmentSettings):
                 fix="rename the pool",
             )
         yield from _slot_problems(self.pools, self.network.cidr, origin)
+        for name, pool in self.pools.items():
+            yield from local_problems(pool.fabric, ("pools", name, "fabric"), origin)
 
 
 def _slot_problems(pools: Mapping[str, LocalPool], cidr: str, origin: Origin) -> Iterator[Problem]:

@@ -22,12 +22,14 @@ MOST_KEYS = 5
 
 class HostSettings(Settings):
     """A machine. `ssh` overrides slipway:ssh for this host; `accelerators`, where it is stated,
-    must be the number that the pool has on every node."""
+    must be the number that the pool has on every node. `domain` names the part of the site whose
+    hosts are joined by one fabric."""
 
     EXAMPLE = "{name: rack1-3, address: 10.50.0.13}"
     name: ResourceName
     address: Ipv4
     accelerators: Annotated[int, Field(ge=0, le=MOST_DEVICES)] | None = None
+    domain: ResourceName | None = None
     ssh: HostSshSettings = HostSshSettings()
 
 

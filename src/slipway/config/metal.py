@@ -19,12 +19,11 @@ from .base import (
 from .container import BARE, Runtime, container_problems
 from .document import KeyPath, Origin
 from .errors import Problem, raise_if_any
+from .fabric import Fabric, MetalFabric, metal_problems
 from .fleet import MAX_POOLS, FleetSettings, ForeignPool
 from .hosts import HostSettings, ListedHost, host_problems, key_problems, unplaced
 from .model_store import ModelStoreSettings
 from .settings import PoolSettings
-
-Fabric = Literal["infiniband", "roce", "tcp"]
 
 
 class MetalPool(PoolSettings):
@@ -32,7 +31,8 @@ class MetalPool(PoolSettings):
 
     `usd_per_hour` is the owner's cost of one node, if known. `memory` and `cpu` (cores) are what
     one node offers to tasks; a pool needs both if it has no accelerators, or `hosts` to bring up.
-    `image` and `image_archive` are for `runtime: container` (container.py).
+    `image` and `image_archive` are for `runtime: container` (container.py). `fabric` is a word
+    (`tcp`) or a mapping (fabric.py).
     """
 
     TAG = "metal"
@@ -48,7 +48,7 @@ class MetalPool(PoolSettings):
     runtime: Runtime = BARE
     image: str | None = None
     image_archive: str | None = None
-    fabric: Fabric = "tcp"
+    fabric: Fabric = MetalFabric()
     network_gbps: PositiveFloat = 10.0
     usd_per_hour: UsdPerHour | None = None
 
@@ -107,6 +107,9 @@ class MetalSettings(FleetSettings):
         for name, pool in self.owned.items():
             yield from _pool_problems(name, pool, origin)
             yield from container_problems(pool, ("pools", name), origin)
+            yield from metal_problems(
+                pool.fabric, pool.accelerators_per_node, ("pools", name, "fabric"), origin
+            )
 
     def shared_address_problems(self, shared: str, origin: Origin) -> Iterator[Problem]:
         path, pool = ("gateway", "address"), self.owned.get(self.gateway.pool)

@@ -16,6 +16,7 @@ from slipway.plan.platform import ContainerSpec, PlannedLoad, ReplicaSpec, Scali
 
 from .engines.adapter import EnginePlan
 from .engines.registry import engine_of
+from .fabric.environment import member_environment
 from .fleet.cost import aged
 from .fleet.option import Option, sequences_at_mean_length
 from .fleet.placed import Placed
@@ -121,6 +122,12 @@ def _replica(inputs: PlanInputs, placed: Placed, engine: EnginePlan) -> ReplicaS
         engine,
         artifacts,
         fabric=supply.fabric,
+        environment={
+            variable.name: variable.value
+            for variable in member_environment(
+                supply.fabric, vendor=_vendor(placed.option), layout=layout
+            )
+        },
         longest_step_s=longest_step_s,
         stall_s=stall_s(longest_step_s, stated_s),
         proxy=plan_proxy(supply, inputs.environment.name, artifacts),

@@ -28,6 +28,7 @@ from slipway.plan.platform import (
 
 from .aws import plan_aws
 from .aws_prices import BesidePools, beside_pools, beside_warnings
+from .fabric.refusals import several_domains, unpublished_variables
 from .fleet.cost import aged, make_cost, oldest, output_tokens_per_s
 from .fleet.packing import hosts_of, needs, pool_placement
 from .fleet.placed import Placed
@@ -72,6 +73,14 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
     """
     settings, artifacts = inputs.environment.settings, inputs.artifacts
     hosts = plan_hosts(inputs)
+    origin = inputs.environment.origin
+    raise_if_any(
+        [
+            problem
+            for name, supply in hosts.supplies.items()
+            for problem in unpublished_variables(name, supply.fabric, inputs.catalog, origin)
+        ]
+    )
     first_server, supplies = hosts.servers[0], hosts.supplies
     gateway = _gateway(inputs, hosts)
     gateway_address = gateway.envoys[0].listener.host
@@ -84,7 +93,7 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
         [
             problem
             for supply in supplies.values()
-            for problem in store_problems(supply, placed, inputs.models, inputs.environment.origin)
+            for problem in store_problems(supply, placed, inputs.models, origin)
         ]
     )
     placements = _placements(inputs, supplies, placed)
@@ -93,6 +102,7 @@ def draft_plan(inputs: PlanInputs, *, today: datetime.date | None = None) -> Pla
         plan_model(inputs, each, surge_replicas=_surge(each, placements), today=today)
         for each in placed
     )
+    raise_if_any([*several_domains(settings.pools, models, origin)])
     aws = plan_aws(inputs, hosts, plan_load_balancer(inputs, gateway, models))
     beside = beside_pools(inputs, aws)
     cost = aged(_cost(pools, beside, placed, paid_supplies(supplies, pools)), today)

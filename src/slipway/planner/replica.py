@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from slipway.config.artifacts import ENTRYPOINTS, Artifacts
 from slipway.config.model import ModelSettings
 from slipway.plan.fabric import FabricSpec
@@ -22,6 +24,7 @@ def replica_spec(
     longest_step_s: float,
     stall_s: float,
     fabric: FabricSpec,
+    environment: Mapping[str, str],
     nodes: int = 1,
     devices: int = 0,
     vendor: str = "",
@@ -30,7 +33,8 @@ def replica_spec(
     container: ContainerSpec | None = None,
     proxy: TlsProxySpec | None,
 ) -> ReplicaSpec:
-    """One replica over `nodes` nodes with `devices` of a vendor on each. An engine that stands
+    """One replica over `nodes` nodes, whose engines have the variables of `environment` if there are
+    several, with `devices` of a vendor on each. An engine that stands
     still for `stall_s` is killed."""
     document = {
         "schema_version": VERSION,
@@ -47,7 +51,7 @@ def replica_spec(
     if container is not None:
         document["container"] = dict(engine.image_has)
     if nodes > 1:
-        document["group"] = _group(fabric, nodes, settings)
+        document["group"] = _group(fabric, nodes, settings, environment)
     if engine.weights is not None:
         document["weights"] = engine.weights.directory
     return ReplicaSpec(
@@ -73,7 +77,9 @@ def replica_spec(
     )
 
 
-def _group(fabric: FabricSpec, members: int, settings: ModelSettings) -> JsonObject:
+def _group(
+    fabric: FabricSpec, members: int, settings: ModelSettings, environment: Mapping[str, str]
+) -> JsonObject:
     """A member may have to fetch the weights first: the others wait for it as long as that may
     take."""
     return {
@@ -81,6 +87,7 @@ def _group(fabric: FabricSpec, members: int, settings: ModelSettings) -> JsonObj
         "silence_s": fabric.member_silence_s,
         "formation_s": settings.timeouts.load_s,
         **({"interface": fabric.interfaces[0]} if fabric.interfaces else {}),
+        **({"environment": dict(environment)} if environment else {}),
     }
 
 

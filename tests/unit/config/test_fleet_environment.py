@@ -138,7 +138,7 @@ MISTAKES = {
     ),
     "hosts of a cloud's pool": (
         (("pools", "l4"), VALUES["pools"]["l4"] | {"hosts": [HOST]}),
-        ("pools.l4.hosts", "unknown key", "use one of 11, such as"),
+        ("pools.l4.hosts", "unknown key", "use one of 12, such as"),
     ),
     "fewer replicas at most than at least": (
         (("models", "chat", "replicas"), {"min": 3, "max": 2}),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from slipway.config.calibration import CacheSettings, CalibrationSettings
 from slipway.inputs import PlanInputs
 from slipway.plan.document import plan_to_json
+from slipway.plan.fabric import FabricSpec
 from slipway.plan.figures import Layout, Precision
 from slipway.plan.platform import ModelPlan
 from slipway.planner.calibration import MeasuredCache, Subject, with_measured_cache
@@ -136,7 +137,12 @@ def test_the_explanation_names_the_row_and_what_was_computed() -> None:
     model = only_model(measured(one_device()))
     lines = {
         line.quantity: line
-        for line in explain(model, CATALOG.models["llama-3.1-8b"], CATALOG.accelerators["H100-80"])
+        for line in explain(
+            model,
+            CATALOG.models["llama-3.1-8b"],
+            CATALOG.accelerators["H100-80"],
+            FabricSpec(),
+        )
     }
     for quantity in ("  = KV cache", "KV tokens of a replica"):
         assert lines[quantity].basis == "measured"

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from slipway.architectures.parameters import kv_heads_per_device
 from slipway.config.catalog import Accelerator, Architecture, Sourced
+from slipway.plan.fabric import FabricSpec
 from slipway.plan.figures import Basis, DeviceMemory, Figure, SequenceMemory
 from slipway.plan.platform import ModelWithoutJobs
 from slipway.planner.engines.registry import ENGINES
+from slipway.planner.fabric.environment import variables_of
 from slipway.planner.fleet.layouts import describe_layout
 from slipway.planner.quantization import KV_BYTES, SCHEMES
 from slipway.planner.units import GIB, MIB
@@ -29,15 +31,20 @@ class Line:
 
 
 def explain(
-    model: ModelWithoutJobs, architecture: Architecture, accelerator: Accelerator | None
+    model: ModelWithoutJobs,
+    architecture: Architecture,
+    accelerator: Accelerator | None,
+    fabric: FabricSpec,
 ) -> tuple[Line, ...]:
-    """Memory, then serving, replicas, startup and cost. `accelerator` is None on processors."""
+    """Memory, then serving, replicas, startup and cost, and of a group its members' variables.
+    `accelerator` is None on processors; `fabric` is that of the model's pool."""
     return (
         *_parameters(model, architecture),
         *_memory(model, architecture, accelerator),
         *_serving(model),
         *_startup(model),
         *_cost(model),
+        *_members(model, fabric),
     )
 
 
@@ -246,6 +253,18 @@ def _cost(model: ModelWithoutJobs) -> Iterator[Line]:
     yield _figure("cost a month", cost.usd_per_month)
     if cost.usd_per_million_output_tokens is not None:
         yield _figure("cost of output", cost.usd_per_million_output_tokens)
+
+
+def _members(model: ModelWithoutJobs, fabric: FabricSpec) -> Iterator[Line]:
+    for variable in variables_of(model, fabric):
+        yield Line(
+            quantity=f"member: {variable.name}",
+            arithmetic=variable.reason
+            if variable.override is None
+            else f"overridden by the pool; default {variable.default or 'none'}",
+            result=variable.value,
+            source=f"{variable.source}, {variable.date}" if variable.date else variable.source,
+        )
 
 
 def _figure(quantity: str, figure: Figure, *, note: str = "") -> Line:

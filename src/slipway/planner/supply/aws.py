@@ -8,8 +8,8 @@ from slipway.config.aws import AwsPool
 from slipway.config.catalog import Catalog
 from slipway.config.document import Origin
 from slipway.config.errors import Problem
-from slipway.plan.fabric import FabricKind, FabricSpec
 from slipway.plan.platform import Node
+from slipway.planner.fabric.spec import aws_fabric
 from slipway.planner.units import GIB
 
 from .aws_store import aws_store
@@ -40,7 +40,7 @@ def aws_supply(
     declared = pool.usd_per_hour is not None
     listed = f"catalog/instances.yaml: {pool.instance} on demand, {instance.price_source}"
     accelerator = instance.accelerator
-    kind: FabricKind = "efa" if instance.efa_interfaces else "tcp"
+    fabric = aws_fabric(pool.fabric, instance)
     return Supply(
         pool=name,
         kind=pool.kind,
@@ -55,8 +55,8 @@ def aws_supply(
         network_sustained_gbps=instance.network_sustained_gbps,
         node_usd_per_hour=price(usd_per_hour, declared_price(name, origin) if declared else listed),
         price_date="" if declared else instance.priced_on.isoformat(),
-        link_latency_us=catalog.fabrics[kind].latency_us,
-        fabric=FabricSpec(kind=kind),
+        link_latency_us=catalog.fabrics[fabric.kind].latency_us,
+        fabric=fabric,
         quota_nodes=pool.quota,
         hosts=tuple(hosts),
         joins_by_itself=not pool.fixed,

@@ -9,6 +9,7 @@ from slipway.config.document import Origin
 from slipway.config.errors import Problem
 from slipway.config.machine import MachineFacts
 from slipway.plan.platform import Node
+from slipway.planner.fabric.spec import local_fabric
 from slipway.planner.units import GIB, MIB
 
 from .supply import MHZ_PER_CORE, OWNED, Supply, price
@@ -58,6 +59,7 @@ def local_supplies(
             node_memory_bytes=pool.memory or default_bytes,
             node_cpu_mhz=(pool.cpu or machine.cpu_cores) * MHZ_PER_CORE,
             tasks_per_core=TASKS_PER_CORE,
+            fabric=local_fabric(pool.fabric),
             hosts=nodes[name],
             on_loopback=True,
         )

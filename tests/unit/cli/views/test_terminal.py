@@ -181,9 +181,11 @@ def planned(environment: str) -> PlatformPlan:
 
 def calculations(environment: str) -> Iterator[tuple[str, tuple[Line, ...]]]:
     catalog = inputs_of(environment).catalog
-    for model in planned(environment).models:
+    plan = planned(environment)
+    for model in plan.models:
         accelerator = catalog.accelerators.get(model.accelerator)
-        yield model.name, explain(model, catalog.models[model.architecture], accelerator)
+        fabric = plan.pool(model.pool).fabric
+        yield model.name, explain(model, catalog.models[model.architecture], accelerator, fabric)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from slipway.plan.fabric import FabricSpec
 from slipway.planner.reports.differences import differences
 from slipway.planner.reports.explain import Line, explain
 from stacks.planning import make_plan
@@ -18,7 +19,10 @@ def _lines(
     model = model_file(architecture, engine=engine(architecture)) | changes
     (capacity,) = make_plan(fleet(model), today=today).models
     lines = explain(
-        capacity, CATALOG.models[architecture], CATALOG.accelerators[capacity.accelerator]
+        capacity,
+        CATALOG.models[architecture],
+        CATALOG.accelerators[capacity.accelerator],
+        FabricSpec(),
     )
     return {line.quantity: line for line in lines}
 
@@ -34,7 +38,7 @@ def test_facts_that_were_read_from_a_file_are_not_called_checked() -> None:
     read = CATALOG.models["qwen2.5-7b"].model_copy(
         update={"is_read": True, "source": "models/chat/config.json"}
     )
-    lines = {line.quantity: line.source for line in explain(capacity, read, None)}
+    lines = {line.quantity: line.source for line in explain(capacity, read, None, FabricSpec())}
     assert lines["parameters"] == (
         "counted from the model's config.json (read from models/chat/config.json)"
     )
@@ -84,7 +88,7 @@ def test_latent_attention_is_explained_as_such() -> None:
 
 def test_a_model_on_processors_is_explained_without_an_accelerator() -> None:
     (capacity,) = make_plan(dev_inputs()).models
-    lines = explain(capacity, CATALOG.models["smollm2-135m"], None)
+    lines = explain(capacity, CATALOG.models["smollm2-135m"], None, FabricSpec())
     assert {line.quantity for line in lines} >= {"parameters", "KV tokens of a replica"}
     assert not any("memory of one" in line.quantity for line in lines)
 
