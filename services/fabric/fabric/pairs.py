@@ -11,7 +11,7 @@ def rounds(hosts: Collection[str], busy: Collection[str] = ()) -> list[list[Pair
     """Rounds in which every host that is not busy has one partner, until each has met each other
     one: a tournament by the circle method. With an odd number one host rests in each round. Pairs
     of a round share no host, so they can measure at the same time."""
-    players: list[str | None] = sorted(set(hosts) - set(busy))
+    players: list[str | None] = [*sorted(set(hosts) - set(busy))]
     if len(players) < 2:
         return []
     if len(players) % 2:

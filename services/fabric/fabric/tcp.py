@@ -79,7 +79,10 @@ def measure(source: str, target: Address, *, seconds: float = SEND_S) -> TcpFigu
             sent = [each.result() for each in [streams.submit(send) for _ in range(STREAMS)]]
         taken = time.monotonic() - start
     except OSError as error:
-        raise HostError(f"from {source} to {target[0]} port {target[1]}: {error}") from None
+        raise HostError(
+            f"from {source} to {target[0]} port {target[1]}: {error}\n"
+            "fix: let tcp_check.py listen there for this address, and open the port"
+        ) from None
     resent = [count for _, count in sent if count is not None]
     return TcpFigures(
         streams=STREAMS,
