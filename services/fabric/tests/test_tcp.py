@@ -1,4 +1,4 @@
-"""TCP is measured for real: between two network namespaces, free and with a limit of the kernel's."""
+"""TCP is measured for real, between two network namespaces: free, and with a limit of tc."""
 
 from __future__ import annotations
 
