@@ -13,7 +13,11 @@ from fabric.readings.ports import Gid, HcaPort
 CABLE = "look at the cable, the transceiver and the switch's port"
 SET_MTU = "give the host's interface and the switch's port the planned MTU, or plan another one"
 SET_GID = "give the interface its address, or plan the index that has it (show_gids lists them)"
+SET_LAYER = "set the port's type (mlxconfig, LINK_TYPE_P1) and boot again, or plan the other fabric"
 UPDATE = "install the same firmware on all hosts of the pool (mlxfwmanager, or the vendor's tool)"
+
+# By the kind of a fabric; an EFA has neither.
+LINK_LAYERS = {"infiniband": "InfiniBand", "roce": "Ethernet"}
 
 
 def check_ports(place: Place, ports: Sequence[HcaPort]) -> Iterator[Finding]:
@@ -38,6 +42,11 @@ def _check_port(place: Place, port: HcaPort) -> Iterator[Finding]:
             fix = "start a subnet manager, or look at why it does not activate this port"
         yield place.fails("link", state, fix, subject=device)
         return  # a port that is down tells rates and sizes that mean nothing
+    layer = LINK_LAYERS.get(planned.kind, port.link_layer)
+    if port.link_layer != layer:
+        said = f"{device}: its link layer is {port.link_layer}, planned is {layer}"
+        yield place.fails("link", said, SET_LAYER, subject=device)
+        return
     yield place.passes("link", state, subject=device)
     if port.rate_gbit_per_s is not None:
         yield place.equal(

@@ -96,6 +96,13 @@ def test_firmware_of_a_device_that_is_not_planned_does_not_count() -> None:
     assert [each.verdict for each in findings] == [Verdict.PASS]
 
 
+def test_a_port_of_the_other_link_layer_fails() -> None:
+    hosts = [{"name": "one", "outputs": outputs(ibstat=recorded("ibstat_two_rails_ndr"))}]
+    (first, second) = of(judged("roce", hosts=hosts), "link")
+    assert first.verdict is second.verdict is Verdict.FAIL
+    assert first.reason == "mlx5_0: its link layer is InfiniBand, planned is Ethernet"
+
+
 def test_peer_memory_is_a_module_or_dma_buf_of_open_modules_on_a_new_kernel() -> None:
     def verdicts(**texts: str) -> list[Verdict]:
         hosts = [{"name": "one", "outputs": outputs(lsmod=LSMOD, **texts)}]
