@@ -16,10 +16,10 @@ from .imports import imported_modules
 
 DIGEST_LENGTH = 12
 
-SERVICES = ("aws", "devices", "engine_sim", "host", "operator", "triton_vllm", "xds")
+SERVICES = ("aws", "devices", "engine_sim", "fabric", "host", "operator", "triton_vllm", "xds")
 SHARED = "program"  # the package that some services share
 # Whose folders have a link to it.
-SHARING = ("aws", "devices", "engine_sim", "host", "operator", "triton_vllm")
+SHARING = ("aws", "devices", "engine_sim", "fabric", "host", "operator", "triton_vllm")
 
 # For the services that replicas run, the files that run on nodes; relative to the service's folder.
 ENTRYPOINTS = {"engine_sim": "watcher.py", "triton_vllm": "launcher.py"}

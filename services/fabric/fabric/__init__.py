@@ -1,0 +1,1 @@
+"""The check of a fabric before work: readings, thresholds, verdicts."""

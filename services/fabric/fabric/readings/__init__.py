@@ -1,0 +1,1 @@
+"""What tools say of ports, links and hosts, as values."""
