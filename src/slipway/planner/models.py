@@ -126,7 +126,7 @@ def _replica(inputs: PlanInputs, placed: Placed, engine: EnginePlan) -> ReplicaS
         store=_store(supply, engine),
     )
     if not per_node:
-        return spec()
+        return spec(nodes=supply.hosts_of(layout))
     return spec(
         nodes=layout.nodes(per_node),
         devices=layout.devices_on_each_node(per_node),

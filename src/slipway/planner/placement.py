@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,8 @@ class Resources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """`replicas` counts the replicas of each model per node; `unplaced` those that did not fit."""
+    """`replicas` counts the replicas of each model per node, or their members; `unplaced` the
+    replicas that did not fit."""
 
     replicas: Mapping[str, Mapping[str, int]]
     unplaced: Mapping[str, int]
@@ -42,9 +44,13 @@ class Placement:
 
 
 def place(
-    nodes: Mapping[str, Resources], demands: Mapping[str, tuple[Resources, int]]
+    nodes: Mapping[str, Resources],
+    demands: Mapping[str, tuple[Resources, int]],
+    *,
+    members: Mapping[str, int] | None = None,
 ) -> Placement:
-    """Place `count` replicas of each model, the largest first, on the first node with room.
+    """Place `count` replicas of each model, the largest first, on the first node with room. Of a
+    model with `members`, each replica takes the same from as many nodes, or from none.
 
     Nodes and models are taken in a fixed order (size, then name), so the result does not depend
     on the order of the mappings. First-fit decreasing can miss a packing that exists; it never
@@ -55,18 +61,23 @@ def place(
     unplaced: dict[str, int] = {}
     for model in sorted(demands, key=lambda name: (*_largest_first(demands[name][0]), name)):
         need, count = demands[model]
+        size = (members or {}).get(model, 1)
         for _ in range(count):
-            node = _first_fit(free, need)
-            if node is None:
+            found = _first_fit(free, need, size)
+            if len(found) < size:
                 unplaced[model] = unplaced.get(model, 0) + 1
                 continue
-            free[node] -= need
-            replicas[node][model] = replicas[node].get(model, 0) + 1
+            for node in found:
+                free[node] -= need
+                replicas[node][model] = replicas[node].get(model, 0) + 1
     return Placement(replicas=replicas, unplaced=unplaced, free=free)
 
 
-def room_for(nodes: Iterable[Resources], need: Resources, *, at_most: int) -> int:
-    """How many more replicas fit in the free space, at most `at_most`."""
+def room_for(nodes: Iterable[Resources], need: Resources, *, at_most: int, members: int = 1) -> int:
+    """How many more replicas fit in the free space, at most `at_most`. Those of several members
+    have each on a node of its own."""
+    if members > 1:
+        return min(at_most, sum(free.holds(need) for free in nodes) // members)
     room = 0
     for free in nodes:
         while room < at_most and free.holds(need):
@@ -75,8 +86,8 @@ def room_for(nodes: Iterable[Resources], need: Resources, *, at_most: int) -> in
     return room
 
 
-def _first_fit(free: Mapping[str, Resources], need: Resources) -> str | None:
-    return next((name for name, left in free.items() if left.holds(need)), None)
+def _first_fit(free: Mapping[str, Resources], need: Resources, size: int) -> list[str]:
+    return list(islice((name for name, left in free.items() if left.holds(need)), size))
 
 
 def _largest_first(need: Resources) -> tuple[int, ...]:

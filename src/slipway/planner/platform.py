@@ -30,7 +30,7 @@ from .aws import plan_aws
 from .aws_prices import BesidePools, beside_pools, beside_warnings
 from .fabric.refusals import several_domains, unpublished_variables
 from .fleet.cost import aged, make_cost, oldest, output_tokens_per_s
-from .fleet.packing import needs, pool_placement
+from .fleet.packing import hosts_of, needs, pool_placement
 from .fleet.placed import Placed
 from .fleet.plan import place_models
 from .fleet.processors import misfits
@@ -188,7 +188,8 @@ def _surge(placed: Placed, placements: Mapping[str, Placement]) -> int:
     if placement is None:
         return 0
     free = placement.free.values()
-    return room_for(free, needs(placed), at_most=placed.demand.max_replicas)
+    most = placed.demand.max_replicas
+    return room_for(free, needs(placed), at_most=most, members=hosts_of(placed))
 
 
 def _cost(

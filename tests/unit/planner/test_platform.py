@@ -242,12 +242,19 @@ ENGINE_MISTAKES: dict[str, tuple[dict[str, Any], str, Any, str, str]] = {
         "float32",
     ),
     "no source": ({"source": None}, "engine.architecture", None, "required", "config.json"),
-    "pipeline groups without accelerators": (
-        {"parallel": {"pipeline": 2}},
-        "parallel",
-        {"pipeline": 2},
+    "tensor groups without accelerators": (
+        {"parallel": {"tensor": 2}},
+        "parallel.tensor",
+        2,
         "no accelerators",
-        "leave `parallel` out",
+        "leave `tensor` out",
+    ),
+    "a pipeline over plain TCP": (
+        {"parallel": {"pipeline": 2}},
+        "parallel.pipeline",
+        2,
+        "exchanges at every step",
+        "allow_tcp: true",
     ),
 }
 

@@ -85,7 +85,7 @@ def plan_processor_demand(
         architecture,
         load=load_of(model, traces),
         name=name,
-        layout=Layout(),
+        layout=stated_layout(model) or Layout(),
         precision=engine_of(model).processor_precision(model),
         memory=MemorySettings(),
         cache=_cache(model, architecture, size_bytes=model.settings.engine.kv_cache),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from slipway.plan.figures import DeviceMemory, Layout
 from slipway.planner.calibration import Calibration, Subject, with_measured_cache
 from slipway.planner.engines.adapter import AcceleratorReplica
+from slipway.planner.groups import pool_problems
 from slipway.planner.supply.supply import Supply
 from slipway.planner.units import GIB
 from slipway.planner.verdict import verdict
@@ -22,7 +23,12 @@ def replica_memory(
     the replica."""
     memory = asked_memory(demand, supply, layout, calibration)
     reasons = memory if isinstance(memory, tuple) else ()
-    reasons = (*reasons, *_not_bare(demand, supply), *_too_few_devices(demand, supply, layout))
+    reasons = (
+        *reasons,
+        *map(str, pool_problems(layout, supply)),
+        *_not_bare(demand, supply),
+        *_too_few_devices(demand, supply, layout),
+    )
     if reasons or isinstance(memory, tuple):
         return reasons
     if verdict(memory) == "does_not_fit":
@@ -95,10 +101,23 @@ def _not_bare(demand: Demand, supply: Supply) -> Iterator[str]:
 
 
 def _too_few_devices(demand: Demand, supply: Supply, layout: Layout) -> Iterator[str]:
+    if supply.hosts_of(layout) > 1:
+        yield from _too_few_hosts(demand, supply, supply.hosts_of(layout))
+        return
     have = supply.nodes_max * supply.accelerators_per_node
     need = layout.devices * demand.min_replicas
     if need > have:
         yield (
             f"{counted(demand.min_replicas, 'replica')} would take {counted(need, 'device')}, but"
             f" the pool has at most {have}"
+        )
+
+
+def _too_few_hosts(demand: Demand, supply: Supply, hosts: int) -> Iterator[str]:
+    """For the minimum; a pool without hosts for one replica was refused before."""
+    need = hosts * demand.min_replicas
+    if hosts <= supply.nodes_max < need:
+        yield (
+            f"{counted(demand.min_replicas, 'replica')} of {counted(hosts, 'host')} would take"
+            f" {need}, but the pool has at most {supply.nodes_max}"
         )

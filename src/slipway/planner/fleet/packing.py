@@ -34,12 +34,11 @@ def pool_placement(
 ) -> Placement:
     """The placement of `replicas` of each of the pool's models. A replica over several nodes takes
     the same share of each, and is counted once per node."""
+    models = in_use(supply, placed)
     return place(
         _offers(supply),
-        {
-            each.demand.model: (needs(each), _parts(each) * replicas(each))
-            for each in in_use(supply, placed)
-        },
+        {each.demand.model: (needs(each), replicas(each)) for each in models},
+        members={each.demand.model: hosts_of(each) for each in models},
     )
 
 
@@ -57,9 +56,9 @@ def needs(placed: Placed) -> Resources:
     )
 
 
-def _parts(placed: Placed) -> int:
-    size = placed.option.supply.accelerators_per_node
-    return placed.option.layout.nodes(size) if size else 1
+def hosts_of(placed: Placed) -> int:
+    """The hosts of one replica."""
+    return placed.option.supply.hosts_of(placed.option.layout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +110,7 @@ def nodes_needed(supply: Supply, placed: Iterable[Placed], replicas: Count) -> i
 def nodes_for_devices(supply: Supply, models: Iterable[Placed], replicas: Count) -> int:
     """The nodes with accelerators that these replicas need, packed by best-fit decreasing.
 
-    A replica over several nodes takes as many devices on each: more than half of a node's, so no
-    node holds two of its parts.
+    A replica over several nodes takes all devices of each.
     """
     size = supply.accelerators_per_node
     nodes, parts = 0, Counter[int]()

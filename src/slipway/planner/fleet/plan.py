@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -10,10 +10,11 @@ from slipway.config.document import KeyPath
 from slipway.config.errors import Problem, raise_if_any
 from slipway.config.settings import Deployment, EnvironmentSettings
 from slipway.inputs import PlanInputs
-from slipway.plan.figures import Refusal
+from slipway.plan.figures import Layout, Refusal
 from slipway.planner.calibration import Calibration, calibration_of
 from slipway.planner.engines.adapter import ProcessorReplica
 from slipway.planner.engines.registry import engine_of
+from slipway.planner.groups import GroupProblem, host_problems, pool_problems, stage_problems
 from slipway.planner.supply.supply import Supply
 
 from .advice import NO_ROOM, advice
@@ -95,10 +96,46 @@ def _accelerator_choices(
     if not isinstance(demand, Demand):
         refused = [_refused(supply, demand) for supply in supplies]
         return Choices(best=(), every=tuple, refused=refused), demand
+    if problem := _split_problem(inputs, demand, supplies):
+        refused = [_refused(supply, [problem]) for supply in supplies]
+        return Choices(best=(), every=tuple, refused=refused), [problem]
     detected_s = detection_s(inputs.environment.settings)
     best, refused = best_options(demand, supplies, detection_s=detected_s, calibration=calibration)
     every = partial(every_option, demand, supplies, detection_s=detected_s, calibration=calibration)
     return Choices(best=best, every=every, refused=refused), []
+
+
+def _split_problem(
+    inputs: PlanInputs, demand: Demand, supplies: Sequence[Supply]
+) -> Problem | None:
+    """A stated layout that none of the pools can have on its hosts is a mistake of the model's
+    file."""
+    layout = demand.layout
+    if layout is None:
+        return None
+    found = [next(_group_problems(demand, layout, supply), None) for supply in supplies]
+    problems = [each for each in found if each is not None]
+    if len(problems) < len(supplies):
+        return None
+    model, first = inputs.models[demand.model], problems[0]
+    fixes = {each.fix: None for each in problems}
+    if first.size == "tensor":
+        fixes = {advice(demand, supplies, model.origin.source): None}
+    return model.origin.problem(
+        ("parallel", first.size),
+        "; ".join(dict.fromkeys(each.reason for each in problems)),
+        value=getattr(layout, first.size),
+        fix="; or ".join(fixes),
+    )
+
+
+def _group_problems(demand: Demand, layout: Layout, supply: Supply) -> Iterator[GroupProblem]:
+    """Nothing of an accelerator that the engine does not serve at all: that is the reason then."""
+    if demand.engine.accelerator_problems(supply.accelerator_name, supply.device):
+        return
+    yield from stage_problems(demand.architecture.layers, layout.pipeline)
+    yield from host_problems(layout, supply.accelerators_per_node)
+    yield from pool_problems(layout, supply)
 
 
 def _on_processors(

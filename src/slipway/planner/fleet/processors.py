@@ -21,7 +21,7 @@ from .cost import make_cost, output_tokens_per_s
 from .demand import Demand
 from .feasibility import measured
 from .option import Option, load_shape, meets_goal
-from .packing import needs
+from .packing import hosts_of, needs
 from .placed import Placed, in_use
 from .replicas import replicas_needed
 
@@ -36,14 +36,15 @@ def processor_option(
     """The option on processors: with times, and replicas for the load, only where they were
     measured."""
     start = engine_of(model).processor_start(model)
-    memory = measured(replica.memory, demand, supply, Layout(), calibration)
+    layout = demand.layout or Layout()
+    memory = measured(replica.memory, demand, supply, layout, calibration)
     serving = _serving(demand, memory, calibration)
     needed = _needed(demand, serving, start.total_s.value)
     replicas = min(max(round(needed.value), demand.min_replicas), demand.max_replicas)
     return Option(
         demand=demand,
         supply=supply,
-        layout=Layout(),
+        layout=layout,
         memory=memory,
         serving=serving,
         replicas_needed=needed,
@@ -52,7 +53,7 @@ def processor_option(
         if demand.load is None or serving is None
         else meets_goal(demand.goal, demand.load, serving, demand.max_replicas),
         cold_start=start,
-        cost=_cost(supply, replica, replicas, demand.load),
+        cost=_cost(supply, replica, replicas * supply.hosts_of(layout), demand.load),
         on_processors=replica,
     )
 
@@ -62,14 +63,15 @@ def _serving(
 ) -> ServingEstimate | None:
     """One replica of the minimum under its share of the load; None if it was never measured."""
     load, precision = demand.load, demand.precision
-    found = calibration.find(demand.architecture, None, layout=Layout(), precision=precision)
+    layout = demand.layout or Layout()
+    found = calibration.find(demand.architecture, None, layout=layout, precision=precision)
     if load is None or found is None:
         return None
     return demand.engine.latency.serving_estimate(
         Served(
             architecture=demand.architecture,
             hardware=None,
-            layout=Layout(),
+            layout=layout,
             precision=precision,
             load=load_shape(load, demand.min_replicas),
             goal=demand.goal,
@@ -92,8 +94,9 @@ def _needed(demand: Demand, serving: ServingEstimate | None, startup_s: float) -
     )
 
 
-def _cost(supply: Supply, replica: ProcessorReplica, replicas: int, load: Load | None) -> Cost:
-    """The price of the share of memory or of cores that the replicas take, whichever is larger."""
+def _cost(supply: Supply, replica: ProcessorReplica, members: int, load: Load | None) -> Cost:
+    """The price of the share of memory or of cores that the replicas take, whichever is larger.
+    A replica on one host is its only member."""
     node, tokens_per_s = supply.node_usd_per_hour, output_tokens_per_s(load) if load else 0.0
     if not node.value:
         return make_cost(0.0, node.source, tokens_per_s=tokens_per_s, price_date="")
@@ -101,8 +104,8 @@ def _cost(supply: Supply, replica: ProcessorReplica, replicas: int, load: Load |
         replica.host_memory_bytes / supply.node_memory_bytes, replica.cpu_mhz / supply.node_cpu_mhz
     )
     return make_cost(
-        replicas * share * node.value,
-        f"{counted(replicas, 'replica')} x {share:.3f} of a node x {node.value:g} USD/h"
+        members * share * node.value,
+        f"{counted(members, 'replica')} x {share:.3f} of a node x {node.value:g} USD/h"
         f" ({node.source})",
         tokens_per_s=tokens_per_s,
         price_date=supply.price_date,
@@ -121,12 +124,19 @@ def misfits(
         yield origin.problem(
             ("models", name, "replicas", "max"),
             f"{unplaced} of {most} replicas do not fit in pool"
-            f' "{supply.pool}": each needs {need.memory_bytes // MIB} MiB and {need.cpu_mhz} MHz;'
+            f' "{supply.pool}": each needs {need.memory_bytes // MIB} MiB and {need.cpu_mhz} MHz'
+            f"{_each_of(each)};"
             f" the pool has {supply.nodes_max} x {supply.node_memory_bytes // MIB} MiB and"
             f" {supply.node_cpu_mhz} MHz, shared with the models placed there",
             value=most,
             fix=_fix(most - unplaced, supply.pool),
         )
+
+
+def _each_of(placed: Placed) -> str:
+    """The hosts of a replica that has several."""
+    hosts = hosts_of(placed)
+    return f" on each of {hosts} hosts" if hosts > 1 else ""
 
 
 def _fix(placed: int, pool: str) -> str:

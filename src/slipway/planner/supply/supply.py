@@ -9,7 +9,7 @@ from slipway.config.catalog import Accelerator
 from slipway.config.document import Origin
 from slipway.config.errors import Problem, suggestion
 from slipway.plan.fabric import FabricSpec
-from slipway.plan.figures import Figure
+from slipway.plan.figures import Figure, Layout
 from slipway.plan.platform import ContainerImage, ModelStore, Node
 
 OWNED = "owned"
@@ -69,6 +69,10 @@ class Supply:
         if not self.holds_gateway:
             return ()
         return self.hosts[:1] if self.on_loopback else self.hosts
+
+    def hosts_of(self, layout: Layout) -> int:
+        """The hosts that a replica takes. Without accelerators each of its members has one."""
+        return layout.nodes(self.accelerators_per_node or 1)
 
     @property
     def elastic(self) -> bool:

@@ -139,13 +139,12 @@ def test_a_setting_of_the_simulator_reaches_it_or_is_refused(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", PARALLEL_VALUES)
-def test_processors_refuse_every_kind_of_parallelism(key: str) -> None:
+def test_processors_split_no_model_over_plain_tcp(
+    key: str,
+) -> None:
     parallel = {"parallel": {key: PARALLEL_VALUES[key]}}
-    assert outcome(on_processors({"source": PACKAGE, "engine": VLLM} | parallel)) == (
-        None,
-        {"parallel"},
-    )
-    assert outcome(on_processors({"engine": SIM} | parallel)) == (None, {f"parallel.{key}"})
+    for file in ({"source": PACKAGE, "engine": VLLM}, {"engine": SIM}):
+        assert outcome(on_processors(file | parallel)) == (None, {f"parallel.{key}"})
 
 
 @pytest.mark.parametrize(
@@ -242,10 +241,10 @@ def test_vllm_needs_a_source_on_accelerators_too() -> None:
 
 
 def test_the_nodes_of_a_pipeline_share_its_devices() -> None:
-    file = model_file(engine=engine("llama-3.1-70b"), parallel={"tensor": 2, "pipeline": 6})
+    file = model_file(engine=engine("llama-3.1-70b"), parallel={"tensor": 2, "pipeline": 8})
     (model,) = make_plan(fleet(file)).models
-    assert (model.replica.nodes, model.replica.devices) == (2, 6)
-    assert model.replica.cpu_mhz == 7000, "a core for each device of a node, and one for the server"
+    assert (model.replica.nodes, model.replica.devices) == (2, 8)
+    assert model.replica.cpu_mhz == 9000, "a core for each device of a node, and one for the server"
 
 
 def test_what_the_simulator_does_not_simulate_is_refused() -> None:

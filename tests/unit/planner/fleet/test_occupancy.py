@@ -43,8 +43,8 @@ def _nodes(plan: PlatformPlan) -> float:
         ([(2, 1, 3), (1, 1, 2)], 1),
         ([(8, 2, 1)], 2),  # a replica over two nodes
         ([(4, 1, 1), (8, 2, 1), (4, 1, 1)], 3),
-        ([(2, 6, 2)], 4),  # 6 devices on each of two nodes, whose other 2 are too few for a third
-        ([(2, 6, 2), (2, 1, 4)], 4),
+        ([(2, 8, 2)], 4),  # two hosts each, and all of their devices
+        ([(2, 8, 1), (2, 1, 4)], 3),
     ],
 )
 def test_nodes_by_hand(layouts: list[tuple[int, int, int]], nodes: int) -> None:
@@ -52,14 +52,14 @@ def test_nodes_by_hand(layouts: list[tuple[int, int, int]], nodes: int) -> None:
 
 
 def test_replicas_over_several_nodes_need_the_nodes_that_their_jobs_ask_for() -> None:
-    plan = _plan((2, 6, 2))
+    plan = _plan((2, 8, 2))
     replica = plan.models[0].replica
-    assert (replica.nodes, replica.devices) == (2, 6)
+    assert (replica.nodes, replica.devices) == (2, 8)
     assert plan.pools[0].accelerators_used == 2 * replica.nodes * replica.devices
     with pytest.raises(
-        ConfigError, match="2 replicas would take 4 nodes, but the pool has at most 3"
+        ConfigError, match="2 replicas of 2 hosts would take 4, but the pool has at most 3"
     ):
-        _plan((2, 6, 2), nodes=3)
+        _plan((2, 8, 2), nodes=3)
 
 
 @settings(max_examples=30)

@@ -9,6 +9,7 @@ from slipway.config.catalog import Accelerator, Architecture
 from slipway.config.errors import Problem, suggestion
 from slipway.config.model import Model, SimEngine
 from slipway.plan.figures import ColdStart, DeviceMemory, Figure, Layout, Precision
+from slipway.plan.platform import JsonObject
 from slipway.planner.engines.adapter import (
     AcceleratorDemand,
     AcceleratorReplica,
@@ -20,6 +21,7 @@ from slipway.planner.engines.adapter import (
     license_of,
 )
 from slipway.planner.engines.kv_cache import cache_problems
+from slipway.planner.engines.processor_groups import group_problems, member_mhz
 from slipway.planner.engines.sim.arguments import argument_problems
 from slipway.planner.engines.sim.memory import simulated_replica
 from slipway.planner.supply.supply import Supply
@@ -43,10 +45,10 @@ class SimAdapter:
         self.latency = simulates.latency
 
     def processor_replica(
-        self, model: Model, _architecture: Architecture, _supply: Supply, artifacts: Artifacts
+        self, model: Model, architecture: Architecture, supply: Supply, artifacts: Artifacts
     ) -> ProcessorReplica | list[Problem]:
         engine, profiles = settings_of(model), artifacts.simulator_profiles
-        problems = [*_problems(model)]
+        problems = [*_problems(model), *group_problems(model, architecture, supply)]
         if engine.profile not in profiles:
             problems.append(
                 model.origin.problem(
@@ -63,7 +65,9 @@ class SimAdapter:
             max_len=engine.max_model_len,
         )
         problems += cache_problems(model, memory, engine.max_model_len, engine.max_model_len)
-        return problems or ProcessorReplica(memory=memory, cpu_mhz=CPU_MHZ)
+        return problems or ProcessorReplica(
+            memory=memory, cpu_mhz=member_mhz(model, supply, CPU_MHZ)
+        )
 
     def on_processors(
         self, model: Model, architecture: Architecture, _supply: Supply, replica: ProcessorReplica
@@ -82,6 +86,7 @@ class SimAdapter:
                 "kv_cache_bytes": engine.kv_cache,
                 "startup_s": engine.startup_s,
                 "engine_args": dict(engine.engine_args),
+                **_members(model),
             },
             weights=None,
             host_memory_bytes=replica.host_memory_bytes,
@@ -180,11 +185,9 @@ def _problems(model: Model) -> Iterator[Problem]:
             fix="remove `source:`, or use engine kind vllm",
         )
     yield from argument_problems(settings_of(model).engine_args, model.origin)
-    for size, value in model.settings.parallel.model_dump().items():
-        if value > 1:
-            yield model.origin.problem(
-                ("parallel", size),
-                "has no meaning for engine kind sim, which does not run on accelerators",
-                value=value,
-                fix="remove `parallel:`, or use engine kind vllm",
-            )
+
+
+def _members(model: Model) -> JsonObject:
+    """Nothing for a replica of one: its document stays what it was."""
+    pipeline = model.settings.parallel.pipeline
+    return {"pipeline_parallel_size": pipeline} if pipeline > 1 else {}

@@ -27,6 +27,7 @@ from slipway.planner.engines.adapter import (
     license_of,
 )
 from slipway.planner.engines.kv_cache import cache_problems
+from slipway.planner.engines.processor_groups import group_problems, member_mhz
 from slipway.planner.engines.vllm.arguments import (
     argument_problems,
     batched_tokens,
@@ -121,14 +122,18 @@ class VllmAdapter:
             kv_cache_bytes=engine.kv_cache,
             max_len=length,
             adapters=None if refused else lora_adapters(engine),
+            stages=min(model.settings.parallel.pipeline, architecture.layers),
         )
         problems = [
             *_processor_problems(model, supply),
+            *group_problems(model, architecture, supply),
             *refused,
             *cache_problems(model, memory, length, _in_blocks(length)),
         ]
         cpu_mhz = _threads(engine, supply) * MHZ_PER_CORE // supply.tasks_per_core
-        return problems or ProcessorReplica(memory=memory, cpu_mhz=cpu_mhz)
+        return problems or ProcessorReplica(
+            memory=memory, cpu_mhz=member_mhz(model, supply, cpu_mhz)
+        )
 
     def on_processors(
         self, model: Model, architecture: Architecture, supply: Supply, replica: ProcessorReplica
@@ -144,7 +149,7 @@ class VllmAdapter:
                 "dtype": engine.dtype or CPU_DTYPE,
                 "kv_cache_bytes": engine.kv_cache,
                 "tensor_parallel_size": 1,
-                "pipeline_parallel_size": 1,
+                "pipeline_parallel_size": settings.parallel.pipeline,
                 "threads": _threads(engine, supply),
             },
             weights=weights,
@@ -411,7 +416,7 @@ def _in_blocks(tokens: int) -> int:
 
 def _processor_problems(model: Model, supply: Supply) -> Iterator[Problem]:
     """What the model file asks for that a pool of processors cannot provide."""
-    settings, engine, origin = model.settings, settings_of(model), model.origin
+    engine, origin = settings_of(model), model.origin
     yield from _source_problems(model)
     if engine.dtype not in {None, CPU_DTYPE}:
         yield origin.problem(
@@ -428,14 +433,6 @@ def _processor_problems(model: Model, supply: Supply) -> Iterator[Problem]:
                 value=getattr(engine, key),
                 fix=f"remove `{key}`",
             )
-    sizes = settings.parallel.model_dump()
-    if any(value > 1 for value in sizes.values()):
-        yield origin.problem(
-            ("parallel",),
-            f'pool "{supply.pool}" has no accelerators to split the model over',
-            value={key: value for key, value in sizes.items() if value > 1},
-            fix="leave `parallel` out",
-        )
 
 
 def _source_problems(model: Model) -> Iterator[Problem]:

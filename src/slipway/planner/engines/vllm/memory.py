@@ -29,7 +29,7 @@ from slipway.planner.units import GIB, MIB
 from .activations import ACTIVATION_BYTES, activation_bytes
 from .kv_cache import in_flight_tokens, is_mixed, kv_bytes_per_token, sequence_memory
 from .releases import NEWEST, Release
-from .weights import is_exact, loaded_weights
+from .weights import device_weight_bytes, is_exact, loaded_weights
 
 # A vLLM CPU replica (Triton, stub, API server, engine core, worker) of SmolLM2-135M in float32
 # with 1 GiB of KV cache: 4.7 GB of RSS summed, 3.95 GB of PSS (measured 2026-11-21, vLLM 0.32,
@@ -55,8 +55,6 @@ GRAPH_BYTES_PER_LAYER = 4 * MIB
 
 # Error of the estimates of what the engine takes, in starts of servers (docs/benchmarks/memory.md).
 ENGINE_ERROR = 0.25
-
-ONE_DEVICE = Layout()
 
 _PART_SOURCES: Mapping[str, str] = MappingProxyType(
     {
@@ -203,15 +201,20 @@ def cpu_replica(
     kv_cache_bytes: int,
     max_len: int,
     adapters: LoraAdapters | None = None,
+    stages: int = 1,
 ) -> DeviceMemory:
-    """A vLLM replica on a CPU pool; its share of the node stands for the device."""
-    scheme = SCHEMES[DTYPE_SCHEMES[dtype]]
-    weights = weight_bytes(architecture, scheme)
-    width = scheme.kept_bytes
-    per_token = kv_bytes_per_token(architecture, bytes_per_value=width)
-    lora = (
-        adapter_bytes(architecture, adapters, ONE_DEVICE, bytes_per_value=width) if adapters else 0
+    """A vLLM replica on a CPU pool, or its largest member where a pipeline has several stages; its
+    share of the node stands for the device. Every member has a KV cache of the stated size, for the
+    layers of its stage, and an engine of its own."""
+    scheme, layout = SCHEMES[DTYPE_SCHEMES[dtype]], Layout(pipeline=stages)
+    weights = (
+        weight_bytes(architecture, scheme)
+        if stages == 1
+        else device_weight_bytes(architecture, scheme, layout)
     )
+    width = scheme.kept_bytes
+    per_token = kv_bytes_per_token(architecture, bytes_per_value=width, layout=layout)
+    lora = adapter_bytes(architecture, adapters, layout, bytes_per_value=width) if adapters else 0
     return memory_on_processors(
         weights_bytes=weights,
         kv_bytes_per_token=per_token,

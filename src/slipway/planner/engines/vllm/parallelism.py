@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from slipway.architectures.padding import padded
 from slipway.config.catalog import Architecture
 from slipway.plan.figures import Layout, Precision
+from slipway.planner.groups import GroupProblem, host_problems, stage_problems
 from slipway.planner.quantization import SCHEMES
 from slipway.planner.wording import counted
 
@@ -30,9 +31,9 @@ def layout_problems(
         *_vocabulary_problems(published, layout.tensor),
         *_size_problems(published, layout, precision),
         *_expert_problems(published, layout),
-        *_stage_problems(published, layout.pipeline),
+        *map(_reason, stage_problems(published.layers, layout.pipeline)),
     )
-    return refusals or tuple(_node_problems(layout, devices_per_node))
+    return refusals or tuple(map(str, host_problems(layout, devices_per_node)))
 
 
 def stage_layers(layers: int, pipeline: int) -> tuple[range, ...]:
@@ -124,29 +125,5 @@ def _expert_problems(architecture: Architecture, layout: Layout) -> Iterator[str
         yield f"{count} experts are too few for {layout.expert} devices to have one each"
 
 
-def _stage_problems(architecture: Architecture, pipeline: int) -> Iterator[str]:
-    if pipeline > architecture.layers:
-        yield f"{architecture.layers} layers are too few for {pipeline} pipeline stages"
-
-
-def _node_problems(layout: Layout, devices_per_node: int) -> Iterator[str]:
-    """What vLLM could run, but Slipway does not plan: vLLM itself takes any number of devices that
-    its nodes divide (nnodes in vllm/engine/arg_utils.py). Tensor parallelism over nodes would send
-    every layer's all-reduce over the network."""
-    tensor, devices, nodes = layout.tensor, layout.devices, layout.nodes(devices_per_node)
-    if tensor > devices_per_node:
-        inside = max(size for size in range(1, devices_per_node + 1) if tensor % size == 0)
-        yield (
-            f"Slipway keeps a tensor-parallel group inside a node of {devices_per_node} devices:"
-            f" use TP {inside} with PP {layout.pipeline * tensor // inside}"
-        )
-    elif devices % nodes:
-        yield (
-            f"{devices} devices cannot be divided evenly over the {nodes} nodes of"
-            f" {devices_per_node} devices that they need"
-        )
-    elif devices // nodes % tensor:
-        yield (
-            f"{devices} devices over {nodes} nodes are {devices // nodes} on each, which cannot be"
-            f" divided into tensor-parallel groups of {tensor}"
-        )
+def _reason(problem: GroupProblem) -> str:
+    return problem.reason

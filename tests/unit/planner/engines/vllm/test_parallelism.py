@@ -132,12 +132,15 @@ def test_whole_experts_per_device_have_no_cut_groups() -> None:
         ),
         ("llama-3.1-8b", Layout(pipeline=40), "32 layers are too few for 40"),
         ("llama-3.1-405b", Layout(tensor=16), "inside a node of 8 devices: use TP 8 with PP 2"),
-        ("llama-3.1-8b", Layout(pipeline=9), "9 devices cannot be divided evenly over the 2 nodes"),
+        ("llama-3.1-8b", Layout(pipeline=9), "9 devices are not 2 hosts of 8"),
+        ("llama-3.1-8b", Layout(tensor=2, pipeline=6), "takes whole ones, and 12 devices are not"),
+        ("llama-3.1-8b", Layout(tensor=8, data=2), "plans no data parallelism over hosts"),
+        ("mixtral-8x7b", Layout(tensor=2, data=8), "plans no data parallelism over hosts"),
         (
             "llama-3.1-70b",
             Layout(tensor=4, pipeline=3),
-            "12 devices over 2 nodes are 6 on each, which cannot be divided into tensor-parallel"
-            " groups of 4",
+            "12 devices are not 2 hosts of 8 with whole tensor-parallel groups of 4: use"
+            " `pipeline: 4`",
         ),
     ],
 )
@@ -163,6 +166,9 @@ def test_an_accepted_layout_fills_its_nodes_with_whole_groups(
     assert nodes * on_each == layout.devices
     assert on_each <= devices_per_node
     assert on_each % tensor == 0
+    if nodes > 1:
+        assert on_each == devices_per_node
+        assert data == 1
 
 
 def test_a_larger_node_takes_a_larger_group() -> None:
