@@ -1,5 +1,5 @@
-"""The catalog: dated facts about accelerators, instances, models and what else a cloud charges for,
-read from catalog/*.yaml."""
+"""The catalog: dated facts about accelerators, instances, models, fabrics and what else a cloud
+charges for, read from catalog/*.yaml."""
 
 from __future__ import annotations
 
@@ -109,6 +109,13 @@ class VariableList(Sourced):
     """The environment variables that the publisher of a library lists."""
 
     names: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+
+
+class Fabric(Sourced):
+    """The link between two hosts of a pool, by the fabric's kind. `latency_us` is what one message
+    waits, one way, whatever it sends."""
+
+    latency_us: PositiveFloat
 
 
 class SlidingWindow(Settings):
@@ -309,24 +316,34 @@ class Catalog:
     models: Mapping[str, Architecture]
     services: Mapping[str, Service]
     fabric_variables: Mapping[str, VariableList]
+    fabrics: Mapping[str, Fabric]  # every kind of a pool's fabric
+
+
+FABRICS = ("infiniband", "roce", "efa", "tcp")  # of slipway.plan.fabric
+NAMES = ("accelerators", "instances", "models", "services", "fabrics", "fabric_variables")
 
 
 def load_catalog(root: Path) -> Catalog:
     """Read <root>/catalog. Raises ConfigError when a file is missing or invalid."""
-    names = ("accelerators", "instances", "models", "services", "fabric_variables")
-    sources = (_source(name) for name in names)
+    sources = (_source(name) for name in NAMES)
     return _catalog(*(read_text(root / source, source=source) for source in sources))
 
 
 @lru_cache(maxsize=4)  # parsing takes four fifths of the time of reading an environment
 def _catalog(
-    accelerators: str, instances: str, models: str, services: str, fabric_variables: str
+    accelerators: str,
+    instances: str,
+    models: str,
+    services: str,
+    fabrics: str,
+    fabric_variables: str,
 ) -> Catalog:
     catalog = Catalog(
         accelerators=_entries(accelerators, "accelerators", Accelerator),
         instances=_entries(instances, "instances", Instance),
         models=_entries(models, "models", Architecture),
         services=_entries(services, "services", Service),
+        fabrics=_entries(fabrics, "fabrics", Fabric),
         fabric_variables=_entries(fabric_variables, "fabric_variables", VariableList),
     )
     unknown = [
@@ -339,6 +356,16 @@ def _catalog(
         )
         for key, instance in catalog.instances.items()
         if instance.accelerator not in {None, *catalog.accelerators}
+    ]
+    unknown += [
+        Problem(
+            source="catalog/fabrics.yaml",
+            key=kind,
+            message="has no entry, and pools may have such a fabric",
+            fix="add the fabric's link, with its source and date",
+        )
+        for kind in FABRICS
+        if kind not in catalog.fabrics
     ]
     if unknown:
         raise ConfigError(unknown)

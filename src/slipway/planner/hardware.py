@@ -13,10 +13,12 @@ DEVICES_PER_NODE = 8  # of the servers that models are split in; the same for al
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Joins the nodes of a replica. `gb_per_s` is what a node sustains, in each direction."""
+    """Joins the nodes of a replica. `gb_per_s` is what a node sustains, in each direction, and
+    `latency_us` what a message waits beside: kinds of fabrics differ by nothing else."""
 
     devices_per_node: int  # of the replica
     gb_per_s: float
+    latency_us: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +34,20 @@ class Hardware:
 def replica_hardware(supply: Supply, layout: Layout) -> Hardware:
     """What a replica in this layout runs on. Replicas that differ only in a network they do not use
     have equal hardware, so that estimates of one serve all."""
-    devices_per_node = supply.accelerators_per_node
-    network = None
-    if layout.nodes(devices_per_node) > 1:
-        network = Network(
-            devices_per_node=layout.devices_on_each_node(devices_per_node),
-            gb_per_s=supply.sustained_gbps / 8,
-        )
     return Hardware(
-        accelerator_name=supply.accelerator_name, accelerator=supply.device, network=network
+        accelerator_name=supply.accelerator_name,
+        accelerator=supply.device,
+        network=replica_network(supply, layout),
+    )
+
+
+def replica_network(supply: Supply, layout: Layout) -> Network | None:
+    """What joins the hosts of a replica; None on one host. Without accelerators a host counts as
+    one device."""
+    if supply.hosts_of(layout) == 1:
+        return None
+    return Network(
+        devices_per_node=layout.devices_on_each_node(supply.accelerators_per_node or 1),
+        gb_per_s=supply.sustained_gbps / 8,
+        latency_us=supply.link_latency_us,
     )

@@ -3,11 +3,13 @@ from __future__ import annotations
 import datetime
 import shutil
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from slipway.config.catalog import load_catalog
 from slipway.config.errors import ConfigError
+from slipway.plan.fabric import FabricKind
 from slipway.planner.quantization import SCHEMES
 from tests.unit.config.checkout import ROOT
 
@@ -26,6 +28,7 @@ def test_every_entry_of_this_checkout_has_a_source_and_a_date() -> None:
         *CATALOG.instances.values(),
         *CATALOG.models.values(),
         *CATALOG.services.values(),
+        *CATALOG.fabrics.values(),
     ]
     assert len(entries) > 40
     for entry in entries:
@@ -122,3 +125,13 @@ def test_an_instance_with_an_unknown_accelerator_is_refused(root: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load_catalog(root)
     assert caught.value.problems[0].key == "p6-b200.48xlarge.accelerator"
+
+
+def test_every_kind_of_fabric_has_its_link(root: Path) -> None:
+    assert set(CATALOG.fabrics) >= set(get_args(FabricKind))
+    path = root / "catalog/fabrics.yaml"
+    path.write_text(path.read_text().replace("efa:", "srd:"))
+    with pytest.raises(ConfigError) as caught:
+        load_catalog(root)
+    (problem,) = caught.value.problems
+    assert (problem.source, problem.key) == ("catalog/fabrics.yaml", "efa")

@@ -25,7 +25,7 @@ def _aws(instance: str) -> Supply:
 def test_a_pair_of_machines_is_joined_by_the_network_that_each_sustains() -> None:
     pair = replica_hardware(_aws("g6.xlarge"), Layout(pipeline=2))
     assert pair.accelerator_name == "L4"
-    assert pair.network == Network(devices_per_node=1, gb_per_s=2.5 / 8)
+    assert pair.network == Network(devices_per_node=1, gb_per_s=2.5 / 8, latency_us=50)
     assert CATALOG.instances["g6.xlarge"].network_gbps == 10
 
 
@@ -42,5 +42,5 @@ def test_owned_machines_have_the_network_that_their_pool_states() -> None:
     )
     supply = metal_supply("rack", pool, CATALOG, Origin(source="test"))
     assert isinstance(supply, Supply)
-    hardware = replica_hardware(supply, Layout(tensor=4, pipeline=3))
-    assert hardware.network == Network(devices_per_node=6, gb_per_s=12.5)
+    hardware = replica_hardware(supply, Layout(tensor=4, pipeline=4))
+    assert hardware.network == Network(devices_per_node=8, gb_per_s=12.5, latency_us=50)

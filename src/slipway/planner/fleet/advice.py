@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from slipway.plan.figures import DeviceMemory, Layout
+from slipway.planner.groups import crosses_hosts
 from slipway.planner.supply.supply import Supply
 
 from .demand import Demand
@@ -42,6 +43,12 @@ def advice(demand: Demand, supplies: Iterable[Supply], model_file: str) -> str:
         experts = demand.layout is not None and demand.layout.expert > 1
         also = ", and tensor x data for `parallel.expert`," if experts else ""
         return f"use {_either(sizes)} for `parallel.tensor`{also} in {model_file}"
+    if group := next(_fitting_groups(demand, served), None):
+        supply, layout = group
+        return (
+            f"set `parallel: {{tensor: {layout.tensor}, pipeline: {layout.pipeline}}}` in"
+            f" {model_file}: it fits on {supply.hosts_of(layout)} hosts of pool {supply.pool}"
+        )
     return (
         "name a pool with larger or more accelerators, split the model (`parallel`), quantize it,"
         f" or lower max_model_len in {model_file}"
@@ -55,6 +62,23 @@ def _layouts(demand: Demand, supplies: Iterable[Supply]) -> Iterator[tuple[Suppl
         for tensor in (each.tensor for each in tensor_layouts(supply.accelerators_per_node)):
             expert = 1 if stated.expert == 1 else tensor * stated.data
             yield supply, replace(stated, tensor=tensor, expert=expert)
+
+
+def _fitting_groups(demand: Demand, supplies: Iterable[Supply]) -> Iterator[tuple[Supply, Layout]]:
+    """Pipelines over whole hosts that hold the model where one host is too small: the fewest hosts
+    first, and of these the widest tensor-parallel groups."""
+    joined = [supply for supply in supplies if crosses_hosts(supply)]
+    for hosts in range(2, max((supply.nodes_max for supply in joined), default=0) + 1):
+        for supply in joined:
+            for layout in _pipelines(hosts, supply.accelerators_per_node):
+                if _fits(demand, supply, layout):
+                    yield supply, layout
+
+
+def _pipelines(hosts: int, devices_per_host: int) -> Iterator[Layout]:
+    for tensor in reversed([each.tensor for each in tensor_layouts(devices_per_host)]):
+        if devices_per_host % tensor == 0:
+            yield Layout(tensor=tensor, pipeline=hosts * devices_per_host // tensor)
 
 
 def _runs(demand: Demand, supply: Supply, layout: Layout) -> bool:

@@ -40,6 +40,7 @@ def aws_supply(
     declared = pool.usd_per_hour is not None
     listed = f"catalog/instances.yaml: {pool.instance} on demand, {instance.price_source}"
     accelerator = instance.accelerator
+    fabric = aws_fabric(pool.fabric, instance)
     return Supply(
         pool=name,
         kind=pool.kind,
@@ -54,7 +55,8 @@ def aws_supply(
         network_sustained_gbps=instance.network_sustained_gbps,
         node_usd_per_hour=price(usd_per_hour, declared_price(name, origin) if declared else listed),
         price_date="" if declared else instance.priced_on.isoformat(),
-        fabric=aws_fabric(pool.fabric, instance),
+        link_latency_us=catalog.fabrics[fabric.kind].latency_us,
+        fabric=fabric,
         quota_nodes=pool.quota,
         hosts=tuple(hosts),
         joins_by_itself=not pool.fixed,

@@ -55,6 +55,7 @@ def local_supplies(
             network_sustained_gbps=None,
             node_usd_per_hour=price(0.0, NOTHING_BOUGHT),
             price_date="",
+            link_latency_us=0.0,
             node_memory_bytes=pool.memory or default_bytes,
             node_cpu_mhz=(pool.cpu or machine.cpu_cores) * MHZ_PER_CORE,
             tasks_per_core=TASKS_PER_CORE,

@@ -34,6 +34,7 @@ def metal_supply(name: str, pool: MetalPool, catalog: Catalog, origin: Origin) -
             )
     declared = pool.usd_per_hour is not None
     nodes = pool.nodes or len(pool.hosts)
+    fabric = metal_fabric(pool.fabric, pool.accelerators_per_node)
     return Supply(
         pool=name,
         kind=pool.kind,
@@ -50,7 +51,8 @@ def metal_supply(name: str, pool: MetalPool, catalog: Catalog, origin: Origin) -
             pool.usd_per_hour or 0.0, declared_price(name, origin) if declared else FREE
         ),
         price_date="",
-        fabric=metal_fabric(pool.fabric, pool.accelerators_per_node),
+        link_latency_us=catalog.fabrics[fabric.kind].latency_us,
+        fabric=fabric,
         node_memory_bytes=pool.memory or 0,
         node_cpu_mhz=(pool.cpu or 0) * MHZ_PER_CORE,
         hosts=listed_nodes(name, pool.hosts),

@@ -33,6 +33,7 @@ class Supply:
     network_sustained_gbps: float | None  # where network_gbps is a burst
     node_usd_per_hour: Figure
     price_date: str
+    link_latency_us: float  # of a message between two nodes, one way
     fabric: FabricSpec = field(default_factory=FabricSpec)  # between nodes
     quota_nodes: int | None = None
     node_memory_bytes: int = 0  # what one node offers to tasks; 0 where unknown

@@ -59,7 +59,8 @@ def test_a_layout_that_the_engine_refuses_gets_valid_ones_even_where_memory_is_s
 
 
 def test_too_little_memory_in_every_layout_needs_larger_devices_or_a_smaller_model() -> None:
-    fix = _problem("llama-3.1-405b", {"l40s": L40S}).fix
+    few = L40S | {"nodes": {"max": 4}}
+    fix = _problem("llama-3.1-405b", {"l40s": few}).fix
     assert fix.startswith("name a pool with larger or more accelerators, split the model")
 
 
@@ -92,3 +93,26 @@ def test_a_model_that_only_fits_without_a_what_if_is_a_mistake_of_that_key(chang
         make_plan(inputs)
     (problem,) = caught.value.problems
     assert (problem.source, problem.key) == ("--what-if", f"models.phi-4.{key}")
+
+
+def test_a_model_too_large_for_a_host_is_told_how_it_fits_on_several() -> None:
+    file = model_file(engine=engine("llama-3.1-405b"))
+    fix = _problem("llama-3.1-405b", {"h100": H100}).fix
+    assert fix == (
+        "set `parallel: {tensor: 8, pipeline: 2}` in models/chat.yaml: it fits on 2 hosts of pool"
+        " h100"
+    )
+    split = file | {"parallel": {"tensor": 8, "pipeline": 2}}
+    (model,) = make_plan(fleet(split, pools={"h100": H100})).models
+    assert (model.replica.nodes, model.replica.devices) == (2, 8)
+
+
+def test_hosts_whose_fabric_carries_no_pipeline_are_not_advised_to_share_a_model() -> None:
+    owned = {"kind": "metal", "accelerator": "H100-80", "accelerators_per_node": 8, "nodes": 4}
+    for fabric, advised in (("infiniband", True), ("roce", True), ("tcp", False)):
+        fix = _problem("llama-3.1-405b", {"own": owned | {"fabric": fabric}}).fix
+        assert ("it fits on 2 hosts of pool own" in fix) is advised
+
+
+def test_a_pool_with_a_single_host_is_not_advised_to_use_two() -> None:
+    assert "hosts of pool" not in _problem("llama-3.1-405b", {"h100": ONE_NODE}).fix

@@ -61,7 +61,7 @@ from slipway.planner.engines.vllm.precisions import (
 from slipway.planner.engines.vllm.release import LEAST_DRIVERS, VLLM
 from slipway.planner.engines.vllm.sources import weights_of
 from slipway.planner.engines.vllm.validity import replica_problems
-from slipway.planner.hardware import replica_hardware
+from slipway.planner.hardware import replica_hardware, replica_network
 from slipway.planner.quantization import KV_BYTES
 from slipway.planner.supply.supply import MHZ_PER_CORE, Supply
 
@@ -298,7 +298,13 @@ class VllmAdapter:
             kv_tokens=memory.kv_tokens,
         )
         if accelerator is None:
-            return on_processors_s(architecture, step, threads=_threads(engine, supply))
+            return on_processors_s(
+                architecture,
+                step,
+                threads=_threads(engine, supply),
+                stages=layout.pipeline,
+                network=replica_network(supply, layout),
+            )
         return on_devices_s(
             architecture,
             replica_hardware(supply, layout),

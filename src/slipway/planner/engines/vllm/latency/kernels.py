@@ -27,10 +27,6 @@ EIGHT_BIT_SCHEMES = frozenset({"fp8", "fp8-block", "int8", "nvfp4"})
 # GB/s of a x16 slot, both directions together: PCI-SIG's transfer rates.
 PCIE_GB_PER_S = {"PCIe3": 32.0, "PCIe4": 64.0, "PCIe5": 128.0}
 
-# Of one step over a network, besides what it sends: what NCCL reckons with, whatever the network
-# (hwLat of src/graph/tuning.cc in NVIDIA/nccl at b6475625: NET, ring, protocol Simple).
-NETWORK_LATENCY_US = 14.0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Efficiencies:
@@ -99,6 +95,7 @@ class Kernels:
     experts_half: float
     devices_per_node: int | None  # None where all are on one node
     network: float  # of a node, one direction; infinite where all devices are on one
+    network_latency_s: float  # of one message over it, besides what it sends
     link: float | None  # direct, one direction; None without
     slot_pair: float
     slot_shared: float
@@ -135,6 +132,7 @@ class Kernels:
             experts_half=share.experts_half,
             devices_per_node=None if network is None else network.devices_per_node,
             network=math.inf if network is None else network.gb_per_s * 1e9,
+            network_latency_s=0.0 if network is None else network.latency_us * 1e-6,
             link=None if direct is None else share.link * direct / 2 * 1e9,
             slot_pair=share.pcie_pair * slot,
             slot_shared=share.pcie_shared * slot,
@@ -216,7 +214,7 @@ class Kernels:
     def send_to_node(self, values: float) -> float:
         """What all devices of a node send to those of another one. The network's rate is the
         line's: what protocols take of it is not counted."""
-        waiting = self.all_reduce_launch_s + NETWORK_LATENCY_US * 1e-6
+        waiting = self.all_reduce_launch_s + self.network_latency_s
         return waiting + VALUE_BYTES * values / self.network
 
     def _ring_bandwidth(self, devices: int) -> float:

@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from slipway.architectures.parameters import count
 from slipway.config.catalog import Architecture
 from slipway.plan.figures import Layout, Precision
-from slipway.planner.hardware import Hardware
+from slipway.planner.hardware import Hardware, Network
 
 from .error_bars import error_bars
-from .roofline import Pass, decode, machine, pass_ms
+from .roofline import STAGE_TENSORS, Pass, decode, machine, pass_ms
 
 # What a thread of a processor computes a second, in float32: three quarters of what was measured on
 # 2026-11-28. A prompt of 2,040 tokens of SmolLM2-135M (6.9e11 operations) took 7.0 s of processor
 # time on two threads of an AMD EPYC with AVX-512.
 PROCESSOR_FLOPS_PER_THREAD = 75e9
+FLOAT32_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +72,29 @@ def on_devices_s(
     return (prompts_ms + decode_ms) / 1000
 
 
-def on_processors_s(architecture: Architecture, step: FullStep, *, threads: int) -> float:
+def on_processors_s(
+    architecture: Architecture,
+    step: FullStep,
+    *,
+    threads: int,
+    stages: int = 1,
+    network: Network | None = None,
+) -> float:
     """Two operations per parameter and token, and in attention four per head dimension, token and
-    token before it; decoding sequences add a token each. There is no roofline of processors."""
+    token before it; decoding sequences add a token each. There is no roofline of processors.
+
+    The stages of a pipeline, each with so many threads, compute one after the other, and each sends
+    the step's activations to the next one over the network.
+    """
     tokens = step.batched_tokens + step.max_num_seqs
     context = step.cached_tokens + step.prompt_tokens / 2
     heads = architecture.layers * architecture.heads * architecture.head_dim
     attention = 4 * heads * step.batched_tokens * context
     operations = 2 * count(architecture).active * tokens + attention
-    return operations / (threads * PROCESSOR_FLOPS_PER_THREAD)
+    computing_s = operations / (threads * PROCESSOR_FLOPS_PER_THREAD)
+    if network is None:
+        return computing_s
+    sent = STAGE_TENSORS * architecture.hidden * tokens * FLOAT32_BYTES
+    return computing_s + (stages - 1) * (
+        network.latency_us * 1e-6 + sent / (network.gb_per_s * 1e9)
+    )

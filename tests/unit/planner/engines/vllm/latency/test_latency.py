@@ -82,7 +82,7 @@ def _calibration(**measurement: Any) -> Calibration:
 
 
 def _network(gb_per_s: float) -> Network:
-    return Network(devices_per_node=8, gb_per_s=gb_per_s)
+    return Network(devices_per_node=8, gb_per_s=gb_per_s, latency_us=14)
 
 
 def _figures(estimate: ServingEstimate) -> list[Any]:

@@ -227,7 +227,7 @@ def test_two_small_machines_lose_the_time_of_their_ethernet_between_stages() -> 
     sustains, and tens of milliseconds even at its burst of 10."""
     sent_bytes = 2 * 4096 * 4096 * 2
     for gbps in (2.5, 10):
-        pair = _hardware("L4", Network(devices_per_node=1, gb_per_s=gbps / 8))
+        pair = _hardware("L4", Network(devices_per_node=1, gb_per_s=gbps / 8, latency_us=14))
         served = machine(
             CATALOG.models["llama-3.1-8b"],
             pair,
@@ -252,8 +252,8 @@ def test_only_hops_to_another_node_use_the_network() -> None:
     network_ms = 1000 * 2 * 8192 * 4096 * 2 / 12.5e9
     one_node, two_nodes, four_nodes = (
         hops_ms(None),
-        hops_ms(Network(devices_per_node=8, gb_per_s=12.5)),
-        hops_ms(Network(devices_per_node=4, gb_per_s=12.5)),
+        hops_ms(Network(devices_per_node=8, gb_per_s=12.5, latency_us=14)),
+        hops_ms(Network(devices_per_node=4, gb_per_s=12.5, latency_us=14)),
     )
     assert one_node < 2
     assert two_nodes - one_node == pytest.approx(network_ms, rel=0.05)
@@ -270,7 +270,7 @@ def test_each_hop_to_another_node_waits_for_the_network_however_little_it_sends(
         )
         return pass_parts_ms(served, decode(1, context=1))["pipeline"]
 
-    fast = Network(devices_per_node=8, gb_per_s=1e9)
+    fast = Network(devices_per_node=8, gb_per_s=1e9, latency_us=14)
     assert hops_ms(fast) - hops_ms(None) == pytest.approx(3 * 0.014, rel=0.05)
 
 
@@ -294,7 +294,7 @@ def test_experts_over_two_nodes_wait_for_the_network() -> None:
         )
         return pass_parts_ms(served, prefill(4096))["all-reduce"]
 
-    ethernet = Network(devices_per_node=8, gb_per_s=12.5)
+    ethernet = Network(devices_per_node=8, gb_per_s=12.5, latency_us=14)
     assert all_reduce_ms(ethernet) > 5 * all_reduce_ms(None)
 
 
