@@ -210,6 +210,63 @@ def tensor_parallel_without_rdma(model: Resource) -> Iterator[str]:
 
 @rule(
     MODEL_SERVICE,
+    severity=ALWAYS,
+    why="In every layer the experts' devices exchange tokens with all others, and at every step"
+    " each data-parallel rank waits for all others: over hosts the slowest link decides, and one"
+    " host that leaves stops them all.",
+    fix="Leave `parallel.expert` and `parallel.data` out, split over hosts with"
+    " `parallel.pipeline`, and raise `replicas` instead of `data`.",
+)
+def expert_or_data_parallel_over_hosts(model: Resource) -> Iterator[str]:
+    """Expert and data parallelism stay inside a host"""
+    hosts = number(model.props, "replica.nodes")
+    if hosts == 1:
+        return
+    for kind in ("expert", "data"):
+        degree = number(model.props, f"capacity.layout.{kind}")
+        if degree > 1:
+            yield f"spreads {kind} parallelism of {degree:.0f} over {hosts:.0f} hosts"
+
+
+@rule(
+    MODEL_SERVICE,
+    severity=ALWAYS,
+    why="A pipeline over hosts sends every step's activations from stage to stage: over plain TCP"
+    " each boundary waits for the kernel's network stack, and shares its link with all else.",
+    fix="Use a pool with EFA, InfiniBand or RoCE, or accept the latency with"
+    " `fabric: {kind: tcp, allow_tcp: true}` of the pool.",
+)
+def pipeline_over_tcp(model: Resource) -> Iterator[str]:
+    """A pipeline crosses hosts over TCP only where its pool allows it"""
+    hosts = number(model.props, "replica.nodes")
+    if hosts == 1 or text(model.props, "capacity.fabric") in RDMA_FABRICS:
+        return
+    require(model.props, "capacity.allow_tcp")
+    if flag_or_none(model.props, "capacity.allow_tcp") is not True:
+        yield f"runs a pipeline over {hosts:.0f} hosts on tcp, which its pool does not allow"
+
+
+@rule(
+    MODEL_SERVICE,
+    severity=ALWAYS,
+    why="The members of a replica over several hosts live and die together: a host that they share"
+    " with other replicas ties these to them.",
+    fix="Choose `parallel.pipeline` so that tensor x pipeline is a multiple of the devices of a"
+    " host.",
+)
+def group_on_parts_of_hosts(model: Resource) -> Iterator[str]:
+    """A replica over several hosts takes all devices of each"""
+    hosts = number(model.props, "replica.nodes")
+    if hosts == 1 or not _is_estimated(model.props):
+        return
+    taken = number(model.props, "replica.accelerators")
+    on_each = number(model.props, "capacity.accelerators_per_node")
+    if taken != hosts * on_each:
+        yield f"takes {taken:.0f} of the {hosts * on_each:.0f} devices of {hosts:.0f} hosts"
+
+
+@rule(
+    MODEL_SERVICE,
     severity=ADVICE,
     why="A target above what the engine runs at once is reached only by queueing: the autoscaler"
     " would add replicas only after users already wait.",

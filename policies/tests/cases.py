@@ -103,13 +103,14 @@ model = resource(
         "goal": {"ttft_p95_ms": 500, "tpot_p95_ms": 50},
         "load": {"requests_per_s": 4, "input_tokens": 1000, "output_tokens": 300},
         "engine": {"max_model_len": 32_768, "max_num_seqs": 64, "engine_args": {}},
-        "replica": {"accelerators": 4, "load_timeout_s": 900, "drain_timeout_s": 600},
+        "replica": {"nodes": 1, "accelerators": 4, "load_timeout_s": 900, "drain_timeout_s": 600},
         "route": {"max_concurrent_requests_per_replica": 128, "max_stream_duration_s": 600},
         "capacity": {
             "market": "on_demand",
-            "layout": {"tensor": 4, "pipeline": 1},
+            "layout": {"tensor": 4, "pipeline": 1, "expert": 1, "data": 1},
             "accelerators_per_node": 8,
             "fabric": "tcp",
+            "allow_tcp": False,
             "meets_goal": True,
             "replicas_needed": 1.7,
             "utilization": 0.6,
@@ -209,6 +210,15 @@ def job(changes: Changes) -> Resource:
 UNKNOWN_JOB = ({"props.jobspec": UNKNOWN}, HCL, {"props.jobspec": MISSING})
 
 
+# A replica over two whole hosts of 8.
+GROUP_OF_TWO: Changes = {
+    "replica.nodes": 2,
+    "replica.accelerators": 16,
+    "capacity.layout.tensor": 8,
+    "capacity.layout.pipeline": 2,
+    "capacity.fabric": "roce",
+}
+
 NO_LOAD: Changes = {"load": None, "capacity.meets_goal": None, "capacity.replicas_needed": None}
 CPU_MODEL: Changes = {"replica.accelerators": 0, "capacity": MISSING}
 
@@ -294,6 +304,54 @@ CASES: Mapping[str, Sequence[Case]] = {
             unknown=[
                 {"capacity.layout.tensor": 16, "capacity.fabric": MISSING},
                 {"capacity.layout.tensor": UNKNOWN},
+            ],
+        )
+    ],
+    "expert-or-data-parallel-over-hosts": [
+        Case(
+            build=model,
+            violating=[
+                GROUP_OF_TWO | {"capacity.layout.expert": 16},
+                GROUP_OF_TWO | {"capacity.layout.data": 2},
+            ],
+            passing=[GROUP_OF_TWO, {"capacity.layout.data": 2, "capacity.layout.expert": 8}],
+            unknown=[
+                {"replica.nodes": MISSING},
+                GROUP_OF_TWO | {"capacity.layout.data": UNKNOWN},
+            ],
+        )
+    ],
+    "pipeline-over-tcp": [
+        Case(
+            build=model,
+            violating=[
+                GROUP_OF_TWO | {"capacity.fabric": "tcp"},
+                GROUP_OF_TWO | {"replica.accelerators": 0, "capacity.fabric": "tcp"},
+            ],
+            passing=[
+                GROUP_OF_TWO,
+                GROUP_OF_TWO | {"capacity.fabric": "efa"},
+                GROUP_OF_TWO | {"capacity.fabric": "tcp", "capacity.allow_tcp": True},
+            ],
+            unknown=[
+                {"replica.nodes": UNKNOWN},
+                GROUP_OF_TWO | {"capacity.fabric": UNKNOWN},
+                GROUP_OF_TWO | {"capacity.fabric": "tcp", "capacity.allow_tcp": MISSING},
+            ],
+        )
+    ],
+    "group-on-parts-of-hosts": [
+        Case(
+            build=model,
+            violating=[GROUP_OF_TWO | {"replica.accelerators": 12}],
+            passing=[
+                GROUP_OF_TWO,
+                GROUP_OF_TWO | {"replica.accelerators": 0},
+                {"replica.accelerators": 6},
+            ],
+            unknown=[
+                {"replica.nodes": UNKNOWN},
+                GROUP_OF_TWO | {"capacity.accelerators_per_node": MISSING},
             ],
         )
     ],

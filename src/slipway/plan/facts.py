@@ -78,6 +78,7 @@ def model_facts(model: ModelPlan, pool: Pool) -> Facts:
         "load": None if model.load is None else dataclasses.asdict(model.load),
         "engine": {key: engine[key] for key in ("max_model_len", "max_num_seqs", "engine_args")},
         "replica": {
+            "nodes": replica.nodes,
             "accelerators": replica.nodes * replica.devices,
             "memory_bytes": replica.memory_bytes,
             "load_timeout_s": replica.load_timeout_s,
@@ -131,6 +132,7 @@ def _capacity(model: ModelPlan, pool: Pool) -> Facts:
         "layout": dataclasses.asdict(model.layout),
         "accelerators_per_node": pool.accelerators_per_node,
         "fabric": pool.fabric.kind,
+        "allow_tcp": pool.fabric.allow_tcp,
         "meets_goal": model.meets_goal,
         "replicas_needed": None if serving is None else model.replicas_needed.value,
         "utilization": None if serving is None else model.utilization,
