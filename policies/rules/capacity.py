@@ -238,10 +238,10 @@ def expert_or_data_parallel_over_hosts(model: Resource) -> Iterator[str]:
 )
 def pipeline_over_tcp(model: Resource) -> Iterator[str]:
     """A pipeline crosses hosts over TCP only where its pool allows it"""
+    require(model.props, "capacity.allow_tcp")
     hosts = number(model.props, "replica.nodes")
     if hosts == 1 or text(model.props, "capacity.fabric") in RDMA_FABRICS:
         return
-    require(model.props, "capacity.allow_tcp")
     if flag_or_none(model.props, "capacity.allow_tcp") is not True:
         yield f"runs a pipeline over {hosts:.0f} hosts on tcp, which its pool does not allow"
 

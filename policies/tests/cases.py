@@ -336,7 +336,7 @@ CASES: Mapping[str, Sequence[Case]] = {
             unknown=[
                 {"replica.nodes": UNKNOWN},
                 GROUP_OF_TWO | {"capacity.fabric": UNKNOWN},
-                GROUP_OF_TWO | {"capacity.fabric": "tcp", "capacity.allow_tcp": MISSING},
+                {"capacity.allow_tcp": MISSING},
             ],
         )
     ],

@@ -149,11 +149,53 @@ def test_on_one_machine_a_replica_has_no_proxy(plan: PlatformPlan) -> None:
         assert not [each for each in model.route["backends"] if "server_name" in each]
 
 
-def test_a_replica_over_several_nodes_has_no_job() -> None:
+def _of_two() -> Job:
     file = model_file(engine=engine("llama-3.1-70b"), parallel={"tensor": 8, "pipeline": 2})
-    plan = make_plan(fleet(file))
-    with pytest.raises(ValueError, match="model chat: a replica takes 2 nodes of pool h100"):
-        _models(plan)
+    (job,) = _models(make_plan(fleet(file))).values()
+    return job
+
+
+def test_a_replica_over_two_nodes_is_a_group_of_two_allocations_on_distinct_hosts() -> None:
+    group = _of_two().render()["Job"]["TaskGroups"][0]
+    plan = make_plan(
+        fleet(model_file(engine=engine("llama-3.1-70b"), parallel={"tensor": 8, "pipeline": 2}))
+    )
+    scaling = plan.models[0].scaling
+    assert group["Count"] == 2 * scaling.min_replicas
+    assert (group["Scaling"]["Min"], group["Scaling"]["Max"]) == (
+        2 * scaling.min_replicas,
+        2 * scaling.max_replicas,
+    )
+    assert {"Operand": "distinct_hosts", "RTarget": "true"} in group["Constraints"]
+    (check,) = group["Scaling"]["Policy"]["check"][0]["inflight"]
+    assert "(2 * ceil(" in check["query"]
+
+
+def test_only_the_first_of_a_group_registers_the_model() -> None:
+    group = _of_two().render()["Job"]["TaskGroups"][0]
+    (member,) = group["Services"]
+    assert member["Name"].endswith("-member")
+    tasks = {task["Name"]: task for task in group["Tasks"]}
+    front = tasks["front"]
+    assert "NOMAD_ALLOC_INDEX % 2" in front["Config"]["args"][-1]
+    assert {service["Name"].rpartition("-")[2] for service in front["Services"]} == {
+        "openai",
+        "grpc",
+        "triton",
+    }
+    assert not any("Services" in task for name, task in tasks.items() if name != "front")
+    # Its services leave Consul before the server is asked to end.
+    assert tasks["server"]["ShutdownDelay"] == 5_000_000_000
+
+
+def test_members_find_each_other_by_a_file_that_nomad_keeps() -> None:
+    group = _of_two().render()["Job"]["TaskGroups"][0]
+    server = next(task for task in group["Tasks"] if task["Name"] == "server")
+    (file,) = (each for each in server["Templates"] if each["DestPath"] == "local/members.json")
+    assert f'service "{group["Services"][0]["Name"]}"' in file["EmbeddedTmpl"]
+    assert "Consul" in server
+    assert server["Env"]["SLIPWAY_MEMBERS"] == "local/members.json"
+    assert group["RestartPolicy"]["Mode"] == "fail"
 
 
 def _models(plan: PlatformPlan) -> dict[str, Job]:

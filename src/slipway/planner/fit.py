@@ -236,7 +236,9 @@ def _suggestions(
         for options, changed in kind:
             answer = _answer(architecture, changed, accelerators, devices_per_node)
             if answer.feasible:
-                yield f"{options}: {answer.kv_tokens:,} tokens of KV cache"
+                hosts = changed.layout.nodes(devices_per_node)
+                over = f", on {hosts} hosts" if hosts > 1 else ""
+                yield f"{options}: {answer.kv_tokens:,} tokens of KV cache{over}"
                 break
 
 

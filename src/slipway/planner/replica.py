@@ -33,9 +33,8 @@ def replica_spec(
     container: ContainerSpec | None = None,
     proxy: TlsProxySpec | None,
 ) -> ReplicaSpec:
-    """One replica over `nodes` nodes, whose engines have the variables of `environment` if there are
-    several, with `devices` of a vendor on each. An engine that stands
-    still for `stall_s` is killed."""
+    """One replica over `nodes` nodes with `devices` of a vendor on each. Engines on several nodes
+    have the variables of `environment`. One that stands still for `stall_s` is killed."""
     document = {
         "schema_version": VERSION,
         "model": settings.name,
