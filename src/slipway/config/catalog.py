@@ -326,25 +326,20 @@ NAMES = ("accelerators", "instances", "models", "services", "fabrics", "fabric_v
 def load_catalog(root: Path) -> Catalog:
     """Read <root>/catalog. Raises ConfigError when a file is missing or invalid."""
     sources = (_source(name) for name in NAMES)
-    return _catalog(*(read_text(root / source, source=source) for source in sources))
+    return _catalog(tuple(read_text(root / source, source=source) for source in sources))
 
 
 @lru_cache(maxsize=4)  # parsing takes four fifths of the time of reading an environment
-def _catalog(
-    accelerators: str,
-    instances: str,
-    models: str,
-    services: str,
-    fabrics: str,
-    fabric_variables: str,
-) -> Catalog:
+def _catalog(texts: tuple[str, ...]) -> Catalog:
+    """`texts` are the files of NAMES."""
+    text = dict(zip(NAMES, texts, strict=True))
     catalog = Catalog(
-        accelerators=_entries(accelerators, "accelerators", Accelerator),
-        instances=_entries(instances, "instances", Instance),
-        models=_entries(models, "models", Architecture),
-        services=_entries(services, "services", Service),
-        fabrics=_entries(fabrics, "fabrics", Fabric),
-        fabric_variables=_entries(fabric_variables, "fabric_variables", VariableList),
+        accelerators=_entries(text["accelerators"], "accelerators", Accelerator),
+        instances=_entries(text["instances"], "instances", Instance),
+        models=_entries(text["models"], "models", Architecture),
+        services=_entries(text["services"], "services", Service),
+        fabrics=_entries(text["fabrics"], "fabrics", Fabric),
+        fabric_variables=_entries(text["fabric_variables"], "fabric_variables", VariableList),
     )
     unknown = [
         Problem(

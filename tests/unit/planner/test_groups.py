@@ -213,6 +213,17 @@ def test_a_pool_on_tcp_has_pipelines_over_hosts_where_it_allows_them(
     assert not list(pool_problems(Layout(), supply))
 
 
+@pytest.mark.parametrize("pool", [PROCESSORS, OWNED], ids=["processors", "accelerators"])
+def test_the_word_that_a_fix_gives_lets_a_pipeline_cross_hosts_over_tcp(
+    pool: dict[str, Any],
+) -> None:
+    allowed = pool | {"fabric": {"kind": "tcp", "allow_tcp": True}}
+    stages = 2 * pool.get("accelerators_per_node", 1)
+    file = model_file(engine=SMALL, parallel={"pipeline": stages}, load=None, slo={})
+    assert "`fabric: {kind: tcp, allow_tcp: true}`" in _problem(file, pool | {"fabric": "tcp"}).fix
+    assert _planned(file, allowed).replica.nodes == 2
+
+
 # (architecture, pool, parallel, hosts, devices on each)
 Planned = tuple[str, Mapping[str, Any], Mapping[str, int], int, int]
 POSSIBLE: tuple[Planned, ...] = (
