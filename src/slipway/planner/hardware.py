@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from slipway.config.catalog import Accelerator
@@ -48,6 +49,7 @@ def replica_network(supply: Supply, layout: Layout) -> Network | None:
         return None
     return Network(
         devices_per_node=layout.devices_on_each_node(supply.accelerators_per_node or 1),
-        gb_per_s=supply.sustained_gbps / 8,
+        # Pools on this machine state no rate: what loopback takes is not counted.
+        gb_per_s=supply.sustained_gbps / 8 or math.inf,
         latency_us=supply.link_latency_us,
     )

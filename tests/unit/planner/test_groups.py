@@ -14,11 +14,13 @@ from slipway.config.errors import ConfigError, Problem
 from slipway.plan.fabric import FabricSpec
 from slipway.plan.figures import Layout
 from slipway.plan.platform import ModelPlan
+from slipway.planner.engines.vllm.latency.longest_step import FullStep, on_processors_s
 from slipway.planner.groups import pool_problems
+from slipway.planner.hardware import replica_network
 from slipway.planner.supply.supplies import plan_hosts
 from slipway.planner.supply.supply import Supply
 from stacks.planning import make_plan
-from tests.unit.planner.fleets import H100, engine, fleet, model_file
+from tests.unit.planner.fleets import CATALOG, H100, engine, fleet, model_file
 
 OWNED: Mapping[str, Any] = {
     "kind": "metal",
@@ -211,6 +213,32 @@ def test_a_pool_on_tcp_has_pipelines_over_hosts_where_it_allows_them(
     found = list(pool_problems(Layout(pipeline=hosts), supply))
     assert len(found) == (hosts > nodes) + (not allow_tcp)
     assert not list(pool_problems(Layout(), supply))
+
+
+@pytest.mark.parametrize("pool", [PROCESSORS, OWNED], ids=["processors", "accelerators"])
+def test_the_word_that_a_fix_gives_lets_a_pipeline_cross_hosts_over_tcp(
+    pool: dict[str, Any],
+) -> None:
+    allowed = pool | {"fabric": {"kind": "tcp", "allow_tcp": True}}
+    stages = 2 * pool.get("accelerators_per_node", 1)
+    file = model_file(engine=SMALL, parallel={"pipeline": stages}, load=None, slo={})
+    assert "`fabric: {kind: tcp, allow_tcp: true}`" in _problem(file, pool | {"fabric": "tcp"}).fix
+    assert _planned(file, allowed).replica.nodes == 2
+
+
+def test_a_pipeline_crosses_the_hosts_of_this_machine_where_their_pool_allows_tcp() -> None:
+    tcp = FabricSpec(kind="tcp", allow_tcp=True)
+    here = replace(
+        _supply(PROCESSORS), fabric=tcp, network_gbps=0.0, link_latency_us=0.0, on_loopback=True
+    )
+    layout = Layout(pipeline=2)
+    assert not list(pool_problems(layout, here))
+    network = replica_network(here, layout)
+    assert network is not None
+    step = FullStep(batched_tokens=2048, max_model_len=2048, max_num_seqs=8, kv_tokens=20_000)
+    model = CATALOG.models["smollm2-135m"]
+    over = on_processors_s(model, step, threads=2, stages=2, network=network)
+    assert over == on_processors_s(model, step, threads=2)
 
 
 # (architecture, pool, parallel, hosts, devices on each)
