@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from program.group.giving_back import give_back, given_back
 from program.group.membership import Formation, IncompleteError, Meeting, Membership
-from program.group.settings import Group
+from program.group.settings import Group, member_environment
 
 T = TypeVar("T")
 _LOG = logging.getLogger("engine_sim")
@@ -75,7 +75,7 @@ class GroupMember:
         return [word for name, value in values.items() for word in (name, str(value))]
 
     def environment(self) -> dict[str, str]:
-        return {"VLLM_HOST_IP": self._meeting.fabric_address, **self._group.environment}
+        return member_environment(self._group, self._meeting.fabric_address)
 
     def on_lost(self, told: Callable[[str], None]) -> None:
         """Calls `told` with the reason once the formation has ended."""

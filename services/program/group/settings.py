@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from program.group.membership import Meeting
-from program.group.own_address import address_of
+from program.group.own_address import address_of, interface_with
 from program.group.place import own_index, place_of
 
 PORT = "SLIPWAY_PORT_GROUP"
+# In values of variables: the interface with the host's address
+# (src/slipway/planner/fabric/environment.py).
+INTERFACE = "{interface}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +78,18 @@ def read_meeting(group: Group, environment: Mapping[str, str]) -> Meeting:
         members_file=Path(text("SLIPWAY_MEMBERS")),
         silence_s=group.silence_s,
     )
+
+
+def member_environment(group: Group, fabric_address: str) -> dict[str, str]:
+    """The variables of this member's engine. Where the plan does not state the fabric's interface,
+    it is the one with the host's address."""
+    interface = group.interface or interface_with(fabric_address)
+    stated = {
+        name: value.replace(INTERFACE, interface)
+        for name, value in group.environment.items()
+        if interface or INTERFACE not in value
+    }
+    return {**stated, "VLLM_HOST_IP": fabric_address}
 
 
 def task_folder(environment: Mapping[str, str]) -> Path:

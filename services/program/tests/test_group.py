@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from program.group.membership import (
     joined,
 )
 from program.group.place import Place, index_of, own_index, place_of
+from program.group.settings import Group, member_environment, read_group, read_meeting
 
 HANG_S = 60.0
 ADDRESS = "127.91.7.{}"
@@ -240,3 +242,50 @@ def test_whoever_was_stopped_itself_does_not_count_the_gap() -> None:
     assert silence.is_suspect
     silence.heard()
     assert not silence.is_suspect
+
+
+def test_the_interface_of_a_member_is_the_one_with_its_address() -> None:
+    group = Group(
+        members=2,
+        silence_s=5,
+        formation_s=60,
+        interface="",
+        environment={"GLOO_SOCKET_IFNAME": "{interface}", "NCCL_SOCKET_IFNAME": "={interface}"},
+    )
+    assert member_environment(group, "127.0.0.1") == {
+        "GLOO_SOCKET_IFNAME": "lo",
+        "NCCL_SOCKET_IFNAME": "=lo",
+        "VLLM_HOST_IP": "127.0.0.1",
+    }
+    stated = dataclasses.replace(group, interface="ib0")
+    assert member_environment(stated, "10.1.0.1")["GLOO_SOCKET_IFNAME"] == "ib0"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"members": 1}, "group.members"),
+        ({"silence_s": 0}, "group.silence_s"),
+        ({"formation_s": "60"}, "group.formation_s"),
+        ({"environment": []}, "group.environment"),
+    ],
+)
+def test_a_wrong_group_is_refused_with_its_key(wrong: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        read_group({"members": 2, "silence_s": 5, "formation_s": 60} | wrong)
+
+
+def test_an_interface_that_the_host_does_not_have_is_refused() -> None:
+    group = read_group({"members": 2, "silence_s": 5, "formation_s": 60, "interface": "ib9"})
+    variables = {
+        "NOMAD_ALLOC_INDEX": "0",
+        "NOMAD_ALLOC_ID": "a",
+        "NOMAD_JOB_ID": "model-a",
+        "SLIPWAY_PORT_GROUP": "7100",
+        "SLIPWAY_GROUP_ADDRESS": "127.0.0.1",
+        "SLIPWAY_MEMBERS": "members.json",
+    }
+    with pytest.raises(ValueError, match="interface ib9"):
+        read_meeting(group, variables)
+    with pytest.raises(ValueError, match="SLIPWAY_MEMBERS is not set"):
+        read_meeting(dataclasses.replace(group, interface=""), variables | {"SLIPWAY_MEMBERS": ""})

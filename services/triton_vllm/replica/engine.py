@@ -118,17 +118,6 @@ def _flags_of_member(document: ReplicaDocument, member: EngineMember) -> dict[st
     return flags
 
 
-def environment_of_member(
-    document: ReplicaDocument, fabric_address: str, interface: str
-) -> dict[str, str]:
-    """What every engine of a group is told about the fabric."""
-    group = document.group
-    own = {"VLLM_HOST_IP": fabric_address}
-    if interface:
-        own["GLOO_SOCKET_IFNAME"] = interface
-    return own if group is None else {**own, **group.environment}
-
-
 def check_devices(document: ReplicaDocument, settings: Settings) -> None:
     """Raises InputError if the scheduler did not give the task what the replica was planned with:
     otherwise the engine would run on fewer devices, or on those of another task."""

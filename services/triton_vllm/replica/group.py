@@ -9,8 +9,7 @@ from pathlib import Path
 
 from program.group.giving_back import give_back, given_back
 from program.group.membership import IncompleteError, Meeting, Membership
-from program.group.own_address import interface_with
-from program.group.settings import Group, read_meeting, task_folder
+from program.group.settings import Group, member_environment, read_meeting, task_folder
 
 from replica.engine import EngineMember
 from replica.errors import InputError, RunError
@@ -31,14 +30,9 @@ class GroupMember:
     def leads(self) -> bool:
         return self._meeting.place.leads
 
-    @property
-    def fabric_address(self) -> str:
-        return self._meeting.fabric_address
-
-    @property
-    def interface(self) -> str:
-        """Of the fabric."""
-        return self._group.interface or interface_with(self.fabric_address)
+    def environment(self) -> dict[str, str]:
+        """The engine's further variables."""
+        return member_environment(self._group, self._meeting.fabric_address)
 
     @property
     def is_suspect(self) -> bool:

@@ -22,7 +22,6 @@ from replica.engine import (
     EngineMember,
     engine_command,
     engine_environment,
-    environment_of_member,
 )
 from replica.errors import RunError
 from replica.group import member_of
@@ -207,8 +206,7 @@ class Launcher:
         self._journal.progress("engine_starting", model=document.names[0])
         environment = engine_environment(document, settings, inherited, self._home.temporary)
         if self._group is not None:
-            group = self._group
-            environment |= environment_of_member(document, group.fabric_address, group.interface)
+            environment |= self._group.environment()
         command = engine_command(document, settings, self._programs, self._member)
         engine = self._start("vllm", command, environment)
         self._watch.add(engine.pid, "vllm", self._on_part_end)

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 from .base import Count, ResourceName, SizeBytes, invalid
 from .document import Origin
 from .errors import Problem
-from .fabric import LocalFabric, LoopbackFabric, local_problems
+from .fabric import LocalFabric, LoopbackFabric, interface_problems
 from .settings import Deployment, EnvironmentSettings, NetworkSettings, PoolSettings
 
 LOOPBACK = IPv4Network("127.0.0.0/8")
@@ -87,7 +87,7 @@ class DevSettings(EnvironmentSettings):
             )
         yield from _slot_problems(self.pools, self.network.cidr, origin)
         for name, pool in self.pools.items():
-            yield from local_problems(pool.fabric, ("pools", name, "fabric"), origin)
+            yield from interface_problems(pool.fabric, ("pools", name, "fabric"), origin)
 
 
 def _slot_problems(pools: Mapping[str, LocalPool], cidr: str, origin: Origin) -> Iterator[Problem]:

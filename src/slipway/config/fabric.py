@@ -98,22 +98,27 @@ class MemberSettings(Settings):
     environment: Mapping[VariableName, VariableValue] = Field(default_factory=dict)
 
 
-class LocalFabric(MemberSettings):
-    """`control_interface` is the one with the host's address where it is left out, `interfaces` of
-    the fabric are then the same."""
+class InterfaceSettings(MemberSettings):
+    """`control_interface` is the one with the host's address where it is left out; `interfaces` are
+    those of the fabric, without any the control network's."""
 
-    EXAMPLE = "{kind: tcp, allow_tcp: true}"
-    kind: Literal["tcp"] = "tcp"
     control_interface: Interface | None = None
     interfaces: Annotated[tuple[Interface, ...], Field(strict=False)] = ()
 
 
-class MetalFabric(LocalFabric):
+class LocalFabric(InterfaceSettings):
+    """Of pools on one machine."""
+
+    EXAMPLE = "{kind: tcp, allow_tcp: true}"
+    kind: Literal["tcp"] = "tcp"
+
+
+class MetalFabric(InterfaceSettings):
     """`mtu` is in bytes, on InfiniBand and RoCE of the payload. `gpudirect` is unset where adapters
     reach the memory of devices by themselves, which they do on InfiniBand and RoCE."""
 
     EXAMPLE = "{kind: roce, interfaces: [ens1f0], hcas: [{device: mlx5_0}], gid_index: 3}"
-    kind: Kind = TCP  # type: ignore[assignment]
+    kind: Kind = TCP
     hcas: Annotated[tuple[HcaSettings, ...], Field(strict=False)] = ()
     mtu: int | None = None
     gid_index: Annotated[int, Field(ge=0, le=255)] | None = None
@@ -174,7 +179,9 @@ def member_problems(fabric: MemberSettings, path: KeyPath, origin: Origin) -> It
         )
 
 
-def local_problems(fabric: LocalFabric, path: KeyPath, origin: Origin) -> Iterator[Problem]:
+def interface_problems(
+    fabric: InterfaceSettings, path: KeyPath, origin: Origin
+) -> Iterator[Problem]:
     yield from member_problems(fabric, path, origin)
     for twice in _repeated(fabric.interfaces):
         yield origin.problem(
@@ -186,7 +193,7 @@ def metal_problems(
     fabric: MetalFabric, accelerators: int, path: KeyPath, origin: Origin
 ) -> Iterator[Problem]:
     """Settings that contradict each other. `accelerators` is the number that a host has."""
-    yield from local_problems(fabric, path, origin)
+    yield from interface_problems(fabric, path, origin)
     yield from _mtu_problems(fabric, path, origin)
     if fabric.kind == TCP:
         yield from _adapter_problems(fabric, path, origin)

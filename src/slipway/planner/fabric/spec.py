@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slipway.config.catalog import Instance
-from slipway.config.fabric import LocalFabric, MemberSettings, MetalFabric
+from slipway.config.fabric import InterfaceSettings, LocalFabric, MemberSettings, MetalFabric
 from slipway.plan.fabric import VERBS, FabricSpec, Hca
 
 
@@ -34,7 +34,7 @@ def aws_fabric(fabric: MemberSettings, instance: Instance) -> FabricSpec:
     return FabricSpec(kind="efa" if instance.efa_interfaces else "tcp", **_members(fabric))
 
 
-def _interfaces(fabric: LocalFabric) -> dict[str, Any]:
+def _interfaces(fabric: InterfaceSettings) -> dict[str, Any]:
     return {
         "control_interface": fabric.control_interface or "",
         "interfaces": fabric.interfaces,

@@ -45,4 +45,4 @@ def _keys(module: Path) -> set[str]:
         and node.target.id == "environment_variables"
     ]
     assert isinstance(table, ast.Dict)
-    return {key.value for key in table.keys if isinstance(key, ast.Constant)}
+    return {str(ast.literal_eval(key)) for key in table.keys if key is not None}
