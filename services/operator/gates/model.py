@@ -27,6 +27,7 @@ from gates.model_job import (
     ModelJob,
     group_of,
     is_reduced,
+    members_of,
     model_and_release,
     placed,
     services,
@@ -123,11 +124,12 @@ def take_over_count(gate: Gate, others: Sequence[ModelJob]) -> int:
     Its own count cannot be used: Pulumi keeps the count of a job that it registers again, so it may
     be below the minimum, or date from when the job was stopped.
     """
-    own = int(group_of(gate.job.document())["Count"])
-    counts = [job.count_before() for job in others]
+    document = gate.job.document()
+    own, members = int(group_of(document)["Count"]), members_of(document)
+    counts = [-(-job.count_before() // members_of(job.document())) for job in others]
     if not others or (answers(gate, gate.job) and not gate.job.taken_up_again()):
-        counts.append(own)
-    count = min(max(gate.min_replicas, *counts), gate.max_replicas)
+        counts.append(own // members)
+    count = members * min(max(gate.min_replicas, *counts), gate.max_replicas)
     if count != own:
         gate.job.scale(count, "takes over the count of the previous spec")
     return count

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from program.document import JsonObject
+from program.group.place import index_of
 from program.http_json import Api, ApiError
 
 # The key in a reduced job's scaling policy that stores its original count and scaling, as text
@@ -138,6 +139,26 @@ def is_reduced(document: JsonObject) -> bool:
     return bool(_note(group_of(document)))
 
 
+def members_of(document: JsonObject) -> int:
+    """How many allocations a replica has: more than one where it runs over several nodes."""
+    return int((document.get("Meta") or {}).get("slipway_members", 1))
+
+
+def unanswered(
+    allocations: list[JsonObject], answering: set[str], members: int
+) -> list[JsonObject]:
+    """The allocations of replicas that do not answer. Of several members only the first one does,
+    for all of them; Nomad's numbers tell which that is (services/program/group/place.py)."""
+    if members == 1:
+        return [each for each in allocations if each["ID"] not in answering]
+    groups = {
+        index_of(each["Name"]) // members
+        for each in allocations
+        if each["ID"] in answering and index_of(each["Name"]) % members == 0
+    }
+    return [each for each in allocations if index_of(each["Name"]) // members not in groups]
+
+
 def group_of(document: JsonObject) -> JsonObject:
     group: JsonObject = document["TaskGroups"][0]
     return group
@@ -145,7 +166,9 @@ def group_of(document: JsonObject) -> JsonObject:
 
 def services(document: JsonObject) -> set[str]:
     """The Consul services that its replicas register as."""
-    return {service["Name"] for service in group_of(document).get("Services") or []}
+    group = group_of(document)
+    registering = [group, *(group.get("Tasks") or [])]
+    return {service["Name"] for each in registering for service in each.get("Services") or []}
 
 
 def placed(allocations: list[JsonObject]) -> list[JsonObject]:

@@ -26,8 +26,10 @@ from gates.model_job import (
     ModelJob,
     group_of,
     leaving,
+    members_of,
     no_room,
     placed,
+    unanswered,
 )
 from gates.task_failure import failing_task, last_end, last_words, newest_event, restarts
 
@@ -210,16 +212,18 @@ class Exchange:
 
     def _take_from(self, job: ModelJob, old_job: OldJob) -> None:
         say(f"model {self.model}: a replica of {job.id} makes room")
-        job.reduce_to(max(old_job.placed - 1, 0))
+        job.reduce_to(max(old_job.placed - members_of(job.document()), 0))
 
     def _look(self) -> View:
         nomad, path = self.job.nomad, f"/v1/job/{self.job.id}/summary"
         summary, index = nomad.watch(path, 0, 1)
-        group = group_of(self.job.document())
+        document = self.job.document()
+        group = group_of(document)
         queued = int((summary["Summary"].get(group["Name"]) or {}).get("Queued", 0))
         running = placed(self.job.allocations())
         passing = [self._passing(service) for service in self.services]
-        unready = [each for each in running if not all(each["ID"] in ids for ids, _ in passing)]
+        answering = {each["ID"] for each in running if all(each["ID"] in ids for ids, _ in passing)}
+        unready = unanswered(running, answering, members_of(document))
         ready = {each["ID"] for each in running} - {each["ID"] for each in unready}
         evaluations = nomad.get(f"/v1/job/{self.job.id}/evaluations") if queued else []
         news = (nomad, path, index)

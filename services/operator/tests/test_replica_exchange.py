@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 from gates.model import Gate, capacity_hint, makes_room
-from gates.model_job import STABLE, ModelJob, is_reduced, reduced, restored, resumed
+from gates.model_job import (
+    STABLE,
+    ModelJob,
+    is_reduced,
+    members_of,
+    reduced,
+    restored,
+    resumed,
+    services,
+    unanswered,
+)
 from gates.replica_exchange import GivenUpError, OldJob, Seen, next_old_job
 from program.http_json import Api
 
@@ -192,3 +202,25 @@ def test_the_reason_says_what_would_need_less_room(
     said = capacity_hint(gate, [ModelJob("model-m-0", api)], error)
     assert words in said
     assert bool(words) is bool(said)
+
+
+def member(index: int) -> dict[str, str]:
+    return {"ID": f"id-{index}", "Name": f"model-a-3f9c1a.replica[{index}]"}
+
+
+def test_a_group_answers_by_its_first_member_alone() -> None:
+    allocations = [member(index) for index in range(4)]
+    assert unanswered(allocations, {"id-0"}, 2) == allocations[2:]
+    assert unanswered(allocations, {"id-1", "id-3"}, 2) == allocations
+    assert unanswered(allocations, {"id-0", "id-2"}, 2) == []
+    assert unanswered(allocations, {"id-0"}, 1) == allocations[1:]
+
+
+def test_a_job_says_how_many_members_a_replica_has() -> None:
+    assert members_of({"Meta": {"slipway_members": "2"}}) == 2
+    assert members_of({"Meta": None}) == 1
+
+
+def test_services_of_a_task_are_the_jobs_too() -> None:
+    group = {"Services": [{"Name": "a-member"}], "Tasks": [{"Services": [{"Name": "a-openai"}]}]}
+    assert services({"TaskGroups": [group]}) == {"a-member", "a-openai"}
