@@ -128,11 +128,12 @@ def test_a_member_alone_gives_up_when_the_time_to_load_is_over(rank: int, messag
 
 def test_members_may_end_and_start_again_before_the_group_is_complete() -> None:
     master = free_address()
-    with member(SimProcess, 2, 3, master) as last:
+    with contextlib.ExitStack() as stack:
         with member(SimProcess, 0, 3, master) as first, member(SimProcess, 1, 3, master) as second:
             first.wait_for_log("rank 1 of 3 has joined")
             second.process.kill()
             first.wait_for_log("rank 1 has gone before the group was complete")
+            last = stack.enter_context(member(SimProcess, 2, 3, master))
             first.wait_for_log("rank 2 of 3 has joined")
         with member(SimProcess, 1, 3, master), member(SimProcess, 0, 3, master) as first:
             first.wait_for(first.openai + "/health", 200)
