@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
 
 from components.nomad.jobspec import (
     LEFT_DELIMITER,
@@ -24,43 +23,43 @@ from components.nomad.jobspec import (
 SERVER, FRONT = "server", "front"
 PORT = "group"  # where rank 0 waits for the others
 MEMBERS_FILE = "local/members.json"
-# From the moment at which rank 0's services leave Consul to SIGTERM, as for other replicas.
-SHUTDOWN_DELAY_S = 5
 # A broken group forms again on its hosts; after so many times within the interval its allocations
 # fail, and so do those of a member that gives its host back (services/program/group).
 RESTART = Restart(attempts=2, interval_s=600, mode="fail")
 
 
-def member_service(service: str) -> str:
-    """The Consul service of all members of a job."""
-    return f"{service}-member"
+def as_member(group: Group, service: str, members: int) -> Group:
+    """The group of a replica, as one of several members; rank 0 registers its services.
 
-
-def as_member(group: Group, services: Sequence[Service], service: str, members: int) -> Group:
-    """The group of a replica, as one of several members; rank 0 registers `services`."""
+    They are a task's, so Nomad waits between their end and the server's where it waits for a
+    group's services otherwise.
+    """
+    member = _member_service(f"{service}-member")
+    server = _server(group, member.name)
     return dataclasses.replace(
         group,
         ports={**group.ports, PORT: None},
-        services=(_member_service(service),),
+        services=(member,),
         tasks=(
-            *(_knowing_the_others(task, service) for task in group.tasks),
-            _front(tuple(services), members),
+            *(server if task.name == SERVER else task for task in group.tasks),
+            _front(group.services, members),
         ),
+        shutdown_delay_s=0,
         restart=RESTART,
         on_distinct_hosts=True,
     )
 
 
-def _member_service(service: str) -> Service:
+def _member_service(name: str) -> Service:
+    """Of all members of a job."""
     meta = {"allocation": "${NOMAD_ALLOC_ID}", "replica": "${NOMAD_ALLOC_NAME}"}
-    return Service(name=member_service(service), port=PORT, meta=meta)
+    return Service(name=name, port=PORT, meta=meta)
 
 
-def _knowing_the_others(task: Task, service: str) -> Task:
-    """The server has the addresses of all members in a file, which Nomad keeps up to date."""
-    if task.name != SERVER:
-        return task
-    content = _members_template(member_service(service))
+def _server(group: Group, members: str) -> Task:
+    """The server, with the addresses of all members in a file that Nomad keeps up to date."""
+    task = next(task for task in group.tasks if task.name == SERVER)
+    content = _members_template(members)
     return dataclasses.replace(
         task,
         env={
@@ -70,7 +69,7 @@ def _knowing_the_others(task: Task, service: str) -> Task:
             "SLIPWAY_MEMBERS": MEMBERS_FILE,
         },
         files=(*task.files, File(path=MEMBERS_FILE, content=content, templates=(content,))),
-        shutdown_delay_s=SHUTDOWN_DELAY_S,
+        shutdown_delay_s=group.shutdown_delay_s,
         consul_identity=True,
     )
 

@@ -26,7 +26,7 @@ from components.nomad.jobspec import (
     Service,
     Task,
 )
-from components.serving.members import as_member
+from components.serving.members import SERVER, as_member
 from components.serving.services import service_of
 from components.serving.tls_proxy import LIVENESS, proxy_task
 from slipway.plan.platform import (
@@ -111,16 +111,19 @@ def replica_content(model: ModelWithoutJobs) -> JsonObject:
 
 def _replica_group(model: ModelWithoutJobs, *, service: str) -> Group:
     replica = model.replica
-    tasks = (
-        *_proxy_task(replica),
-        *_weights_task(replica),
-        _server_task(model, replica.drain_timeout_s + DRAIN_MARGIN_S),
+    group = Group(
+        name=GROUP,
+        count=0,
+        ports=dict.fromkeys(replica.ports),
+        services=_services(model, service),
+        tasks=(
+            *_proxy_task(replica),
+            *_weights_task(replica),
+            _server_task(model, replica.drain_timeout_s + DRAIN_MARGIN_S),
+        ),
+        shutdown_delay_s=SHUTDOWN_DELAY_S,
     )
-    services = _services(model, service)
-    group = Group(name=GROUP, count=0, ports=dict.fromkeys(replica.ports), tasks=tasks)
-    if replica.nodes > 1:
-        return as_member(group, services, service, replica.nodes)
-    return dataclasses.replace(group, services=services, shutdown_delay_s=SHUTDOWN_DELAY_S)
+    return group if replica.nodes == 1 else as_member(group, service, replica.nodes)
 
 
 def _services(model: ModelWithoutJobs, service: str) -> tuple[Service, ...]:
@@ -198,7 +201,7 @@ def _devices(model: ModelWithoutJobs) -> Devices | None:
 def _server_task(model: ModelWithoutJobs, kill_timeout_s: int) -> Task:
     replica = model.replica
     return Task(
-        name="server",
+        name=SERVER,
         command=_python(replica, replica.python),
         args=(
             f"{_bundle(replica)}/{replica.entrypoint}",

@@ -7,18 +7,15 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from program.group.giving_back import give_back, given_back
-from program.group.membership import Formation, IncompleteError, Meeting, Membership
+from program.group.membership import Formation, IncompleteError, Meeting, joined
 from program.group.settings import Group, member_environment
 
 T = TypeVar("T")
 _LOG = logging.getLogger("engine_sim")
-# Until Envoys have seen on the page that the group takes no more requests.
-_LEAVES_ROTATION_S = 3.0
 
 
 class GroupMember:
@@ -29,6 +26,7 @@ class GroupMember:
         self._group = group
         self._meeting = meeting
         self._task_folder = task_folder
+        self._while_it_lives = AsyncExitStack()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="group", daemon=True)
 
@@ -38,31 +36,27 @@ class GroupMember:
 
     @property
     def is_suspect(self) -> bool:
-        """Whether requests should go elsewhere: a member is gone, or about to be."""
-        return self._membership.is_suspect or self._membership.another_leaves.is_set()
+        """Whether requests should go elsewhere."""
+        return self._membership.is_suspect
 
     def __enter__(self) -> GroupMember:
         self._thread.start()
-        self._membership = self._run(self._entered())
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._run(self._membership.__aexit__())
+        self._run(self._while_it_lives.aclose())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
     def meet(self) -> Formation | None:
-        """None if not all members were there in time: then the hosts of those that are there are
-        given back."""
-        if reason := given_back(self._task_folder):
-            _LOG.error("this host is given back: %s", reason)
-            return None
+        """None if not all members were there in time. Raises OSError."""
+        group = joined(self._meeting, _LOG.info, self._group.formation_s, self._task_folder)
         try:
-            return self._run(self._membership.form(self._group.formation_s))
+            self._membership, formation = self._run(self._while_it_lives.enter_async_context(group))
         except IncompleteError as error:
-            give_back(self._task_folder, str(error))
             _LOG.error("%s", error)
             return None
+        return formation
 
     def options(self, formation: Formation) -> list[str]:
         """Of the engine's command line, with vLLM's names."""
@@ -89,15 +83,11 @@ class GroupMember:
         """Asks rank 0 to finish the group's requests."""
         self._in_thread(self._membership.leave())
 
-    async def _entered(self) -> Membership:
-        return await Membership(self._meeting, _LOG.info).__aenter__()
-
     async def _tell_lost(self, told: Callable[[str], None]) -> None:
         told(await asyncio.shield(self._membership.lost))
 
     async def _tell_another_leaves(self, told: Callable[[], None]) -> None:
-        await self._membership.another_leaves.wait()
-        await asyncio.sleep(_LEAVES_ROTATION_S)
+        await self._membership.out_of_rotation()
         told()
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -1,4 +1,4 @@
-"""Thresholds of catalog/fabric.yaml, as the document of a check has them."""
+"""Thresholds of catalog/fabric_thresholds.yaml, as the document of a check has them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).parents[3]
-CATALOG: dict[str, Any] = yaml.safe_load((ROOT / "catalog/fabric.yaml").read_text())
+CATALOG: dict[str, Any] = yaml.safe_load((ROOT / "catalog/fabric_thresholds.yaml").read_text())
 _OF_LINKS = ("bandwidth_share", "rail_share", "latency_us", "jitter_us")
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from program.document import JsonObject
-from program.group.place import index_of
+from program.group.place import index_of, place_of
 from program.http_json import Api, ApiError
 
 # The key in a reduced job's scaling policy that stores its original count and scaling, as text
@@ -151,12 +151,9 @@ def unanswered(
     for all of them; Nomad's numbers tell which that is (services/program/group/place.py)."""
     if members == 1:
         return [each for each in allocations if each["ID"] not in answering]
-    groups = {
-        index_of(each["Name"]) // members
-        for each in allocations
-        if each["ID"] in answering and index_of(each["Name"]) % members == 0
-    }
-    return [each for each in allocations if index_of(each["Name"]) // members not in groups]
+    places = {each["ID"]: place_of(index_of(each["Name"]), members) for each in allocations}
+    groups = {place.group for id_, place in places.items() if place.leads and id_ in answering}
+    return [each for each in allocations if places[each["ID"]].group not in groups]
 
 
 def group_of(document: JsonObject) -> JsonObject:

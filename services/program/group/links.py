@@ -27,11 +27,6 @@ class Link:
         self._reader = reader
         self._writer = writer
 
-    @property
-    def peer(self) -> str:
-        name = self._writer.get_extra_info("peername") or ("?",)
-        return str(name[0])
-
     async def receive(self) -> Message:
         """The next message. Raises LinkLostError."""
         try:

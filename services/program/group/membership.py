@@ -14,16 +14,21 @@ import asyncio
 import contextlib
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from program.group.giving_back import give_back, given_back
 from program.group.links import BEAT_S, LOOK_S, MOST_BYTES, Link, LinkLostError, Message, Silence
 from program.group.members import leaders, read_members
 from program.group.place import Place
 
 CONNECT_S = 2.0  # to a host that does not answer
 AGAIN_S = 0.5
+# Until Envoys have seen on rank 0's page that the group takes no more requests: three of their
+# checks (services/xds/control_plane/resources/health_checks.py).
+LEAVES_ROTATION_S = 3.0
 
 
 class IncompleteError(Exception):
@@ -74,8 +79,10 @@ class Membership:
 
     @property
     def is_suspect(self) -> bool:
-        """Whether a member is gone, or has been quiet for longer than usual."""
-        return self.lost.done() or any(each.is_suspect for each in self._silences.values())
+        """Whether requests should go elsewhere: a member is gone, has been quiet for longer than
+        usual, or is asked to end."""
+        quiet = any(each.is_suspect for each in self._silences.values())
+        return quiet or self.lost.done() or self.another_leaves.is_set()
 
     async def __aenter__(self) -> Membership:
         self._server = None
@@ -109,6 +116,11 @@ class Membership:
         self._silences = {rank: Silence() for rank in self._links}
         self._keep(self._beat())
         return self._formation
+
+    async def out_of_rotation(self) -> None:
+        """Returns once another member is asked to end and no Envoy sends requests any more."""
+        await self.another_leaves.wait()
+        await asyncio.sleep(LEAVES_ROTATION_S)
 
     async def leave(self) -> None:
         """Another rank than 0 asks the group to finish its requests; returns once rank 0 has ended
@@ -262,17 +274,28 @@ class Membership:
         if not self.lost.done():
             self.lost.set_result(reason)
 
-    def _keep(self, work: object) -> None:
-        self._tasks.add(asyncio.ensure_future(work))  # type: ignore[arg-type]
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.add(asyncio.create_task(work))
 
 
 @contextlib.asynccontextmanager
 async def joined(
-    meeting: Meeting, say: Callable[[str], None], deadline_s: float
+    meeting: Meeting, say: Callable[[str], None], deadline_s: float, task_folder: Path
 ) -> AsyncIterator[tuple[Membership, Formation]]:
-    """A member whose group has formed. Raises IncompleteError."""
+    """A member whose group has formed.
+
+    Raises IncompleteError if it has not, and for all further processes of the same allocation: its
+    host is given back. Raises OSError if the member cannot listen.
+    """
+    if reason := given_back(task_folder):
+        raise IncompleteError(f"this host is given back: {reason}")
     async with Membership(meeting, say) as membership:
-        yield membership, await membership.form(deadline_s)
+        try:
+            formation = await membership.form(deadline_s)
+        except IncompleteError as error:
+            give_back(task_folder, str(error))
+            raise
+        yield membership, formation
 
 
 def _free_port(address: str) -> int:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -59,18 +60,21 @@ def file(tmp_path: Path) -> Path:
     return found
 
 
+def join(
+    meeting: Meeting, deadline_s: float
+) -> contextlib.AbstractAsyncContextManager[tuple[Membership, Formation]]:
+    """Each attempt is that of another allocation."""
+    folder = Path(tempfile.mkdtemp(dir=meeting.members_file.parent))
+    return joined(meeting, lambda _: None, deadline_s, folder)
+
+
 @contextlib.asynccontextmanager
 async def group(
     *meetings: Meeting,
 ) -> AsyncIterator[list[tuple[Membership, Formation]]]:
     async with contextlib.AsyncExitStack() as stack:
         yield await asyncio.wait_for(
-            asyncio.gather(
-                *(
-                    stack.enter_async_context(joined(each, lambda _: None, HANG_S))
-                    for each in meetings
-                )
-            ),
+            asyncio.gather(*(stack.enter_async_context(join(each, HANG_S)) for each in meetings)),
             HANG_S,
         )
 
@@ -138,10 +142,20 @@ async def test_the_second_group_does_not_meet_the_first(file: Path) -> None:
 
 async def test_a_group_that_lacks_a_member_says_which(file: Path) -> None:
     with pytest.raises(IncompleteError, match="group 0 is incomplete after 1 s: missing rank 1"):
-        async with joined(meeting(file, 0), lambda _: None, 1):
+        async with join(meeting(file, 0), 1):
             pass
     with pytest.raises(IncompleteError, match="missing rank 0"):
-        async with joined(meeting(file, 1), lambda _: None, 1):
+        async with join(meeting(file, 1), 1):
+            pass
+
+
+async def test_a_member_that_gave_its_host_back_does_not_wait_again(file: Path) -> None:
+    folder = file.parent
+    with pytest.raises(IncompleteError, match="missing rank 1"):
+        async with joined(meeting(file, 0), lambda _: None, 1, folder):
+            pass
+    with pytest.raises(IncompleteError, match="given back: group 0 is incomplete after 1 s"):
+        async with joined(meeting(file, 0), lambda _: None, HANG_S, folder):
             pass
 
 
@@ -177,7 +191,7 @@ async def test_a_member_that_ends_before_the_formation_is_waited_for_again(file:
 async def test_a_late_member_is_refused_by_the_formation_that_has_begun(file: Path) -> None:
     async with group(meeting(file, 0), meeting(file, 1)) as formed:
         with pytest.raises(IncompleteError, match="missing rank 0"):
-            async with joined(meeting(file, 1), lambda _: None, 1):
+            async with join(meeting(file, 1), 1):
                 pass
         assert not formed[0][0].lost.done()
 
@@ -224,6 +238,7 @@ async def test_a_member_that_is_asked_to_end_lets_rank_0_finish(file: Path) -> N
         await asyncio.gather(leader.form(HANG_S), member.form(HANG_S))
         leaving = asyncio.create_task(member.leave())
         await asyncio.wait_for(leader.another_leaves.wait(), HANG_S)
+        assert leader.is_suspect
         assert not leaving.done()
         await leader.__aexit__()
         await asyncio.wait_for(leaving, HANG_S)

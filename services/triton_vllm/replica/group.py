@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
-from program.group.giving_back import give_back, given_back
-from program.group.membership import IncompleteError, Meeting, Membership
+from program.group.membership import IncompleteError, Meeting, Membership, joined
 from program.group.settings import Group, member_environment, read_meeting, task_folder
 
 from replica.engine import EngineMember
@@ -36,28 +35,20 @@ class GroupMember:
 
     @property
     def is_suspect(self) -> bool:
-        """Whether requests should go elsewhere: a member is gone, or about to be."""
-        membership = self._membership
-        return membership is not None and (
-            membership.is_suspect or membership.another_leaves.is_set()
-        )
+        """Whether requests should go elsewhere."""
+        return self._membership is not None and self._membership.is_suspect
 
     async def meet(self, while_it_lives: AsyncExitStack) -> EngineMember:
         """Waits for all members. Raises RunError if the group is incomplete for too long: then the
         hosts of those that are there are given back."""
-        if reason := given_back(self._task_folder):
-            raise RunError(f"this host is given back: {reason}")
+        meeting, deadline_s = self._meeting, self._group.formation_s
+        group = joined(meeting, self._say, deadline_s, self._task_folder)
         try:
-            self._membership = await while_it_lives.enter_async_context(
-                Membership(self._meeting, self._say)
-            )
+            self._membership, formation = await while_it_lives.enter_async_context(group)
+        except IncompleteError as error:
+            raise RunError(str(error)) from error
         except OSError as error:
             raise RunError(f"the group's port: {error}") from error
-        try:
-            formation = await self._membership.form(self._group.formation_s)
-        except IncompleteError as error:
-            give_back(self._task_folder, str(error))
-            raise RunError(str(error)) from error
         self._journal.progress("group_formed", epoch=formation.epoch, rank=self._meeting.place.rank)
         return EngineMember(
             rank=self._meeting.place.rank,
@@ -71,10 +62,10 @@ class GroupMember:
         assert self._membership is not None  # noqa: S101  (after `meet`)
         return await asyncio.shield(self._membership.lost)
 
-    async def another_leaves(self) -> None:
-        """Returns once another member is asked to end."""
+    async def out_of_rotation(self) -> None:
+        """Returns once rank 0 is to finish its requests, because another member is to end."""
         assert self._membership is not None  # noqa: S101  (after `meet`)
-        await self._membership.another_leaves.wait()
+        await self._membership.out_of_rotation()
 
     async def leave(self, timeout_s: float) -> None:
         """Has rank 0 finish the group's requests, and returns once it has."""

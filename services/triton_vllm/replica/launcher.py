@@ -51,9 +51,6 @@ IDLE_LOOKS = 3
 TERMINATE_TIMEOUT_S = 20.0
 TRITON_STARTS = 3
 TRITON_LOAD_S = 120.0  # a hundred times what it usually takes
-# Until Envoys have seen on its page that the group takes no more requests: three of their checks
-# (services/xds/control_plane/resources/health_checks.py).
-LEAVES_ROTATION_S = 3.0
 # Beyond the time in which rank 0 finishes the requests of the group, to end it.
 GROUP_ENDS_S = 20.0
 # The task's own identity: engine and Triton run third-party code and do not need it.
@@ -148,8 +145,7 @@ class Launcher:
     async def _until_another_leaves(self) -> None:
         """Returns if rank 0 is to finish its requests because another member is asked to end."""
         if self._serves and self._group is not None:
-            await self._group.another_leaves()
-            await asyncio.sleep(LEAVES_ROTATION_S)
+            await self._group.out_of_rotation()
         else:
             await asyncio.Event().wait()
 

@@ -12,7 +12,7 @@ from slipway.config.model import Model, ModelSettings
 from slipway.config.settings import AutoscalingSettings, Deployment
 from slipway.inputs import PlanInputs
 from slipway.plan.draft import ModelDraft, RouteLimits
-from slipway.plan.platform import ContainerSpec, PlannedLoad, ReplicaSpec, ScalingSpec
+from slipway.plan.platform import ContainerSpec, JsonObject, PlannedLoad, ReplicaSpec, ScalingSpec
 
 from .engines.adapter import EnginePlan
 from .engines.registry import engine_of
@@ -121,27 +121,37 @@ def _replica(inputs: PlanInputs, placed: Placed, engine: EnginePlan) -> ReplicaS
         settings,
         engine,
         artifacts,
-        fabric=supply.fabric,
-        environment={
-            variable.name: variable.value
-            for variable in member_environment(
-                supply.fabric, vendor=_vendor(placed.option), layout=layout
-            )
-        },
+        nodes=supply.hosts_of(layout),
+        group=_group(settings, placed.option),
         longest_step_s=longest_step_s,
         stall_s=stall_s(longest_step_s, stated_s),
         proxy=plan_proxy(supply, inputs.environment.name, artifacts),
         store=_store(supply, engine),
     )
     if not per_node:
-        return spec(nodes=supply.hosts_of(layout))
+        return spec()
     return spec(
-        nodes=layout.nodes(per_node),
         devices=layout.devices_on_each_node(per_node),
         vendor=supply.device.vendor,
         driver=engine_of(model).drivers.get(supply.device.vendor, ""),
         container=_container(supply, engine, layout.devices_on_each_node(per_node)),
     )
+
+
+def _group(settings: ModelSettings, option: Option) -> JsonObject | None:
+    """What the members of a replica over several hosts know of their group. A member may have to
+    fetch the weights first: the others wait for it as long as that may take."""
+    fabric, members = option.supply.fabric, option.supply.hosts_of(option.layout)
+    if members == 1:
+        return None
+    variables = member_environment(fabric, vendor=_vendor(option), layout=option.layout)
+    return {
+        "members": members,
+        "silence_s": fabric.member_silence_s,
+        "formation_s": settings.timeouts.load_s,
+        **({"interface": fabric.interfaces[0]} if fabric.interfaces else {}),
+        **({"environment": {each.name: each.value for each in variables}} if variables else {}),
+    }
 
 
 def _container(supply: Supply, engine: EnginePlan, devices: int) -> ContainerSpec | None:

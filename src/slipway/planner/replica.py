@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from slipway.config.artifacts import ENTRYPOINTS, Artifacts
 from slipway.config.model import ModelSettings
-from slipway.plan.fabric import FabricSpec
 from slipway.plan.platform import ContainerSpec, JsonObject, ReplicaSpec, TlsProxySpec
 from slipway.planner.units import MIB
 
@@ -23,9 +20,8 @@ def replica_spec(
     *,
     longest_step_s: float,
     stall_s: float,
-    fabric: FabricSpec,
-    environment: Mapping[str, str],
-    nodes: int = 1,
+    nodes: int,
+    group: JsonObject | None,
     devices: int = 0,
     vendor: str = "",
     driver: str = "",
@@ -33,8 +29,8 @@ def replica_spec(
     container: ContainerSpec | None = None,
     proxy: TlsProxySpec | None,
 ) -> ReplicaSpec:
-    """One replica over `nodes` nodes with `devices` of a vendor on each. Engines on several nodes
-    have the variables of `environment`. One that stands still for `stall_s` is killed."""
+    """One replica over `nodes` nodes with `devices` of a vendor on each; `group` is of several. An
+    engine that stands still for `stall_s` is killed."""
     document = {
         "schema_version": VERSION,
         "model": settings.name,
@@ -49,8 +45,8 @@ def replica_spec(
         document["devices"] = {"vendor": vendor, "count": devices}
     if container is not None:
         document["container"] = dict(engine.image_has)
-    if nodes > 1:
-        document["group"] = _group(fabric, nodes, settings, environment)
+    if group is not None:
+        document["group"] = group
     if engine.weights is not None:
         document["weights"] = engine.weights.directory
     return ReplicaSpec(
@@ -74,20 +70,6 @@ def replica_spec(
         load_timeout_s=settings.timeouts.load_s,
         drain_timeout_s=settings.timeouts.drain_s,
     )
-
-
-def _group(
-    fabric: FabricSpec, members: int, settings: ModelSettings, environment: Mapping[str, str]
-) -> JsonObject:
-    """A member may have to fetch the weights first: the others wait for it as long as that may
-    take."""
-    return {
-        "members": members,
-        "silence_s": fabric.member_silence_s,
-        "formation_s": settings.timeouts.load_s,
-        **({"interface": fabric.interfaces[0]} if fabric.interfaces else {}),
-        **({"environment": dict(environment)} if environment else {}),
-    }
 
 
 def whole_mib(size_bytes: int) -> int:
