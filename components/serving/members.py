@@ -23,6 +23,8 @@ from components.nomad.jobspec import (
 SERVER, FRONT = "server", "front"
 PORT = "group"  # where rank 0 waits for the others
 MEMBERS_FILE = "local/members.json"
+# A shell that sleeps, within what is planned for the member: its server gets as much less.
+FRONT_CPU_MHZ, FRONT_MEMORY_MB = 10, 10
 # A broken group forms again on its hosts; after so many times within the interval its allocations
 # fail, and so do those of a member that gives its host back (services/program/group).
 RESTART = Restart(attempts=2, interval_s=600, mode="fail")
@@ -69,6 +71,8 @@ def _server(group: Group, members: str) -> Task:
             "SLIPWAY_MEMBERS": MEMBERS_FILE,
         },
         files=(*task.files, File(path=MEMBERS_FILE, content=content, templates=(content,))),
+        cpu_mhz=task.cpu_mhz - FRONT_CPU_MHZ,
+        memory_mb=task.memory_mb - FRONT_MEMORY_MB,
         shutdown_delay_s=group.shutdown_delay_s,
         consul_identity=True,
     )
@@ -96,8 +100,8 @@ def _front(services: tuple[Service, ...], members: int) -> Task:
         name=FRONT,
         command="/bin/sh",
         args=("-c", leads),
-        cpu_mhz=10,
-        memory_mb=10,
+        cpu_mhz=FRONT_CPU_MHZ,
+        memory_mb=FRONT_MEMORY_MB,
         runs_after_the_others=True,
         services=services,
     )
