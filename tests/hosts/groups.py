@@ -26,8 +26,8 @@ from tests.hosts.environment import NAME, Checkout, listed
 from tests.live.environments import SIMULATED_ENGINE
 
 SERVER, EDGE = f"{NETWORK}.11", f"{NETWORK}.31"
-WORKERS = {f"worker-{k}": f"{NETWORK}.4{1 + k}" for k in range(7)}  # three groups and a half
-FABRIC = {f"worker-{k}": f"{FABRIC_NETWORK}.4{1 + k}" for k in range(7)}
+WORKERS = {f"worker-{k}": f"{NETWORK}.4{1 + k}" for k in range(8)}  # of four groups
+FABRIC = {f"worker-{k}": f"{FABRIC_NETWORK}.4{1 + k}" for k in range(8)}
 ADDRESSES = {"server-0": SERVER, **WORKERS, "edge-0": EDGE}
 NOMAD, CONSUL = f"https://{SERVER}:4646", f"https://{SERVER}:8501"
 MEMBERS = 2
