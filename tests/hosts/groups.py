@@ -305,21 +305,22 @@ def logged(hosts: Bed) -> list[Logged]:
     return found
 
 
-def requests_at(checkout: Checkout, upstream: str, statistic: str) -> int:
-    """The gateway's statistic of a group: rq_active requests go on, rq_total were sent there."""
+@contextmanager
+def envoy_of(checkout: Checkout) -> Iterator[httpx.Client]:
+    """The gateway's Envoy, as the operator asks it."""
     verified = certificates.platform(checkout.operator)
-    text = httpx.get(f"https://{EDGE}:9901/clusters", verify=verified).raise_for_status().text
+    with httpx.Client(base_url=f"https://{EDGE}:9901", verify=verified) as client:
+        yield client
+
+
+def request_statistic(envoy: httpx.Client, upstream: str, name: str) -> int:
+    """Of a group's requests: rq_active go on, rq_total were sent there."""
     found = re.search(
-        rf"^model-\S+-openai::{re.escape(upstream)}::{statistic}::(\d+)$", text, re.MULTILINE
+        rf"^model-\S+-openai::{re.escape(upstream)}::{name}::(\d+)$",
+        envoy.get("/clusters").raise_for_status().text,
+        re.MULTILINE,
     )
     return int(found[1]) if found else 0
-
-
-def count(checkout: Checkout, model: str = "sim-a") -> int:
-    """The allocations that are asked for."""
-    (job,) = jobs(checkout, model)
-    scale = checkout.ask(f"{NOMAD}/v1/job/{job}/scale")
-    return int(scale["TaskGroups"]["replica"]["Desired"])
 
 
 def jobs(checkout: Checkout, model: str = "sim-a") -> Sequence[str]:
