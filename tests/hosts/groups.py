@@ -108,6 +108,11 @@ def members(checkout: Checkout, model: str = "sim-a") -> list[Member]:
     return sorted(found, key=lambda each: (each.job, each.index))
 
 
+def hosts_of_allocations(checkout: Checkout) -> dict[str, str]:
+    """Of all, also those that have ended."""
+    return {each["ID"]: each["NodeName"] for each in checkout.ask(f"{NOMAD}/v1/allocations")}
+
+
 def whole(checkout: Checkout, model: str = "sim-a") -> list[tuple[Member, ...]]:
     """Groups of which every member runs, and whose first passes its checks in Consul."""
     passing = {
@@ -154,6 +159,7 @@ class Engine:
     """A process of a member; members of one formation meet at one place."""
 
     pid: int
+    allocation: str
     group: tuple[str, int]
     place: str
 
@@ -170,6 +176,7 @@ def engines() -> list[Engine]:
                 found.append(
                     Engine(
                         pid=int(folder.name),
+                        allocation=known["NOMAD_ALLOC_ID"],
                         group=(known["NOMAD_JOB_ID"], int(known["NOMAD_ALLOC_INDEX"]) // MEMBERS),
                         place=":".join(where),
                     )
