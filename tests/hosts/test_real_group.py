@@ -1,4 +1,4 @@
-"""A real model in two stages, on a host each: Triton and vLLM on processors, through the gateway."""
+"""A real model in two stages, on a host each: Triton and vLLM on processors, by the gateway."""
 
 from __future__ import annotations
 
