@@ -16,6 +16,7 @@ from components.autoscaling.policy import SCALE_IN_WINDOW_S, replicas_wanted_que
 from components.metrics.device_alerts import device_alerts
 from components.metrics.gateway_alerts import gateway_alerts
 from components.nomad.jobspec import Job
+from components.serving.nomad_job import model_job
 from slipway.plan.platform import PlatformPlan
 from tests.binaries import find
 from tests.components.issued import certificate_files
@@ -148,6 +149,58 @@ def test_the_query_is_the_replicas_that_the_load_wants(
     (tmp_path / "test.yml").write_text(yaml.safe_dump({"tests": [test]}))
     result = promtool("test", "rules", "test.yml", folder=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("members", [2, 3, 8])
+def test_the_query_of_replicas_over_several_hosts_is_a_multiple_of_their_members(
+    tmp_path: Path, plan: PlatformPlan, members: int
+) -> None:
+    """At every load, and while Envoy's statistics come and go; Nomad counts allocations."""
+    (model,) = [model for model in plan.models if model.name == "sim"]
+    model = dataclasses.replace(model, replica=dataclasses.replace(model.replica, nodes=members))
+    cluster = f'envoy_cluster_name="{model.stable.job_id}-openai"'
+    series = [
+        {
+            "series": f"envoy_cluster_upstream_rq_active{{{cluster}}}",
+            "values": "0x19 1x19 16x19 17x19 40x19",
+        },
+        {"series": SCRAPE, "values": "1x59 0x19 1x19"},
+    ]
+    query = replicas_wanted_query(model, model.stable, plan.autoscaling)
+    expected = [
+        {
+            "expr": query,
+            "eval_time": at,
+            "exp_samples": [{"labels": "{}", "value": members * replicas}],
+        }
+        for at, replicas in {"4m": 0, "9m": 1, "14m": 1, "24m": 3}.items()
+    ]
+    expected.append({"expr": query, "eval_time": "19m", "exp_samples": []})
+    test = {"interval": "15s", "input_series": series, "promql_expr_test": expected}
+    (tmp_path / "test.yml").write_text(yaml.safe_dump({"tests": [test]}))
+    result = promtool("test", "rules", "test.yml", folder=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("members", [1, 2, 3, 8])
+def test_the_bounds_of_the_autoscaler_are_multiples_of_the_members_of_a_replica(
+    plan: PlatformPlan, members: int
+) -> None:
+    for planned in plan.models:
+        replica = dataclasses.replace(planned.replica, nodes=members)
+        model = dataclasses.replace(planned, replica=replica)
+        job = model_job(
+            model, model.stable, datacenter=plan.datacenter, autoscaling=plan.autoscaling
+        )
+        scaling = job.group.scaling
+        assert scaling is not None
+        bounds = planned.stable.scaling
+        assert scaling.min_count == members * bounds.min_replicas == job.group.count
+        assert scaling.max_count == members * bounds.max_replicas
+        (check,) = scaling.policy["check"]
+        (inflight,) = check["inflight"]
+        assert inflight["query"] == replicas_wanted_query(model, model.stable, plan.autoscaling)
+        assert inflight["strategy"] == [{"pass-through": [{}]}], "adds nothing to the query"
 
 
 DEVICE = 'UUID="GPU-1", modelName="NVIDIA L40S", node="gpu-0", job="devices"'
