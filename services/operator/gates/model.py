@@ -25,6 +25,7 @@ from gates.gateway import Gateway
 from gates.model_job import (
     STABLE,
     ModelJob,
+    count_with,
     is_reduced,
     members_of,
     model_and_release,
@@ -156,8 +157,9 @@ def give_back(gate: Gate, old_jobs: Sequence[ModelJob]) -> str:
     failed = [gate.job, *later]
     say(f"model {gate.model}: given up; the replicas of {oldest.id} are being restored")
     for job in failed:
-        members = members_of(job.document())
-        job.reduce_to(len(whole(placed(job.allocations()), members)))  # stops waiting for room
+        members, running = members_of(job.document()), placed(job.allocations())
+        serve = len(whole(running, members))
+        job.reduce_to(count_with(running, members, serve))  # stops waiting for room
     oldest.restore()
     try:
         gate.exchange(oldest, oldest.count(), failed)

@@ -172,6 +172,24 @@ def whole(allocations: list[JsonObject], members: int) -> list[list[JsonObject]]
     ]
 
 
+def count_with(allocations: list[JsonObject], members: int, replicas: int) -> int:
+    """The smallest count with which so many of the whole replicas stay.
+
+    Nomad ends those with the highest numbers, as many as there are above the count: where a lower
+    one has no place, they are fewer than the count says, and belong to other replicas than it says.
+    """
+    by_number = sorted(allocations, key=lambda each: index_of(each["Name"]))
+    counts = range(len(by_number) // members + 2)
+    return next(
+        (
+            count
+            for count in counts
+            if len(whole(by_number[: count * members], members)) == replicas
+        ),
+        replicas,
+    )
+
+
 def lacking(allocations: list[JsonObject], members: int, count: int) -> str:
     """Which members of so many replicas have no allocation: "group 1 has no place for rank 0";
     empty for replicas on one node each."""

@@ -25,6 +25,7 @@ from gates.gateway import Gateway
 from gates.model_job import (
     ModelJob,
     count_of,
+    count_with,
     group_of,
     lacking,
     leaving,
@@ -162,7 +163,7 @@ class Exchange:
         if seen.done:
             return True
         if at is not None:
-            self._take_from(self.old_jobs[at], seen.old_jobs[at])
+            self._take_from(self.old_jobs[at])
             self._awaited = seen.placed + min(1, seen.old_jobs[at].placed)
             self._waiting_since_s = self._room_s = now
             return False
@@ -214,9 +215,11 @@ class Exchange:
         if time.monotonic() - self._waiting_since_s > self.deadline_s:
             raise GivenUpError(f"not ready after {self.deadline_s:.0f} s: {seen_last}") from None
 
-    def _take_from(self, job: ModelJob, old_job: OldJob) -> None:
+    def _take_from(self, job: ModelJob) -> None:
         say(f"model {self.model}: a replica of {job.id} makes room")
-        job.reduce_to(max(old_job.placed - 1, 0))
+        members, running = members_of(job.document()), placed(job.allocations())
+        stay = max(len(whole(running, members)) - 1, 0)
+        job.reduce_to(count_with(running, members, stay))
 
     def _look(self) -> View:
         nomad, path = self.job.nomad, f"/v1/job/{self.job.id}/summary"

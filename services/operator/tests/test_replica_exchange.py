@@ -13,6 +13,7 @@ from gates.model_job import (
     STABLE,
     ModelJob,
     count_of,
+    count_with,
     is_reduced,
     lacking,
     members_of,
@@ -291,6 +292,27 @@ def test_a_replica_over_several_nodes_is_there_once_all_of_its_members_are() -> 
     assert whole(allocations, 2) == [[member(2), member(3)]]
     assert whole(allocations, 1) == [[each] for each in allocations]
     assert whole([*allocations, member(1)], 2) == [[member(0), member(1)], [member(2), member(3)]]
+
+
+@pytest.mark.parametrize(
+    ("indexes", "members", "stay", "count"),
+    [
+        ([0, 1, 2], 1, 2, 2),
+        ([0, 1, 2, 3], 2, 1, 1),
+        ([0, 1, 2, 3], 2, 0, 0),
+        ([0, 1, 2, 3, 4], 2, 2, 2),  # the third has one member: its count is not kept
+        ([0, 2, 3, 4, 5], 2, 1, 2),  # a count of 1 would leave 0 and 2
+        ([0, 2, 3, 4, 5], 2, 2, 3),
+        ([1, 2], 2, 0, 0),
+    ],
+)
+def test_a_count_is_chosen_by_the_replicas_that_nomad_leaves_whole(
+    indexes: list[int], members: int, stay: int, count: int
+) -> None:
+    there = [member(index) for index in indexes]
+    assert count_with(there, members, stay) == count
+    left = sorted(indexes)[: count * members]  # Nomad ends the highest
+    assert len(whole([member(index) for index in left], members)) == stay
 
 
 def test_the_members_that_have_no_place_are_named_by_group_and_rank() -> None:
