@@ -155,16 +155,19 @@ def test_the_query_is_the_replicas_that_the_load_wants(
 def test_the_query_of_replicas_over_several_hosts_is_a_multiple_of_their_members(
     tmp_path: Path, plan: PlatformPlan, members: int
 ) -> None:
-    """At every load, and while Envoy's statistics come and go; Nomad counts allocations."""
+    """At every load; while Envoy's statistics are missing, or a member has no node, it has no
+    result. Nomad counts allocations."""
     (model,) = [model for model in plan.models if model.name == "sim"]
     model = dataclasses.replace(model, replica=dataclasses.replace(model.replica, nodes=members))
     cluster = f'envoy_cluster_name="{model.stable.job_id}-openai"'
     series = [
         {
             "series": f"envoy_cluster_upstream_rq_active{{{cluster}}}",
-            "values": "0x19 1x19 16x19 17x19 40x19",
+            "values": "0x19 1x19 16x19 17x19 40x19 40x19",
         },
-        {"series": SCRAPE, "values": "1x59 0x19 1x19"},
+        {"series": SCRAPE, "values": "1x59 0x19 1x39"},
+        {"series": queued(model.stable.job_id), "values": "0x99 1x19"},
+        {"series": queued("model-sim-012def"), "values": "1x119"},
     ]
     query = replicas_wanted_query(model, model.stable, plan.autoscaling)
     expected = [
@@ -175,11 +178,16 @@ def test_the_query_of_replicas_over_several_hosts_is_a_multiple_of_their_members
         }
         for at, replicas in {"4m": 0, "9m": 1, "14m": 1, "24m": 3}.items()
     ]
-    expected.append({"expr": query, "eval_time": "19m", "exp_samples": []})
+    expected += [{"expr": query, "eval_time": at, "exp_samples": []} for at in ("19m", "29m")]
     test = {"interval": "15s", "input_series": series, "promql_expr_test": expected}
     (tmp_path / "test.yml").write_text(yaml.safe_dump({"tests": [test]}))
     result = promtool("test", "rules", "test.yml", folder=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def queued(job: str) -> str:
+    """Nomad's figure of the allocations of a job that have no node."""
+    return f'nomad_nomad_job_summary_queued{{exported_job="{job}", task_group="replica"}}'
 
 
 @pytest.mark.parametrize("members", [1, 2, 3, 8])
