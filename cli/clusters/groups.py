@@ -32,28 +32,32 @@ def groups(
     allocations: Iterable[JsonObject],
     serving: Collection[str] | None,
 ) -> list[dict[str, Any]]:
-    """The replicas of a job that wants so many allocations, each with what its ranks lack.
+    """The replicas of a job that wants so many allocations, each with what its ranks lack, and
+    those beyond them of which a member runs: Nomad leaves it where one of a lower number had no
+    host when the count fell.
+
     `allocations` are the job's that should run, `serving` the IDs of those that get requests; None
     where that is not known."""
     members = members_of(job)
     there = {place_of(each, members): each for each in allocations}
+    count = -(-wanted // members)
+    beyond = {number for number, _ in there if number >= count}
     return [
-        _group(job["ID"], number, [there.get((number, rank)) for rank in range(members)], serving)
-        for number in range(-(-wanted // members))
+        {
+            "job": job["ID"],
+            "number": number,
+            "wanted": number < count,
+            "hosts": [each and each["NodeName"] for each in ranks],
+            "missing": list(_missing(ranks)),
+            "serves": None if serving is None else _id(ranks[0]) in serving,
+        }
+        for number in [*range(count), *sorted(beyond)]
+        for ranks in [[there.get((number, rank)) for rank in range(members)]]
     ]
 
 
-def _group(
-    job: str, number: int, ranks: Sequence[JsonObject | None], serving: Collection[str] | None
-) -> dict[str, Any]:
-    leader = ranks[0]
-    return {
-        "job": job,
-        "number": number,
-        "hosts": [each and each["NodeName"] for each in ranks],
-        "missing": list(_missing(ranks)),
-        "serves": None if serving is None else leader is not None and leader["ID"] in serving,
-    }
+def _id(allocation: JsonObject | None) -> str:
+    return "" if allocation is None else str(allocation["ID"])
 
 
 def _missing(ranks: Sequence[JsonObject | None]) -> Iterator[dict[str, Any]]:

@@ -88,15 +88,22 @@ def _groups(document: Document) -> Table:
 
 
 def _groups_of(job: str, groups: list[Document]) -> tuple[str, ...]:
-    lacks = (
-        f"replica {group['number']}: "
-        + ", ".join(f"rank {each['rank']} {each['said']}" for each in group["missing"])
-        for group in groups
-        if group["missing"]
-    )
     serves = [group["serves"] for group in groups]
     serve = "?" if None in serves else str(sum(serves))  # Envoy does not answer
-    return job, str(len(groups[0]["hosts"])), serve, str(len(groups)), "; ".join(lacks)
+    wanted = sum(group["wanted"] for group in groups)
+    lacks = "; ".join(filter(None, map(_lack, groups)))
+    return job, str(len(groups[0]["hosts"])), serve, str(wanted), lacks
+
+
+def _lack(group: Document) -> str:
+    if not group["missing"]:
+        return ""
+    number, hosts = group["number"], len(group["hosts"])
+    said = ", ".join(f"rank {each['rank']} {each['said']}" for each in group["missing"])
+    if group["wanted"]:
+        return f"replica {number}: {said}"
+    mends = f"nomad job scale {group['job']} {hosts * (number + 1)}"
+    return f"replica {number}, beyond the count: {said}; {mends} mends it"
 
 
 def _endpoints(document: Document) -> Table:

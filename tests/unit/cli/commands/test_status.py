@@ -252,6 +252,7 @@ def test_replicas_over_several_hosts_are_counted_as_such_and_who_is_missing_is_n
         {
             "job": GROUPS,
             "number": 0,
+            "wanted": True,
             "hosts": ["cpu-0", "cpu-2"],
             "missing": [],
             "serves": True,
@@ -259,6 +260,7 @@ def test_replicas_over_several_hosts_are_counted_as_such_and_who_is_missing_is_n
         {
             "job": GROUPS,
             "number": 1,
+            "wanted": True,
             "hosts": ["cpu-1", "cpu-3"],
             "missing": [{"rank": 1, "said": "is failed on cpu-3"}],
             "serves": False,
@@ -266,6 +268,7 @@ def test_replicas_over_several_hosts_are_counted_as_such_and_who_is_missing_is_n
         {
             "job": GROUPS,
             "number": 2,
+            "wanted": True,
             "hosts": [None, "cpu-4"],
             "missing": [{"rank": 0, "said": "has no host"}],
             "serves": False,
@@ -275,6 +278,19 @@ def test_replicas_over_several_hosts_are_counted_as_such_and_who_is_missing_is_n
     assert (
         f"{GROUPS} 2 1 3 replica 1: rank 1 is failed on cpu-3; replica 2: rank 0 has no host"
         in shown
+    )
+
+
+def test_a_member_that_runs_beyond_the_count_is_named(
+    environment: Environment, serve: Serve
+) -> None:
+    nomad = of_groups(2, member(0, 0, port=20001), member(2, 2, port=20001))
+    serve(nomad, address=f"{NETWORK}.2", port=4646)
+    document = take_snapshot(environment, from_document(plan_document()), HERE)
+    shown = " ".join(rendered(document).split())
+    assert (
+        f"{GROUPS} 2 ? 1 replica 0: rank 1 has no host; replica 1, beyond the count: rank 1 has no"
+        f" host; nomad job scale {GROUPS} 4 mends it" in shown
     )
 
 
