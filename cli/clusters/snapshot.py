@@ -44,9 +44,9 @@ def take_snapshot(environment: Environment, applied: Applied, fixes: Fixes) -> d
         nodes = ask("nomad", nomad.nodes, [])
         servers = ask("nomad", nomad.server_members, [])
         jobs = ask("nomad", nomad.jobs, [])
-        allocations = ask("nomad", nomad.allocations, [])
         of_groups = [job for job in jobs if members_of(job) > 1]
         wanted = ask("nomad", lambda: [nomad.wanted(job) for job in of_groups], [])
+        allocations = ask("nomad", nomad.allocations, [])
     states = ask("xds", lambda: gateway.control_plane(applied)["models"], {})
     endpoints = ask("envoy", lambda: gateway.endpoints(applied), [])
     targets = ask("prometheus", lambda: prometheus.targets(applied), [])

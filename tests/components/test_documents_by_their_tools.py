@@ -15,6 +15,8 @@ import yaml
 from components.autoscaling.policy import SCALE_IN_WINDOW_S, replicas_wanted_query
 from components.metrics.device_alerts import device_alerts
 from components.metrics.gateway_alerts import gateway_alerts
+from components.metrics.group_alerts import group_alerts
+from components.metrics.prometheus import prometheus_job
 from components.nomad.jobspec import Job
 from components.serving.nomad_job import model_job
 from slipway.plan.platform import PlatformPlan
@@ -89,6 +91,21 @@ def test_every_scaling_query_is_promql(tmp_path: Path, plan: PlatformPlan) -> No
     result = promtool("check", "rules", rules, folder=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     assert f"SUCCESS: {len(plan.models)} rules found" in result.stdout
+
+
+def test_only_an_environment_with_replicas_over_several_hosts_has_their_alerts(
+    plan: PlatformPlan,
+) -> None:
+    alone = prometheus_job(plan)
+    (model,) = [model for model in plan.models if model.name == "sim"]
+    over_two = dataclasses.replace(model, replica=dataclasses.replace(model.replica, nodes=2))
+    both = prometheus_job(dataclasses.replace(plan, models=(over_two, *plan.models[1:])))
+    rules = [
+        {file.path for file in job.group.tasks[0].files if "alerts" in file.path}
+        for job in (alone, both)
+    ]
+    assert rules[1] - rules[0] == {"local/group_alerts.yml"}
+    assert not rules[0] - rules[1]
 
 
 def test_a_broken_query_would_be_refused(tmp_path: Path) -> None:
@@ -213,6 +230,7 @@ def test_the_bounds_of_the_autoscaler_are_multiples_of_the_members_of_a_replica(
 
 DEVICE = 'UUID="GPU-1", modelName="NVIDIA L40S", node="gpu-0", job="devices"'
 HELD = 'slipway_xds_held_replicas{job="services", model="chat"}'
+QUEUED = 'nomad_nomad_job_summary_queued{exported_job="model-chat-3f9c1a", job="nomad"}'
 ALERTS: list[tuple[str, dict[str, str], dict[str, str]]] = [
     ("a replica that restarts", {HELD: "_x5 1x6 stale"}, {}),
     (
@@ -238,6 +256,16 @@ ALERTS: list[tuple[str, dict[str, str], dict[str, str]]] = [
             " does not answer"
         },
     ),
+    ("a member that is placed again", {QUEUED: "0x16 1 1 0"}, {}),
+    (
+        "members without a host",
+        {QUEUED: "0x10 2x9"},
+        {
+            "GroupIncomplete": "2 members of model-chat-3f9c1a have no host: their replicas do not"
+            " serve, and the count of replicas stays as it is"
+        },
+    ),
+    ("a model on one host each", {QUEUED.replace("chat", "chat-8b"): "2x20"}, {}),
     ("another job's scrape", {'up{job="services", node="gpu-0"}': "0x20"}, {}),
 ]
 
@@ -248,7 +276,11 @@ ALERTS: list[tuple[str, dict[str, str], dict[str, str]]] = [
 def test_an_alert_says_what_is_wrong_and_why(
     tmp_path: Path, series: dict[str, str], alerts: dict[str, str]
 ) -> None:
-    contents = {"devices.yml": device_alerts(), "gateway.yml": gateway_alerts()}
+    contents = {
+        "devices.yml": device_alerts(),
+        "gateway.yml": gateway_alerts(),
+        "groups.yml": group_alerts(["chat", "other"]),
+    }
     for name, content in contents.items():
         (tmp_path / name).write_text(content)
     groups = [group for each in contents.values() for group in yaml.safe_load(each)["groups"]]

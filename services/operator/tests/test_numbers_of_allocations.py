@@ -34,6 +34,13 @@ def scale(nomad: Api, count: int) -> None:
     nomad.put(f"/v1/job/{JOB}/scale", {"Count": count, "Target": {"Group": "replica"}})
 
 
+def queued(nomad: Api) -> int:
+    """How many allocations have no node; Nomad publishes it as the figure on which the
+    autoscaler's query waits (components/autoscaling/policy.py)."""
+    summary = nomad.get(f"/v1/job/{JOB}/summary")["Summary"]
+    return int(summary["replica"]["Queued"])
+
+
 def take_work(nomad: Api, node: str, eligibility: str) -> None:
     nomad.put(f"/v1/node/{node}/eligibility", {"Eligibility": eligibility})
 
@@ -50,6 +57,7 @@ def test_a_lower_count_ends_the_highest_numbers_and_a_higher_one_fills_gaps_firs
     take_work(nomad, second["NodeID"], "ineligible")
     nomad.post(f"/v1/allocation/{second['ID']}/stop")
     wait_for_numbers(nomad, 0, 2, 3)
+    wait_until("it is counted", lambda: None if queued(nomad) == 1 else "not yet", HANG_S)
     scale(nomad, 2)
     wait_for_numbers(nomad, 0, 2)
     take_work(nomad, second["NodeID"], "eligible")
