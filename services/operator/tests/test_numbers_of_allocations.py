@@ -1,11 +1,13 @@
-"""What Nomad does with the numbers of a job's allocations, on which groups of them stand
-(services/program/group/place.py)."""
+"""What Nomad does with the numbers and the health of a job's allocations, on which groups of them
+stand (services/program/group/place.py)."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from cluster import Cluster
-from gate import placed_of, start_old
+from gate import NANOSECONDS_PER_S, model_job, placed_of, start_old
 from hangs import HANG_S
 from program.group.place import index_of
 from program.http_json import Api
@@ -65,3 +67,39 @@ def test_a_lower_count_ends_the_highest_numbers_and_a_higher_one_fills_gaps_firs
     wait_for_numbers(nomad, 0, 1, 2, 3)
     scale(nomad, 2)
     wait_for_numbers(nomad, 0, 1)
+
+
+def test_a_member_that_registers_no_checked_service_is_healthy_by_its_tasks(
+    cluster: Cluster, nomad: Api, consul: Api
+) -> None:
+    """By checks it would have no health until its deadline, and so long no other could drain."""
+    job = model_job("0", count=1, members=2)
+    (group,) = job["Job"]["TaskGroups"]
+    group["Migrate"] = {
+        "MaxParallel": 1,
+        "HealthCheck": "task_states",
+        "MinHealthyTime": NANOSECONDS_PER_S,
+        "HealthyDeadline": int(HANG_S) * NANOSECONDS_PER_S,
+    }
+    leads = "test $((NOMAD_ALLOC_INDEX % 2)) -ne 0 || exec sleep infinity"
+    front = {
+        "Name": "front",
+        "Driver": "raw_exec",
+        "Config": {"command": "/bin/sh", "args": ["-c", leads]},
+        "Resources": {"CPU": 10, "MemoryMB": 10},
+        "Lifecycle": {"Hook": "poststart", "Sidecar": False},
+        "Services": group.pop("Services"),
+    }
+    group["Tasks"].append(front)
+    nomad.post("/v1/jobs", job)
+
+    def unknown() -> str | None:
+        health = [(each.get("DeploymentStatus") or {}).get("Healthy") for each in members()]
+        return None if health == [True, True] else str(health)
+
+    def members() -> list[dict[str, Any]]:
+        return placed_of(nomad, "0")
+
+    wait_until("both are healthy", unknown, HANG_S)
+    ended = [each["TaskStates"]["front"]["State"] for each in members()]
+    assert sorted(ended) == ["dead", "running"]
