@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from components.autoscaling.nomad import autoscaler_job
 from components.autoscaling.policy import SCALE_IN_WINDOW_S, replicas_wanted_query
 from components.metrics.device_alerts import device_alerts
 from components.metrics.gateway_alerts import gateway_alerts
@@ -106,6 +107,19 @@ def test_only_an_environment_with_replicas_over_several_hosts_has_their_alerts(
     ]
     assert rules[1] - rules[0] == {"local/group_alerts.yml"}
     assert not rules[0] - rules[1]
+
+
+def test_only_an_environment_with_replicas_over_several_hosts_has_counts_mended(
+    plan: PlatformPlan,
+) -> None:
+    (model,) = [model for model in plan.models if model.name == "sim"]
+    over_two = dataclasses.replace(model, replica=dataclasses.replace(model.replica, nodes=2))
+    both = dataclasses.replace(plan, models=(over_two, *plan.models[1:]))
+    tasks = [[task.name for task in autoscaler_job(each).group.tasks] for each in (plan, both)]
+    assert tasks[1] == [*tasks[0], "counts"]
+    task = autoscaler_job(both).group.tasks[-1]
+    assert task.nomad_identity
+    assert task.args == (f"${{meta.runtime}}/bundles/{plan.node_agent.bundle}/members_beyond.py",)
 
 
 def test_a_broken_query_would_be_refused(tmp_path: Path) -> None:
