@@ -26,8 +26,9 @@ MEMBERS_FILE = "local/members.json"
 # A shell that sleeps, within what is planned for the member: its server gets as much less.
 FRONT_CPU_MHZ, FRONT_MEMORY_MB = 10, 10
 # A broken group forms again on its hosts; after so many times within the interval its allocations
-# fail, and so do those of a member that gives its host back (services/program/group).
-RESTART = Restart(attempts=2, interval_s=600, mode="fail")
+# fail. So do those of a member that gives its host back: it ends at once as often
+# (services/program/group).
+RESTART = Restart(attempts=5, interval_s=600, mode="fail")
 
 
 def as_member(group: Group, service: str, members: int) -> Group:

@@ -36,6 +36,7 @@ LAPTOP, JUMP = "10.78.0.1", "10.78.0.2"  # the ends of the cable between the two
 PACKAGES = ("openssh-server", "keepalived", "faketime")
 SCRIPTS = Path(__file__).parent
 READY_HANG_S = 600
+WATCHES, ENOUGH_WATCHES = Path("/proc/sys/fs/inotify/max_user_instances"), 2048
 
 
 @dataclass(kw_only=True)
@@ -177,6 +178,7 @@ class Bed:
         self.hidden = ":".join(map(str, hidden))
         self.hosts: dict[str, Host] = {}
         FOLDER.mkdir(mode=0o700)
+        _allow_watches()
         _run("ip", "link", "add", leftovers.BRIDGE, "type", "bridge")
         _run("ip", "address", "add", f"{MACHINE}/{PREFIX}", "dev", leftovers.BRIDGE)
         _run("ip", "link", "set", leftovers.BRIDGE, "up")
@@ -314,6 +316,13 @@ class Bed:
             "  GlobalKnownHostsFile /dev/null\n  IdentitiesOnly yes\n"
         )
         (FOLDER / "ssh_config").write_text("".join((*hosts, common)))
+
+
+def _allow_watches() -> None:
+    """Every systemd and every Envoy of every host watches files, as one user of this machine, whose
+    128 instances of inotify (the kernel's default) are those of a single host."""
+    if int(WATCHES.read_text()) < ENOUGH_WATCHES:
+        WATCHES.write_text(str(ENOUGH_WATCHES))
 
 
 def _plug(pid: int, bridge: str, interface: str, address: str) -> None:
