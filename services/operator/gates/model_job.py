@@ -178,6 +178,8 @@ def count_with(allocations: list[JsonObject], members: int, replicas: int) -> in
     Nomad ends those with the highest numbers, as many as there are above the count: where a lower
     one has no place, they are fewer than the count says, and belong to other replicas than it says.
     """
+    if members == 1:
+        return replicas
     by_number = sorted(allocations, key=lambda each: index_of(each["Name"]))
     counts = range(len(by_number) // members + 2)
     return next(

@@ -81,7 +81,7 @@ def exchange(cluster: Cluster) -> Exchange:
 
 
 @pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize("first", range(1, 28))
+@pytest.mark.parametrize("first", range(1, 30))
 def test_an_election_at_any_moment_of_an_exchange_is_waited_for(first: int) -> None:
     cluster = Cluster(silent=lambda number: first <= number < first + 4)
     exchange(cluster).run()
