@@ -79,13 +79,14 @@ def _without_fabric(hosts: Bed, member: Member) -> Iterator[None]:
 class Break:
     """What happens to the member of a rank, and is mended at the end of the block.
 
-    `forms_by_itself` is whether the group is whole again before that. The last new request is to
-    reach it within `bar_s`.
+    `forms_by_itself` is whether the group is whole again before that, `ends_streams` whether its
+    steps end at once. The last new request is to reach it within `bar_s`.
     """
 
     happens: Callable[[Bed, Member], AbstractContextManager[None]]
     rank: int = 1
     forms_by_itself: bool = True
+    ends_streams: bool = True
     bar_s: float
 
 
@@ -97,7 +98,7 @@ BREAKS: Mapping[str, Break] = {
     ),
     "its second host loses its power": Break(happens=_without_power, bar_s=SILENCE_S + MARGIN_S),
     "its second host is cut from the control network": Break(
-        happens=_without_control_network, bar_s=SILENCE_S + MARGIN_S
+        happens=_without_control_network, ends_streams=False, bar_s=SILENCE_S + MARGIN_S
     ),
     "its second host is cut from the fabric": Break(
         happens=_without_fabric, forms_by_itself=False, bar_s=STALL_S + MARGIN_S

@@ -54,8 +54,8 @@ def test_a_group_ends_whole_and_forms_again_after(
 ) -> None:
     broken = break_group(checkout, hosts, event)
     page, failed = broken.page, [each for each in broken.requests if not each.answered]
-    assert failed
-    assert {each.upstream for each in failed} == {page.upstream}, failed
+    assert failed or not BREAKS[event].ends_streams
+    assert {each.upstream for each in failed} <= {page.upstream}, failed
     assert len(broken.streamed.failed) == len(failed), broken.streamed.failed
     late = [
         each
