@@ -29,6 +29,8 @@ from tests.interpreters import usr_of
 FOLDER = Path("/run/slipway-bed")
 NETWORK = "10.77.0"  # where hosts are, but those of other zones of AWS
 PREFIX = 19  # of the bridge's network, which is as small as one of AWS can be
+FABRIC_NETWORK = "10.79.0"  # of hosts that have a second network, which this machine does not have
+FABRIC_INTERFACE = "fab0"
 MACHINE = f"{NETWORK}.254"  # this machine, on the bridge
 LAPTOP, JUMP = "10.78.0.1", "10.78.0.2"  # the ends of the cable between the two
 PACKAGES = ("openssh-server", "keepalived", "faketime")
@@ -119,18 +121,19 @@ def bed(
     cache: Path,
     hidden: Sequence[Path],
     packages: Sequence[str] = (),
+    fabric: Mapping[str, str] | None = None,
 ) -> Iterator[Bed]:
     """Starts a host for every name at its address, and ends all of them.
 
     `hidden` are folders of this machine that a host does not have, `packages` those of Debian that
-    it has beside PACKAGES.
+    it has beside PACKAGES. Hosts with an address of `fabric` have FABRIC_INTERFACE as well.
     """
     archive = archive_with((*PACKAGES, *packages), cache)
     with Path("/run/lock/slipway-bed").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         leftovers.remove(FOLDER)  # of a run that was killed together with its sweeper
         with _sweeper():
-            made = Bed(addresses, archive=archive, hidden=hidden)
+            made = Bed(addresses, archive=archive, hidden=hidden, fabric=fabric or {})
             try:
                 for name in addresses:
                     made.start(name)
@@ -158,12 +161,18 @@ def _sweeper() -> Iterator[None]:
 
 
 class Bed:
-    """Hosts on one bridge, to which this machine belongs."""
+    """Hosts on one bridge, to which this machine belongs, and some of them on another one."""
 
     def __init__(
-        self, addresses: Mapping[str, str], *, archive: Path, hidden: Sequence[Path]
+        self,
+        addresses: Mapping[str, str],
+        *,
+        archive: Path,
+        hidden: Sequence[Path],
+        fabric: Mapping[str, str],
     ) -> None:
         self.addresses = addresses
+        self.fabric = fabric
         self.archive = archive
         self.hidden = ":".join(map(str, hidden))
         self.hosts: dict[str, Host] = {}
@@ -171,6 +180,8 @@ class Bed:
         _run("ip", "link", "add", leftovers.BRIDGE, "type", "bridge")
         _run("ip", "address", "add", f"{MACHINE}/{PREFIX}", "dev", leftovers.BRIDGE)
         _run("ip", "link", "set", leftovers.BRIDGE, "up")
+        _run("ip", "link", "add", leftovers.FABRIC, "type", "bridge")
+        _run("ip", "link", "set", leftovers.FABRIC, "up")
         _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.key))
         for name in addresses:
             self._write_seed(name)
@@ -245,6 +256,13 @@ class Bed:
     def connect_again(self, name: str) -> None:
         _run("ip", "link", "set", _cable(self.addresses[name]), "master", leftovers.BRIDGE)
 
+    def cut_fabric(self, name: str) -> None:
+        """Packets between this host and others vanish on the fabric only."""
+        _run("ip", "link", "set", _cable(self.fabric[name]), "nomaster")
+
+    def join_fabric_again(self, name: str) -> None:
+        _run("ip", "link", "set", _cable(self.fabric[name]), "master", leftovers.FABRIC)
+
     def wait_until_ready(self) -> None:
         """Until every host answers over SSH."""
         for host in self.hosts.values():
@@ -261,20 +279,11 @@ class Bed:
         host.ssh("systemctl is-system-running --wait || { systemctl --failed; false; }")
 
     def _connect(self, host: Host) -> None:
-        """A cable from the bridge to the host, with the host's address at its end."""
+        """A cable from each bridge to the host, with the host's address at its end."""
         pid = first_process(host.process)
-        numbers, cable = host.address.split(".")[2:], _cable(host.address)
-        # The kernel removes the cable of a host that has ended, but not at once.
-        subprocess.run(["ip", "link", "delete", cable], check=False, capture_output=True)
-        # As after a reboot: others would look for another address at the old one for a minute.
-        card = ("address", "02:00:00:00:" + ":".join(f"{int(each):02x}" for each in numbers))
-        peer = ("peer", "name", "eth0", *card, "netns", str(pid))
-        _run("ip", "link", "add", cable, "type", "veth", *peer)
-        _run("ip", "link", "set", cable, "master", leftovers.BRIDGE, "up")
-        inside = ("nsenter", f"--net=/proc/{pid}/ns/net", "ip")
-        _run(*inside, "link", "set", "lo", "up")
-        _run(*inside, "address", "add", f"{host.address}/{PREFIX}", "dev", "eth0")
-        _run(*inside, "link", "set", "eth0", "up")
+        _plug(pid, leftovers.BRIDGE, "eth0", host.address)
+        if host.name in self.fabric:
+            _plug(pid, leftovers.FABRIC, FABRIC_INTERFACE, self.fabric[host.name])
 
     def _write_seed(self, name: str) -> None:
         """Files that the host has from the beginning."""
@@ -307,9 +316,25 @@ class Bed:
         (FOLDER / "ssh_config").write_text("".join((*hosts, common)))
 
 
+def _plug(pid: int, bridge: str, interface: str, address: str) -> None:
+    """A cable from a bridge to the host with this process."""
+    numbers, cable = address.split(".")[1:], _cable(address)
+    # The kernel removes the cable of a host that has ended, but not at once.
+    subprocess.run(["ip", "link", "delete", cable], check=False, capture_output=True)
+    # As after a reboot: others would look for another address at the old one for a minute.
+    card = ("address", "02:00:00:" + ":".join(f"{int(each):02x}" for each in numbers))
+    peer = ("peer", "name", interface, *card, "netns", str(pid))
+    _run("ip", "link", "add", cable, "type", "veth", *peer)
+    _run("ip", "link", "set", cable, "master", bridge, "up")
+    inside = ("nsenter", f"--net=/proc/{pid}/ns/net", "ip")
+    _run(*inside, "link", "set", "lo", "up")
+    _run(*inside, "address", "add", f"{address}/{PREFIX}", "dev", interface)
+    _run(*inside, "link", "set", interface, "up")
+
+
 def _cable(address: str) -> str:
     """The end of a host's cable at the bridge."""
-    return "swb-" + "-".join(address.split(".")[2:])
+    return "swb-" + "-".join(address.split(".")[1:])
 
 
 def first_process(launched: subprocess.Popen[bytes]) -> int:

@@ -32,12 +32,22 @@ def packages() -> Sequence[str]:
 
 
 @pytest.fixture(scope="module")
-def hosts(addresses: Mapping[str, str], packages: Sequence[str]) -> Iterator[Bed]:
+def fabric() -> Mapping[str, str]:
+    """Addresses on the second network, of hosts that have one; a module may define its own."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def hosts(
+    addresses: Mapping[str, str], packages: Sequence[str], fabric: Mapping[str, str]
+) -> Iterator[Bed]:
     """Hosts that run, as bare as a new machine: with Python, but without any cache."""
     if reason := missing_to_run():
         pytest.skip(reason)
     hidden = (Path.home(), ROOT, hosts_cache().parent)
-    with bed(addresses, cache=hosts_cache(), hidden=hidden, packages=packages) as started:
+    with bed(
+        addresses, cache=hosts_cache(), hidden=hidden, packages=packages, fabric=fabric
+    ) as started:
         yield started
 
 

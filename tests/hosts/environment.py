@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -269,14 +270,22 @@ class Streams:
 
 @contextmanager
 def streams(
-    edge: str, *, model: str = "sim-a", tokens: int = 60, tls: PublicTls | None = None
+    edge: str,
+    *,
+    model: str = "sim-a",
+    tokens: int = 60,
+    at_once: int = AT_ONCE,
+    prompt: str = "hi",
+    tls: PublicTls | None = None,
 ) -> Iterator[Streams]:
-    """Streams through the gateway at this address, four at a time, each on a new connection."""
+    """Streams through the gateway at this address, some at a time, each on a new connection. A
+    prompt with `{}` is another for each, so that the gateway spreads them over all replicas."""
     streamed = Streams(ended=[])
-    over = threading.Event()
+    over, numbers = threading.Event(), itertools.count()
 
     def ask() -> str:
-        body = {"model": model, "prompt": "hi", "max_tokens": tokens, "stream": True}
+        words = prompt.format(next(numbers))
+        body = {"model": model, "prompt": words, "max_tokens": tokens, "stream": True}
         try:
             with (
                 client_of(edge, tls) as client,
@@ -297,8 +306,8 @@ def streams(
             if stream.failed:  # perhaps at once
                 time.sleep(PAUSE_S)
 
-    with ThreadPoolExecutor(AT_ONCE) as at_once:
-        asked = [at_once.submit(ask_on) for _ in range(AT_ONCE)]
+    with ThreadPoolExecutor(at_once) as clients:
+        asked = [clients.submit(ask_on) for _ in range(at_once)]
         try:
             yield streamed
         finally:

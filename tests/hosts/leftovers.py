@@ -1,4 +1,4 @@
-"""What hosts need outside their namespaces: a bridge, control groups and a folder; and its end.
+"""What hosts need outside their namespaces: bridges, control groups and a folder; and its end.
 
     python3 leftovers.py FOLDER
 
@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-BRIDGE = "slipway-bed"
+BRIDGE, FABRIC = "slipway-bed", "slipway-fabric"
 GROUP = "slipway-bed"
 HANG_S = 300
 
@@ -73,7 +73,8 @@ def remove(folder: Path) -> None:
         for place, _, _ in os.walk(hierarchy / GROUP, topdown=False):
             _remove_group(Path(place))
     unmount(folder)
-    subprocess.run(["ip", "link", "delete", BRIDGE], check=False, capture_output=True)
+    for bridge in (BRIDGE, FABRIC):
+        subprocess.run(["ip", "link", "delete", bridge], check=False, capture_output=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -52,7 +52,8 @@ def left() -> list[str]:
     found = [f"process {pid}" for pid in leftovers.processes()]
     found += [str(path) for path in (FOLDER, *_groups()) if path.exists()]
     links = subprocess.run(["ip", "link"], capture_output=True, text=True, check=True).stdout
-    found += [line for line in links.splitlines() if leftovers.BRIDGE in line or "swb-" in line]
+    names = (leftovers.BRIDGE, leftovers.FABRIC, "swb-")
+    found += [line for line in links.splitlines() if any(name in line for name in names)]
     mounts = Path("/proc/mounts").read_text().splitlines()
     return found + [line for line in mounts if str(FOLDER) in line]
 
