@@ -42,6 +42,8 @@ def firewall(plan: PlatformPlan, pool: Pool) -> dict[str, Any]:
         section["control_interface"] = fabric.control_interface
     if fabric.interfaces:
         section["interfaces"] = list(fabric.interfaces)
+    if fabric.networks:
+        section["networks"] = list(fabric.networks)
     return section
 
 

@@ -33,7 +33,7 @@ FABRIC_NETWORK = "10.79.0"  # of hosts that have a second network, which this ma
 FABRIC_INTERFACE = "fab0"
 MACHINE = f"{NETWORK}.254"  # this machine, on the bridge
 LAPTOP, JUMP = "10.78.0.1", "10.78.0.2"  # the ends of the cable between the two
-PACKAGES = ("openssh-server", "keepalived", "faketime")
+PACKAGES = ("openssh-server", "keepalived", "faketime", "nftables")
 SCRIPTS = Path(__file__).parent
 READY_HANG_S = 600
 

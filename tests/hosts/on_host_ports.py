@@ -1,0 +1,113 @@
+"""Runs on a host of the bed: finds ports where tasks listen, and tries ports of other hosts.
+
+    … scan   given the name of a job: where its tasks can be reached, on every address
+    … try    given [[address, port], …]: "refused", "silent", "answered" or an error for each
+
+What is given, and what is found, is JSON on standard input and output. Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+SILENCE_S = 3.0  # of a port that drops packets, or of a program that says nothing
+ANYWHERE = ("0.0.0.0", "*", "[::]")
+
+
+def scan(job: str) -> Iterator[dict[str, Any]]:
+    own = list(addresses())
+    shown = subprocess.run(
+        ["ss", "-Hltnp"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    for line in shown:
+        where = line.split()[3]
+        address, _, port = where.rpartition(":")
+        tasks = {task_of(pid, job) for pid in re.findall(r"pid=(\d+)", line)} - {""}
+        if not tasks or address.startswith(("127.", "[::1]")):
+            continue
+        for each in own if address in ANYWHERE else [address]:
+            yield {"task": ", ".join(sorted(tasks)), "address": each, "port": int(port)}
+
+
+def task_of(pid: str, job: str) -> str:
+    """Empty if the process belongs to no task of a job with this name."""
+    with suppress(OSError):
+        pairs = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+        known = dict(each.partition("=")[::2] for each in pairs)
+        if known.get("NOMAD_JOB_ID", "").startswith(job):
+            return known["NOMAD_TASK_NAME"]
+    return ""
+
+
+def addresses() -> Iterator[str]:
+    """Of this host, as other hosts of the bed name them: their interfaces have the same names."""
+    shown = subprocess.run(["ip", "-j", "address"], capture_output=True, text=True, check=True)
+    for interface in json.loads(shown.stdout):
+        for each in interface["addr_info"]:
+            if interface["ifname"] != "lo":
+                of_link = each["scope"] == "link"
+                yield f"{each['local']}%{interface['ifname']}" if of_link else each["local"]
+
+
+def outcome(address: str, port: int) -> str:
+    try:
+        with connected(address, port) as plain:
+            said = heard(plain, b"GET / HTTP/1.0\r\n\r\n")
+        with connected(address, port) as plain:
+            said += over_tls(plain)
+    except ConnectionRefusedError:
+        return "refused"
+    except OSError as error:
+        return repr(error)
+    return "answered" if b"HTTP/" in said or b"{" in said else "silent"
+
+
+def connected(address: str, port: int) -> socket.socket:
+    (family, kind, protocol, _, place), *_ = socket.getaddrinfo(
+        address, port, type=socket.SOCK_STREAM
+    )
+    made = socket.socket(family, kind, protocol)
+    made.settimeout(SILENCE_S)
+    made.connect(place)
+    return made
+
+
+def over_tls(plain: socket.socket) -> bytes:
+    """Without a certificate of our own."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        with context.wrap_socket(plain) as secured:
+            return heard(secured, b"GET / HTTP/1.0\r\n\r\n")
+    except OSError:  # among them those of TLS
+        return b""
+
+
+def heard(connection: socket.socket, said: bytes) -> bytes:
+    with suppress(OSError):
+        connection.sendall(said)
+        return connection.recv(4096)
+    return b""
+
+
+def main() -> None:
+    given = json.load(sys.stdin)
+    if sys.argv[1] == "scan":
+        found: list[Any] = list(scan(given))
+    else:
+        found = [outcome(address, port) for address, port in given]
+    json.dump(found, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
