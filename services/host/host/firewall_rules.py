@@ -17,7 +17,7 @@ from typing import Any
 
 from program.errors import HostError
 
-FIRST_PACKET = "tcp flags & (fin | syn | rst | ack) == syn"
+LATER_PACKET = "tcp flags & (fin | syn | rst | ack) != syn"
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,7 @@ def rules(firewall: Firewall, environment: str, given: Sequence[Ports]) -> str:
 
 def _input(firewall: Firewall, given: Sequence[Ports]) -> Iterator[str]:
     yield "type filter hook input priority filter; policy accept;"
+    yield f"{LATER_PACKET} accept"
     # A connection to an own address comes from lo as well.
     yield 'iifname "lo" accept'
     control = f'iifname "{firewall.control_interface}" ' if firewall.control_interface else ""
@@ -127,7 +128,7 @@ def _input(firewall: Firewall, given: Sequence[Ports]) -> Iterator[str]:
     if firewall.clients:
         yield f"tcp dport {served} ip saddr {_set(firewall.clients)} accept"
     closed = _set([served, *given])
-    yield f"{FIRST_PACKET} tcp dport {closed} reject with tcp reset"
+    yield f"tcp dport {closed} reject with tcp reset"
 
 
 def _ranges(text: str) -> Iterator[Ports]:
