@@ -1,7 +1,8 @@
 """Runs on a host of the bed: finds ports where tasks listen, and tries ports of other hosts.
 
-    … scan   given the name of a job: where its tasks can be reached, on every address
-    … try    given [[address, port], …]: "refused", "silent", "answered" or an error for each
+    … scan      given the name of a job: where its tasks can be reached, on every address
+    … connect   given [[address, port], …]: "connected", "refused" or an error for each
+    … ask       the same, where nobody says what he does not want to hear: "silent" or "answered"
 
 What is given, and what is found, is JSON on standard input and output. Standard library only.
 """
@@ -19,7 +20,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-SILENCE_S = 3.0  # of a port that drops packets, or of a program that says nothing
 ANYWHERE = ("0.0.0.0", "*", "[::]")
 
 
@@ -58,16 +58,22 @@ def addresses() -> Iterator[str]:
                 yield f"{each['local']}%{interface['ifname']}" if of_link else each["local"]
 
 
-def outcome(address: str, port: int) -> str:
+def connect(address: str, port: int) -> str:
     try:
-        with connected(address, port) as plain:
-            said = heard(plain, b"GET / HTTP/1.0\r\n\r\n")
-        with connected(address, port) as plain:
-            said += over_tls(plain)
+        connected(address, port).close()
     except ConnectionRefusedError:
         return "refused"
     except OSError as error:
         return repr(error)
+    return "connected"
+
+
+def ask(address: str, port: int) -> str:
+    """By HTTP, and by HTTP over TLS without a certificate of our own."""
+    with connected(address, port) as plain:
+        said = heard(plain, b"GET / HTTP/1.0\r\n\r\n")
+    with connected(address, port) as plain:
+        said += over_tls(plain)
     return "answered" if b"HTTP/" in said or b"{" in said else "silent"
 
 
@@ -76,13 +82,11 @@ def connected(address: str, port: int) -> socket.socket:
         address, port, type=socket.SOCK_STREAM
     )
     made = socket.socket(family, kind, protocol)
-    made.settimeout(SILENCE_S)
     made.connect(place)
     return made
 
 
 def over_tls(plain: socket.socket) -> bytes:
-    """Without a certificate of our own."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -103,10 +107,10 @@ def heard(connection: socket.socket, said: bytes) -> bytes:
 def main() -> None:
     given = json.load(sys.stdin)
     if sys.argv[1] == "scan":
-        found: list[Any] = list(scan(given))
+        json.dump(list(scan(given)), sys.stdout)
     else:
-        found = [outcome(address, port) for address, port in given]
-    json.dump(found, sys.stdout)
+        outcome = {"connect": connect, "ask": ask}[sys.argv[1]]
+        json.dump([outcome(address, port) for address, port in given], sys.stdout)
 
 
 if __name__ == "__main__":

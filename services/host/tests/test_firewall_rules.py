@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -108,7 +109,9 @@ def test_what_is_kept_on_disk_is_read_as_it_was_in_the_document() -> None:
         assert read_firewall(kept) == each
 
 
-@pytest.mark.skipif(not Path("/usr/sbin/nft").exists(), reason="needs nftables")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/usr/sbin/nft").exists(), reason="needs root and nftables"
+)
 @pytest.mark.parametrize("firewall", [ALONE, ON_A_FABRIC])
 def test_nft_accepts_the_rules(firewall: Firewall) -> None:
     text = rules(firewall, "metal", USUAL)
