@@ -148,12 +148,12 @@ def test_no_port_of_a_group_is_open_to_a_host_outside_its_pool(
 
 def test_what_is_not_ours_stays_open(hosts: Bed, checkout: Checkout) -> None:
     host = hosts.hosts["worker-0"]
-    host.ssh(f"systemd-run --unit=operators-own python3 -m http.server {OPERATORS_PORT}; sleep 1")
+    host.ssh(f"systemd-run --unit=operators-own python3 -m http.server {OPERATORS_PORT}")
     own = [
         Listening(task="sshd", address=WORKERS["worker-0"], port=22),
         Listening(task="operators-own", address=WORKERS["worker-0"], port=OPERATORS_PORT),
     ]
-    assert set(tried(hosts, "spare-0", own).values()) == {"connected"}
+    until(lambda: set(tried(hosts, "spare-0", own).values()) == {"connected"}, "the own port")
     for name in ("other-0", "edge-0", "server-0"):
         assert hosts.hosts[name].ssh("nft list tables") == ""
 
