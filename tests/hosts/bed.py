@@ -26,7 +26,7 @@ from tests.hosts import leftovers
 from tests.hosts.packages import archive_with
 from tests.interpreters import usr_of
 
-FOLDER = Path("/run/slipway-bed")
+FOLDER = Path("/run") / leftovers.GROUP
 NETWORK = "10.77.0"  # where hosts are, but those of other zones of AWS
 PREFIX = 19  # of the bridge's network, which is as small as one of AWS can be
 FABRIC_NETWORK = "10.79.0"  # of hosts that have a second network, which this machine does not have
@@ -129,7 +129,7 @@ def bed(
     it has beside PACKAGES. Hosts with an address of `fabric` have FABRIC_INTERFACE as well.
     """
     archive = archive_with((*PACKAGES, *packages), cache)
-    with Path("/run/lock/slipway-bed").open("w") as lock:
+    with Path("/run/lock", leftovers.GROUP).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         leftovers.remove(FOLDER)  # of a run that was killed together with its sweeper
         with _sweeper():

@@ -26,8 +26,8 @@ from tests.hosts.environment import NAME, Checkout, listed
 from tests.live.environments import SIMULATED_ENGINE
 
 SERVER, EDGE = f"{NETWORK}.11", f"{NETWORK}.31"
-WORKERS = {f"worker-{k}": f"{NETWORK}.4{1 + k}" for k in range(7)}  # three groups and a half
-FABRIC = {f"worker-{k}": f"{FABRIC_NETWORK}.4{1 + k}" for k in range(7)}
+WORKERS = {f"worker-{k}": f"{NETWORK}.4{1 + k}" for k in range(8)}  # of four groups
+FABRIC = {f"worker-{k}": f"{FABRIC_NETWORK}.4{1 + k}" for k in range(8)}
 ADDRESSES = {"server-0": SERVER, **WORKERS, "edge-0": EDGE}
 NOMAD, CONSUL = f"https://{SERVER}:4646", f"https://{SERVER}:8501"
 MEMBERS = 2
@@ -108,6 +108,11 @@ def members(checkout: Checkout, model: str = "sim-a") -> list[Member]:
     return sorted(found, key=lambda each: (each.job, each.index))
 
 
+def hosts_of_allocations(checkout: Checkout) -> dict[str, str]:
+    """Of all, also those that have ended."""
+    return {each["ID"]: each["NodeName"] for each in checkout.ask(f"{NOMAD}/v1/allocations")}
+
+
 def whole(checkout: Checkout, model: str = "sim-a") -> list[tuple[Member, ...]]:
     """Groups of which every member runs, and whose first passes its checks in Consul."""
     passing = {
@@ -154,6 +159,7 @@ class Engine:
     """A process of a member; members of one formation meet at one place."""
 
     pid: int
+    allocation: str
     group: tuple[str, int]
     place: str
 
@@ -170,6 +176,7 @@ def engines() -> list[Engine]:
                 found.append(
                     Engine(
                         pid=int(folder.name),
+                        allocation=known["NOMAD_ALLOC_ID"],
                         group=(known["NOMAD_JOB_ID"], int(known["NOMAD_ALLOC_INDEX"]) // MEMBERS),
                         place=":".join(where),
                     )
@@ -305,21 +312,22 @@ def logged(hosts: Bed) -> list[Logged]:
     return found
 
 
-def requests_at(checkout: Checkout, upstream: str, statistic: str) -> int:
-    """The gateway's statistic of a group: rq_active requests go on, rq_total were sent there."""
+@contextmanager
+def envoy_of(checkout: Checkout) -> Iterator[httpx.Client]:
+    """The gateway's Envoy, as the operator asks it."""
     verified = certificates.platform(checkout.operator)
-    text = httpx.get(f"https://{EDGE}:9901/clusters", verify=verified).raise_for_status().text
+    with httpx.Client(base_url=f"https://{EDGE}:9901", verify=verified) as client:
+        yield client
+
+
+def request_statistic(envoy: httpx.Client, upstream: str, name: str) -> int:
+    """Of a group's requests: rq_active go on, rq_total were sent there."""
     found = re.search(
-        rf"^model-\S+-openai::{re.escape(upstream)}::{statistic}::(\d+)$", text, re.MULTILINE
+        rf"^model-\S+-openai::{re.escape(upstream)}::{name}::(\d+)$",
+        envoy.get("/clusters").raise_for_status().text,
+        re.MULTILINE,
     )
     return int(found[1]) if found else 0
-
-
-def count(checkout: Checkout, model: str = "sim-a") -> int:
-    """The allocations that are asked for."""
-    (job,) = jobs(checkout, model)
-    scale = checkout.ask(f"{NOMAD}/v1/job/{job}/scale")
-    return int(scale["TaskGroups"]["replica"]["Desired"])
 
 
 def jobs(checkout: Checkout, model: str = "sim-a") -> Sequence[str]:

@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 BRIDGE, FABRIC = "slipway-bed", "slipway-fabric"
-GROUP = "slipway-bed"
+# Beds of different names run at once, each in a network namespace of its own.
+GROUP = os.environ.get("SLIPWAY_BED", "slipway-bed")
 HANG_S = 300
 
 

@@ -8,9 +8,18 @@ and its next processes end at once.
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 NOTE = "slipway-incomplete"
+LEAST_PATIENCE = 0.75  # of the deadline
+
+
+def patience_s(deadline_s: float) -> float:
+    """How long a member waits for the others, at most its deadline. Members of different groups
+    differ: if incomplete groups gave up together, each would take the other's host again and again
+    without ever being whole."""
+    return deadline_s * random.uniform(LEAST_PATIENCE, 1)  # noqa: S311 (no secret)
 
 
 def give_back(task_folder: Path, reason: str) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from program.group.giving_back import give_back, given_back
+from program.group.giving_back import give_back, given_back, patience_s
 from program.group.links import BEAT_S, LOOK_S, MOST_BYTES, Link, LinkLostError, Message, Silence
 from program.group.members import leaders, read_members
 from program.group.place import Place
@@ -292,14 +292,15 @@ async def joined(
 ) -> AsyncIterator[tuple[Membership, Formation]]:
     """A member whose group has formed.
 
-    Raises IncompleteError if it has not, and for all further processes of the same allocation: its
-    host is given back. Raises OSError if the member cannot listen.
+    Raises IncompleteError if it has not by the deadline or a little earlier, and for all further
+    processes of the same allocation: its host is given back. Raises OSError if the member cannot
+    listen.
     """
     if reason := given_back(task_folder):
         raise IncompleteError(f"this host is given back: {reason}")
     async with Membership(meeting, say) as membership:
         try:
-            formation = await membership.form(deadline_s)
+            formation = await membership.form(patience_s(deadline_s))
         except IncompleteError as error:
             give_back(task_folder, str(error))
             raise

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from program.group.giving_back import LEAST_PATIENCE, patience_s
 from program.group.links import BEAT_S, LOOK_S, SUSPECT_BEATS, Silence
 from program.group.members import Member, leaders, read_members
 from program.group.membership import (
@@ -165,6 +166,12 @@ async def test_a_member_that_gave_its_host_back_does_not_wait_again(file: Path) 
     with pytest.raises(IncompleteError, match="given back: group 0 is incomplete after 1 s"):
         async with joined(meeting(file, 0), lambda _: None, HANG_S, folder):
             pass
+
+
+def test_members_give_up_at_different_times_none_after_the_deadline() -> None:
+    waits = {patience_s(600) for _ in range(100)}
+    assert len(waits) > 1
+    assert all(LEAST_PATIENCE * 600 <= each <= 600 for each in waits)
 
 
 async def test_a_member_that_ends_ends_the_formation_for_all(file: Path) -> None:
