@@ -2,8 +2,9 @@
 the scheduler may use its host for others.
 
 Nomad starts a task that ends again on the same host, a few times, before the allocation fails. A
-member that has given up leaves a note in its task's folder, which lives as long as the allocation,
-and its next processes end at once.
+member that has given up leaves a note in its task's folder, and its next processes end at once.
+Nomad hands the folder on to the next allocation on the same host (a sticky disk), which the note of
+another does not concern.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ def patience_s(deadline_s: float) -> float:
     return deadline_s * random.uniform(LEAST_PATIENCE, 1)  # noqa: S311 (no secret)
 
 
-def give_back(task_folder: Path, reason: str) -> None:
-    (task_folder / NOTE).write_text(reason, encoding="utf-8")
+def give_back(task_folder: Path, allocation: str, reason: str) -> None:
+    (task_folder / NOTE).write_text(f"{allocation}\n{reason}", encoding="utf-8")
 
 
-def given_back(task_folder: Path) -> str:
+def given_back(task_folder: Path, allocation: str) -> str:
     """Why this allocation's host is given back; empty if it is not."""
     try:
-        return (task_folder / NOTE).read_text(encoding="utf-8")
+        author, _, reason = (task_folder / NOTE).read_text(encoding="utf-8").partition("\n")
     except OSError:
         return ""
+    return reason if author == allocation else ""

@@ -296,13 +296,13 @@ async def joined(
     processes of the same allocation: its host is given back. Raises OSError if the member cannot
     listen.
     """
-    if reason := given_back(task_folder):
+    if reason := given_back(task_folder, meeting.allocation):
         raise IncompleteError(f"this host is given back: {reason}")
     async with Membership(meeting, say) as membership:
         try:
             formation = await membership.form(patience_s(deadline_s))
         except IncompleteError as error:
-            give_back(task_folder, str(error))
+            give_back(task_folder, meeting.allocation, str(error))
             raise
         yield membership, formation
 

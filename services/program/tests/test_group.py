@@ -174,6 +174,23 @@ def test_members_give_up_at_different_times_none_after_the_deadline() -> None:
     assert all(LEAST_PATIENCE * 600 <= each <= 600 for each in waits)
 
 
+async def test_the_next_allocation_on_a_host_that_was_given_back_waits_for_its_group(
+    file: Path,
+) -> None:
+    """Nomad hands it the folder of the one before."""
+    with pytest.raises(IncompleteError, match="missing rank 1"):
+        async with joined(meeting(file, 0), lambda _: None, 1, file.parent):
+            pass
+    following = dataclasses.replace(meeting(file, 0), allocation="another")
+    async with contextlib.AsyncExitStack() as stack:
+        forming = (
+            joined(following, lambda _: None, HANG_S, file.parent),
+            join(meeting(file, 1), HANG_S),
+        )
+        formed = await asyncio.gather(*map(stack.enter_async_context, forming))
+    assert len({formation for _, formation in formed}) == 1
+
+
 async def test_a_member_that_ends_ends_the_formation_for_all(file: Path) -> None:
     async with contextlib.AsyncExitStack() as stack:
         members = [Membership(meeting(file, index, size=3), lambda _: None) for index in range(3)]
