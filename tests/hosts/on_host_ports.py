@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-ANYWHERE = ("0.0.0.0", "*", "[::]")
+ANYWHERE = ("0.0.0.0", "*", "::")
 
 
 def scan(job: str) -> Iterator[dict[str, Any]]:
@@ -30,12 +30,12 @@ def scan(job: str) -> Iterator[dict[str, Any]]:
     ).stdout.splitlines()
     for line in shown:
         where = line.split()[3]
-        address, _, port = where.rpartition(":")
+        place, _, port = where.rpartition(":")
+        address = place.strip("[]").removeprefix("::ffff:")
         tasks = {task_of(pid, job) for pid in re.findall(r"pid=(\d+)", line)} - {""}
-        if not tasks or address.startswith(("127.", "[::1]")):
-            continue
-        for each in own if address in ANYWHERE else [address]:
-            yield {"task": ", ".join(sorted(tasks)), "address": each, "port": int(port)}
+        for each in own if address in ANYWHERE else {address}.intersection(own):
+            if tasks:
+                yield {"task": ", ".join(sorted(tasks)), "address": each, "port": int(port)}
 
 
 def task_of(pid: str, job: str) -> str:

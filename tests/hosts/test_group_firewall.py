@@ -30,8 +30,16 @@ FABRIC = {
     for name, address in {**WORKERS, **OTHER, **SPARE}.items()
 }
 TABLE = f"slipway-{NAME}"
+JOB, MASTER = "model-sim-a", "master"
 FIRST_OF_KERNEL = 32768  # net.ipv4.ip_local_port_range of a new network namespace
 OPERATORS_PORT = 18_500  # where a program of the operator's listens, which is none of ours
+# As the master of a real engine does, and no simulated one: on every interface, at a port of the
+# kernel's choice.
+EVERYWHERE = """\
+import signal, socket
+listening = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+signal.pause()
+"""
 PROGRAM = Path(__file__).with_name("on_host_ports.py")
 
 
@@ -74,7 +82,17 @@ def checkout(hosts: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
     with environment(hosts, tmp_path_factory, models=models, settings=settings) as made:
         write_model(made)
         made.slipway("up")
+        for name in WORKERS:
+            listen_everywhere(hosts, name)
         yield made
+
+
+def listen_everywhere(hosts: Bed, name: str) -> None:
+    """A task of the group, by its variables."""
+    variables = f"-E NOMAD_JOB_ID={JOB}-0 -E NOMAD_TASK_NAME={MASTER}"
+    hosts.hosts[name].ssh(
+        f"systemd-run --unit={MASTER} {variables} python3 -c {shlex.quote(EVERYWHERE)}"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +116,7 @@ def run(host: Host, action: str, given: Any = None) -> Any:
 
 def scan(hosts: Bed, name: str) -> list[Listening]:
     """All of a host's that belong to tasks of the model."""
-    return [Listening(**each) for each in run(hosts.hosts[name], "scan", "model-sim-a")]
+    return [Listening(**each) for each in run(hosts.hosts[name], "scan", JOB)]
 
 
 def tried(hosts: Bed, name: str, found: list[Listening]) -> dict[Listening, str]:
@@ -116,20 +134,23 @@ def on_each(host: Host, action: str, found: list[Listening]) -> dict[Listening, 
     return dict(zip(found, outcomes, strict=True))
 
 
-def group_ports(hosts: Bed, name: str) -> list[Listening]:
-    """Those of a member whose engine listens."""
+def group_ports(hosts: Bed) -> dict[str, list[Listening]]:
+    """Those of each member, once the engine of the first one listens: others do not for long."""
 
-    def look() -> list[Listening]:
-        found = scan(hosts, name)
-        return found if any(each.of_engine for each in found) else []
+    def look() -> dict[str, list[Listening]]:
+        found = {name: scan(hosts, name) for name in WORKERS}
+        engines = [
+            each for of in found.values() for each in of if each.of_engine and each.task != MASTER
+        ]
+        return found if engines else {}
 
-    return until(look, f"an engine on {name}")
+    return until(look, "an engine")
 
 
-def closed_to(hosts: Bed, outsiders: tuple[str, ...], members: Iterable[str]) -> None:
-    for member in members:
-        found = group_ports(hosts, member)
-        assert {each.address for each in found} >= {WORKERS[member], FABRIC[member]}
+def closed_to(hosts: Bed, outsiders: Iterable[str]) -> None:
+    for member, found in group_ports(hosts).items():
+        everywhere = {each.address for each in found if each.task == MASTER}
+        assert everywhere > {WORKERS[member], FABRIC[member]}  # and those of IPv6
         for outsider in outsiders:
             outcomes = tried(hosts, outsider, found)
             assert set(outcomes.values()) == {"refused"}, (outsider, member, outcomes)
@@ -143,7 +164,7 @@ def test_no_port_of_a_group_is_open_to_a_host_outside_its_pool(
     hosts: Bed, checkout: Checkout
 ) -> None:
     must_complete(EDGE)
-    closed_to(hosts, OUTSIDERS, WORKERS)
+    closed_to(hosts, OUTSIDERS)
 
 
 def test_what_is_not_ours_stays_open(hosts: Bed, checkout: Checkout) -> None:
@@ -161,17 +182,17 @@ def test_what_is_not_ours_stays_open(hosts: Bed, checkout: Checkout) -> None:
 def test_a_client_of_replicas_reaches_no_engine_and_is_asked_for_a_certificate(
     hosts: Bed, checkout: Checkout
 ) -> None:
-    for member, address in WORKERS.items():
-        found = [each for each in group_ports(hosts, member) if each.address == address]
+    for member, listening in group_ports(hosts).items():
+        found = [each for each in listening if each.address == WORKERS[member]]
         engines = [each for each in found if each.of_engine]
-        assert set(tried(hosts, "edge-0", engines).values()) <= {"refused"}
+        assert set(tried(hosts, "edge-0", engines).values()) == {"refused"}
         others = [each for each in found if not each.of_engine]
         assert set(asked(hosts, "edge-0", others).values()) == {"silent"}
 
 
 def test_members_reach_each_other_and_streams_complete(hosts: Bed, checkout: Checkout) -> None:
     for member, other in (("worker-0", "worker-1"), ("worker-1", "worker-0")):
-        found = [each for each in group_ports(hosts, member) if "%" not in each.address]
+        found = [each for each in group_ports(hosts)[member] if "%" not in each.address]
         assert set(tried(hosts, other, found).values()) == {"connected"}
     with streams(EDGE) as streamed:
         until(lambda: len(streamed.ended) >= 8)
@@ -183,7 +204,7 @@ def test_rules_that_somebody_flushes_are_there_again(hosts: Bed, checkout: Check
     before = table(host)
     host.ssh("nft flush ruleset")
     until(lambda: table(host) == before, "the table")
-    closed_to(hosts, OUTSIDERS, ["worker-0"])
+    closed_to(hosts, OUTSIDERS)
 
 
 def test_a_host_whose_power_was_cut_has_its_rules_before_its_members(
@@ -192,10 +213,11 @@ def test_a_host_whose_power_was_cut_has_its_rules_before_its_members(
     before = table(hosts.hosts["worker-1"])
     hosts.hosts["worker-1"].end()
     hosts.wait_for(hosts.start("worker-1", same_disk=True))
-    group_ports(hosts, "worker-1")
+    listen_everywhere(hosts, "worker-1")
+    until(lambda: [each for each in scan(hosts, "worker-1") if each.task != MASTER], "a task")
     assert table(hosts.hosts["worker-1"]) == before
     until(complete, "the group")
-    closed_to(hosts, OUTSIDERS, WORKERS)
+    closed_to(hosts, OUTSIDERS)
 
 
 def test_a_host_that_joins_the_pool_is_let_in_and_closed_to_others(
@@ -209,7 +231,7 @@ def test_a_host_that_joins_the_pool_is_let_in_and_closed_to_others(
         assert found
         assert set(tried(hosts, "spare-0", found).values()) == {"connected"}
     assert table(hosts.hosts["spare-0"]) == table(hosts.hosts["worker-0"])
-    closed_to(hosts, tuple(OTHER), WORKERS)
+    closed_to(hosts, OTHER)
 
 
 def test_rules_go_with_the_environment(hosts: Bed, checkout: Checkout) -> None:
