@@ -77,13 +77,19 @@ class Nomad(Server):
         """The jobs that should run; Nomad also lists stopped ones for hours."""
         return [job for job in self._list("/v1/jobs", meta="true") if not job["Stop"]]
 
+    def wanted(self, job: Mapping[str, Any]) -> int:
+        """How many allocations the job should have, of its one group."""
+        (group,) = self._get(f"/v1/job/{job['ID']}/scale").json()["TaskGroups"].values()
+        return int(group["Desired"])
+
     def allocations(self) -> list[dict[str, Any]]:
         return self._list("/v1/allocations", resources="true")
 
     def allocations_of(self, job_id: str) -> list[dict[str, Any]]:
-        """Newest first."""
+        """Newest first; of those placed together, which may be the members of one replica, that
+        with the lowest number."""
         found = self._list(f"/v1/job/{job_id}/allocations")
-        return sorted(found, key=lambda allocation: -int(allocation["CreateIndex"]))
+        return sorted(found, key=lambda each: (-int(each["CreateIndex"]), natural(each["Name"])))
 
     def allocation(self, allocation_id: str) -> dict[str, Any]:
         allocation: dict[str, Any] = self._get(f"/v1/allocation/{allocation_id}").json()
@@ -160,6 +166,11 @@ class Nomad(Server):
 
     def _get(self, path: str, parameters: Mapping[str, str] | None = None) -> httpx.Response:
         return self._http.get(path, params=parameters or {}).raise_for_status()
+
+
+def natural(name: str) -> tuple[int, str]:
+    """Orders the names of a job's allocations by their numbers."""
+    return len(name), name
 
 
 def newest_by_name(nodes: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -9,6 +9,7 @@ import httpx
 
 from cli.applied import Applied
 from cli.clusters import gateway, prometheus
+from cli.clusters.groups import groups, members_of, serving_allocations
 from cli.clusters.nomad import Nomad
 from cli.environment import Environment
 from cli.hosts.cluster_view import ClusterView
@@ -43,10 +44,14 @@ def take_snapshot(environment: Environment, applied: Applied, fixes: Fixes) -> d
         nodes = ask("nomad", nomad.nodes, [])
         servers = ask("nomad", nomad.server_members, [])
         jobs = ask("nomad", nomad.jobs, [])
+        of_groups = [job for job in jobs if members_of(job) > 1]
+        wanted = ask("nomad", lambda: [nomad.wanted(job) for job in of_groups], [])
         allocations = ask("nomad", nomad.allocations, [])
     states = ask("xds", lambda: gateway.control_plane(applied)["models"], {})
     endpoints = ask("envoy", lambda: gateway.endpoints(applied), [])
     targets = ask("prometheus", lambda: prometheus.targets(applied), [])
+    serving = serving_allocations(allocations, nodes, _healthy(endpoints))
+    known = None if "envoy" in unreachable else serving
     return {
         "schema_version": SCHEMA_VERSION,
         "environment": applied.environment,
@@ -56,6 +61,7 @@ def take_snapshot(environment: Environment, applied: Applied, fixes: Fixes) -> d
         "nodes": sorted((_node(node) for node in nodes), key=lambda node: node["name"]),
         "jobs": sorted((_job(job) for job in jobs), key=lambda job: job["id"]),
         "replicas": _replicas(allocations),
+        "groups": _groups(of_groups, wanted, allocations, known),
         "endpoints": [
             {
                 "cluster": endpoint.cluster,
@@ -144,6 +150,25 @@ def _replicas(allocations: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         if allocation["DesiredStatus"] == "run" or allocation["ClientStatus"] == "running"
     ]
     return sorted(found, key=lambda replica: (replica["job"], replica["name"]))
+
+
+def _healthy(endpoints: Iterable[gateway.Endpoint]) -> set[str]:
+    return {endpoint.address for endpoint in endpoints if endpoint.healthy}
+
+
+def _groups(
+    jobs: JsonList, wanted: Sequence[int], allocations: JsonList, serving: set[str] | None
+) -> list[dict[str, Any]]:
+    """The replicas over several hosts, by job and number."""
+    staying = [each for each in allocations if each["DesiredStatus"] == "run"]
+    by_id = sorted(zip(jobs, wanted, strict=False), key=lambda each: str(each[0]["ID"]))
+    return [
+        group
+        for job, count in by_id
+        for group in groups(
+            job, count, [each for each in staying if each["JobID"] == job["ID"]], serving
+        )
+    ]
 
 
 def _newest_event(allocation: dict[str, Any]) -> str:

@@ -25,7 +25,9 @@ def newly_needed_bytes(
     """
     if allocations is None:
         return {"the platform": PLATFORM_BYTES} | {
-            model.name: model.stable.scaling.min_replicas * model.replica.memory_bytes
+            model.name: model.stable.scaling.min_replicas
+            * model.replica.nodes
+            * model.replica.memory_bytes
             for model in plan.models
         }
     running = [each for each in allocations if each["ClientStatus"] == "running"]
@@ -35,12 +37,13 @@ def newly_needed_bytes(
 
 def _new_replicas_bytes(model: ModelPlan, running: Sequence[Allocation]) -> int:
     """A changed spec starts as many replicas as the old one has now: beside them, or in their place
-    if they are replaced one by one."""
-    job_id, scaling = model.stable.job_id, model.stable.scaling
+    if they are replaced one by one. One over several nodes has an allocation on each."""
+    job_id, scaling, members = model.stable.job_id, model.stable.scaling, model.replica.nodes
     as_planned = [each for each in running if each["JobID"] == job_id]
     others = [each for each in running if _is_other_spec(each, model)]
-    count = max(scaling.min_replicas, min(len(others), scaling.max_replicas))
-    new = max(0, count - len(as_planned)) * model.replica.memory_bytes
+    now = -(-len(others) // members)
+    count = max(scaling.min_replicas, min(now, scaling.max_replicas))
+    new = max(0, count * members - len(as_planned)) * model.replica.memory_bytes
     if model.surge is None:
         return new
     return max(0, new - sum(_reserved_bytes(each) for each in others))

@@ -87,9 +87,10 @@ def _names(models: Iterable[AnyModel]) -> Column:
 
 
 def _replica(model: AnyModel) -> str:
+    hosts = f", {model.replica.nodes} hosts" if model.replica.nodes > 1 else ""
     if not model.accelerator:
-        return "processor"
-    return f"{model.layout.devices} {model.accelerator} {describe_layout(model.layout)}"
+        return f"processor{hosts}"
+    return f"{model.layout.devices} {model.accelerator} {describe_layout(model.layout)}{hosts}"
 
 
 def _replicas(model: AnyModel) -> str:

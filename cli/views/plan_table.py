@@ -56,10 +56,14 @@ def _models(plan: AnyPlan) -> Table:
             _size(memory.weights_bytes),
             _size(memory.kv_cache_bytes),
             f"{memory.kv_tokens:,}",
-            _size(model.replica.memory_bytes),
+            _on_each_host(model) + _size(model.replica.memory_bytes),
             _change(model),
         )
     return table
+
+
+def _on_each_host(model: AnyModel) -> str:
+    return f"{model.replica.nodes} x " if model.replica.nodes > 1 else ""
 
 
 def _change(model: AnyModel) -> str:
@@ -84,7 +88,7 @@ def _reserved(plan: AnyPlan, pool: Pool) -> str:
     if not pool.memory_bytes:
         return UNKNOWN
     reserved = sum(
-        model.replica.memory_bytes * model.scaling.max_replicas
+        model.replica.memory_bytes * model.replica.nodes * model.scaling.max_replicas
         for model in plan.models
         if model.pool == pool.name
     )

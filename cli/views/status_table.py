@@ -22,6 +22,8 @@ def status_table(document: Document, when_silent: str) -> RenderableType:
     parts: list[RenderableType] = [_headline(document, when_silent), _models(document)]
     if document["nodes"]:
         parts += [_nodes(document), _jobs(document), _replicas(document)]
+    if document["groups"]:
+        parts.append(_groups(document))
     if document["endpoints"]:
         parts.append(_endpoints(document))
     if document["targets"]:
@@ -72,6 +74,36 @@ def _replicas(document: Document) -> Table:
     )
     headings = ("replica", "node", "status", "restarts", "allocation", "last event")
     return _table("replicas", headings, rows)
+
+
+def _groups(document: Document) -> Table:
+    """A line a job: of a replica that is not whole, who is missing."""
+    jobs = dict.fromkeys(group["job"] for group in document["groups"])
+    rows = (
+        _groups_of(job, [group for group in document["groups"] if group["job"] == job])
+        for job in jobs
+    )
+    headings = ("job", "hosts each", "serve", "of wanted", "not whole")
+    return _table("replicas over several hosts", headings, rows)
+
+
+def _groups_of(job: str, groups: list[Document]) -> tuple[str, ...]:
+    serves = [group["serves"] for group in groups]
+    serve = "?" if None in serves else str(sum(serves))  # Envoy does not answer
+    wanted = sum(group["wanted"] for group in groups)
+    lacks = "; ".join(filter(None, map(_lack, groups)))
+    return job, str(len(groups[0]["hosts"])), serve, str(wanted), lacks
+
+
+def _lack(group: Document) -> str:
+    if not group["missing"]:
+        return ""
+    number, hosts = group["number"], len(group["hosts"])
+    said = ", ".join(f"rank {each['rank']} {each['said']}" for each in group["missing"])
+    if group["wanted"]:
+        return f"replica {number}: {said}"
+    mends = f"nomad job scale {group['job']} {hosts * (number + 1)}"
+    return f"replica {number}, beyond the count: {said}; {mends} mends it"
 
 
 def _endpoints(document: Document) -> Table:

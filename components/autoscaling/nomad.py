@@ -31,6 +31,7 @@ from slipway.plan.platform import PlatformPlan
 
 JOB_ID = "nomad-autoscaler"
 TASK = "autoscaler"
+COUNTS_TASK = "counts"
 
 # The permissions of its workload identity: read jobs and scale them.
 POLICY_RULES = """\
@@ -85,21 +86,44 @@ def autoscaler_job(plan: PlatformPlan) -> Job:
                             change_mode="restart",
                         ),
                     ),
-                    # The agent and the check read how to reach Nomad from the environment. Its own
-                    # node's agent asks whichever server lives.
-                    env={
-                        "NOMAD_ADDR": in_arguments(plan.nomad.at(autoscaling.autoscaler.host)).url,
-                        "NOMAD_CACERT": AUTHORITY,
-                        "NOMAD_CLIENT_CERT": CERTIFICATE,
-                        "NOMAD_CLIENT_KEY": KEY,
-                    },
+                    env=_way_to_nomad(plan),
                     nomad_identity=True,
                     cpu_mhz=50,
                     memory_mb=128,
                 ),
+                *_counts_task(plan),
             ),
         ),
     )
+
+
+def _way_to_nomad(plan: PlatformPlan) -> dict[str, str]:
+    """The agent, its check and the task beside it read how to reach Nomad from the environment.
+    Their own node's agent asks whichever server lives."""
+    return {
+        "NOMAD_ADDR": in_arguments(plan.nomad.at(plan.autoscaling.autoscaler.host)).url,
+        "NOMAD_CACERT": AUTHORITY,
+        "NOMAD_CLIENT_CERT": CERTIFICATE,
+        "NOMAD_CLIENT_KEY": KEY,
+    }
+
+
+def _counts_task(plan: PlatformPlan) -> tuple[Task, ...]:
+    """Where a model has groups: what mends a count that has left halves of two."""
+    if all(model.replica.nodes == 1 for model in plan.models):
+        return ()
+    program = plan.node_agent
+    task = Task(
+        name=COUNTS_TASK,
+        command=f"${{meta.runtime}}/envs/{program.environment}/bin/python",
+        args=(f"${{meta.runtime}}/bundles/{program.bundle}/members_beyond.py",),
+        files=certificate_files(JOB_ID, change_mode="restart"),
+        env=_way_to_nomad(plan),
+        nomad_identity=True,
+        cpu_mhz=20,
+        memory_mb=64,
+    )
+    return (task,)
 
 
 def _policies_check(plan: PlatformPlan) -> ScriptCheck:

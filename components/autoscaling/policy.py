@@ -54,6 +54,8 @@ def replicas_wanted_query(model: ModelPlan, release: Release, autoscaling: Autos
     Right after a gap the window holds few samples, perhaps one. Until a minute has been seen again,
     the peak is that of a longer time, which reaches back to before the gap.
 
+    A job of groups keeps its count also while one of its allocations has no node.
+
     The query counts the load of all specs of the release. While a changed spec starts, the old one
     has all the load: judged by its own load, the new job would scale in to its minimum just before
     the route moves.
@@ -73,9 +75,20 @@ def replicas_wanted_query(model: ModelPlan, release: Release, autoscaling: Autos
     target = release.scaling.target_inflight_per_replica
     members = model.replica.nodes
     groups = f"ceil({peak} / {target})"
+    if members == 1:
+        return f"{groups} and {all_are_seen}"
     # Nomad counts allocations: a replica over several nodes is a group of them.
-    wanted = groups if members == 1 else f"({members} * {groups})"
-    return f"{wanted} and {all_are_seen}"
+    return f"({members} * {groups}) and {all_are_seen} and {_all_are_placed(release)}"
+
+
+def _all_are_placed(release: Release) -> str:
+    """PromQL that has a result while every allocation of the job has a node.
+
+    Nomad scales in by ending as many as it has above the new count, the highest numbers first. With
+    one of a lower number missing it would leave another group without its last member, and place
+    the missing one no more.
+    """
+    return f'(sum(nomad_nomad_job_summary_queued{{exported_job="{release.job_id}"}}) == 0)'
 
 
 def _matchers(model: ModelPlan, release: Release) -> Iterator[str]:

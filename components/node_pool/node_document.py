@@ -92,8 +92,9 @@ def drain_timeout_s(plan: PlatformPlan, pool: Pool) -> int:
 
 
 def _moving_s(model: ModelPlan, pool: Pool) -> int:
-    """Nomad moves a model's replicas one by one, each once the one before is replaced."""
-    replicas = model.stable.scaling.max_replicas
+    """Nomad moves a model's replicas one by one, each once the one before is replaced. Of replicas
+    over several nodes, a node has one member."""
+    replicas = 1 if model.replica.nodes > 1 else model.stable.scaling.max_replicas
     if pool.memory_bytes:
         replicas = min(replicas, pool.memory_bytes // model.replica.memory_bytes)
     return replicas * replacement_s(model) + ending_s(model)

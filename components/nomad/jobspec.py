@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from slipway.plan.certificate_names import NOMAD_REGION
 
@@ -293,15 +293,17 @@ class Task:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
     """How a node that drains hands over a group's allocations: one by one, the next once the
-    replacement of the last has passed its checks or has had its time."""
+    replacement of the last has passed its checks or has had its time. By `task_states` it is once
+    the tasks run."""
 
     healthy_deadline_s: float
     min_healthy_s: float = 10  # Nomad's default
+    health_check: Literal["checks", "task_states"] = "checks"
 
     def render(self) -> dict[str, Any]:
         return {
             "MaxParallel": 1,
-            "HealthCheck": "checks",
+            "HealthCheck": self.health_check,
             "MinHealthyTime": _ns(self.min_healthy_s),
             "HealthyDeadline": _ns(self.healthy_deadline_s),
         }

@@ -83,7 +83,12 @@ def model_job(
                 max_count=release.scaling.max_replicas * replica.nodes,
                 policy=inflight_policy(model, release, autoscaling),
             ),
-            migration=Migration(healthy_deadline_s=replacement_s(model)),
+            migration=Migration(
+                healthy_deadline_s=replacement_s(model),
+                # A member above rank 0 never registers the services whose checks the job has, and
+                # while it is not healthy Nomad drains no other.
+                health_check="checks" if replica.nodes == 1 else "task_states",
+            ),
         ),
     )
 

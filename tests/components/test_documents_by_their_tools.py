@@ -12,10 +12,14 @@ from typing import Any
 import pytest
 import yaml
 
+from components.autoscaling.nomad import autoscaler_job
 from components.autoscaling.policy import SCALE_IN_WINDOW_S, replicas_wanted_query
 from components.metrics.device_alerts import device_alerts
 from components.metrics.gateway_alerts import gateway_alerts
+from components.metrics.group_alerts import group_alerts
+from components.metrics.prometheus import prometheus_job
 from components.nomad.jobspec import Job
+from components.serving.nomad_job import model_job
 from slipway.plan.platform import PlatformPlan
 from tests.binaries import find
 from tests.components.issued import certificate_files
@@ -90,6 +94,34 @@ def test_every_scaling_query_is_promql(tmp_path: Path, plan: PlatformPlan) -> No
     assert f"SUCCESS: {len(plan.models)} rules found" in result.stdout
 
 
+def test_only_an_environment_with_replicas_over_several_hosts_has_their_alerts(
+    plan: PlatformPlan,
+) -> None:
+    alone = prometheus_job(plan)
+    (model,) = [model for model in plan.models if model.name == "sim"]
+    over_two = dataclasses.replace(model, replica=dataclasses.replace(model.replica, nodes=2))
+    both = prometheus_job(dataclasses.replace(plan, models=(over_two, *plan.models[1:])))
+    rules = [
+        {file.path for file in job.group.tasks[0].files if "alerts" in file.path}
+        for job in (alone, both)
+    ]
+    assert rules[1] - rules[0] == {"local/group_alerts.yml"}
+    assert not rules[0] - rules[1]
+
+
+def test_only_an_environment_with_replicas_over_several_hosts_has_counts_mended(
+    plan: PlatformPlan,
+) -> None:
+    (model,) = [model for model in plan.models if model.name == "sim"]
+    over_two = dataclasses.replace(model, replica=dataclasses.replace(model.replica, nodes=2))
+    both = dataclasses.replace(plan, models=(over_two, *plan.models[1:]))
+    tasks = [[task.name for task in autoscaler_job(each).group.tasks] for each in (plan, both)]
+    assert tasks[1] == [*tasks[0], "counts"]
+    task = autoscaler_job(both).group.tasks[-1]
+    assert task.nomad_identity
+    assert task.args == (f"${{meta.runtime}}/bundles/{plan.node_agent.bundle}/members_beyond.py",)
+
+
 def test_a_broken_query_would_be_refused(tmp_path: Path) -> None:
     result = promtool("check", "rules", rule_file(tmp_path, ["sum(up"]), folder=tmp_path)
     assert result.returncode != 0
@@ -150,8 +182,69 @@ def test_the_query_is_the_replicas_that_the_load_wants(
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.parametrize("members", [2, 3, 8])
+def test_the_query_of_replicas_over_several_hosts_is_a_multiple_of_their_members(
+    tmp_path: Path, plan: PlatformPlan, members: int
+) -> None:
+    """At every load; while Envoy's statistics are missing, or a member has no node, it has no
+    result. Nomad counts allocations."""
+    (model,) = [model for model in plan.models if model.name == "sim"]
+    model = dataclasses.replace(model, replica=dataclasses.replace(model.replica, nodes=members))
+    cluster = f'envoy_cluster_name="{model.stable.job_id}-openai"'
+    series = [
+        {
+            "series": f"envoy_cluster_upstream_rq_active{{{cluster}}}",
+            "values": "0x19 1x19 16x19 17x19 40x19 40x19",
+        },
+        {"series": SCRAPE, "values": "1x59 0x19 1x39"},
+        {"series": queued(model.stable.job_id), "values": "0x99 1x19"},
+        {"series": queued("model-sim-012def"), "values": "1x119"},
+    ]
+    query = replicas_wanted_query(model, model.stable, plan.autoscaling)
+    expected = [
+        {
+            "expr": query,
+            "eval_time": at,
+            "exp_samples": [{"labels": "{}", "value": members * replicas}],
+        }
+        for at, replicas in {"4m": 0, "9m": 1, "14m": 1, "24m": 3}.items()
+    ]
+    expected += [{"expr": query, "eval_time": at, "exp_samples": []} for at in ("19m", "29m")]
+    test = {"interval": "15s", "input_series": series, "promql_expr_test": expected}
+    (tmp_path / "test.yml").write_text(yaml.safe_dump({"tests": [test]}))
+    result = promtool("test", "rules", "test.yml", folder=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def queued(job: str) -> str:
+    """Nomad's figure of the allocations of a job that have no node."""
+    return f'nomad_nomad_job_summary_queued{{exported_job="{job}", task_group="replica"}}'
+
+
+@pytest.mark.parametrize("members", [1, 2, 3, 8])
+def test_the_bounds_of_the_autoscaler_are_multiples_of_the_members_of_a_replica(
+    plan: PlatformPlan, members: int
+) -> None:
+    for planned in plan.models:
+        replica = dataclasses.replace(planned.replica, nodes=members)
+        model = dataclasses.replace(planned, replica=replica)
+        job = model_job(
+            model, model.stable, datacenter=plan.datacenter, autoscaling=plan.autoscaling
+        )
+        scaling = job.group.scaling
+        assert scaling is not None
+        bounds = planned.stable.scaling
+        assert scaling.min_count == members * bounds.min_replicas == job.group.count
+        assert scaling.max_count == members * bounds.max_replicas
+        (check,) = scaling.policy["check"]
+        (inflight,) = check["inflight"]
+        assert inflight["query"] == replicas_wanted_query(model, model.stable, plan.autoscaling)
+        assert inflight["strategy"] == [{"pass-through": [{}]}], "adds nothing to the query"
+
+
 DEVICE = 'UUID="GPU-1", modelName="NVIDIA L40S", node="gpu-0", job="devices"'
 HELD = 'slipway_xds_held_replicas{job="services", model="chat"}'
+QUEUED = 'nomad_nomad_job_summary_queued{exported_job="model-chat-3f9c1a", job="nomad"}'
 ALERTS: list[tuple[str, dict[str, str], dict[str, str]]] = [
     ("a replica that restarts", {HELD: "_x5 1x6 stale"}, {}),
     (
@@ -177,6 +270,16 @@ ALERTS: list[tuple[str, dict[str, str], dict[str, str]]] = [
             " does not answer"
         },
     ),
+    ("a member that is placed again", {QUEUED: "0x16 1 1 0"}, {}),
+    (
+        "members without a host",
+        {QUEUED: "0x10 2x9"},
+        {
+            "GroupIncomplete": "2 members of model-chat-3f9c1a have no host: their replicas do not"
+            " serve, and the count of replicas stays as it is"
+        },
+    ),
+    ("a model on one host each", {QUEUED.replace("chat", "chat-8b"): "2x20"}, {}),
     ("another job's scrape", {'up{job="services", node="gpu-0"}': "0x20"}, {}),
 ]
 
@@ -187,7 +290,11 @@ ALERTS: list[tuple[str, dict[str, str], dict[str, str]]] = [
 def test_an_alert_says_what_is_wrong_and_why(
     tmp_path: Path, series: dict[str, str], alerts: dict[str, str]
 ) -> None:
-    contents = {"devices.yml": device_alerts(), "gateway.yml": gateway_alerts()}
+    contents = {
+        "devices.yml": device_alerts(),
+        "gateway.yml": gateway_alerts(),
+        "groups.yml": group_alerts(["chat", "other"]),
+    }
     for name, content in contents.items():
         (tmp_path / name).write_text(content)
     groups = [group for each in contents.values() for group in yaml.safe_load(each)["groups"]]

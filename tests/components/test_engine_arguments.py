@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from slipway.config.artifacts import REQUIREMENTS
 from slipway.config.errors import ConfigError
 from slipway.inputs import load_inputs
 from slipway.plan.figures import Layout
 from slipway.plan.platform import ModelPlan
 from stacks.planning import make_plan
+from tests.components.in_vllm import answers_of_vllm
 from tests.unit.plan.samples import ROOT
 from tests.unit.planner.fleets import CATALOG, OWNED, engine, fleet, model_file
-from toolchain.prepare import environment_folder
-from toolchain.settings import default_cache
 
 pytestmark = pytest.mark.binaries
 
@@ -147,16 +143,4 @@ def of_layout(layout: Layout) -> dict[str, Any]:
 def parsed_by_vllm(models: Mapping[str, ModelPlan], folder: Path) -> dict[str, dict[str, Any]]:
     """The settings that vLLM reads from the arguments of each model."""
     documents = {name: model.replica.document for name, model in models.items()}
-    vllm = environment_folder("vllm", ROOT / REQUIREMENTS["vllm"], default_cache())
-    done = subprocess.run(
-        [str(vllm / "bin/python"), "-c", PROGRAM, str(folder)],
-        input=json.dumps(documents),
-        cwd=ROOT / "services/triton_vllm",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    parsed: dict[str, dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    assert parsed.keys() == models.keys()
-    return parsed
+    return answers_of_vllm(PROGRAM, documents, folder, {})

@@ -188,6 +188,15 @@ def test_only_the_first_of_a_group_registers_the_model() -> None:
     assert tasks["server"]["ShutdownDelay"] == 5_000_000_000
 
 
+def test_a_drain_waits_for_checks_only_where_every_allocation_registers_them(
+    plan: PlatformPlan,
+) -> None:
+    alone = [job.render()["Job"]["TaskGroups"][0] for job in _models(plan).values()]
+    assert {group["Migrate"]["HealthCheck"] for group in alone} == {"checks"}
+    of_two = _of_two().render()["Job"]["TaskGroups"][0]
+    assert of_two["Migrate"]["HealthCheck"] == "task_states"
+
+
 def test_members_find_each_other_by_a_file_that_nomad_keeps() -> None:
     group = _of_two().render()["Job"]["TaskGroups"][0]
     server = next(task for task in group["Tasks"] if task["Name"] == "server")

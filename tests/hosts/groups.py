@@ -32,7 +32,7 @@ ADDRESSES = {"server-0": SERVER, **WORKERS, "edge-0": EDGE}
 NOMAD, CONSUL = f"https://{SERVER}:4646", f"https://{SERVER}:8501"
 MEMBERS = 2
 MEETING = ("--master-addr", "--master-port")  # options of an engine, with vLLM's names
-SILENCE_S, STALL_S, LOAD_S = 5, 10, 40
+SILENCE_S, STALL_S, LOAD_S = 5, 10, 60
 POOLS = {
     "cpu": {
         "kind": "metal",

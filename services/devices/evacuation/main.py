@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from program.errors import exit_code
 from program.http_json import Api, ApiError
@@ -44,6 +45,7 @@ class Evacuation:
         self._say = say
         self._said: dict[str, str] = {}
         self._index = 0
+        self._members: dict[str, int] = {}  # by job, whose ID changes with it
 
     def look(self) -> None:
         """Waits for a change of the nodes, and moves the first allocation that has to and can: its
@@ -55,7 +57,7 @@ class Evacuation:
             allocations = self._nomad.get(ALLOCATIONS) or []
             by_id = {each["ID"]: each for each in allocations}
             moved = False
-            for move in moves(nodes, allocations, readiness(self._checks())):
+            for move in moves(nodes, allocations, readiness(self._checks()), self._members_of):
                 waits_for = move.waits_for or (
                     TURN if moved else why_no_place(by_id[move.allocation], nodes, allocations)
                 )
@@ -67,6 +69,13 @@ class Evacuation:
             if self._said.get(allocation) != line:
                 self._say(line)
         self._said = lines
+
+    def _members_of(self, job: str) -> int:
+        """How many allocations a replica of the job has (components/serving/nomad_job.py)."""
+        if job not in self._members:
+            meta = self._nomad.get(f"/v1/job/{quote(job, safe='')}").get("Meta") or {}
+            self._members[job] = int(meta.get("slipway_members", 1))
+        return self._members[job]
 
     def _checks(self) -> Any:
         return self._consul.get(CHECKS) if self._consul else []

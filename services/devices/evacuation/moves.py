@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from program.group.place import index_of, place_of
+
 from evacuation.places import LIVE
 
 JsonObject = Mapping[str, Any]
@@ -32,24 +34,34 @@ def moves(
     nodes: Sequence[JsonObject],
     allocations: Sequence[JsonObject],
     ready: Callable[[JsonObject], bool],
+    members: Callable[[str], int],
 ) -> list[Move]:
-    """In the order of the allocations. Of each job at most one may move at a time, and a replica
+    """In the order of the allocations. Of each job at most one replica may move at a time, and one
     that serves only while all others do: a new one takes minutes to load. One that does not serve
-    has nothing to lose."""
+    has nothing to lose.
+
+    A replica of several members (`members` of a job) ends with any of them, so its others need not
+    wait.
+    """
     unhealthy = {node["ID"]: unhealthy_devices(node) for node in nodes}
     names = {node["ID"]: node["Name"] for node in nodes}
     found: list[Move] = []
-    chosen: set[str] = set()  # jobs of which one may move
+    chosen: dict[str, str | int] = {}  # by job, the replica that may move
     for allocation in allocations:
         reasons = tuple(dict.fromkeys(_reasons(allocation, unhealthy)))
         if not (reasons and _may_move(allocation)):
             continue
         job = allocation["JobID"]
-        others = [each for each in allocations if each["JobID"] == job and each != allocation]
-        serves = ready(allocation)
-        free = job not in chosen and _undisturbed(others, ready if serves else _anything)
+        of_job = [each for each in allocations if each["JobID"] == job]
+        size = members(job)
+        replica = replica_of(allocation, size)
+        others = [each for each in of_job if replica_of(each, size) != replica]
+        own = [each for each in of_job if replica_of(each, size) == replica]
+        serves = all(ready(each) for each in own if _stays(each))
+        first = chosen.get(job, replica) == replica
+        free = first and _undisturbed(others, ready if serves else _anything)
         if free:
-            chosen.add(job)
+            chosen[job] = replica
         found.append(
             Move(
                 allocation=allocation["ID"],
@@ -60,6 +72,13 @@ def moves(
             )
         )
     return found
+
+
+def replica_of(allocation: JsonObject, members: int) -> str | int:
+    """The allocation itself or, of several members, the number of their replica."""
+    if members == 1:
+        return str(allocation["ID"])
+    return place_of(index_of(allocation["Name"]), members).group
 
 
 def unhealthy_devices(node: JsonObject) -> dict[str, str]:

@@ -44,7 +44,9 @@ def allocation(number: int, *uuids: str, job: str = "model-x", **changes: Any) -
     }
 
 
-def of(*allocations: dict[str, Any], unready: tuple[str, ...] = (), **sick: bool) -> list[Move]:
+def of(
+    *allocations: dict[str, Any], unready: tuple[str, ...] = (), members: int = 1, **sick: bool
+) -> list[Move]:
     """On one node, whose devices are sound but for those that are given as False."""
     uuids = {
         uuid: sick.get(uuid, True)
@@ -56,7 +58,7 @@ def of(*allocations: dict[str, Any], unready: tuple[str, ...] = (), **sick: bool
     def ready(each: Mapping[str, Any]) -> bool:
         return each["ClientStatus"] == "running" and each["ID"] not in unready
 
-    return moves([node(0, **uuids)], allocations, ready)
+    return moves([node(0, **uuids)], allocations, ready, lambda _job: members)
 
 
 def test_an_allocation_on_an_unhealthy_device_has_to_move() -> None:
@@ -133,3 +135,31 @@ def test_an_allocation_is_ready_when_all_checks_of_its_services_pass() -> None:
     assert ready({"ID": first, "ClientStatus": "running"})
     assert not ready({"ID": second, "ClientStatus": "running"})
     assert not ready({"ID": first, "ClientStatus": "pending"})
+
+
+def member(index: int, **changes: Any) -> dict[str, Any]:
+    """Of a replica of two, with the device of its letter."""
+    return allocation(0, "abcdef"[index], Name=f"model-x.replica[{index}]", **changes)
+
+
+def test_the_members_of_one_replica_move_together_and_those_of_another_wait() -> None:
+    moving = of(*(member(index) for index in range(4)), members=2, a=False, b=False, c=False)
+    assert [move.waits_for for move in moving] == ["", "", OTHERS_NOT_READY]
+
+
+def test_a_member_need_not_wait_for_the_first_member_of_its_own_replica() -> None:
+    """With a broken device the replica does not serve, and its first member says so."""
+    (move,) = of(member(0), member(1), members=2, unready=("allocation-a",), b=False)
+    assert move.waits_for == ""
+
+
+def test_a_replica_that_serves_stays_whole_while_a_member_of_another_is_not_ready() -> None:
+    whole = [member(index) for index in range(4)]
+    (move,) = of(*whole, members=2, unready=("allocation-c",), b=False)
+    assert move.waits_for == OTHERS_NOT_READY
+
+
+def test_a_replica_waits_for_another_of_which_a_member_was_told_to_move() -> None:
+    told = member(3, DesiredTransition={"Migrate": True})
+    (move,) = of(member(0), member(1), member(2), told, members=2, b=False)
+    assert move.waits_for == OTHERS_NOT_READY

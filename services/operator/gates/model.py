@@ -25,12 +25,13 @@ from gates.gateway import Gateway
 from gates.model_job import (
     STABLE,
     ModelJob,
-    group_of,
+    count_with,
     is_reduced,
     members_of,
     model_and_release,
     placed,
     services,
+    whole,
 )
 from gates.protocols import PROTOCOLS, SUFFIXES, service_of
 from gates.replica_exchange import Exchange, GivenUpError, registered
@@ -124,14 +125,11 @@ def take_over_count(gate: Gate, others: Sequence[ModelJob]) -> int:
     Its own count cannot be used: Pulumi keeps the count of a job that it registers again, so it may
     be below the minimum, or date from when the job was stopped.
     """
-    document = gate.job.document()
-    own, members = int(group_of(document)["Count"]), members_of(document)
-    counts = [-(-job.count_before() // members_of(job.document())) for job in others]
+    counts = [job.count_before() for job in others]
     if not others or (answers(gate, gate.job) and not gate.job.taken_up_again()):
-        counts.append(own // members)
-    count = members * min(max(gate.min_replicas, *counts), gate.max_replicas)
-    if count != own:
-        gate.job.scale(count, "takes over the count of the previous spec")
+        counts.append(gate.job.count())
+    count = min(max(gate.min_replicas, *counts), gate.max_replicas)
+    gate.job.scale(count, "takes over the count of the previous spec")
     return count
 
 
@@ -159,7 +157,9 @@ def give_back(gate: Gate, old_jobs: Sequence[ModelJob]) -> str:
     failed = [gate.job, *later]
     say(f"model {gate.model}: given up; the replicas of {oldest.id} are being restored")
     for job in failed:
-        job.reduce_to(len(placed(job.allocations())))  # stops waiting for room
+        members, running = members_of(job.document()), placed(job.allocations())
+        serve = len(whole(running, members))
+        job.reduce_to(count_with(running, members, serve))  # stops waiting for room
     oldest.restore()
     try:
         gate.exchange(oldest, oldest.count(), failed)

@@ -1,4 +1,8 @@
-"""One job of a model: its replicas in Nomad, and its count."""
+"""One job of a model: its replicas in Nomad, and its count.
+
+Nomad counts allocations, of which a replica over several nodes has one on each (`members_of`).
+Every count that is read or set here is one of replicas, so what Nomad gets is whole replicas.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from program.document import JsonObject
-from program.group.place import index_of, place_of
+from program.group.place import Place, index_of, place_of
 from program.http_json import Api, ApiError
 
 # The key in a reduced job's scaling policy that stores its original count and scaling, as text
@@ -44,12 +48,11 @@ class ModelJob:
         return min((float(each["CreateIndex"]) for each in replicas), default=math.inf)
 
     def count(self) -> int:
-        return int(group_of(self.document())["Count"])
+        return count_of(self.document())
 
     def count_before(self) -> int:
         """The count before replicas were removed."""
-        group = group_of(self.document())
-        return int(_note(group).get("Count", group["Count"]))
+        return count_of(restored(self.document()))
 
     def taken_up_again(self) -> bool:
         """Whether the job had been stopped, and has not changed since it was registered again."""
@@ -62,10 +65,13 @@ class ModelJob:
         return found
 
     def scale(self, count: int, message: str) -> None:
-        """Set the count within the bounds of the scaling policy, which stays enabled."""
-        target = {"Group": group_of(self.document())["Name"]}
-        body = {"Count": count, "Target": target, "Message": message}
-        self.nomad.put(f"/v1/job/{self.id}/scale", body)
+        """Set the count, unless it is set, within the bounds of the scaling policy, which stays
+        enabled."""
+        document = self.document()
+        group, allocations = group_of(document), count * members_of(document)
+        if allocations != group["Count"]:
+            body = {"Count": allocations, "Target": {"Group": group["Name"]}, "Message": message}
+            self.nomad.put(f"/v1/job/{self.id}/scale", body)
 
     def reduce_to(self, count: int) -> None:
         """Remove replicas, below the minimum if need be, with scaling disabled."""
@@ -109,7 +115,8 @@ def reduced(document: JsonObject, count: int, serves_since: float) -> JsonObject
         "ServesSince": since,
     }
     off = {**scaling, "Enabled": False, "Min": 0, "Policy": {BEFORE: json.dumps(before)}}
-    return _with_group(document, {**group, "Count": count, "Scaling": off})
+    allocations = count * members_of(document)
+    return _with_group(document, {**group, "Count": allocations, "Scaling": off})
 
 
 def restored(document: JsonObject) -> JsonObject:
@@ -144,16 +151,64 @@ def members_of(document: JsonObject) -> int:
     return int((document.get("Meta") or {}).get("slipway_members", 1))
 
 
-def unanswered(
-    allocations: list[JsonObject], answering: set[str], members: int
-) -> list[JsonObject]:
-    """The allocations of replicas that do not answer. Of several members only the first one does,
-    for all of them; Nomad's numbers tell which that is (services/program/group/place.py)."""
+def count_of(document: JsonObject) -> int:
+    """How many replicas the job wants. A count that somebody set between multiples is the next
+    one: those members wait for the others."""
+    return -(-int(group_of(document)["Count"]) // members_of(document))
+
+
+def whole(allocations: list[JsonObject], members: int) -> list[list[JsonObject]]:
+    """The replicas of which every member is among the allocations, each as its members by rank."""
     if members == 1:
-        return [each for each in allocations if each["ID"] not in answering]
-    places = {each["ID"]: place_of(index_of(each["Name"]), members) for each in allocations}
-    groups = {place.group for id_, place in places.items() if place.leads and id_ in answering}
-    return [each for each in allocations if places[each["ID"]].group not in groups]
+        return [[each] for each in allocations]
+    groups: dict[int, dict[int, JsonObject]] = {}
+    for each in allocations:
+        place = _place(each, members)
+        groups.setdefault(place.group, {})[place.rank] = each
+    return [
+        [ranks[rank] for rank in range(members)]
+        for _, ranks in sorted(groups.items())
+        if len(ranks) == members
+    ]
+
+
+def count_with(allocations: list[JsonObject], members: int, replicas: int) -> int:
+    """The smallest count with which so many of the whole replicas stay.
+
+    Nomad ends those with the highest numbers, as many as there are above the count: where a lower
+    one has no place, they are fewer than the count says, and belong to other replicas than it says.
+    """
+    by_number = sorted(allocations, key=lambda each: index_of(each["Name"]))
+    counts = range(len(by_number) // members + 2)
+    return next(
+        (
+            count
+            for count in counts
+            if len(whole(by_number[: count * members], members)) == replicas
+        ),
+        replicas,
+    )
+
+
+def lacking(allocations: list[JsonObject], members: int, count: int) -> str:
+    """Which members of so many replicas have no allocation: "group 1 has no place for rank 0";
+    empty for replicas on one node each."""
+    if members == 1:
+        return ""
+    there = {_place(each, members) for each in allocations}
+    missing: dict[int, list[str]] = {}
+    for place in (place_of(index, members) for index in range(count * members)):
+        if place not in there:
+            missing.setdefault(place.group, []).append(str(place.rank))
+    return "; ".join(
+        f"group {group} has no place for rank {', '.join(ranks)}"
+        for group, ranks in missing.items()
+    )
+
+
+def _place(allocation: JsonObject, members: int) -> Place:
+    """By Nomad's number (services/program/group/place.py)."""
+    return place_of(index_of(allocation["Name"]), members)
 
 
 def group_of(document: JsonObject) -> JsonObject:
@@ -169,12 +224,12 @@ def services(document: JsonObject) -> set[str]:
 
 
 def placed(allocations: list[JsonObject]) -> list[JsonObject]:
-    """Replicas that have a node and should run."""
+    """Allocations that have a node and should run."""
     return [each for each in allocations if each["DesiredStatus"] == "run"]
 
 
 def leaving(allocations: list[JsonObject]) -> list[JsonObject]:
-    """Replicas that are stopping but still hold their resources."""
+    """Allocations that are stopping but still hold their resources."""
     return [
         each
         for each in allocations
@@ -183,7 +238,7 @@ def leaving(allocations: list[JsonObject]) -> list[JsonObject]:
 
 
 def no_room(queued: int, group: str, evaluations: list[JsonObject]) -> str:
-    """Why replicas wait to be placed; empty if all are placed."""
+    """Why so many replicas wait to be placed; empty if all are placed."""
     if not queued:
         return ""
     for evaluation in evaluations:

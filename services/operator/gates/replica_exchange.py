@@ -24,12 +24,15 @@ from program.waiting import say
 from gates.gateway import Gateway
 from gates.model_job import (
     ModelJob,
+    count_of,
+    count_with,
     group_of,
+    lacking,
     leaving,
     members_of,
     no_room,
     placed,
-    unanswered,
+    whole,
 )
 from gates.task_failure import failing_task, last_end, last_words, newest_event, restarts
 
@@ -53,8 +56,8 @@ class GivenUpError(HostError):
 
 @dataclass(frozen=True)
 class OldJob:
-    """A job that may lose replicas: how many it wants, how many are placed, how many are
-    stopping."""
+    """A job that may lose replicas: how many it wants, how many are placed, how many allocations
+    are stopping."""
 
     count: int
     placed: int
@@ -63,8 +66,8 @@ class OldJob:
 
 @dataclass(frozen=True)
 class Seen:
-    """The state of both sides at one moment. `awaited` replicas must be placed before one more is
-    removed."""
+    """The state of both sides at one moment, in replicas. One over several nodes is placed once all
+    of its members are. `awaited` replicas must be placed before one more is removed."""
 
     wanted: int
     placed: int
@@ -112,10 +115,12 @@ class View:
     addresses: dict[str, set[str]]
     unready: list[dict[str, Any]]  # allocations
     news: tuple[Api, str, int]
+    lacking: str = ""  # which members have no place
 
     def describe(self) -> str:
         waiting = "; ".join(sorted(newest_event(each) for each in self.unready))
-        return "; ".join(filter(None, (self.seen.no_room, waiting))) or "waits for Nomad"
+        known = (self.seen.no_room, self.lacking, waiting)
+        return "; ".join(filter(None, known)) or "waits for Nomad"
 
 
 @dataclass
@@ -158,7 +163,7 @@ class Exchange:
         if seen.done:
             return True
         if at is not None:
-            self._take_from(self.old_jobs[at], seen.old_jobs[at])
+            self._take_from(self.old_jobs[at])
             self._awaited = seen.placed + min(1, seen.old_jobs[at].placed)
             self._waiting_since_s = self._room_s = now
             return False
@@ -210,38 +215,47 @@ class Exchange:
         if time.monotonic() - self._waiting_since_s > self.deadline_s:
             raise GivenUpError(f"not ready after {self.deadline_s:.0f} s: {seen_last}") from None
 
-    def _take_from(self, job: ModelJob, old_job: OldJob) -> None:
+    def _take_from(self, job: ModelJob) -> None:
         say(f"model {self.model}: a replica of {job.id} makes room")
-        job.reduce_to(max(old_job.placed - members_of(job.document()), 0))
+        members, running = members_of(job.document()), placed(job.allocations())
+        stay = max(len(whole(running, members)) - 1, 0)
+        job.reduce_to(count_with(running, members, stay))
 
     def _look(self) -> View:
         nomad, path = self.job.nomad, f"/v1/job/{self.job.id}/summary"
         summary, index = nomad.watch(path, 0, 1)
         document = self.job.document()
-        group = group_of(document)
-        queued = int((summary["Summary"].get(group["Name"]) or {}).get("Queued", 0))
+        members, count = members_of(document), count_of(document)
         running = placed(self.job.allocations())
         passing = [self._passing(service) for service in self.services]
-        answering = {each["ID"] for each in running if all(each["ID"] in ids for ids, _ in passing)}
-        unready = unanswered(running, answering, members_of(document))
-        ready = {each["ID"] for each in running} - {each["ID"] for each in unready}
-        evaluations = nomad.get(f"/v1/job/{self.job.id}/evaluations") if queued else []
+        replicas = whole(running, members)
+        # Rank 0 answers for all members of a replica.
+        answer = [each for each in replicas if all(each[0]["ID"] in ids for ids, _ in passing)]
+        ready = {member["ID"] for replica in answer for member in replica}
+        unready = [each for each in running if each["ID"] not in ready]
         news = (nomad, path, index)
         if unready:
-            news = min(passing, key=lambda answer: len(answer[0]))[1]
+            news = min(passing, key=lambda found: len(found[0]))[1]
         seen = Seen(
-            wanted=min(self.wanted, group["Count"]),
-            placed=len(running),
-            ready=len(running) - len(unready),
+            wanted=min(self.wanted, count),
+            placed=len(replicas),
+            ready=len(answer),
             old_jobs=tuple(_old_job(job) for job in self.old_jobs),
-            no_room=no_room(queued, group["Name"], evaluations),
+            no_room=self._no_room(document, summary["Summary"]),
             awaited=self._awaited,
         )
         addresses = {
             service: {at for allocation, at in found.items() if allocation in ready}
             for service, (found, _) in zip(self.services, passing, strict=True)
         }
-        return View(seen, addresses, unready, news)
+        return View(seen, addresses, unready, news, lacking(running, members, count))
+
+    def _no_room(self, document: dict[str, Any], summary: dict[str, Any]) -> str:
+        name = group_of(document)["Name"]
+        queued = int((summary.get(name) or {}).get("Queued", 0))
+        path = f"/v1/job/{self.job.id}/evaluations"
+        evaluations = self.job.nomad.get(path) if queued else []
+        return no_room(-(-queued // members_of(document)), name, evaluations)
 
     def _passing(self, service: str) -> tuple[dict[str, str], tuple[Api, str, int]]:
         """The allocations that pass the service's checks, and their addresses; jobs of several
@@ -268,7 +282,9 @@ def _ends_again(allocation: dict[str, Any], nomad: Api) -> GivenUpError:
 
 
 def _old_job(job: ModelJob) -> OldJob:
-    allocations = job.allocations()
+    allocations, document = job.allocations(), job.document()
     return OldJob(
-        count=job.count(), placed=len(placed(allocations)), leaving=len(leaving(allocations))
+        count=count_of(document),
+        placed=len(whole(placed(allocations), members_of(document))),
+        leaving=len(leaving(allocations)),
     )

@@ -20,7 +20,7 @@ from program.http_json import Api
 from program.waiting import wait_until
 
 NANOSECONDS_PER_S = 1_000_000_000
-REPLICA_MB = 1300  # of the node's 4096
+REPLICA_MB, MEMBER_MB = 1300, 1000  # of the node's 4096
 GROUP = "replica"
 SERVER = f"exec python3 -c '{FILE_SERVER}' {{address}} {{port}}"
 
@@ -34,9 +34,11 @@ def model_job(
     count: int = 2,
     suffixes: Iterable[str] = SUFFIXES,
     release: str | None = None,
+    members: int = 1,
 ) -> dict[str, Any]:
     """The job of one spec of the model `m`: a step before, and a server that needs a moment to
-    begin. `suffixes` are those of its services; without a `release`, its meta names none."""
+    begin. `suffixes` are those of its services; without a `release`, its meta names none. The node
+    has room for three replicas of one member, or for two of two members."""
     check = {
         "Name": "http",
         "Type": "http",
@@ -50,7 +52,7 @@ def model_job(
         "Name": "server",
         "Driver": "raw_exec",
         "Config": {"command": "/bin/sh", "args": ["-c", script]},
-        "Resources": {"CPU": 50, "MemoryMB": REPLICA_MB},
+        "Resources": {"CPU": 50, "MemoryMB": REPLICA_MB if members == 1 else MEMBER_MB},
         "KillSignal": "SIGTERM",
     }
     step = task | {
@@ -60,7 +62,7 @@ def model_job(
     }
     group = {
         "Name": GROUP,
-        "Count": count,
+        "Count": count * members,
         "Networks": [{"Mode": "host", "DynamicPorts": [{"Label": "http"}]}],
         "Services": [
             {
@@ -93,8 +95,8 @@ def model_job(
         "Scaling": {
             "Type": "horizontal",
             "Enabled": True,
-            "Min": count,
-            "Max": 4,
+            "Min": count * members,
+            "Max": 4 * members,
             "Policy": {"cooldown": "60s", "check": [{"load": [{"source": "prometheus"}]}]},
         },
     }
@@ -104,7 +106,11 @@ def model_job(
         "Type": "service",
         "Datacenters": ["dev"],
         "NodePool": "cpu",
-        "Meta": {"slipway_model": "m"} | ({"slipway_release": release} if release else {}),
+        "Meta": {
+            "slipway_model": "m",
+            **({"slipway_release": release} if release else {}),
+            **({"slipway_members": str(members)} if members > 1 else {}),
+        },
         "Update": {"MaxParallel": 0},
         "TaskGroups": [group],
     }
@@ -212,9 +218,9 @@ def fewest_serving(consul: Api) -> Iterator[Callable[[], int]]:
         thread.join()
 
 
-def start_old(cluster: Cluster, nomad: Api, *, count: int) -> dict[str, Any]:
+def start_old(cluster: Cluster, nomad: Api, *, count: int, members: int = 1) -> dict[str, Any]:
     """The job of the first spec, up; as Nomad has it then."""
-    nomad.post("/v1/jobs", model_job("0", count=count))
+    nomad.post("/v1/jobs", model_job("0", count=count, members=members))
     done = gate(cluster, "0", min_replicas=count)
     assert done.returncode == 0, done.stderr
     return ModelJob("model-m-0", nomad).document()

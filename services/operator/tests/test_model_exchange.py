@@ -9,6 +9,7 @@ from gate import (
     gate,
     kill_at_the_first_replica,
     model_job,
+    placed_of,
     replicas,
     same_as_before,
     serving,
@@ -16,8 +17,9 @@ from gate import (
     wait_for_any_serving,
     wait_for_serving,
 )
-from gates.model_job import ModelJob, is_reduced
+from gates.model_job import ModelJob, group_of, is_reduced
 from hangs import HANG_S
+from program.group.place import index_of
 from program.http_json import Api
 from program.waiting import wait_until
 
@@ -43,6 +45,40 @@ def test_a_full_node_exchanges_replica_by_replica_and_leaves_others_alone(
         for each in ModelJob("model-m-0", nomad).allocations()
     }
     assert begun == old  # none began again on the way out
+
+
+def test_a_full_node_exchanges_group_by_group_the_highest_first(
+    cluster: Cluster, nomad: Api, consul: Api
+) -> None:
+    start_old(cluster, nomad, count=2, members=2)
+    nomad.post("/v1/jobs", model_job("1", count=2, members=2))
+    done = gate(cluster, "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("makes room") == 2
+    assert "1 of 2 replicas of model-m-1" in done.stdout
+    assert "2 replicas of model-m-1 answer" in done.stdout
+    wait_for_serving(consul, replicas(nomad, "1"))
+    assert counts(nomad, "0") == [4, 2, 0]
+    ended = ModelJob("model-m-0", nomad).allocations()
+    by_end = sorted(ended, key=lambda each: each["TaskStates"]["server"]["FinishedAt"])
+    assert {index_of(each["Name"]) for each in by_end[:2]} == {2, 3}
+
+
+def test_a_group_without_room_for_all_of_its_members_is_not_ready_and_names_the_missing(
+    cluster: Cluster, nomad: Api, consul: Api
+) -> None:
+    start_old(cluster, nomad, count=2)
+    old = replicas(nomad, "0")
+    nomad.post("/v1/jobs", model_job("1", count=1, members=2, service="model-m-1"))
+    wait_until(
+        "what fits is placed", lambda: None if placed_of(nomad, "1") else "nothing yet", HANG_S
+    )
+    alone = {"service": "model-m-1", "surge": None, "min_replicas": 1, "max_replicas": 1}
+    done = gate(cluster, "1", **alone, deadline_s=0)
+    assert done.returncode == 1
+    assert "no room for 1 of its replicas (memory)" in done.stderr
+    assert "group 0 has no place for rank 1;" in done.stderr
+    assert replicas(nomad, "0") == old
 
 
 def test_a_raised_minimum_is_waited_for(cluster: Cluster, nomad: Api, consul: Api) -> None:
@@ -153,3 +189,9 @@ def test_a_model_of_one_protocol_is_not_asked_for_the_other(cluster: Cluster, no
     both = gate(cluster, "0", min_replicas=1, deadline_s=0)
     assert both.returncode == 1
     assert "model m: not ready after 0 s" in both.stderr
+
+
+def counts(nomad: Api, spec: str) -> list[int]:
+    """Every count that the job had, of allocations."""
+    versions = nomad.get(f"/v1/job/model-m-{spec}/versions")["Versions"]
+    return [group_of(each)["Count"] for each in reversed(versions)]

@@ -12,13 +12,16 @@ from gates.model import Gate, capacity_hint, makes_room
 from gates.model_job import (
     STABLE,
     ModelJob,
+    count_of,
+    count_with,
     is_reduced,
+    lacking,
     members_of,
     reduced,
     restored,
     resumed,
     services,
-    unanswered,
+    whole,
 )
 from gates.replica_exchange import GivenUpError, OldJob, Seen, next_old_job
 from program.http_json import Api
@@ -91,6 +94,82 @@ def test_at_most_one_replica_is_missing_at_any_moment_and_no_more_go_than_needed
             assert pool.old + pool.ready >= count - 1
             pool.something_happens(chance)
         assert pool.taken == max(0, count - spare)
+
+
+@dataclass
+class Hosts:
+    """Hosts for the members of replicas, as Nomad fills them: one after the other, by number."""
+
+    hosts: int
+    members: int
+    old: int  # whole replicas
+    wanted: int = field(init=False)
+    leaving: int = 0  # members
+    there: list[dict[str, str]] = field(default_factory=list)  # members of the new job
+    ready: int = 0
+    awaited: int = 0
+    taken: int = 0
+
+    def __post_init__(self) -> None:
+        self.wanted = self.old
+
+    @property
+    def free(self) -> int:
+        return self.hosts - self.old * self.members - self.leaving - len(self.there)
+
+    @property
+    def waiting(self) -> int:
+        return self.wanted * self.members - len(self.there)
+
+    @property
+    def placed(self) -> int:
+        return len(whole(self.there, self.members))
+
+    @property
+    def seen(self) -> Seen:
+        return Seen(
+            wanted=self.wanted,
+            placed=self.placed,
+            ready=self.ready,
+            old_jobs=(OldJob(count=self.old, placed=self.old, leaving=self.leaving),),
+            no_room=FULL if self.waiting and self.free <= 0 else "",
+            awaited=self.awaited,
+        )
+
+    def decide(self) -> None:
+        if next_old_job(self.seen) is not None:
+            self.awaited, self.taken = self.placed + 1, self.taken + 1
+            self.old, self.leaving = self.old - 1, self.leaving + self.members
+
+    def something_happens(self, chance: random.Random) -> None:
+        places = self.free > 0 and self.waiting > 0
+        possible = [self._place] * places + [self._answer] * (self.ready < self.placed)
+        chance.choice(possible + [self._end] * (self.leaving > 0))()
+
+    def _place(self) -> None:
+        self.there.append(member(len(self.there)))
+
+    def _answer(self) -> None:
+        self.ready += 1
+
+    def _end(self) -> None:
+        self.leaving -= 1
+
+
+@pytest.mark.parametrize("members", range(1, 5))
+@pytest.mark.parametrize("count", range(1, 5))
+def test_groups_are_exchanged_whole_whatever_part_of_one_fits_beside_them(
+    members: int, count: int
+) -> None:
+    for spare in range(2 * members + 1):
+        for seed in range(10):
+            chance = random.Random(seed)  # the same order of events every time
+            pool = Hosts(hosts=count * members + spare, members=members, old=count)
+            while not pool.seen.done:
+                pool.decide()
+                assert pool.old + pool.ready >= count - 1
+                pool.something_happens(chance)
+            assert pool.taken == max(0, count - spare // members)
 
 
 WAITING = Seen(wanted=2, placed=1, ready=1, old_jobs=(OldJob(count=1, placed=1),), no_room=FULL)
@@ -208,17 +287,61 @@ def member(index: int) -> dict[str, str]:
     return {"ID": f"id-{index}", "Name": f"model-a-3f9c1a.replica[{index}]"}
 
 
-def test_a_group_answers_by_its_first_member_alone() -> None:
-    allocations = [member(index) for index in range(4)]
-    assert unanswered(allocations, {"id-0"}, 2) == allocations[2:]
-    assert unanswered(allocations, {"id-1", "id-3"}, 2) == allocations
-    assert unanswered(allocations, {"id-0", "id-2"}, 2) == []
-    assert unanswered(allocations, {"id-0"}, 1) == allocations[1:]
+def test_a_replica_over_several_nodes_is_there_once_all_of_its_members_are() -> None:
+    allocations = [member(index) for index in (3, 0, 2, 4)]
+    assert whole(allocations, 2) == [[member(2), member(3)]]
+    assert whole(allocations, 1) == [[each] for each in allocations]
+    assert whole([*allocations, member(1)], 2) == [[member(0), member(1)], [member(2), member(3)]]
+
+
+@pytest.mark.parametrize(
+    ("indexes", "members", "stay", "count"),
+    [
+        ([0, 1, 2], 1, 2, 2),
+        ([0, 1, 2, 3], 2, 1, 1),
+        ([0, 1, 2, 3], 2, 0, 0),
+        ([0, 1, 2, 3, 4], 2, 2, 2),  # the third has one member: its count is not kept
+        ([0, 2, 3, 4, 5], 2, 1, 2),  # a count of 1 would leave 0 and 2
+        ([0, 2, 3, 4, 5], 2, 2, 3),
+        ([1, 2], 2, 0, 0),
+    ],
+)
+def test_a_count_is_chosen_by_the_replicas_that_nomad_leaves_whole(
+    indexes: list[int], members: int, stay: int, count: int
+) -> None:
+    there = [member(index) for index in indexes]
+    assert count_with(there, members, stay) == count
+    left = sorted(indexes)[: count * members]  # Nomad ends the highest
+    assert len(whole([member(index) for index in left], members)) == stay
+
+
+def test_the_members_that_have_no_place_are_named_by_group_and_rank() -> None:
+    said = lacking([member(index) for index in (0, 1, 2, 7)], 3, 3)
+    assert said == "group 1 has no place for rank 0, 1, 2; group 2 has no place for rank 0, 2"
+    assert lacking([member(index) for index in range(6)], 3, 2) == ""
+    assert lacking([], 1, 3) == ""
 
 
 def test_a_job_says_how_many_members_a_replica_has() -> None:
     assert members_of({"Meta": {"slipway_members": "2"}}) == 2
     assert members_of({"Meta": None}) == 1
+
+
+@pytest.mark.parametrize("members", [1, 2, 4])
+def test_the_count_of_a_reduced_job_is_one_of_whole_replicas(members: int) -> None:
+    group = JOB["TaskGroups"][0] | {"Count": 3 * members}
+    job = JOB | {"Meta": {"slipway_members": str(members)}, "TaskGroups": [group]}
+    assert count_of(job) == 3
+    for count in range(3):
+        fewer = reduced(job, count, 7)
+        assert fewer["TaskGroups"][0]["Count"] == count * members
+        assert count_of(fewer) == count
+        assert restored(fewer) == job
+
+
+def test_a_count_between_multiples_counts_the_replica_that_has_only_some_members() -> None:
+    job = {"Meta": {"slipway_members": "2"}, "TaskGroups": [{"Count": 3}]}
+    assert count_of(job) == 2
 
 
 def test_services_of_a_task_are_the_jobs_too() -> None:

@@ -2,9 +2,9 @@
 the scheduler may use its host for others.
 
 Nomad starts a task that ends again on the same host, a few times, before the allocation fails. A
-member that has given up leaves a note in its task's folder, and its next processes end at once.
-Nomad hands the folder on to the next allocation on the same host (a sticky disk), which the note of
-another does not concern.
+member that has given up leaves a note in its task's folder, and further processes of the same
+allocation end at once. The folder may outlive the allocation: Nomad hands it to a replacement on
+the same host, which waits for the others as any member does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def give_back(task_folder: Path, allocation: str, reason: str) -> None:
 def given_back(task_folder: Path, allocation: str) -> str:
     """Why this allocation's host is given back; empty if it is not."""
     try:
-        author, _, reason = (task_folder / NOTE).read_text(encoding="utf-8").partition("\n")
+        noted, _, reason = (task_folder / NOTE).read_text(encoding="utf-8").partition("\n")
     except OSError:
         return ""
-    return reason if author == allocation else ""
+    return reason if noted == allocation else ""

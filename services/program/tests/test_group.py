@@ -174,21 +174,19 @@ def test_members_give_up_at_different_times_none_after_the_deadline() -> None:
     assert all(LEAST_PATIENCE * 600 <= each <= 600 for each in waits)
 
 
-async def test_the_next_allocation_on_a_host_that_was_given_back_waits_for_its_group(
-    file: Path,
-) -> None:
-    """Nomad hands it the folder of the one before."""
+async def test_a_replacement_that_inherits_the_folder_waits_for_the_others(file: Path) -> None:
+    folder = file.parent
     with pytest.raises(IncompleteError, match="missing rank 1"):
-        async with joined(meeting(file, 0), lambda _: None, 1, file.parent):
+        async with joined(meeting(file, 0), lambda _: None, 1, folder):
             pass
-    following = dataclasses.replace(meeting(file, 0), allocation="another")
+    replacement = dataclasses.replace(meeting(file, 0), allocation="another")
+    file.write_text("\n".join([line(0, allocation="another"), line(1)]) + "\n")
     async with contextlib.AsyncExitStack() as stack:
-        forming = (
-            joined(following, lambda _: None, HANG_S, file.parent),
-            join(meeting(file, 1), HANG_S),
+        members = await asyncio.gather(
+            stack.enter_async_context(joined(replacement, lambda _: None, HANG_S, folder)),
+            stack.enter_async_context(join(meeting(file, 1), HANG_S)),
         )
-        formed = await asyncio.gather(*map(stack.enter_async_context, forming))
-    assert len({formation for _, formation in formed}) == 1
+        assert len({formation for _, formation in members}) == 1
 
 
 async def test_a_member_that_ends_ends_the_formation_for_all(file: Path) -> None:

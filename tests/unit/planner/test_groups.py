@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from slipway.config.errors import ConfigError, Problem
 from slipway.plan.fabric import FabricSpec
 from slipway.plan.figures import Layout
-from slipway.plan.platform import ModelPlan
 from slipway.planner.engines.vllm.latency.longest_step import FullStep, on_processors_s
 from slipway.planner.groups import pool_problems
 from slipway.planner.hardware import replica_network
@@ -21,38 +20,21 @@ from slipway.planner.supply.supplies import plan_hosts
 from slipway.planner.supply.supply import Supply
 from stacks.planning import make_plan
 from tests.unit.planner.fleets import CATALOG, H100, engine, fleet, model_file
-
-OWNED: Mapping[str, Any] = {
-    "kind": "metal",
-    "accelerator": "H100-80",
-    "accelerators_per_node": 8,
-    "nodes": 4,
-    "fabric": "infiniband",
-    "network_gbps": 400,
-}
-FOUR_EACH = OWNED | {"accelerators_per_node": 4, "nodes": 8}
-ONE_EACH = OWNED | {"accelerators_per_node": 1, "nodes": 40}
-ON_TCP = OWNED | {"fabric": "tcp"}
-PLAIN_AWS: Mapping[str, Any] = {
-    "kind": "aws",
-    "instance": "g6.xlarge",
-    "nodes": {"min": 0, "max": 8},
-}
-PROCESSORS: Mapping[str, Any] = {
-    "kind": "metal",
-    "nodes": 6,
-    "memory": "16GiB",
-    "cpu": 8,
-    "fabric": "roce",
-}
-EDGE: Mapping[str, Any] = PROCESSORS | {"nodes": 1, "fabric": "tcp"}
-SIM = {
-    "kind": "sim",
-    "architecture": "llama-3.1-8b",
-    "profile": "h100-fp8-llama-3.1-8b",
-    "max_num_seqs": 8,
-}
-SMALL = engine("smollm2-135m", max_model_len=2048, max_num_seqs=8)
+from tests.unit.planner.group_layouts import (
+    EDGE,
+    FOUR_EACH,
+    ON_TCP,
+    ONE_EACH,
+    OWNED,
+    PLAIN_AWS,
+    POSSIBLE,
+    PROCESSORS,
+    SIM,
+    SMALL,
+    Planned,
+    on_processors,
+    planned_on,
+)
 
 Refused = tuple[str, Mapping[str, Any], Mapping[str, int], str, str]
 IMPOSSIBLE: Mapping[str, Refused] = {
@@ -189,7 +171,7 @@ def test_processors_refuse_what_they_cannot_split_with_key_value_and_fix(
     case: tuple[Mapping[str, Any], Mapping[str, int], str, str], kind: dict[str, Any]
 ) -> None:
     pool, parallel, key, fix = case
-    problem = _problem(_on_processors(kind, parallel), pool)
+    problem = _problem(on_processors(kind, parallel), pool)
     assert (problem.source, problem.key) == ("models/chat.yaml", f"parallel.{key}")
     assert problem.value == parallel[key]
     assert fix in problem.fix
@@ -223,7 +205,7 @@ def test_the_word_that_a_fix_gives_lets_a_pipeline_cross_hosts_over_tcp(
     stages = 2 * pool.get("accelerators_per_node", 1)
     file = model_file(engine=SMALL, parallel={"pipeline": stages}, load=None, slo={})
     assert "`fabric: {kind: tcp, allow_tcp: true}`" in _problem(file, pool | {"fabric": "tcp"}).fix
-    assert _planned(file, allowed).replica.nodes == 2
+    assert planned_on(file, allowed).replica.nodes == 2
 
 
 def test_a_pipeline_crosses_the_hosts_of_this_machine_where_their_pool_allows_tcp() -> None:
@@ -241,42 +223,11 @@ def test_a_pipeline_crosses_the_hosts_of_this_machine_where_their_pool_allows_tc
     assert over == on_processors_s(model, step, threads=2)
 
 
-# (architecture, pool, parallel, hosts, devices on each)
-Planned = tuple[str, Mapping[str, Any], Mapping[str, int], int, int]
-POSSIBLE: tuple[Planned, ...] = (
-    ("llama-3.1-8b", OWNED, {"tensor": 1}, 1, 1),
-    ("llama-3.1-8b", OWNED, {"tensor": 2}, 1, 2),
-    ("llama-3.1-8b", OWNED, {"pipeline": 8}, 1, 8),
-    ("llama-3.1-8b", OWNED, {"data": 8}, 1, 8),
-    ("llama-3.1-8b", OWNED, {"tensor": 2, "pipeline": 2}, 1, 4),
-    ("llama-3.1-8b", OWNED, {"tensor": 2, "pipeline": 3}, 1, 6),
-    ("llama-3.1-70b", OWNED, {"tensor": 4, "pipeline": 2}, 1, 8),
-    ("llama-3.1-70b", OWNED, {"tensor": 4, "data": 2}, 1, 8),
-    ("mixtral-8x7b", OWNED, {"tensor": 4, "expert": 4}, 1, 4),
-    ("qwen3-30b-a3b", OWNED, {"tensor": 4, "data": 2, "expert": 8}, 1, 8),
-    ("llama-3.1-8b", OWNED, {"pipeline": 16}, 2, 8),
-    ("llama-3.1-8b", OWNED, {"pipeline": 32}, 4, 8),
-    ("llama-3.1-70b", OWNED, {"tensor": 2, "pipeline": 8}, 2, 8),
-    ("llama-3.1-70b", OWNED, {"tensor": 4, "pipeline": 4}, 2, 8),
-    ("llama-3.1-70b", OWNED, {"tensor": 8, "pipeline": 2}, 2, 8),
-    ("llama-3.1-405b", OWNED, {"tensor": 8, "pipeline": 3}, 3, 8),
-    ("llama-3.1-405b", OWNED, {"tensor": 8, "pipeline": 4}, 4, 8),
-    ("llama-3.1-405b", OWNED | {"fabric": "roce"}, {"tensor": 4, "pipeline": 6}, 3, 8),
-    ("llama-3.1-405b", H100, {"tensor": 8, "pipeline": 2}, 2, 8),
-    ("llama-3.1-70b", FOUR_EACH, {"tensor": 4, "pipeline": 2}, 2, 4),
-    ("llama-3.1-70b", FOUR_EACH, {"tensor": 2, "pipeline": 4}, 2, 4),
-    ("llama-3.1-70b", FOUR_EACH, {"tensor": 4, "pipeline": 8}, 8, 4),
-    ("llama-3.1-8b", ONE_EACH, {"pipeline": 2}, 2, 1),
-    ("llama-3.1-8b", ONE_EACH, {"pipeline": 32}, 32, 1),
-    ("deepseek-v3", OWNED | {"accelerator": "H200"}, {"tensor": 8, "pipeline": 2}, 2, 8),
-)
-
-
 @pytest.mark.parametrize("case", POSSIBLE, ids=lambda case: f"{case[0]} {dict(case[2])}")
 def test_the_members_of_a_replica_have_all_of_its_devices_between_them(case: Planned) -> None:
     architecture, pool, parallel, hosts, devices = case
     settings = engine(architecture, max_model_len=2048, max_num_seqs=8)
-    model = _planned(model_file(engine=settings, parallel=dict(parallel)), pool)
+    model = planned_on(model_file(engine=settings, parallel=dict(parallel)), pool)
     replica, document = model.replica, model.replica.document["engine"]
     assert (replica.nodes, replica.devices) == (hosts, devices)
     sizes = [document[f"{kind}_parallel_size"] for kind in ("tensor", "pipeline", "data")]
@@ -295,7 +246,7 @@ def test_the_members_of_a_replica_have_all_of_its_devices_between_them(case: Pla
 def test_a_pipeline_on_processors_has_a_member_on_each_of_so_many_hosts(
     kind: dict[str, Any], hosts: int
 ) -> None:
-    model = _planned(_on_processors(kind, {"pipeline": hosts}), PROCESSORS)
+    model = planned_on(on_processors(kind, {"pipeline": hosts}), PROCESSORS)
     assert (model.replica.nodes, model.replica.devices) == (hosts, 0)
     assert model.replica.document["engine"].get("pipeline_parallel_size", 1) == hosts
     assert model.layout == Layout(pipeline=hosts)
@@ -307,8 +258,8 @@ def test_a_pipeline_on_processors_has_a_member_on_each_of_so_many_hosts(
 
 def test_a_simulated_replica_of_one_host_has_the_document_that_it_always_had() -> None:
     alone, stated = (
-        _planned(file, PROCESSORS).replica.document
-        for file in ({"name": "chat", "engine": SIM}, _on_processors(SIM, {"pipeline": 1}))
+        planned_on(file, PROCESSORS).replica.document
+        for file in ({"name": "chat", "engine": SIM}, on_processors(SIM, {"pipeline": 1}))
     )
     assert alone == stated
     assert "pipeline_parallel_size" not in alone["engine"]
@@ -319,7 +270,7 @@ def test_a_member_has_the_memory_that_the_largest_was_measured_with(kv_cache: st
     """SmolLM2 over two hosts took 3.5 GB at rank 0 and 2.8 GB at rank 1 (2026-11-26)."""
     small = SMALL | {"kv_cache": kv_cache, "max_model_len": 1024}
     alone, member = (
-        _planned(_on_processors(small, {"pipeline": stages}), PROCESSORS).replica.memory_bytes
+        planned_on(on_processors(small, {"pipeline": stages}), PROCESSORS).replica.memory_bytes
         for stages in (1, 2)
     )
     assert 3.5e9 <= member < alone
@@ -327,7 +278,7 @@ def test_a_member_has_the_memory_that_the_largest_was_measured_with(kv_cache: st
 
 def test_the_hosts_of_a_group_are_its_own() -> None:
     """Six hosts hold two groups of two beside two models of one, and no third group."""
-    group = _on_processors(SMALL, {"pipeline": 2})
+    group = on_processors(SMALL, {"pipeline": 2})
     beside = {"name": "beside", "engine": SIM}
     pools = {"edge": dict(EDGE), "hosts": dict(PROCESSORS)}
 
@@ -351,13 +302,13 @@ def test_the_hosts_of_a_group_are_its_own() -> None:
 @pytest.mark.parametrize(("groups", "room"), [(1, 1), (2, 1), (3, 0)])
 def test_room_for_a_changed_group_is_counted_in_groups(groups: int, room: int) -> None:
     """Of six hosts; never more than the model has groups."""
-    model = _planned(_on_processors(SMALL, {"pipeline": 2}), PROCESSORS, groups=groups)
+    model = planned_on(on_processors(SMALL, {"pipeline": 2}), PROCESSORS, groups=groups)
     assert model.surge_replicas == room
 
 
 def test_more_groups_than_the_hosts_hold_are_refused() -> None:
     with pytest.raises(ConfigError) as caught:
-        _planned(_on_processors(SMALL, {"pipeline": 2}), PROCESSORS, groups=4)
+        planned_on(on_processors(SMALL, {"pipeline": 2}), PROCESSORS, groups=4)
     (problem,) = caught.value.problems
     assert (problem.key, problem.value) == ("slipway:models.chat.replicas.max", 4)
     assert "1 of 4 replicas do not fit" in problem.message
@@ -378,25 +329,6 @@ def test_groups_cost_all_of_their_hosts(groups: int) -> None:
     assert plan.pools[0].usd_per_hour.value == pytest.approx(groups * 2 * 55.04)
     assert plan.models[0].cost.usd_per_hour.value == pytest.approx(groups * 2 * 55.04)
     assert plan.pools[0].accelerators_used == groups * 16
-
-
-def _on_processors(kind: Mapping[str, Any], parallel: Mapping[str, int]) -> dict[str, Any]:
-    file: dict[str, Any] = {"name": "chat", "engine": dict(kind), "parallel": dict(parallel)}
-    loads = {"source": {"s3": "s3://models/chat/", "revision": "1"}}
-    return file | (loads if kind["kind"] == "vllm" else {})
-
-
-def _planned(file: dict[str, Any], pool: Mapping[str, Any], *, groups: int = 1) -> ModelPlan:
-    """On the pool; the gateway has another."""
-    edge = dict(EDGE) if pool["kind"] == "metal" else {"kind": "aws", "instance": "m7i.2xlarge"}
-    edge |= {} if pool["kind"] == "metal" else {"nodes": {"min": 1, "max": 1}}
-    inputs = fleet(
-        file,
-        pools={"edge": edge, "hosts": dict(pool)},
-        deployments={"chat": {"pools": ["hosts"], "replicas": {"min": 1, "max": groups}}},
-    )
-    (model,) = make_plan(inputs).models
-    return model
 
 
 def _supply(pool: Mapping[str, Any]) -> Supply:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from contextlib import nullcontext
 from pathlib import Path
@@ -199,6 +200,116 @@ def test_the_table_shows_every_part_and_takes_no_text_for_markup(
         "refused",
     ):
         assert text in shown
+
+
+GROUPS = "model-smollm2-3f9c1a"
+
+
+def member(index: int, host: int, *, port: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "ID": f"member-{index}",
+        "JobID": GROUPS,
+        "Name": f"{GROUPS}.replica[{index}]",
+        "NodeName": f"cpu-{host}",
+        "ClientStatus": "running",
+        "DesiredStatus": "run",
+        "TaskStates": None,
+        "AllocatedResources": {"Shared": {"Ports": [{"Label": "openai", "Value": port}]}},
+        **changes,
+    }
+
+
+def of_groups(wanted: int, *members: dict[str, Any]) -> dict[str, Any]:
+    """Nomad's answers for a model whose replicas have two hosts each."""
+    _, (node,) = NOMAD["GET /v1/nodes"]
+    hosts = [{**node, "Name": f"cpu-{k}", "Address": f"{NETWORK}.{16 + k}"} for k in range(6)]
+    _, (job,) = NOMAD["GET /v1/jobs"]
+    mine = {**job, "ID": GROUPS, "Meta": {"slipway_members": "2"}}
+    return NOMAD | {
+        "GET /v1/nodes": (200, hosts),
+        "GET /v1/jobs": (200, [job, mine]),
+        "GET /v1/allocations": (200, list(members)),
+        f"GET /v1/job/{GROUPS}/scale": (200, {"TaskGroups": {"replica": {"Desired": wanted}}}),
+    }
+
+
+def test_replicas_over_several_hosts_are_counted_as_such_and_who_is_missing_is_named(
+    environment: Environment, applied: Applied, serve: Serve
+) -> None:
+    nomad = of_groups(
+        6,
+        member(0, 0, port=20001),
+        member(1, 2, port=20001),
+        member(2, 1, port=20001),  # Envoy found that it does not answer
+        member(3, 3, port=20001, ClientStatus="failed"),
+        member(5, 4, port=20001),
+        member(9, 5, port=20001, DesiredStatus="stop"),
+    )
+    serve(nomad, address=f"{NETWORK}.2", port=4647)
+    there = dataclasses.replace(applied, nomad=f"http://{NETWORK}.2:4647")
+    document = take_snapshot(environment, there, HERE)
+    assert document["groups"] == [
+        {
+            "job": GROUPS,
+            "number": 0,
+            "wanted": True,
+            "hosts": ["cpu-0", "cpu-2"],
+            "missing": [],
+            "serves": True,
+        },
+        {
+            "job": GROUPS,
+            "number": 1,
+            "wanted": True,
+            "hosts": ["cpu-1", "cpu-3"],
+            "missing": [{"rank": 1, "said": "is failed on cpu-3"}],
+            "serves": False,
+        },
+        {
+            "job": GROUPS,
+            "number": 2,
+            "wanted": True,
+            "hosts": [None, "cpu-4"],
+            "missing": [{"rank": 0, "said": "has no host"}],
+            "serves": False,
+        },
+    ]
+    shown = " ".join(rendered(document).split())
+    assert (
+        f"{GROUPS} 2 1 3 replica 1: rank 1 is failed on cpu-3; replica 2: rank 0 has no host"
+        in shown
+    )
+
+
+def test_a_member_that_runs_beyond_the_count_is_named(
+    environment: Environment, serve: Serve
+) -> None:
+    nomad = of_groups(2, member(0, 0, port=20001), member(2, 2, port=20001))
+    serve(nomad, address=f"{NETWORK}.2", port=4646)
+    document = take_snapshot(environment, from_document(plan_document()), HERE)
+    shown = " ".join(rendered(document).split())
+    assert (
+        f"{GROUPS} 2 ? 1 replica 0: rank 1 has no host; replica 1, beyond the count: rank 1 has no"
+        f" host; nomad job scale {GROUPS} 4 mends it" in shown
+    )
+
+
+def test_without_an_answer_of_envoy_nobody_knows_which_groups_serve(
+    environment: Environment, serve: Serve
+) -> None:
+    nomad = of_groups(2, member(0, 0, port=20001), member(1, 2, port=20001))
+    serve(nomad, address=f"{NETWORK}.2", port=4646)
+    document = take_snapshot(environment, from_document(plan_document()), HERE)
+    assert [group["serves"] for group in document["groups"]] == [None]
+    assert f"{GROUPS} 2 ? 1" in " ".join(rendered(document).split())
+
+
+def test_models_on_one_host_have_no_line_of_groups(
+    environment: Environment, applied: Applied
+) -> None:
+    document = take_snapshot(environment, applied, HERE)
+    assert document["groups"] == []
+    assert "replicas over several hosts" not in rendered(document)
 
 
 def test_a_node_that_is_down_and_one_that_has_not_joined_are_named_with_what_mends_them(

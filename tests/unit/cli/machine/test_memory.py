@@ -16,11 +16,13 @@ JOB = "model-m-3f9c1a"
 OLD_JOB = "model-m-0a1b2c"
 
 
-def model(name: str = "m", *, least: int = 2, surge: int | None = None, gib: int = 4) -> Any:
+def model(
+    name: str = "m", *, least: int = 2, surge: int | None = None, gib: int = 4, nodes: int = 1
+) -> Any:
     return SimpleNamespace(
         name=name,
         surge=surge,
-        replica=SimpleNamespace(memory_bytes=gib * GIB),
+        replica=SimpleNamespace(memory_bytes=gib * GIB, nodes=nodes),
         stable=SimpleNamespace(
             job_id=f"model-{name}-3f9c1a",
             scaling=SimpleNamespace(min_replicas=least, max_replicas=4),
@@ -119,3 +121,22 @@ def test_a_second_model_on_a_running_platform_is_checked_too(
 def test_available_memory_is_some_of_this_machines() -> None:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert 0 < available_bytes() <= total
+
+
+@pytest.mark.parametrize(
+    ("running", "gib"),
+    [
+        ([], 2 * 3 * 4),
+        ([allocation(JOB)] * 4, (6 - 4) * 4),
+        ([allocation(JOB)] * 6, 0),
+        ([allocation(OLD_JOB)] * 9, 3 * 3 * 4),
+        ([allocation(OLD_JOB)] * 15, 4 * 3 * 4),
+    ],
+    ids=["none", "a part", "all", "three of another spec", "more of them than the maximum"],
+)
+def test_a_replica_over_several_nodes_needs_its_memory_on_each(
+    running: list[dict[str, Any]], gib: int
+) -> None:
+    groups = plan(model(nodes=3))
+    assert sum(newly_needed_bytes(groups, running).values()) == gib * GIB
+    assert newly_needed_bytes(groups, None)["m"] == 2 * 3 * 4 * GIB

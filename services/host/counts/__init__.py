@@ -1,0 +1,1 @@
+"""The counts of jobs whose replicas are several allocations each."""
