@@ -1,7 +1,7 @@
 """Runs on a host of the bed: finds ports where tasks listen, and tries ports of other hosts.
 
     … scan      given the name of a job: where its tasks can be reached, on every address
-    … connect   given [[address, port], …]: "connected", "refused" or an error for each
+    … connect   given [[address, port], …]: "connected", "refused", "dropped" or an error
     … ask       the same, where nobody says what he does not want to hear: "silent" or "answered"
 
 What is given, and what is found, is JSON on standard input and output. Standard library only.
@@ -16,10 +16,13 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+ATTEMPTS = 3  # of the kernel, until a connection of which nothing is heard has failed
+AT_ONCE = 64
 ANYWHERE = ("0.0.0.0", "*", "::")
 
 
@@ -63,6 +66,8 @@ def connect(address: str, port: int) -> str:
         connected(address, port).close()
     except ConnectionRefusedError:
         return "refused"
+    except TimeoutError:
+        return "dropped"
     except OSError as error:
         return repr(error)
     return "connected"
@@ -82,6 +87,7 @@ def connected(address: str, port: int) -> socket.socket:
         address, port, type=socket.SOCK_STREAM
     )
     made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_SYNCNT, ATTEMPTS)
     made.connect(place)
     return made
 
@@ -110,7 +116,8 @@ def main() -> None:
         json.dump(list(scan(given)), sys.stdout)
     else:
         outcome = {"connect": connect, "ask": ask}[sys.argv[1]]
-        json.dump([outcome(address, port) for address, port in given], sys.stdout)
+        with ThreadPoolExecutor(AT_ONCE) as at_once:
+            json.dump(list(at_once.map(lambda place: outcome(*place), given)), sys.stdout)
 
 
 if __name__ == "__main__":
